@@ -1,1 +1,8 @@
-#![doc = "x"]
+//! A tool-using agent behind one HTTP endpoint.
+//!
+//! A client posts a message to a session; a worker runs the two-step tool loop against the model
+//! (ask, run the tools it asks for, hand the results back, until it answers); every block of the
+//! conversation is kept in Postgres; progress streams over SSE.
+
+pub mod agent;
+pub mod domain;

@@ -1,0 +1,170 @@
+//! The tool loop as a state machine that is folded from messages and never stored.
+
+use crate::domain::message::{BadContent, Message, Role, View};
+use crate::domain::run::{LimitKind, Limits, ModelStop, StopReason};
+use crate::domain::tool::ToolCall;
+
+/// Resumptions of a paused turn before the run is given up.
+const MAX_PAUSES: u32 = 10;
+
+/// The limits that the loop itself can tell from the messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bounds {
+    /// Model requests that may be followed by tool calls.
+    pub rounds: u32,
+    /// Tokens of all requests together.
+    pub tokens: Option<i64>,
+}
+
+impl From<&Limits> for Bounds {
+    fn from(limits: &Limits) -> Self {
+        Self { rounds: limits.rounds.unwrap_or(Limits::DEFAULT_ROUNDS), tokens: limits.tokens }
+    }
+}
+
+/// What to do next.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Step {
+    /// Ask the model. A forced tool choice holds for the first request only.
+    CallModel {
+        /// Whether this is the first request of the run.
+        is_first: bool,
+    },
+    /// Run these calls and answer all of them in one message.
+    CallTools(Vec<ToolCall>),
+    /// A limit is reached: ask once more, with the tools shown and their use forbidden.
+    Exhausted(LimitKind),
+    /// Done.
+    Finish(Finish),
+}
+
+/// How the agent settled.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finish {
+    /// Why.
+    pub stop_reason: StopReason,
+    /// The limit at which the final answer was asked for.
+    pub limited: Option<LimitKind>,
+}
+
+/// The loop of one run.
+///
+/// Feed it the messages of the run in order, from the client's message on; ask it for the next
+/// step at any point. Resuming from stored messages gives the same step as having lived through
+/// them, which is why nothing else has to be stored.
+#[derive(Debug, Clone)]
+pub struct AgentLoop {
+    bounds: Bounds,
+    rounds: u32,
+    pauses: u32,
+    tokens: i64,
+    limit: Option<LimitKind>,
+    step: Step,
+}
+
+impl AgentLoop {
+    /// A loop before the first request of a run.
+    pub fn new(bounds: Bounds) -> Self {
+        let step = Step::CallModel { is_first: true };
+        let mut this = Self { bounds, rounds: 0, pauses: 0, tokens: 0, limit: None, step };
+        this.ask();
+        this
+    }
+
+    /// A loop that has seen the messages of a run, its user message first.
+    pub fn resume(messages: &[Message], bounds: Bounds) -> Result<Self, BadContent> {
+        let mut this = Self::new(bounds);
+        for message in messages.iter().skip(1) {
+            this.push(message)?;
+        }
+        Ok(this)
+    }
+
+    /// Takes in a reply of the model, or the message with the results of its calls.
+    pub fn push(&mut self, message: &Message) -> Result<(), BadContent> {
+        match (message.role, &message.stop_reason) {
+            (Role::User, _) => self.ask(),
+            (Role::Assistant, stop) => {
+                self.tokens += message.usage.total();
+                let stop = stop.clone().unwrap_or_else(|| ModelStop::Other(String::new()));
+                self.step = self.after_reply(message, stop)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What to do next.
+    pub fn step(&self) -> &Step {
+        &self.step
+    }
+
+    /// Ends the rounds now, for a limit that messages do not show, such as time.
+    pub fn exhaust(&mut self, limit: LimitKind) {
+        if matches!(self.step, Step::CallModel { .. }) {
+            self.limit = Some(limit);
+            self.step = Step::Exhausted(limit);
+        }
+    }
+
+    /// Whether the next reply must not be followed by tool calls.
+    pub fn is_final(&self) -> bool {
+        self.limit.is_some()
+    }
+
+    fn ask(&mut self) {
+        if self.rounds >= self.bounds.rounds {
+            self.limit = Some(LimitKind::Rounds);
+        } else if self.bounds.tokens.is_some_and(|tokens| self.tokens >= tokens) {
+            self.limit = Some(LimitKind::Tokens);
+        }
+        self.step = match self.limit {
+            Some(limit) => Step::Exhausted(limit),
+            None => Step::CallModel { is_first: self.rounds + self.pauses == 0 },
+        };
+    }
+
+    fn after_reply(&mut self, message: &Message, stop: ModelStop) -> Result<Step, BadContent> {
+        let stop_reason = match stop {
+            ModelStop::ToolUse => {
+                self.rounds += 1;
+                let calls = if self.is_final() { Vec::new() } else { client_calls(message)? };
+                if !calls.is_empty() {
+                    return Ok(Step::CallTools(calls));
+                }
+                StopReason::EndTurn
+            }
+            ModelStop::PauseTurn if self.pauses < MAX_PAUSES => {
+                self.pauses += 1;
+                self.ask();
+                return Ok(self.step.clone());
+            }
+            ModelStop::EndTurn => StopReason::EndTurn,
+            ModelStop::StopSequence => StopReason::StopSequence,
+            ModelStop::MaxTokens => StopReason::MaxTokens,
+            ModelStop::ModelContextWindowExceeded => StopReason::ModelContextWindowExceeded,
+            ModelStop::Refusal => StopReason::Refusal,
+            ModelStop::PauseTurn | ModelStop::Other(_) => {
+                StopReason::Unknown { model_stop_reason: stop.as_str().to_owned() }
+            }
+        };
+        Ok(Step::Finish(Finish { stop_reason, limited: self.limit }))
+    }
+}
+
+fn client_calls(message: &Message) -> Result<Vec<ToolCall>, BadContent> {
+    let blocks = message.content.blocks()?;
+    Ok(blocks
+        .iter()
+        .filter_map(|block| match &block.view {
+            View::ToolUse(call) => Some(ToolCall::from(call)),
+            View::Text(_)
+            | View::Thinking(_)
+            | View::ToolResult { .. }
+            | View::ServerToolUse { .. }
+            | View::Other { .. } => None,
+        })
+        .collect())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,147 @@
+//! What of a reply enters the history, so that the model never refuses it later.
+
+use std::collections::HashSet;
+
+use serde_json::value::RawValue;
+
+use crate::domain::message::{BadContent, Block, Content, View};
+use crate::domain::run::ModelStop;
+
+/// A reply that cannot enter the history.
+#[derive(Debug, thiserror::Error)]
+pub enum BadReply {
+    /// The model could not tell two results apart.
+    #[error("the reply uses the tool call id {0:?} twice")]
+    RepeatedToolUseId(String),
+    /// A block is not readable.
+    #[error(transparent)]
+    Content(#[from] BadContent),
+}
+
+/// The blocks of a reply to keep, or none if there is nothing to keep.
+///
+/// Kept blocks are never changed. Left out are blank text (the model emits it and then refuses
+/// it), calls that will not be answered (of a cut reply, or of one that was told not to call),
+/// and everything of a refused draft.
+pub fn keep(
+    content: &Content,
+    stop: &ModelStop,
+    is_final: bool,
+) -> Result<Option<Content>, BadReply> {
+    if *stop == ModelStop::Refusal {
+        return Ok(None);
+    }
+    let blocks = content.blocks()?;
+    refuse_repeated_ids(&blocks)?;
+    let calls_are_answered = *stop == ModelStop::ToolUse && !is_final;
+    let turn_goes_on = calls_are_answered || *stop == ModelStop::PauseTurn;
+    let answered: HashSet<&str> = blocks.iter().filter_map(|block| answers(&block.view)).collect();
+
+    let kept: Vec<&Block<'_>> = blocks
+        .iter()
+        .filter(|block| match &block.view {
+            View::Text(text) => !text.trim().is_empty(),
+            View::ToolUse(_) => calls_are_answered,
+            View::ServerToolUse { id } => turn_goes_on || answered.contains(id.as_ref()),
+            View::Thinking(_) | View::ToolResult { .. } | View::Other { .. } => true,
+        })
+        .collect();
+    let says_something = kept.iter().any(|block| !matches!(block.view, View::Thinking(_)));
+    if !says_something {
+        return Ok(None);
+    }
+    let raw: Vec<&RawValue> = kept.iter().map(|block| block.raw).collect();
+    Ok(Some(if raw.len() == blocks.len() { content.clone() } else { Content::from_blocks(raw)? }))
+}
+
+fn answers<'a>(view: &'a View<'_>) -> Option<&'a str> {
+    match view {
+        View::Other { tool_use_id } => tool_use_id.as_deref(),
+        View::Text(_)
+        | View::Thinking(_)
+        | View::ToolUse(_)
+        | View::ToolResult { .. }
+        | View::ServerToolUse { .. } => None,
+    }
+}
+
+fn refuse_repeated_ids(blocks: &[Block<'_>]) -> Result<(), BadReply> {
+    let mut seen = HashSet::new();
+    for block in blocks {
+        if let View::ToolUse(call) = &block.view
+            && !seen.insert(call.id.as_ref())
+        {
+            return Err(BadReply::RepeatedToolUseId(call.id.clone().into_owned()));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = r#"{"type":"text","text":"Hello"}"#;
+    const BLANK: &str = r#"{"type":"text","text":" \n"}"#;
+    const THINKING: &str = r#"{"type":"thinking","thinking":"","signature":"abc"}"#;
+    const CALL: &str = r#"{"type":"tool_use","id":"toolu_1","name":"f","input":{"a":1e3}}"#;
+    const SERVER_CALL: &str =
+        r#"{"type":"server_tool_use","id":"srvtoolu_1","name":"web_search","input":{}}"#;
+    const SERVER_RESULT: &str =
+        r#"{"type":"web_search_tool_result","tool_use_id":"srvtoolu_1","content":[]}"#;
+
+    fn kept(blocks: &[&str], stop: &str, is_final: bool) -> Option<String> {
+        let content = Content::parse(format!("[{}]", blocks.join(", "))).unwrap();
+        keep(&content, &ModelStop::from(stop), is_final)
+            .unwrap()
+            .map(|content| content.as_str().to_owned())
+    }
+
+    #[test]
+    fn a_whole_reply_is_kept_byte_for_byte() {
+        let text = format!("[{THINKING}, {TEXT}, {CALL}]");
+        assert_eq!(kept(&[THINKING, TEXT, CALL], "tool_use", false), Some(text));
+    }
+
+    #[test]
+    fn a_call_that_was_cut_is_left_out() {
+        assert_eq!(kept(&[TEXT, CALL], "max_tokens", false), Some(format!("[{TEXT}]")));
+        assert_eq!(kept(&[THINKING, CALL], "max_tokens", false), None);
+        assert_eq!(kept(&[CALL], "model_context_window_exceeded", false), None);
+    }
+
+    #[test]
+    fn a_call_that_was_forbidden_is_left_out() {
+        assert_eq!(kept(&[TEXT, CALL], "tool_use", true), Some(format!("[{TEXT}]")));
+    }
+
+    #[test]
+    fn a_refused_draft_is_discarded() {
+        assert_eq!(kept(&[TEXT], "refusal", false), None);
+    }
+
+    #[test]
+    fn blank_text_is_left_out() {
+        assert_eq!(kept(&[BLANK, TEXT], "end_turn", false), Some(format!("[{TEXT}]")));
+        assert_eq!(kept(&[BLANK], "end_turn", false), None);
+        assert_eq!(kept(&[], "end_turn", false), None);
+    }
+
+    #[test]
+    fn an_open_server_call_is_kept_only_while_the_turn_goes_on() {
+        let open = Some(format!("[{TEXT}, {SERVER_CALL}]"));
+        assert_eq!(kept(&[TEXT, SERVER_CALL], "pause_turn", false), open);
+        assert_eq!(kept(&[TEXT, SERVER_CALL], "end_turn", false), Some(format!("[{TEXT}]")));
+        let closed = Some(format!("[{SERVER_CALL}, {SERVER_RESULT}, {TEXT}]"));
+        assert_eq!(kept(&[SERVER_CALL, SERVER_RESULT, TEXT], "end_turn", false), closed);
+    }
+
+    #[test]
+    fn a_repeated_call_id_is_refused() {
+        let content = Content::parse(format!("[{CALL},{CALL}]")).unwrap();
+        assert!(matches!(
+            keep(&content, &ModelStop::ToolUse, false),
+            Err(BadReply::RepeatedToolUseId(id)) if id == "toolu_1"
+        ));
+    }
+}

@@ -1,0 +1,230 @@
+//! Messages of the history: raw content blocks and typed views of them.
+//!
+//! The model refuses a history that was changed by a single byte before a thinking block, and a
+//! prompt cache misses on it. So a block is kept as the JSON text that was received, and the loop
+//! looks at it through views that own nothing.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::{RawValue, to_raw_value};
+
+use super::run::{ModelStop, Usage};
+use super::tool::ToolUse;
+
+/// Who speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// The client, or the service with tool results.
+    User,
+    /// The model.
+    Assistant,
+}
+
+impl Role {
+    /// The word on the wire and in the database.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::User => "user",
+            Self::Assistant => "assistant",
+        }
+    }
+}
+
+/// The content of a message: a JSON array of blocks, byte for byte.
+#[derive(Debug, Clone, Serialize)]
+#[serde(transparent)]
+pub struct Content(Box<RawValue>);
+
+/// A content that cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[error("content is not an array of blocks that have a type: {0}")]
+pub struct BadContent(#[from] serde_json::Error);
+
+impl Content {
+    /// Reads the text of a JSON array.
+    pub fn parse(text: String) -> Result<Self, BadContent> {
+        let raw = RawValue::from_string(text)?;
+        serde_json::from_str::<Vec<Tag<'_>>>(raw.get())?;
+        Ok(Self(raw))
+    }
+
+    /// Joins blocks, each as it is.
+    pub fn from_blocks<'a>(
+        blocks: impl IntoIterator<Item = &'a RawValue>,
+    ) -> Result<Self, BadContent> {
+        let blocks: Vec<&RawValue> = blocks.into_iter().collect();
+        Ok(Self(to_raw_value(&blocks)?))
+    }
+
+    /// One text block.
+    pub fn text(text: &str) -> Result<Self, BadContent> {
+        #[derive(Serialize)]
+        struct Text<'a> {
+            r#type: &'static str,
+            text: &'a str,
+        }
+        Ok(Self(to_raw_value(&[Text { r#type: "text", text }])?))
+    }
+
+    /// The JSON text of the array.
+    pub fn as_str(&self) -> &str {
+        self.0.get()
+    }
+
+    /// The blocks, each with its raw text and its view.
+    pub fn blocks(&self) -> Result<Vec<Block<'_>>, BadContent> {
+        let raw: Vec<&RawValue> = serde_json::from_str(self.0.get())?;
+        raw.into_iter().map(Block::view).collect()
+    }
+
+    /// All text blocks joined: what a person reads as the answer.
+    pub fn joined_text(&self) -> Result<String, BadContent> {
+        Ok(self
+            .blocks()?
+            .iter()
+            .filter_map(|block| match &block.view {
+                View::Text(text) => Some(text.as_ref()),
+                View::Thinking(_)
+                | View::ToolUse(_)
+                | View::ToolResult { .. }
+                | View::ServerToolUse { .. }
+                | View::Other { .. } => None,
+            })
+            .collect())
+    }
+}
+
+/// One content block.
+#[derive(Debug, Clone)]
+pub struct Block<'a> {
+    /// The JSON text as it was received.
+    pub raw: &'a RawValue,
+    /// What the loop needs to know of it.
+    pub view: View<'a>,
+}
+
+/// A typed look at a block. What is not named here is passed through untouched.
+#[derive(Debug, Clone)]
+pub enum View<'a> {
+    /// Text for the reader.
+    Text(Cow<'a, str>),
+    /// Reasoning, possibly empty; its signature stays in the raw block.
+    Thinking(Cow<'a, str>),
+    /// The model asks for a tool of ours.
+    ToolUse(ToolUse<'a>),
+    /// Our answer to a call.
+    ToolResult {
+        /// The call that it answers.
+        tool_use_id: Cow<'a, str>,
+        /// Whether the tool failed.
+        is_error: bool,
+    },
+    /// The model's side runs a tool of its own.
+    ServerToolUse {
+        /// The id that its result block will name.
+        id: Cow<'a, str>,
+    },
+    /// Any other block.
+    Other {
+        /// The call that the block answers, if it is the result of a server's tool.
+        tool_use_id: Option<Cow<'a, str>>,
+    },
+}
+
+#[derive(Deserialize)]
+struct Tag<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Cow<'a, str>,
+}
+
+#[derive(Deserialize)]
+struct Text<'a> {
+    #[serde(borrow, alias = "thinking")]
+    text: Cow<'a, str>,
+}
+
+#[derive(Deserialize)]
+struct Id<'a> {
+    #[serde(borrow)]
+    id: Cow<'a, str>,
+}
+
+#[derive(Deserialize)]
+struct Answers<'a> {
+    #[serde(borrow, default)]
+    tool_use_id: Option<Cow<'a, str>>,
+}
+
+#[derive(Deserialize)]
+struct ToolResult<'a> {
+    #[serde(borrow)]
+    tool_use_id: Cow<'a, str>,
+    #[serde(default)]
+    is_error: Option<bool>,
+}
+
+impl<'a> Block<'a> {
+    /// Looks at one raw block.
+    pub fn view(raw: &'a RawValue) -> Result<Self, BadContent> {
+        let tag: Tag<'a> = serde_json::from_str(raw.get())?;
+        let view = match tag.kind.as_ref() {
+            "text" => View::Text(serde_json::from_str::<Text<'a>>(raw.get())?.text),
+            "thinking" => View::Thinking(serde_json::from_str::<Text<'a>>(raw.get())?.text),
+            "tool_use" => View::ToolUse(serde_json::from_str(raw.get())?),
+            "tool_result" => {
+                let result: ToolResult<'a> = serde_json::from_str(raw.get())?;
+                View::ToolResult {
+                    tool_use_id: result.tool_use_id,
+                    is_error: result.is_error.unwrap_or(false),
+                }
+            }
+            "server_tool_use" => {
+                View::ServerToolUse { id: serde_json::from_str::<Id<'a>>(raw.get())?.id }
+            }
+            _ => View::Other {
+                tool_use_id: serde_json::from_str::<Answers<'a>>(raw.get())?.tool_use_id,
+            },
+        };
+        Ok(Self { raw, view })
+    }
+}
+
+/// One entry of the history, as the loop sees it.
+#[derive(Debug, Clone)]
+pub struct Message {
+    /// Who speaks.
+    pub role: Role,
+    /// The blocks.
+    pub content: Content,
+    /// Why the model stopped; none for a user message.
+    pub stop_reason: Option<ModelStop>,
+    /// What the request cost; zero for a user message.
+    pub usage: Usage,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn content_keeps_every_byte() {
+        let text = r#"[{"type":"text",  "text":"a\u00e9\/"},{"b":1e3,"type":"new_thing","b":2}]"#;
+        assert_eq!(Content::parse(text.to_owned()).unwrap().as_str(), text);
+    }
+
+    #[test]
+    fn all_text_blocks_make_the_answer() {
+        let text = r#"[{"type":"thinking","thinking":"hm","signature":"s"},
+            {"type":"text","text":"One, "},{"type":"citation_thing"},{"type":"text","text":"two."}]"#;
+        let content = Content::parse(text.to_owned()).unwrap();
+        assert_eq!(content.joined_text().unwrap(), "One, two.");
+    }
+
+    #[test]
+    fn a_block_without_a_type_is_refused() {
+        assert!(Content::parse(r#"[{"text":"x"}]"#.to_owned()).is_err());
+        assert!(Content::parse(r#"{"type":"text"}"#.to_owned()).is_err());
+    }
+}

@@ -1,0 +1,9 @@
+//! The words that every layer shares. Nothing here does IO or imports another layer.
+
+pub mod event;
+pub mod ids;
+pub mod message;
+pub mod model;
+pub mod run;
+pub mod session;
+pub mod tool;

@@ -1,0 +1,272 @@
+//! Runs: the work that one user message starts.
+
+use serde::{Deserialize, Serialize};
+
+use super::tool::ToolChoice;
+
+/// Where a run stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RunStatus {
+    /// Accepted, waiting for a worker or for its turn.
+    Queued,
+    /// A worker holds its lease.
+    Running,
+    /// Waits for the client.
+    RequiresAction,
+    /// The agent settled.
+    Completed,
+    /// The service could not finish it.
+    Failed,
+    /// The client stopped it.
+    Cancelled,
+}
+
+impl RunStatus {
+    /// The word on the wire and in the database.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Queued => "queued",
+            Self::Running => "running",
+            Self::RequiresAction => "requires_action",
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+        }
+    }
+
+    /// Reads the word in the database.
+    pub fn parse(text: &str) -> Option<Self> {
+        [
+            Self::Queued,
+            Self::Running,
+            Self::RequiresAction,
+            Self::Completed,
+            Self::Failed,
+            Self::Cancelled,
+        ]
+        .into_iter()
+        .find(|status| status.as_str() == text)
+    }
+
+    /// Whether nothing more will happen.
+    pub const fn is_terminal(self) -> bool {
+        matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
+    }
+}
+
+/// Why the model stopped, in its own words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ModelStop {
+    /// Finished.
+    EndTurn,
+    /// Asks for tools.
+    ToolUse,
+    /// The output budget is used up.
+    MaxTokens,
+    /// A stop string of the session came up.
+    StopSequence,
+    /// A tool loop on the model's side wants to be resumed.
+    PauseTurn,
+    /// A classifier declined.
+    Refusal,
+    /// The context is full.
+    ModelContextWindowExceeded,
+    /// A word that this version does not know.
+    Other(String),
+}
+
+impl ModelStop {
+    /// The word on the wire.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::EndTurn => "end_turn",
+            Self::ToolUse => "tool_use",
+            Self::MaxTokens => "max_tokens",
+            Self::StopSequence => "stop_sequence",
+            Self::PauseTurn => "pause_turn",
+            Self::Refusal => "refusal",
+            Self::ModelContextWindowExceeded => "model_context_window_exceeded",
+            Self::Other(word) => word,
+        }
+    }
+}
+
+impl From<&str> for ModelStop {
+    fn from(word: &str) -> Self {
+        match word {
+            "end_turn" => Self::EndTurn,
+            "tool_use" => Self::ToolUse,
+            "max_tokens" => Self::MaxTokens,
+            "stop_sequence" => Self::StopSequence,
+            "pause_turn" => Self::PauseTurn,
+            "refusal" => Self::Refusal,
+            "model_context_window_exceeded" => Self::ModelContextWindowExceeded,
+            other => Self::Other(other.to_owned()),
+        }
+    }
+}
+
+/// Tokens of one request, or a sum of them. What a server does not report is zero.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema,
+)]
+pub struct Usage {
+    /// Input that was neither read from the cache nor written to it.
+    #[serde(default)]
+    pub input_tokens: i64,
+    /// Input written to the cache.
+    #[serde(default)]
+    pub cache_creation_input_tokens: i64,
+    /// Input read from the cache.
+    #[serde(default)]
+    pub cache_read_input_tokens: i64,
+    /// Output, thinking included.
+    #[serde(default)]
+    pub output_tokens: i64,
+}
+
+impl Usage {
+    /// All tokens that count against a token limit.
+    pub const fn total(&self) -> i64 {
+        self.input_tokens
+            + self.cache_creation_input_tokens
+            + self.cache_read_input_tokens
+            + self.output_tokens
+    }
+}
+
+impl std::ops::AddAssign for Usage {
+    fn add_assign(&mut self, other: Self) {
+        self.input_tokens += other.input_tokens;
+        self.cache_creation_input_tokens += other.cache_creation_input_tokens;
+        self.cache_read_input_tokens += other.cache_read_input_tokens;
+        self.output_tokens += other.output_tokens;
+    }
+}
+
+/// How far a run may go. A limit that is not set does not bind.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Limits {
+    /// Model requests that may be followed by tool calls.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0, maximum = 1000)]
+    pub rounds: Option<u32>,
+    /// Input and output tokens of all requests together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1)]
+    pub tokens: Option<i64>,
+    /// Seconds since the run first started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1)]
+    pub seconds: Option<u32>,
+}
+
+impl Limits {
+    /// Rounds of a run that names no limit.
+    pub const DEFAULT_ROUNDS: u32 = 10;
+    /// The highest number of rounds that may be asked for.
+    pub const MAX_ROUNDS: u32 = 1000;
+
+    /// These limits, and where they are silent those of `other`.
+    #[must_use]
+    pub fn or(&self, other: &Self) -> Self {
+        Self {
+            rounds: self.rounds.or(other.rounds),
+            tokens: self.tokens.or(other.tokens),
+            seconds: self.seconds.or(other.seconds),
+        }
+    }
+}
+
+/// What a message asks of its run, stored with it.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct RunOptions {
+    /// The limits that the message names.
+    #[serde(default)]
+    pub limits: Limits,
+    /// The choice of tools in round 1.
+    #[serde(default)]
+    pub tool_choice: ToolChoice,
+}
+
+/// Which limit ended a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum LimitKind {
+    /// Rounds.
+    Rounds,
+    /// Tokens.
+    Tokens,
+    /// Seconds.
+    Seconds,
+}
+
+/// Why a run, and with it the session, came to rest.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum StopReason {
+    /// The model finished its answer.
+    EndTurn,
+    /// The model wrote one of the session's stop strings.
+    StopSequence,
+    /// The answer was cut by the output budget.
+    MaxTokens,
+    /// The answer was cut by the end of the context window.
+    ModelContextWindowExceeded,
+    /// The model declined; its draft was discarded.
+    Refusal,
+    /// The model stopped for a reason that this version does not know.
+    Unknown {
+        /// The model's word.
+        model_stop_reason: String,
+    },
+    /// The model could not be reached, or refused the request.
+    RetriesExhausted,
+    /// The client stopped the run.
+    Cancelled,
+}
+
+/// A failure as clients see it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct RunError {
+    /// A stable word for programs.
+    pub r#type: ErrorType,
+    /// A sentence for people.
+    pub message: String,
+}
+
+/// What went wrong, for programs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ErrorType {
+    /// The model is overloaded or unavailable, after all retries.
+    ModelOverloadedError,
+    /// The model limits our rate, after all retries.
+    ModelRateLimitedError,
+    /// The model refused the request, or its reply could not be read.
+    ModelRequestFailedError,
+    /// The account of the model cannot pay.
+    BillingError,
+    /// Worker after worker died on this run.
+    CrashLoop,
+    /// A defect of the service.
+    InternalError,
+}
+
+/// What a settled run leaves behind.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// Why it settled.
+    pub stop_reason: StopReason,
+    /// The limit at which the model was asked for a final answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limited: Option<LimitKind>,
+    /// All text of the last assistant message.
+    #[serde(default)]
+    pub output_text: String,
+    /// What went wrong.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<RunError>,
+}
