@@ -5,4 +5,7 @@
 //! conversation is kept in Postgres; progress streams over SSE.
 
 pub mod agent;
+pub mod bus;
 pub mod domain;
+pub mod model;
+pub mod store;

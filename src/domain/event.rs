@@ -182,7 +182,8 @@ impl NewEvent {
     pub fn with_id(id: String, body: &EventBody) -> Self {
         #[expect(clippy::expect_used, reason = "strings, numbers and raw JSON always serialize")]
         let json = serde_json::to_string(body).expect("an event body serializes");
-        Self { id, kind: body.kind(), body: json }
+        // Raw JSON may hold line ends between its tokens, and an SSE frame is one line of data.
+        Self { id, kind: body.kind(), body: json.replace(['\n', '\r'], " ") }
     }
 }
 
@@ -324,6 +325,19 @@ mod tests {
         );
         assert_eq!(std::str::from_utf8(&frame.sse()).unwrap(), expected);
         assert!(frame.json().starts_with(b"{") && frame.json().ends_with(b"}"));
+    }
+
+    #[test]
+    fn line_ends_in_raw_json_do_not_break_the_frame() {
+        let input = RawValue::from_string("{\r\n\"a\": \"b\\n\"\n}".into()).unwrap();
+        let name = "f".into();
+        let evaluated_permission = Permission::Allow;
+        let event = NewEvent::new(&EventBody::AgentToolUse { name, input, evaluated_permission });
+        let frame = Frame::encode(event.id, event.kind.into(), &event.body, &stamp());
+        let json = frame.json();
+        assert!(!json.contains(&b'\n') && !json.contains(&b'\r'));
+        let value: serde_json::Value = serde_json::from_slice(&json).unwrap();
+        assert_eq!(value["input"]["a"], "b\n");
     }
 
     #[test]

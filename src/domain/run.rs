@@ -1,7 +1,9 @@
 //! Runs: the work that one user message starts.
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use super::ids::{RunId, SessionId};
 use super::tool::ToolChoice;
 
 /// Where a run stands.
@@ -269,4 +271,33 @@ pub struct Outcome {
     /// What went wrong.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<RunError>,
+}
+
+/// A run as stored.
+#[derive(Debug, Clone)]
+pub struct Run {
+    /// The id.
+    pub id: RunId,
+    /// The session.
+    pub session_id: SessionId,
+    /// The user message that started it.
+    pub message_id: String,
+    /// Where it stands.
+    pub status: RunStatus,
+    /// The number of the event that accepted it.
+    pub accepted_seq: i64,
+    /// Its place in the session's queue, from 1; none when it does not wait.
+    pub queue_position: Option<i64>,
+    /// What it left behind.
+    pub outcome: Option<Outcome>,
+    /// Requests to the model.
+    pub model_requests: i32,
+    /// Sums over them.
+    pub usage: Usage,
+    /// When it was accepted.
+    pub created_at: Timestamp,
+    /// When a worker first took it up.
+    pub started_at: Option<Timestamp>,
+    /// When it settled.
+    pub finished_at: Option<Timestamp>,
 }

@@ -1,9 +1,11 @@
 //! Sessions: one conversation with the settings pinned at its creation.
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::run::Limits;
+use super::ids::{RunId, SessionId};
+use super::run::{Limits, StopReason, Usage};
 
 /// What every request of a session repeats byte for byte.
 ///
@@ -29,4 +31,54 @@ pub struct Settings {
     /// Limits for runs that name none.
     #[serde(default)]
     pub limits: Limits,
+}
+
+/// What a session does at the moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SessionStatus {
+    /// Nothing runs and nothing waits.
+    Idle,
+    /// A message waits for a worker.
+    Queued,
+    /// A run is live.
+    Running,
+}
+
+/// A session as stored.
+#[derive(Debug, Clone)]
+pub struct Session {
+    /// The id.
+    pub id: SessionId,
+    /// A name for people.
+    pub title: Option<String>,
+    /// What the client attached.
+    pub metadata: Box<RawValue>,
+    /// What was pinned at creation.
+    pub settings: Settings,
+    /// The live run.
+    pub active_run_id: Option<RunId>,
+    /// Runs that wait.
+    pub queued: i32,
+    /// The number of the newest event.
+    pub last_seq: i64,
+    /// Sums over all requests.
+    pub usage: Usage,
+    /// Why the session last came to rest.
+    pub stop_reason: Option<StopReason>,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// When it last changed.
+    pub updated_at: Timestamp,
+}
+
+impl Session {
+    /// What it does at the moment.
+    pub const fn status(&self) -> SessionStatus {
+        match (&self.active_run_id, self.queued) {
+            (Some(_), _) => SessionStatus::Running,
+            (None, 0) => SessionStatus::Idle,
+            (None, _) => SessionStatus::Queued,
+        }
+    }
 }

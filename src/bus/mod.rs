@@ -1,0 +1,144 @@
+//! Live signals between workers and readers: hints and previews, never truth.
+//!
+//! Whatever is lost here is found again in the database: readers by the numbers of events,
+//! workers by polling.
+
+mod preview;
+mod topic;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use tokio::sync::{Notify, broadcast, futures::Notified};
+
+use crate::domain::event::Frame;
+use crate::domain::ids::{RunId, SessionId};
+
+pub use preview::PreviewStart;
+use topic::Topic;
+
+/// Requests to cancel that a slow listener may be behind; it catches up at its next heartbeat.
+const CANCEL_CAPACITY: usize = 1024;
+
+/// What a reader of a session is told.
+#[derive(Debug, Clone)]
+pub enum Signal {
+    /// An event was stored.
+    Event(Arc<Frame>),
+    /// A whole SSE frame of a preview.
+    Preview(Bytes),
+}
+
+/// The bus of one process.
+#[derive(Debug)]
+pub struct Bus {
+    topics: Mutex<HashMap<SessionId, Topic>>,
+    work: Notify,
+    cancels: broadcast::Sender<RunId>,
+}
+
+impl Default for Bus {
+    fn default() -> Self {
+        Self {
+            topics: Mutex::default(),
+            work: Notify::new(),
+            cancels: broadcast::channel(CANCEL_CAPACITY).0,
+        }
+    }
+}
+
+impl Bus {
+    /// Says that a run waits.
+    pub fn announce_work(&self) {
+        self.work.notify_one();
+    }
+
+    /// Waits for a run to be announced. Register before looking, or an announcement is missed.
+    pub fn work(&self) -> Notified<'_> {
+        self.work.notified()
+    }
+
+    /// Asks whoever holds a run to stop it.
+    pub fn cancel(&self, run_id: RunId) {
+        // Nobody listens in a process without a worker.
+        let _ = self.cancels.send(run_id);
+    }
+
+    /// Requests to cancel, from now on.
+    pub fn cancels(&self) -> broadcast::Receiver<RunId> {
+        self.cancels.subscribe()
+    }
+
+    /// Follows a session: what is open now, and everything from now on.
+    pub fn subscribe(self: &Arc<Self>, session_id: SessionId) -> Subscription {
+        let mut topics = self.topics();
+        let topic = topics.entry(session_id).or_default();
+        Subscription {
+            open: topic.catch_up(),
+            receiver: topic.subscribe(),
+            bus: Arc::clone(self),
+            session_id,
+        }
+    }
+
+    /// Tells readers of stored events. An event ends the preview that carries its id.
+    pub fn publish(&self, session_id: SessionId, frames: Vec<Frame>) {
+        let mut topics = self.topics();
+        let Some(topic) = topics.get_mut(&session_id) else { return };
+        for frame in frames {
+            topic.event(frame);
+        }
+        if topic.is_idle() {
+            topics.remove(&session_id);
+        }
+    }
+
+    /// Opens a preview, or resets it if it is open.
+    pub fn preview_start(&self, session_id: SessionId, run_id: RunId, start: PreviewStart) {
+        self.topics().entry(session_id).or_default().start(session_id, run_id, start);
+    }
+
+    /// Adds text to an open preview.
+    pub fn preview_delta(&self, session_id: SessionId, event_id: &str, index: usize, text: &str) {
+        if let Some(topic) = self.topics().get_mut(&session_id) {
+            topic.delta(event_id, index, text);
+        }
+    }
+
+    fn topics(&self) -> MutexGuard<'_, HashMap<SessionId, Topic>> {
+        // A reader can do nothing about a panic elsewhere, and the map is whole at every point.
+        self.topics.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A reader's place in a session.
+#[derive(Debug)]
+pub struct Subscription {
+    /// Frames that open the previews of this moment: a start and one delta with all text so far.
+    pub open: Vec<Bytes>,
+    receiver: broadcast::Receiver<Signal>,
+    bus: Arc<Bus>,
+    session_id: SessionId,
+}
+
+impl Subscription {
+    /// The next signal; none if the reader was too slow and must subscribe again and read the
+    /// events it missed from the database.
+    pub async fn next(&mut self) -> Option<Signal> {
+        self.receiver.recv().await.ok()
+    }
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        let mut topics = self.bus.topics();
+        // This receiver still counts.
+        if topics.get(&self.session_id).is_some_and(|topic| topic.would_be_idle_without_one()) {
+            topics.remove(&self.session_id);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,87 @@
+//! Readers miss nothing that is open, and leave nothing behind.
+
+use super::*;
+use crate::domain::event::{EventBody, NewEvent, PreviewKind, Stamp};
+use crate::domain::message::Content;
+
+fn start(id: &str) -> PreviewStart {
+    PreviewStart { event_id: id.to_owned(), kind: PreviewKind::Message, name: None }
+}
+
+fn event(session_id: SessionId, run_id: RunId, id: &str) -> Frame {
+    let body = EventBody::AgentMessage { content: Content::text("all").unwrap() };
+    let event = NewEvent::with_id(id.to_owned(), &body);
+    let created_at = jiff::Timestamp::UNIX_EPOCH;
+    let stamp = Stamp { session_id, run_id: Some(run_id), seq: 1, created_at };
+    Frame::encode(event.id, event.kind.to_owned(), &event.body, &stamp)
+}
+
+fn texts(frames: &[Bytes]) -> Vec<String> {
+    frames
+        .iter()
+        .filter_map(|frame| {
+            let data = std::str::from_utf8(frame).unwrap().split("data: ").nth(1).unwrap();
+            let value: serde_json::Value = serde_json::from_str(data).unwrap();
+            value["delta"]["content"]["text"].as_str().map(str::to_owned)
+        })
+        .collect()
+}
+
+#[tokio::test]
+async fn a_late_reader_gets_an_open_preview_from_its_start() {
+    let bus = Arc::new(Bus::default());
+    let (session, run) = (SessionId::new(), RunId::new());
+    bus.preview_start(session, run, start("evt_1"));
+    bus.preview_delta(session, "evt_1", 0, "Hel");
+    bus.preview_delta(session, "evt_1", 0, "lo");
+    let mut reader = bus.subscribe(session);
+    assert_eq!(texts(&reader.open), ["Hello"]);
+    bus.preview_delta(session, "evt_1", 0, "!");
+    let Some(Signal::Preview(frame)) = reader.next().await else { panic!("expected a preview") };
+    assert_eq!(texts(&[frame]), ["!"]);
+}
+
+#[tokio::test]
+async fn the_event_of_the_same_id_ends_a_preview() {
+    let bus = Arc::new(Bus::default());
+    let (session, run) = (SessionId::new(), RunId::new());
+    bus.preview_start(session, run, start("evt_1"));
+    bus.publish(session, vec![event(session, run, "evt_1")]);
+    assert!(bus.subscribe(session).open.is_empty());
+}
+
+#[tokio::test]
+async fn a_preview_that_starts_again_begins_from_nothing() {
+    let bus = Arc::new(Bus::default());
+    let (session, run) = (SessionId::new(), RunId::new());
+    bus.preview_start(session, run, start("evt_1"));
+    bus.preview_delta(session, "evt_1", 0, "wrong");
+    bus.preview_start(session, run, start("evt_1"));
+    bus.preview_delta(session, "evt_1", 0, "right");
+    assert_eq!(texts(&bus.subscribe(session).open), ["right"]);
+}
+
+#[tokio::test]
+async fn a_reader_that_is_too_slow_is_told_to_start_again() {
+    let bus = Arc::new(Bus::default());
+    let (session, run) = (SessionId::new(), RunId::new());
+    let mut reader = bus.subscribe(session);
+    for _ in 0..1000 {
+        bus.publish(session, vec![event(session, run, "evt_1")]);
+    }
+    assert!(reader.next().await.is_none());
+}
+
+#[tokio::test]
+async fn nothing_is_kept_of_a_session_without_readers_and_previews() {
+    let bus = Arc::new(Bus::default());
+    let (session, run) = (SessionId::new(), RunId::new());
+    let readers = [bus.subscribe(session), bus.subscribe(session)];
+    bus.preview_start(session, run, start("evt_1"));
+    drop(readers);
+    assert_eq!(bus.topics().len(), 1, "the preview is open");
+    bus.publish(session, vec![event(session, run, "evt_1")]);
+    assert_eq!(bus.topics().len(), 0);
+    drop(bus.subscribe(session));
+    assert_eq!(bus.topics().len(), 0);
+}

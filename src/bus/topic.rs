@@ -1,0 +1,76 @@
+//! One session on the bus: its readers and what is open.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tokio::sync::broadcast;
+
+use super::preview::{Preview, PreviewStart};
+use super::Signal;
+use crate::domain::event::Frame;
+use crate::domain::ids::{RunId, SessionId};
+
+/// Signals that a reader may be behind before it has to read from the database again.
+const CAPACITY: usize = 256;
+
+#[derive(Debug)]
+pub(super) struct Topic {
+    sender: broadcast::Sender<Signal>,
+    open: Vec<Preview>,
+}
+
+impl Default for Topic {
+    fn default() -> Self {
+        Self { sender: broadcast::channel(CAPACITY).0, open: Vec::new() }
+    }
+}
+
+impl Topic {
+    pub(super) fn subscribe(&self) -> broadcast::Receiver<Signal> {
+        self.sender.subscribe()
+    }
+
+    pub(super) fn catch_up(&self) -> Vec<Bytes> {
+        self.open.iter().flat_map(Preview::catch_up).collect()
+    }
+
+    pub(super) fn event(&mut self, frame: Frame) {
+        let ends_all = matches!(
+            frame.kind.as_str(),
+            "span.model_request_end" | crate::domain::event::STATUS_IDLE
+        );
+        self.open.retain(|preview| {
+            !(preview.has_id(&frame.id) || ends_all && preview.is_of(frame.run_id))
+        });
+        self.send(Signal::Event(Arc::new(frame)));
+    }
+
+    pub(super) fn start(&mut self, session_id: SessionId, run_id: RunId, start: PreviewStart) {
+        self.open.retain(|preview| !preview.has_id(&start.event_id));
+        let preview = Preview::new(session_id, run_id, start);
+        self.send(Signal::Preview(preview.start_frame()));
+        self.open.push(preview);
+    }
+
+    pub(super) fn delta(&mut self, event_id: &str, index: usize, text: &str) {
+        let Some(preview) = self.open.iter_mut().find(|preview| preview.has_id(event_id)) else {
+            return;
+        };
+        let frame = preview.push(index, text);
+        self.send(Signal::Preview(frame));
+    }
+
+    /// Whether nothing is lost by forgetting it.
+    pub(super) fn is_idle(&self) -> bool {
+        self.open.is_empty() && self.sender.receiver_count() == 0
+    }
+
+    pub(super) fn would_be_idle_without_one(&self) -> bool {
+        self.open.is_empty() && self.sender.receiver_count() <= 1
+    }
+
+    fn send(&self, signal: Signal) {
+        // Without readers there is nobody to tell.
+        let _ = self.sender.send(signal);
+    }
+}

@@ -1,0 +1,219 @@
+//! Puts the events of a stream together into the message that they are the parts of.
+
+use serde_json::value::{RawValue, to_raw_value};
+
+use super::decode::{BlockDelta, StreamEvent, decode};
+use super::raw_object::RawObject;
+use crate::domain::message::Content;
+use crate::domain::run::{ModelStop, Usage};
+use crate::model::{ModelError, Progress, Reply};
+
+/// The largest reply that is taken in: far above the largest output budget.
+const MAX_BYTES: usize = 32 * 1024 * 1024;
+
+/// A message while its events come in.
+#[derive(Debug, Default)]
+pub(super) struct Assembler {
+    message: Option<RawObject>,
+    blocks: Vec<OpenBlock>,
+    usage: RawObject,
+    bytes: usize,
+    is_whole: bool,
+}
+
+#[derive(Debug)]
+struct OpenBlock {
+    index: usize,
+    object: RawObject,
+    text: Option<String>,
+    thinking: Option<String>,
+    input: String,
+    is_call: bool,
+    citations: Vec<Box<RawValue>>,
+}
+
+impl Assembler {
+    /// Takes in the data of one event.
+    pub(super) fn push(&mut self, data: &str) -> Result<Progress, ModelError> {
+        self.bytes += data.len();
+        if self.bytes > MAX_BYTES {
+            return Err(ModelError::TooLarge(MAX_BYTES));
+        }
+        match decode(data)? {
+            StreamEvent::MessageStart(message) => {
+                self.usage = message.read("usage").unwrap_or_default();
+                self.message = Some(message);
+            }
+            StreamEvent::BlockStart { index, block } => {
+                let block = OpenBlock::new(index, block);
+                let progress = block.started();
+                self.blocks.push(block);
+                return Ok(progress);
+            }
+            StreamEvent::BlockDelta { index, delta } => {
+                if let Some(block) = self.blocks.iter_mut().find(|block| block.index == index) {
+                    return Ok(block.push(delta));
+                }
+                tracing::warn!(index, "delta for a block that was never started");
+            }
+            StreamEvent::MessageDelta { delta, usage } => {
+                if let Some(message) = &mut self.message {
+                    message.merge(delta);
+                }
+                self.usage.merge(usage);
+            }
+            StreamEvent::MessageStop => self.is_whole = self.message.is_some(),
+            StreamEvent::BlockStop | StreamEvent::Ignored => {}
+        }
+        Ok(Progress::Nothing)
+    }
+
+    /// The message, if its last event was seen.
+    pub(super) fn finish(self) -> Result<Reply, ModelError> {
+        if !self.is_whole {
+            return Err(ModelError::Truncated);
+        }
+        let message = self.snapshot().ok_or(ModelError::Truncated)?;
+        let content: Box<RawValue> = message.read("content").ok_or(ModelError::Truncated)?;
+        let content = Content::parse(String::from(Box::<str>::from(content)))
+            .map_err(|error| ModelError::Malformed(error.to_string()))?;
+        let stop: Option<String> = message.read("stop_reason");
+        Ok(Reply {
+            id: message.read("id").unwrap_or_default(),
+            model: message.read("model").unwrap_or_default(),
+            content,
+            stop: ModelStop::from(stop.as_deref().unwrap_or_default()),
+            usage: usage(&self.usage),
+        })
+    }
+
+    /// The whole message object as far as it has come.
+    fn snapshot(&self) -> Option<RawObject> {
+        let mut message = self.message.clone()?;
+        let blocks: Vec<RawObject> = self.blocks.iter().map(OpenBlock::snapshot).collect();
+        let switched = blocks.iter().rev().find_map(fallback_model);
+        message.set("content", raw(&blocks)?);
+        message.set("usage", raw(&self.usage)?);
+        if let Some(model) = switched {
+            message.set("model", model);
+        }
+        Some(message)
+    }
+}
+
+/// The model that took over, told by a block of its own.
+fn fallback_model(block: &RawObject) -> Option<Box<RawValue>> {
+    let kind: String = block.read("type")?;
+    let to: RawObject = (kind == "fallback").then(|| block.read("to")).flatten()?;
+    to.read("model")
+}
+
+fn usage(fields: &RawObject) -> Usage {
+    let tokens = |key| fields.read(key).unwrap_or(0);
+    Usage {
+        input_tokens: tokens("input_tokens"),
+        cache_creation_input_tokens: tokens("cache_creation_input_tokens"),
+        cache_read_input_tokens: tokens("cache_read_input_tokens"),
+        output_tokens: tokens("output_tokens"),
+    }
+}
+
+fn raw<T: serde::Serialize + ?Sized>(value: &T) -> Option<Box<RawValue>> {
+    to_raw_value(value).ok()
+}
+
+impl OpenBlock {
+    fn new(index: usize, object: RawObject) -> Self {
+        let kind: String = object.read("type").unwrap_or_default();
+        Self {
+            index,
+            text: (kind == "text").then(|| object.read("text").unwrap_or_default()),
+            thinking: (kind == "thinking").then(|| object.read("thinking").unwrap_or_default()),
+            input: String::new(),
+            is_call: matches!(kind.as_str(), "tool_use" | "server_tool_use" | "mcp_tool_use"),
+            citations: object.read("citations").unwrap_or_default(),
+            object,
+        }
+    }
+
+    fn started(&self) -> Progress {
+        let index = self.index;
+        let kind: String = self.object.read("type").unwrap_or_default();
+        match kind.as_str() {
+            "text" => Progress::TextStarted { index },
+            "thinking" => Progress::ThinkingStarted { index },
+            "tool_use" => Progress::ToolUseStarted {
+                index,
+                id: self.object.read("id").unwrap_or_default(),
+                name: self.object.read("name").unwrap_or_default(),
+            },
+            _ => Progress::Nothing,
+        }
+    }
+
+    fn push(&mut self, delta: BlockDelta<'_>) -> Progress {
+        let (buffer, text) = match delta {
+            BlockDelta::Text(text) => (self.text.get_or_insert_default(), text),
+            BlockDelta::Thinking(text) => (self.thinking.get_or_insert_default(), text),
+            BlockDelta::InputJson(text) => (&mut self.input, text),
+            BlockDelta::Signature(signature) => {
+                self.object.set("signature", signature);
+                return Progress::Nothing;
+            }
+            BlockDelta::Citation(citation) => {
+                self.citations.push(citation);
+                return Progress::Nothing;
+            }
+            BlockDelta::Compaction(mut fields) => {
+                // The delta's own type must not replace the block's.
+                if let Some(kind) = self.object.read("type") {
+                    fields.set("type", kind);
+                }
+                self.object.merge(fields);
+                return Progress::Nothing;
+            }
+            BlockDelta::Unknown => return Progress::Nothing,
+        };
+        buffer.push_str(&text);
+        if text.is_empty() {
+            return Progress::Nothing;
+        }
+        Progress::Delta { index: self.index, text: text.as_ref().into() }
+    }
+
+    fn snapshot(&self) -> RawObject {
+        let mut object = self.object.clone();
+        let mut set = |key, value: Option<Box<RawValue>>| {
+            if let Some(value) = value {
+                object.set(key, value);
+            }
+        };
+        set("text", self.text.as_ref().and_then(raw));
+        set("thinking", self.thinking.as_ref().and_then(raw));
+        if !self.citations.is_empty() {
+            set("citations", raw(&self.citations));
+        }
+        if self.is_call {
+            set("input", self.input());
+        }
+        object
+    }
+
+    /// The input exactly as the model wrote it. No text at all means what the block began with,
+    /// which is `{}`. What is not an object is wrapped into one, because the model takes back
+    /// nothing else; it never passes the check of a tool's schema.
+    fn input(&self) -> Option<Box<RawValue>> {
+        let text = self.input.trim();
+        if text.is_empty() {
+            let given: Option<RawObject> = self.object.read("input");
+            return given.is_none().then(|| raw(&RawObject::default())).flatten();
+        }
+        if serde_json::from_str::<RawObject>(text).is_ok() {
+            return RawValue::from_string(text.to_owned()).ok();
+        }
+        raw(&serde_json::json!({ "INVALID_JSON": self.input }))
+    }
+}
+
+#[cfg(test)]
+mod tests;

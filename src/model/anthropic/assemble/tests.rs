@@ -1,0 +1,176 @@
+//! Every recorded stream becomes the message beside it, however its bytes are cut.
+
+use std::convert::Infallible;
+use std::fs;
+use std::path::PathBuf;
+
+use futures::{FutureExt as _, StreamExt as _, stream};
+use serde_json::Value;
+use sse_stream::SseByteStream;
+
+use super::*;
+use crate::model::ErrorKind;
+
+fn fixtures() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/streams")
+}
+
+fn read(name: &str) -> Vec<u8> {
+    fs::read(fixtures().join(name)).unwrap()
+}
+
+/// Feeds the chunks through the framing and the assembler, as the client does.
+fn assemble(chunks: Vec<Vec<u8>>) -> (Assembler, Option<ModelError>) {
+    let chunks = chunks.into_iter().map(|chunk| Ok::<_, Infallible>(bytes::Bytes::from(chunk)));
+    let mut events = SseByteStream::new(stream::iter(chunks));
+    let mut assembler = Assembler::default();
+    while let Some(event) = events.next().now_or_never().unwrap() {
+        if let Some(data) = event.unwrap().data
+            && let Err(error) = assembler.push(&data)
+        {
+            return (assembler, Some(error));
+        }
+    }
+    (assembler, None)
+}
+
+fn without_nulls(value: Value) -> Value {
+    match value {
+        Value::Object(members) => members
+            .into_iter()
+            .filter(|(_, value)| !value.is_null())
+            .map(|(key, value)| (key, without_nulls(value)))
+            .collect(),
+        Value::Array(items) => items.into_iter().map(without_nulls).collect(),
+        other => other,
+    }
+}
+
+fn snapshot(assembler: &Assembler) -> Value {
+    without_nulls(serde_json::to_value(assembler.snapshot().unwrap()).unwrap())
+}
+
+/// The message beside a sample, with the inputs that were cut written as we keep them: the
+/// official clients show what their partial parsers make of them, we keep the raw text.
+fn expected(sample: &Value) -> Value {
+    let name = sample["name"].as_str().unwrap();
+    let mut message: Value = serde_json::from_slice(&read(&format!("{name}.json"))).unwrap();
+    for (index, raw) in sample["incomplete_blocks"].as_object().into_iter().flatten() {
+        let index: usize = index.parse().unwrap();
+        message["content"][index]["input"] = serde_json::json!({ "INVALID_JSON": raw });
+    }
+    without_nulls(message)
+}
+
+fn check(sample: &Value, expected: &Value, chunks: Vec<Vec<u8>>) {
+    let name = sample["name"].as_str().unwrap();
+    let (assembler, error) = assemble(chunks);
+    match sample["outcome"].as_str().unwrap() {
+        "api_error" => {
+            let Some(ModelError::Api { status: None, kind, message, .. }) = error else {
+                panic!("{name}: expected an error of the server, got {error:?}");
+            };
+            assert_eq!(kind.as_str(), sample["error"]["type"], "{name}");
+            assert_eq!(message, sample["error"]["message"], "{name}");
+            if name != "14_error_first_event" {
+                assert_eq!(&snapshot(&assembler), expected, "{name}");
+            }
+        }
+        "truncated" => {
+            assert_eq!(&snapshot(&assembler), expected, "{name}");
+            assert!(matches!(assembler.finish(), Err(ModelError::Truncated)), "{name}");
+        }
+        _ => {
+            assert!(error.is_none(), "{name}: {error:?}");
+            assert_eq!(&snapshot(&assembler), expected, "{name}");
+            let reply = assembler.finish().unwrap();
+            let content: Value = serde_json::from_str(reply.content.as_str()).unwrap();
+            assert_eq!(without_nulls(content), expected["content"], "{name}");
+        }
+    }
+}
+
+fn samples() -> Vec<Value> {
+    let manifest: Vec<Value> = serde_json::from_slice(&read("MANIFEST.json")).unwrap();
+    assert_eq!(manifest.len(), 30);
+    manifest
+}
+
+#[test]
+fn every_recorded_stream_becomes_its_message() {
+    for sample in samples() {
+        let bytes = read(&format!("{}.sse", sample["name"].as_str().unwrap()));
+        check(&sample, &expected(&sample), vec![bytes]);
+    }
+}
+
+#[test]
+fn a_stream_may_arrive_byte_by_byte() {
+    for sample in samples() {
+        let bytes = read(&format!("{}.sse", sample["name"].as_str().unwrap()));
+        check(&sample, &expected(&sample), bytes.iter().map(|byte| vec![*byte]).collect());
+    }
+}
+
+#[test]
+fn a_stream_may_be_cut_in_two_at_every_byte() {
+    for sample in samples() {
+        let bytes = read(&format!("{}.sse", sample["name"].as_str().unwrap()));
+        let step = if bytes.len() > 10_000 { 997 } else { 1 };
+        let expected = expected(&sample);
+        for cut in (0..bytes.len()).step_by(step) {
+            let (head, tail) = bytes.split_at(cut);
+            check(&sample, &expected, vec![head.to_vec(), tail.to_vec()]);
+        }
+    }
+}
+
+#[test]
+fn a_stream_that_ends_at_any_byte_is_never_taken_for_a_whole_one() {
+    let bytes = read("02_text_then_tool_use.sse");
+    for cut in 0..bytes.len() - 2 {
+        let (assembler, error) = assemble(vec![bytes.iter().take(cut).copied().collect()]);
+        assert!(error.is_none());
+        assert!(matches!(assembler.finish(), Err(ModelError::Truncated)), "cut at {cut}");
+    }
+}
+
+#[test]
+fn a_byte_order_mark_is_skipped() {
+    let mut bytes = b"\xef\xbb\xbf".to_vec();
+    bytes.extend(read("01_text_only.sse"));
+    let (assembler, error) = assemble(vec![bytes]);
+    assert!(error.is_none());
+    assert_eq!(
+        assembler.finish().unwrap().content.joined_text().unwrap(),
+        "Good morning! The warehouse opens at 08:30."
+    );
+}
+
+#[test]
+fn an_input_keeps_the_model_s_own_text() {
+    let start = r#"{"type":"content_block_start","index":0,"content_block":
+        {"type":"tool_use","id":"t","name":"f","input":{}}}"#;
+    let input = r#"{"n": 1e400, "b":1,"a":0.10, "b":2}"#;
+    let delta = serde_json::json!({"type":"content_block_delta","index":0,
+        "delta":{"type":"input_json_delta","partial_json":input}});
+    let mut assembler = Assembler::default();
+    assembler.push(r#"{"type":"message_start","message":{"content":[]}}"#).unwrap();
+    assembler.push(start).unwrap();
+    assembler.push(&delta.to_string()).unwrap();
+    assembler.push(r#"{"type":"message_stop"}"#).unwrap();
+    let reply = assembler.finish().unwrap();
+    assert!(reply.content.as_str().contains(input));
+}
+
+#[test]
+fn a_spend_limit_inside_a_stream_is_told_apart() {
+    let mut assembler = Assembler::default();
+    let error = assembler
+        .push(
+            r#"{"type":"error","error":{"type":"rate_limit_error","message":"m",
+                "details":{"error_code":"enforced_spend_limit_reached"}}}"#,
+        )
+        .unwrap_err();
+    assert!(matches!(error, ModelError::Api { kind: ErrorKind::SpendLimit, .. }));
+}

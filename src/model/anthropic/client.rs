@@ -1,0 +1,171 @@
+//! Sends requests and reads their streams.
+
+use std::fmt;
+use std::pin::Pin;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::{Stream, StreamExt as _};
+use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER};
+use reqwest::{Response, Url};
+use secrecy::{ExposeSecret as _, SecretString};
+use sse_stream::{Sse, SseByteStream};
+use tokio::time::timeout;
+
+use super::assemble::Assembler;
+use super::decode::ErrorBody;
+use crate::model::{ErrorKind, ModelError, Progress, Reply};
+
+/// Where the model is and how to speak to it.
+#[derive(Debug, Clone)]
+pub struct ClientConfig {
+    /// Without the `/v1/messages` that is added to it.
+    pub base_url: Url,
+    /// Sent as `x-api-key`; local servers need none.
+    pub api_key: Option<SecretString>,
+    /// Sent as `anthropic-version`.
+    pub version: String,
+    /// The longest silence: before the headers, and between two pieces of a stream.
+    pub idle_timeout: Duration,
+}
+
+/// A client of one server of the Messages API.
+#[derive(Debug, Clone)]
+pub struct Client {
+    http: reqwest::Client,
+    messages_url: Url,
+    idle_timeout: Duration,
+}
+
+/// A client that cannot be made from its configuration.
+#[derive(Debug, thiserror::Error)]
+pub enum BadClient {
+    /// The key has a character that a header cannot carry.
+    #[error("the model's API key or version cannot be sent as a header")]
+    Header,
+    /// The base URL cannot have a path.
+    #[error("the model's base URL {0} cannot be extended by a path")]
+    BaseUrl(Url),
+    /// TLS or the resolver did not start.
+    #[error("the HTTP client did not start: {0}")]
+    Http(#[from] reqwest::Error),
+}
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+const KEEP_ALIVE: Duration = Duration::from_secs(30);
+/// How much of an error's body is read.
+const MAX_ERROR_BODY: usize = 64 * 1024;
+
+impl Client {
+    /// A client with pooled connections. There is no total timeout: an answer may take minutes,
+    /// and it is silence that tells a dead connection.
+    pub fn new(config: &ClientConfig) -> Result<Self, BadClient> {
+        let mut headers = HeaderMap::new();
+        let version = HeaderValue::from_str(&config.version).map_err(|_| BadClient::Header)?;
+        headers.insert("anthropic-version", version);
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        if let Some(key) = &config.api_key {
+            let mut key =
+                HeaderValue::from_str(key.expose_secret()).map_err(|_| BadClient::Header)?;
+            key.set_sensitive(true);
+            headers.insert("x-api-key", key);
+        }
+        let http = reqwest::Client::builder()
+            .user_agent(concat!("twostep/", env!("CARGO_PKG_VERSION")))
+            .default_headers(headers)
+            .connect_timeout(CONNECT_TIMEOUT)
+            .tcp_keepalive(KEEP_ALIVE)
+            .redirect(reqwest::redirect::Policy::none())
+            .build()?;
+        let mut messages_url = config.base_url.clone();
+        messages_url
+            .path_segments_mut()
+            .map_err(|()| BadClient::BaseUrl(config.base_url.clone()))?
+            .pop_if_empty()
+            .extend(["v1", "messages"]);
+        Ok(Self { http, messages_url, idle_timeout: config.idle_timeout })
+    }
+
+    /// Sends a request and waits for the headers of its reply.
+    pub async fn send(&self, body: Bytes) -> Result<ReplyStream, ModelError> {
+        let request = self.http.post(self.messages_url.clone()).body(body).send();
+        let response = timeout(self.idle_timeout, request)
+            .await
+            .map_err(|_| ModelError::Idle(self.idle_timeout))?
+            .map_err(|error| ModelError::Connect(error.without_url()))?;
+        if !response.status().is_success() {
+            return Err(refused(response).await);
+        }
+        Ok(ReplyStream {
+            events: Box::pin(SseByteStream::new(response.bytes_stream())),
+            assembler: Assembler::default(),
+            idle_timeout: self.idle_timeout,
+        })
+    }
+}
+
+async fn refused(mut response: Response) -> ModelError {
+    let status = response.status().as_u16();
+    let retry_after = retry_after(response.headers());
+    let mut body = Vec::new();
+    while let Ok(Some(chunk)) = response.chunk().await {
+        body.extend_from_slice(&chunk);
+        if body.len() > MAX_ERROR_BODY {
+            break;
+        }
+    }
+    let (kind, message) = match serde_json::from_slice::<ErrorBody<'_>>(&body) {
+        Ok(body) => (body.kind(), body.message()),
+        // A proxy on the way answers with a page of its own.
+        Err(_) => (ErrorKind::of_status(status), "no readable error body".to_owned()),
+    };
+    ModelError::Api { status: Some(status), kind, message, retry_after }
+}
+
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let seconds = |name: &str, unit: f64| -> Option<Duration> {
+        let value: f64 = headers.get(name)?.to_str().ok()?.trim().parse().ok()?;
+        Duration::try_from_secs_f64(value * unit).ok()
+    };
+    seconds("retry-after-ms", 0.001).or_else(|| seconds(RETRY_AFTER.as_str(), 1.0))
+}
+
+type Events = Pin<Box<dyn Stream<Item = Result<Sse, sse_stream::Error>> + Send>>;
+
+/// A reply that is still coming in.
+pub struct ReplyStream {
+    events: Events,
+    assembler: Assembler,
+    idle_timeout: Duration,
+}
+
+impl fmt::Debug for ReplyStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReplyStream").field("assembler", &self.assembler).finish_non_exhaustive()
+    }
+}
+
+impl ReplyStream {
+    /// The next thing that a reader would see; none at the end of the stream.
+    ///
+    /// Dropping the future between two calls loses nothing.
+    pub async fn next(&mut self) -> Result<Option<Progress>, ModelError> {
+        loop {
+            let event = timeout(self.idle_timeout, self.events.next())
+                .await
+                .map_err(|_| ModelError::Idle(self.idle_timeout))?;
+            let Some(event) = event else { return Ok(None) };
+            let data = event.map_err(|error| ModelError::Broken(error.into()))?.data;
+            let Some(data) = data else { continue };
+            match self.assembler.push(&data)? {
+                Progress::Nothing => {}
+                progress => return Ok(Some(progress)),
+            }
+        }
+    }
+
+    /// The whole reply, once the stream has ended.
+    pub fn finish(self) -> Result<Reply, ModelError> {
+        self.assembler.finish()
+    }
+}

@@ -1,0 +1,158 @@
+//! One event of the stream: from the JSON of its data to what it says.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::raw_object::RawObject;
+use crate::model::{ErrorKind, ModelError};
+
+/// What an event says.
+#[derive(Debug)]
+pub(super) enum StreamEvent<'a> {
+    MessageStart(RawObject),
+    BlockStart { index: usize, block: RawObject },
+    BlockDelta { index: usize, delta: BlockDelta<'a> },
+    BlockStop,
+    MessageDelta { delta: RawObject, usage: RawObject },
+    MessageStop,
+    /// A ping, or an event that this version does not know.
+    Ignored,
+}
+
+/// What a delta adds to its block.
+#[derive(Debug)]
+pub(super) enum BlockDelta<'a> {
+    Text(Cow<'a, str>),
+    InputJson(Cow<'a, str>),
+    Thinking(Cow<'a, str>),
+    Signature(Box<RawValue>),
+    Citation(Box<RawValue>),
+    /// Members to be assigned as they are.
+    Compaction(RawObject),
+    Unknown,
+}
+
+#[derive(Deserialize)]
+struct Tag<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Cow<'a, str>,
+}
+
+#[derive(Deserialize)]
+struct MessageStart {
+    message: RawObject,
+}
+
+#[derive(Deserialize)]
+struct BlockStart {
+    index: usize,
+    content_block: RawObject,
+}
+
+#[derive(Deserialize)]
+struct Delta<'a> {
+    index: usize,
+    #[serde(borrow)]
+    delta: &'a RawValue,
+}
+
+#[derive(Deserialize)]
+struct MessageDelta {
+    #[serde(default)]
+    delta: RawObject,
+    #[serde(default)]
+    usage: Option<RawObject>,
+}
+
+/// The body of an error response, and the data of an `error` event.
+#[derive(Deserialize)]
+pub(super) struct ErrorBody<'a> {
+    #[serde(borrow)]
+    error: ErrorFields<'a>,
+}
+
+#[derive(Deserialize)]
+struct ErrorFields<'a> {
+    #[serde(borrow, rename = "type", default)]
+    kind: Cow<'a, str>,
+    #[serde(borrow, default)]
+    message: Cow<'a, str>,
+    #[serde(borrow, default)]
+    details: Option<ErrorDetails<'a>>,
+}
+
+#[derive(Deserialize)]
+struct ErrorDetails<'a> {
+    #[serde(borrow, default)]
+    error_code: Option<Cow<'a, str>>,
+}
+
+impl ErrorBody<'_> {
+    pub(super) fn kind(&self) -> ErrorKind {
+        let code = self.error.details.as_ref().and_then(|details| details.error_code.as_deref());
+        ErrorKind::parse(&self.error.kind, code)
+    }
+
+    pub(super) fn message(&self) -> String {
+        self.error.message.clone().into_owned()
+    }
+}
+
+/// Reads the data of one event. The JSON's own `type` decides: some servers send no event names.
+pub(super) fn decode(data: &str) -> Result<StreamEvent<'_>, ModelError> {
+    if data.is_empty() || data == "[DONE]" {
+        return Ok(StreamEvent::Ignored);
+    }
+    Ok(match read::<Tag<'_>>(data)?.kind.as_ref() {
+        "message_start" => StreamEvent::MessageStart(read::<MessageStart>(data)?.message),
+        "content_block_start" => {
+            let BlockStart { index, content_block } = read(data)?;
+            StreamEvent::BlockStart { index, block: content_block }
+        }
+        "content_block_delta" => {
+            let Delta { index, delta } = read(data)?;
+            StreamEvent::BlockDelta { index, delta: decode_delta(delta.get())? }
+        }
+        "content_block_stop" => StreamEvent::BlockStop,
+        "message_delta" => {
+            let MessageDelta { delta, usage } = read(data)?;
+            StreamEvent::MessageDelta { delta, usage: usage.unwrap_or_default() }
+        }
+        "message_stop" => StreamEvent::MessageStop,
+        "error" => {
+            let body: ErrorBody<'_> = read(data)?;
+            let (kind, message) = (body.kind(), body.message());
+            return Err(ModelError::Api { status: None, kind, message, retry_after: None });
+        }
+        _ => StreamEvent::Ignored,
+    })
+}
+
+fn decode_delta(data: &str) -> Result<BlockDelta<'_>, ModelError> {
+    #[derive(Deserialize)]
+    struct Fields<'a> {
+        #[serde(borrow, alias = "thinking", alias = "partial_json")]
+        text: Cow<'a, str>,
+    }
+    #[derive(Deserialize)]
+    struct Value {
+        #[serde(alias = "citation")]
+        signature: Box<RawValue>,
+    }
+    Ok(match read::<Tag<'_>>(data)?.kind.as_ref() {
+        "text_delta" => BlockDelta::Text(read::<Fields<'_>>(data)?.text),
+        "input_json_delta" => BlockDelta::InputJson(read::<Fields<'_>>(data)?.text),
+        "thinking_delta" => BlockDelta::Thinking(read::<Fields<'_>>(data)?.text),
+        "signature_delta" => BlockDelta::Signature(read::<Value>(data)?.signature),
+        "citations_delta" => BlockDelta::Citation(read::<Value>(data)?.signature),
+        "compaction_delta" => BlockDelta::Compaction(read(data)?),
+        _ => BlockDelta::Unknown,
+    })
+}
+
+fn read<'a, T: Deserialize<'a>>(data: &'a str) -> Result<T, ModelError> {
+    serde_json::from_str(data)
+        .map_err(|error| ModelError::Malformed(format!("an event is not readable: {error}")))
+}

@@ -1,0 +1,10 @@
+//! The Anthropic Messages API, and the many servers that speak its format.
+
+mod assemble;
+mod client;
+mod decode;
+mod raw_object;
+mod request;
+
+pub use client::{Client, ClientConfig, ReplyStream};
+pub use request::{Head, body};

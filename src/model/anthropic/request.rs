@@ -1,0 +1,129 @@
+//! The body of a request, put together from stored text.
+//!
+//! The varying members come after the messages, so that the body of one request up to the end of
+//! its messages is a byte prefix of the next one.
+
+use bytes::Bytes;
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use crate::domain::session::Settings;
+use crate::domain::tool::ToolChoice;
+
+/// What every request of a session begins with: everything up to the opening of `messages`.
+#[derive(Debug, Clone)]
+pub struct Head(Bytes);
+
+#[derive(Serialize)]
+struct Fields<'a> {
+    model: &'a str,
+    max_tokens: u32,
+    stream: bool,
+    /// Automatic caching: the server marks the last block that can be cached, and moves the mark
+    /// with the conversation, so that no marker ever changes a block that we sent before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cache_control: Option<CacheControl>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thinking: Option<&'a RawValue>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    stop_sequences: &'a [String],
+    #[serde(skip_serializing_if = "str::is_empty")]
+    system: &'a str,
+    #[serde(skip_serializing_if = "is_empty_array")]
+    tools: &'a RawValue,
+}
+
+#[derive(Serialize)]
+struct CacheControl {
+    r#type: &'static str,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference to the field")]
+fn is_empty_array(tools: &&RawValue) -> bool {
+    tools.get() == "[]"
+}
+
+impl Head {
+    /// The head of all requests of a session with these settings.
+    pub fn new(settings: &Settings, use_prompt_cache: bool) -> Result<Self, serde_json::Error> {
+        let fields = Fields {
+            model: &settings.model,
+            max_tokens: settings.max_tokens,
+            stream: true,
+            cache_control: use_prompt_cache.then_some(CacheControl { r#type: "ephemeral" }),
+            thinking: settings.thinking.as_deref(),
+            stop_sequences: &settings.stop_sequences,
+            system: &settings.system,
+            tools: &settings.tools,
+        };
+        let mut text = serde_json::to_string(&fields)?;
+        text.truncate(text.len() - "}".len());
+        text.push_str(r#","messages":["#);
+        Ok(Self(text.into()))
+    }
+}
+
+/// The body of one request. `transcript` holds the messages, joined by commas.
+pub fn body(head: &Head, transcript: &[u8], choice: &ToolChoice) -> Bytes {
+    let mut body = Vec::with_capacity(head.0.len() + transcript.len() + 64);
+    body.extend_from_slice(&head.0);
+    body.extend_from_slice(transcript);
+    body.push(b']');
+    if *choice != ToolChoice::Auto {
+        body.extend_from_slice(br#","tool_choice":"#);
+        // Strings always serialize, and a vector takes every byte.
+        let _ = serde_json::to_writer(&mut body, choice);
+    }
+    body.push(b'}');
+    body.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::run::Limits;
+
+    fn settings() -> Settings {
+        Settings {
+            model: "claude-test".into(),
+            max_tokens: 100,
+            system: "Be brief.".into(),
+            tools: RawValue::from_string(r#"[{"name":  "f"}]"#.into()).unwrap(),
+            thinking: None,
+            stop_sequences: Vec::new(),
+            limits: Limits::default(),
+        }
+    }
+
+    #[test]
+    fn a_body_is_the_head_the_messages_and_the_choice() {
+        let head = Head::new(&settings(), true).unwrap();
+        let choice = ToolChoice::Tool { name: "f".into() };
+        let expected = concat!(
+            r#"{"model":"claude-test","max_tokens":100,"stream":true,"#,
+            r#""cache_control":{"type":"ephemeral"},"system":"Be brief.","tools":[{"name":  "f"}],"#,
+            r#""messages":[{"role":"user","content":[]}],"#,
+            r#""tool_choice":{"type":"tool","name":"f"}}"#,
+        );
+        assert_eq!(body(&head, br#"{"role":"user","content":[]}"#, &choice), expected);
+    }
+
+    #[test]
+    fn what_is_not_set_is_not_sent() {
+        let mut settings = settings();
+        settings.system.clear();
+        settings.tools = RawValue::from_string("[]".into()).unwrap();
+        let head = Head::new(&settings, false).unwrap();
+        let expected = r#"{"model":"claude-test","max_tokens":100,"stream":true,"messages":[]}"#;
+        assert_eq!(body(&head, b"", &ToolChoice::Auto), expected);
+    }
+
+    #[test]
+    fn a_request_is_a_byte_prefix_of_the_next() {
+        let head = Head::new(&settings(), true).unwrap();
+        let first = body(&head, br#"{"a":1}"#, &ToolChoice::Auto);
+        let second = body(&head, br#"{"a":1},{"b":2}"#, &ToolChoice::None);
+        let open = first.strip_suffix(b"]}").unwrap();
+        assert!(second.starts_with(open));
+    }
+}

@@ -1,0 +1,61 @@
+//! When a failed request is sent again.
+
+use std::time::Duration;
+
+use super::ModelError;
+
+/// Requests of one step before its run fails.
+pub const MAX_ATTEMPTS: u32 = 8;
+const FIRST_DELAY: Duration = Duration::from_millis(500);
+const MAX_DELAY: Duration = Duration::from_secs(30);
+/// The longest wait that a server can ask of us.
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(60);
+
+/// How long to wait after the given number of failures in a row; none when it is time to give up.
+///
+/// Full jitter (a random part of an exponential ceiling) spreads clients that failed together.
+pub fn delay_after(failures: u32, error: &ModelError) -> Option<Duration> {
+    if failures >= MAX_ATTEMPTS || !error.retryable() {
+        return None;
+    }
+    if let Some(asked) = error.retry_after() {
+        return (asked <= MAX_RETRY_AFTER).then_some(asked);
+    }
+    Some(ceiling(failures).mul_f64(fastrand::f64()))
+}
+
+fn ceiling(failures: u32) -> Duration {
+    let doubled = 2_u32.saturating_pow(failures.saturating_sub(1));
+    FIRST_DELAY.saturating_mul(doubled).min(MAX_DELAY)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::ErrorKind;
+
+    fn overloaded(retry_after: Option<u64>) -> ModelError {
+        ModelError::Api {
+            status: Some(529),
+            kind: ErrorKind::Overloaded,
+            message: String::new(),
+            retry_after: retry_after.map(Duration::from_secs),
+        }
+    }
+
+    #[test]
+    fn delays_grow_to_a_ceiling_and_end() {
+        let ceilings: Vec<_> = (1..=8).map(|failures| ceiling(failures).as_millis()).collect();
+        assert_eq!(ceilings, [500, 1000, 2000, 4000, 8000, 16000, 30000, 30000]);
+        for failures in 1..MAX_ATTEMPTS {
+            assert!(delay_after(failures, &overloaded(None)).unwrap() <= ceiling(failures));
+        }
+        assert_eq!(delay_after(MAX_ATTEMPTS, &overloaded(None)), None);
+    }
+
+    #[test]
+    fn what_the_server_asks_is_kept_up_to_a_minute() {
+        assert_eq!(delay_after(1, &overloaded(Some(7))), Some(Duration::from_secs(7)));
+        assert_eq!(delay_after(1, &overloaded(Some(61))), None);
+    }
+}

@@ -1,0 +1,186 @@
+//! Leases: taking runs up, keeping them, letting them go. All times are the database's.
+
+use jiff_sqlx::Timestamp;
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use super::{StoreError, unreadable};
+use crate::domain::ids::{RunId, SessionId, WorkerId};
+use crate::domain::run::RunOptions;
+use crate::domain::session::Settings;
+
+/// Takeovers without a committed step after which a run is given up.
+pub const MAX_TAKEOVERS: i32 = 3;
+
+/// What every write of a run must name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fence {
+    /// The run.
+    pub run_id: RunId,
+    /// The claim under which the writer works.
+    pub attempt: i32,
+    /// The writer.
+    pub worker: WorkerId,
+}
+
+/// A run that this worker has taken up.
+#[derive(Debug)]
+pub struct Claimed {
+    /// The right to write.
+    pub fence: Fence,
+    /// The session.
+    pub session_id: SessionId,
+    /// What the session pinned.
+    pub settings: Settings,
+    /// The operator's folder for all sessions, if there is one.
+    pub workspace: Option<String>,
+    /// The id of the user message.
+    pub message_id: String,
+    /// The blocks of the user message.
+    pub input: String,
+    /// What the message asks of its run.
+    pub options: RunOptions,
+    /// The length of the history.
+    pub last_message_seq: i32,
+    /// Claims since the last committed step, this one included.
+    pub takeovers: i32,
+    /// When a worker first took the run up.
+    pub started_at: jiff::Timestamp,
+    /// Whether the client has asked to cancel it.
+    pub is_cancelled: bool,
+}
+
+struct Row {
+    id: Uuid,
+    session_id: Uuid,
+    attempt: i32,
+    takeovers: i32,
+    message_id: String,
+    input: String,
+    options: String,
+    is_cancelled: bool,
+    started_at: Timestamp,
+    settings: String,
+    workspace: Option<String>,
+    last_message_seq: i32,
+}
+
+impl Row {
+    fn claimed(self, worker: WorkerId) -> Result<Claimed, StoreError> {
+        Ok(Claimed {
+            fence: Fence { run_id: self.id.into(), attempt: self.attempt, worker },
+            session_id: self.session_id.into(),
+            settings: serde_json::from_str(&self.settings)
+                .map_err(unreadable("sessions", "settings"))?,
+            workspace: self.workspace,
+            message_id: self.message_id,
+            input: self.input,
+            options: serde_json::from_str(&self.options).map_err(unreadable("runs", "options"))?,
+            last_message_seq: self.last_message_seq,
+            takeovers: self.takeovers,
+            started_at: self.started_at.to_jiff(),
+            is_cancelled: self.is_cancelled,
+        })
+    }
+}
+
+/// Takes up runs that wait and are the first of their session, oldest first.
+pub async fn claim_queued(
+    conn: &mut PgConnection,
+    worker: WorkerId,
+    limit: i64,
+) -> Result<Vec<Claimed>, StoreError> {
+    let rows = sqlx::query_as!(
+        Row,
+        r#"WITH run AS (
+               UPDATE runs SET status = 'running', attempt = attempt + 1,
+                      takeovers = takeovers + 1, lease_owner = $1,
+                      lease_until = now() + interval '12 seconds',
+                      started_at = coalesce(started_at, now())
+               WHERE id IN (
+                   SELECT r.id FROM runs r
+                   WHERE r.status = 'queued' AND NOT EXISTS (
+                       SELECT FROM runs o WHERE o.session_id = r.session_id
+                         AND (o.status IN ('running', 'requires_action')
+                              OR o.status = 'queued' AND o.accepted_seq < r.accepted_seq))
+                   ORDER BY r.created_at
+                   LIMIT $2
+                   FOR UPDATE OF r SKIP LOCKED)
+               RETURNING *
+           )
+           SELECT run.id, run.session_id, run.attempt, run.takeovers, run.message_id,
+                  run.input::text AS "input!", run.options::text AS "options!",
+                  run.cancel_requested_at IS NOT NULL AS "is_cancelled!",
+                  run.started_at AS "started_at!: Timestamp",
+                  s.settings::text AS "settings!", s.workspace, s.last_message_seq
+           FROM run JOIN sessions s ON s.id = run.session_id"#,
+        worker.as_uuid(),
+        limit,
+    )
+    .fetch_all(conn)
+    .await?;
+    rows.into_iter().map(|row| row.claimed(worker)).collect()
+}
+
+/// Takes over runs whose worker has not renewed its lease.
+pub async fn claim_expired(
+    conn: &mut PgConnection,
+    worker: WorkerId,
+    limit: i64,
+) -> Result<Vec<Claimed>, StoreError> {
+    let rows = sqlx::query_as!(
+        Row,
+        r#"WITH run AS (
+               UPDATE runs SET attempt = attempt + 1, takeovers = takeovers + 1,
+                      lease_owner = $1, lease_until = now() + interval '12 seconds'
+               WHERE id IN (
+                   SELECT r.id FROM runs r
+                   WHERE r.status = 'running' AND r.lease_until < now()
+                   ORDER BY r.lease_until
+                   LIMIT $2
+                   FOR UPDATE SKIP LOCKED)
+               RETURNING *
+           )
+           SELECT run.id, run.session_id, run.attempt, run.takeovers, run.message_id,
+                  run.input::text AS "input!", run.options::text AS "options!",
+                  run.cancel_requested_at IS NOT NULL AS "is_cancelled!",
+                  run.started_at AS "started_at!: Timestamp",
+                  s.settings::text AS "settings!", s.workspace, s.last_message_seq
+           FROM run JOIN sessions s ON s.id = run.session_id"#,
+        worker.as_uuid(),
+        limit,
+    )
+    .fetch_all(conn)
+    .await?;
+    rows.into_iter().map(|row| row.claimed(worker)).collect()
+}
+
+/// Renews all leases of a worker, and tells which of its runs are to be cancelled.
+pub async fn renew(
+    conn: &mut PgConnection,
+    worker: WorkerId,
+) -> Result<Vec<RunId>, StoreError> {
+    let rows = sqlx::query!(
+        r#"UPDATE runs SET lease_until = now() + interval '12 seconds'
+           WHERE lease_owner = $1 AND status = 'running'
+           RETURNING id, cancel_requested_at IS NOT NULL AS "is_cancelled!""#,
+        worker.as_uuid(),
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows.into_iter().filter(|row| row.is_cancelled).map(|row| row.id.into()).collect())
+}
+
+/// Lets a run go, so that another worker takes it over at once.
+pub async fn release(conn: &mut PgConnection, fence: Fence) -> Result<(), StoreError> {
+    sqlx::query!(
+        "UPDATE runs SET lease_until = now(), lease_owner = NULL, takeovers = takeovers - 1
+         WHERE id = $1 AND attempt = $2 AND lease_owner = $3 AND status = 'running'",
+        fence.run_id.as_uuid(),
+        fence.attempt,
+        fence.worker.as_uuid(),
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}

@@ -1,0 +1,125 @@
+//! Events: written with the step that they tell of, read by number.
+
+use jiff_sqlx::Timestamp;
+use sqlx::PgConnection;
+
+use super::StoreError;
+use crate::domain::event::{Frame, NewEvent, Stamp};
+use crate::domain::ids::{RunId, SessionId};
+
+/// Which events of a session to read.
+#[derive(Debug, Clone, Copy)]
+pub struct Range {
+    /// The session.
+    pub session_id: SessionId,
+    /// Only those of this run.
+    pub run_id: Option<RunId>,
+    /// Only those with a greater number.
+    pub after: i64,
+    /// At most so many.
+    pub limit: i64,
+}
+
+/// Reads events in their order, each encoded for its readers.
+pub async fn list(conn: &mut PgConnection, range: Range) -> Result<Vec<Frame>, StoreError> {
+    let rows = sqlx::query!(
+        r#"SELECT seq, run_id, event_id, type AS kind, body::text AS "body!",
+                  created_at AS "created_at: Timestamp"
+           FROM events
+           WHERE session_id = $1 AND seq > $2 AND ($3::uuid IS NULL OR run_id = $3)
+           ORDER BY seq
+           LIMIT $4"#,
+        range.session_id.as_uuid(),
+        range.after,
+        range.run_id.map(RunId::as_uuid),
+        range.limit,
+    )
+    .fetch_all(conn)
+    .await?;
+    let frame = |row: &Stamp, id, kind, body: &str| Frame::encode(id, kind, body, row);
+    Ok(rows
+        .into_iter()
+        .map(|row| {
+            let stamp = Stamp {
+                session_id: range.session_id,
+                run_id: row.run_id.map(Into::into),
+                seq: row.seq,
+                created_at: row.created_at.to_jiff(),
+            };
+            frame(&stamp, row.event_id, row.kind, &row.body)
+        })
+        .collect())
+}
+
+/// Appends events outside of a worker's step: what a client did to a run.
+pub async fn append(
+    conn: &mut PgConnection,
+    session_id: SessionId,
+    run_id: RunId,
+    events: &[NewEvent],
+) -> Result<Vec<Frame>, StoreError> {
+    let columns = Columns::of(events);
+    let row = sqlx::query!(
+        r#"WITH session AS (
+               UPDATE sessions SET last_seq = last_seq + $3, updated_at = now() WHERE id = $1
+               RETURNING id, tenant_id, last_seq - $3 AS base
+           ), event AS (
+               INSERT INTO events (session_id, seq, tenant_id, run_id, event_id, type, body)
+               SELECT s.id, s.base + e.ord, s.tenant_id, $2, e.id, e.kind, e.body::json
+               FROM session s,
+                    unnest($4::text[], $5::text[], $6::text[])
+                        WITH ORDINALITY AS e (id, kind, body, ord)
+           )
+           SELECT base AS "base!", now() AS "now!: Timestamp" FROM session"#,
+        session_id.as_uuid(),
+        run_id.as_uuid(),
+        columns.len(),
+        &columns.ids,
+        &columns.kinds,
+        &columns.bodies,
+    )
+    .fetch_one(conn)
+    .await?;
+    let first = Stamp {
+        session_id,
+        run_id: Some(run_id),
+        seq: row.base + 1,
+        created_at: row.now.to_jiff(),
+    };
+    Ok(encode(events, &first))
+}
+
+/// Events as the arrays that a statement takes.
+#[derive(Debug, Default)]
+pub(super) struct Columns {
+    pub(super) ids: Vec<String>,
+    pub(super) kinds: Vec<String>,
+    pub(super) bodies: Vec<String>,
+}
+
+impl Columns {
+    pub(super) fn of(events: &[NewEvent]) -> Self {
+        let mut columns = Self::default();
+        for event in events {
+            columns.ids.push(event.id.clone());
+            columns.kinds.push(event.kind.to_owned());
+            columns.bodies.push(event.body.clone());
+        }
+        columns
+    }
+
+    pub(super) fn len(&self) -> i64 {
+        i64::try_from(self.ids.len()).unwrap_or(i64::MAX)
+    }
+}
+
+/// Encodes events that were stored in a row, the first of them with this stamp.
+pub(super) fn encode(events: &[NewEvent], first: &Stamp) -> Vec<Frame> {
+    let mut stamp = first.clone();
+    let mut frames = Vec::with_capacity(events.len());
+    for event in events {
+        frames.push(Frame::encode(event.id.clone(), event.kind.to_owned(), &event.body, &stamp));
+        stamp.seq += 1;
+    }
+    frames
+}

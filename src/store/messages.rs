@@ -1,0 +1,146 @@
+//! The history.
+
+use jiff_sqlx::Timestamp;
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use super::{StoreError, unreadable};
+use crate::domain::ids::{RunId, SessionId};
+use crate::domain::message::{Content, Message, Role};
+use crate::domain::run::{ModelStop, Usage};
+
+const TABLE: &str = "messages";
+
+/// A message with its place in the history.
+#[derive(Debug)]
+pub struct Stored {
+    /// The place, from 1.
+    pub seq: i32,
+    /// The run that wrote it.
+    pub run_id: RunId,
+    /// The model's, the client's or our id.
+    pub message_id: String,
+    /// The model that wrote it.
+    pub model: Option<String>,
+    /// Role, blocks, stop reason, usage.
+    pub message: Message,
+    /// When it was stored.
+    pub created_at: jiff::Timestamp,
+}
+
+struct Row {
+    seq: i32,
+    run_id: Uuid,
+    message_id: String,
+    role: String,
+    content: String,
+    model: Option<String>,
+    stop_reason: Option<String>,
+    usage: Option<String>,
+    created_at: Timestamp,
+}
+
+impl TryFrom<Row> for Stored {
+    type Error = StoreError;
+
+    fn try_from(row: Row) -> Result<Self, StoreError> {
+        let usage: Option<Usage> = row
+            .usage
+            .map(|text| serde_json::from_str(&text).map_err(unreadable(TABLE, "usage")))
+            .transpose()?;
+        Ok(Self {
+            seq: row.seq,
+            run_id: row.run_id.into(),
+            message_id: row.message_id,
+            model: row.model,
+            message: Message {
+                role: if row.role == Role::User.as_str() { Role::User } else { Role::Assistant },
+                content: Content::parse(row.content).map_err(unreadable(TABLE, "content"))?,
+                stop_reason: row.stop_reason.as_deref().map(ModelStop::from),
+                usage: usage.unwrap_or_default(),
+            },
+            created_at: row.created_at.to_jiff(),
+        })
+    }
+}
+
+/// Which part of a history to read.
+#[derive(Debug, Clone, Copy)]
+pub struct Range {
+    /// The session.
+    pub session_id: SessionId,
+    /// Only places greater than this.
+    pub after: i32,
+    /// Only places less than this.
+    pub before: Option<i32>,
+    /// At most so many, counted from `after`, or back from `before` if that is set.
+    pub limit: i64,
+}
+
+/// Reads a part of a history, in order.
+pub async fn list(conn: &mut PgConnection, range: Range) -> Result<Vec<Stored>, StoreError> {
+    let mut rows = sqlx::query_as!(
+        Row,
+        r#"SELECT seq, run_id, message_id, role, content::text AS "content!", model, stop_reason,
+                  usage::text, created_at AS "created_at: Timestamp"
+           FROM messages
+           WHERE session_id = $1 AND seq > $2 AND ($3::int IS NULL OR seq < $3)
+           ORDER BY CASE WHEN $3::int IS NULL THEN seq ELSE -seq END
+           LIMIT $4"#,
+        range.session_id.as_uuid(),
+        range.after,
+        range.before,
+        range.limit,
+    )
+    .fetch_all(conn)
+    .await?;
+    if range.before.is_some() {
+        rows.reverse();
+    }
+    rows.into_iter().map(Stored::try_from).collect()
+}
+
+/// Reads the messages of one run, in order.
+pub async fn list_of_run(
+    conn: &mut PgConnection,
+    run_id: RunId,
+) -> Result<Vec<Stored>, StoreError> {
+    let rows = sqlx::query_as!(
+        Row,
+        r#"SELECT seq, run_id, message_id, role, content::text AS "content!", model, stop_reason,
+                  usage::text, created_at AS "created_at: Timestamp"
+           FROM messages WHERE run_id = $1 ORDER BY seq"#,
+        run_id.as_uuid(),
+    )
+    .fetch_all(conn)
+    .await?;
+    rows.into_iter().map(Stored::try_from).collect()
+}
+
+/// A message as a request needs it: nothing but text to be copied.
+#[derive(Debug)]
+pub struct Line {
+    /// The place, from 1.
+    pub seq: i32,
+    /// Who speaks.
+    pub role: String,
+    /// The blocks, as stored.
+    pub content: String,
+}
+
+/// Reads the texts of all messages after a place.
+pub async fn list_lines(
+    conn: &mut PgConnection,
+    session_id: SessionId,
+    after: i32,
+) -> Result<Vec<Line>, StoreError> {
+    Ok(sqlx::query_as!(
+        Line,
+        r#"SELECT seq, role, content::text AS "content!"
+           FROM messages WHERE session_id = $1 AND seq > $2 ORDER BY seq"#,
+        session_id.as_uuid(),
+        after,
+    )
+    .fetch_all(conn)
+    .await?)
+}

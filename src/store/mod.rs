@@ -1,0 +1,118 @@
+//! All SQL: one module a table, functions over a connection whose caller owns the transaction.
+
+pub mod accept;
+pub mod claim;
+pub mod events;
+pub mod messages;
+pub mod runs;
+pub mod sessions;
+pub mod step;
+pub mod tool_calls;
+
+use std::time::Duration;
+
+use sqlx::PgPool;
+use sqlx::migrate::{MigrateError, Migrator};
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+
+/// A statement that failed, or a row that cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The database refused, or is away.
+    #[error(transparent)]
+    Database(#[from] sqlx::Error),
+    /// A row holds what this version cannot read.
+    #[error("{table}.{column} cannot be read: {cause}")]
+    Unreadable {
+        /// The table.
+        table: &'static str,
+        /// The column.
+        column: &'static str,
+        /// What is wrong with it.
+        cause: String,
+    },
+}
+
+impl StoreError {
+    /// Whether the cause is the database being away, not the request.
+    pub fn is_unavailable(&self) -> bool {
+        match self {
+            Self::Database(error) => match error {
+                sqlx::Error::Io(_)
+                | sqlx::Error::Tls(_)
+                | sqlx::Error::PoolTimedOut
+                | sqlx::Error::PoolClosed
+                | sqlx::Error::WorkerCrashed => true,
+                sqlx::Error::Database(error) => error
+                    .code()
+                    .is_some_and(|code| ["57P", "08", "25006", "53"].iter().any(|class| code.starts_with(class))),
+                _ => false,
+            },
+            Self::Unreadable { .. } => false,
+        }
+    }
+}
+
+/// A column that this version cannot read.
+pub(crate) fn unreadable<E: std::fmt::Display>(
+    table: &'static str,
+    column: &'static str,
+) -> impl FnOnce(E) -> StoreError {
+    move |cause| StoreError::Unreadable { table, column, cause: cause.to_string() }
+}
+
+/// The schema of this version.
+pub static MIGRATIONS: Migrator = sqlx::migrate!();
+
+/// Brings the schema up to this version. Safe to run from many processes at once.
+pub async fn migrate(pool: &PgPool) -> Result<(), MigrateError> {
+    MIGRATIONS.run(pool).await
+}
+
+/// What a pool is for; each has its own, so that none can starve another.
+#[derive(Debug, Clone, Copy)]
+pub enum PoolRole {
+    /// Requests of clients.
+    Api,
+    /// Runs.
+    Worker,
+    /// Renewing leases.
+    Heartbeat,
+}
+
+const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(3);
+const MAX_LIFETIME: Duration = Duration::from_secs(30 * 60);
+
+impl PoolRole {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Api => "twostep api",
+            Self::Worker => "twostep worker",
+            Self::Heartbeat => "twostep heartbeat",
+        }
+    }
+
+    const fn size(self) -> u32 {
+        match self {
+            Self::Api | Self::Worker => 8,
+            Self::Heartbeat => 1,
+        }
+    }
+}
+
+/// A pool that connects when it is first used.
+///
+/// No statement here takes long; the timeouts end those that hang on a lock or a dying server.
+pub fn pool(options: &PgConnectOptions, role: PoolRole) -> PgPool {
+    let options = options.clone().application_name(role.name()).options([
+        ("statement_timeout", "15s"),
+        ("lock_timeout", "5s"),
+        ("idle_in_transaction_session_timeout", "10s"),
+    ]);
+    PgPoolOptions::new()
+        .max_connections(role.size())
+        .acquire_timeout(ACQUIRE_TIMEOUT)
+        .max_lifetime(MAX_LIFETIME)
+        .test_before_acquire(false)
+        .connect_lazy_with(options)
+}

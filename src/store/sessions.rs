@@ -1,0 +1,163 @@
+//! Sessions.
+
+use jiff_sqlx::Timestamp;
+use serde_json::value::RawValue;
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use super::{StoreError, unreadable};
+use crate::domain::ids::{SessionId, TenantId};
+use crate::domain::run::Usage;
+use crate::domain::session::{Session, Settings};
+
+const TABLE: &str = "sessions";
+
+/// A session to be stored.
+#[derive(Debug)]
+pub struct NewSession<'a> {
+    /// The id.
+    pub id: SessionId,
+    /// The owner.
+    pub tenant_id: TenantId,
+    /// A name for people.
+    pub title: Option<&'a str>,
+    /// What the client attached.
+    pub metadata: &'a RawValue,
+    /// What is pinned.
+    pub settings: &'a Settings,
+    /// The operator's folder for all sessions, if there is one.
+    pub workspace: Option<&'a str>,
+}
+
+struct Row {
+    id: Uuid,
+    title: Option<String>,
+    metadata: String,
+    settings: String,
+    active_run_id: Option<Uuid>,
+    queued: i32,
+    last_seq: i64,
+    input_tokens: i64,
+    cache_creation_input_tokens: i64,
+    cache_read_input_tokens: i64,
+    output_tokens: i64,
+    stop_reason: Option<String>,
+    created_at: Timestamp,
+    updated_at: Timestamp,
+}
+
+impl TryFrom<Row> for Session {
+    type Error = StoreError;
+
+    fn try_from(row: Row) -> Result<Self, StoreError> {
+        Ok(Self {
+            id: row.id.into(),
+            title: row.title,
+            metadata: RawValue::from_string(row.metadata).map_err(unreadable(TABLE, "metadata"))?,
+            settings: serde_json::from_str(&row.settings).map_err(unreadable(TABLE, "settings"))?,
+            active_run_id: row.active_run_id.map(Into::into),
+            queued: row.queued,
+            last_seq: row.last_seq,
+            usage: Usage {
+                input_tokens: row.input_tokens,
+                cache_creation_input_tokens: row.cache_creation_input_tokens,
+                cache_read_input_tokens: row.cache_read_input_tokens,
+                output_tokens: row.output_tokens,
+            },
+            stop_reason: row
+                .stop_reason
+                .map(|text| serde_json::from_str(&text).map_err(unreadable(TABLE, "stop_reason")))
+                .transpose()?,
+            created_at: row.created_at.to_jiff(),
+            updated_at: row.updated_at.to_jiff(),
+        })
+    }
+}
+
+/// Stores a new session.
+pub async fn insert(conn: &mut PgConnection, new: &NewSession<'_>) -> Result<(), StoreError> {
+    let settings =
+        serde_json::to_string(new.settings).map_err(unreadable(TABLE, "settings"))?;
+    sqlx::query!(
+        "INSERT INTO sessions (id, tenant_id, title, metadata, model, settings, workspace)
+         VALUES ($1, $2, $3, ($4::text)::json, $5, ($6::text)::json, $7)",
+        new.id.as_uuid(),
+        new.tenant_id.as_uuid(),
+        new.title,
+        new.metadata.get(),
+        new.settings.model,
+        settings,
+        new.workspace,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Finds a session of a tenant.
+pub async fn find(
+    conn: &mut PgConnection,
+    tenant: TenantId,
+    id: SessionId,
+) -> Result<Option<Session>, StoreError> {
+    let page = Page { tenant, only: Some(id), before: None, limit: 1 };
+    Ok(select(conn, &page).await?.pop())
+}
+
+/// Lists a tenant's sessions, newest first, from before a given one on.
+pub async fn list(
+    conn: &mut PgConnection,
+    tenant: TenantId,
+    before: Option<SessionId>,
+    limit: i64,
+) -> Result<Vec<Session>, StoreError> {
+    select(conn, &Page { tenant, only: None, before, limit }).await
+}
+
+struct Page {
+    tenant: TenantId,
+    only: Option<SessionId>,
+    before: Option<SessionId>,
+    limit: i64,
+}
+
+async fn select(conn: &mut PgConnection, page: &Page) -> Result<Vec<Session>, StoreError> {
+    let rows = sqlx::query_as!(
+        Row,
+        r#"SELECT s.id, s.title, s.metadata::text AS "metadata!", s.settings::text AS "settings!",
+                  live.id AS "active_run_id?", s.queued, s.last_seq,
+                  s.input_tokens, s.cache_creation_input_tokens, s.cache_read_input_tokens,
+                  s.output_tokens, s.stop_reason::text,
+                  s.created_at AS "created_at: Timestamp", s.updated_at AS "updated_at: Timestamp"
+           FROM sessions s
+           LEFT JOIN runs live
+                  ON live.session_id = s.id AND live.status IN ('running', 'requires_action')
+           WHERE s.tenant_id = $1
+             AND ($2::uuid IS NULL OR s.id = $2)
+             AND ($3::uuid IS NULL OR s.id < $3)
+           ORDER BY s.id DESC
+           LIMIT $4"#,
+        page.tenant.as_uuid(),
+        page.only.map(SessionId::as_uuid),
+        page.before.map(SessionId::as_uuid),
+        page.limit,
+    )
+    .fetch_all(conn)
+    .await?;
+    rows.into_iter().map(Session::try_from).collect()
+}
+
+/// The number of a session's newest event; none for a session that the tenant does not have.
+pub async fn last_seq(
+    conn: &mut PgConnection,
+    tenant: TenantId,
+    id: SessionId,
+) -> Result<Option<i64>, StoreError> {
+    Ok(sqlx::query_scalar!(
+        "SELECT last_seq FROM sessions WHERE id = $1 AND tenant_id = $2",
+        id.as_uuid(),
+        tenant.as_uuid(),
+    )
+    .fetch_optional(conn)
+    .await?)
+}

@@ -1,0 +1,218 @@
+//! The one way in which a worker writes: a step, committed whole and under its fence.
+//!
+//! Messages, ledger rows, events and the state of the run change in a single statement, so that
+//! no crash can leave an assistant message without its ledger rows, and no worker that lost its
+//! claim can write anything. It is also one round trip, which is most of what a step costs.
+
+use jiff_sqlx::Timestamp;
+use sqlx::PgConnection;
+
+use super::claim::Fence;
+use super::events::{Columns, encode};
+use super::{StoreError, unreadable};
+use crate::domain::event::{Frame, NewEvent, Stamp};
+use crate::domain::ids::SessionId;
+use crate::domain::message::{Message, Role};
+use crate::domain::run::{Outcome, RunStatus, Usage};
+use crate::domain::tool::{CallState, ToolCall};
+
+/// A message to be appended to the history.
+#[derive(Debug)]
+pub struct NewMessage {
+    /// The model's, the client's or our id.
+    pub message_id: String,
+    /// The model that wrote it.
+    pub model: Option<String>,
+    /// Role, blocks, stop reason, usage.
+    pub message: Message,
+}
+
+/// A change of one row of the ledger.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CallRecord {
+    /// The model's id of the call.
+    pub tool_use_id: String,
+    /// Where it stands now.
+    pub state: CallState,
+    /// What the model reads, once it has ended.
+    pub result: Option<String>,
+    /// Whether the tool is called, or was, with this change.
+    pub is_execution: bool,
+    /// The file before the change.
+    pub hash_before: Option<Vec<u8>>,
+    /// The file after the change.
+    pub hash_after: Option<Vec<u8>>,
+}
+
+/// All that one step changes. What is empty changes nothing.
+#[derive(Debug, Default)]
+pub struct StepCommit<'a> {
+    /// Messages to append. If there are calls to plan, the first one asks for them.
+    pub messages: &'a [NewMessage],
+    /// Calls that the appended assistant message asks for.
+    pub planned: &'a [ToolCall],
+    /// The message whose calls are recorded.
+    pub recorded_message_seq: i32,
+    /// Changes of its calls.
+    pub recorded: &'a [CallRecord],
+    /// Events to append.
+    pub events: &'a [NewEvent],
+    /// What a finished request cost.
+    pub usage: Option<Usage>,
+    /// Whether the run leaves the queue with this step.
+    pub dequeues: bool,
+    /// How the run settles.
+    pub settles: Option<(RunStatus, &'a Outcome)>,
+}
+
+/// What a committed step made.
+#[derive(Debug)]
+pub struct Committed {
+    /// The events, to be published.
+    pub frames: Vec<Frame>,
+    /// The place of the last message before the step.
+    pub last_message_seq: i32,
+}
+
+/// Commits a step; none if the worker has lost its claim, in which case nothing was written.
+pub async fn commit(
+    conn: &mut PgConnection,
+    session_id: SessionId,
+    fence: Fence,
+    step: &StepCommit<'_>,
+) -> Result<Option<Committed>, StoreError> {
+    let usage = step.usage.unwrap_or_default();
+    let settle = Settle::of(step.settles)?;
+    let events = Columns::of(step.events);
+    let messages = MessageColumns::of(step.messages)?;
+    let records = RecordColumns::of(step.recorded);
+    let (planned_ids, planned_names): (Vec<String>, Vec<String>) =
+        step.planned.iter().map(|call| (call.tool_use_id.clone(), call.name.clone())).unzip();
+    let row = sqlx::query_file!(
+        "src/store/step.sql",
+        fence.run_id.as_uuid(),
+        fence.attempt,
+        fence.worker.as_uuid(),
+        settle.status as _,
+        settle.outcome,
+        i32::from(step.usage.is_some()),
+        usage.input_tokens,
+        usage.cache_creation_input_tokens,
+        usage.cache_read_input_tokens,
+        usage.output_tokens,
+        &events.ids,
+        &events.kinds,
+        &events.bodies,
+        &messages.roles,
+        &messages.ids,
+        &messages.contents,
+        &messages.models as _,
+        &messages.stop_reasons as _,
+        &messages.usages as _,
+        step.recorded_message_seq,
+        i32::from(step.dequeues),
+        settle.stop_reason,
+        &planned_ids,
+        &planned_names,
+        &records.ids,
+        &records.states,
+        &records.results as _,
+        &records.executions,
+        &records.hashes_before as _,
+        &records.hashes_after as _,
+    )
+    .fetch_optional(conn)
+    .await?;
+    Ok(row.map(|row| {
+        let first = Stamp {
+            session_id,
+            run_id: Some(fence.run_id),
+            seq: i64::from(row.last_seq.unwrap_or_default()) + 1,
+            created_at: row.now.to_jiff(),
+        };
+        Committed {
+            frames: encode(step.events, &first),
+            last_message_seq: row.last_message_seq.unwrap_or_default(),
+        }
+    }))
+}
+
+#[derive(Default)]
+struct Settle {
+    status: Option<&'static str>,
+    outcome: Option<String>,
+    stop_reason: Option<String>,
+}
+
+impl Settle {
+    fn of(settles: Option<(RunStatus, &Outcome)>) -> Result<Self, StoreError> {
+        let Some((status, outcome)) = settles else { return Ok(Self::default()) };
+        let json = |column| unreadable::<serde_json::Error>("runs", column);
+        Ok(Self {
+            status: Some(status.as_str()),
+            outcome: Some(serde_json::to_string(outcome).map_err(json("outcome"))?),
+            stop_reason: Some(
+                serde_json::to_string(&outcome.stop_reason).map_err(json("stop_reason"))?,
+            ),
+        })
+    }
+}
+
+#[derive(Default)]
+struct MessageColumns {
+    roles: Vec<String>,
+    ids: Vec<String>,
+    contents: Vec<String>,
+    models: Vec<Option<String>>,
+    stop_reasons: Vec<Option<String>>,
+    usages: Vec<Option<String>>,
+}
+
+impl MessageColumns {
+    fn of(messages: &[NewMessage]) -> Result<Self, StoreError> {
+        let mut columns = Self::default();
+        for NewMessage { message_id, model, message } in messages {
+            let usage = match message.role {
+                Role::User => None,
+                Role::Assistant => Some(
+                    serde_json::to_string(&message.usage)
+                        .map_err(unreadable("messages", "usage"))?,
+                ),
+            };
+            columns.roles.push(message.role.as_str().to_owned());
+            columns.ids.push(message_id.clone());
+            columns.contents.push(message.content.as_str().to_owned());
+            columns.models.push(model.clone());
+            columns
+                .stop_reasons
+                .push(message.stop_reason.as_ref().map(|stop| stop.as_str().to_owned()));
+            columns.usages.push(usage);
+        }
+        Ok(columns)
+    }
+}
+
+#[derive(Default)]
+struct RecordColumns {
+    ids: Vec<String>,
+    states: Vec<String>,
+    results: Vec<Option<String>>,
+    executions: Vec<i32>,
+    hashes_before: Vec<Option<Vec<u8>>>,
+    hashes_after: Vec<Option<Vec<u8>>>,
+}
+
+impl RecordColumns {
+    fn of(records: &[CallRecord]) -> Self {
+        let mut columns = Self::default();
+        for record in records {
+            columns.ids.push(record.tool_use_id.clone());
+            columns.states.push(record.state.as_str().to_owned());
+            columns.results.push(record.result.clone());
+            columns.executions.push(i32::from(record.is_execution));
+            columns.hashes_before.push(record.hash_before.clone());
+            columns.hashes_after.push(record.hash_after.clone());
+        }
+        columns
+    }
+}

@@ -1,0 +1,64 @@
+-- One step of a run: all of it or nothing, and nothing at all by a worker that lost its claim.
+WITH fence AS (
+    UPDATE runs SET
+        takeovers = 0,
+        status = coalesce($4, status),
+        outcome = coalesce(($5::text)::json, outcome),
+        finished_at = CASE WHEN $4::text IS NULL THEN NULL ELSE now() END,
+        lease_owner = CASE WHEN $4::text IS NULL THEN lease_owner END,
+        lease_until = CASE WHEN $4::text IS NULL THEN lease_until END,
+        model_requests = model_requests + $6,
+        input_tokens = input_tokens + $7,
+        cache_creation_input_tokens = cache_creation_input_tokens + $8,
+        cache_read_input_tokens = cache_read_input_tokens + $9,
+        output_tokens = output_tokens + $10
+    WHERE id = $1 AND attempt = $2 AND lease_owner = $3 AND status = 'running'
+    RETURNING id, session_id, tenant_id, attempt
+), session AS (
+    UPDATE sessions s SET
+        last_seq = s.last_seq + cardinality($11::text[]),
+        last_message_seq = s.last_message_seq + cardinality($14::text[]),
+        queued = s.queued - $21,
+        stop_reason = coalesce(($22::text)::json, s.stop_reason),
+        input_tokens = s.input_tokens + $7,
+        cache_creation_input_tokens = s.cache_creation_input_tokens + $8,
+        cache_read_input_tokens = s.cache_read_input_tokens + $9,
+        output_tokens = s.output_tokens + $10,
+        updated_at = now()
+    FROM fence
+    WHERE s.id = fence.session_id
+    RETURNING s.last_seq - cardinality($11::text[]) AS last_seq,
+              s.last_message_seq - cardinality($14::text[]) AS last_message_seq
+), message AS (
+    INSERT INTO messages (session_id, seq, tenant_id, run_id, attempt, role, message_id, content,
+                          model, stop_reason, usage)
+    SELECT f.session_id, s.last_message_seq + m.ord, f.tenant_id, f.id, f.attempt, m.role,
+           m.message_id, m.content::json, m.model, m.stop_reason, m.usage::json
+    FROM fence f, session s,
+         unnest($14::text[], $15::text[], $16::text[], $17::text[], $18::text[], $19::text[])
+             WITH ORDINALITY AS m (role, message_id, content, model, stop_reason, usage, ord)
+), planned AS (
+    INSERT INTO tool_calls (session_id, message_seq, tool_use_id, tenant_id, run_id, position, name)
+    SELECT f.session_id, s.last_message_seq + 1, c.tool_use_id, f.tenant_id, f.id, c.ord, c.name
+    FROM fence f, session s,
+         unnest($23::text[], $24::text[]) WITH ORDINALITY AS c (tool_use_id, name, ord)
+), recorded AS (
+    UPDATE tool_calls c SET
+        state = r.state,
+        result = r.result,
+        executions = c.executions + r.executions,
+        started_at = CASE WHEN r.executions > 0 THEN now() ELSE c.started_at END,
+        hash_before = coalesce(r.hash_before, c.hash_before),
+        hash_after = coalesce(r.hash_after, c.hash_after),
+        finished_at = CASE WHEN r.result IS NULL THEN NULL ELSE now() END
+    FROM fence f,
+         unnest($25::text[], $26::text[], $27::text[], $28::int[], $29::bytea[], $30::bytea[])
+             AS r (tool_use_id, state, result, executions, hash_before, hash_after)
+    WHERE c.session_id = f.session_id AND c.message_seq = $20 AND c.tool_use_id = r.tool_use_id
+), event AS (
+    INSERT INTO events (session_id, seq, tenant_id, run_id, event_id, type, body)
+    SELECT f.session_id, s.last_seq + e.ord, f.tenant_id, f.id, e.id, e.kind, e.body::json
+    FROM fence f, session s,
+         unnest($11::text[], $12::text[], $13::text[]) WITH ORDINALITY AS e (id, kind, body, ord)
+)
+SELECT last_seq, last_message_seq, now() AS "now!: Timestamp" FROM session
