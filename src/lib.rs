@@ -9,3 +9,4 @@ pub mod bus;
 pub mod domain;
 pub mod model;
 pub mod store;
+pub mod tools;

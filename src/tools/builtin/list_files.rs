@@ -1,0 +1,59 @@
+//! `list_files`: what is in a folder.
+
+use std::fmt::Write as _;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::blocking;
+use crate::domain::tool::{ToolClass, ToolTiming};
+use crate::tools::workspace::Listed;
+use crate::tools::{Output, ToolContext, ToolError, TypedTool};
+
+const MAX_ENTRIES: usize = 1000;
+
+#[derive(Debug)]
+pub(super) struct ListFiles;
+
+/// What to list.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Input {
+    /// The folder's path, relative to the workspace.
+    #[serde(default = "workspace_itself")]
+    path: String,
+}
+
+fn workspace_itself() -> String {
+    ".".to_owned()
+}
+
+impl TypedTool for ListFiles {
+    const NAME: &'static str = "list_files";
+    const DESCRIPTION: &'static str = "Lists a folder of the workspace, one name a line, sorted; \
+        names of folders end in a slash. Use it to find out which files there are before reading \
+        them. It does not look into sub-folders and does not return any content.";
+    const CLASS: ToolClass = ToolClass::Pure;
+    const TIMING: ToolTiming = ToolTiming::Fast;
+    type Input = Input;
+
+    async fn run(&self, context: &ToolContext, input: Input) -> Result<Output, ToolError> {
+        let workspace = context.workspace.clone();
+        let entries = blocking(move || workspace.list(&input.path)).await?;
+        Ok(lines(&entries).into())
+    }
+}
+
+fn lines(entries: &[Listed]) -> String {
+    if entries.is_empty() {
+        return "The folder is empty.".to_owned();
+    }
+    let mut text = String::new();
+    for entry in entries.iter().take(MAX_ENTRIES) {
+        let _ = writeln!(text, "{}{}", entry.name, if entry.is_folder { "/" } else { "" });
+    }
+    if entries.len() > MAX_ENTRIES {
+        let _ = writeln!(text, "[{} more]", entries.len() - MAX_ENTRIES);
+    }
+    text
+}

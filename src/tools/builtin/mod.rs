@@ -1,0 +1,29 @@
+//! The tools that ship with the service.
+
+mod get_time;
+mod list_files;
+mod read_file;
+mod write_file;
+
+use std::sync::Arc;
+
+use super::{Tool, ToolError, Typed};
+
+/// All of them, in the order in which the model sees them.
+pub fn all() -> Vec<Arc<dyn Tool>> {
+    vec![
+        Arc::new(Typed(read_file::ReadFile)),
+        Arc::new(Typed(write_file::WriteFile)),
+        Arc::new(Typed(list_files::ListFiles)),
+        Arc::new(Typed(get_time::GetTime)),
+    ]
+}
+
+/// Runs file work where it may block.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, ToolError> + Send + 'static,
+) -> Result<T, ToolError> {
+    tokio::task::spawn_blocking(work)
+        .await
+        .unwrap_or_else(|_| Err(ToolError::Failed("the file work stopped".to_owned())))
+}

@@ -1,0 +1,84 @@
+//! `read_file`: the lines of a text file.
+
+use std::fmt::Write as _;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::blocking;
+use crate::domain::tool::{ToolClass, ToolTiming};
+use crate::tools::{Output, ToolContext, ToolError, TypedTool};
+
+const DEFAULT_LIMIT: usize = 2000;
+
+#[derive(Debug)]
+pub(super) struct ReadFile;
+
+/// What to read.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Input {
+    /// The file's path, relative to the workspace, such as `src/main.rs`.
+    path: String,
+    /// How many lines to skip from the top.
+    #[serde(default)]
+    offset: usize,
+    /// How many lines to read at most.
+    #[serde(default = "default_limit")]
+    limit: usize,
+}
+
+fn default_limit() -> usize {
+    DEFAULT_LIMIT
+}
+
+impl TypedTool for ReadFile {
+    const NAME: &'static str = "read_file";
+    const DESCRIPTION: &'static str = "Reads a text file of the workspace and returns its text. \
+        Use it whenever a question is about what a file says; never guess a file's content. \
+        Long files are returned in parts: read on with `offset`. \
+        It does not list folders; use list_files for that.";
+    const CLASS: ToolClass = ToolClass::Pure;
+    const TIMING: ToolTiming = ToolTiming::Fast;
+    type Input = Input;
+
+    async fn run(&self, context: &ToolContext, input: Input) -> Result<Output, ToolError> {
+        let workspace = context.workspace.clone();
+        blocking(move || {
+            let bytes = workspace.read(&input.path)?;
+            if bytes.contains(&0) {
+                return Err(ToolError::Failed(format!("{} is not a text file", input.path)));
+            }
+            Ok(part(&String::from_utf8_lossy(&bytes), input.offset, input.limit).into())
+        })
+        .await
+    }
+}
+
+/// The asked lines as they are, and a note when there are more.
+fn part(text: &str, offset: usize, limit: usize) -> String {
+    let mut part: String = text.split_inclusive('\n').skip(offset).take(limit).collect();
+    let lines = text.lines().count();
+    let end = offset.saturating_add(limit);
+    if end < lines {
+        let _ = write!(part, "[the file has {lines} lines; read on with offset {end}]");
+    }
+    part
+}
+
+#[cfg(test)]
+mod tests {
+    use super::part;
+
+    #[test]
+    fn a_short_file_is_returned_as_it_is() {
+        assert_eq!(part("a\r\n\tb", 0, 2000), "a\r\n\tb");
+        assert_eq!(part("", 0, 2000), "");
+    }
+
+    #[test]
+    fn a_part_says_how_to_read_on() {
+        assert_eq!(part("1\n2\n3\n4\n", 1, 2), "2\n3\n[the file has 4 lines; read on with offset 3]");
+        assert_eq!(part("1\n2\n3\n4\n", 3, 2), "4\n");
+    }
+}

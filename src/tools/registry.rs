@@ -1,0 +1,234 @@
+//! The tools of a service: their definitions as the model sees them, and how a call is made.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use futures::FutureExt as _;
+use jsonschema::Validator;
+use serde::Serialize;
+use serde_json::Value;
+use serde_json::value::{RawValue, to_raw_value};
+use tokio::time::timeout;
+
+use super::{FileChange, Tool, ToolContext, ToolError};
+use crate::domain::tool::{ToolClass, ToolTiming};
+
+/// The text of a result that the model gets at most, in bytes.
+const MAX_RESULT: usize = 100 * 1024;
+
+/// A tool that cannot be offered.
+#[derive(Debug, thiserror::Error)]
+pub enum BadTool {
+    /// The model refuses such a name.
+    #[error("the tool name {0:?} is not 1 to 64 of a-z, A-Z, 0-9, _ and -")]
+    Name(String),
+    /// Two tools of one name.
+    #[error("there are two tools of the name {0}")]
+    Repeated(String),
+    /// The schema is not one.
+    #[error("the input schema of {name} is not usable: {cause}")]
+    Schema {
+        /// The tool.
+        name: String,
+        /// What is wrong with it.
+        cause: String,
+    },
+}
+
+#[derive(Debug)]
+struct Entry {
+    tool: Arc<dyn Tool>,
+    validator: Validator,
+    definition: Box<RawValue>,
+}
+
+/// The tools of a service, in the order in which the model sees them.
+#[derive(Debug, Default)]
+pub struct Registry {
+    entries: Vec<Entry>,
+    by_name: HashMap<String, usize>,
+}
+
+#[derive(Serialize)]
+struct Definition<'a> {
+    name: &'a str,
+    description: &'a str,
+    input_schema: Value,
+}
+
+/// One tool of the catalogue.
+#[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
+pub struct CatalogEntry {
+    /// The name that the model uses.
+    pub name: String,
+    /// When to use it.
+    pub description: String,
+    /// The JSON Schema of its input.
+    #[schema(value_type = Object)]
+    pub input_schema: Value,
+    /// What it may do to the world.
+    pub class: ToolClass,
+    /// How long it usually takes.
+    pub timing: ToolTiming,
+}
+
+/// How a call ended, in the words of the model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    /// What the model reads.
+    pub text: String,
+    /// Whether the call failed.
+    pub is_error: bool,
+}
+
+impl Registry {
+    /// Checks and takes the tools.
+    pub fn new(tools: Vec<Arc<dyn Tool>>) -> Result<Self, BadTool> {
+        let mut registry = Self::default();
+        for tool in tools {
+            registry.add(tool)?;
+        }
+        Ok(registry)
+    }
+
+    fn add(&mut self, tool: Arc<dyn Tool>) -> Result<(), BadTool> {
+        let name = tool.name().to_owned();
+        let is_legal = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+        if name.is_empty() || name.len() > 64 || !name.chars().all(is_legal) {
+            return Err(BadTool::Name(name));
+        }
+        let bad = |cause: String| BadTool::Schema { name: name.clone(), cause };
+        let input_schema = tool.input_schema();
+        if input_schema.get("type").and_then(Value::as_str) != Some("object") {
+            return Err(bad("its type is not \"object\"".to_owned()));
+        }
+        let validator =
+            jsonschema::validator_for(&input_schema).map_err(|error| bad(error.to_string()))?;
+        let definition = Definition { name: &name, description: tool.description(), input_schema };
+        let definition = to_raw_value(&definition).map_err(|error| bad(error.to_string()))?;
+        if self.by_name.insert(name.clone(), self.entries.len()).is_some() {
+            return Err(BadTool::Repeated(name));
+        }
+        self.entries.push(Entry { tool, validator, definition });
+        Ok(())
+    }
+
+    /// The definitions for a session: all tools, or those that are named, in their fixed order.
+    /// A name that is not known is given back.
+    pub fn definitions(&self, only: Option<&[String]>) -> Result<Box<RawValue>, String> {
+        if let Some(unknown) =
+            only.into_iter().flatten().find(|name| !self.by_name.contains_key(*name))
+        {
+            return Err(unknown.clone());
+        }
+        let wanted = |entry: &&Entry| {
+            only.is_none_or(|names| names.iter().any(|name| name == entry.tool.name()))
+        };
+        let definitions: Vec<&RawValue> =
+            self.entries.iter().filter(wanted).map(|entry| entry.definition.as_ref()).collect();
+        to_raw_value(&definitions).map_err(|error| error.to_string())
+    }
+
+    /// All tools.
+    pub fn catalog(&self) -> Vec<CatalogEntry> {
+        self.entries
+            .iter()
+            .map(|Entry { tool, .. }| CatalogEntry {
+                name: tool.name().to_owned(),
+                description: tool.description().to_owned(),
+                input_schema: tool.input_schema(),
+                class: tool.class(),
+                timing: tool.timing(),
+            })
+            .collect()
+    }
+
+    /// What a tool may do to the world. A tool that is not known does nothing.
+    pub fn class(&self, name: &str) -> ToolClass {
+        self.entry(name).map_or(ToolClass::Pure, |entry| entry.tool.class())
+    }
+
+    /// Makes a call. Whatever goes wrong is an answer for the model: an unknown name, an input
+    /// that does not fit, a failure, a panic, a missed deadline.
+    pub async fn call(&self, context: &ToolContext, name: &str, input: &RawValue) -> Answer {
+        let Some(entry) = self.entry(name) else {
+            let error = Value::from(format!("Unknown tool: '{name}'"));
+            return Answer { text: format!(r#"{{"error":{error}}}"#), is_error: true };
+        };
+        let deadline = entry.tool.timing().deadline();
+        let call = async {
+            entry.check(input)?;
+            entry.tool.call(context, input).await
+        };
+        let result = match timeout(deadline, AssertUnwindSafe(call).catch_unwind()).await {
+            Ok(Ok(result)) => result,
+            Ok(Err(_panic)) => {
+                tracing::error!(tool.name = name, "a tool panicked");
+                Err(ToolError::Failed(format!("{name} stopped because of a defect of its own")))
+            }
+            Err(_elapsed) => {
+                let seconds = deadline.as_secs();
+                Err(ToolError::Failed(format!("{name} timed out after {seconds} s")))
+            }
+        };
+        match result {
+            Ok(text) => Answer { text: presentable(text), is_error: false },
+            Err(error) => Answer { text: presentable(format!("Error: {error}")), is_error: true },
+        }
+    }
+
+    /// The change of one file that a call is about to make; none if it cannot be made.
+    pub async fn planned_change(
+        &self,
+        context: &ToolContext,
+        name: &str,
+        input: &RawValue,
+    ) -> Option<FileChange> {
+        let entry = self.entry(name)?;
+        entry.check(input).ok()?;
+        let change = AssertUnwindSafe(entry.tool.planned_change(context, input)).catch_unwind();
+        timeout(entry.tool.timing().deadline(), change).await.ok()?.ok()?.ok()
+    }
+
+    fn entry(&self, name: &str) -> Option<&Entry> {
+        self.by_name.get(name).and_then(|index| self.entries.get(*index))
+    }
+}
+
+impl Entry {
+    fn check(&self, input: &RawValue) -> Result<(), ToolError> {
+        let name = self.tool.name();
+        let value: Value = serde_json::from_str(input.get())
+            .map_err(|error| ToolError::Invalid(format!("invalid input for {name}: {error}")))?;
+        if value.get("INVALID_JSON").is_some() {
+            return Err(ToolError::Invalid(format!("the input for {name} is not valid JSON")));
+        }
+        let mut problems = String::new();
+        for error in self.validator.iter_errors(&value) {
+            let place = error.instance_path().to_string();
+            let at = if place.is_empty() { String::new() } else { format!(" at {place}") };
+            let _ = write!(problems, "{}{error}{at}", if problems.is_empty() { "" } else { "; " });
+        }
+        if problems.is_empty() {
+            return Ok(());
+        }
+        Err(ToolError::Invalid(format!("invalid input for {name}: {problems}")))
+    }
+}
+
+/// A text that every later request can carry: no NUL, which neither the database nor the model
+/// takes, and not without end.
+fn presentable(text: String) -> String {
+    let mut text = if text.contains('\0') { text.replace('\0', "\u{fffd}") } else { text };
+    if text.len() > MAX_RESULT {
+        let total = text.len();
+        text.truncate(text.floor_char_boundary(MAX_RESULT));
+        let _ = write!(text, "\n[cut here: the whole result has {total} bytes]");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests;

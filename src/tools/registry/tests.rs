@@ -1,0 +1,165 @@
+//! A call always has an answer, and the model always sees the same definitions.
+
+use std::time::Duration;
+
+use serde_json::json;
+use tempfile::TempDir;
+use tokio_util::sync::CancellationToken;
+
+use super::*;
+use crate::tools::workspace::Workspace;
+use crate::tools::{Output, Typed, TypedTool, builtin};
+
+#[derive(Debug)]
+struct Misbehave;
+
+#[derive(Debug, serde::Deserialize, schemars::JsonSchema)]
+struct Manner {
+    manner: String,
+    #[serde(default = "seven")]
+    number: u32,
+}
+
+fn seven() -> u32 {
+    7
+}
+
+impl TypedTool for Misbehave {
+    const NAME: &'static str = "misbehave";
+    const DESCRIPTION: &'static str = "Fails in the way that is asked for.";
+    const CLASS: ToolClass = ToolClass::Pure;
+    const TIMING: ToolTiming = ToolTiming::Immediate;
+    type Input = Manner;
+
+    async fn run(&self, _context: &ToolContext, input: Manner) -> Result<Output, ToolError> {
+        match input.manner.as_str() {
+            "panic" => panic!("as asked"),
+            "hang" => futures::future::pending().await,
+            "nul" => Ok("a\0b".to_owned().into()),
+            "flood" => Ok("ü".repeat(MAX_RESULT).into()),
+            "default" => Output::json(&json!({ "number": input.number })),
+            _ => Err(ToolError::Failed("no such manner".to_owned())),
+        }
+    }
+}
+
+fn registry() -> Registry {
+    let mut tools = builtin::all();
+    tools.push(Arc::new(Typed(Misbehave)));
+    Registry::new(tools).unwrap()
+}
+
+async fn call(name: &str, input: Value) -> Answer {
+    let folder = TempDir::new().unwrap();
+    let context = ToolContext {
+        workspace: Workspace::new(folder.path().to_owned()),
+        stop: CancellationToken::new(),
+    };
+    registry().call(&context, name, &to_raw_value(&input).unwrap()).await
+}
+
+fn error(text: &str) -> Answer {
+    Answer { text: text.to_owned(), is_error: true }
+}
+
+fn success(text: &str) -> Answer {
+    Answer { text: text.to_owned(), is_error: false }
+}
+
+#[test]
+fn every_tool_is_described_and_has_a_valid_schema() {
+    for entry in registry().catalog() {
+        assert!(entry.description.contains('.'), "{}", entry.name);
+        assert!(jsonschema::meta::is_valid(&entry.input_schema), "{}", entry.name);
+        assert_eq!(entry.input_schema["type"], "object");
+        assert!(entry.input_schema.get("$schema").is_none());
+    }
+}
+
+#[test]
+fn definitions_are_the_same_bytes_every_time() {
+    let definitions = |only| registry().definitions(only).unwrap().get().to_owned();
+    assert_eq!(definitions(None), definitions(None));
+    let backwards = ["get_time".to_owned(), "read_file".to_owned()];
+    let forwards = ["read_file".to_owned(), "get_time".to_owned()];
+    assert_eq!(definitions(Some(&backwards)), definitions(Some(&forwards)));
+    assert_eq!(registry().definitions(Some(&["nope".to_owned()])).unwrap_err(), "nope");
+}
+
+#[test]
+fn what_is_optional_is_not_required_and_says_its_default() {
+    let catalog = registry().catalog();
+    let read_file = catalog.iter().find(|entry| entry.name == "read_file").unwrap();
+    assert_eq!(read_file.input_schema["required"], json!(["path"]));
+    assert_eq!(read_file.input_schema["properties"]["limit"]["default"], 2000);
+}
+
+#[tokio::test]
+async fn an_unknown_tool_is_an_answer() {
+    assert_eq!(call("x", json!({})).await, error(r#"{"error":"Unknown tool: 'x'"}"#));
+}
+
+#[tokio::test]
+async fn a_missing_field_is_named_and_the_tool_is_not_called() {
+    let answer = call("misbehave", json!({ "number": 1 })).await;
+    let expected = r#"Error: invalid input for misbehave: "manner" is a required property"#;
+    assert_eq!(answer, error(expected));
+}
+
+#[tokio::test]
+async fn a_wrong_type_is_named_with_its_place() {
+    let answer = call("misbehave", json!({ "manner": 3 })).await;
+    let expected = r#"Error: invalid input for misbehave: 3 is not of type "string" at /manner"#;
+    assert_eq!(answer, error(expected));
+}
+
+#[tokio::test]
+async fn an_input_that_was_not_json_is_told_so() {
+    let answer = call("misbehave", json!({ "INVALID_JSON": "{\"a" })).await;
+    assert_eq!(answer, error("Error: the input for misbehave is not valid JSON"));
+}
+
+#[tokio::test]
+async fn an_optional_field_gets_its_default_and_a_struct_arrives_as_json() {
+    assert_eq!(call("misbehave", json!({ "manner": "default" })).await, success(r#"{"number":7}"#));
+}
+
+#[tokio::test]
+async fn a_panic_is_an_answer() {
+    let expected = "Error: misbehave stopped because of a defect of its own";
+    assert_eq!(call("misbehave", json!({ "manner": "panic" })).await, error(expected));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tool_that_hangs_is_ended_at_its_deadline() {
+    let started = tokio::time::Instant::now();
+    let expected = "Error: misbehave timed out after 2 s";
+    assert_eq!(call("misbehave", json!({ "manner": "hang" })).await, error(expected));
+    assert_eq!(started.elapsed().as_secs(), Duration::from_secs(2).as_secs());
+}
+
+#[tokio::test]
+async fn a_nul_becomes_the_replacement_character() {
+    assert_eq!(call("misbehave", json!({ "manner": "nul" })).await, success("a\u{fffd}b"));
+}
+
+#[tokio::test]
+async fn a_flood_is_cut_between_characters() {
+    let answer = call("misbehave", json!({ "manner": "flood" })).await;
+    assert!(answer.text.len() < MAX_RESULT + 100);
+    assert!(answer.text.ends_with("[cut here: the whole result has 204800 bytes]"));
+}
+
+#[tokio::test]
+async fn a_time_zone_that_does_not_exist_is_an_error() {
+    let expected = "Error: \"Mars/Base\" is not a time zone; use a name such as Europe/Oslo";
+    assert_eq!(call("get_time", json!({ "timezone": "Mars/Base" })).await, error(expected));
+    assert!(!call("get_time", json!({})).await.is_error);
+    assert!(call("get_time", json!({ "timezone": "Asia/Kolkata" })).await.text.contains("+05:30"));
+}
+
+#[test]
+fn two_tools_of_one_name_are_refused() {
+    let twice: Vec<Arc<dyn Tool>> = vec![Arc::new(Typed(Misbehave)), Arc::new(Typed(Misbehave))];
+    assert!(matches!(Registry::new(twice), Err(BadTool::Repeated(name)) if name == "misbehave"));
+}

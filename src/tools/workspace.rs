@@ -1,0 +1,192 @@
+//! The files of a session. Every path is opened beneath the folder's handle, so that neither
+//! `..` nor a link, nor one that is swapped in while we look, leads out of it.
+
+use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::path::{Component, Path, PathBuf};
+
+use cap_std::ambient_authority;
+use cap_std::fs::{Dir, File, OpenOptions, OpenOptionsExt as _};
+use rustix::fs::OFlags;
+use sha2::{Digest as _, Sha256};
+use uuid::Uuid;
+
+use super::ToolError;
+
+/// The largest file that is read or hashed.
+const MAX_FILE: u64 = 16 * 1024 * 1024;
+/// Names that no tool writes to: programs outside of the sandbox run what is in there.
+const PROTECTED: [&str; 1] = [".git"];
+
+/// A folder and nothing above it.
+#[derive(Debug, Clone)]
+pub struct Workspace {
+    root: PathBuf,
+}
+
+/// An entry of a folder.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Listed {
+    /// Its name.
+    pub name: String,
+    /// Whether it is a folder.
+    pub is_folder: bool,
+}
+
+impl Workspace {
+    /// The folder need not exist yet.
+    pub fn new(root: PathBuf) -> Self {
+        Self { root }
+    }
+
+    /// Reads a regular file as bytes.
+    pub fn read(&self, path: &str) -> Result<Vec<u8>, ToolError> {
+        let dir = self.dir()?;
+        self.read_in(&dir, path)?.ok_or_else(|| failed(path, ErrorKind::NotFound.into()))
+    }
+
+    /// The SHA-256 of a file; none if there is no such file.
+    pub fn hash(&self, path: &str) -> Result<Option<Vec<u8>>, ToolError> {
+        let dir = self.dir()?;
+        Ok(self.read_in(&dir, path)?.map(|bytes| hash(&bytes)))
+    }
+
+    /// Writes a file whole: after a crash there is the old one or the new one.
+    pub fn write(&self, path: &str, content: &[u8]) -> Result<(), ToolError> {
+        let dir = self.dir()?;
+        let relative = self.relative(path)?;
+        refuse_protected(path, &relative)?;
+        let fail = |error| failed(path, error);
+        let name = relative.file_name().ok_or_else(|| fail(ErrorKind::IsADirectory.into()))?;
+        let folder = match relative.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => {
+                dir.create_dir_all(parent).map_err(fail)?;
+                dir.open_dir(parent).map_err(fail)?
+            }
+            _ => dir,
+        };
+        let permissions = match folder.symlink_metadata(name) {
+            Ok(old) if old.is_dir() => return Err(fail(ErrorKind::IsADirectory.into())),
+            Ok(old) if old.is_file() => Some(old.permissions()),
+            _ => None,
+        };
+        let temporary = format!(".twostep-{}", Uuid::now_v7().simple());
+        let written = (|| {
+            let options = OpenOptions::new().write(true).create_new(true).to_owned();
+            let mut file = folder.open_with(&temporary, &options)?;
+            file.write_all(content)?;
+            if let Some(permissions) = permissions {
+                file.set_permissions(permissions)?;
+            }
+            file.sync_all()?;
+            folder.rename(&temporary, &folder, name)
+        })();
+        if written.is_err() {
+            // The error of the write is the one to tell.
+            let _ = folder.remove_file(&temporary);
+        }
+        written.map_err(fail)
+    }
+
+    /// Lists a folder, sorted by name.
+    pub fn list(&self, path: &str) -> Result<Vec<Listed>, ToolError> {
+        let dir = self.dir()?;
+        let relative = self.relative(path)?;
+        let fail = |error| failed(path, error);
+        let folder = dir.open_dir(&relative).map_err(fail)?;
+        let mut entries = Vec::new();
+        for entry in folder.entries().map_err(fail)? {
+            let entry = entry.map_err(fail)?;
+            entries.push(Listed {
+                name: entry.file_name().to_string_lossy().into_owned(),
+                is_folder: entry.file_type().is_ok_and(|kind| kind.is_dir()),
+            });
+        }
+        entries.sort();
+        Ok(entries)
+    }
+
+    fn dir(&self) -> Result<Dir, ToolError> {
+        let open = || {
+            Dir::create_ambient_dir_all(&self.root, ambient_authority())?;
+            Dir::open_ambient_dir(&self.root, ambient_authority())
+        };
+        open().map_err(|error| {
+            tracing::error!(path = %self.root.display(), %error, "a workspace cannot be opened");
+            ToolError::Failed("the workspace cannot be opened".to_owned())
+        })
+    }
+
+    fn read_in(&self, dir: &Dir, path: &str) -> Result<Option<Vec<u8>>, ToolError> {
+        let fail = |error| failed(path, error);
+        let Some(file) = open_regular(dir, &self.relative(path)?).map_err(fail)? else {
+            return Ok(None);
+        };
+        let mut bytes = Vec::new();
+        file.take(MAX_FILE + 1).read_to_end(&mut bytes).map_err(fail)?;
+        if bytes.len() as u64 > MAX_FILE {
+            return Err(ToolError::Failed(format!("{path} is larger than {MAX_FILE} bytes")));
+        }
+        Ok(Some(bytes))
+    }
+
+    /// The path beneath the folder. A path that names the folder itself is understood; any other
+    /// absolute path is refused by the handle.
+    fn relative(&self, path: &str) -> Result<PathBuf, ToolError> {
+        if path.contains('\0') {
+            return Err(ToolError::Invalid("a path has no NUL".to_owned()));
+        }
+        let path = Path::new(path);
+        let path = path.strip_prefix(&self.root).unwrap_or(path);
+        let parts: PathBuf = path.components().filter(|part| *part != Component::CurDir).collect();
+        Ok(if parts.as_os_str().is_empty() { PathBuf::from(".") } else { parts })
+    }
+}
+
+/// Opens what is a file and nothing else: opening a FIFO would wait for ever, and reading a
+/// device may never end.
+fn open_regular(dir: &Dir, path: &Path) -> io::Result<Option<File>> {
+    let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();
+    let options = OpenOptions::new().read(true).custom_flags(flags).to_owned();
+    let file = match dir.open_with(path, &options) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        file => file?,
+    };
+    let kind = file.metadata()?.file_type();
+    if kind.is_dir() {
+        return Err(ErrorKind::IsADirectory.into());
+    }
+    if !kind.is_file() {
+        return Err(io::Error::other("not a regular file"));
+    }
+    Ok(Some(file))
+}
+
+fn refuse_protected(path: &str, relative: &Path) -> Result<(), ToolError> {
+    let is_protected = relative.components().any(|part| {
+        PROTECTED.iter().any(|name| part.as_os_str().eq_ignore_ascii_case(name))
+    });
+    if is_protected {
+        return Err(ToolError::Failed(format!("{path} is protected and cannot be written")));
+    }
+    Ok(())
+}
+
+/// SHA-256.
+pub fn hash(bytes: &[u8]) -> Vec<u8> {
+    Sha256::digest(bytes).to_vec()
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "the shape that map_err takes")]
+fn failed(path: &str, error: io::Error) -> ToolError {
+    let why = match error.kind() {
+        ErrorKind::NotFound => "there is no such file or folder".to_owned(),
+        ErrorKind::PermissionDenied => "it is outside of the workspace, or not allowed".to_owned(),
+        ErrorKind::IsADirectory => "it is a folder".to_owned(),
+        ErrorKind::NotADirectory => "it is not a folder".to_owned(),
+        _ => error.to_string(),
+    };
+    ToolError::Failed(format!("{path}: {why}"))
+}
+
+#[cfg(test)]
+mod tests;

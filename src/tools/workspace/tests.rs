@@ -1,0 +1,124 @@
+//! What is inside can be used, and nothing outside can be reached.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+use tempfile::TempDir;
+
+use super::*;
+
+/// A workspace beside a secret.
+struct Place {
+    outer: TempDir,
+    workspace: Workspace,
+}
+
+fn place() -> Place {
+    let outer = TempDir::new().unwrap();
+    let root = outer.path().join("work");
+    fs::create_dir(&root).unwrap();
+    fs::write(outer.path().join("secret"), "canary").unwrap();
+    fs::write(root.join("notes.txt"), "hello").unwrap();
+    Place { workspace: Workspace::new(root), outer }
+}
+
+impl Place {
+    fn root(&self) -> PathBuf {
+        self.outer.path().join("work")
+    }
+}
+
+#[test]
+fn a_file_inside_is_read_by_its_relative_and_by_its_full_path() {
+    let place = place();
+    let full = place.root().join("notes.txt");
+    for path in ["notes.txt", "./notes.txt", "x/../notes.txt", full.to_str().unwrap()] {
+        fs::create_dir_all(place.root().join("x")).unwrap();
+        assert_eq!(place.workspace.read(path).unwrap(), b"hello", "{path}");
+    }
+}
+
+#[test]
+fn nothing_outside_is_read_or_written() {
+    let place = place();
+    symlink("../secret", place.root().join("link")).unwrap();
+    symlink(place.outer.path(), place.root().join("folder")).unwrap();
+    fs::create_dir(place.root().join("x")).unwrap();
+    let secret = place.outer.path().join("secret");
+    for path in [
+        "../secret",
+        "link",
+        "folder/secret",
+        "x/../../secret",
+        "/etc/passwd",
+        "/proc/self/environ",
+        secret.to_str().unwrap(),
+    ] {
+        assert!(place.workspace.read(path).is_err(), "{path}");
+        assert!(place.workspace.hash(path).is_err(), "{path}");
+        // Writing over a link replaces the link itself, which is inside.
+        if path != "link" {
+            assert!(place.workspace.write(path, b"x").is_err(), "{path}");
+        }
+    }
+    assert!(place.workspace.list("..").is_err());
+    assert!(place.workspace.list("folder").is_err());
+    assert_eq!(fs::read(secret).unwrap(), b"canary");
+}
+
+#[test]
+fn only_regular_files_are_opened() {
+    let place = place();
+    let fifo = place.root().join("fifo");
+    mknodat(CWD, &fifo, FileType::Fifo, Mode::RUSR, 0).unwrap();
+    let error = place.workspace.read("fifo").unwrap_err();
+    assert_eq!(error.to_string(), "fifo: not a regular file");
+    assert_eq!(place.workspace.read(".").unwrap_err().to_string(), ".: it is a folder");
+}
+
+#[test]
+fn a_missing_file_is_said_to_be_missing() {
+    let place = place();
+    let error = place.workspace.read("nope.txt").unwrap_err();
+    assert_eq!(error.to_string(), "nope.txt: there is no such file or folder");
+    assert_eq!(place.workspace.hash("nope.txt"), Ok(None));
+}
+
+#[test]
+fn a_write_makes_folders_keeps_permissions_and_leaves_nothing_else() {
+    let place = place();
+    place.workspace.write("a/b/c.txt", b"new").unwrap();
+    assert_eq!(place.workspace.read("a/b/c.txt").unwrap(), b"new");
+    let script = place.root().join("notes.txt");
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    place.workspace.write("notes.txt", b"changed").unwrap();
+    assert_eq!(fs::metadata(&script).unwrap().permissions().mode() & 0o777, 0o755);
+    let names: Vec<String> =
+        place.workspace.list(".").unwrap().into_iter().map(|entry| entry.name).collect();
+    assert_eq!(names, ["a", "notes.txt"]);
+}
+
+#[test]
+fn what_other_programs_would_run_is_not_written() {
+    let place = place();
+    for path in [".git/hooks/pre-commit", "sub/.GIT/config", ".git"] {
+        let error = place.workspace.write(path, b"x").unwrap_err();
+        assert_eq!(error.to_string(), format!("{path} is protected and cannot be written"));
+    }
+}
+
+#[test]
+fn a_folder_is_not_overwritten() {
+    let place = place();
+    fs::create_dir(place.root().join("sub")).unwrap();
+    assert_eq!(place.workspace.write("sub", b"x").unwrap_err().to_string(), "sub: it is a folder");
+    assert!(place.workspace.write("", b"x").is_err());
+}
+
+#[test]
+fn a_workspace_is_made_when_it_is_first_used() {
+    let outer = TempDir::new().unwrap();
+    let workspace = Workspace::new(outer.path().join("new/one"));
+    assert_eq!(workspace.list(".").unwrap(), []);
+}
