@@ -10,3 +10,4 @@ pub mod domain;
 pub mod model;
 pub mod store;
 pub mod tools;
+pub mod worker;

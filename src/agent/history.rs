@@ -2,10 +2,12 @@
 
 use std::collections::HashSet;
 
-use serde_json::value::RawValue;
+use serde::Serialize;
+use serde_json::value::{RawValue, to_raw_value};
 
 use crate::domain::message::{BadContent, Block, Content, View};
 use crate::domain::run::ModelStop;
+use crate::domain::tool::CallResult;
 
 /// A reply that cannot enter the history.
 #[derive(Debug, thiserror::Error)]
@@ -77,9 +79,35 @@ fn refuse_repeated_ids(blocks: &[Block<'_>]) -> Result<(), BadReply> {
     Ok(())
 }
 
+/// The one message that answers all calls of a reply, in their order.
+pub fn results(results: &[CallResult]) -> Result<Content, BadContent> {
+    #[derive(Serialize)]
+    struct ToolResult<'a> {
+        r#type: &'static str,
+        tool_use_id: &'a str,
+        #[serde(skip_serializing_if = "str::is_empty")]
+        content: &'a str,
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        is_error: bool,
+    }
+    let blocks = results
+        .iter()
+        .map(|result| {
+            to_raw_value(&ToolResult {
+                r#type: "tool_result",
+                tool_use_id: &result.tool_use_id,
+                content: &result.text,
+                is_error: result.is_error(),
+            })
+        })
+        .collect::<Result<Vec<_>, _>>()?;
+    Content::from_blocks(blocks.iter().map(AsRef::as_ref))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::tool::CallState;
 
     const TEXT: &str = r#"{"type":"text","text":"Hello"}"#;
     const BLANK: &str = r#"{"type":"text","text":" \n"}"#;
@@ -134,6 +162,26 @@ mod tests {
         assert_eq!(kept(&[TEXT, SERVER_CALL], "end_turn", false), Some(format!("[{TEXT}]")));
         let closed = Some(format!("[{SERVER_CALL}, {SERVER_RESULT}, {TEXT}]"));
         assert_eq!(kept(&[SERVER_CALL, SERVER_RESULT, TEXT], "end_turn", false), closed);
+    }
+
+    #[test]
+    fn all_results_make_one_message_in_the_order_of_the_calls() {
+        let result = |id: &str, state, text: &str| CallResult {
+            tool_use_id: id.into(),
+            state,
+            text: text.into(),
+        };
+        let content = results(&[
+            result("b", CallState::Done, "say \"hi\""),
+            result("a", CallState::Interrupted, "who knows"),
+            result("c", CallState::Done, ""),
+        ]);
+        let expected = concat!(
+            r#"[{"type":"tool_result","tool_use_id":"b","content":"say \"hi\""},"#,
+            r#"{"type":"tool_result","tool_use_id":"a","content":"who knows","is_error":true},"#,
+            r#"{"type":"tool_result","tool_use_id":"c"}]"#,
+        );
+        assert_eq!(content.unwrap().as_str(), expected);
     }
 
     #[test]

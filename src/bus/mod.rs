@@ -9,13 +9,12 @@ mod topic;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use bytes::Bytes;
 use tokio::sync::{Notify, broadcast, futures::Notified};
 
 use crate::domain::event::Frame;
 use crate::domain::ids::{RunId, SessionId};
 
-pub use preview::PreviewStart;
+pub use preview::{PreviewFrame, PreviewStart};
 use topic::Topic;
 
 /// Requests to cancel that a slow listener may be behind; it catches up at its next heartbeat.
@@ -26,8 +25,8 @@ const CANCEL_CAPACITY: usize = 1024;
 pub enum Signal {
     /// An event was stored.
     Event(Arc<Frame>),
-    /// A whole SSE frame of a preview.
-    Preview(Bytes),
+    /// Something streams that is not stored.
+    Preview(PreviewFrame),
 }
 
 /// The bus of one process.
@@ -116,7 +115,7 @@ impl Bus {
 #[derive(Debug)]
 pub struct Subscription {
     /// Frames that open the previews of this moment: a start and one delta with all text so far.
-    pub open: Vec<Bytes>,
+    pub open: Vec<PreviewFrame>,
     receiver: broadcast::Receiver<Signal>,
     bus: Arc<Bus>,
     session_id: SessionId,

@@ -16,11 +16,11 @@ fn event(session_id: SessionId, run_id: RunId, id: &str) -> Frame {
     Frame::encode(event.id, event.kind.to_owned(), &event.body, &stamp)
 }
 
-fn texts(frames: &[Bytes]) -> Vec<String> {
+fn texts(frames: &[PreviewFrame]) -> Vec<String> {
     frames
         .iter()
         .filter_map(|frame| {
-            let data = std::str::from_utf8(frame).unwrap().split("data: ").nth(1).unwrap();
+            let data = std::str::from_utf8(&frame.sse).unwrap().split("data: ").nth(1).unwrap();
             let value: serde_json::Value = serde_json::from_str(data).unwrap();
             value["delta"]["content"]["text"].as_str().map(str::to_owned)
         })

@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use tokio::sync::broadcast;
 
-use super::preview::{Preview, PreviewStart};
+use super::preview::{Preview, PreviewFrame, PreviewStart};
 use super::Signal;
 use crate::domain::event::Frame;
 use crate::domain::ids::{RunId, SessionId};
@@ -30,7 +29,7 @@ impl Topic {
         self.sender.subscribe()
     }
 
-    pub(super) fn catch_up(&self) -> Vec<Bytes> {
+    pub(super) fn catch_up(&self) -> Vec<PreviewFrame> {
         self.open.iter().flat_map(Preview::catch_up).collect()
     }
 

@@ -9,10 +9,7 @@ use serde_json::value::RawValue;
 
 use super::ids::{EventId, RunId, SessionId};
 use super::message::Content;
-use super::run::{RunError, StopReason, Usage};
-
-/// The text of a tool result that an event carries at most, in bytes.
-pub const MAX_RESULT_TEXT: usize = 256 * 1024;
+use super::run::{LimitKind, RunError, StopReason, Usage};
 
 /// What happened. The `type` on the wire is also the SSE event name.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
@@ -65,9 +62,6 @@ pub enum EventBody {
         is_error: bool,
         /// How long the call took; 0 for a call that never ran.
         duration_ms: i64,
-        /// Whether the text was cut for this event; the model got all of it.
-        #[serde(skip_serializing_if = "std::ops::Not::not")]
-        truncated: bool,
     },
     /// A worker took the run up.
     #[serde(rename = "session.status_running")]
@@ -91,7 +85,7 @@ pub enum EventBody {
         stop_reason: StopReason,
         /// The limit at which the model was asked for a final answer.
         #[serde(skip_serializing_if = "Option::is_none")]
-        limited: Option<super::run::LimitKind>,
+        limited: Option<LimitKind>,
     },
     /// Something failed.
     #[serde(rename = "session.error")]

@@ -5,7 +5,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::ids::{RunId, SessionId};
+use super::model::refuses_forced_tool_choice;
 use super::run::{Limits, StopReason, Usage};
+use super::tool::ToolChoice;
 
 /// What every request of a session repeats byte for byte.
 ///
@@ -80,5 +82,46 @@ impl Session {
             (None, 0) => SessionStatus::Idle,
             (None, _) => SessionStatus::Queued,
         }
+    }
+}
+
+impl Settings {
+    /// The names of the pinned tools, in their order.
+    pub fn tool_names(&self) -> Vec<String> {
+        #[derive(Deserialize)]
+        struct Named {
+            name: String,
+        }
+        serde_json::from_str::<Vec<Named>>(self.tools.get())
+            .map(|tools| tools.into_iter().map(|tool| tool.name).collect())
+            .unwrap_or_default()
+    }
+
+    /// Why a tool choice cannot be asked of this session; none if it can.
+    pub fn refuses(&self, choice: &ToolChoice) -> Option<String> {
+        if !choice.is_forced() {
+            return None;
+        }
+        let names = self.tool_names();
+        if names.is_empty() {
+            return Some("the session has no tools".to_owned());
+        }
+        if let ToolChoice::Tool { name } = choice
+            && !names.contains(name)
+        {
+            return Some(format!("the session has no tool {name:?}"));
+        }
+        if refuses_forced_tool_choice(&self.model) {
+            return Some(format!("the model {} refuses a forced tool choice", self.model));
+        }
+        #[derive(Deserialize)]
+        struct Thinking {
+            r#type: String,
+        }
+        let thinking = self.thinking.as_ref();
+        let thinks = thinking
+            .and_then(|thinking| serde_json::from_str::<Thinking>(thinking.get()).ok())
+            .is_some_and(|thinking| thinking.r#type == "enabled");
+        thinks.then(|| "a forced tool choice does not go together with thinking".to_owned())
     }
 }

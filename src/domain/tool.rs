@@ -129,8 +129,8 @@ impl CallState {
 pub const INTERRUPTED: &str = "Interrupted: the worker stopped while this call was running. \
      It may have run in part or completely. Check the state before you repeat it.";
 
-/// What the model is told when a call never began because its run was cancelled.
-pub const CANCELLED: &str = "Cancelled: the run was cancelled before this call was made.";
+/// What the model is told when a call has no answer because its run was cancelled.
+pub const CANCELLED: &str = "Cancelled: the run was cancelled before this call was answered.";
 
 /// The answer to a call: one text, in the order and with the ids of the calls.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -44,6 +44,8 @@ pub enum Accepted {
     Run {
         /// Its event, to be published.
         frame: Box<Frame>,
+        /// When it was accepted.
+        created_at: jiff::Timestamp,
         /// How many runs of the session wait, this one included.
         queued: i32,
     },
@@ -103,7 +105,8 @@ pub async fn accept(conn: &mut PgConnection, new: &NewRun<'_>) -> Result<Accepte
     };
     let NewEvent { id, kind, body } = new.event;
     let frame = Frame::encode(id.clone(), (*kind).to_owned(), body, &stamp);
-    Ok(Accepted::Run { frame: Box::new(frame), queued: row.queued })
+    let created_at = stamp.created_at;
+    Ok(Accepted::Run { frame: Box::new(frame), created_at, queued: row.queued })
 }
 
 /// A run that was accepted before.

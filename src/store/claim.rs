@@ -1,6 +1,7 @@
 //! Leases: taking runs up, keeping them, letting them go. All times are the database's.
 
-use jiff_sqlx::Timestamp;
+use std::time::Duration;
+
 use sqlx::PgConnection;
 use uuid::Uuid;
 
@@ -44,8 +45,8 @@ pub struct Claimed {
     pub last_message_seq: i32,
     /// Claims since the last committed step, this one included.
     pub takeovers: i32,
-    /// When a worker first took the run up.
-    pub started_at: jiff::Timestamp,
+    /// The time since a worker first took the run up.
+    pub elapsed: Duration,
     /// Whether the client has asked to cancel it.
     pub is_cancelled: bool,
 }
@@ -59,7 +60,7 @@ struct Row {
     input: String,
     options: String,
     is_cancelled: bool,
-    started_at: Timestamp,
+    elapsed: f64,
     settings: String,
     workspace: Option<String>,
     last_message_seq: i32,
@@ -78,7 +79,7 @@ impl Row {
             options: serde_json::from_str(&self.options).map_err(unreadable("runs", "options"))?,
             last_message_seq: self.last_message_seq,
             takeovers: self.takeovers,
-            started_at: self.started_at.to_jiff(),
+            elapsed: Duration::try_from_secs_f64(self.elapsed).unwrap_or_default(),
             is_cancelled: self.is_cancelled,
         })
     }
@@ -111,7 +112,7 @@ pub async fn claim_queued(
            SELECT run.id, run.session_id, run.attempt, run.takeovers, run.message_id,
                   run.input::text AS "input!", run.options::text AS "options!",
                   run.cancel_requested_at IS NOT NULL AS "is_cancelled!",
-                  run.started_at AS "started_at!: Timestamp",
+                  extract(epoch FROM now() - run.started_at)::float8 AS "elapsed!",
                   s.settings::text AS "settings!", s.workspace, s.last_message_seq
            FROM run JOIN sessions s ON s.id = run.session_id"#,
         worker.as_uuid(),
@@ -144,7 +145,7 @@ pub async fn claim_expired(
            SELECT run.id, run.session_id, run.attempt, run.takeovers, run.message_id,
                   run.input::text AS "input!", run.options::text AS "options!",
                   run.cancel_requested_at IS NOT NULL AS "is_cancelled!",
-                  run.started_at AS "started_at!: Timestamp",
+                  extract(epoch FROM now() - run.started_at)::float8 AS "elapsed!",
                   s.settings::text AS "settings!", s.workspace, s.last_message_seq
            FROM run JOIN sessions s ON s.id = run.session_id"#,
         worker.as_uuid(),

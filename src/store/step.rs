@@ -45,7 +45,7 @@ pub struct CallRecord {
 }
 
 /// All that one step changes. What is empty changes nothing.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Copy)]
 pub struct StepCommit<'a> {
     /// Messages to append. If there are calls to plan, the first one asks for them.
     pub messages: &'a [NewMessage],
@@ -59,10 +59,28 @@ pub struct StepCommit<'a> {
     pub events: &'a [NewEvent],
     /// What a finished request cost.
     pub usage: Option<Usage>,
+    /// Whether the run got further: a run on which worker after worker dies does not.
+    pub is_progress: bool,
     /// Whether the run leaves the queue with this step.
     pub dequeues: bool,
     /// How the run settles.
     pub settles: Option<(RunStatus, &'a Outcome)>,
+}
+
+impl Default for StepCommit<'_> {
+    fn default() -> Self {
+        Self {
+            messages: &[],
+            planned: &[],
+            recorded_message_seq: 0,
+            recorded: &[],
+            events: &[],
+            usage: None,
+            is_progress: true,
+            dequeues: false,
+            settles: None,
+        }
+    }
 }
 
 /// What a committed step made.
@@ -120,6 +138,7 @@ pub async fn commit(
         &records.executions,
         &records.hashes_before as _,
         &records.hashes_after as _,
+        step.is_progress,
     )
     .fetch_optional(conn)
     .await?;

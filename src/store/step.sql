@@ -1,7 +1,7 @@
 -- One step of a run: all of it or nothing, and nothing at all by a worker that lost its claim.
 WITH fence AS (
     UPDATE runs SET
-        takeovers = 0,
+        takeovers = CASE WHEN $31::bool THEN 0 ELSE takeovers END,
         status = coalesce($4, status),
         outcome = coalesce(($5::text)::json, outcome),
         finished_at = CASE WHEN $4::text IS NULL THEN NULL ELSE now() END,

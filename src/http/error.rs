@@ -1,0 +1,207 @@
+//! Errors as clients see them: problem documents (RFC 9457) with stable codes.
+
+use std::any::Any;
+
+use axum::body::Body;
+use axum::response::{IntoResponse, Response};
+use http::header::{CONTENT_TYPE, RETRY_AFTER};
+use http::{HeaderValue, StatusCode};
+use serde::Serialize;
+
+use crate::domain::ids::RunId;
+use crate::store::StoreError;
+
+/// A request that cannot be served.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ApiError {
+    #[error("there is no route {0}")]
+    NoRoute(String),
+    #[error("this route does not take {0}")]
+    NoMethod(String),
+    #[error("there is no session {0}")]
+    SessionNotFound(String),
+    #[error("there is no run {0}")]
+    RunNotFound(String),
+    #[error("the body is not JSON: {0}")]
+    BadJson(String),
+    #[error("the body ended before it was complete")]
+    BodyIncomplete,
+    #[error("the cursor {0:?} is not one of ours")]
+    InvalidCursor(String),
+    #[error("the query is not valid: {0}")]
+    InvalidQuery(String),
+    #[error("the request is not valid: {}", first_message(.0))]
+    Validation(Vec<FieldError>),
+    #[error("the body must be JSON; send it with Content-Type: application/json")]
+    UnsupportedMediaType,
+    #[error("the body is larger than {0} bytes")]
+    BodyTooLarge(usize),
+    #[error("this route answers with application/json or text/event-stream")]
+    NotAcceptable,
+    #[error("{0} messages of this session wait already")]
+    QueueFull(i32),
+    #[error("the idempotency key or message id was used before with another request")]
+    IdempotencyKeyReused {
+        /// The run that it made.
+        run_id: RunId,
+    },
+    #[error("the service is stopping; try again")]
+    Draining,
+    #[error("too many streams are open")]
+    TooManyStreams,
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error("{0}")]
+    Internal(String),
+}
+
+fn first_message(errors: &[FieldError]) -> String {
+    errors.first().map(|error| format!("{} {}", error.pointer, error.message)).unwrap_or_default()
+}
+
+impl From<sqlx::Error> for ApiError {
+    fn from(error: sqlx::Error) -> Self {
+        Self::Store(error.into())
+    }
+}
+
+/// What is wrong with one member of the body.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+pub(super) struct FieldError {
+    /// A JSON pointer to the member; empty for the body as a whole.
+    pub(super) pointer: String,
+    /// What is wrong with it.
+    pub(super) message: String,
+}
+
+impl ApiError {
+    /// One wrong member.
+    pub(super) fn field(pointer: &str, message: impl Into<String>) -> Self {
+        let (pointer, message) = (pointer.to_owned(), message.into());
+        Self::Validation(vec![FieldError { pointer, message }])
+    }
+
+    /// Status and code: the contract.
+    fn status_and_code(&self) -> (StatusCode, &'static str) {
+        match self {
+            Self::NoRoute(_) => (StatusCode::NOT_FOUND, "route_not_found"),
+            Self::NoMethod(_) => (StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed"),
+            Self::SessionNotFound(_) => (StatusCode::NOT_FOUND, "session_not_found"),
+            Self::RunNotFound(_) => (StatusCode::NOT_FOUND, "run_not_found"),
+            Self::BadJson(_) => (StatusCode::BAD_REQUEST, "bad_json"),
+            Self::BodyIncomplete => (StatusCode::BAD_REQUEST, "body_incomplete"),
+            Self::InvalidCursor(_) => (StatusCode::BAD_REQUEST, "invalid_cursor"),
+            Self::InvalidQuery(_) => (StatusCode::BAD_REQUEST, "invalid_query"),
+            Self::Validation(_) => (StatusCode::UNPROCESSABLE_ENTITY, "validation_failed"),
+            Self::UnsupportedMediaType => {
+                (StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type")
+            }
+            Self::BodyTooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, "body_too_large"),
+            Self::NotAcceptable => (StatusCode::NOT_ACCEPTABLE, "not_acceptable"),
+            Self::QueueFull(_) => (StatusCode::CONFLICT, "queue_full"),
+            Self::IdempotencyKeyReused { .. } => {
+                (StatusCode::UNPROCESSABLE_ENTITY, "idempotency_key_reused")
+            }
+            Self::Draining => (StatusCode::SERVICE_UNAVAILABLE, "draining"),
+            Self::TooManyStreams => (StatusCode::SERVICE_UNAVAILABLE, "too_many_streams"),
+            Self::Store(error) if error.is_unavailable() => {
+                (StatusCode::SERVICE_UNAVAILABLE, "database_unavailable")
+            }
+            Self::Store(_) | Self::Internal(_) => (StatusCode::INTERNAL_SERVER_ERROR, "internal"),
+        }
+    }
+}
+
+/// The body of every error.
+#[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
+pub(super) struct Problem {
+    /// `about:blank`: the code says what kind of problem it is.
+    r#type: &'static str,
+    /// The status in words.
+    title: &'static str,
+    /// The status.
+    status: u16,
+    /// What happened this time, for people.
+    detail: String,
+    /// The path of the request.
+    instance: String,
+    /// A stable word for programs.
+    code: &'static str,
+    /// The `X-Request-Id` of the response, to be found in the service's log.
+    request_id: String,
+    /// The members of the body that are wrong.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    errors: Vec<FieldError>,
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let (status, code) = self.status_and_code();
+        let detail = if status.is_server_error() && !matches!(self, Self::Draining | Self::TooManyStreams) {
+            tracing::error!(code, error = %self, "a request failed");
+            match code {
+                "database_unavailable" => "the database cannot be reached; try again".to_owned(),
+                _ => "the service failed; its log says why".to_owned(),
+            }
+        } else {
+            self.to_string()
+        };
+        let problem = Problem {
+            r#type: "about:blank",
+            title: status.canonical_reason().unwrap_or_default(),
+            status: status.as_u16(),
+            detail,
+            instance: String::new(),
+            code,
+            request_id: String::new(),
+            errors: match self {
+                Self::Validation(errors) => errors,
+                _ => Vec::new(),
+            },
+        };
+        let mut response = status.into_response();
+        let headers = response.headers_mut();
+        if status == StatusCode::SERVICE_UNAVAILABLE {
+            headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        if status == StatusCode::CONFLICT {
+            // The vendors' SDKs repeat a 409 by themselves, which would help nobody.
+            headers.insert("x-should-retry", HeaderValue::from_static("false"));
+        }
+        // Written out by the outermost layer, which knows the path and the request's id.
+        response.extensions_mut().insert(problem);
+        response
+    }
+}
+
+/// Writes out the problem that a handler left in its response.
+pub(super) fn write_problem(response: Response, path: &str, request_id: &str) -> Response {
+    let (mut parts, body) = response.into_parts();
+    let Some(mut problem) = parts.extensions.remove::<Problem>() else {
+        return Response::from_parts(parts, body);
+    };
+    path.clone_into(&mut problem.instance);
+    request_id.clone_into(&mut problem.request_id);
+    let json = serde_json::to_vec(&problem).unwrap_or_default();
+    let kind = HeaderValue::from_static("application/problem+json");
+    parts.headers.insert(CONTENT_TYPE, kind);
+    Response::from_parts(parts, Body::from(json))
+}
+
+pub(super) async fn no_route(uri: http::Uri) -> ApiError {
+    ApiError::NoRoute(uri.path().to_owned())
+}
+
+pub(super) async fn no_method(method: http::Method) -> ApiError {
+    ApiError::NoMethod(method.to_string())
+}
+
+/// A handler that panicked is a defect; the request ends as any other that failed.
+#[expect(clippy::needless_pass_by_value, reason = "the shape that the layer takes")]
+pub(super) fn panicked(panic: Box<dyn Any + Send + 'static>) -> Response {
+    let text = panic
+        .downcast_ref::<&str>()
+        .map(|text| (*text).to_owned())
+        .or_else(|| panic.downcast_ref::<String>().cloned());
+    ApiError::Internal(format!("a handler panicked: {}", text.unwrap_or_default())).into_response()
+}

@@ -1,0 +1,92 @@
+//! The HTTP surface: JSON and SSE, problem documents for every error.
+
+mod auth;
+mod error;
+mod extract;
+mod openapi;
+mod request_id;
+mod resources;
+mod routes;
+mod sse;
+
+use std::sync::Arc;
+
+use axum::extract::DefaultBodyLimit;
+use axum::{Router, middleware};
+use sqlx::PgPool;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use tower_http::catch_panic::CatchPanicLayer;
+
+use crate::bus::Bus;
+use crate::domain::run::Limits;
+use crate::tools::Registry;
+
+pub use openapi::document;
+
+/// The largest request body, in bytes.
+const MAX_BODY: usize = 4 * 1024 * 1024;
+/// Streams held at a time.
+const MAX_STREAMS: usize = 10_000;
+
+/// What a session pins when its creation names nothing else.
+#[derive(Debug, Clone)]
+pub struct Defaults {
+    /// The model.
+    pub model: String,
+    /// The output budget of one request.
+    pub max_tokens: u32,
+    /// The system prompt.
+    pub system: String,
+    /// The limits of a run.
+    pub limits: Limits,
+    /// A folder for all sessions in place of one of their own.
+    pub workspace: Option<String>,
+}
+
+/// What handlers work with.
+#[derive(Debug, Clone)]
+pub struct Api {
+    /// For requests.
+    pub pool: PgPool,
+    /// Where work is announced and progress is told.
+    pub bus: Arc<Bus>,
+    /// The catalogue.
+    pub tools: Arc<Registry>,
+    /// What a session pins by default.
+    pub defaults: Arc<Defaults>,
+    /// Fires when the service begins to stop: no longer ready, streams are torn.
+    pub draining: CancellationToken,
+    streams: Arc<Semaphore>,
+}
+
+impl Api {
+    /// What handlers work with.
+    pub fn new(
+        pool: PgPool,
+        bus: Arc<Bus>,
+        tools: Arc<Registry>,
+        defaults: Defaults,
+        draining: CancellationToken,
+    ) -> Self {
+        let streams = Arc::new(Semaphore::new(MAX_STREAMS));
+        Self { pool, bus, tools, defaults: Arc::new(defaults), draining, streams }
+    }
+}
+
+/// All routes.
+pub fn router(api: Api) -> Router {
+    let (v1, _) = openapi::routes().split_for_parts();
+    let (operations, _) = openapi::operations().split_for_parts();
+    // The version prefix is the promise; the bare paths are for people who type them.
+    Router::new()
+        .merge(v1.clone())
+        .nest("/v1", v1)
+        .merge(operations)
+        .fallback(error::no_route)
+        .method_not_allowed_fallback(error::no_method)
+        .with_state(api)
+        .layer(DefaultBodyLimit::max(MAX_BODY))
+        .layer(CatchPanicLayer::custom(error::panicked))
+        .layer(middleware::from_fn(request_id::layer))
+}

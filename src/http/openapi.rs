@@ -1,0 +1,65 @@
+//! The OpenAPI document, made from the handlers.
+
+use utoipa::OpenApi;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::Api;
+use super::routes::{events, health, messages, post_message, runs, sessions, tools};
+use crate::domain::event::Event;
+
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "twostep",
+        description = "A tool-using agent behind one HTTP endpoint. Post a message to a session; \
+            a worker asks the model, runs the tools that it asks for and hands their results back \
+            until it answers. Every path is also served without its `/v1`. Clients must ignore \
+            members and event types that they do not know: they may be added at any time.",
+        license(name = "MIT OR Apache-2.0", identifier = "MIT OR Apache-2.0"),
+    ),
+    components(schemas(Event)),
+    tags(
+        (name = "sessions", description = "Conversations."),
+        (name = "messages", description = "What was said, in the form of the Messages API."),
+        (name = "runs", description = "The work that a message starts."),
+        (name = "events", description = "What happens, numbered."),
+        (name = "tools", description = "What the model may ask for."),
+        (name = "operations", description = "For those who run the service."),
+    )
+)]
+struct Document;
+
+/// The routes that are served with and without the version prefix.
+pub(super) fn routes() -> OpenApiRouter<Api> {
+    OpenApiRouter::new()
+        .routes(routes!(sessions::create_session, sessions::list_sessions))
+        .routes(routes!(sessions::get_session))
+        .routes(routes!(post_message::create_message, messages::list_messages))
+        .routes(routes!(events::list_events))
+        .routes(routes!(events::stream_events))
+        .routes(routes!(runs::list_runs))
+        .routes(routes!(runs::get_run))
+        .routes(routes!(runs::stream_run))
+        .routes(routes!(runs::cancel_run))
+        .routes(routes!(runs::cancel_session))
+        .routes(routes!(tools::list_tools))
+}
+
+/// The routes for those who run the service.
+pub(super) fn operations() -> OpenApiRouter<Api> {
+    OpenApiRouter::new()
+        .routes(routes!(health::get_health))
+        .routes(routes!(health::get_readiness))
+        .routes(routes!(health::get_openapi))
+}
+
+/// The whole document.
+pub fn document() -> utoipa::openapi::OpenApi {
+    let (_, v1) = OpenApiRouter::new().nest("/v1", routes()).split_for_parts();
+    let (_, operations) = operations().split_for_parts();
+    let mut document = Document::openapi();
+    document.merge(v1);
+    document.merge(operations);
+    document
+}

@@ -1,0 +1,36 @@
+//! Every request has an id: the caller's if it is a plain one, else one of ours.
+
+use axum::extract::Request;
+use axum::middleware::Next;
+use axum::response::Response;
+use http::HeaderValue;
+use tracing::Instrument as _;
+use uuid::Uuid;
+
+use super::error::write_problem;
+
+const HEADER: &str = "x-request-id";
+
+pub(super) async fn layer(request: Request, next: Next) -> Response {
+    let given = request.headers().get(HEADER).and_then(|value| value.to_str().ok());
+    let id = match given {
+        Some(id) if is_plain(id) => id.to_owned(),
+        _ => format!("req_{}", Uuid::now_v7().simple()),
+    };
+    let path = request.uri().path().to_owned();
+    let span = tracing::info_span!(
+        "http.request", request.id = %id, http.method = %request.method(), http.path = %path
+    );
+    let response = next.run(request).instrument(span).await;
+    let mut response = write_problem(response, &path, &id);
+    if let Ok(value) = HeaderValue::from_str(&id) {
+        response.headers_mut().insert(HEADER, value);
+    }
+    response
+}
+
+/// What may go into logs and headers as it is.
+fn is_plain(id: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
+    (1..=128).contains(&id.len()) && id.chars().all(is_plain)
+}

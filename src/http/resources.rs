@@ -1,0 +1,264 @@
+//! The documents that clients read.
+
+use jiff::Timestamp;
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use crate::domain::ids::{RunId, SessionId};
+use crate::domain::message::{Content, Role};
+use crate::domain::run::{
+    LimitKind, Limits, Outcome, Run, RunError, RunStatus, StopReason, Usage,
+};
+use crate::domain::session::{Session, SessionStatus};
+use crate::store::messages::Stored;
+
+/// A page of a list.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub(super) struct Page<T> {
+    /// The items.
+    pub(super) data: Vec<T>,
+    /// Whether there are more.
+    pub(super) has_more: bool,
+    /// What to pass as `after` to read on; absent on the last page.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) next_cursor: Option<String>,
+}
+
+impl<T> Page<T> {
+    /// Makes a page of at most `limit` from items that were read with one more.
+    pub(super) fn new(mut data: Vec<T>, limit: i64, cursor: impl Fn(&T) -> String) -> Self {
+        let limit = usize::try_from(limit).unwrap_or(0);
+        let has_more = data.len() > limit;
+        data.truncate(limit);
+        let next_cursor = data.last().filter(|_| has_more).map(cursor);
+        Self { data, has_more, next_cursor }
+    }
+}
+
+/// One conversation.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub(super) struct SessionResource {
+    /// `session`.
+    r#type: &'static str,
+    /// The id.
+    #[schema(value_type = String, example = "ses_0193a7c2b8f07d3c9e41f2a6b5c8d7e0")]
+    id: SessionId,
+    /// A name for people.
+    title: Option<String>,
+    /// What it does at the moment.
+    status: SessionStatus,
+    /// Why it last came to rest; null before its first run has ended.
+    stop_reason: Option<StopReason>,
+    /// The model that was pinned at its creation.
+    model: String,
+    /// The system prompt that was pinned.
+    system: String,
+    /// The names of the tools that were pinned, in their order.
+    tools: Vec<String>,
+    /// The limits of runs that name none.
+    limits: Limits,
+    /// What the client attached.
+    #[schema(value_type = Object)]
+    metadata: Box<RawValue>,
+    /// The live run.
+    #[schema(value_type = Option<String>)]
+    active_run_id: Option<RunId>,
+    /// Runs that wait.
+    queued: i32,
+    /// The number of the newest event.
+    last_seq: i64,
+    /// Sums over all requests to the model.
+    usage: Usage,
+    /// When it was made.
+    #[schema(value_type = String, format = DateTime)]
+    created_at: Timestamp,
+    /// When it last changed.
+    #[schema(value_type = String, format = DateTime)]
+    updated_at: Timestamp,
+}
+
+impl From<Session> for SessionResource {
+    fn from(session: Session) -> Self {
+        let status = session.status();
+        Self {
+            r#type: "session",
+            id: session.id,
+            title: session.title,
+            status,
+            stop_reason: session.stop_reason,
+            tools: session.settings.tool_names(),
+            model: session.settings.model,
+            system: session.settings.system,
+            limits: session.settings.limits,
+            metadata: session.metadata,
+            active_run_id: session.active_run_id,
+            queued: session.queued,
+            last_seq: session.last_seq,
+            usage: session.usage,
+            created_at: session.created_at,
+            updated_at: session.updated_at,
+        }
+    }
+}
+
+/// The work that one user message started.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub(super) struct RunResource {
+    /// `run`.
+    r#type: &'static str,
+    /// The id.
+    #[schema(value_type = String, example = "run_0193a7c2b8f07d3c9e41f2a6b5c8d7e0")]
+    id: RunId,
+    /// The session.
+    #[schema(value_type = String)]
+    session_id: SessionId,
+    /// The user message.
+    message_id: String,
+    /// Where it stands.
+    status: RunStatus,
+    /// Its place in the session's queue, from 1; absent when it does not wait.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    queue_position: Option<i64>,
+    /// Where its events stream.
+    stream_url: String,
+    /// Why it settled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stop_reason: Option<StopReason>,
+    /// The limit at which the model was asked for a final answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    limited_by: Option<LimitKind>,
+    /// Whether such a limit was reached; absent before it has settled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    limited: Option<bool>,
+    /// The answer: all text of the last assistant message.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output_text: Option<String>,
+    /// Whether the model finished without a word.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    empty: Option<bool>,
+    /// What went wrong.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<RunError>,
+    /// Requests to the model.
+    model_requests: i32,
+    /// Sums over them.
+    usage: Usage,
+    /// When it was accepted.
+    #[schema(value_type = String, format = DateTime)]
+    created_at: Timestamp,
+    /// When a worker first took it up.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    started_at: Option<Timestamp>,
+    /// When it settled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    finished_at: Option<Timestamp>,
+}
+
+/// The path of a run.
+pub(super) fn run_path(session_id: SessionId, run_id: RunId) -> String {
+    format!("/v1/sessions/{session_id}/runs/{run_id}")
+}
+
+impl From<Run> for RunResource {
+    fn from(run: Run) -> Self {
+        let is_completed = run.status == RunStatus::Completed;
+        let outcome = run.outcome.as_ref();
+        let is_empty = |outcome: &Outcome| outcome.output_text.is_empty();
+        Self {
+            r#type: "run",
+            id: run.id,
+            session_id: run.session_id,
+            message_id: run.message_id,
+            status: run.status,
+            queue_position: run.queue_position,
+            stream_url: format!("{}/stream", run_path(run.session_id, run.id)),
+            limited_by: outcome.and_then(|outcome| outcome.limited),
+            limited: outcome.map(|outcome| outcome.limited.is_some()),
+            empty: outcome.filter(|_| is_completed).map(is_empty),
+            stop_reason: outcome.map(|outcome| outcome.stop_reason.clone()),
+            error: outcome.and_then(|outcome| outcome.error.clone()),
+            output_text: run.outcome.filter(|_| is_completed).map(|outcome| outcome.output_text),
+            model_requests: run.model_requests,
+            usage: run.usage,
+            created_at: run.created_at,
+            started_at: run.started_at,
+            finished_at: run.finished_at,
+        }
+    }
+}
+
+/// One entry of the history, in the form of the Messages API.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub(super) struct HistoryItem {
+    /// Who speaks.
+    r#type: Role,
+    /// The session.
+    #[schema(value_type = String)]
+    session_id: SessionId,
+    /// The place in the history, from 1.
+    seq: i32,
+    /// The run that wrote it.
+    #[schema(value_type = String)]
+    run_id: RunId,
+    /// When it was stored.
+    #[schema(value_type = String, format = DateTime)]
+    created_at: Timestamp,
+    /// The message.
+    message: HistoryMessage,
+}
+
+/// A message in the form of the Messages API. What a user message does not have is left out.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub(super) struct HistoryMessage {
+    /// The model's own id of an assistant message, the client's or ours of a user message.
+    id: String,
+    /// Who speaks.
+    role: Role,
+    /// The blocks, byte for byte.
+    #[schema(value_type = Vec<Object>)]
+    content: Content,
+    /// The model that wrote it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    model: Option<String>,
+    /// Why the model stopped, in its own word.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stop_reason: Option<String>,
+    /// What the request cost.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    usage: Option<Usage>,
+}
+
+impl HistoryItem {
+    pub(super) fn new(session_id: SessionId, stored: Stored) -> Self {
+        let role = stored.message.role;
+        Self {
+            r#type: role,
+            session_id,
+            seq: stored.seq,
+            run_id: stored.run_id,
+            created_at: stored.created_at,
+            message: HistoryMessage {
+                id: stored.message_id,
+                role,
+                content: stored.message.content,
+                model: stored.model,
+                stop_reason: stored.message.stop_reason.map(|stop| stop.as_str().to_owned()),
+                usage: (role == Role::Assistant).then_some(stored.message.usage),
+            },
+        }
+    }
+
+    /// The place in the history.
+    pub(super) fn seq(&self) -> i32 {
+        self.seq
+    }
+}
+
+impl RunResource {
+    /// Whether nothing more will happen.
+    pub(super) fn is_settled(&self) -> bool {
+        self.status.is_terminal()
+    }
+}

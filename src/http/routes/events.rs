@@ -1,0 +1,112 @@
+//! The events of a session, as pages and as a stream.
+
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use http::HeaderMap;
+use http::header::CONTENT_TYPE;
+use serde::Deserialize;
+
+use super::{known_session, page_limit};
+use crate::domain::event::{Event, Frame};
+use crate::http::Api;
+use crate::http::auth::Caller;
+use crate::http::error::{ApiError, Problem};
+use crate::http::extract::{Params, SessionPath, resume_after};
+use crate::http::resources::Page;
+use crate::http::sse::{Follow, respond};
+use crate::store::events::{Range, list};
+
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(in crate::http) struct ListEvents {
+    /// Items of the page, 1 to 200.
+    limit: Option<i64>,
+    /// Only events with a greater number.
+    after: Option<i64>,
+}
+
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(in crate::http) struct StreamEvents {
+    /// The number of the event that was seen last; the `Last-Event-ID` header wins.
+    pub(super) after: Option<i64>,
+    /// Whether text is streamed while it is written; `true` when absent.
+    pub(super) deltas: Option<bool>,
+}
+
+/// Lists the events of a session, oldest first.
+#[utoipa::path(
+    get, path = "/sessions/{session_id}/events", operation_id = "list_events", tag = "events",
+    params(("session_id" = String, Path, description = "The session."), ListEvents),
+    responses(
+        (status = 200, description = "A page of events.", body = Page<Event>),
+        (status = 400, description = "`invalid_query`", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "`session_not_found`", body = Problem, content_type = "application/problem+json"),
+    )
+)]
+pub(in crate::http) async fn list_events(
+    State(api): State<Api>,
+    caller: Caller,
+    path: SessionPath,
+    query: Params<ListEvents>,
+) -> Result<Response, ApiError> {
+    let SessionPath(session_id) = path;
+    let Params(ListEvents { limit, after }) = query;
+    let limit = page_limit(limit)?;
+    known_session(&api, caller.tenant, session_id).await?;
+    let mut conn = api.pool.acquire().await?;
+    let range = Range { session_id, run_id: None, after: after.unwrap_or(0), limit: limit + 1 };
+    let frames = list(&mut conn, range).await?;
+    Ok(page_of(Page::new(frames, limit, |frame| frame.seq.to_string())))
+}
+
+/// Events are encoded once; a page only joins them.
+fn page_of(page: Page<Frame>) -> Response {
+    let mut body = br#"{"data":["#.to_vec();
+    for (index, frame) in page.data.iter().enumerate() {
+        if index > 0 {
+            body.push(b',');
+        }
+        body.extend_from_slice(&frame.json());
+    }
+    body.extend_from_slice(format!(r#"],"has_more":{}"#, page.has_more).as_bytes());
+    if let Some(cursor) = page.next_cursor {
+        body.extend_from_slice(format!(r#","next_cursor":"{cursor}""#).as_bytes());
+    }
+    body.push(b'}');
+    ([(CONTENT_TYPE, "application/json")], body).into_response()
+}
+
+/// Streams the events of a session, across its runs, until the client leaves.
+///
+/// Each SSE event's `data` is one event; its `id` is the event's number. A client that comes back
+/// with `Last-Event-ID` gets every event it missed, once. `event_start` and `event_delta` are
+/// previews without a number: text while it is written, replaced by the event of the same id.
+#[utoipa::path(
+    get, path = "/sessions/{session_id}/events/stream", operation_id = "stream_events", tag = "events",
+    params(("session_id" = String, Path, description = "The session."), StreamEvents),
+    responses(
+        (status = 200, description = "The stream; the schema is that of one event's `data`.",
+         body = Event, content_type = "text/event-stream"),
+        (status = 400, description = "`invalid_cursor`", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "`session_not_found`", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "`too_many_streams`, `draining`", body = Problem, content_type = "application/problem+json"),
+    )
+)]
+pub(in crate::http) async fn stream_events(
+    State(api): State<Api>,
+    caller: Caller,
+    path: SessionPath,
+    query: Params<StreamEvents>,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    let SessionPath(session_id) = path;
+    let Params(StreamEvents { after, deltas }) = query;
+    let after = resume_after(&headers, after)?;
+    known_session(&api, caller.tenant, session_id).await?;
+    let subscription = api.bus.subscribe(session_id);
+    let follow = Follow { session_id, run_id: None, after, deltas: deltas.unwrap_or(true) };
+    respond(&api, follow, subscription)
+}

@@ -1,0 +1,62 @@
+//! Whether the process lives, and whether it can serve.
+
+use axum::Json;
+use axum::extract::State;
+use http::StatusCode;
+use serde::Serialize;
+
+use crate::http::{Api, document};
+
+/// Whether the process lives.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub(in crate::http) struct Health {
+    /// `ok`.
+    status: &'static str,
+}
+
+/// Whether the service can serve, check by check.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub(in crate::http) struct Readiness {
+    /// Whether all checks passed.
+    is_ready: bool,
+    /// Whether the database answers.
+    database: bool,
+    /// Whether the service is not about to stop.
+    accepting: bool,
+}
+
+/// Says that the process lives. It touches nothing else.
+#[utoipa::path(
+    get, path = "/healthz", operation_id = "get_health", tag = "operations",
+    responses((status = 200, description = "It lives.", body = Health))
+)]
+pub(in crate::http) async fn get_health() -> Json<Health> {
+    Json(Health { status: "ok" })
+}
+
+/// Says whether the service can serve.
+#[utoipa::path(
+    get, path = "/readyz", operation_id = "get_readiness", tag = "operations",
+    responses(
+        (status = 200, description = "It can.", body = Readiness),
+        (status = 503, description = "It cannot, and why.", body = Readiness),
+    )
+)]
+pub(in crate::http) async fn get_readiness(
+    State(api): State<Api>,
+) -> (StatusCode, Json<Readiness>) {
+    let database = sqlx::query("SELECT 1").execute(&api.pool).await.is_ok();
+    let accepting = !api.draining.is_cancelled();
+    let is_ready = database && accepting;
+    let status = if is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    (status, Json(Readiness { is_ready, database, accepting }))
+}
+
+/// This document.
+#[utoipa::path(
+    get, path = "/openapi.json", operation_id = "get_openapi", tag = "operations",
+    responses((status = 200, description = "The OpenAPI document.", body = Object))
+)]
+pub(in crate::http) async fn get_openapi() -> Json<utoipa::openapi::OpenApi> {
+    Json(document())
+}

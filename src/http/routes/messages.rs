@@ -1,0 +1,53 @@
+//! The history of a session.
+
+use axum::Json;
+use axum::extract::State;
+use serde::Deserialize;
+
+use super::{cursor, known_session, page_limit};
+use crate::http::Api;
+use crate::http::auth::Caller;
+use crate::http::error::{ApiError, Problem};
+use crate::http::extract::{Params, SessionPath};
+use crate::http::resources::{HistoryItem, Page};
+use crate::store::messages::{Range, list};
+
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(in crate::http) struct ListMessages {
+    /// Items of the page, 1 to 200.
+    limit: Option<i64>,
+    /// Only messages behind this place.
+    after: Option<String>,
+    /// Only messages before this place; the page is then the last one before it.
+    before: Option<String>,
+}
+
+/// Lists the messages of a session in the form of the Messages API, oldest first.
+#[utoipa::path(
+    get, path = "/sessions/{session_id}/messages", operation_id = "list_messages", tag = "messages",
+    params(("session_id" = String, Path, description = "The session."), ListMessages),
+    responses(
+        (status = 200, description = "A page of the history.", body = Page<HistoryItem>),
+        (status = 400, description = "`invalid_cursor`, `invalid_query`", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "`session_not_found`", body = Problem, content_type = "application/problem+json"),
+    )
+)]
+pub(in crate::http) async fn list_messages(
+    State(api): State<Api>,
+    caller: Caller,
+    path: SessionPath,
+    query: Params<ListMessages>,
+) -> Result<Json<Page<HistoryItem>>, ApiError> {
+    let SessionPath(session_id) = path;
+    let Params(ListMessages { limit, after, before }) = query;
+    let limit = page_limit(limit)?;
+    let (after, before) = (cursor::<i32>(after)?.unwrap_or(0), cursor::<i32>(before)?);
+    known_session(&api, caller.tenant, session_id).await?;
+    let mut conn = api.pool.acquire().await?;
+    let range = Range { session_id, after, before, limit: limit + i64::from(before.is_none()) };
+    let stored = list(&mut conn, range).await?;
+    let items = stored.into_iter().map(|stored| HistoryItem::new(session_id, stored)).collect();
+    Ok(Json(Page::new(items, limit, |item: &HistoryItem| item.seq().to_string())))
+}

@@ -1,0 +1,42 @@
+//! One file a resource.
+
+pub(super) mod events;
+pub(super) mod health;
+pub(super) mod messages;
+pub(super) mod post_message;
+pub(super) mod runs;
+pub(super) mod sessions;
+pub(super) mod tools;
+
+use crate::domain::ids::{SessionId, TenantId};
+use crate::http::Api;
+use crate::http::error::ApiError;
+use crate::store::sessions::last_seq;
+
+/// Items of a page when the query names no number.
+const DEFAULT_LIMIT: i64 = 50;
+const MAX_LIMIT: i64 = 200;
+
+fn page_limit(limit: Option<i64>) -> Result<i64, ApiError> {
+    let limit = limit.unwrap_or(DEFAULT_LIMIT);
+    if !(1..=MAX_LIMIT).contains(&limit) {
+        return Err(ApiError::InvalidQuery(format!("limit is 1 to {MAX_LIMIT}, not {limit}")));
+    }
+    Ok(limit)
+}
+
+fn cursor<T: std::str::FromStr>(text: Option<String>) -> Result<Option<T>, ApiError> {
+    text.map(|text| text.parse().map_err(|_| ApiError::InvalidCursor(text))).transpose()
+}
+
+/// The number of a session's newest event, or that there is no such session.
+async fn known_session(
+    api: &Api,
+    tenant: TenantId,
+    session_id: SessionId,
+) -> Result<i64, ApiError> {
+    let mut conn = api.pool.acquire().await?;
+    last_seq(&mut conn, tenant, session_id)
+        .await?
+        .ok_or_else(|| ApiError::SessionNotFound(session_id.to_string()))
+}

@@ -1,0 +1,244 @@
+//! Runs: reading them, following them, stopping them.
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use http::{HeaderMap, StatusCode};
+use serde::Deserialize;
+use sqlx::Connection as _;
+
+use super::events::StreamEvents;
+use super::{cursor, known_session, page_limit};
+use crate::domain::event::{EventBody, NewEvent};
+use crate::domain::ids::{RunId, SessionId, TenantId};
+use crate::domain::run::{Outcome, Run, RunStatus, StopReason};
+use crate::http::Api;
+use crate::http::auth::Caller;
+use crate::http::error::{ApiError, Problem};
+use crate::http::extract::{Params, RunPath, SessionPath, resume_after};
+use crate::http::resources::{Page, RunResource};
+use crate::http::sse::{Follow, respond};
+use crate::store::events::{Range, append, list as list_events};
+use crate::store::runs::{Cancellation, Filter, cancel_queued, find, list, request_cancel};
+
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(in crate::http) struct ListRuns {
+    /// Items of the page, 1 to 200.
+    limit: Option<i64>,
+    /// The `next_cursor` of the page before.
+    after: Option<String>,
+    /// Only runs that stand here.
+    status: Option<RunStatus>,
+}
+
+/// Lists the runs of a session, oldest first.
+#[utoipa::path(
+    get, path = "/sessions/{session_id}/runs", operation_id = "list_runs", tag = "runs",
+    params(("session_id" = String, Path, description = "The session."), ListRuns),
+    responses(
+        (status = 200, description = "A page of runs.", body = Page<RunResource>),
+        (status = 400, description = "`invalid_cursor`, `invalid_query`", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "`session_not_found`", body = Problem, content_type = "application/problem+json"),
+    )
+)]
+pub(in crate::http) async fn list_runs(
+    State(api): State<Api>,
+    caller: Caller,
+    path: SessionPath,
+    query: Params<ListRuns>,
+) -> Result<Json<Page<RunResource>>, ApiError> {
+    let SessionPath(session_id) = path;
+    let Params(ListRuns { limit, after, status }) = query;
+    let limit = page_limit(limit)?;
+    let after = cursor(after)?.unwrap_or(0);
+    known_session(&api, caller.tenant, session_id).await?;
+    let tenant = caller.tenant;
+    let filter = Filter { tenant, session_id, only: None, status, after, limit: limit + 1 };
+    let mut conn = api.pool.acquire().await?;
+    let page = Page::new(list(&mut conn, filter).await?, limit, |run| run.accepted_seq.to_string());
+    Ok(Json(Page {
+        data: page.data.into_iter().map(RunResource::from).collect(),
+        has_more: page.has_more,
+        next_cursor: page.next_cursor,
+    }))
+}
+
+/// Finds a run, or that it or its session does not exist.
+pub(super) async fn known_run(
+    api: &Api,
+    tenant: TenantId,
+    session_id: SessionId,
+    run_id: RunId,
+) -> Result<Run, ApiError> {
+    let mut conn = api.pool.acquire().await?;
+    let run = find(&mut conn, tenant, session_id, run_id).await?;
+    drop(conn);
+    match run {
+        Some(run) => Ok(run),
+        None => {
+            known_session(api, tenant, session_id).await?;
+            Err(ApiError::RunNotFound(run_id.to_string()))
+        }
+    }
+}
+
+/// Reads a run.
+#[utoipa::path(
+    get, path = "/sessions/{session_id}/runs/{run_id}", operation_id = "get_run", tag = "runs",
+    params(("session_id" = String, Path, description = "The session."),
+           ("run_id" = String, Path, description = "The run.")),
+    responses(
+        (status = 200, description = "The run.", body = RunResource),
+        (status = 404, description = "`session_not_found`, `run_not_found`", body = Problem, content_type = "application/problem+json"),
+    )
+)]
+pub(in crate::http) async fn get_run(
+    State(api): State<Api>,
+    caller: Caller,
+    path: RunPath,
+) -> Result<Json<RunResource>, ApiError> {
+    let RunPath(session_id, run_id) = path;
+    Ok(Json(known_run(&api, caller.tenant, session_id, run_id).await?.into()))
+}
+
+/// Streams the events of one run, and ends with it.
+///
+/// 204 when the run has settled and the client has seen all of it: an `EventSource` then stops
+/// coming back.
+#[utoipa::path(
+    get, path = "/sessions/{session_id}/runs/{run_id}/stream", operation_id = "stream_run", tag = "runs",
+    params(("session_id" = String, Path, description = "The session."),
+           ("run_id" = String, Path, description = "The run."), StreamEvents),
+    responses(
+        (status = 200, description = "The stream; the schema is that of one event's `data`.",
+         body = crate::domain::event::Event, content_type = "text/event-stream"),
+        (status = 204, description = "Nothing is left to stream."),
+        (status = 400, description = "`invalid_cursor`", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "`session_not_found`, `run_not_found`", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "`too_many_streams`, `draining`", body = Problem, content_type = "application/problem+json"),
+    )
+)]
+pub(in crate::http) async fn stream_run(
+    State(api): State<Api>,
+    caller: Caller,
+    path: RunPath,
+    query: Params<StreamEvents>,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    let RunPath(session_id, run_id) = path;
+    let Params(StreamEvents { after, deltas }) = query;
+    let after = resume_after(&headers, after)?;
+    // Before the run is looked at: what it does from now on is not missed.
+    let subscription = api.bus.subscribe(session_id);
+    let run = known_run(&api, caller.tenant, session_id, run_id).await?;
+    let after = after.max(run.accepted_seq - 1);
+    if run.status.is_terminal() {
+        let range = Range { session_id, run_id: Some(run_id), after, limit: 1 };
+        let mut conn = api.pool.acquire().await?;
+        if list_events(&mut conn, range).await?.is_empty() {
+            return Ok(StatusCode::NO_CONTENT.into_response());
+        }
+    }
+    let deltas = deltas.unwrap_or(true);
+    respond(&api, Follow { session_id, run_id: Some(run_id), after, deltas }, subscription)
+}
+
+/// Asks for a run to be cancelled. Asking twice is the same as asking once.
+#[utoipa::path(
+    post, path = "/sessions/{session_id}/runs/{run_id}/cancel", operation_id = "cancel_run", tag = "runs",
+    params(("session_id" = String, Path, description = "The session."),
+           ("run_id" = String, Path, description = "The run.")),
+    responses(
+        (status = 202, description = "The worker has been asked to stop.", body = RunResource),
+        (status = 200, description = "The run has settled.", body = RunResource),
+        (status = 404, description = "`session_not_found`, `run_not_found`", body = Problem, content_type = "application/problem+json"),
+    )
+)]
+pub(in crate::http) async fn cancel_run(
+    State(api): State<Api>,
+    caller: Caller,
+    path: RunPath,
+) -> Result<Response, ApiError> {
+    let RunPath(session_id, run_id) = path;
+    let run = cancel(&api, caller.tenant, session_id, run_id).await?;
+    let status = if run.status.is_terminal() { StatusCode::OK } else { StatusCode::ACCEPTED };
+    Ok((status, Json(RunResource::from(run))).into_response())
+}
+
+/// Asks for all that a session does and has waiting to be cancelled.
+#[utoipa::path(
+    post, path = "/sessions/{session_id}/cancel", operation_id = "cancel_session", tag = "runs",
+    params(("session_id" = String, Path, description = "The session.")),
+    responses(
+        (status = 202, description = "A worker has been asked to stop.", body = Page<RunResource>),
+        (status = 200, description = "Nothing runs any more.", body = Page<RunResource>),
+        (status = 404, description = "`session_not_found`", body = Problem, content_type = "application/problem+json"),
+    )
+)]
+pub(in crate::http) async fn cancel_session(
+    State(api): State<Api>,
+    caller: Caller,
+    path: SessionPath,
+) -> Result<Response, ApiError> {
+    let SessionPath(session_id) = path;
+    let tenant = caller.tenant;
+    known_session(&api, tenant, session_id).await?;
+    let mut open = Vec::new();
+    // Those that wait go first, or one of them would begin when the live one ends.
+    for status in [RunStatus::Queued, RunStatus::RequiresAction, RunStatus::Running] {
+        let status = Some(status);
+        let filter = Filter { tenant, session_id, only: None, status, after: 0, limit: 200 };
+        let mut conn = api.pool.acquire().await?;
+        open.extend(list(&mut conn, filter).await?.into_iter().map(|run| run.id));
+    }
+    let mut data = Vec::new();
+    for run_id in open {
+        data.push(RunResource::from(cancel(&api, tenant, session_id, run_id).await?));
+    }
+    let is_done = data.iter().all(RunResource::is_settled);
+    let status = if is_done { StatusCode::OK } else { StatusCode::ACCEPTED };
+    Ok((status, Json(Page { data, has_more: false, next_cursor: None })).into_response())
+}
+
+async fn cancel(
+    api: &Api,
+    tenant: TenantId,
+    session_id: SessionId,
+    run_id: RunId,
+) -> Result<Run, ApiError> {
+    let run = known_run(api, tenant, session_id, run_id).await?;
+    if run.status.is_terminal() {
+        return Ok(run);
+    }
+    let mut conn = api.pool.acquire().await?;
+    let mut transaction = conn.begin().await?;
+    let met = request_cancel(&mut transaction, tenant, session_id, run_id).await?;
+    let interrupt = NewEvent::new(&EventBody::UserInterrupt {});
+    let frames = match met {
+        None | Some(Cancellation::Settled) => Vec::new(),
+        Some(Cancellation::Requested) => {
+            append(&mut transaction, session_id, run_id, &[interrupt]).await?
+        }
+        Some(Cancellation::Queued) => {
+            let stop_reason = StopReason::Cancelled;
+            let idle = NewEvent::new(&EventBody::StatusIdle { stop_reason, limited: None });
+            let outcome = Outcome {
+                stop_reason: StopReason::Cancelled,
+                limited: None,
+                output_text: String::new(),
+                error: None,
+            };
+            cancel_queued(&mut transaction, run_id, &outcome).await?;
+            append(&mut transaction, session_id, run_id, &[interrupt, idle]).await?
+        }
+    };
+    transaction.commit().await?;
+    drop(conn);
+    api.bus.publish(session_id, frames);
+    if met == Some(Cancellation::Requested) {
+        api.bus.cancel(run_id);
+    }
+    known_run(api, tenant, session_id, run_id).await
+}

@@ -1,0 +1,229 @@
+//! Sessions.
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use http::header::{ETAG, LOCATION};
+use http::StatusCode;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::{cursor, page_limit};
+use crate::domain::ids::SessionId;
+use crate::domain::run::Limits;
+use crate::domain::session::{Session, Settings};
+use crate::http::auth::Caller;
+use crate::http::error::{ApiError, FieldError, Problem};
+use crate::http::extract::{OptionalJsonBody, Params, SessionPath};
+use crate::http::resources::{Page, SessionResource};
+use crate::http::{Api, Defaults};
+use crate::store::sessions::{NewSession, find, insert, list};
+
+/// What a session is to be. All of it is optional, and none of it can be changed later.
+#[derive(Debug, Default, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::http) struct CreateSession {
+    /// A name for people, at most 500 characters.
+    title: Option<String>,
+    /// Whatever the client wants to keep with the session, at most 16 kB.
+    #[schema(value_type = Option<Object>)]
+    metadata: Option<Box<RawValue>>,
+    /// The model's name.
+    model: Option<String>,
+    /// The output budget of one request to the model.
+    #[schema(minimum = 1, maximum = 128_000)]
+    max_tokens: Option<u32>,
+    /// The system prompt.
+    system: Option<String>,
+    /// The names of the tools that the model may use; all of them when absent.
+    tools: Option<Vec<String>>,
+    /// The thinking setting, passed to the model as it is.
+    #[schema(value_type = Option<Object>)]
+    thinking: Option<Box<RawValue>>,
+    /// Strings that end an answer.
+    #[serde(default)]
+    stop_sequences: Vec<String>,
+    /// The limits of runs that name none.
+    #[serde(default)]
+    limits: Limits,
+}
+
+impl CreateSession {
+    fn check(&self) -> Result<(), ApiError> {
+        let mut errors = Vec::new();
+        let mut refuse = |is_wrong: bool, pointer: &str, message: &str| {
+            if is_wrong {
+                let (pointer, message) = (pointer.to_owned(), message.to_owned());
+                errors.push(FieldError { pointer, message });
+            }
+        };
+        let has_nul = |text: &Option<String>| text.as_ref().is_some_and(|text| text.contains('\0'));
+        let is_long =
+            |text: &Option<String>, max| text.as_ref().is_some_and(|text| text.chars().count() > max);
+        let is_object = |raw: &Option<Box<RawValue>>| {
+            raw.as_ref().is_none_or(|raw| raw.get().trim_start().starts_with('{'))
+        };
+        refuse(is_long(&self.title, 500), "/title", "is longer than 500 characters");
+        refuse(has_nul(&self.title), "/title", "has a NUL");
+        refuse(!is_object(&self.metadata), "/metadata", "is not an object");
+        let metadata_len = self.metadata.as_ref().map_or(0, |metadata| metadata.get().len());
+        refuse(metadata_len > 16 * 1024, "/metadata", "is larger than 16 kB");
+        refuse(self.model.as_ref().is_some_and(String::is_empty), "/model", "is empty");
+        refuse(is_long(&self.model, 200), "/model", "is longer than 200 characters");
+        refuse(has_nul(&self.model), "/model", "has a NUL");
+        let max_tokens = self.max_tokens.unwrap_or(1);
+        refuse(!(1..=128_000).contains(&max_tokens), "/max_tokens", "is not 1 to 128000");
+        refuse(!is_object(&self.thinking), "/thinking", "is not an object");
+        let has_blank = self.stop_sequences.iter().any(|text| text.trim().is_empty());
+        refuse(has_blank, "/stop_sequences", "has a blank string");
+        errors.extend(limit_errors(&self.limits, "/limits"));
+        if errors.is_empty() { Ok(()) } else { Err(ApiError::Validation(errors)) }
+    }
+
+    fn settings(self, api: &Api) -> Result<Settings, ApiError> {
+        let Defaults { model, max_tokens, system, limits, .. } = api.defaults.as_ref();
+        let tools = api.tools.definitions(self.tools.as_deref()).map_err(|name| {
+            ApiError::field("/tools", format!("names a tool that does not exist: {name:?}"))
+        })?;
+        Ok(Settings {
+            model: self.model.unwrap_or_else(|| model.clone()),
+            max_tokens: self.max_tokens.unwrap_or(*max_tokens),
+            system: self.system.unwrap_or_else(|| system.clone()),
+            tools,
+            thinking: self.thinking,
+            stop_sequences: self.stop_sequences,
+            limits: self.limits.or(limits),
+        })
+    }
+}
+
+/// What is wrong with limits.
+pub(super) fn limit_errors(limits: &Limits, pointer: &str) -> Vec<FieldError> {
+    let error = |name: &str, message: String| FieldError {
+        pointer: format!("{pointer}/{name}"),
+        message,
+    };
+    let mut errors = Vec::new();
+    if limits.rounds.is_some_and(|rounds| rounds > Limits::MAX_ROUNDS) {
+        errors.push(error("rounds", format!("is more than {}", Limits::MAX_ROUNDS)));
+    }
+    if limits.tokens.is_some_and(|tokens| tokens < 1) {
+        errors.push(error("tokens", "is less than 1".to_owned()));
+    }
+    if limits.seconds == Some(0) {
+        errors.push(error("seconds", "is less than 1".to_owned()));
+    }
+    errors
+}
+
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(in crate::http) struct ListSessions {
+    /// Items of the page, 1 to 200.
+    limit: Option<i64>,
+    /// The `next_cursor` of the page before.
+    after: Option<String>,
+}
+
+/// Creates a session.
+///
+/// Model, system prompt and tools are pinned as they are now.
+#[utoipa::path(
+    post, path = "/sessions", operation_id = "create_session", tag = "sessions",
+    request_body = Option<CreateSession>,
+    responses(
+        (status = 201, description = "The session.", body = SessionResource,
+         headers(("location" = String, description = "The session's path."),
+                 ("etag" = String, description = "Its version."))),
+        (status = 400, description = "`bad_json`", body = Problem, content_type = "application/problem+json"),
+        (status = 415, description = "`unsupported_media_type`", body = Problem, content_type = "application/problem+json"),
+        (status = 422, description = "`validation_failed`", body = Problem, content_type = "application/problem+json"),
+    )
+)]
+pub(in crate::http) async fn create_session(
+    State(api): State<Api>,
+    caller: Caller,
+    body: OptionalJsonBody<CreateSession>,
+) -> Result<Response, ApiError> {
+    let OptionalJsonBody(mut new) = body;
+    new.check()?;
+    let title = new.title.take();
+    let metadata = new.metadata.take().unwrap_or_else(|| RawValue::NULL.to_owned());
+    let metadata = if metadata.get() == "null" { empty_object()? } else { metadata };
+    let settings = new.settings(&api)?;
+    let id = SessionId::new();
+    let row = NewSession {
+        id,
+        tenant_id: caller.tenant,
+        title: title.as_deref(),
+        metadata: &metadata,
+        settings: &settings,
+        workspace: api.defaults.workspace.as_deref(),
+    };
+    let mut conn = api.pool.acquire().await?;
+    insert(&mut conn, &row).await?;
+    let session = find(&mut conn, caller.tenant, id)
+        .await?
+        .ok_or_else(|| ApiError::Internal(format!("{id} was stored and is not there")))?;
+    let location = format!("/v1/sessions/{id}");
+    Ok((StatusCode::CREATED, [(LOCATION, location)], resource(session)).into_response())
+}
+
+fn empty_object() -> Result<Box<RawValue>, ApiError> {
+    RawValue::from_string("{}".to_owned()).map_err(|error| ApiError::Internal(error.to_string()))
+}
+
+fn resource(session: Session) -> Response {
+    // Everything that changes a session has an event, so the newest one is its version.
+    let version = format!("\"v{}\"", session.last_seq);
+    ([(ETAG, version)], Json(SessionResource::from(session))).into_response()
+}
+
+/// Reads a session.
+#[utoipa::path(
+    get, path = "/sessions/{session_id}", operation_id = "get_session", tag = "sessions",
+    params(("session_id" = String, Path, description = "The session.")),
+    responses(
+        (status = 200, description = "The session.", body = SessionResource,
+         headers(("etag" = String, description = "Its version."))),
+        (status = 404, description = "`session_not_found`", body = Problem, content_type = "application/problem+json"),
+    )
+)]
+pub(in crate::http) async fn get_session(
+    State(api): State<Api>,
+    caller: Caller,
+    path: SessionPath,
+) -> Result<Response, ApiError> {
+    let SessionPath(id) = path;
+    let mut conn = api.pool.acquire().await?;
+    let session = find(&mut conn, caller.tenant, id).await?;
+    session.map(resource).ok_or_else(|| ApiError::SessionNotFound(id.to_string()))
+}
+
+/// Lists sessions, newest first.
+#[utoipa::path(
+    get, path = "/sessions", operation_id = "list_sessions", tag = "sessions",
+    params(ListSessions),
+    responses(
+        (status = 200, description = "A page of sessions.", body = Page<SessionResource>),
+        (status = 400, description = "`invalid_cursor`, `invalid_query`", body = Problem, content_type = "application/problem+json"),
+    )
+)]
+pub(in crate::http) async fn list_sessions(
+    State(api): State<Api>,
+    caller: Caller,
+    query: Params<ListSessions>,
+) -> Result<Json<Page<SessionResource>>, ApiError> {
+    let Params(ListSessions { limit, after }) = query;
+    let limit = page_limit(limit)?;
+    let before = cursor(after)?;
+    let mut conn = api.pool.acquire().await?;
+    let sessions = list(&mut conn, caller.tenant, before, limit + 1).await?;
+    let page = Page::new(sessions, limit, |session| session.id.to_string());
+    Ok(Json(Page {
+        data: page.data.into_iter().map(SessionResource::from).collect(),
+        has_more: page.has_more,
+        next_cursor: page.next_cursor,
+    }))
+}

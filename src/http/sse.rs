@@ -1,0 +1,229 @@
+//! Server-sent events: the backlog from the database, then whatever comes.
+//!
+//! Frames are written by hand. The keep-alive is a lone comment line, because a common client
+//! takes every blank line for a message; and a stream that is not finished never ends cleanly,
+//! because clients take a clean end for success.
+
+use std::collections::HashSet;
+use std::io;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use futures::stream;
+use http::HeaderValue;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::{Interval, MissedTickBehavior, interval};
+
+use super::Api;
+use super::error::ApiError;
+use crate::bus::{Signal, Subscription};
+use crate::domain::event::Frame;
+use crate::domain::ids::{RunId, SessionId};
+use crate::store::StoreError;
+use crate::store::events::{Range, list};
+
+const KEEP_ALIVE_EVERY: Duration = Duration::from_secs(15);
+const KEEP_ALIVE: Bytes = Bytes::from_static(b":\n");
+/// Sent at once, because proxies hold the headers back until the first byte of the body.
+const FIRST: Bytes = Bytes::from_static(b"retry: 2000\n");
+/// Events read at a time.
+const PAGE: i64 = 256;
+
+/// What a reader follows.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Follow {
+    /// The session.
+    pub(super) session_id: SessionId,
+    /// Only this run, whose rest ends the stream.
+    pub(super) run_id: Option<RunId>,
+    /// The number of the event that the reader saw last.
+    pub(super) after: i64,
+    /// Whether previews are wanted.
+    pub(super) deltas: bool,
+}
+
+/// Streams what is followed. A subscription made before the run was accepted misses nothing of it.
+pub(super) fn respond(
+    api: &Api,
+    follow: Follow,
+    subscription: Subscription,
+) -> Result<Response, ApiError> {
+    let Ok(permit) = api.streams.clone().try_acquire_owned() else {
+        return Err(ApiError::TooManyStreams);
+    };
+    if api.draining.is_cancelled() {
+        return Err(ApiError::Draining);
+    }
+    let reader = Reader::new(api.clone(), follow, subscription, permit);
+    let body = stream::unfold(reader, async |mut reader| {
+        let item = reader.next().await?;
+        Some((item, reader))
+    });
+    let mut response = Body::from_stream(body).into_response();
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
+    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
+    Ok(response)
+}
+
+/// One reader's place in a stream.
+struct Reader {
+    api: Api,
+    follow: Follow,
+    subscription: Subscription,
+    keep_alive: Interval,
+    /// Bytes to be sent before anything else is looked at.
+    ready: Vec<Bytes>,
+    /// Events that came from the backlog: what still streams of them is old.
+    closed: HashSet<String>,
+    /// The number up to which the backlog is known to reach, whosever events those are.
+    catch_up_to: i64,
+    phase: Phase,
+    _permit: OwnedSemaphorePermit,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Backlog,
+    Live,
+    Ended,
+}
+
+impl Reader {
+    fn new(
+        api: Api,
+        follow: Follow,
+        subscription: Subscription,
+        permit: OwnedSemaphorePermit,
+    ) -> Self {
+        let mut keep_alive = interval(KEEP_ALIVE_EVERY);
+        keep_alive.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        keep_alive.reset();
+        Self {
+            api,
+            follow,
+            subscription,
+            keep_alive,
+            ready: vec![FIRST],
+            closed: HashSet::new(),
+            catch_up_to: 0,
+            phase: Phase::Backlog,
+            _permit: permit,
+        }
+    }
+
+    /// The next bytes. An error tears the connection, and the client comes back.
+    async fn next(&mut self) -> Option<io::Result<Bytes>> {
+        loop {
+            if !self.ready.is_empty() {
+                self.keep_alive.reset();
+                return Some(Ok(joined(&mut self.ready)));
+            }
+            match self.phase {
+                Phase::Ended => return None,
+                Phase::Backlog => {
+                    if let Err(error) = self.read_backlog().await {
+                        tracing::warn!(%error, "a stream's backlog cannot be read");
+                        return Some(Err(io::Error::other("the backlog cannot be read")));
+                    }
+                }
+                Phase::Live => {
+                    let draining = self.api.draining.clone();
+                    tokio::select! {
+                        biased;
+                        () = draining.cancelled() => {
+                            return Some(Err(io::Error::other("the service is stopping")));
+                        }
+                        signal = self.subscription.next() => self.take(signal),
+                        _ = self.keep_alive.tick() => return Some(Ok(KEEP_ALIVE)),
+                    }
+                }
+            }
+        }
+    }
+
+    async fn read_backlog(&mut self) -> Result<(), StoreError> {
+        let range = Range {
+            session_id: self.follow.session_id,
+            run_id: self.follow.run_id,
+            after: self.follow.after,
+            limit: PAGE,
+        };
+        let mut conn = self.api.pool.acquire().await?;
+        let frames = list(&mut conn, range).await?;
+        drop(conn);
+        let is_last_page = i64::try_from(frames.len()).is_ok_and(|read| read < PAGE);
+        for frame in &frames {
+            self.closed.insert(frame.id.clone());
+            self.send(frame);
+        }
+        if is_last_page && self.phase == Phase::Backlog {
+            self.phase = Phase::Live;
+            self.follow.after = self.follow.after.max(self.catch_up_to);
+            let open = std::mem::take(&mut self.subscription.open);
+            for preview in open {
+                self.take(Some(Signal::Preview(preview)));
+            }
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, signal: Option<Signal>) {
+        match signal {
+            // Too slow: begin again where the last event left off.
+            None => {
+                self.subscription = self.api.bus.subscribe(self.follow.session_id);
+                self.phase = Phase::Backlog;
+            }
+            Some(Signal::Preview(preview)) => {
+                let is_wanted = self.follow.deltas
+                    && self.follow.run_id.is_none_or(|run_id| run_id == preview.run_id)
+                    && !self.closed.contains(preview.event_id.as_ref());
+                if is_wanted {
+                    self.ready.push(preview.sse);
+                }
+            }
+            Some(Signal::Event(frame)) => {
+                if frame.seq <= self.follow.after {
+                    return;
+                }
+                if frame.seq > self.follow.after + 1 {
+                    // Two writers may tell of their events in another order than they stored
+                    // them. Whatever has a lower number is in the database by now.
+                    self.catch_up_to = frame.seq;
+                    self.phase = Phase::Backlog;
+                    return;
+                }
+                self.closed.clear();
+                self.send(&frame);
+            }
+        }
+    }
+
+    fn send(&mut self, frame: &Frame) {
+        if self.phase == Phase::Ended {
+            return;
+        }
+        self.follow.after = frame.seq;
+        match self.follow.run_id {
+            Some(run_id) if frame.run_id != Some(run_id) => return,
+            Some(_) if frame.ends_run() => self.phase = Phase::Ended,
+            _ => {}
+        }
+        self.ready.push(frame.sse());
+    }
+}
+
+/// One write for all that is ready.
+fn joined(ready: &mut Vec<Bytes>) -> Bytes {
+    if ready.len() == 1 {
+        return ready.pop().unwrap_or_default();
+    }
+    let joined = ready.concat();
+    ready.clear();
+    joined.into()
+}

@@ -1,0 +1,93 @@
+//! The runs that this process holds, and how they are told to stop.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::broadcast::error::RecvError;
+use tokio_util::sync::CancellationToken;
+
+use super::Worker;
+use super::halt::Halt;
+use crate::domain::ids::RunId;
+
+/// How one run is told to stop.
+#[derive(Debug, Clone)]
+pub(super) struct Signals {
+    /// The client cancelled it: settle it.
+    pub(super) cancel: CancellationToken,
+    /// The worker must let it go, and may still write.
+    pub(super) halt: CancellationToken,
+    /// The lease is lost: write nothing more.
+    pub(super) lost: CancellationToken,
+}
+
+/// The runs of this process.
+#[derive(Debug, Default)]
+pub(super) struct Active(Mutex<HashMap<RunId, Signals>>);
+
+impl Active {
+    pub(super) fn enter(&self, run_id: RunId, halt: &CancellationToken) -> Signals {
+        let signals = Signals {
+            cancel: CancellationToken::new(),
+            halt: halt.clone(),
+            lost: CancellationToken::new(),
+        };
+        self.runs().insert(run_id, signals.clone());
+        signals
+    }
+
+    pub(super) fn leave(&self, run_id: RunId) {
+        self.runs().remove(&run_id);
+    }
+
+    pub(super) fn cancel(&self, run_id: RunId) {
+        if let Some(signals) = self.runs().get(&run_id) {
+            signals.cancel.cancel();
+        }
+    }
+
+    /// Tells all runs that their lease is lost.
+    pub(super) fn lose_all(&self) -> usize {
+        let runs = self.runs();
+        for signals in runs.values() {
+            signals.lost.cancel();
+        }
+        runs.len()
+    }
+
+    fn runs(&self) -> MutexGuard<'_, HashMap<RunId, Signals>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Passes announced requests to cancel on to their runs. What is missed here, the next heartbeat
+/// brings.
+pub(super) async fn cancel_announced(worker: Arc<Worker>, stop: CancellationToken) {
+    let mut cancels = worker.parts.bus.cancels();
+    let pass_on = async {
+        loop {
+            match cancels.recv().await {
+                Ok(run_id) => worker.active.cancel(run_id),
+                Err(RecvError::Lagged(_)) => {}
+                Err(RecvError::Closed) => return,
+            }
+        }
+    };
+    stop.run_until_cancelled(pass_on).await;
+}
+
+impl Signals {
+    /// Does something unless the run is told to stop before it is done.
+    pub(super) async fn unless_stopped<T>(
+        &self,
+        work: impl Future<Output = T>,
+    ) -> Result<T, Halt> {
+        tokio::select! {
+            biased;
+            () = self.lost.cancelled() => Err(Halt::LeaseLost),
+            () = self.cancel.cancelled() => Err(Halt::Cancelled),
+            () = self.halt.cancelled() => Err(Halt::ShuttingDown),
+            done = work => Ok(done),
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! One request to the model: streamed, previewed, and sent again when that may help.
+
+use bytes::Bytes;
+use tokio::time::{Instant, sleep, sleep_until};
+
+use super::drive::Driver;
+use super::halt::Halt;
+use super::previews::{Previews, ReplyIds};
+use crate::domain::event::{EventBody, NewEvent};
+use crate::model::{ModelError, Reply, retry};
+
+impl Driver<'_> {
+    /// Asks until there is a reply, or no hope for one.
+    pub(super) async fn request(&mut self, body: Bytes, ids: ReplyIds) -> Result<Reply, Halt> {
+        let mut failures = 0;
+        loop {
+            let error = match self.attempt(body.clone(), ids).await? {
+                Ok(reply) => return Ok(reply),
+                Err(error) => error,
+            };
+            failures += 1;
+            tracing::warn!(run.id = %self.run_id(), failures, %error, "a model request failed");
+            let Some(delay) = retry::delay_after(failures, &error) else {
+                return Err(Halt::Model(error));
+            };
+            self.reschedule(failures, delay).await?;
+        }
+    }
+
+    async fn reschedule(&mut self, failures: u32, delay: std::time::Duration) -> Result<(), Halt> {
+        let retry_at = jiff::Timestamp::now()
+            .checked_add(jiff::SignedDuration::try_from(delay).unwrap_or_default())
+            .unwrap_or(jiff::Timestamp::MAX);
+        let event = NewEvent::new(&EventBody::StatusRescheduled { attempt: failures, retry_at });
+        self.tell(&[event]).await?;
+        let signals = self.signals.clone();
+        signals.unless_stopped(sleep(delay)).await
+    }
+
+    /// One try. The outer error ends the run's drive, the inner one may be tried again.
+    async fn attempt(
+        &self,
+        body: Bytes,
+        ids: ReplyIds,
+    ) -> Result<Result<Reply, ModelError>, Halt> {
+        self.signals.unless_stopped(self.stream(body, ids)).await
+    }
+
+    async fn stream(&self, body: Bytes, ids: ReplyIds) -> Result<Reply, ModelError> {
+        let parts = &self.worker.parts;
+        let mut previews = Previews::new(&parts.bus, self.session_id(), self.run_id(), ids);
+        let mut stream = parts.model.send(body).await?;
+        loop {
+            let flush_at = previews.flush_at();
+            tokio::select! {
+                biased;
+                () = sleep_until(flush_at.unwrap_or_else(Instant::now)), if flush_at.is_some() => {
+                    previews.flush();
+                }
+                progress = stream.next() => match progress? {
+                    Some(progress) => previews.push(progress),
+                    None => break,
+                },
+            }
+        }
+        previews.flush();
+        stream.finish()
+    }
+}

@@ -1,0 +1,126 @@
+//! Why a run is no longer driven, and what is left to do then.
+
+use super::drive::{Driver, idle, new_user_message, user_message};
+use crate::agent::history::{self, BadReply};
+use crate::domain::event::{EventBody, NewEvent};
+use crate::domain::message::BadContent;
+use crate::domain::run::{ErrorType, Outcome, RunError, RunStatus, StopReason};
+use crate::model::ModelError;
+use crate::store::StoreError;
+use crate::store::claim::release;
+use crate::store::step::StepCommit;
+
+/// Why a run is no longer driven.
+#[derive(Debug)]
+pub(super) enum Halt {
+    /// Another worker may hold it: nothing more may be written.
+    LeaseLost,
+    /// The client cancelled it.
+    Cancelled,
+    /// This process stops.
+    ShuttingDown,
+    /// The model gave no reply.
+    Model(ModelError),
+    /// The database failed.
+    Store(StoreError),
+    /// Something that cannot be, such as a stored message that is not readable.
+    Defect(String),
+    /// Worker after worker died on it.
+    CrashLoop,
+}
+
+impl From<StoreError> for Halt {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl From<sqlx::Error> for Halt {
+    fn from(error: sqlx::Error) -> Self {
+        Self::Store(error.into())
+    }
+}
+
+impl From<BadContent> for Halt {
+    fn from(error: BadContent) -> Self {
+        Self::Defect(error.to_string())
+    }
+}
+
+impl From<BadReply> for Halt {
+    fn from(error: BadReply) -> Self {
+        Self::Model(ModelError::Malformed(error.to_string()))
+    }
+}
+
+impl From<serde_json::Error> for Halt {
+    fn from(error: serde_json::Error) -> Self {
+        Self::Defect(error.to_string())
+    }
+}
+
+impl Driver<'_> {
+    /// Settles or lets go what can go no further.
+    pub(super) async fn halt(&mut self, halt: Halt) -> Result<(), Halt> {
+        let failed = |r#type, message: &str| RunError { r#type, message: message.to_owned() };
+        let error = match halt {
+            Halt::LeaseLost => {
+                tracing::warn!(run.id = %self.run_id(), "the lease is lost; another worker goes on");
+                return Ok(());
+            }
+            Halt::Cancelled => {
+                return self.settle(RunStatus::Cancelled, StopReason::Cancelled, None).await;
+            }
+            Halt::ShuttingDown => return self.release().await,
+            Halt::Store(error) => {
+                tracing::error!(run.id = %self.run_id(), %error, "the database failed a run");
+                return self.release().await;
+            }
+            Halt::Model(error) => {
+                tracing::error!(run.id = %self.run_id(), %error, "the model gave no reply");
+                error.for_clients()
+            }
+            Halt::Defect(cause) => {
+                tracing::error!(run.id = %self.run_id(), cause, "a run met a defect");
+                failed(ErrorType::InternalError, "the service failed; its log says why")
+            }
+            Halt::CrashLoop => failed(
+                ErrorType::CrashLoop,
+                "worker after worker stopped on this run without getting further",
+            ),
+        };
+        self.settle(RunStatus::Failed, StopReason::RetriesExhausted, Some(error)).await
+    }
+
+    async fn settle(
+        &mut self,
+        status: RunStatus,
+        stop_reason: StopReason,
+        error: Option<RunError>,
+    ) -> Result<(), Halt> {
+        let open = self.close_calls().await?;
+        let mut events = open.events;
+        if let Some(error) = &error {
+            events.push(NewEvent::new(&EventBody::Error { error: error.clone() }));
+        }
+        let outcome = Outcome { stop_reason, limited: None, output_text: String::new(), error };
+        events.push(idle(&outcome));
+        let mut messages = Vec::new();
+        if !open.results.is_empty() {
+            messages.push(new_user_message(user_message(history::results(&open.results)?)));
+        }
+        let step = StepCommit {
+            recorded_message_seq: self.last_message_seq(),
+            recorded: &open.records,
+            events: &events,
+            settles: Some((status, &outcome)),
+            ..StepCommit::default()
+        };
+        self.store(&messages, &step).await
+    }
+
+    async fn release(&self) -> Result<(), Halt> {
+        let mut conn = self.worker.parts.pool.acquire().await?;
+        Ok(release(&mut conn, self.run.fence).await?)
+    }
+}
