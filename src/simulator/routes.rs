@@ -1,13 +1,16 @@
 //! The routes, and what all responses have in common: an id and a record.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{Path, Request, State};
+use axum::http::header::CONTENT_LENGTH;
 use axum::http::{HeaderMap, HeaderValue, Response};
 use axum::response::IntoResponse;
 use axum::routing::{get, post};
 use axum::{Json, Router};
+use futures::StreamExt as _;
 use tokio::time::sleep;
 
 use super::admission::{Admission, admit};
@@ -82,7 +85,7 @@ where
         delay,
         mut response,
     } = answer.unwrap_or_else(|refusal| Answer {
-        delay: std::time::Duration::ZERO,
+        delay: Duration::ZERO,
         response: refusal.response(&id),
     });
     if shared.recorder.is_on() {
@@ -106,18 +109,31 @@ where
 
 async fn read(headers: &HeaderMap, body: Body) -> Result<Bytes, Refusal> {
     let too_large = || Refusal::too_large("Request exceeds the maximum size");
-    let announced = headers
-        .get("content-length")
+    let length = headers
+        .get(CONTENT_LENGTH)
         .and_then(|length| length.to_str().ok()?.parse().ok());
-    if announced.is_some_and(|length: usize| length > MOST_BYTES) {
+    if length.is_some_and(|length: usize| length > MOST_BYTES) {
+        drain(body).await;
         return Err(too_large());
     }
     to_bytes(body, MOST_BYTES).await.map_err(|_| too_large())
 }
 
+/// Reads a body and forgets it: a client that is still writing would miss the response.
+async fn drain(body: Body) {
+    let mut pieces = body.into_data_stream();
+    let mut left = 2 * MOST_BYTES;
+    while let Some(Ok(piece)) = pieces.next().await {
+        let Some(rest) = left.checked_sub(piece.len()) else {
+            break;
+        };
+        left = rest;
+    }
+}
+
 fn json(value: serde_json::Value) -> Answer {
     Answer {
-        delay: std::time::Duration::ZERO,
+        delay: Duration::ZERO,
         response: Json(value).into_response(),
     }
 }
