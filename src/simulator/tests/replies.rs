@@ -198,14 +198,12 @@ async fn a_paused_turn_goes_on_and_a_script_at_its_end_says_so() {
             .unwrap()
             .starts_with("srvtoolu_01")
     );
-    let next = ask(
-        &simulator,
-        &request(&json!([
-            { "role": "user", "content": "hello" },
-            { "role": "assistant", "content": reply["content"] },
-        ])),
-    );
-    assert_eq!(next.await.json()["content"][0]["text"], "(script ended)");
+    let messages = json!([
+        { "role": "user", "content": "hello" },
+        { "role": "assistant", "content": reply["content"] },
+    ]);
+    let next = ask(&simulator, &request(&messages)).await.json();
+    assert_eq!(next["content"][0]["text"], "(script ended)");
 }
 
 #[tokio::test]
