@@ -1,5 +1,6 @@
 //! From the body of a messages request to its response.
 
+use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -10,7 +11,6 @@ use serde_json::{Value, json};
 use super::admission::Admission;
 use super::conversation::{Cue, Pick, pick};
 use super::emit::{self, Wire};
-use super::message::Message;
 use super::refusal::{Refusal, error_body, kind_of, status_of};
 use super::render;
 use super::request::Ask;
@@ -112,29 +112,29 @@ fn play(
     if reply.status.is_some() || (reply.error_after.is_some() && !ask.streams()) {
         return Ok(fail(shared, reply, request_id));
     }
-    let wire = match (&reply.raw_sse, ask.streams()) {
-        (Some(text), true) => Wire::verbatim(text),
-        (Some(_), false) => {
-            return Err(Refusal::invalid(
-                "script: a `raw_sse` reply needs `stream: true`",
-            ));
-        }
-        (None, streams) => {
-            let values = render::placeholders(ask, &cue.user);
-            write(&render::message(reply, ask, &values, size), reply, streams)
-        }
-    };
+    let wire = write(reply, ask, &cue, size)?;
     let wire = with_error(wire, reply, request_id);
     Ok(respond(shared, reply, wire, ask.streams()))
 }
 
-fn write(message: &Message, reply: &Reply, streams: bool) -> Wire {
-    if streams {
-        let chunk = reply.chunk.map_or(emit::CHUNK, std::num::NonZeroUsize::get);
-        emit::stream(message, chunk)
-    } else {
-        Wire::json(&message.to_json())
+/// The body of the reply, before anything goes wrong with it.
+fn write(reply: &Reply, ask: Ask<'_>, cue: &Cue, size: usize) -> Result<Wire, Refusal> {
+    if let Some(text) = &reply.raw_sse {
+        return if ask.streams() {
+            Ok(Wire::verbatim(text))
+        } else {
+            Err(Refusal::invalid(
+                "script: a `raw_sse` reply needs `stream: true`",
+            ))
+        };
     }
+    let values = render::placeholders(ask, &cue.user);
+    let message = render::message(reply, ask, &values, size);
+    if !ask.streams() {
+        return Ok(Wire::json(&message.to_json()));
+    }
+    let chunk = reply.chunk.map_or(emit::CHUNK, NonZeroUsize::get);
+    Ok(emit::stream(&message, chunk))
 }
 
 /// Breaks the stream off with an `error` event if the reply says so.

@@ -12,6 +12,8 @@ use super::script::{Block, Otherwise, Reply, Script};
 pub(crate) struct Cue {
     /// The text of the last user message that has any.
     pub(crate) user: String,
+    /// How many messages there are up to that one, itself included.
+    pub(crate) after: usize,
     /// How many assistant messages follow that message.
     pub(crate) round: usize,
 }
@@ -27,7 +29,7 @@ impl Cue {
     /// Reads the cue from the history of a request.
     pub(crate) fn of(ask: Ask<'_>) -> Self {
         let mut round = 0;
-        for message in ask.messages().iter().rev() {
+        for (at, message) in ask.messages().iter().enumerate().rev() {
             if role(message) == "assistant" {
                 round += 1;
             } else if role(message) == "user" {
@@ -38,6 +40,7 @@ impl Cue {
                 if !texts.is_empty() {
                     return Self {
                         user: texts.join("\n"),
+                        after: at + 1,
                         round,
                     };
                 }
@@ -45,6 +48,7 @@ impl Cue {
         }
         Self {
             user: String::new(),
+            after: 0,
             round,
         }
     }

@@ -1,6 +1,7 @@
 //! From the bytes of a reply to a response body: pace, split writes, cuts and hangs.
 
 use std::io;
+use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -100,7 +101,7 @@ fn writes(wire: Wire, reply: &Reply) -> Vec<Write> {
     for end in ends {
         let mut event = bytes.split_to((end - taken).min(bytes.len()));
         taken = end;
-        let size = reply.split.map_or(event.len(), std::num::NonZeroUsize::get);
+        let size = reply.split.map_or(event.len(), NonZeroUsize::get);
         let mut starts_event = true;
         while !event.is_empty() {
             let bytes = event.split_to(size.min(event.len()));

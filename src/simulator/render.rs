@@ -1,5 +1,7 @@
 //! From a scripted reply to the message that answers one request.
 
+use std::cell::LazyCell;
+
 use serde_json::{Map, Value, json};
 
 use super::ids;
@@ -71,7 +73,7 @@ pub(crate) fn placeholders(ask: Ask<'_>, user: &str) -> Placeholders {
 }
 
 fn parts(reply: &Reply, ask: Ask<'_>, values: &Placeholders) -> Vec<Part> {
-    let prefix = std::cell::LazyCell::new(|| Prefix::of(ask));
+    let prefix = LazyCell::new(|| Prefix::of(ask));
     let part = |block: &Block| match block {
         Block::Text { text, citations } => Part::Text {
             text: values.fill(text),
@@ -97,10 +99,7 @@ fn parts(reply: &Reply, ask: Ask<'_>, values: &Placeholders) -> Vec<Part> {
             raw_input,
         } => Part::Call {
             kind: kind.as_str(),
-            id: id.clone().unwrap_or_else(|| match kind {
-                CallKind::Client => ids::tool_use(),
-                CallKind::Server => ids::server_tool_use(),
-            }),
+            id: id.clone().unwrap_or_else(|| call_id(*kind)),
             name: name.clone(),
             input: match raw_input {
                 Some(raw) => raw.clone(),
@@ -110,6 +109,13 @@ fn parts(reply: &Reply, ask: Ask<'_>, values: &Placeholders) -> Vec<Part> {
         Block::Raw(block) => Part::Raw(Value::Object(block.clone())),
     };
     reply.content.iter().map(part).collect()
+}
+
+fn call_id(kind: CallKind) -> String {
+    match kind {
+        CallKind::Client => ids::tool_use(),
+        CallKind::Server => ids::server_tool_use(),
+    }
 }
 
 fn usage(overrides: &Map<String, Value>, content: &[Part], size: usize) -> Map<String, Value> {

@@ -137,40 +137,52 @@ fn check_block(
         block,
     } = located;
     let at = format!("messages.{message}.content.{index}");
-    let invalid = format!("{at}: Invalid `signature` in `thinking` block");
     let parts: Vec<&str> = block
         .str("signature")
         .unwrap_or_default()
         .split('.')
         .collect();
     let &[_, model, text, signed_system, signed_prefix] = parts.as_slice() else {
-        return Err(Refusal::invalid(invalid));
+        return Err(Refusal::invalid(invalid(&at)));
     };
     if model != hash(ask.model()) {
         return Ok(()); // Another model's thinking is dropped in silence.
     }
     if text != hash(block.str("thinking").unwrap_or_default()) {
         return Err(Refusal::invalid(if latest {
-            format!(
-                "{at}: `thinking` or `redacted_thinking` blocks in the latest assistant message \
-                 cannot be modified. These blocks must remain as they were in the original \
-                 response."
-            )
+            modified(&at)
         } else {
-            invalid
+            invalid(&at)
         }));
     }
     if points.iter().any(|point| point == signed_prefix) {
         return Ok(());
     }
-    let mut message = format!(
+    Err(Refusal::invalid(bound(&at, signed_system == system)))
+}
+
+fn invalid(at: &str) -> String {
+    format!("{at}: Invalid `signature` in `thinking` block")
+}
+
+fn modified(at: &str) -> String {
+    format!(
+        "{at}: `thinking` or `redacted_thinking` blocks in the latest assistant message cannot be \
+         modified. These blocks must remain as they were in the original response."
+    )
+}
+
+fn bound(at: &str, same_system: bool) -> String {
+    let invalid = invalid(at);
+    let system = if same_system {
+        ""
+    } else {
+        " The `system` prompt differs from the one this block was created with."
+    };
+    format!(
         "{invalid}. The block is bound to a different conversation. Remove the block, or set \
-         `thinking.block_binding.prefix_mismatch_behavior` to \"drop_block\"."
-    );
-    if signed_system != system {
-        message.push_str(" The `system` prompt differs from the one this block was created with.");
-    }
-    Err(Refusal::invalid(message))
+         `thinking.block_binding.prefix_mismatch_behavior` to \"drop_block\".{system}"
+    )
 }
 
 /// The block as JSON without its cache markers. A string is the shorthand of a text block.

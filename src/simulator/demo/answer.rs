@@ -14,10 +14,7 @@ const QUOTED: usize = 160;
 
 /// One finding for each tool result since the latest user text, in order.
 pub(super) fn findings(ask: Ask<'_>, cue: &Cue) -> Vec<String> {
-    // Every round is an assistant message and a user message with its results.
-    let messages = ask.messages();
-    let since = messages.len().saturating_sub(cue.round * 2);
-    let recent = || messages.iter().skip(since).flat_map(blocks);
+    let recent = || ask.messages().iter().skip(cue.after).flat_map(blocks);
     let calls: HashMap<&str, Sent<'_>> = recent()
         .filter(|block| block.is("tool_use"))
         .filter_map(|block| Some((block.str("id")?, block)))

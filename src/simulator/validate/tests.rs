@@ -1,5 +1,6 @@
 //! Each rule: the exact words of its refusal, and the same request without the fault.
 
+mod cache;
 mod fields;
 mod history;
 mod thinking_blocks;
@@ -56,12 +57,12 @@ fn tool(name: &str) -> Value {
     json!({ "name": name, "input_schema": { "type": "object" } })
 }
 
-fn user(content: Value) -> Value {
-    json!({ "role": "user", "content": content })
+fn user(content: impl Into<Value>) -> Value {
+    json!({ "role": "user", "content": content.into() })
 }
 
-fn assistant(content: Value) -> Value {
-    json!({ "role": "assistant", "content": content })
+fn assistant(content: impl Into<Value>) -> Value {
+    json!({ "role": "assistant", "content": content.into() })
 }
 
 fn text(text: &str) -> Value {

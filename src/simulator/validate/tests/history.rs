@@ -8,7 +8,7 @@ fn of(messages: &[Value]) -> String {
 
 /// A question and an assistant message with these blocks.
 fn asked(content: Value) -> [Value; 2] {
-    [user(json!("hello")), assistant(content)]
+    [user("hello"), assistant(content)]
 }
 
 fn then(mut messages: Vec<Value>, content: Value) -> Vec<Value> {
@@ -80,7 +80,7 @@ fn text_says_something() {
         let echoed = then(asked(json!([text(said)])).to_vec(), json!("b"));
         assert_eq!(of(&echoed), expected);
     }
-    assert_eq!(of(&[user(json!(" "))]), blank);
+    assert_eq!(of(&[user(" ")]), blank);
     let inner = json!([{ "type": "tool_result", "tool_use_id": "t", "content": [text("")] }]);
     assert_eq!(of(&then(asked(json!([call("t")])).to_vec(), inner)), empty);
     let nothing = json!([{ "type": "tool_result", "tool_use_id": "t" }]);
@@ -92,7 +92,7 @@ fn no_message_is_empty() {
     let expected = "messages.0: all messages must have non-empty content except for the optional \
                     final assistant message";
     assert_eq!(of(&[user(json!([]))]), expected);
-    assert_eq!(of(&[user(json!(""))]), expected);
+    assert_eq!(of(&[user("")]), expected);
     assert_eq!(
         of(&[user(json!(1))]),
         "messages.0.content: Input should be a valid list"
@@ -108,7 +108,7 @@ fn a_conversation_begins_and_ends_with_the_user() {
     let prefill = "This model does not support assistant message prefill. The conversation must \
                    end with a user message.";
     assert_eq!(of(&asked(json!("I think"))), prefill);
-    let first = [assistant(json!("hi")), user(json!("a"))];
+    let first = [assistant("hi"), user("a")];
     assert_eq!(
         of(&first),
         "messages: first message must use the \"user\" role"
@@ -178,11 +178,11 @@ fn system_messages_depend_on_model_and_place() {
     let on = |model: &str, messages: &[Value]| {
         refusal(&request(&json!({ "model": model, "messages": messages })))
     };
-    let late = [user(json!("a")), system.clone()];
+    let late = [user("a"), system.clone()];
     assert_eq!(on("claude-opus-4-8", &late), "");
     let unknown = "messages: Unexpected role \"system\". The Messages API accepts a top-level \
                    `system` parameter, not \"system\" as an input message role.";
     assert_eq!(on("simulator", &late), unknown);
     assert_eq!(on("claude-sonnet-5", &late), unknown);
-    assert!(on("claude-opus-5", &[system, user(json!("a"))]).contains("must follow a user"));
+    assert!(on("claude-opus-5", &[system, user("a")]).contains("must follow a user"));
 }

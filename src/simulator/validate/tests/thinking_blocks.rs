@@ -11,7 +11,7 @@ fn signed() -> Value {
         "max_tokens": 100,
         "system": "be brief",
         "tools": [tool("a")],
-        "messages": [user(json!("hello"))],
+        "messages": [user("hello")],
     });
     let prefix = Prefix::of(Ask(body.as_object().unwrap()));
     let block = |thought: &str| {
@@ -61,7 +61,7 @@ fn edited_thinking_is_noticed() {
     assert_eq!(refusal(&body), latest);
     let messages = body["messages"].as_array_mut().unwrap();
     messages.push(assistant(json!([text("done")])));
-    messages.push(user(json!("more")));
+    messages.push(user("more"));
     let earlier = "messages.1.content.1: Invalid `signature` in `thinking` block";
     assert_eq!(refusal(&body), earlier);
 }

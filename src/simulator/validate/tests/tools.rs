@@ -2,8 +2,8 @@ use serde_json::{Value, json};
 
 use super::{assistant, call, refusal, request, result, tool, user};
 
-fn with_tool(tool: Value) -> String {
-    refusal(&request(&json!({ "tools": [tool] })))
+fn with_tool(tool: impl Into<Value>) -> String {
+    refusal(&request(&json!({ "tools": [tool.into()] })))
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn newer_models_and_budgeted_thinking_refuse_a_forced_tool() {
 #[test]
 fn a_history_with_tool_blocks_needs_tools() {
     let messages = json!([
-        user(json!("a")),
+        user("a"),
         assistant(json!([call("t")])),
         user(json!([result("t")]))
     ]);
