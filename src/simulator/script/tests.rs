@@ -147,3 +147,17 @@ fn placeholders_are_filled_once_and_unknown_ones_stay() {
         json!({ "a": ["one", 1], "b": null })
     );
 }
+
+#[test]
+fn every_example_of_the_documentation_can_be_played() {
+    let page = include_str!("../../../docs/simulator.md");
+    let examples: Vec<&str> = page
+        .split("```json\n")
+        .skip(1)
+        .filter_map(|part| part.split("```").next())
+        .collect();
+    assert_eq!(examples.len(), 3);
+    for example in examples {
+        Script::from_json(example).unwrap();
+    }
+}
