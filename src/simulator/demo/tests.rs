@@ -68,6 +68,12 @@ fn it_says_what_it_is_and_names_itself_as_the_model() {
     assert_eq!(reply.model.as_deref(), Some("simulator"));
     let text = "This is the simulator, not a model. I will read src/main.rs.";
     assert_eq!(said(&reply), text);
+    let later = json!([
+        { "role": "user", "content": "hello" },
+        { "role": "assistant", "content": "hi" },
+        { "role": "user", "content": "read a.rs" },
+    ]);
+    assert_eq!(said(&play(&request(&later, &TOOLS))), "I will read a.rs.");
 }
 
 #[test]
@@ -126,6 +132,10 @@ fn several_wishes_are_called_together_and_then_puts_one_after_the_other() {
         |text: &str| -> Vec<String> { calls(text).into_iter().map(|(name, _)| name).collect() };
     let both = "Read a.rs and b.rs, and what time is it?";
     assert_eq!(names(both), ["read_file", "read_file", "get_time"]);
+    assert_eq!(
+        names("Be kind, then list the files and then rest"),
+        ["list_files"]
+    );
     let text = "Write hi to a.txt and then read a.txt";
     assert_eq!(names(text), ["write_file"]);
     let messages = |round: usize| {

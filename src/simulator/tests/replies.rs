@@ -54,6 +54,7 @@ async fn a_stream_follows_the_grammar_of_the_api() {
     let names: Vec<&str> = events.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names[..3], ["message_start", "content_block_start", "ping"]);
     assert_eq!(names[names.len() - 2..], ["message_delta", "message_stop"]);
+    assert_eq!(events[0].1["message"]["usage"]["output_tokens"], 1);
     let mut open = None;
     let mut next = 0;
     for (name, data) in &events {

@@ -1,6 +1,10 @@
 //! Routes, headers and records.
 
+use std::time::{Duration, Instant};
+
 use serde_json::json;
+
+use tokio::net::TcpStream;
 
 use super::client::{get, request, send, start, start_with};
 use crate::simulator::{Options, Script};
@@ -146,5 +150,18 @@ async fn a_record_keeps_the_latest_requests_and_is_off_by_default() {
             send(&simulator, ROUTE, VERSION, "").await;
         }
         assert_eq!(simulator.requests().len(), kept);
+    }
+}
+
+#[tokio::test]
+async fn a_dropped_simulator_stops_listening() {
+    let simulator = start(&json!({})).await;
+    let address = simulator.base_url().replace("http://", "");
+    assert!(TcpStream::connect(&address).await.is_ok());
+    drop(simulator);
+    let deadline = Instant::now() + Duration::from_secs(5);
+    while TcpStream::connect(&address).await.is_ok() {
+        assert!(Instant::now() < deadline, "still listening");
+        tokio::task::yield_now().await;
     }
 }

@@ -144,7 +144,7 @@ fn sampling_is_gone_in_the_newer_version_and_on_newer_models() {
         for model in ["claude-opus-4-7", "claude-haiku-5-5", "claude-sonnet-5"] {
             assert_eq!(refusal(&on(model, json!(0))), expected);
         }
-        for model in ["claude-opus-4-6", "claude-haiku-4-5-20251001", "simulator"] {
+        for model in ["claude-opus-4-6", "claude-sonnet-4-20250514", "simulator"] {
             assert_eq!(refusal(&on(model, json!(0))), "");
         }
     }

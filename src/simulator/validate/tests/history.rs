@@ -184,5 +184,9 @@ fn system_messages_depend_on_model_and_place() {
                    `system` parameter, not \"system\" as an input message role.";
     assert_eq!(on("simulator", &late), unknown);
     assert_eq!(on("claude-sonnet-5", &late), unknown);
-    assert!(on("claude-opus-5", &[system, user("a")]).contains("must follow a user"));
+    let placed = |messages: &[Value]| on("claude-opus-5", messages);
+    let expected = "must follow a user message and be the last or be followed by an assistant";
+    assert!(placed(&[system.clone(), user("a")]).contains(expected));
+    assert!(placed(&[user("a"), system.clone(), user("b")]).contains(expected));
+    assert!(placed(&[user("a"), assistant("b"), system]).contains(expected));
 }
