@@ -1,5 +1,7 @@
 //! A messages request as the rest of the simulator reads it.
 
+use std::fmt::{self, Display, Formatter};
+
 use serde_json::{Map, Value};
 
 /// The body of a request. Reading it never fails: what is missing or has another type reads as
@@ -23,11 +25,17 @@ pub(crate) enum Sent<'a> {
     Json(&'a Value),
 }
 
-/// A block and where it stands: `messages.{message}.content.{index}`.
+/// Where a block stands, written as the API does: `messages.0.content.1`.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Located<'a> {
+pub(crate) struct At {
     pub(crate) message: usize,
     pub(crate) index: usize,
+}
+
+/// A block and where it stands.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Located<'a> {
+    pub(crate) at: At,
     pub(crate) block: Sent<'a>,
 }
 
@@ -96,8 +104,7 @@ impl<'a> Ask<'a> {
         for (message, sent) in self.messages().iter().enumerate() {
             let role = role(sent);
             let located = blocks(sent).enumerate().map(|(index, block)| Located {
-                message,
-                index,
+                at: At { message, index },
                 block,
             });
             match turns.last_mut() {
@@ -109,6 +116,12 @@ impl<'a> Ask<'a> {
             }
         }
         turns
+    }
+}
+
+impl Display for At {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "messages.{}.content.{}", self.message, self.index)
     }
 }
 

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
 use super::refusal::Refusal;
-use super::request::{Ask, Located, Sent, Turn, blocks, role};
+use super::request::{Ask, At, Located, Sent, Turn, blocks, role};
 
 const SCHEME: &str = "sim1.";
 
@@ -131,48 +131,43 @@ fn check_block(
     if !is_ours(located) {
         return Ok(());
     }
-    let Located {
-        message,
-        index,
-        block,
-    } = located;
-    let at = format!("messages.{message}.content.{index}");
+    let Located { at, block } = located;
     let parts: Vec<&str> = block
         .str("signature")
         .unwrap_or_default()
         .split('.')
         .collect();
     let &[_, model, text, signed_system, signed_prefix] = parts.as_slice() else {
-        return Err(Refusal::invalid(invalid(&at)));
+        return Err(Refusal::invalid(invalid(at)));
     };
     if model != hash(ask.model()) {
         return Ok(()); // Another model's thinking is dropped in silence.
     }
     if text != hash(block.str("thinking").unwrap_or_default()) {
         return Err(Refusal::invalid(if latest {
-            modified(&at)
+            modified(at)
         } else {
-            invalid(&at)
+            invalid(at)
         }));
     }
     if points.iter().any(|point| point == signed_prefix) {
         return Ok(());
     }
-    Err(Refusal::invalid(bound(&at, signed_system == system)))
+    Err(Refusal::invalid(bound(at, signed_system == system)))
 }
 
-fn invalid(at: &str) -> String {
+fn invalid(at: &At) -> String {
     format!("{at}: Invalid `signature` in `thinking` block")
 }
 
-fn modified(at: &str) -> String {
+fn modified(at: &At) -> String {
     format!(
         "{at}: `thinking` or `redacted_thinking` blocks in the latest assistant message cannot be \
          modified. These blocks must remain as they were in the original response."
     )
 }
 
-fn bound(at: &str, same_system: bool) -> String {
+fn bound(at: &At, same_system: bool) -> String {
     let invalid = invalid(at);
     let system = if same_system {
         ""

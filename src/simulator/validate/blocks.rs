@@ -3,36 +3,40 @@
 use serde_json::Value;
 
 use super::{Checked, Rules, refuse};
-use crate::simulator::request::{Sent, blocks, role};
+use crate::simulator::request::{At, Sent, blocks, role};
 
 const USER: &str = "'container_upload', 'document', 'image', 'search_result', 'text', \
                     'tool_addition', 'tool_removal', 'tool_result'";
 
 /// The blocks of one message.
-pub(super) fn check(message_at: usize, message: &Value, rules: &Rules) -> Checked {
+pub(super) fn check(number: usize, message: &Value, rules: &Rules) -> Checked {
     for (index, block) in blocks(message).enumerate() {
-        let at = format!("messages.{message_at}.content.{index}");
+        let at = At {
+            message: number,
+            index,
+        };
         let kind = block.kind();
         if kind.is_empty() {
             return refuse(format!("{at}.type: Field required"));
         }
-        owner(&at, message_at, role(message), kind)?;
+        owner(at, role(message), kind)?;
         if rules.refuse_unknown_fields {
-            fields(&at, kind, block)?;
+            fields(at, kind, block)?;
         }
-        required(&at, kind, block)?;
+        required(at, kind, block)?;
         text(block)?;
-        cache_marker(&at, kind, block)?;
+        cache_marker(at, kind, block)?;
     }
     Ok(())
 }
 
 /// Who may send a block of this kind. An assistant's blocks are echoes, so all kinds are its.
-fn owner(at: &str, message_at: usize, role: &str, kind: &str) -> Checked {
+fn owner(at: At, role: &str, kind: &str) -> Checked {
     if role == "assistant" {
         return match kind {
             "tool_result" => refuse(format!(
-                "messages.{message_at}: `tool_result` blocks can only be in `user` messages"
+                "messages.{}: `tool_result` blocks can only be in `user` messages",
+                at.message
             )),
             _ => Ok(()),
         };
@@ -43,7 +47,8 @@ fn owner(at: &str, message_at: usize, role: &str, kind: &str) -> Checked {
     match kind {
         _ if known => Ok(()),
         "tool_use" | "thinking" | "redacted_thinking" | "server_tool_use" => refuse(format!(
-            "messages.{message_at}: `{kind}` blocks can only be in `assistant` messages"
+            "messages.{}: `{kind}` blocks can only be in `assistant` messages",
+            at.message
         )),
         _ => refuse(format!(
             "{at}: Input tag '{kind}' found using 'type' does not match any of the expected \
@@ -53,7 +58,7 @@ fn owner(at: &str, message_at: usize, role: &str, kind: &str) -> Checked {
 }
 
 /// No field that the block does not have; kinds that are not listed may have any.
-fn fields(at: &str, kind: &str, block: Sent<'_>) -> Checked {
+fn fields(at: At, kind: &str, block: Sent<'_>) -> Checked {
     let known: &[&str] = match kind {
         "text" => &["text", "citations", "cache_control"],
         "tool_use" => &[
@@ -91,7 +96,7 @@ fn fields(at: &str, kind: &str, block: Sent<'_>) -> Checked {
     }
 }
 
-fn required(at: &str, kind: &str, block: Sent<'_>) -> Checked {
+fn required(at: At, kind: &str, block: Sent<'_>) -> Checked {
     let strings: &[&str] = match kind {
         "text" => &["text"],
         "tool_use" => &["id", "name"],
@@ -115,7 +120,7 @@ fn required(at: &str, kind: &str, block: Sent<'_>) -> Checked {
 }
 
 /// The content of a tool result: nothing, a string, or blocks that a result may hold.
-fn result_content(at: &str, block: Sent<'_>) -> Checked {
+fn result_content(at: At, block: Sent<'_>) -> Checked {
     let parts = match block.get("content") {
         None | Some(Value::String(_)) => return Ok(()),
         Some(Value::Array(parts)) => parts,
@@ -158,7 +163,7 @@ fn text(block: Sent<'_>) -> Checked {
 }
 
 /// A cache marker needs something to cache.
-fn cache_marker(at: &str, kind: &str, block: Sent<'_>) -> Checked {
+fn cache_marker(at: At, kind: &str, block: Sent<'_>) -> Checked {
     if block.get("cache_control").is_none() {
         return Ok(());
     }

@@ -44,11 +44,9 @@ fn results<'t, 'a>(turn: &'t Turn<'a>) -> impl Iterator<Item = (&'t Located<'a>,
 
 fn unique(turns: &[Turn<'_>]) -> Checked {
     let mut seen = HashSet::new();
-    for (Located { message, index, .. }, id) in turns.iter().flat_map(calls) {
+    for (Located { at, .. }, id) in turns.iter().flat_map(calls) {
         if !seen.insert(id) {
-            return refuse(format!(
-                "messages.{message}.content.{index}: `tool_use` ids must be unique"
-            ));
+            return refuse(format!("{at}: `tool_use` ids must be unique"));
         }
     }
     Ok(())
@@ -65,14 +63,15 @@ fn answered(turn: &Turn<'_>, next: Option<&Turn<'_>>) -> Checked {
     let open: Vec<_> = calls(turn)
         .filter(|(_, id)| !leading.contains(id))
         .collect();
-    let Some((Located { message, .. }, _)) = open.first() else {
+    let Some((Located { at, .. }, _)) = open.first() else {
         return Ok(());
     };
     let ids: Vec<&str> = open.iter().map(|(_, id)| *id).collect();
     refuse(format!(
-        "messages.{message}: `tool_use` ids were found without `tool_result` blocks immediately \
+        "messages.{}: `tool_use` ids were found without `tool_result` blocks immediately \
          after: {}. Each `tool_use` block must have a corresponding `tool_result` block in the \
          next message.",
+        at.message,
         ids.join(", ")
     ))
 }
@@ -85,17 +84,17 @@ fn expected(turn: &Turn<'_>, before: Option<&Turn<'_>>) -> Checked {
         .map(|(_, id)| id)
         .collect();
     let mut seen = HashSet::new();
-    for (Located { message, index, .. }, id) in results(turn) {
+    for (Located { at, .. }, id) in results(turn) {
         if !asked.contains(id) {
             return refuse(format!(
-                "messages.{message}.content.{index}: unexpected `tool_use_id` found in \
+                "{at}: unexpected `tool_use_id` found in \
                  `tool_result` blocks: {id}. Each `tool_result` block must have a corresponding \
                  `tool_use` block in the previous message."
             ));
         }
         if !seen.insert(id) {
             return refuse(format!(
-                "messages.{message}.content.{index}: each tool_use must have a single result. \
+                "{at}: each tool_use must have a single result. \
                  Found multiple `tool_result` blocks with id: {id}"
             ));
         }
@@ -106,12 +105,7 @@ fn expected(turn: &Turn<'_>, before: Option<&Turn<'_>>) -> Checked {
 /// A server's result comes after the server's call, in the same turn.
 fn server_results(turn: &Turn<'_>) -> Checked {
     let mut called = HashSet::new();
-    for Located {
-        message,
-        index,
-        block,
-    } in &turn.blocks
-    {
+    for Located { at, block } in &turn.blocks {
         let kind = block.kind();
         if kind == "server_tool_use" {
             called.extend(block.str("id"));
@@ -121,7 +115,7 @@ fn server_results(turn: &Turn<'_>) -> Checked {
             .filter(|id| id.starts_with("srvtoolu_"));
         if let Some(id) = id.filter(|id| kind.ends_with("_tool_result") && !called.contains(id)) {
             return refuse(format!(
-                "messages.{message}.content.{index}: unexpected `tool_use_id` found in `{kind}` \
+                "{at}: unexpected `tool_use_id` found in `{kind}` \
                  blocks: {id}. Each `{kind}` block must have a corresponding `server_tool_use` \
                  block before it."
             ));
