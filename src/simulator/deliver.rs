@@ -3,6 +3,7 @@
 use std::io;
 use std::num::NonZeroUsize;
 use std::time::Duration;
+use std::vec;
 
 use axum::body::Body;
 use bytes::Bytes;
@@ -30,39 +31,44 @@ enum Ending {
 /// The body that plays `wire` as `reply` wants it.
 pub(crate) fn body(mut wire: Wire, reply: &Reply, stop: CancellationToken) -> Body {
     let ending = shorten(&mut wire, reply);
-    let plain = reply.pace_ms == 0 && reply.split.is_none() && ending == Ending::Clean;
-    if plain {
+    if reply.pace_ms == 0 && reply.split.is_none() && ending == Ending::Clean {
         return Body::from(wire.bytes);
     }
-    let pace = Duration::from_millis(reply.pace_ms);
-    let writes = writes(wire, reply);
-    Body::from_stream(stream::unfold(
-        (writes.into_iter(), true),
-        move |(mut writes, first)| {
-            let stop = stop.clone();
-            async move {
-                match writes.next() {
-                    Some(write) => {
-                        if write.starts_event && !first && !pace.is_zero() {
-                            sleep(pace).await;
-                        }
-                        Some((Ok(write.bytes), (writes, false)))
-                    }
-                    None => match ending {
-                        Ending::Clean => None,
-                        Ending::Torn => {
-                            sleep(FLUSH).await;
-                            Some((Err(torn()), (writes, false)))
-                        }
-                        Ending::Hangs => {
-                            stop.cancelled().await;
-                            Some((Err(torn()), (writes, false)))
-                        }
-                    },
-                }
+    let player = Player {
+        writes: writes(wire, reply).into_iter(),
+        begun: false,
+        pace: Duration::from_millis(reply.pace_ms),
+        ending,
+        stop,
+    };
+    Body::from_stream(stream::unfold(player, Player::next))
+}
+
+/// A body under way.
+struct Player {
+    writes: vec::IntoIter<Write>,
+    begun: bool,
+    pace: Duration,
+    ending: Ending,
+    stop: CancellationToken,
+}
+
+impl Player {
+    async fn next(mut self) -> Option<(io::Result<Bytes>, Self)> {
+        if let Some(write) = self.writes.next() {
+            if self.begun && write.starts_event && !self.pace.is_zero() {
+                sleep(self.pace).await;
             }
-        },
-    ))
+            self.begun = true;
+            return Some((Ok(write.bytes), self));
+        }
+        match self.ending {
+            Ending::Clean => return None,
+            Ending::Torn => sleep(FLUSH).await,
+            Ending::Hangs => self.stop.cancelled().await,
+        }
+        Some((Err(torn()), self))
+    }
 }
 
 /// Cuts `wire` where the reply says so.

@@ -24,6 +24,7 @@ mod routes;
 mod script;
 mod signature;
 mod validate;
+mod words;
 
 #[cfg(test)]
 mod tests;

@@ -29,6 +29,15 @@ impl Refusal {
         Self::new(StatusCode::NOT_FOUND, "not_found_error", message)
     }
 
+    /// 405: the route has other methods.
+    pub(crate) fn wrong_method() -> Self {
+        Self::new(
+            StatusCode::METHOD_NOT_ALLOWED,
+            "invalid_request_error",
+            "Method Not Allowed",
+        )
+    }
+
     /// 413: the body is over the limit.
     pub(crate) fn too_large(message: impl Into<String>) -> Self {
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "request_too_large", message)

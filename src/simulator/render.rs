@@ -9,11 +9,12 @@ use super::message::{Message, Part};
 use super::request::{Ask, Choice, Sent, blocks};
 use super::script::{Block, CallKind, Placeholders, Reply};
 use super::signature::Prefix;
+use super::words::{join, shorten};
 
 /// Bytes for one token: a rough average, good enough for plausible counts.
 pub(crate) const BYTES_PER_TOKEN: usize = 4;
 
-/// Bytes of a result that the stand-in for a forbidden call quotes.
+/// Characters of a result that the stand-in for a forbidden call quotes.
 const QUOTED: usize = 200;
 
 /// The message that `reply` is for this request of `size` bytes.
@@ -145,18 +146,13 @@ fn without_tools(values: &Placeholders) -> String {
     if values.results.is_empty() {
         return "I may not use a tool for this, so I cannot say more.".to_owned();
     }
-    let quotes: Vec<String> = values.results.iter().map(|result| quote(result)).collect();
+    let quotes = values
+        .results
+        .iter()
+        .map(|result| format!("\"{}\"", shorten(result, QUOTED)));
+    let quotes: Vec<String> = quotes.collect();
     format!(
         "I may not use another tool. What I have so far: {}.",
-        quotes.join("; ")
+        join(&quotes)
     )
-}
-
-/// The beginning of a text on one line, in quotation marks.
-fn quote(text: &str) -> String {
-    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    match line.char_indices().nth(QUOTED) {
-        Some((end, _)) => format!("\"{}…\"", line.get(..end).unwrap_or_default()),
-        None => format!("\"{line}\""),
-    }
 }

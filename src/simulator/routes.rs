@@ -11,7 +11,7 @@ use axum::response::IntoResponse;
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use futures::StreamExt as _;
-use tokio::time::sleep;
+use tokio::time::timeout;
 
 use super::admission::{Admission, admit};
 use super::answer::{Answer, answer, count};
@@ -30,6 +30,7 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
         .route("/v1/models", get(list_models))
         .route("/v1/models/{id}", get(get_model))
         .fallback(no_route)
+        .method_not_allowed_fallback(wrong_method)
         .with_state(shared)
 }
 
@@ -66,6 +67,10 @@ async fn no_route(State(shared): State<Arc<Shared>>, request: Request) -> Respon
     .await
 }
 
+async fn wrong_method(State(shared): State<Arc<Shared>>, request: Request) -> Response<Body> {
+    handle(&shared, request, |_, _, _| Err(Refusal::wrong_method())).await
+}
+
 /// Admits the request, has it answered, records it, and waits as long as the answer says.
 async fn handle<F>(shared: &Shared, request: Request, reply: F) -> Response<Body>
 where
@@ -99,7 +104,7 @@ where
         });
     }
     if !delay.is_zero() {
-        sleep(delay).await;
+        let _ = timeout(delay, shared.stop.cancelled()).await; // a stop cuts the wait short
     }
     if let Ok(id) = HeaderValue::from_str(&id) {
         response.headers_mut().insert("request-id", id);

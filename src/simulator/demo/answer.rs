@@ -4,10 +4,10 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
-use super::words::{count, shorten};
 use super::{explain, listing};
 use crate::simulator::conversation::Cue;
 use crate::simulator::request::{Ask, Sent, blocks};
+use crate::simulator::words::{count, shorten};
 
 /// Characters of a failure that are quoted.
 const QUOTED: usize = 160;

@@ -1,6 +1,6 @@
 //! What is said of a file's text: its language, its size, how it begins and what it defines.
 
-use super::words::{count, names, shorten};
+use crate::simulator::words::{count, names, shorten};
 
 /// Names that are mentioned of each kind.
 const MOST_NAMES: usize = 6;

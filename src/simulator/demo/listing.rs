@@ -1,6 +1,6 @@
 //! What is said of a folder's listing.
 
-use super::words::{count, names};
+use crate::simulator::words::{count, names};
 
 /// Names that are mentioned.
 const MOST_NAMES: usize = 6;

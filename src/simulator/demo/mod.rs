@@ -6,7 +6,6 @@ mod explain;
 mod listing;
 mod paths;
 mod wishes;
-mod words;
 
 #[cfg(test)]
 mod tests;
@@ -16,8 +15,8 @@ use serde_json::{Map, Value, json};
 use super::conversation::Cue;
 use super::request::{Ask, Choice};
 use super::script::{Block, Reply};
+use super::words::join;
 use wishes::Wish;
-use words::join;
 
 /// The model that the demonstration's replies name.
 const NAME: &str = "simulator";

@@ -229,6 +229,21 @@ async fn a_forbidden_call_becomes_text() {
 }
 
 #[tokio::test]
+async fn a_forbidden_call_after_results_tells_what_there_is() {
+    let call = json!({ "type": "tool_use", "name": "read_file", "input": {} });
+    let simulator = start(&script(&json!([{ "content": [call], "repeat": 2 }]))).await;
+    let messages = json!([{ "role": "user", "content": "hello" }]);
+    let reply = ask(&simulator, &request(&messages)).await.json();
+    let mut body = request(&tool_round(&messages, &reply, "one\ntwo"));
+    body["tool_choice"] = json!({ "type": "none" });
+    let text = ask(&simulator, &body).await.json()["content"][0]["text"].clone();
+    assert_eq!(
+        text,
+        "I may not use another tool. What I have so far: \"one two\"."
+    );
+}
+
+#[tokio::test]
 async fn usage_stop_reason_and_model_can_be_scripted() {
     let simulator = start(&script(&json!([{
         "content": [], "model": "other", "stop_reason": "refusal",

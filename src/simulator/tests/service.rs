@@ -114,7 +114,11 @@ async fn models_are_listed_and_found_by_name() {
         (missing.status, &missing.json()["error"]["message"]),
         (404, &json!("model: gpt"))
     );
-    assert_eq!(get(&simulator, "/v2").await.status, 404);
+    for (path, status) in [("/v2", 404), ("/v1/messages", 405)] {
+        let reply = get(&simulator, path).await;
+        assert_eq!(reply.status, status);
+        assert!(reply.head.contains("\r\nrequest-id: req_011"));
+    }
 }
 
 #[tokio::test]

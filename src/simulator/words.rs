@@ -1,7 +1,7 @@
 //! Small habits of language.
 
 /// `a`, `a and b`, or `a, b and c`.
-pub(super) fn join(items: &[String]) -> String {
+pub(crate) fn join(items: &[String]) -> String {
     match items {
         [] => String::new(),
         [only] => only.clone(),
@@ -10,7 +10,7 @@ pub(super) fn join(items: &[String]) -> String {
 }
 
 /// `1 line`, `2 lines`.
-pub(super) fn count(number: usize, one: &str, many: &str) -> String {
+pub(crate) fn count(number: usize, one: &str, many: &str) -> String {
     if number == 1 {
         format!("1 {one}")
     } else {
@@ -19,7 +19,7 @@ pub(super) fn count(number: usize, one: &str, many: &str) -> String {
 }
 
 /// The beginning of `text` on one line, at most `most` characters.
-pub(super) fn shorten(text: &str, most: usize) -> String {
+pub(crate) fn shorten(text: &str, most: usize) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     match line.char_indices().nth(most) {
         Some((end, _)) => format!("{}…", line.get(..end).unwrap_or_default().trim_end()),
@@ -28,7 +28,7 @@ pub(super) fn shorten(text: &str, most: usize) -> String {
 }
 
 /// The first `most` names in code quotes, and how many more there are.
-pub(super) fn names(names: &[String], most: usize) -> String {
+pub(crate) fn names(names: &[String], most: usize) -> String {
     let mut shown: Vec<String> = names
         .iter()
         .take(most)
