@@ -7,7 +7,13 @@
 pub mod agent;
 pub mod bus;
 pub mod domain;
+pub mod http;
 pub mod model;
+pub mod simulator;
 pub mod store;
 pub mod tools;
 pub mod worker;
+
+// The test support is one file for the unit tests in here and for the black-box tests outside.
+#[cfg(test)]
+extern crate self as twostep;

@@ -1,0 +1,205 @@
+//! From the body of a messages request to its response.
+
+use std::num::NonZeroUsize;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::{HeaderName, HeaderValue, Response, StatusCode, header};
+use bytes::Bytes;
+use serde_json::{Value, json};
+
+use super::admission::Admission;
+use super::conversation::{Cue, Pick, pick};
+use super::emit::{self, Wire};
+use super::refusal::{Refusal, error_body, kind_of, status_of};
+use super::render;
+use super::request::Ask;
+use super::script::{Failure, Reply, Script};
+use super::signature::Prefix;
+use super::validate::{self, Endpoint, Rules};
+use super::{Shared, deliver};
+
+/// A response and how long to wait before it is sent.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) delay: Duration,
+    pub(crate) response: Response<Body>,
+}
+
+/// Validates a request and plays the script's reply to it.
+pub(crate) fn answer(
+    shared: &Shared,
+    admission: Admission,
+    body: &Bytes,
+    request_id: &str,
+) -> Result<Answer, Refusal> {
+    let value = parse(body)?;
+    let Some(fields) = value.as_object() else {
+        return Err(not_an_object());
+    };
+    let ask = Ask(fields);
+    validate::check(ask, &rules(shared, admission, body, Endpoint::Messages))?;
+    let script = shared.script();
+    if ask.get("max_tokens").is_some_and(|most| most == 0) {
+        let message = render::warm_up(ask, body.len());
+        return Ok(respond(
+            shared,
+            &Reply::default(),
+            Wire::json(&message.to_json()),
+            false,
+        ));
+    }
+    play(shared, &script, ask, body.len(), request_id)
+}
+
+/// The answer of `count_tokens`.
+pub(crate) fn count(shared: &Shared, admission: Admission, body: &Bytes) -> Result<Value, Refusal> {
+    let value = parse(body)?;
+    let Some(fields) = value.as_object() else {
+        return Err(not_an_object());
+    };
+    validate::check(
+        Ask(fields),
+        &rules(shared, admission, body, Endpoint::CountTokens),
+    )?;
+    Ok(json!({ "input_tokens": body.len() / render::BYTES_PER_TOKEN + 1 }))
+}
+
+fn parse(body: &Bytes) -> Result<Value, Refusal> {
+    serde_json::from_slice(body)
+        .map_err(|error| Refusal::invalid(format!("The request body is not valid JSON: {error}")))
+}
+
+fn not_an_object() -> Refusal {
+    Refusal::invalid("The request body must be a JSON object")
+}
+
+fn rules(shared: &Shared, admission: Admission, body: &Bytes, endpoint: Endpoint) -> Rules {
+    Rules {
+        endpoint,
+        version: admission.version,
+        beta: admission.beta,
+        refuse_unknown_fields: shared.options.refuse_unknown_fields,
+        max_input_tokens: shared.options.max_input_tokens,
+        tokens: body.len() / render::BYTES_PER_TOKEN,
+    }
+}
+
+fn play(
+    shared: &Shared,
+    script: &Script,
+    ask: Ask<'_>,
+    size: usize,
+    request_id: &str,
+) -> Result<Answer, Refusal> {
+    let cue = Cue::of(ask);
+    let Pick {
+        conversation,
+        reply,
+    } = pick(script, ask, &cue)?;
+    let mut reply = reply.as_ref();
+    if !reply.fail_first.is_empty() {
+        let key = format!(
+            "{conversation:?}.{}.{}",
+            cue.round,
+            Prefix::of(ask).digest()
+        );
+        reply = reply
+            .fail_first
+            .get(shared.attempts.before(key))
+            .unwrap_or(reply);
+    }
+    if reply.status.is_some() || (reply.error_after.is_some() && !ask.streams()) {
+        return Ok(fail(shared, reply, request_id));
+    }
+    let wire = write(reply, ask, &cue, size)?;
+    let wire = with_error(wire, reply, request_id);
+    Ok(respond(shared, reply, wire, ask.streams()))
+}
+
+/// The body of the reply, before anything goes wrong with it.
+fn write(reply: &Reply, ask: Ask<'_>, cue: &Cue, size: usize) -> Result<Wire, Refusal> {
+    if let Some(text) = &reply.raw_sse {
+        return if ask.streams() {
+            Ok(Wire::verbatim(text))
+        } else {
+            Err(Refusal::invalid(
+                "script: a `raw_sse` reply needs `stream: true`",
+            ))
+        };
+    }
+    let values = render::placeholders(ask, &cue.user);
+    let message = render::message(reply, ask, &values, size);
+    if !ask.streams() {
+        return Ok(Wire::json(&message.to_json()));
+    }
+    let chunk = reply.chunk.map_or(emit::CHUNK, NonZeroUsize::get);
+    Ok(emit::stream(&message, chunk))
+}
+
+/// Breaks the stream off with an `error` event if the reply says so.
+fn with_error(mut wire: Wire, reply: &Reply, request_id: &str) -> Wire {
+    if let Some(events) = reply.error_after {
+        let Failure {
+            kind,
+            message,
+            details,
+        } = failure(reply, StatusCode::OK);
+        wire.keep_events(events);
+        wire.event(
+            "error",
+            &error_body(&kind, &message, details.as_ref(), request_id),
+        );
+    }
+    wire
+}
+
+/// An HTTP error in place of a reply.
+fn fail(shared: &Shared, reply: &Reply, request_id: &str) -> Answer {
+    let scripted = reply
+        .status
+        .and_then(|status| StatusCode::from_u16(status).ok());
+    let failure = failure(reply, scripted.unwrap_or_default());
+    let details = failure.details.as_ref();
+    let body = error_body(&failure.kind, &failure.message, details, request_id);
+    let mut answer = respond(shared, reply, Wire::json(&body), false);
+    *answer.response.status_mut() = scripted.unwrap_or_else(|| status_of(&failure.kind));
+    answer
+}
+
+/// The scripted error, or one that suits the status; without either, an overload.
+fn failure(reply: &Reply, status: StatusCode) -> Failure {
+    reply.error.clone().unwrap_or_else(|| {
+        let kind = if status == StatusCode::OK {
+            "overloaded_error"
+        } else {
+            kind_of(status)
+        };
+        Failure {
+            kind: kind.to_owned(),
+            message: "scripted failure".to_owned(),
+            details: None,
+        }
+    })
+}
+
+fn respond(shared: &Shared, reply: &Reply, wire: Wire, streams: bool) -> Answer {
+    let mut response = Response::new(deliver::body(wire, reply, shared.stop.clone()));
+    let kind = if streams {
+        "text/event-stream; charset=utf-8"
+    } else {
+        "application/json"
+    };
+    response
+        .headers_mut()
+        .insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    for (name, value) in &reply.headers {
+        if let (Ok(name), Ok(value)) = (name.parse::<HeaderName>(), value.parse()) {
+            response.headers_mut().insert(name, value);
+        }
+    }
+    Answer {
+        delay: Duration::from_millis(reply.delay_ms),
+        response,
+    }
+}

@@ -1,0 +1,129 @@
+//! From the bytes of a reply to a response body: pace, split writes, cuts and hangs.
+
+use std::io;
+use std::num::NonZeroUsize;
+use std::time::Duration;
+use std::vec;
+
+use axum::body::Body;
+use bytes::Bytes;
+use futures::stream;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+
+use super::emit::Wire;
+use super::script::{Cut, Reply};
+
+/// Time for the bytes before a cut to reach the socket; a body that fails at once takes them along.
+const FLUSH: Duration = Duration::from_millis(5);
+
+/// How a body ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ending {
+    /// In order.
+    Clean,
+    /// The connection is dropped.
+    Torn,
+    /// Nothing more comes until the simulator stops.
+    Hangs,
+}
+
+/// The body that plays `wire` as `reply` wants it.
+pub(crate) fn body(mut wire: Wire, reply: &Reply, stop: CancellationToken) -> Body {
+    let ending = shorten(&mut wire, reply);
+    if reply.pace_ms == 0 && reply.split.is_none() && ending == Ending::Clean {
+        return Body::from(wire.bytes);
+    }
+    let player = Player {
+        writes: writes(wire, reply).into_iter(),
+        begun: false,
+        pace: Duration::from_millis(reply.pace_ms),
+        ending,
+        stop,
+    };
+    Body::from_stream(stream::unfold(player, Player::next))
+}
+
+/// A body under way.
+struct Player {
+    writes: vec::IntoIter<Write>,
+    begun: bool,
+    pace: Duration,
+    ending: Ending,
+    stop: CancellationToken,
+}
+
+impl Player {
+    async fn next(mut self) -> Option<(io::Result<Bytes>, Self)> {
+        if let Some(write) = self.writes.next() {
+            if self.begun && write.starts_event && !self.pace.is_zero() {
+                sleep(self.pace).await;
+            }
+            self.begun = true;
+            return Some((Ok(write.bytes), self));
+        }
+        match self.ending {
+            Ending::Clean => return None,
+            Ending::Torn => sleep(FLUSH).await,
+            Ending::Hangs => self.stop.cancelled().await,
+        }
+        Some((Err(torn()), self))
+    }
+}
+
+/// Cuts `wire` where the reply says so.
+fn shorten(wire: &mut Wire, reply: &Reply) -> Ending {
+    if let Some(events) = reply.hang_after {
+        wire.keep_events(events);
+        return Ending::Hangs;
+    }
+    match reply.cut_after {
+        None => return Ending::Clean,
+        Some(Cut::Events(events)) => wire.keep_events(events),
+        Some(Cut::Bytes { bytes }) => wire.keep_bytes(bytes),
+    }
+    if reply.cut_clean {
+        Ending::Clean
+    } else {
+        Ending::Torn
+    }
+}
+
+struct Write {
+    starts_event: bool,
+    bytes: Bytes,
+}
+
+/// The writes of a body: cut at every event when there is a pace, and at every `split` bytes.
+fn writes(wire: Wire, reply: &Reply) -> Vec<Write> {
+    let mut bytes = Bytes::from(wire.bytes);
+    let mut taken = 0;
+    let mut writes = Vec::new();
+    let ends = if reply.pace_ms > 0 {
+        wire.ends
+    } else {
+        vec![bytes.len()]
+    };
+    for end in ends {
+        let mut event = bytes.split_to((end - taken).min(bytes.len()));
+        taken = end;
+        let size = reply.split.map_or(event.len(), NonZeroUsize::get);
+        let mut starts_event = true;
+        while !event.is_empty() {
+            let bytes = event.split_to(size.min(event.len()));
+            writes.push(Write {
+                starts_event,
+                bytes,
+            });
+            starts_event = false;
+        }
+    }
+    writes
+}
+
+fn torn() -> io::Error {
+    io::Error::new(
+        io::ErrorKind::ConnectionAborted,
+        "the script cuts the connection here",
+    )
+}

@@ -1,0 +1,139 @@
+//! A reply as the API gives it, before it is written as one JSON object or as a stream.
+
+use serde_json::{Map, Value, json};
+
+/// A complete reply.
+#[derive(Debug)]
+pub(crate) struct Message {
+    pub(crate) id: String,
+    pub(crate) model: String,
+    pub(crate) content: Vec<Part>,
+    pub(crate) stop_reason: String,
+    pub(crate) stop_sequence: Option<String>,
+    pub(crate) stop_details: Option<Value>,
+    pub(crate) usage: Map<String, Value>,
+}
+
+/// One content block with all that a stream needs to know of it.
+#[derive(Debug)]
+pub(crate) enum Part {
+    Text {
+        text: String,
+        citations: Vec<Value>,
+    },
+    Thinking {
+        thinking: String,
+        signature: String,
+    },
+    Call {
+        kind: &'static str,
+        id: String,
+        name: String,
+        input: String,
+    },
+    Raw(Value),
+}
+
+impl Message {
+    /// The body of a reply that is not streamed.
+    pub(crate) fn to_json(&self) -> Value {
+        let content: Vec<Value> = self.content.iter().map(Part::to_json).collect();
+        json!({
+            "id": self.id,
+            "type": "message",
+            "role": "assistant",
+            "model": self.model,
+            "content": content,
+            "stop_reason": self.stop_reason,
+            "stop_sequence": self.stop_sequence,
+            "stop_details": self.stop_details,
+            "usage": self.usage,
+        })
+    }
+
+    /// The reply at the start of a stream: no content, and as good as no output counted.
+    pub(crate) fn opening(&self) -> Value {
+        let mut usage = self.usage.clone();
+        usage.shift_remove("output_tokens_details");
+        usage.insert("output_tokens".to_owned(), json!(1));
+        json!({
+            "model": self.model,
+            "id": self.id,
+            "type": "message",
+            "role": "assistant",
+            "content": [],
+            "stop_reason": null,
+            "stop_sequence": null,
+            "stop_details": null,
+            "usage": usage,
+        })
+    }
+
+    /// The usage at the end of a stream: what the start had not or could not know yet.
+    pub(crate) fn closing_usage(&self) -> Map<String, Value> {
+        let only_at_the_start = ["cache_creation", "service_tier", "inference_geo"];
+        let mut usage = self.usage.clone();
+        usage.retain(|field, _| !only_at_the_start.contains(&field.as_str()));
+        usage
+    }
+}
+
+impl Part {
+    fn to_json(&self) -> Value {
+        match self {
+            Self::Text { text, citations } if citations.is_empty() => {
+                json!({ "type": "text", "text": text })
+            }
+            Self::Text { text, citations } => {
+                json!({ "type": "text", "text": text, "citations": citations })
+            }
+            Self::Thinking {
+                thinking,
+                signature,
+            } => {
+                json!({ "type": "thinking", "thinking": thinking, "signature": signature })
+            }
+            Self::Call {
+                kind,
+                id,
+                name,
+                input,
+            } => {
+                // An input that is not JSON can only be sent as it is in a stream.
+                let input: Value = serde_json::from_str(input).unwrap_or_else(|_| json!({}));
+                call(kind, id, name, &input)
+            }
+            Self::Raw(block) => block.clone(),
+        }
+    }
+
+    /// The block as `content_block_start` shows it.
+    pub(crate) fn opening(&self) -> Value {
+        match self {
+            Self::Text { citations, .. } if citations.is_empty() => {
+                json!({ "type": "text", "text": "" })
+            }
+            Self::Text { .. } => json!({ "type": "text", "text": "", "citations": [] }),
+            Self::Thinking { .. } => {
+                json!({ "type": "thinking", "thinking": "", "signature": "" })
+            }
+            Self::Call { kind, id, name, .. } => call(kind, id, name, &json!({})),
+            Self::Raw(block) => block.clone(),
+        }
+    }
+
+    /// How many bytes of output the block counts as.
+    pub(crate) fn size(&self) -> usize {
+        match self {
+            Self::Text { text, .. } => text.len(),
+            Self::Thinking { thinking, .. } => thinking.len(),
+            Self::Call { name, input, .. } => name.len() + input.len(),
+            Self::Raw(block) => block.to_string().len(),
+        }
+    }
+}
+
+fn call(kind: &str, id: &str, name: &str, input: &Value) -> Value {
+    let caller = json!({ "type": "direct" });
+    json!({ "type": kind, "id": id, "name": name, "input": input, "caller": caller })
+}

@@ -1,0 +1,175 @@
+//! What is known of a model by its name: what it accepts, and its entry in the list of models.
+
+use serde_json::{Value, json};
+
+/// The longest reply that any model may be asked for.
+const MOST_OUTPUT: u64 = 128_000;
+
+/// The models that `GET /v1/models` lists.
+const LISTED: [&str; 9] = [
+    "simulator",
+    "claude-fable-5-2",
+    "claude-opus-5-5",
+    "claude-opus-5",
+    "claude-sonnet-5-5",
+    "claude-sonnet-5",
+    "claude-haiku-5-5",
+    "claude-sonnet-4-6",
+    "claude-haiku-4-5",
+];
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Family {
+    Simulator,
+    Fable,
+    Opus,
+    Sonnet,
+    Haiku,
+    Other,
+}
+
+/// A model, known by its name.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Model<'a> {
+    pub(crate) name: &'a str,
+    family: Family,
+    version: (u32, u32),
+}
+
+impl<'a> Model<'a> {
+    /// The model of this name; any name of a known beginning is a model.
+    pub(crate) fn find(name: &'a str) -> Option<Self> {
+        if name.starts_with("simulator") {
+            return Some(Self {
+                name,
+                family: Family::Simulator,
+                version: (0, 0),
+            });
+        }
+        let words: Vec<&str> = name.strip_prefix("claude-")?.split('-').collect();
+        let family = words.iter().find_map(|word| match *word {
+            "fable" | "mythos" => Some(Family::Fable),
+            "opus" => Some(Family::Opus),
+            "sonnet" => Some(Family::Sonnet),
+            "haiku" => Some(Family::Haiku),
+            _ => None,
+        });
+        let version = if words.contains(&"preview") {
+            (5, 1)
+        } else {
+            version(&words)
+        };
+        Some(Self {
+            name,
+            family: family.unwrap_or(Family::Other),
+            version,
+        })
+    }
+
+    fn is_simulator(self) -> bool {
+        self.family == Family::Simulator
+    }
+
+    /// Whether `tool_choice` may force a call.
+    pub(crate) fn takes_forced_tools(self) -> bool {
+        match self.family {
+            Family::Fable => self.version < (5, 1),
+            Family::Opus | Family::Sonnet => self.version < (5, 5),
+            Family::Simulator | Family::Haiku | Family::Other => true,
+        }
+    }
+
+    /// Whether `temperature` and its like may be set.
+    pub(crate) fn takes_sampling(self) -> bool {
+        self.is_simulator() || self.version <= (4, 6)
+    }
+
+    /// Whether `messages` may hold system messages.
+    pub(crate) fn takes_system_messages(self) -> bool {
+        match self.family {
+            Family::Opus => self.version >= (4, 8),
+            Family::Fable => self.version >= (5, 0),
+            Family::Simulator | Family::Sonnet | Family::Haiku | Family::Other => false,
+        }
+    }
+
+    /// Whether `thinking.type` may have this value.
+    pub(crate) fn takes_thinking(self, kind: &str) -> bool {
+        let adaptive_only = match self.family {
+            Family::Fable => true,
+            Family::Opus | Family::Sonnet => self.version >= (5, 5),
+            Family::Simulator | Family::Haiku | Family::Other => false,
+        };
+        match kind {
+            _ if self.is_simulator() => true,
+            "adaptive" => self.version >= (4, 6),
+            "enabled" => self.version <= (4, 6) && !adaptive_only,
+            "disabled" => !adaptive_only,
+            "between_tools" => self.family == Family::Sonnet && self.version >= (5, 5),
+            _ => false,
+        }
+    }
+
+    /// The largest `max_tokens`.
+    pub(crate) fn most_output(self) -> u64 {
+        if self.is_simulator() || self.version > (4, 5) {
+            MOST_OUTPUT
+        } else {
+            64_000
+        }
+    }
+
+    fn entry(self, max_input_tokens: u64) -> Value {
+        let types: serde_json::Map<String, Value> =
+            ["adaptive", "between_tools", "disabled", "enabled"]
+                .into_iter()
+                .map(|kind| {
+                    (
+                        kind.to_owned(),
+                        json!({ "supported": self.takes_thinking(kind) }),
+                    )
+                })
+                .collect();
+        json!({
+            "type": "model",
+            "id": self.name,
+            "display_name": self.name,
+            "created_at": "2026-01-01T00:00:00Z",
+            "lifecycle": "active",
+            "max_input_tokens": max_input_tokens,
+            "max_tokens": self.most_output(),
+            "capabilities": { "thinking": { "supported": true, "types": types } },
+        })
+    }
+}
+
+/// The answer to `GET /v1/models`.
+pub(crate) fn list(max_input_tokens: u64) -> Value {
+    let data: Vec<Value> = LISTED
+        .into_iter()
+        .filter_map(|name| Some(Model::find(name)?.entry(max_input_tokens)))
+        .collect();
+    json!({
+        "data": data,
+        "has_more": false,
+        "first_id": LISTED.first(),
+        "last_id": LISTED.last(),
+    })
+}
+
+/// The answer to `GET /v1/models/{id}`.
+pub(crate) fn find(name: &str, max_input_tokens: u64) -> Option<Value> {
+    Some(Model::find(name)?.entry(max_input_tokens))
+}
+
+/// The first two numbers of the name; a date is no version.
+fn version(words: &[&str]) -> (u32, u32) {
+    let mut numbers = words
+        .iter()
+        .filter_map(|word| word.parse::<u32>().ok())
+        .filter(|number| *number < 1000);
+    (
+        numbers.next().unwrap_or_default(),
+        numbers.next().unwrap_or_default(),
+    )
+}

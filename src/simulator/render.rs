@@ -1,0 +1,158 @@
+//! From a scripted reply to the message that answers one request.
+
+use std::cell::LazyCell;
+
+use serde_json::{Map, Value, json};
+
+use super::ids;
+use super::message::{Message, Part};
+use super::request::{Ask, Choice, Sent, blocks};
+use super::script::{Block, CallKind, Placeholders, Reply};
+use super::signature::Prefix;
+use super::words::{join, shorten};
+
+/// Bytes for one token: a rough average, good enough for plausible counts.
+pub(crate) const BYTES_PER_TOKEN: usize = 4;
+
+/// Characters of a result that the stand-in for a forbidden call quotes.
+const QUOTED: usize = 200;
+
+/// The message that `reply` is for this request of `size` bytes.
+pub(crate) fn message(reply: &Reply, ask: Ask<'_>, values: &Placeholders, size: usize) -> Message {
+    let calls = reply.content.iter().any(Block::is_client_call);
+    let forbidden = calls && ask.choice() == Choice::None;
+    let content = if forbidden {
+        let text = reply
+            .when_forbidden
+            .as_deref()
+            .map(|text| values.fill(text));
+        let text = text.unwrap_or_else(|| without_tools(values));
+        vec![Part::Text {
+            text,
+            citations: Vec::new(),
+        }]
+    } else {
+        parts(reply, ask, values)
+    };
+    let stop_reason = match &reply.stop_reason {
+        Some(reason) if !forbidden => reason.as_str(),
+        _ if calls && !forbidden => "tool_use",
+        _ if reply.stop_sequence.is_some() => "stop_sequence",
+        _ => "end_turn",
+    };
+    Message {
+        id: ids::message(),
+        model: reply
+            .model
+            .clone()
+            .unwrap_or_else(|| ask.model().to_owned()),
+        stop_reason: stop_reason.to_owned(),
+        stop_sequence: reply.stop_sequence.clone(),
+        stop_details: reply.stop_details.clone(),
+        usage: usage(&reply.usage, &content, size),
+        content,
+    }
+}
+
+/// The reply to a request with `max_tokens: 0`, which only warms the cache.
+pub(crate) fn warm_up(ask: Ask<'_>, size: usize) -> Message {
+    let reply = Reply {
+        stop_reason: Some("max_tokens".to_owned()),
+        ..Reply::default()
+    };
+    message(&reply, ask, &Placeholders::default(), size)
+}
+
+/// What the placeholders of a reply to this request stand for.
+pub(crate) fn placeholders(ask: Ask<'_>, user: &str) -> Placeholders {
+    let results = ask.messages().last().into_iter().flat_map(blocks);
+    let results = results.filter(|block| block.is("tool_result"));
+    Placeholders {
+        user: user.to_owned(),
+        results: results.map(Sent::result_text).collect(),
+    }
+}
+
+fn parts(reply: &Reply, ask: Ask<'_>, values: &Placeholders) -> Vec<Part> {
+    let prefix = LazyCell::new(|| Prefix::of(ask));
+    let part = |block: &Block| match block {
+        Block::Text { text, citations } => Part::Text {
+            text: values.fill(text),
+            citations: citations.clone(),
+        },
+        Block::Thinking {
+            thinking,
+            signature,
+        } => {
+            let thinking = values.fill(thinking);
+            let signature = signature.clone();
+            let signature = signature.unwrap_or_else(|| prefix.sign(ask.model(), &thinking));
+            Part::Thinking {
+                thinking,
+                signature,
+            }
+        }
+        Block::Call {
+            kind,
+            id,
+            name,
+            input,
+            raw_input,
+        } => Part::Call {
+            kind: kind.as_str(),
+            id: id.clone().unwrap_or_else(|| call_id(*kind)),
+            name: name.clone(),
+            input: match raw_input {
+                Some(raw) => raw.clone(),
+                None => values.fill_value(input).to_string(),
+            },
+        },
+        Block::Raw(block) => Part::Raw(Value::Object(block.clone())),
+    };
+    reply.content.iter().map(part).collect()
+}
+
+fn call_id(kind: CallKind) -> String {
+    match kind {
+        CallKind::Client => ids::tool_use(),
+        CallKind::Server => ids::server_tool_use(),
+    }
+}
+
+fn usage(overrides: &Map<String, Value>, content: &[Part], size: usize) -> Map<String, Value> {
+    let output: usize = content.iter().map(Part::size).sum();
+    let estimate = json!({
+        "input_tokens": size / BYTES_PER_TOKEN + 1,
+        "cache_creation_input_tokens": 0,
+        "cache_read_input_tokens": 0,
+        "cache_creation": { "ephemeral_5m_input_tokens": 0, "ephemeral_1h_input_tokens": 0 },
+        "output_tokens": output.div_ceil(BYTES_PER_TOKEN),
+        "service_tier": "standard",
+        "inference_geo": "global",
+    });
+    let Value::Object(mut usage) = estimate else {
+        return overrides.clone();
+    };
+    usage.extend(
+        overrides
+            .iter()
+            .map(|(field, value)| (field.clone(), value.clone())),
+    );
+    usage
+}
+
+/// What is said when a script wants a tool and the request forbids tools.
+fn without_tools(values: &Placeholders) -> String {
+    if values.results.is_empty() {
+        return "I may not use a tool for this, so I cannot say more.".to_owned();
+    }
+    let quotes = values
+        .results
+        .iter()
+        .map(|result| format!("\"{}\"", shorten(result, QUOTED)));
+    let quotes: Vec<String> = quotes.collect();
+    format!(
+        "I may not use another tool. What I have so far: {}.",
+        join(&quotes)
+    )
+}

@@ -1,0 +1,188 @@
+//! A messages request as the rest of the simulator reads it.
+
+use std::fmt::{self, Display, Formatter};
+
+use serde_json::{Map, Value};
+
+/// The body of a request. Reading it never fails: what is missing or has another type reads as
+/// absent, and validation has its own say about it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ask<'a>(pub(crate) &'a Map<String, Value>);
+
+/// What `tool_choice` asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Choice<'a> {
+    Auto,
+    Any,
+    Tool(&'a str),
+    None,
+}
+
+/// One content block; a message whose content is a string has one text block.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Sent<'a> {
+    Text(&'a str),
+    Json(&'a Value),
+}
+
+/// Where a block stands, written as the API does: `messages.0.content.1`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct At {
+    pub(crate) message: usize,
+    pub(crate) index: usize,
+}
+
+/// A block and where it stands.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Located<'a> {
+    pub(crate) at: At,
+    pub(crate) block: Sent<'a>,
+}
+
+/// Consecutive messages of one role, which the API reads as one.
+#[derive(Debug)]
+pub(crate) struct Turn<'a> {
+    pub(crate) role: &'a str,
+    pub(crate) blocks: Vec<Located<'a>>,
+}
+
+impl<'a> Ask<'a> {
+    pub(crate) fn get(self, field: &str) -> Option<&'a Value> {
+        self.0.get(field)
+    }
+
+    pub(crate) fn model(self) -> &'a str {
+        self.get("model")
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+    }
+
+    pub(crate) fn messages(self) -> &'a [Value] {
+        list(self.get("messages"))
+    }
+
+    pub(crate) fn tools(self) -> &'a [Value] {
+        list(self.get("tools"))
+    }
+
+    pub(crate) fn streams(self) -> bool {
+        self.get("stream")
+            .and_then(Value::as_bool)
+            .unwrap_or_default()
+    }
+
+    pub(crate) fn choice(self) -> Choice<'a> {
+        let choice = self.get("tool_choice");
+        let field = |name| {
+            choice
+                .and_then(|choice| choice.get(name))
+                .and_then(Value::as_str)
+        };
+        match field("type") {
+            Some("any") => Choice::Any,
+            Some("none") => Choice::None,
+            Some("tool") => Choice::Tool(field("name").unwrap_or_default()),
+            _ => Choice::Auto,
+        }
+    }
+
+    /// The `type` of the `thinking` setting.
+    pub(crate) fn thinking(self) -> Option<&'a str> {
+        self.get("thinking")?.get("type")?.as_str()
+    }
+
+    /// Whether the request offers a tool of this name.
+    pub(crate) fn offers(self, tool: &str) -> bool {
+        self.tools()
+            .iter()
+            .any(|offered| offered.get("name").is_some_and(|name| name == tool))
+    }
+
+    /// The messages with consecutive ones of the same role merged.
+    pub(crate) fn turns(self) -> Vec<Turn<'a>> {
+        let mut turns: Vec<Turn<'a>> = Vec::new();
+        for (message, sent) in self.messages().iter().enumerate() {
+            let role = role(sent);
+            let located = blocks(sent).enumerate().map(|(index, block)| Located {
+                at: At { message, index },
+                block,
+            });
+            match turns.last_mut() {
+                Some(turn) if turn.role == role => turn.blocks.extend(located),
+                _ => turns.push(Turn {
+                    role,
+                    blocks: located.collect(),
+                }),
+            }
+        }
+        turns
+    }
+}
+
+impl Display for At {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "messages.{}.content.{}", self.message, self.index)
+    }
+}
+
+impl<'a> Sent<'a> {
+    pub(crate) fn kind(self) -> &'a str {
+        match self {
+            Self::Text(_) => "text",
+            Self::Json(_) => self.str("type").unwrap_or_default(),
+        }
+    }
+
+    pub(crate) fn is(self, kind: &str) -> bool {
+        self.kind() == kind
+    }
+
+    /// A string field of the block.
+    pub(crate) fn str(self, field: &str) -> Option<&'a str> {
+        match self {
+            Self::Text(text) => (field == "text").then_some(text),
+            Self::Json(block) => block.get(field)?.as_str(),
+        }
+    }
+
+    pub(crate) fn get(self, field: &str) -> Option<&'a Value> {
+        match self {
+            Self::Text(_) => None,
+            Self::Json(block) => block.get(field),
+        }
+    }
+
+    /// The text of a `tool_result`, whether its content is a string or text blocks.
+    pub(crate) fn result_text(self) -> String {
+        match self.get("content") {
+            Some(Value::String(text)) => text.trim().to_owned(),
+            Some(Value::Array(parts)) => {
+                let texts: Vec<_> = parts
+                    .iter()
+                    .filter_map(|part| part.get("text")?.as_str())
+                    .collect();
+                texts.join("\n").trim().to_owned()
+            }
+            _ => String::new(),
+        }
+    }
+}
+
+/// The role of a message.
+pub(crate) fn role(message: &Value) -> &str {
+    message
+        .get("role")
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+}
+
+/// The content blocks of a message.
+pub(crate) fn blocks(message: &Value) -> impl Iterator<Item = Sent<'_>> {
+    let content = message.get("content");
+    let text = content.and_then(Value::as_str).map(Sent::Text);
+    text.into_iter().chain(list(content).iter().map(Sent::Json))
+}
+
+fn list(value: Option<&Value>) -> &[Value] {
+    value.and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}

@@ -1,0 +1,144 @@
+//! The routes, and what all responses have in common: an id and a record.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::{Body, Bytes, to_bytes};
+use axum::extract::{Path, Request, State};
+use axum::http::header::CONTENT_LENGTH;
+use axum::http::{HeaderMap, HeaderValue, Response};
+use axum::response::IntoResponse;
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use futures::StreamExt as _;
+use tokio::time::timeout;
+
+use super::admission::{Admission, admit};
+use super::answer::{Answer, answer, count};
+use super::record::RecordedRequest;
+use super::refusal::Refusal;
+use super::{Shared, ids, models};
+
+/// The largest body, in bytes.
+const MOST_BYTES: usize = 32 * 1024 * 1024;
+
+/// The router of one simulator.
+pub(crate) fn router(shared: Arc<Shared>) -> Router {
+    Router::new()
+        .route("/v1/messages", post(create_message))
+        .route("/v1/messages/count_tokens", post(count_tokens))
+        .route("/v1/models", get(list_models))
+        .route("/v1/models/{id}", get(get_model))
+        .fallback(no_route)
+        .method_not_allowed_fallback(wrong_method)
+        .with_state(shared)
+}
+
+async fn create_message(State(shared): State<Arc<Shared>>, request: Request) -> Response<Body> {
+    let reply = |admission, body: &Bytes, id: &str| answer(&shared, admission, body, id);
+    handle(&shared, request, reply).await
+}
+
+async fn count_tokens(State(shared): State<Arc<Shared>>, request: Request) -> Response<Body> {
+    let reply = |admission, body: &Bytes, _: &str| count(&shared, admission, body).map(json);
+    handle(&shared, request, reply).await
+}
+
+async fn list_models(State(shared): State<Arc<Shared>>, request: Request) -> Response<Body> {
+    let most = shared.options.max_input_tokens;
+    handle(&shared, request, |_, _, _| Ok(json(models::list(most)))).await
+}
+
+async fn get_model(
+    State(shared): State<Arc<Shared>>,
+    Path(name): Path<String>,
+    request: Request,
+) -> Response<Body> {
+    let most = shared.options.max_input_tokens;
+    let found = models::find(&name, most).map(json);
+    let missing = || Refusal::not_found(format!("model: {name}"));
+    handle(&shared, request, |_, _, _| found.ok_or_else(missing)).await
+}
+
+async fn no_route(State(shared): State<Arc<Shared>>, request: Request) -> Response<Body> {
+    handle(&shared, request, |_, _, _| {
+        Err(Refusal::not_found("Not found"))
+    })
+    .await
+}
+
+async fn wrong_method(State(shared): State<Arc<Shared>>, request: Request) -> Response<Body> {
+    handle(&shared, request, |_, _, _| Err(Refusal::wrong_method())).await
+}
+
+/// Admits the request, has it answered, records it, and waits as long as the answer says.
+async fn handle<F>(shared: &Shared, request: Request, reply: F) -> Response<Body>
+where
+    F: FnOnce(Admission, &Bytes, &str) -> Result<Answer, Refusal>,
+{
+    let id = ids::request();
+    let (parts, body) = request.into_parts();
+    let (body, answer) = match read(&parts.headers, body).await {
+        Ok(body) => {
+            let answer = admit(&parts.headers).and_then(|admitted| reply(admitted, &body, &id));
+            (body, answer)
+        }
+        Err(refusal) => (Bytes::new(), Err(refusal)),
+    };
+    let refusal = answer.as_ref().err().map(|refusal| refusal.message.clone());
+    let Answer {
+        delay,
+        mut response,
+    } = answer.unwrap_or_else(|refusal| Answer {
+        delay: Duration::ZERO,
+        response: refusal.response(&id),
+    });
+    if shared.recorder.is_on() {
+        shared.recorder.add(RecordedRequest {
+            method: parts.method,
+            path: parts.uri.to_string(),
+            headers: parts.headers,
+            body,
+            refusal,
+            status: response.status().as_u16(),
+        });
+    }
+    if !delay.is_zero() {
+        let _ = timeout(delay, shared.stop.cancelled()).await; // a stop cuts the wait short
+    }
+    if let Ok(id) = HeaderValue::from_str(&id) {
+        response.headers_mut().insert("request-id", id);
+    }
+    response
+}
+
+async fn read(headers: &HeaderMap, body: Body) -> Result<Bytes, Refusal> {
+    let too_large = || Refusal::too_large("Request exceeds the maximum size");
+    let length = headers
+        .get(CONTENT_LENGTH)
+        .and_then(|length| length.to_str().ok()?.parse().ok());
+    if length.is_some_and(|length: usize| length > MOST_BYTES) {
+        drain(body).await;
+        return Err(too_large());
+    }
+    to_bytes(body, MOST_BYTES).await.map_err(|_| too_large())
+}
+
+/// Reads a body and forgets it: a client that is still writing would miss the response.
+async fn drain(body: Body) {
+    let mut pieces = body.into_data_stream();
+    let mut left = 2 * MOST_BYTES;
+    while let Some(Ok(piece)) = pieces.next().await {
+        let Some(rest) = left.checked_sub(piece.len()) else {
+            break;
+        };
+        left = rest;
+    }
+}
+
+fn json(value: serde_json::Value) -> Answer {
+    Answer {
+        delay: Duration::ZERO,
+        response: Json(value).into_response(),
+    }
+}

@@ -1,0 +1,59 @@
+use serde_json::{Value, json};
+
+use super::{assistant, call, refusal, request, text, tool, user};
+
+#[test]
+fn at_most_four_cache_markers_are_accepted() {
+    let mark = |mut block: Value| {
+        block["cache_control"] = json!({ "type": "ephemeral" });
+        block
+    };
+    let result = json!({ "type": "tool_result", "tool_use_id": "t", "content": [mark(text("a"))] });
+    let mut body = request(&json!({
+        "tools": [mark(tool("a"))],
+        "system": [mark(text("s"))],
+        "messages": [
+            user(json!([mark(text("a"))])),
+            assistant(json!([call("t")])),
+            user(json!([result])),
+        ],
+    }));
+    assert_eq!(refusal(&body), "");
+    body["cache_control"] = json!({ "type": "ephemeral" });
+    let expected = "A maximum of 4 blocks with cache_control may be provided. Found 5.";
+    assert_eq!(refusal(&body), expected);
+}
+
+#[test]
+fn cache_markers_are_well_formed_and_mark_something() {
+    let marked = |block: Value| {
+        let mut block = block;
+        block["cache_control"] = json!({ "type": "ephemeral", "ttl": "1h" });
+        block
+    };
+    let thinking = marked(json!({ "type": "thinking", "thinking": "a", "signature": "b" }));
+    let ask = |block: Value| {
+        let messages = json!([user("a"), assistant(json!([block])), user("b")]);
+        refusal(&request(&json!({ "messages": messages })))
+    };
+    assert_eq!(ask(marked(text("a"))), "");
+    let empty = "messages.1.content.0: cache_control cannot be set for empty text blocks";
+    assert_eq!(ask(marked(text(""))), empty);
+    let extra = "messages.1.content.0.thinking.cache_control: Extra inputs are not permitted";
+    assert_eq!(ask(thinking), extra);
+    let system = request(&json!({ "system": [marked(text(""))] }));
+    assert_eq!(
+        refusal(&system),
+        "system.0: cache_control cannot be set for empty text blocks"
+    );
+    let mut odd = request(&json!({ "cache_control": { "type": "ephemeral", "ttl": "2h" } }));
+    assert_eq!(
+        refusal(&odd),
+        "cache_control.ttl: Input should be '5m' or '1h'"
+    );
+    odd["cache_control"] = json!({ "type": "persistent" });
+    assert_eq!(
+        refusal(&odd),
+        "cache_control.type: Input should be 'ephemeral'"
+    );
+}

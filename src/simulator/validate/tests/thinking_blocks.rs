@@ -1,0 +1,137 @@
+use serde_json::{Value, json};
+
+use super::{assistant, call, refusal, result, text, tool, user};
+use crate::simulator::request::Ask;
+use crate::simulator::signature::Prefix;
+
+/// A request whose first assistant message has two blocks signed for that place.
+fn signed() -> Value {
+    let mut body = json!({
+        "model": "simulator",
+        "max_tokens": 100,
+        "system": "be brief",
+        "tools": [tool("a")],
+        "messages": [user("hello")],
+    });
+    let prefix = Prefix::of(Ask(body.as_object().unwrap()));
+    let block = |thought: &str| {
+        let signature = prefix.sign("simulator", thought);
+        json!({ "type": "thinking", "thinking": thought, "signature": signature })
+    };
+    let content = json!([block("first"), block("second"), call("t")]);
+    let messages = body["messages"].as_array_mut().unwrap();
+    messages.push(assistant(content));
+    messages.push(user(json!([result("t")])));
+    body
+}
+
+fn bound(at: &str) -> String {
+    format!(
+        "{at}: Invalid `signature` in `thinking` block. The block is bound to a different \
+         conversation. Remove the block, or set `thinking.block_binding.prefix_mismatch_behavior` \
+         to \"drop_block\"."
+    )
+}
+
+#[test]
+fn a_faithful_replay_is_accepted() {
+    let mut body = signed();
+    assert_eq!(refusal(&body), "");
+    body["tool_choice"] = json!({ "type": "none" });
+    body["max_tokens"] = json!(7);
+    body["tools"][0]["cache_control"] = json!({ "type": "ephemeral" });
+    body["system"] = json!([{ "type": "text", "text": "be brief",
+                              "cache_control": { "type": "ephemeral" } }]);
+    body["messages"][0]["content"] = json!([{ "type": "text", "text": "hello",
+                                              "cache_control": { "type": "ephemeral" } }]);
+    assert_eq!(
+        refusal(&body),
+        "",
+        "markers and the two forms of a text do not count"
+    );
+}
+
+#[test]
+fn edited_thinking_is_noticed() {
+    let mut body = signed();
+    body["messages"][1]["content"][1]["thinking"] = json!("altered");
+    let latest = "messages.1.content.1: `thinking` or `redacted_thinking` blocks in the latest \
+                  assistant message cannot be modified. These blocks must remain as they were in \
+                  the original response.";
+    assert_eq!(refusal(&body), latest);
+    let messages = body["messages"].as_array_mut().unwrap();
+    messages.push(assistant(json!([text("done")])));
+    messages.push(user("more"));
+    let earlier = "messages.1.content.1: Invalid `signature` in `thinking` block";
+    assert_eq!(refusal(&body), earlier);
+}
+
+#[test]
+fn a_malformed_signature_is_invalid_and_a_foreign_one_is_taken_on_trust() {
+    let mut body = signed();
+    body["messages"][1]["content"][0]["signature"] = json!("sim1.abc");
+    let invalid = "messages.1.content.0: Invalid `signature` in `thinking` block";
+    assert_eq!(refusal(&body), invalid);
+    body["messages"][1]["content"][0]["signature"] = json!("EosnSample==");
+    let rest = bound("messages.1.content.1");
+    assert_ne!(
+        refusal(&body),
+        rest,
+        "the second block was signed for the same request"
+    );
+    assert_eq!(refusal(&body), "");
+}
+
+#[test]
+fn any_change_before_the_block_is_noticed() {
+    let at = "messages.1.content.0";
+    let changed = |change: fn(&mut Value)| {
+        let mut body = signed();
+        change(&mut body);
+        refusal(&body)
+    };
+    assert_eq!(
+        changed(|body| body["messages"][0]["content"] = json!("hallo")),
+        bound(at)
+    );
+    let described = |body: &mut Value| body["tools"][0]["description"] = json!("new");
+    assert_eq!(changed(described), bound(at));
+    let reordered = |body: &mut Value| {
+        body["tools"][0] = json!({ "input_schema": { "type": "object" }, "name": "a" });
+    };
+    assert_eq!(changed(reordered), bound(at), "the order of keys counts");
+    let system = format!(
+        "{} The `system` prompt differs from the one this block was created with.",
+        bound(at)
+    );
+    assert_eq!(changed(|body| body["system"] = json!("be long")), system);
+}
+
+#[test]
+fn the_thinking_of_another_model_is_dropped_in_silence() {
+    let mut body = signed();
+    body["model"] = json!("simulator-2");
+    body["system"] = json!("other");
+    assert_eq!(refusal(&body), "");
+}
+
+#[test]
+fn leaving_all_thinking_out_is_accepted_and_leaving_out_an_earlier_block_is_not() {
+    let mut body = signed();
+    // A second round, signed over the first with its thinking.
+    let prefix = Prefix::of(Ask(body.as_object().unwrap()));
+    let signature = prefix.sign("simulator", "third");
+    let third = json!({ "type": "thinking", "thinking": "third", "signature": signature });
+    let messages = body["messages"].as_array_mut().unwrap();
+    messages.push(assistant(json!([third, call("u")])));
+    messages.push(user(json!([result("u")])));
+    assert_eq!(refusal(&body), "");
+    let first = body["messages"][1]["content"].as_array_mut().unwrap();
+    first.drain(..2);
+    assert_eq!(refusal(&body), bound("messages.3.content.0"));
+    body["messages"][3]["content"]
+        .as_array_mut()
+        .unwrap()
+        .remove(0);
+    assert_eq!(refusal(&body), "");
+}
