@@ -1,0 +1,112 @@
+//! What a killed process may leave behind: a server that still runs, or the traces of one.
+//!
+//! Postgres refuses to start while the process named in `postmaster.pid` answers. That process
+//! may be a live server of this cluster, a zombie, or (after a container was replaced) another
+//! program with the same number. All three are told apart by the working directory: every process
+//! of a Postgres server has the cluster as its own. We hold the data directory's lock, so no
+//! living owner is disturbed.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::error::{EmbeddedError, io_error};
+
+/// A fast shutdown ends with a checkpoint; on a slow disk that takes seconds.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The processes of a server.
+#[derive(Debug, Default)]
+struct Processes {
+    /// Those that work in the cluster.
+    inside: Vec<Pid>,
+    /// Postgres processes whose working directory we may not see: root in a container needs a
+    /// capability for it.
+    unseen: Vec<Pid>,
+}
+
+/// Ends a server left over in `cluster` and waits until it is gone. Returns whether there was a
+/// trace of one. Without `/proc` the decision is left to Postgres.
+pub(super) fn clear(cluster: &Path, log: &Path) -> Result<bool, EmbeddedError> {
+    let pid_file = cluster.join("postmaster.pid");
+    let deadline = Instant::now() + PATIENCE;
+    while let Some(postmaster) = read_pid(&pid_file) {
+        let Some(found) = processes_of(cluster) else {
+            return Ok(true);
+        };
+        let named = found.unseen.contains(&postmaster) && names(postmaster, cluster);
+        if found.inside.contains(&postmaster) || named {
+            // gone in the meantime is as good; asking twice does no harm
+            let _ = kill_process(postmaster, Signal::INT);
+        } else if found.inside.is_empty() {
+            if found.unseen.is_empty() {
+                remove(&pid_file)?;
+            }
+            return Ok(true);
+        }
+        if Instant::now() > deadline {
+            let (action, seconds) = ("end for its successor", PATIENCE.as_secs());
+            return Err(EmbeddedError::TimedOut {
+                action,
+                seconds,
+                log: log.to_owned(),
+            });
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    Ok(false)
+}
+
+/// The first line of `postmaster.pid`.
+pub(super) fn read_pid(pid_file: &Path) -> Option<Pid> {
+    let text = fs::read_to_string(pid_file).ok()?;
+    Pid::from_raw(text.lines().next()?.trim().parse().ok()?)
+}
+
+fn remove(pid_file: &Path) -> Result<(), EmbeddedError> {
+    match fs::remove_file(pid_file) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(io_error("remove", pid_file)(error))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn processes_of(cluster: &Path) -> Option<Processes> {
+    fs::read_link("/proc/self/cwd").ok()?;
+    let mut found = Processes::default();
+    for entry in fs::read_dir("/proc").ok()?.flatten() {
+        let name = entry.file_name();
+        let Some(pid) = name
+            .to_str()
+            .and_then(|n| n.parse().ok())
+            .and_then(Pid::from_raw)
+        else {
+            continue;
+        };
+        match fs::read_link(entry.path().join("cwd")) {
+            Ok(cwd) if cwd == cluster => found.inside.push(pid),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                let program = fs::read_to_string(entry.path().join("comm")).unwrap_or_default();
+                if program.trim_end() == "postgres" {
+                    found.unseen.push(pid);
+                }
+            }
+            _ => {} // elsewhere, gone, or a zombie
+        }
+    }
+    Some(found)
+}
+
+/// Whether a process was started with this cluster as an argument.
+fn names(pid: Pid, cluster: &Path) -> bool {
+    let path = format!("/proc/{}/cmdline", pid.as_raw_nonzero());
+    let arguments = fs::read(path).unwrap_or_default();
+    let wanted = cluster.as_os_str().as_encoded_bytes();
+    arguments
+        .split(|byte| *byte == 0)
+        .any(|argument| argument == wanted)
+}

@@ -1,0 +1,3 @@
+//! Everything that is kept: the database, and the server behind it when none is given.
+
+pub mod embedded;
