@@ -24,6 +24,9 @@ const SOCKET_PATH_MAX: usize = 103;
 /// The socket's name: Postgres builds it from the port, and 5432 is the port we name.
 const SOCKET_NAME: &str = ".s.PGSQL.5432";
 
+/// The lock file beside the socket: it names the process of the server.
+pub(super) const SOCKET_LOCK: &str = ".s.PGSQL.5432.lock";
+
 /// The folders of a private server.
 #[derive(Debug)]
 pub(super) struct Layout {

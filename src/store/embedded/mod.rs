@@ -3,7 +3,7 @@
 //! Without a `DATABASE_URL` the service keeps a cluster of its own under its data directory and
 //! runs an ordinary Postgres server on it, reachable only through a Unix socket in a private
 //! folder: no TCP port, no password. It is durable, and it ends with the service in every way the
-//! service can end (see `watchdog.sh`); whatever still remains, the next start clears away.
+//! service can end (see `watchdog.rs`); whatever still remains, the next start clears away.
 //!
 //! Folders under the data directory: `pg` (the cluster), `run` (the socket), `postgres.log`,
 //! `lock`. When the service is root the server runs as `postgres` or `nobody`, and `pg` and `run`
@@ -17,6 +17,7 @@ mod predecessor;
 mod server;
 #[cfg(test)]
 mod tests;
+mod watchdog;
 
 use std::ffi::OsString;
 use std::fmt::Write;
@@ -60,8 +61,8 @@ pub struct Options {
     pub durability: Durability,
 }
 
-/// A running private server. It needs no runtime while it runs. Dropping it asks the server to
-/// end without waiting; [`EmbeddedPostgres::stop`] waits.
+/// A running private server. It needs no runtime while it runs. Dropping it ends the server as
+/// well, without waiting for it; [`EmbeddedPostgres::stop`] waits.
 #[derive(Debug)]
 pub struct EmbeddedPostgres {
     // the server goes before the layout, whose lock says that it is ours
@@ -166,11 +167,5 @@ impl EmbeddedPostgres {
             let _ = fs::remove_dir_all(&self.layout.data_dir);
         }
         Ok(())
-    }
-}
-
-impl Drop for EmbeddedPostgres {
-    fn drop(&mut self) {
-        self.server.signal_stop();
     }
 }

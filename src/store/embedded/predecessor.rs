@@ -1,7 +1,7 @@
 //! What a killed process may leave behind: a server that still runs, or the traces of one.
 //!
-//! Postgres refuses to start while the process named in `postmaster.pid` answers. That process
-//! may be a live server of this cluster, a zombie, or (after a container was replaced) another
+//! Postgres refuses to start while the process named in `postmaster.pid`, or in the lock file
+//! beside its socket, answers. That process may be a live server of this cluster, a zombie, or (after a container was replaced) another
 //! program with the same number. All three are told apart by the working directory: every process
 //! of a Postgres server has the cluster as its own. We hold the data directory's lock, so no
 //! living owner is disturbed.
@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
+use super::cluster::{Layout, SOCKET_LOCK};
 use super::error::{EmbeddedError, io_error};
 
 /// A fast shutdown ends with a checkpoint; on a slow disk that takes seconds.
@@ -30,7 +31,8 @@ struct Processes {
 
 /// Ends a server left over in `cluster` and waits until it is gone. Returns whether there was a
 /// trace of one. Without `/proc` the decision is left to Postgres.
-pub(super) fn clear(cluster: &Path, log: &Path) -> Result<bool, EmbeddedError> {
+pub(super) fn clear(layout: &Layout) -> Result<bool, EmbeddedError> {
+    let cluster = layout.cluster.as_path();
     let pid_file = cluster.join("postmaster.pid");
     let deadline = Instant::now() + PATIENCE;
     while let Some(postmaster) = read_pid(&pid_file) {
@@ -44,6 +46,7 @@ pub(super) fn clear(cluster: &Path, log: &Path) -> Result<bool, EmbeddedError> {
         } else if found.inside.is_empty() {
             if found.unseen.is_empty() {
                 remove(&pid_file)?;
+                remove(&layout.socket_dir.join(SOCKET_LOCK))?;
             }
             return Ok(true);
         }
@@ -52,7 +55,7 @@ pub(super) fn clear(cluster: &Path, log: &Path) -> Result<bool, EmbeddedError> {
             return Err(EmbeddedError::TimedOut {
                 action,
                 seconds,
-                log: log.to_owned(),
+                log: layout.log.clone(),
             });
         }
         std::thread::sleep(Duration::from_millis(10));

@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdin, ExitStatus};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -12,6 +12,7 @@ use super::account::Account;
 use super::binaries::Binaries;
 use super::cluster::Layout;
 use super::error::{EmbeddedError, io_error};
+use super::watchdog::{self, SHELL};
 use super::{Durability, predecessor};
 
 /// Recovery after a crash is part of a start.
@@ -71,7 +72,7 @@ impl Server {
         account: Account,
         durability: Durability,
     ) -> Result<Self, EmbeddedError> {
-        let seen = predecessor::clear(&layout.cluster, &layout.log)?;
+        let seen = predecessor::clear(layout)?;
         let mut pause = Duration::from_millis(100);
         loop {
             let mut server = Self::spawn(layout, binaries, account, durability)?;
@@ -94,18 +95,16 @@ impl Server {
     ) -> Result<Self, EmbeddedError> {
         let log = open_log(&layout.log)?;
         let second = log.try_clone().map_err(io_error("open", &layout.log))?;
-        let mut command = account.command(Path::new("/bin/sh"));
-        command
-            .args(["-c", include_str!("watchdog.sh"), "postgres"])
-            .arg(&layout.cluster);
         // what must not outlive the server, whoever ends it
         let throwaway = durability == Durability::Throwaway;
-        add_or_empty(&mut command, throwaway.then_some(&layout.data_dir));
-        add_or_empty(
-            &mut command,
-            layout.has_short_socket_dir().then_some(&layout.socket_dir),
-        );
-        command.arg(binaries.dir.join("postgres"));
+        let doomed = [
+            throwaway.then_some(layout.data_dir.as_path()),
+            layout
+                .has_short_socket_dir()
+                .then_some(layout.socket_dir.as_path()),
+        ];
+        let postgres = binaries.dir.join("postgres");
+        let mut command = watchdog::command(account, &postgres, &layout.cluster, doomed);
         command
             .arg("-D")
             .arg(&layout.cluster)
@@ -119,10 +118,8 @@ impl Server {
         for setting in COMMON.iter().chain(specific) {
             command.args(["-c", setting]);
         }
-        command.stdin(Stdio::piped()).stdout(log).stderr(second);
-        let mut child = command
-            .spawn()
-            .map_err(io_error("run", Path::new("/bin/sh")))?;
+        command.stdout(log).stderr(second);
+        let mut child = command.spawn().map_err(io_error("run", Path::new(SHELL)))?;
         let leash = child.stdin.take();
         Ok(Self {
             child,
@@ -171,11 +168,6 @@ impl Server {
         Err(self.timed_out("end", ENDS_WITHIN * 2))
     }
 
-    /// Asks for a fast shutdown without waiting for it.
-    pub(super) fn signal_stop(&mut self) {
-        self.signal(Signal::INT);
-    }
-
     /// Signals a child that has not been reaped: its number is still its own.
     fn signal(&mut self, signal: Signal) {
         let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
@@ -208,10 +200,6 @@ impl Server {
             log: self.log.clone(),
         }
     }
-}
-
-fn add_or_empty(command: &mut Command, path: Option<&PathBuf>) {
-    command.arg(path.map_or_else(|| "".as_ref(), |path| path.as_os_str()));
 }
 
 fn open_log(path: &Path) -> Result<File, EmbeddedError> {
