@@ -43,8 +43,8 @@ const DATABASE: &str = "twostep";
 pub enum Durability {
     /// What is committed survives crashes and power cuts.
     Durable,
-    /// For tests: as fast as possible. The data directory must be new and is removed with the
-    /// server.
+    /// For tests: as fast as possible. The data directory must be new, and it is removed with the
+    /// server (by the server's user: under `/tmp` that works for root as well).
     Throwaway,
 }
 
