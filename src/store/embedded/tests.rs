@@ -143,7 +143,10 @@ async fn a_path_too_long_for_a_socket_is_replaced() {
 #[tokio::test]
 async fn a_throwaway_server_leaves_nothing() {
     // straight under /tmp: the server's user, who is not root, must be able to remove it
-    let data_dir = PathBuf::from(format!("/tmp/twostep-test-{}-throwaway", std::process::id()));
+    let data_dir = PathBuf::from(format!(
+        "/tmp/twostep-test-{}-throwaway",
+        std::process::id()
+    ));
     let options = options(data_dir, Durability::Throwaway);
     let server = EmbeddedPostgres::start(&options).await.unwrap();
     connect(&server).await.ping().await.unwrap();
