@@ -24,9 +24,17 @@ const PATIENCE: Duration = Duration::from_secs(30);
 struct Processes {
     /// Those that work in the cluster.
     inside: Vec<Pid>,
-    /// Postgres processes whose working directory we may not see: root in a container needs a
-    /// capability for it.
+    /// Those that may do, but whose working directory we may not see: in a container even root
+    /// needs a capability for that.
     unseen: Vec<Pid>,
+}
+
+impl Processes {
+    /// Whether an unseen process is the first of this cluster's server.
+    fn names(&self, pid: Pid, cluster: &Path) -> bool {
+        let process = Path::new("/proc").join(pid.as_raw_nonzero().to_string());
+        self.unseen.contains(&pid) && names(&arguments(&process), cluster)
+    }
 }
 
 /// Ends a server left over in `cluster` and waits until it is gone. Returns whether there was a
@@ -39,8 +47,8 @@ pub(super) fn clear(layout: &Layout) -> Result<bool, EmbeddedError> {
         let Some(found) = processes_of(cluster) else {
             return Ok(true);
         };
-        let named = found.unseen.contains(&postmaster) && names(postmaster, cluster);
-        if found.inside.contains(&postmaster) || named {
+        let live = found.inside.contains(&postmaster) || found.names(postmaster, cluster);
+        if live {
             // gone in the meantime is as good; asking twice does no harm
             let _ = kill_process(postmaster, Signal::INT);
         } else if found.inside.is_empty() {
@@ -92,11 +100,11 @@ fn processes_of(cluster: &Path) -> Option<Processes> {
         };
         match fs::read_link(entry.path().join("cwd")) {
             Ok(cwd) if cwd == cluster => found.inside.push(pid),
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                let program = fs::read_to_string(entry.path().join("comm")).unwrap_or_default();
-                if program.trim_end() == "postgres" {
-                    found.unseen.push(pid);
-                }
+            Err(error)
+                if error.kind() == io::ErrorKind::PermissionDenied
+                    && may_be_of(cluster, &entry.path()) =>
+            {
+                found.unseen.push(pid);
             }
             _ => {} // elsewhere, gone, or a zombie
         }
@@ -104,10 +112,31 @@ fn processes_of(cluster: &Path) -> Option<Processes> {
     Some(found)
 }
 
-/// Whether a process was started with this cluster as an argument.
-fn names(pid: Pid, cluster: &Path) -> bool {
-    let path = format!("/proc/{}/cmdline", pid.as_raw_nonzero());
-    let arguments = fs::read(path).unwrap_or_default();
+/// Judges a process by its command line, which everybody may read. The first process of a server
+/// names the cluster, the others call themselves `postgres: ...` and are judged by their parent; an
+/// orphan of those may be anybody's. A zombie has no command line.
+fn may_be_of(cluster: &Path, process: &Path) -> bool {
+    let arguments = arguments(process);
+    if !arguments.starts_with(b"postgres: ") {
+        return names(&arguments, cluster);
+    }
+    let stat = fs::read_to_string(process.join("stat")).unwrap_or_default();
+    let parent = stat
+        .rsplit_once(") ")
+        .and_then(|(_, rest)| rest.split(' ').nth(1));
+    let Some(parent) = parent.map(|pid| Path::new("/proc").join(pid)) else {
+        return true;
+    };
+    let program = fs::read_to_string(parent.join("comm")).unwrap_or_default();
+    program.trim_end() != "postgres" || names(&self::arguments(&parent), cluster)
+}
+
+fn arguments(process: &Path) -> Vec<u8> {
+    fs::read(process.join("cmdline")).unwrap_or_default()
+}
+
+/// Whether this cluster is among the arguments.
+fn names(arguments: &[u8], cluster: &Path) -> bool {
     let wanted = cluster.as_os_str().as_encoded_bytes();
     arguments
         .split(|byte| *byte == 0)

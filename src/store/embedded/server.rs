@@ -72,9 +72,9 @@ impl Server {
         account: Account,
         durability: Durability,
     ) -> Result<Self, EmbeddedError> {
-        let seen = predecessor::clear(layout)?;
         let mut pause = Duration::from_millis(100);
         loop {
+            let seen = predecessor::clear(layout)?;
             let mut server = Self::spawn(layout, binaries, account, durability)?;
             match server.wait_until_ready(&layout.cluster) {
                 Err(EmbeddedError::Exited { .. }) if seen && pause < Duration::from_secs(3) => {
