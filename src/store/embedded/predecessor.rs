@@ -112,10 +112,13 @@ fn processes_of(cluster: &Path) -> Option<Processes> {
     Some(found)
 }
 
-/// Judges a process by its command line, which everybody may read. The first process of a server
-/// names the cluster, the others call themselves `postgres: ...` and are judged by their parent; an
-/// orphan of those may be anybody's. A zombie has no command line.
+/// Judges a process by what everybody may read. The first process of a server names the cluster,
+/// the others call themselves `postgres: ...` and are judged by their parent; an orphan of those
+/// may be anybody's. A zombie has no command line.
 fn may_be_of(cluster: &Path, process: &Path) -> bool {
+    if !is_postgres(process) {
+        return false; // the watchdog names the cluster as well
+    }
     let arguments = arguments(process);
     if !arguments.starts_with(b"postgres: ") {
         return names(&arguments, cluster);
@@ -127,8 +130,11 @@ fn may_be_of(cluster: &Path, process: &Path) -> bool {
     let Some(parent) = parent.map(|pid| Path::new("/proc").join(pid)) else {
         return true;
     };
-    let program = fs::read_to_string(parent.join("comm")).unwrap_or_default();
-    program.trim_end() != "postgres" || names(&self::arguments(&parent), cluster)
+    !is_postgres(&parent) || names(&self::arguments(&parent), cluster)
+}
+
+fn is_postgres(process: &Path) -> bool {
+    fs::read_to_string(process.join("comm")).is_ok_and(|name| name.trim_end() == "postgres")
 }
 
 fn arguments(process: &Path) -> Vec<u8> {
