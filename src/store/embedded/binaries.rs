@@ -194,8 +194,10 @@ mod tests {
 
     #[test]
     fn a_cluster_of_another_version_is_not_opened() {
-        let cluster = Path::new("/data/pg");
-        let error = find(None, env::var_os("PATH").as_deref(), Some((cluster, "12"))).unwrap_err();
+        let made_by = Some((Path::new("/data/pg"), "12"));
+        let bin_dir = env::var_os("PG_BIN_DIR").map(PathBuf::from);
+        let path = env::var_os("PATH");
+        let error = find(bin_dir.as_deref(), path.as_deref(), made_by).unwrap_err();
         assert!(
             error
                 .to_string()
