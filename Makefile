@@ -36,7 +36,7 @@ openapi-check: ## is openapi/openapi.json what the handlers say?
 	SQLX_OFFLINE=true cargo run --quiet -- openapi --check openapi/openapi.json
 
 deny: ## dependencies: duplicates, licences, sources
-	cargo deny --locked check bans licenses sources
+	cargo deny --locked check --hide-inclusion-graph bans licenses sources
 
 bench: ## measure the pure parts
 	SQLX_OFFLINE=true cargo bench $(ARGS)
