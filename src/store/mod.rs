@@ -2,12 +2,17 @@
 
 pub mod accept;
 pub mod claim;
+pub mod embedded;
 pub mod events;
 pub mod messages;
 pub mod runs;
 pub mod sessions;
 pub mod step;
 pub mod tool_calls;
+
+#[cfg(test)]
+#[path = "../../tests/support/postgres.rs"]
+pub(crate) mod testing;
 
 use std::time::Duration;
 

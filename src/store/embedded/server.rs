@@ -1,0 +1,231 @@
+//! The running server: starting it on its leash, waiting until it is ready, ending it.
+
+use std::fs::{self, File};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ExitStatus};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::account::Account;
+use super::binaries::Binaries;
+use super::cluster::Layout;
+use super::error::{EmbeddedError, io_error};
+use super::watchdog::{self, SHELL};
+use super::{Durability, predecessor};
+
+/// Recovery after a crash is part of a start.
+const READY_WITHIN: Duration = Duration::from_mins(2);
+
+/// A fast shutdown ends with a checkpoint.
+const ENDS_WITHIN: Duration = Duration::from_secs(20);
+
+/// The log is set aside at this size, in bytes; one older log is kept.
+const LOG_MAX: u64 = 8 << 20;
+
+const POLL: Duration = Duration::from_millis(3);
+
+/// Settings of every private server. No TCP port is open.
+const COMMON: [&str; 5] = [
+    "listen_addresses=",
+    "port=5432",
+    "unix_socket_permissions=0700",
+    "logging_collector=off",
+    "log_line_prefix=%m [%p] ",
+];
+
+const DURABLE: [&str; 4] = [
+    "fsync=on",
+    "full_page_writes=on",
+    "synchronous_commit=on",
+    "max_connections=100",
+];
+
+/// Settings of a server whose data nobody will miss.
+const THROWAWAY: [&str; 8] = [
+    "fsync=off",
+    "full_page_writes=off",
+    "synchronous_commit=off",
+    "max_connections=300",
+    "autovacuum=off",
+    "wal_level=minimal",
+    "max_wal_senders=0",
+    "max_wal_size=4GB",
+];
+
+/// A server process and the pipe that ends it with us.
+#[derive(Debug)]
+pub(super) struct Server {
+    child: Child,
+    log: PathBuf,
+    /// Nothing is ever written to it: its end of file is the message.
+    _leash: Option<ChildStdin>,
+}
+
+impl Server {
+    /// Starts the server and waits until it takes connections. A predecessor that is still dying
+    /// can make Postgres refuse for a moment, so a refusal after one was seen is tried again.
+    pub(super) fn start(
+        layout: &Layout,
+        binaries: &Binaries,
+        account: Account,
+        durability: Durability,
+    ) -> Result<Self, EmbeddedError> {
+        let mut pause = Duration::from_millis(100);
+        loop {
+            let seen = predecessor::clear(layout)?;
+            let mut server = Self::spawn(layout, binaries, account, durability)?;
+            match server.wait_until_ready(&layout.cluster) {
+                Err(EmbeddedError::Exited { .. }) if seen && pause < Duration::from_secs(3) => {
+                    std::thread::sleep(pause);
+                    pause *= 2;
+                }
+                Err(error) => return Err(error),
+                Ok(()) => return Ok(server),
+            }
+        }
+    }
+
+    fn spawn(
+        layout: &Layout,
+        binaries: &Binaries,
+        account: Account,
+        durability: Durability,
+    ) -> Result<Self, EmbeddedError> {
+        let log = open_log(&layout.log)?;
+        let second = log.try_clone().map_err(io_error("open", &layout.log))?;
+        // what must not outlive the server, whoever ends it
+        let throwaway = durability == Durability::Throwaway;
+        let doomed = [
+            throwaway.then_some(layout.data_dir.as_path()),
+            layout
+                .has_short_socket_dir()
+                .then_some(layout.socket_dir.as_path()),
+        ];
+        let postgres = binaries.dir.join("postgres");
+        let mut command = watchdog::command(account, &postgres, &layout.cluster, doomed);
+        command
+            .arg("-D")
+            .arg(&layout.cluster)
+            .arg("-k")
+            .arg(&layout.socket_dir);
+        let specific = if throwaway {
+            THROWAWAY.as_slice()
+        } else {
+            DURABLE.as_slice()
+        };
+        for setting in COMMON.iter().chain(specific) {
+            command.args(["-c", setting]);
+        }
+        command.stdout(log).stderr(second);
+        let mut child = command.spawn().map_err(io_error("run", Path::new(SHELL)))?;
+        let leash = child.stdin.take();
+        Ok(Self {
+            child,
+            log: layout.log.clone(),
+            _leash: leash,
+        })
+    }
+
+    /// Line 8 of `postmaster.pid` is the server's own word that it takes connections.
+    fn wait_until_ready(&mut self, cluster: &Path) -> Result<(), EmbeddedError> {
+        let pid_file = cluster.join("postmaster.pid");
+        let own = self.child.id().to_string();
+        let deadline = Instant::now() + READY_WITHIN;
+        loop {
+            let text = fs::read_to_string(&pid_file).unwrap_or_default();
+            let mut lines = text.lines().map(str::trim);
+            if lines.next() == Some(own.as_str()) && lines.nth(6) == Some("ready") {
+                return Ok(());
+            }
+            if let Some(status) = self.exit_status()? {
+                let last_line = last_line(&self.log);
+                return Err(EmbeddedError::Exited {
+                    status,
+                    last_line,
+                    log: self.log.clone(),
+                });
+            }
+            if Instant::now() > deadline {
+                return Err(self.timed_out("become ready", READY_WITHIN));
+            }
+            std::thread::sleep(POLL);
+        }
+    }
+
+    /// Ends the server: open transactions are rolled back, then a checkpoint. One that does not
+    /// end is stopped the hard way and recovers at its next start.
+    pub(super) fn stop(&mut self) -> Result<(), EmbeddedError> {
+        self.signal(Signal::INT);
+        if self.ended_within(ENDS_WITHIN)? {
+            return Ok(());
+        }
+        self.signal(Signal::QUIT);
+        if self.ended_within(ENDS_WITHIN)? {
+            return Ok(());
+        }
+        Err(self.timed_out("end", ENDS_WITHIN * 2))
+    }
+
+    /// Signals a child that has not been reaped: its number is still its own.
+    fn signal(&mut self, signal: Signal) {
+        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
+        if let (Ok(None), Some(pid)) = (self.child.try_wait(), pid) {
+            let _ = kill_process(pid, signal); // fails only for one that is gone
+        }
+    }
+
+    fn ended_within(&mut self, time: Duration) -> Result<bool, EmbeddedError> {
+        let deadline = Instant::now() + time;
+        while self.exit_status()?.is_none() {
+            if Instant::now() > deadline {
+                return Ok(false);
+            }
+            std::thread::sleep(POLL);
+        }
+        Ok(true)
+    }
+
+    fn exit_status(&mut self) -> Result<Option<ExitStatus>, EmbeddedError> {
+        self.child
+            .try_wait()
+            .map_err(io_error("wait for", Path::new("postgres")))
+    }
+
+    fn timed_out(&self, action: &'static str, time: Duration) -> EmbeddedError {
+        EmbeddedError::TimedOut {
+            action,
+            seconds: time.as_secs(),
+            log: self.log.clone(),
+        }
+    }
+}
+
+fn open_log(path: &Path) -> Result<File, EmbeddedError> {
+    if fs::metadata(path).is_ok_and(|meta| meta.len() > LOG_MAX) {
+        fs::rename(path, path.with_extension("log.old")).map_err(io_error("rename", path))?;
+    }
+    File::options()
+        .create(true)
+        .append(true)
+        .mode(0o600)
+        .open(path)
+        .map_err(io_error("open", path))
+}
+
+/// The last line of the log that says something went wrong, or just the last.
+fn last_line(log: &Path) -> String {
+    let text = fs::read(log).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let mut lines = text
+        .lines()
+        .rev()
+        .filter(|line| !line.trim().is_empty())
+        .take(20);
+    let last = lines.next().unwrap_or("its log is empty");
+    let fatal = std::iter::once(last)
+        .chain(lines)
+        .find(|line| line.contains("FATAL"));
+    fatal.unwrap_or(last).to_owned()
+}
