@@ -5,12 +5,16 @@
 //! conversation is kept in Postgres; progress streams over SSE.
 
 pub mod agent;
+pub mod app;
 pub mod bus;
+pub mod cli;
+pub mod config;
 pub mod domain;
 pub mod http;
 pub mod model;
 pub mod simulator;
 pub mod store;
+pub mod telemetry;
 pub mod tools;
 pub mod worker;
 

@@ -18,7 +18,10 @@ pub struct Bounds {
 
 impl From<&Limits> for Bounds {
     fn from(limits: &Limits) -> Self {
-        Self { rounds: limits.rounds.unwrap_or(Limits::DEFAULT_ROUNDS), tokens: limits.tokens }
+        Self {
+            rounds: limits.rounds.unwrap_or(Limits::DEFAULT_ROUNDS),
+            tokens: limits.tokens,
+        }
     }
 }
 
@@ -66,7 +69,14 @@ impl AgentLoop {
     /// A loop before the first request of a run.
     pub fn new(bounds: Bounds) -> Self {
         let step = Step::CallModel { is_first: true };
-        let mut this = Self { bounds, rounds: 0, pauses: 0, tokens: 0, limit: None, step };
+        let mut this = Self {
+            bounds,
+            rounds: 0,
+            pauses: 0,
+            tokens: 0,
+            limit: None,
+            step,
+        };
         this.ask();
         this
     }
@@ -86,7 +96,9 @@ impl AgentLoop {
             (Role::User, _) => self.ask(),
             (Role::Assistant, stop) => {
                 self.tokens += message.usage.total();
-                let stop = stop.clone().unwrap_or_else(|| ModelStop::Other(String::new()));
+                let stop = stop
+                    .clone()
+                    .unwrap_or_else(|| ModelStop::Other(String::new()));
                 self.step = self.after_reply(message, stop)?;
             }
         }
@@ -114,12 +126,18 @@ impl AgentLoop {
     fn ask(&mut self) {
         if self.rounds >= self.bounds.rounds {
             self.limit = Some(LimitKind::Rounds);
-        } else if self.bounds.tokens.is_some_and(|tokens| self.tokens >= tokens) {
+        } else if self
+            .bounds
+            .tokens
+            .is_some_and(|tokens| self.tokens >= tokens)
+        {
             self.limit = Some(LimitKind::Tokens);
         }
         self.step = match self.limit {
             Some(limit) => Step::Exhausted(limit),
-            None => Step::CallModel { is_first: self.rounds + self.pauses == 0 },
+            None => Step::CallModel {
+                is_first: self.rounds + self.pauses == 0,
+            },
         };
     }
 
@@ -127,7 +145,11 @@ impl AgentLoop {
         let stop_reason = match stop {
             ModelStop::ToolUse => {
                 self.rounds += 1;
-                let calls = if self.is_final() { Vec::new() } else { client_calls(message)? };
+                let calls = if self.is_final() {
+                    Vec::new()
+                } else {
+                    client_calls(message)?
+                };
                 if !calls.is_empty() {
                     return Ok(Step::CallTools(calls));
                 }
@@ -143,11 +165,14 @@ impl AgentLoop {
             ModelStop::MaxTokens => StopReason::MaxTokens,
             ModelStop::ModelContextWindowExceeded => StopReason::ModelContextWindowExceeded,
             ModelStop::Refusal => StopReason::Refusal,
-            ModelStop::PauseTurn | ModelStop::Other(_) => {
-                StopReason::Unknown { model_stop_reason: stop.as_str().to_owned() }
-            }
+            ModelStop::PauseTurn | ModelStop::Other(_) => StopReason::Unknown {
+                model_stop_reason: stop.as_str().to_owned(),
+            },
         };
-        Ok(Step::Finish(Finish { stop_reason, limited: self.limit }))
+        Ok(Step::Finish(Finish {
+            stop_reason,
+            limited: self.limit,
+        }))
     }
 }
 

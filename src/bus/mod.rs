@@ -84,7 +84,9 @@ impl Bus {
     /// Tells readers of stored events. An event ends the preview that carries its id.
     pub fn publish(&self, session_id: SessionId, frames: Vec<Frame>) {
         let mut topics = self.topics();
-        let Some(topic) = topics.get_mut(&session_id) else { return };
+        let Some(topic) = topics.get_mut(&session_id) else {
+            return;
+        };
         for frame in frames {
             topic.event(frame);
         }
@@ -95,7 +97,10 @@ impl Bus {
 
     /// Opens a preview, or resets it if it is open.
     pub fn preview_start(&self, session_id: SessionId, run_id: RunId, start: PreviewStart) {
-        self.topics().entry(session_id).or_default().start(session_id, run_id, start);
+        self.topics()
+            .entry(session_id)
+            .or_default()
+            .start(session_id, run_id, start);
     }
 
     /// Adds text to an open preview.
@@ -133,7 +138,10 @@ impl Drop for Subscription {
     fn drop(&mut self) {
         let mut topics = self.bus.topics();
         // This receiver still counts.
-        if topics.get(&self.session_id).is_some_and(|topic| topic.would_be_idle_without_one()) {
+        if topics
+            .get(&self.session_id)
+            .is_some_and(|topic| topic.would_be_idle_without_one())
+        {
             topics.remove(&self.session_id);
         }
     }

@@ -81,7 +81,13 @@ struct Text<'a> {
 impl Preview {
     pub(super) fn new(session_id: SessionId, run_id: RunId, start: PreviewStart) -> Self {
         let event_id = start.event_id.as_str().into();
-        Self { session_id, run_id, event_id, start, parts: Vec::new() }
+        Self {
+            session_id,
+            run_id,
+            event_id,
+            start,
+            parts: Vec::new(),
+        }
     }
 
     pub(super) fn has_id(&self, event_id: &str) -> bool {
@@ -102,14 +108,24 @@ impl Preview {
 
     /// The preview as one who comes now must see it.
     pub(super) fn catch_up(&self) -> Vec<PreviewFrame> {
-        let deltas = self.parts.iter().map(|(index, text)| self.delta_frame(*index, text));
+        let deltas = self
+            .parts
+            .iter()
+            .map(|(index, text)| self.delta_frame(*index, text));
         std::iter::once(self.start_frame()).chain(deltas).collect()
     }
 
     pub(super) fn start_frame(&self) -> PreviewFrame {
-        let PreviewStart { event_id, kind, name } = &self.start;
-        let event =
-            StartEvent { r#type: kind.event_kind(), id: event_id, name: name.as_deref() };
+        let PreviewStart {
+            event_id,
+            kind,
+            name,
+        } = &self.start;
+        let event = StartEvent {
+            r#type: kind.event_kind(),
+            id: event_id,
+            name: name.as_deref(),
+        };
         self.frame(
             "event_start",
             &StartData {
@@ -123,9 +139,13 @@ impl Preview {
 
     fn delta_frame(&self, index: usize, text: &str) -> PreviewFrame {
         let delta = match self.start.kind {
-            PreviewKind::Message | PreviewKind::Thinking => {
-                Delta::ContentDelta { index, content: Text { r#type: "text", text } }
-            }
+            PreviewKind::Message | PreviewKind::Thinking => Delta::ContentDelta {
+                index,
+                content: Text {
+                    r#type: "text",
+                    text,
+                },
+            },
             PreviewKind::ToolUse => Delta::InputJsonDelta { partial_json: text },
         };
         self.frame(
@@ -146,6 +166,10 @@ impl Preview {
         let _ = serde_json::to_writer(&mut sse, data);
         sse.extend_from_slice(b"\n\n");
         let event_id = Arc::clone(&self.event_id);
-        PreviewFrame { event_id, run_id: self.run_id, sse: sse.into() }
+        PreviewFrame {
+            event_id,
+            run_id: self.run_id,
+            sse: sse.into(),
+        }
     }
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use tokio::sync::broadcast;
 
-use super::preview::{Preview, PreviewFrame, PreviewStart};
 use super::Signal;
+use super::preview::{Preview, PreviewFrame, PreviewStart};
 use crate::domain::event::Frame;
 use crate::domain::ids::{RunId, SessionId};
 
@@ -20,7 +20,10 @@ pub(super) struct Topic {
 
 impl Default for Topic {
     fn default() -> Self {
-        Self { sender: broadcast::channel(CAPACITY).0, open: Vec::new() }
+        Self {
+            sender: broadcast::channel(CAPACITY).0,
+            open: Vec::new(),
+        }
     }
 }
 
@@ -52,7 +55,11 @@ impl Topic {
     }
 
     pub(super) fn delta(&mut self, event_id: &str, index: usize, text: &str) {
-        let Some(preview) = self.open.iter_mut().find(|preview| preview.has_id(event_id)) else {
+        let Some(preview) = self
+            .open
+            .iter_mut()
+            .find(|preview| preview.has_id(event_id))
+        else {
             return;
         };
         let frame = preview.push(index, text);

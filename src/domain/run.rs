@@ -110,9 +110,7 @@ impl From<&str> for ModelStop {
 }
 
 /// Tokens of one request, or a sum of them. What a server does not report is zero.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema,
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Usage {
     /// Input that was neither read from the cache nor written to it.
     #[serde(default)]

@@ -56,7 +56,10 @@ pub(super) enum ApiError {
 }
 
 fn first_message(errors: &[FieldError]) -> String {
-    errors.first().map(|error| format!("{} {}", error.pointer, error.message)).unwrap_or_default()
+    errors
+        .first()
+        .map(|error| format!("{} {}", error.pointer, error.message))
+        .unwrap_or_default()
 }
 
 impl From<sqlx::Error> for ApiError {
@@ -137,7 +140,9 @@ pub(super) struct Problem {
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let (status, code) = self.status_and_code();
-        let detail = if status.is_server_error() && !matches!(self, Self::Draining | Self::TooManyStreams) {
+        let detail = if status.is_server_error()
+            && !matches!(self, Self::Draining | Self::TooManyStreams)
+        {
             tracing::error!(code, error = %self, "a request failed");
             match code {
                 "database_unavailable" => "the database cannot be reached; try again".to_owned(),
@@ -197,7 +202,10 @@ pub(super) async fn no_method(method: http::Method) -> ApiError {
 }
 
 /// A handler that panicked is a defect; the request ends as any other that failed.
-#[expect(clippy::needless_pass_by_value, reason = "the shape that the layer takes")]
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "the shape that the layer takes"
+)]
 pub(super) fn panicked(panic: Box<dyn Any + Send + 'static>) -> Response {
     let text = panic
         .downcast_ref::<&str>()

@@ -70,7 +70,14 @@ impl Api {
         draining: CancellationToken,
     ) -> Self {
         let streams = Arc::new(Semaphore::new(MAX_STREAMS));
-        Self { pool, bus, tools, defaults: Arc::new(defaults), draining, streams }
+        Self {
+            pool,
+            bus,
+            tools,
+            defaults: Arc::new(defaults),
+            draining,
+            streams,
+        }
     }
 }
 

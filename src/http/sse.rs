@@ -65,7 +65,10 @@ pub(super) fn respond(
     let mut response = Body::from_stream(body).into_response();
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
+    headers.insert(
+        CACHE_CONTROL,
+        HeaderValue::from_static("no-cache, no-transform"),
+    );
     headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
     Ok(response)
 }
@@ -181,7 +184,10 @@ impl Reader {
             }
             Some(Signal::Preview(preview)) => {
                 let is_wanted = self.follow.deltas
-                    && self.follow.run_id.is_none_or(|run_id| run_id == preview.run_id)
+                    && self
+                        .follow
+                        .run_id
+                        .is_none_or(|run_id| run_id == preview.run_id)
                     && !self.closed.contains(preview.event_id.as_ref());
                 if is_wanted {
                     self.ready.push(preview.sse);

@@ -96,7 +96,9 @@ pub async fn accept(conn: &mut PgConnection, new: &NewRun<'_>) -> Result<Accepte
         }
         row => row?,
     };
-    let Some(row) = row else { return Ok(Accepted::Refused) };
+    let Some(row) = row else {
+        return Ok(Accepted::Refused);
+    };
     let stamp = Stamp {
         session_id: new.session_id,
         run_id: Some(new.id),
@@ -106,7 +108,11 @@ pub async fn accept(conn: &mut PgConnection, new: &NewRun<'_>) -> Result<Accepte
     let NewEvent { id, kind, body } = new.event;
     let frame = Frame::encode(id.clone(), (*kind).to_owned(), body, &stamp);
     let created_at = stamp.created_at;
-    Ok(Accepted::Run { frame: Box::new(frame), created_at, queued: row.queued })
+    Ok(Accepted::Run {
+        frame: Box::new(frame),
+        created_at,
+        queued: row.queued,
+    })
 }
 
 /// A run that was accepted before.

@@ -69,7 +69,11 @@ struct Row {
 impl Row {
     fn claimed(self, worker: WorkerId) -> Result<Claimed, StoreError> {
         Ok(Claimed {
-            fence: Fence { run_id: self.id.into(), attempt: self.attempt, worker },
+            fence: Fence {
+                run_id: self.id.into(),
+                attempt: self.attempt,
+                worker,
+            },
             session_id: self.session_id.into(),
             settings: serde_json::from_str(&self.settings)
                 .map_err(unreadable("sessions", "settings"))?,
@@ -157,10 +161,7 @@ pub async fn claim_expired(
 }
 
 /// Renews all leases of a worker, and tells which of its runs are to be cancelled.
-pub async fn renew(
-    conn: &mut PgConnection,
-    worker: WorkerId,
-) -> Result<Vec<RunId>, StoreError> {
+pub async fn renew(conn: &mut PgConnection, worker: WorkerId) -> Result<Vec<RunId>, StoreError> {
     let rows = sqlx::query!(
         r#"UPDATE runs SET lease_until = now() + interval '12 seconds'
            WHERE lease_owner = $1 AND status = 'running'
@@ -169,7 +170,11 @@ pub async fn renew(
     )
     .fetch_all(conn)
     .await?;
-    Ok(rows.into_iter().filter(|row| row.is_cancelled).map(|row| row.id.into()).collect())
+    Ok(rows
+        .into_iter()
+        .filter(|row| row.is_cancelled)
+        .map(|row| row.id.into())
+        .collect())
 }
 
 /// Lets a run go, so that another worker takes it over at once.

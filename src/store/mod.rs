@@ -48,9 +48,11 @@ impl StoreError {
                 | sqlx::Error::PoolTimedOut
                 | sqlx::Error::PoolClosed
                 | sqlx::Error::WorkerCrashed => true,
-                sqlx::Error::Database(error) => error
-                    .code()
-                    .is_some_and(|code| ["57P", "08", "25006", "53"].iter().any(|class| code.starts_with(class))),
+                sqlx::Error::Database(error) => error.code().is_some_and(|code| {
+                    ["57P", "08", "25006", "53"]
+                        .iter()
+                        .any(|class| code.starts_with(class))
+                }),
                 _ => false,
             },
             Self::Unreadable { .. } => false,
@@ -63,7 +65,11 @@ pub(crate) fn unreadable<E: std::fmt::Display>(
     table: &'static str,
     column: &'static str,
 ) -> impl FnOnce(E) -> StoreError {
-    move |cause| StoreError::Unreadable { table, column, cause: cause.to_string() }
+    move |cause| StoreError::Unreadable {
+        table,
+        column,
+        cause: cause.to_string(),
+    }
 }
 
 /// The schema of this version.

@@ -115,7 +115,14 @@ pub async fn find(
     session_id: SessionId,
     id: RunId,
 ) -> Result<Option<Run>, StoreError> {
-    let filter = Filter { tenant, session_id, only: Some(id), status: None, after: -1, limit: 1 };
+    let filter = Filter {
+        tenant,
+        session_id,
+        only: Some(id),
+        status: None,
+        after: -1,
+        limit: 1,
+    };
     Ok(list(conn, filter).await?.pop())
 }
 

@@ -76,8 +76,7 @@ impl TryFrom<Row> for Session {
 
 /// Stores a new session.
 pub async fn insert(conn: &mut PgConnection, new: &NewSession<'_>) -> Result<(), StoreError> {
-    let settings =
-        serde_json::to_string(new.settings).map_err(unreadable(TABLE, "settings"))?;
+    let settings = serde_json::to_string(new.settings).map_err(unreadable(TABLE, "settings"))?;
     sqlx::query!(
         "INSERT INTO sessions (id, tenant_id, title, metadata, model, settings, workspace)
          VALUES ($1, $2, $3, ($4::text)::json, $5, ($6::text)::json, $7)",
@@ -100,7 +99,12 @@ pub async fn find(
     tenant: TenantId,
     id: SessionId,
 ) -> Result<Option<Session>, StoreError> {
-    let page = Page { tenant, only: Some(id), before: None, limit: 1 };
+    let page = Page {
+        tenant,
+        only: Some(id),
+        before: None,
+        limit: 1,
+    };
     Ok(select(conn, &page).await?.pop())
 }
 
@@ -111,7 +115,16 @@ pub async fn list(
     before: Option<SessionId>,
     limit: i64,
 ) -> Result<Vec<Session>, StoreError> {
-    select(conn, &Page { tenant, only: None, before, limit }).await
+    select(
+        conn,
+        &Page {
+            tenant,
+            only: None,
+            before,
+            limit,
+        },
+    )
+    .await
 }
 
 struct Page {

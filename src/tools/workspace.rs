@@ -41,7 +41,8 @@ impl Workspace {
     /// Reads a regular file as bytes.
     pub fn read(&self, path: &str) -> Result<Vec<u8>, ToolError> {
         let dir = self.dir()?;
-        self.read_in(&dir, path)?.ok_or_else(|| failed(path, ErrorKind::NotFound.into()))
+        self.read_in(&dir, path)?
+            .ok_or_else(|| failed(path, ErrorKind::NotFound.into()))
     }
 
     /// The SHA-256 of a file; none if there is no such file.
@@ -56,7 +57,9 @@ impl Workspace {
         let relative = self.relative(path)?;
         refuse_protected(path, &relative)?;
         let fail = |error| failed(path, error);
-        let name = relative.file_name().ok_or_else(|| fail(ErrorKind::IsADirectory.into()))?;
+        let name = relative
+            .file_name()
+            .ok_or_else(|| fail(ErrorKind::IsADirectory.into()))?;
         let folder = match relative.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => {
                 dir.create_dir_all(parent).map_err(fail)?;
@@ -122,9 +125,13 @@ impl Workspace {
             return Ok(None);
         };
         let mut bytes = Vec::new();
-        file.take(MAX_FILE + 1).read_to_end(&mut bytes).map_err(fail)?;
+        file.take(MAX_FILE + 1)
+            .read_to_end(&mut bytes)
+            .map_err(fail)?;
         if bytes.len() as u64 > MAX_FILE {
-            return Err(ToolError::Failed(format!("{path} is larger than {MAX_FILE} bytes")));
+            return Err(ToolError::Failed(format!(
+                "{path} is larger than {MAX_FILE} bytes"
+            )));
         }
         Ok(Some(bytes))
     }
@@ -137,8 +144,15 @@ impl Workspace {
         }
         let path = Path::new(path);
         let path = path.strip_prefix(&self.root).unwrap_or(path);
-        let parts: PathBuf = path.components().filter(|part| *part != Component::CurDir).collect();
-        Ok(if parts.as_os_str().is_empty() { PathBuf::from(".") } else { parts })
+        let parts: PathBuf = path
+            .components()
+            .filter(|part| *part != Component::CurDir)
+            .collect();
+        Ok(if parts.as_os_str().is_empty() {
+            PathBuf::from(".")
+        } else {
+            parts
+        })
     }
 }
 
@@ -163,10 +177,14 @@ fn open_regular(dir: &Dir, path: &Path) -> io::Result<Option<File>> {
 
 fn refuse_protected(path: &str, relative: &Path) -> Result<(), ToolError> {
     let is_protected = relative.components().any(|part| {
-        PROTECTED.iter().any(|name| part.as_os_str().eq_ignore_ascii_case(name))
+        PROTECTED
+            .iter()
+            .any(|name| part.as_os_str().eq_ignore_ascii_case(name))
     });
     if is_protected {
-        return Err(ToolError::Failed(format!("{path} is protected and cannot be written")));
+        return Err(ToolError::Failed(format!(
+            "{path} is protected and cannot be written"
+        )));
     }
     Ok(())
 }
@@ -176,7 +194,10 @@ pub fn hash(bytes: &[u8]) -> Vec<u8> {
     Sha256::digest(bytes).to_vec()
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "the shape that map_err takes")]
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "the shape that map_err takes"
+)]
 fn failed(path: &str, error: io::Error) -> ToolError {
     let why = match error.kind() {
         ErrorKind::NotFound => "there is no such file or folder".to_owned(),

@@ -78,10 +78,7 @@ pub(super) async fn cancel_announced(worker: Arc<Worker>, stop: CancellationToke
 
 impl Signals {
     /// Does something unless the run is told to stop before it is done.
-    pub(super) async fn unless_stopped<T>(
-        &self,
-        work: impl Future<Output = T>,
-    ) -> Result<T, Halt> {
+    pub(super) async fn unless_stopped<T>(&self, work: impl Future<Output = T>) -> Result<T, Halt> {
         tokio::select! {
             biased;
             () = self.lost.cancelled() => Err(Halt::LeaseLost),

@@ -31,18 +31,17 @@ impl Driver<'_> {
         let retry_at = jiff::Timestamp::now()
             .checked_add(jiff::SignedDuration::try_from(delay).unwrap_or_default())
             .unwrap_or(jiff::Timestamp::MAX);
-        let event = NewEvent::new(&EventBody::StatusRescheduled { attempt: failures, retry_at });
+        let event = NewEvent::new(&EventBody::StatusRescheduled {
+            attempt: failures,
+            retry_at,
+        });
         self.tell(&[event]).await?;
         let signals = self.signals.clone();
         signals.unless_stopped(sleep(delay)).await
     }
 
     /// One try. The outer error ends the run's drive, the inner one may be tried again.
-    async fn attempt(
-        &self,
-        body: Bytes,
-        ids: ReplyIds,
-    ) -> Result<Result<Reply, ModelError>, Halt> {
+    async fn attempt(&self, body: Bytes, ids: ReplyIds) -> Result<Result<Reply, ModelError>, Halt> {
         self.signals.unless_stopped(self.stream(body, ids)).await
     }
 

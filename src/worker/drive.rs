@@ -50,7 +50,9 @@ pub(super) async fn drive(worker: &Worker, run: Claimed, signals: Signals) {
     if let Err(halt) = ended {
         tracing::error!(run.id = %driver.run_id(), ?halt, "a run could not be settled");
     }
-    worker.transcripts.keep(driver.session_id(), driver.transcript);
+    worker
+        .transcripts
+        .keep(driver.session_id(), driver.transcript);
 }
 
 impl<'a> Driver<'a> {
@@ -62,7 +64,10 @@ impl<'a> Driver<'a> {
         };
         let workspace = Workspace::new(folder);
         Self {
-            context: ToolContext { workspace, stop: signals.lost.child_token() },
+            context: ToolContext {
+                workspace,
+                stop: signals.lost.child_token(),
+            },
             agent: AgentLoop::new(Bounds::from(&limits)),
             transcript: worker.transcripts.take(run.session_id),
             claimed_at: Instant::now(),
@@ -113,15 +118,18 @@ impl<'a> Driver<'a> {
     /// if the run begins here.
     async fn begin(&mut self) -> Result<(), Halt> {
         let mut conn = self.worker.parts.pool.acquire().await?;
-        self.transcript.catch_up(&mut conn, self.session_id()).await?;
+        self.transcript
+            .catch_up(&mut conn, self.session_id())
+            .await?;
         let stored = if self.run.fence.attempt > 1 {
             list_of_run(&mut conn, self.run_id()).await?
         } else {
             Vec::new()
         };
         drop(conn);
-        let running =
-            NewEvent::new(&EventBody::StatusRunning { attempt: self.run.fence.attempt });
+        let running = NewEvent::new(&EventBody::StatusRunning {
+            attempt: self.run.fence.attempt,
+        });
         if stored.is_empty() {
             let message = NewMessage {
                 message_id: self.run.message_id.clone(),
@@ -130,7 +138,15 @@ impl<'a> Driver<'a> {
             };
             let mut events = vec![running];
             self.announce_request(&mut events);
-            self.store(&[message], &StepCommit { events: &events, dequeues: true, ..empty() }).await
+            self.store(
+                &[message],
+                &StepCommit {
+                    events: &events,
+                    dequeues: true,
+                    ..empty()
+                },
+            )
+            .await
         } else {
             let messages: Vec<Message> = stored.into_iter().map(|stored| stored.message).collect();
             for message in &messages {
@@ -141,7 +157,15 @@ impl<'a> Driver<'a> {
             let mut events = vec![running];
             self.announce_request(&mut events);
             // A worker that dies after this has made no progress.
-            self.store(&[], &StepCommit { events: &events, is_progress: false, ..empty() }).await
+            self.store(
+                &[],
+                &StepCommit {
+                    events: &events,
+                    is_progress: false,
+                    ..empty()
+                },
+            )
+            .await
         }
     }
 
@@ -154,12 +178,7 @@ impl<'a> Driver<'a> {
     }
 
     /// Stores a reply with all that follows from it.
-    async fn take_in(
-        &mut self,
-        reply: Reply,
-        ids: ReplyIds,
-        started: Instant,
-    ) -> Result<(), Halt> {
+    async fn take_in(&mut self, reply: Reply, ids: ReplyIds, started: Instant) -> Result<(), Halt> {
         let kept = history::keep(&reply.content, &reply.stop, self.agent.is_final())?;
         let message = Message {
             role: Role::Assistant,
@@ -189,18 +208,33 @@ impl<'a> Driver<'a> {
             None => self.announce_request(&mut events),
         }
         let messages = kept.map(|_| NewMessage {
-            message_id: if reply.id.is_empty() { MessageId::new().to_string() } else { reply.id },
+            message_id: if reply.id.is_empty() {
+                MessageId::new().to_string()
+            } else {
+                reply.id
+            },
             model: Some(reply.model),
             message,
         });
-        let settles = outcome.as_ref().map(|outcome| (RunStatus::Completed, outcome));
-        let step =
-            StepCommit { planned, events: &events, usage: Some(reply.usage), settles, ..empty() };
+        let settles = outcome
+            .as_ref()
+            .map(|outcome| (RunStatus::Completed, outcome));
+        let step = StepCommit {
+            planned,
+            events: &events,
+            usage: Some(reply.usage),
+            settles,
+            ..empty()
+        };
         self.store(messages.as_slice(), &step).await
     }
 
     fn outcome(&self, last: &Message) -> Result<Option<Outcome>, Halt> {
-        let Step::Finish(Finish { stop_reason, limited }) = self.agent.step() else {
+        let Step::Finish(Finish {
+            stop_reason,
+            limited,
+        }) = self.agent.step()
+        else {
             return Ok(None);
         };
         Ok(Some(Outcome {
@@ -232,12 +266,21 @@ impl<'a> Driver<'a> {
     /// Adds the event that opens the next request, if one comes next.
     fn announce_request(&mut self, events: &mut Vec<NewEvent>) {
         let elapsed = self.run.elapsed + self.claimed_at.elapsed();
-        if self.limits.seconds.is_some_and(|seconds| elapsed.as_secs() >= u64::from(seconds)) {
+        if self
+            .limits
+            .seconds
+            .is_some_and(|seconds| elapsed.as_secs() >= u64::from(seconds))
+        {
             self.agent.exhaust(LimitKind::Seconds);
         }
-        if matches!(self.agent.step(), Step::CallModel { .. } | Step::Exhausted(_)) {
+        if matches!(
+            self.agent.step(),
+            Step::CallModel { .. } | Step::Exhausted(_)
+        ) {
             self.span = EventId::new();
-            let body = EventBody::ModelRequestStart { model: self.run.settings.model.clone() };
+            let body = EventBody::ModelRequestStart {
+                model: self.run.settings.model.clone(),
+            };
             events.push(NewEvent::with_id(self.span.to_string(), &body));
         }
     }
@@ -269,25 +312,41 @@ impl<'a> Driver<'a> {
         let committed = commit(&mut conn, self.run.session_id, self.run.fence, &step).await?;
         drop(conn);
         let committed = committed.ok_or(Halt::LeaseLost)?;
-        self.worker.parts.bus.publish(self.run.session_id, committed.frames);
+        self.worker
+            .parts
+            .bus
+            .publish(self.run.session_id, committed.frames);
         for message in messages {
-            self.transcript.push(message.message.role, message.message.content.as_str());
+            self.transcript
+                .push(message.message.role, message.message.content.as_str());
         }
         Ok(())
     }
 }
 
 pub(super) fn user_message(content: Content) -> Message {
-    Message { role: Role::User, content, stop_reason: None, usage: Usage::default() }
+    Message {
+        role: Role::User,
+        content,
+        stop_reason: None,
+        usage: Usage::default(),
+    }
 }
 
 pub(super) fn new_user_message(message: Message) -> NewMessage {
-    NewMessage { message_id: MessageId::new().to_string(), model: None, message }
+    NewMessage {
+        message_id: MessageId::new().to_string(),
+        model: None,
+        message,
+    }
 }
 
 pub(super) fn idle(outcome: &Outcome) -> NewEvent {
     let stop_reason = outcome.stop_reason.clone();
-    NewEvent::new(&EventBody::StatusIdle { stop_reason, limited: outcome.limited })
+    NewEvent::new(&EventBody::StatusIdle {
+        stop_reason,
+        limited: outcome.limited,
+    })
 }
 
 fn empty() -> StepCommit<'static> {
@@ -298,4 +357,3 @@ fn empty() -> StepCommit<'static> {
 pub(super) fn millis(since: Instant) -> i64 {
     i64::try_from(since.elapsed().as_millis()).unwrap_or(i64::MAX)
 }
-

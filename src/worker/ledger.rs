@@ -118,8 +118,12 @@ impl Driver<'_> {
 
     /// Runs a call that changes something: its beginning is committed before anything can happen.
     async fn run_alone(&mut self, round: &mut Round<'_>, position: usize) -> Result<(), Halt> {
-        let Some(row) = round.open(position) else { return Ok(()) };
-        let Some(call) = round.calls.get(position) else { return Ok(()) };
+        let Some(row) = round.open(position) else {
+            return Ok(());
+        };
+        let Some(call) = round.calls.get(position) else {
+            return Ok(());
+        };
         let change = self.planned_change(call).await;
         match row.filter(|row| row.state == CallState::Started) {
             None => {}
@@ -141,7 +145,10 @@ impl Driver<'_> {
         let running = run(tools, &self.context, position, call);
         let ended = self.signals.unless_stopped(running).await?;
         // The execution was counted when it began.
-        round.take(Ended { is_execution: false, ..ended });
+        round.take(Ended {
+            is_execution: false,
+            ..ended
+        });
         Ok(())
     }
 
@@ -149,7 +156,9 @@ impl Driver<'_> {
         match self.class(call) {
             ToolClass::Checkable => {
                 let tools = &self.worker.parts.tools;
-                tools.planned_change(&self.context, &call.name, &call.input).await
+                tools
+                    .planned_change(&self.context, &call.name, &call.input)
+                    .await
             }
             ToolClass::Pure | ToolClass::Effect => None,
         }
@@ -168,8 +177,15 @@ impl Driver<'_> {
         };
         let recorded_message_seq = self.last_message_seq();
         let recorded = &[record];
-        self.store(&[], &StepCommit { recorded_message_seq, recorded, ..StepCommit::default() })
-            .await
+        self.store(
+            &[],
+            &StepCommit {
+                recorded_message_seq,
+                recorded,
+                ..StepCommit::default()
+            },
+        )
+        .await
     }
 
     /// Stores what has ended so far.
@@ -189,17 +205,25 @@ impl Driver<'_> {
     }
 }
 
-async fn run(
-    tools: &Registry,
-    context: &ToolContext,
-    position: usize,
-    call: &ToolCall,
-) -> Ended {
+async fn run(tools: &Registry, context: &ToolContext, position: usize, call: &ToolCall) -> Ended {
     let started = Instant::now();
     let answer = tools.call(context, &call.name, &call.input).await;
-    let state = if answer.is_error { CallState::Failed } else { CallState::Done };
-    let result = CallResult { tool_use_id: call.tool_use_id.clone(), state, text: answer.text };
-    Ended { position, result, is_execution: true, duration_ms: millis(started) }
+    let state = if answer.is_error {
+        CallState::Failed
+    } else {
+        CallState::Done
+    };
+    let result = CallResult {
+        tool_use_id: call.tool_use_id.clone(),
+        state,
+        text: answer.text,
+    };
+    Ended {
+        position,
+        result,
+        is_execution: true,
+        duration_ms: millis(started),
+    }
 }
 
 /// The calls of one reply and how far they are.
@@ -213,35 +237,69 @@ struct Round<'a> {
 impl<'a> Round<'a> {
     fn new(calls: &'a [ToolCall], ledger: Vec<LedgerRow>) -> Self {
         let recorded = |call: &ToolCall| {
-            let row = ledger.iter().find(|row| row.tool_use_id == call.tool_use_id)?;
+            let row = ledger
+                .iter()
+                .find(|row| row.tool_use_id == call.tool_use_id)?;
             let text = row.result.clone()?;
             let tool_use_id = call.tool_use_id.clone();
-            Some(CallResult { tool_use_id, state: row.state, text })
+            Some(CallResult {
+                tool_use_id,
+                state: row.state,
+                text,
+            })
         };
         let results = calls.iter().map(recorded).collect();
-        Self { calls, results, ledger, answered: Answered::default() }
+        Self {
+            calls,
+            results,
+            ledger,
+            answered: Answered::default(),
+        }
     }
 
     /// The ledger's word on a call without a result; none if the call has its result.
-    #[expect(clippy::option_option, reason = "no result yet is not the same as no row")]
+    #[expect(
+        clippy::option_option,
+        reason = "no result yet is not the same as no row"
+    )]
     fn open(&self, position: usize) -> Option<Option<&LedgerRow>> {
         let call = self.calls.get(position)?;
         let is_open = self.results.get(position)?.is_none();
-        is_open.then(|| self.ledger.iter().find(|row| row.tool_use_id == call.tool_use_id))
+        is_open.then(|| {
+            self.ledger
+                .iter()
+                .find(|row| row.tool_use_id == call.tool_use_id)
+        })
     }
 
     /// Ends a call that is not run.
     fn end(&mut self, position: usize, state: CallState, text: impl Into<String>) {
         if let Some(call) = self.calls.get(position) {
             let tool_use_id = call.tool_use_id.clone();
-            let result = CallResult { tool_use_id, state, text: text.into() };
-            self.take(Ended { position, result, is_execution: false, duration_ms: 0 });
+            let result = CallResult {
+                tool_use_id,
+                state,
+                text: text.into(),
+            };
+            self.take(Ended {
+                position,
+                result,
+                is_execution: false,
+                duration_ms: 0,
+            });
         }
     }
 
     fn take(&mut self, ended: Ended) {
-        let Ended { position, result, is_execution, duration_ms } = ended;
-        let Some(place) = self.results.get_mut(position) else { return };
+        let Ended {
+            position,
+            result,
+            is_execution,
+            duration_ms,
+        } = ended;
+        let Some(place) = self.results.get_mut(position) else {
+            return;
+        };
         self.answered.records.push(CallRecord {
             tool_use_id: result.tool_use_id.clone(),
             state: result.state,
@@ -251,18 +309,23 @@ impl<'a> Round<'a> {
             hash_after: None,
         });
         if let Ok(content) = Content::text(&result.text) {
-            self.answered.events.push(NewEvent::new(&EventBody::AgentToolResult {
-                tool_use_id: result.tool_use_id.clone(),
-                content,
-                is_error: result.is_error(),
-                duration_ms,
-            }));
+            self.answered
+                .events
+                .push(NewEvent::new(&EventBody::AgentToolResult {
+                    tool_use_id: result.tool_use_id.clone(),
+                    content,
+                    is_error: result.is_error(),
+                    duration_ms,
+                }));
         }
         *place = Some(result);
     }
 
     fn answered(self) -> Answered {
-        Answered { results: self.results.into_iter().flatten().collect(), ..self.answered }
+        Answered {
+            results: self.results.into_iter().flatten().collect(),
+            ..self.answered
+        }
     }
 }
 
@@ -276,7 +339,9 @@ enum AfterCrash {
 
 /// Decides by the file: it is as the call would leave it, or as the call found it, or neither.
 fn after_crash(row: &LedgerRow, now: Option<&FileChange>) -> AfterCrash {
-    let (Some(now), Some(after)) = (now, &row.hash_after) else { return AfterCrash::Unknown };
+    let (Some(now), Some(after)) = (now, &row.hash_after) else {
+        return AfterCrash::Unknown;
+    };
     if now.before.as_ref() == Some(after) {
         AfterCrash::Done(now.result.clone())
     } else if now.before == row.hash_before {
@@ -311,10 +376,15 @@ pub(super) fn reply_events(
         events.push(NewEvent::with_id(ids.thinking.to_string(), &body));
     }
     let is_text = |view: &View<'_>| matches!(view, View::Text(_));
-    let said: Vec<_> =
-        blocks.iter().filter(|block| is_text(&block.view)).map(|block| block.raw).collect();
+    let said: Vec<_> = blocks
+        .iter()
+        .filter(|block| is_text(&block.view))
+        .map(|block| block.raw)
+        .collect();
     if !said.is_empty() {
-        let body = EventBody::AgentMessage { content: Content::from_blocks(said)? };
+        let body = EventBody::AgentMessage {
+            content: Content::from_blocks(said)?,
+        };
         events.push(NewEvent::with_id(ids.message.to_string(), &body));
     }
     if let Step::CallTools(calls) = next {
@@ -354,7 +424,11 @@ mod tests {
 
     fn now(before: Option<&[u8]>) -> FileChange {
         let before = before.map(Into::into);
-        FileChange { before, after: b"new".to_vec(), result: "Written.".into() }
+        FileChange {
+            before,
+            after: b"new".to_vec(),
+            result: "Written.".into(),
+        }
     }
 
     #[test]
@@ -362,16 +436,28 @@ mod tests {
         let started = row(Some(b"old"), Some(b"new"));
         let done = AfterCrash::Done("Written.".into());
         assert_eq!(after_crash(&started, Some(&now(Some(b"new")))), done);
-        assert_eq!(after_crash(&started, Some(&now(Some(b"old")))), AfterCrash::RunAgain);
-        assert_eq!(after_crash(&started, Some(&now(Some(b"else")))), AfterCrash::Unknown);
+        assert_eq!(
+            after_crash(&started, Some(&now(Some(b"old")))),
+            AfterCrash::RunAgain
+        );
+        assert_eq!(
+            after_crash(&started, Some(&now(Some(b"else")))),
+            AfterCrash::Unknown
+        );
         assert_eq!(after_crash(&started, Some(&now(None))), AfterCrash::Unknown);
         let new_file = row(None, Some(b"new"));
-        assert_eq!(after_crash(&new_file, Some(&now(None))), AfterCrash::RunAgain);
+        assert_eq!(
+            after_crash(&new_file, Some(&now(None))),
+            AfterCrash::RunAgain
+        );
     }
 
     #[test]
     fn without_evidence_nobody_knows() {
         assert_eq!(after_crash(&row(None, None), None), AfterCrash::Unknown);
-        assert_eq!(after_crash(&row(None, None), Some(&now(None))), AfterCrash::Unknown);
+        assert_eq!(
+            after_crash(&row(None, None), Some(&now(None))),
+            AfterCrash::Unknown
+        );
     }
 }

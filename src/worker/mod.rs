@@ -86,7 +86,10 @@ impl Worker {
         let helpers = TaskTracker::new();
         let heartbeat_stop = CancellationToken::new();
         helpers.spawn(lease::heartbeat(Arc::clone(&self), heartbeat_stop.clone()));
-        helpers.spawn(active::cancel_announced(Arc::clone(&self), heartbeat_stop.clone()));
+        helpers.spawn(active::cancel_announced(
+            Arc::clone(&self),
+            heartbeat_stop.clone(),
+        ));
 
         shutdown.run_until_cancelled(self.claim_loop()).await;
         self.halt.cancel();
@@ -128,7 +131,9 @@ impl Worker {
 
     /// Takes up as many runs as there are free slots, and waits for one if there is none.
     async fn take_up(self: &Arc<Self>, what: TakeUp) -> Result<usize, StoreError> {
-        let Ok(first) = Arc::clone(&self.slots).acquire_owned().await else { return Ok(0) };
+        let Ok(first) = Arc::clone(&self.slots).acquire_owned().await else {
+            return Ok(0);
+        };
         let limit = self.slots.available_permits().min(CLAIM_BATCH - 1) + 1;
         let limit = i64::try_from(limit).unwrap_or(1);
         let mut conn = self.parts.pool.acquire().await?;

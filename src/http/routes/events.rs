@@ -57,9 +57,16 @@ pub(in crate::http) async fn list_events(
     let limit = page_limit(limit)?;
     known_session(&api, caller.tenant, session_id).await?;
     let mut conn = api.pool.acquire().await?;
-    let range = Range { session_id, run_id: None, after: after.unwrap_or(0), limit: limit + 1 };
+    let range = Range {
+        session_id,
+        run_id: None,
+        after: after.unwrap_or(0),
+        limit: limit + 1,
+    };
     let frames = list(&mut conn, range).await?;
-    Ok(page_of(Page::new(frames, limit, |frame| frame.seq.to_string())))
+    Ok(page_of(Page::new(frames, limit, |frame| {
+        frame.seq.to_string()
+    })))
 }
 
 /// Events are encoded once; a page only joins them.
@@ -107,6 +114,11 @@ pub(in crate::http) async fn stream_events(
     let after = resume_after(&headers, after)?;
     known_session(&api, caller.tenant, session_id).await?;
     let subscription = api.bus.subscribe(session_id);
-    let follow = Follow { session_id, run_id: None, after, deltas: deltas.unwrap_or(true) };
+    let follow = Follow {
+        session_id,
+        run_id: None,
+        after,
+        deltas: deltas.unwrap_or(true),
+    };
     respond(&api, follow, subscription)
 }

@@ -41,13 +41,27 @@ pub(in crate::http) async fn list_messages(
     query: Params<ListMessages>,
 ) -> Result<Json<Page<HistoryItem>>, ApiError> {
     let SessionPath(session_id) = path;
-    let Params(ListMessages { limit, after, before }) = query;
+    let Params(ListMessages {
+        limit,
+        after,
+        before,
+    }) = query;
     let limit = page_limit(limit)?;
     let (after, before) = (cursor::<i32>(after)?.unwrap_or(0), cursor::<i32>(before)?);
     known_session(&api, caller.tenant, session_id).await?;
     let mut conn = api.pool.acquire().await?;
-    let range = Range { session_id, after, before, limit: limit + i64::from(before.is_none()) };
+    let range = Range {
+        session_id,
+        after,
+        before,
+        limit: limit + i64::from(before.is_none()),
+    };
     let stored = list(&mut conn, range).await?;
-    let items = stored.into_iter().map(|stored| HistoryItem::new(session_id, stored)).collect();
-    Ok(Json(Page::new(items, limit, |item: &HistoryItem| item.seq().to_string())))
+    let items = stored
+        .into_iter()
+        .map(|stored| HistoryItem::new(session_id, stored))
+        .collect();
+    Ok(Json(Page::new(items, limit, |item: &HistoryItem| {
+        item.seq().to_string()
+    })))
 }

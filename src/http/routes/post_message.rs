@@ -79,7 +79,10 @@ impl CreateMessage {
     fn check(&self) -> Result<(), ApiError> {
         let mut errors = limit_errors(&self.limits, "/limits");
         let mut refuse = |pointer: String, message: &str| {
-            errors.push(FieldError { pointer, message: message.to_owned() });
+            errors.push(FieldError {
+                pointer,
+                message: message.to_owned(),
+            });
         };
         match &self.content {
             MessageContent::Text(text) if text.trim().is_empty() => {
@@ -98,9 +101,16 @@ impl CreateMessage {
             }
         }
         if self.id.as_deref().is_some_and(|id| !is_message_id(id)) {
-            refuse("/id".to_owned(), "is not 1 to 128 of letters, digits, '_', '.' and '-'");
+            refuse(
+                "/id".to_owned(),
+                "is not 1 to 128 of letters, digits, '_', '.' and '-'",
+            );
         }
-        if errors.is_empty() { Ok(()) } else { Err(ApiError::Validation(errors)) }
+        if errors.is_empty() {
+            Ok(())
+        } else {
+            Err(ApiError::Validation(errors))
+        }
     }
 
     fn content(&self) -> Result<Content, ApiError> {
@@ -161,14 +171,24 @@ pub(in crate::http) async fn create_message(
 ) -> Result<Response, ApiError> {
     let SessionPath(session_id) = path;
     let JsonBody(message) = body;
-    let form = if message.stream { Form::EventStream } else { Form::of(&headers)? };
+    let form = if message.stream {
+        Form::EventStream
+    } else {
+        Form::of(&headers)?
+    };
     message.check()?;
     if api.draining.is_cancelled() {
         return Err(ApiError::Draining);
     }
     // Before the run exists: nothing that it does is missed.
     let subscription = api.bus.subscribe(session_id);
-    let post = Post { api: &api, tenant: caller.tenant, session_id, message, headers: &headers };
+    let post = Post {
+        api: &api,
+        tenant: caller.tenant,
+        session_id,
+        message,
+        headers: &headers,
+    };
     let taken = post.take().await?;
     match (form, wait_seconds(&headers)) {
         (Form::EventStream, _) => post.stream(&taken, subscription),
@@ -206,9 +226,14 @@ impl Post<'_> {
             return Ok(taken);
         }
         let run_id = RunId::new();
-        let message_id =
-            self.message.id.clone().unwrap_or_else(|| MessageId::new().to_string());
-        let body = EventBody::UserMessage { content: content.clone() };
+        let message_id = self
+            .message
+            .id
+            .clone()
+            .unwrap_or_else(|| MessageId::new().to_string());
+        let body = EventBody::UserMessage {
+            content: content.clone(),
+        };
         let event = NewEvent::with_id(message_id.clone(), &body);
         let new = NewRun {
             id: run_id,
@@ -226,25 +251,35 @@ impl Post<'_> {
         let accepted = accept(&mut conn, &new).await?;
         drop(conn);
         match accepted {
-            Accepted::Run { frame, created_at, queued } => {
+            Accepted::Run {
+                frame,
+                created_at,
+                queued,
+            } => {
                 let accepted_seq = frame.seq;
                 self.api.bus.publish(self.session_id, vec![*frame]);
                 self.api.bus.announce_work();
                 let run = queued_run(&new, accepted_seq, queued, created_at);
-                Ok(Taken { run, is_repeated: false })
+                Ok(Taken {
+                    run,
+                    is_repeated: false,
+                })
             }
             Accepted::Refused => {
                 known_session(self.api, self.tenant, self.session_id).await?;
                 Err(ApiError::QueueFull(MAX_QUEUED))
             }
-            Accepted::Repeated => self.repeated(key, &fingerprint).await?.ok_or_else(|| {
-                ApiError::Internal("a repeated post has no earlier run".to_owned())
-            }),
+            Accepted::Repeated => self
+                .repeated(key, &fingerprint)
+                .await?
+                .ok_or_else(|| ApiError::Internal("a repeated post has no earlier run".to_owned())),
         }
     }
 
     fn idempotency_key(&self) -> Result<Option<&str>, ApiError> {
-        let Some(value) = self.headers.get("idempotency-key") else { return Ok(None) };
+        let Some(value) = self.headers.get("idempotency-key") else {
+            return Ok(None);
+        };
         match value.to_str() {
             Ok(key) if (1..=255).contains(&key.len()) => Ok(Some(key)),
             _ => Err(ApiError::field(
@@ -278,20 +313,32 @@ impl Post<'_> {
         let earlier =
             find_earlier(&mut conn, self.tenant, self.session_id, key, message_id).await?;
         drop(conn);
-        let Some(Earlier { run_id, session_id, fingerprint: before }) = earlier else {
+        let Some(Earlier {
+            run_id,
+            session_id,
+            fingerprint: before,
+        }) = earlier
+        else {
             return Ok(None);
         };
         if before != fingerprint {
             return Err(ApiError::IdempotencyKeyReused { run_id });
         }
         let run = known_run(self.api, self.tenant, session_id, run_id).await?;
-        Ok(Some(Taken { run, is_repeated: true }))
+        Ok(Some(Taken {
+            run,
+            is_repeated: true,
+        }))
     }
 
     /// Streams the run. A repeated post goes on where the client says that it was.
     fn stream(&self, taken: &Taken, subscription: Subscription) -> Result<Response, ApiError> {
         let run = &taken.run;
-        let after = if taken.is_repeated { resume_after(self.headers, None)? } else { 0 };
+        let after = if taken.is_repeated {
+            resume_after(self.headers, None)?
+        } else {
+            0
+        };
         let follow = Follow {
             session_id: run.session_id,
             run_id: Some(run.id),
@@ -320,7 +367,9 @@ impl Post<'_> {
             let ended = async {
                 loop {
                     match subscription.next().await {
-                        Some(Signal::Event(frame)) if frame.run_id == Some(id) && frame.ends_run() => {
+                        Some(Signal::Event(frame))
+                            if frame.run_id == Some(id) && frame.ends_run() =>
+                        {
                             break;
                         }
                         Some(_) => {}
@@ -348,7 +397,11 @@ impl Post<'_> {
         let path = run_path(session_id, id);
         let mut response = Json(RunResource::from(run)).into_response();
         set(&mut response, CONTENT_LOCATION, &path);
-        set(&mut response, PREFERENCE_APPLIED, &format!("wait={seconds}"));
+        set(
+            &mut response,
+            PREFERENCE_APPLIED,
+            &format!("wait={seconds}"),
+        );
         mark_repeated(&mut response, is_repeated);
         Ok(response)
     }
@@ -368,7 +421,11 @@ fn accepted(taken: Taken) -> Response {
 
 fn mark_repeated(response: &mut Response, is_repeated: bool) {
     if is_repeated {
-        set(response, HeaderName::from_static("idempotency-replayed"), "true");
+        set(
+            response,
+            HeaderName::from_static("idempotency-replayed"),
+            "true",
+        );
     }
 }
 

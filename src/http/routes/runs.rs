@@ -50,14 +50,27 @@ pub(in crate::http) async fn list_runs(
     query: Params<ListRuns>,
 ) -> Result<Json<Page<RunResource>>, ApiError> {
     let SessionPath(session_id) = path;
-    let Params(ListRuns { limit, after, status }) = query;
+    let Params(ListRuns {
+        limit,
+        after,
+        status,
+    }) = query;
     let limit = page_limit(limit)?;
     let after = cursor(after)?.unwrap_or(0);
     known_session(&api, caller.tenant, session_id).await?;
     let tenant = caller.tenant;
-    let filter = Filter { tenant, session_id, only: None, status, after, limit: limit + 1 };
+    let filter = Filter {
+        tenant,
+        session_id,
+        only: None,
+        status,
+        after,
+        limit: limit + 1,
+    };
     let mut conn = api.pool.acquire().await?;
-    let page = Page::new(list(&mut conn, filter).await?, limit, |run| run.accepted_seq.to_string());
+    let page = Page::new(list(&mut conn, filter).await?, limit, |run| {
+        run.accepted_seq.to_string()
+    });
     Ok(Json(Page {
         data: page.data.into_iter().map(RunResource::from).collect(),
         has_more: page.has_more,
@@ -100,7 +113,11 @@ pub(in crate::http) async fn get_run(
     path: RunPath,
 ) -> Result<Json<RunResource>, ApiError> {
     let RunPath(session_id, run_id) = path;
-    Ok(Json(known_run(&api, caller.tenant, session_id, run_id).await?.into()))
+    Ok(Json(
+        known_run(&api, caller.tenant, session_id, run_id)
+            .await?
+            .into(),
+    ))
 }
 
 /// Streams the events of one run, and ends with it.
@@ -135,14 +152,28 @@ pub(in crate::http) async fn stream_run(
     let run = known_run(&api, caller.tenant, session_id, run_id).await?;
     let after = after.max(run.accepted_seq - 1);
     if run.status.is_terminal() {
-        let range = Range { session_id, run_id: Some(run_id), after, limit: 1 };
+        let range = Range {
+            session_id,
+            run_id: Some(run_id),
+            after,
+            limit: 1,
+        };
         let mut conn = api.pool.acquire().await?;
         if list_events(&mut conn, range).await?.is_empty() {
             return Ok(StatusCode::NO_CONTENT.into_response());
         }
     }
     let deltas = deltas.unwrap_or(true);
-    respond(&api, Follow { session_id, run_id: Some(run_id), after, deltas }, subscription)
+    respond(
+        &api,
+        Follow {
+            session_id,
+            run_id: Some(run_id),
+            after,
+            deltas,
+        },
+        subscription,
+    )
 }
 
 /// Asks for a run to be cancelled. Asking twice is the same as asking once.
@@ -163,7 +194,11 @@ pub(in crate::http) async fn cancel_run(
 ) -> Result<Response, ApiError> {
     let RunPath(session_id, run_id) = path;
     let run = cancel(&api, caller.tenant, session_id, run_id).await?;
-    let status = if run.status.is_terminal() { StatusCode::OK } else { StatusCode::ACCEPTED };
+    let status = if run.status.is_terminal() {
+        StatusCode::OK
+    } else {
+        StatusCode::ACCEPTED
+    };
     Ok((status, Json(RunResource::from(run))).into_response())
 }
 
@@ -187,19 +222,44 @@ pub(in crate::http) async fn cancel_session(
     known_session(&api, tenant, session_id).await?;
     let mut open = Vec::new();
     // Those that wait go first, or one of them would begin when the live one ends.
-    for status in [RunStatus::Queued, RunStatus::RequiresAction, RunStatus::Running] {
+    for status in [
+        RunStatus::Queued,
+        RunStatus::RequiresAction,
+        RunStatus::Running,
+    ] {
         let status = Some(status);
-        let filter = Filter { tenant, session_id, only: None, status, after: 0, limit: 200 };
+        let filter = Filter {
+            tenant,
+            session_id,
+            only: None,
+            status,
+            after: 0,
+            limit: 200,
+        };
         let mut conn = api.pool.acquire().await?;
         open.extend(list(&mut conn, filter).await?.into_iter().map(|run| run.id));
     }
     let mut data = Vec::new();
     for run_id in open {
-        data.push(RunResource::from(cancel(&api, tenant, session_id, run_id).await?));
+        data.push(RunResource::from(
+            cancel(&api, tenant, session_id, run_id).await?,
+        ));
     }
     let is_done = data.iter().all(RunResource::is_settled);
-    let status = if is_done { StatusCode::OK } else { StatusCode::ACCEPTED };
-    Ok((status, Json(Page { data, has_more: false, next_cursor: None })).into_response())
+    let status = if is_done {
+        StatusCode::OK
+    } else {
+        StatusCode::ACCEPTED
+    };
+    Ok((
+        status,
+        Json(Page {
+            data,
+            has_more: false,
+            next_cursor: None,
+        }),
+    )
+        .into_response())
 }
 
 async fn cancel(
@@ -223,7 +283,10 @@ async fn cancel(
         }
         Some(Cancellation::Queued) => {
             let stop_reason = StopReason::Cancelled;
-            let idle = NewEvent::new(&EventBody::StatusIdle { stop_reason, limited: None });
+            let idle = NewEvent::new(&EventBody::StatusIdle {
+                stop_reason,
+                limited: None,
+            });
             let outcome = Outcome {
                 stop_reason: StopReason::Cancelled,
                 limited: None,

@@ -3,8 +3,8 @@
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use http::header::{ETAG, LOCATION};
 use http::StatusCode;
+use http::header::{ETAG, LOCATION};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -58,33 +58,77 @@ impl CreateSession {
             }
         };
         let has_nul = |text: &Option<String>| text.as_ref().is_some_and(|text| text.contains('\0'));
-        let is_long =
-            |text: &Option<String>, max| text.as_ref().is_some_and(|text| text.chars().count() > max);
-        let is_object = |raw: &Option<Box<RawValue>>| {
-            raw.as_ref().is_none_or(|raw| raw.get().trim_start().starts_with('{'))
+        let is_long = |text: &Option<String>, max| {
+            text.as_ref().is_some_and(|text| text.chars().count() > max)
         };
-        refuse(is_long(&self.title, 500), "/title", "is longer than 500 characters");
+        let is_object = |raw: &Option<Box<RawValue>>| {
+            raw.as_ref()
+                .is_none_or(|raw| raw.get().trim_start().starts_with('{'))
+        };
+        refuse(
+            is_long(&self.title, 500),
+            "/title",
+            "is longer than 500 characters",
+        );
         refuse(has_nul(&self.title), "/title", "has a NUL");
         refuse(!is_object(&self.metadata), "/metadata", "is not an object");
-        let metadata_len = self.metadata.as_ref().map_or(0, |metadata| metadata.get().len());
-        refuse(metadata_len > 16 * 1024, "/metadata", "is larger than 16 kB");
-        refuse(self.model.as_ref().is_some_and(String::is_empty), "/model", "is empty");
-        refuse(is_long(&self.model, 200), "/model", "is longer than 200 characters");
+        let metadata_len = self
+            .metadata
+            .as_ref()
+            .map_or(0, |metadata| metadata.get().len());
+        refuse(
+            metadata_len > 16 * 1024,
+            "/metadata",
+            "is larger than 16 kB",
+        );
+        refuse(
+            self.model.as_ref().is_some_and(String::is_empty),
+            "/model",
+            "is empty",
+        );
+        refuse(
+            is_long(&self.model, 200),
+            "/model",
+            "is longer than 200 characters",
+        );
         refuse(has_nul(&self.model), "/model", "has a NUL");
         let max_tokens = self.max_tokens.unwrap_or(1);
-        refuse(!(1..=128_000).contains(&max_tokens), "/max_tokens", "is not 1 to 128000");
+        refuse(
+            !(1..=128_000).contains(&max_tokens),
+            "/max_tokens",
+            "is not 1 to 128000",
+        );
         refuse(!is_object(&self.thinking), "/thinking", "is not an object");
-        let has_blank = self.stop_sequences.iter().any(|text| text.trim().is_empty());
+        let has_blank = self
+            .stop_sequences
+            .iter()
+            .any(|text| text.trim().is_empty());
         refuse(has_blank, "/stop_sequences", "has a blank string");
         errors.extend(limit_errors(&self.limits, "/limits"));
-        if errors.is_empty() { Ok(()) } else { Err(ApiError::Validation(errors)) }
+        if errors.is_empty() {
+            Ok(())
+        } else {
+            Err(ApiError::Validation(errors))
+        }
     }
 
     fn settings(self, api: &Api) -> Result<Settings, ApiError> {
-        let Defaults { model, max_tokens, system, limits, .. } = api.defaults.as_ref();
-        let tools = api.tools.definitions(self.tools.as_deref()).map_err(|name| {
-            ApiError::field("/tools", format!("names a tool that does not exist: {name:?}"))
-        })?;
+        let Defaults {
+            model,
+            max_tokens,
+            system,
+            limits,
+            ..
+        } = api.defaults.as_ref();
+        let tools = api
+            .tools
+            .definitions(self.tools.as_deref())
+            .map_err(|name| {
+                ApiError::field(
+                    "/tools",
+                    format!("names a tool that does not exist: {name:?}"),
+                )
+            })?;
         Ok(Settings {
             model: self.model.unwrap_or_else(|| model.clone()),
             max_tokens: self.max_tokens.unwrap_or(*max_tokens),
@@ -104,8 +148,14 @@ pub(super) fn limit_errors(limits: &Limits, pointer: &str) -> Vec<FieldError> {
         message,
     };
     let mut errors = Vec::new();
-    if limits.rounds.is_some_and(|rounds| rounds > Limits::MAX_ROUNDS) {
-        errors.push(error("rounds", format!("is more than {}", Limits::MAX_ROUNDS)));
+    if limits
+        .rounds
+        .is_some_and(|rounds| rounds > Limits::MAX_ROUNDS)
+    {
+        errors.push(error(
+            "rounds",
+            format!("is more than {}", Limits::MAX_ROUNDS),
+        ));
     }
     if limits.tokens.is_some_and(|tokens| tokens < 1) {
         errors.push(error("tokens", "is less than 1".to_owned()));
@@ -149,8 +199,15 @@ pub(in crate::http) async fn create_session(
     let OptionalJsonBody(mut new) = body;
     new.check()?;
     let title = new.title.take();
-    let metadata = new.metadata.take().unwrap_or_else(|| RawValue::NULL.to_owned());
-    let metadata = if metadata.get() == "null" { empty_object()? } else { metadata };
+    let metadata = new
+        .metadata
+        .take()
+        .unwrap_or_else(|| RawValue::NULL.to_owned());
+    let metadata = if metadata.get() == "null" {
+        empty_object()?
+    } else {
+        metadata
+    };
     let settings = new.settings(&api)?;
     let id = SessionId::new();
     let row = NewSession {
@@ -167,7 +224,12 @@ pub(in crate::http) async fn create_session(
         .await?
         .ok_or_else(|| ApiError::Internal(format!("{id} was stored and is not there")))?;
     let location = format!("/v1/sessions/{id}");
-    Ok((StatusCode::CREATED, [(LOCATION, location)], resource(session)).into_response())
+    Ok((
+        StatusCode::CREATED,
+        [(LOCATION, location)],
+        resource(session),
+    )
+        .into_response())
 }
 
 fn empty_object() -> Result<Box<RawValue>, ApiError> {
@@ -198,7 +260,9 @@ pub(in crate::http) async fn get_session(
     let SessionPath(id) = path;
     let mut conn = api.pool.acquire().await?;
     let session = find(&mut conn, caller.tenant, id).await?;
-    session.map(resource).ok_or_else(|| ApiError::SessionNotFound(id.to_string()))
+    session
+        .map(resource)
+        .ok_or_else(|| ApiError::SessionNotFound(id.to_string()))
 }
 
 /// Lists sessions, newest first.

@@ -12,10 +12,19 @@ use crate::model::{ErrorKind, ModelError};
 #[derive(Debug)]
 pub(super) enum StreamEvent<'a> {
     MessageStart(RawObject),
-    BlockStart { index: usize, block: RawObject },
-    BlockDelta { index: usize, delta: BlockDelta<'a> },
+    BlockStart {
+        index: usize,
+        block: RawObject,
+    },
+    BlockDelta {
+        index: usize,
+        delta: BlockDelta<'a>,
+    },
     BlockStop,
-    MessageDelta { delta: RawObject, usage: RawObject },
+    MessageDelta {
+        delta: RawObject,
+        usage: RawObject,
+    },
     MessageStop,
     /// A ping, or an event that this version does not know.
     Ignored,
@@ -91,7 +100,11 @@ struct ErrorDetails<'a> {
 
 impl ErrorBody<'_> {
     pub(super) fn kind(&self) -> ErrorKind {
-        let code = self.error.details.as_ref().and_then(|details| details.error_code.as_deref());
+        let code = self
+            .error
+            .details
+            .as_ref()
+            .and_then(|details| details.error_code.as_deref());
         ErrorKind::parse(&self.error.kind, code)
     }
 
@@ -108,23 +121,40 @@ pub(super) fn decode(data: &str) -> Result<StreamEvent<'_>, ModelError> {
     Ok(match read::<Tag<'_>>(data)?.kind.as_ref() {
         "message_start" => StreamEvent::MessageStart(read::<MessageStart>(data)?.message),
         "content_block_start" => {
-            let BlockStart { index, content_block } = read(data)?;
-            StreamEvent::BlockStart { index, block: content_block }
+            let BlockStart {
+                index,
+                content_block,
+            } = read(data)?;
+            StreamEvent::BlockStart {
+                index,
+                block: content_block,
+            }
         }
         "content_block_delta" => {
             let Delta { index, delta } = read(data)?;
-            StreamEvent::BlockDelta { index, delta: decode_delta(delta.get())? }
+            StreamEvent::BlockDelta {
+                index,
+                delta: decode_delta(delta.get())?,
+            }
         }
         "content_block_stop" => StreamEvent::BlockStop,
         "message_delta" => {
             let MessageDelta { delta, usage } = read(data)?;
-            StreamEvent::MessageDelta { delta, usage: usage.unwrap_or_default() }
+            StreamEvent::MessageDelta {
+                delta,
+                usage: usage.unwrap_or_default(),
+            }
         }
         "message_stop" => StreamEvent::MessageStop,
         "error" => {
             let body: ErrorBody<'_> = read(data)?;
             let (kind, message) = (body.kind(), body.message());
-            return Err(ModelError::Api { status: None, kind, message, retry_after: None });
+            return Err(ModelError::Api {
+                status: None,
+                kind,
+                message,
+                retry_after: None,
+            });
         }
         _ => StreamEvent::Ignored,
     })

@@ -38,7 +38,10 @@ struct CacheControl {
     r#type: &'static str,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference to the field")]
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference to the field"
+)]
 fn is_empty_array(tools: &&RawValue) -> bool {
     tools.get() == "[]"
 }
@@ -50,7 +53,9 @@ impl Head {
             model: &settings.model,
             max_tokens: settings.max_tokens,
             stream: true,
-            cache_control: use_prompt_cache.then_some(CacheControl { r#type: "ephemeral" }),
+            cache_control: use_prompt_cache.then_some(CacheControl {
+                r#type: "ephemeral",
+            }),
             thinking: settings.thinking.as_deref(),
             stop_sequences: &settings.stop_sequences,
             system: &settings.system,
@@ -105,7 +110,10 @@ mod tests {
             r#""messages":[{"role":"user","content":[]}],"#,
             r#""tool_choice":{"type":"tool","name":"f"}}"#,
         );
-        assert_eq!(body(&head, br#"{"role":"user","content":[]}"#, &choice), expected);
+        assert_eq!(
+            body(&head, br#"{"role":"user","content":[]}"#, &choice),
+            expected
+        );
     }
 
     #[test]

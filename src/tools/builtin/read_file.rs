@@ -47,7 +47,10 @@ impl TypedTool for ReadFile {
         blocking(move || {
             let bytes = workspace.read(&input.path)?;
             if bytes.contains(&0) {
-                return Err(ToolError::Failed(format!("{} is not a text file", input.path)));
+                return Err(ToolError::Failed(format!(
+                    "{} is not a text file",
+                    input.path
+                )));
             }
             Ok(part(&String::from_utf8_lossy(&bytes), input.offset, input.limit).into())
         })
@@ -57,11 +60,18 @@ impl TypedTool for ReadFile {
 
 /// The asked lines as they are, and a note when there are more.
 fn part(text: &str, offset: usize, limit: usize) -> String {
-    let mut part: String = text.split_inclusive('\n').skip(offset).take(limit).collect();
+    let mut part: String = text
+        .split_inclusive('\n')
+        .skip(offset)
+        .take(limit)
+        .collect();
     let lines = text.lines().count();
     let end = offset.saturating_add(limit);
     if end < lines {
-        let _ = write!(part, "[the file has {lines} lines; read on with offset {end}]");
+        let _ = write!(
+            part,
+            "[the file has {lines} lines; read on with offset {end}]"
+        );
     }
     part
 }
@@ -78,7 +88,10 @@ mod tests {
 
     #[test]
     fn a_part_says_how_to_read_on() {
-        assert_eq!(part("1\n2\n3\n4\n", 1, 2), "2\n3\n[the file has 4 lines; read on with offset 3]");
+        assert_eq!(
+            part("1\n2\n3\n4\n", 1, 2),
+            "2\n3\n[the file has 4 lines; read on with offset 3]"
+        );
         assert_eq!(part("1\n2\n3\n4\n", 3, 2), "4\n");
     }
 }

@@ -1,0 +1,182 @@
+//! The composition root: from a configuration to a running service, and back.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use axum::serve::ListenerExt as _;
+use sqlx::PgPool;
+use sqlx::postgres::PgConnectOptions;
+use tokio::net::TcpListener;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::bus::Bus;
+use crate::config::{Config, Database, ModelSource};
+use crate::http::{Api, router};
+use crate::model::anthropic::{Client, ClientConfig};
+use crate::simulator::{Options as SimulatorOptions, Running, Script, Simulator};
+use crate::store::embedded::EmbeddedPostgres;
+use crate::store::{self, PoolRole};
+use crate::tools::Registry;
+use crate::worker::{Parts, Worker};
+
+/// Time for runs and requests to end, short of what a container runtime grants.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(28);
+
+/// A service that is about to listen.
+#[derive(Debug)]
+pub struct Application {
+    listener: TcpListener,
+    address: SocketAddr,
+    api: Api,
+    worker: Arc<Worker>,
+    pools: Vec<PgPool>,
+    simulator: Option<Running>,
+    embedded: Option<EmbeddedPostgres>,
+    draining: CancellationToken,
+}
+
+impl Application {
+    /// Starts what the service stands on, brings the schema up to date, and binds the address.
+    pub async fn build(config: Config) -> anyhow::Result<Self> {
+        let (options, embedded) = open_database(config.database).await?;
+        let [api_pool, worker_pool, heartbeat_pool] =
+            [PoolRole::Api, PoolRole::Worker, PoolRole::Heartbeat]
+                .map(|role| store::pool(&options, role));
+        store::migrate(&api_pool)
+            .await
+            .context("the database schema cannot be brought up to date")?;
+
+        let (client, simulator) = open_model(config.model, config.model_idle_timeout).await?;
+        let tools = Arc::new(Registry::new(config.tools)?);
+        let bus = Arc::new(Bus::default());
+        let draining = CancellationToken::new();
+        let worker = Worker::new(Parts {
+            pool: worker_pool.clone(),
+            heartbeat_pool: heartbeat_pool.clone(),
+            bus: Arc::clone(&bus),
+            model: client,
+            tools: Arc::clone(&tools),
+            workspaces: config.workspaces,
+            use_prompt_cache: config.use_prompt_cache,
+            slots: config.slots,
+        });
+        let api = Api::new(
+            api_pool.clone(),
+            bus,
+            tools,
+            config.defaults,
+            draining.clone(),
+        );
+        let listener = TcpListener::bind(config.bind)
+            .await
+            .with_context(|| format!("the address {} cannot be bound", config.bind))?;
+        Ok(Self {
+            address: listener.local_addr()?,
+            listener,
+            api,
+            worker,
+            pools: vec![api_pool, worker_pool, heartbeat_pool],
+            simulator,
+            embedded,
+            draining,
+        })
+    }
+
+    /// The address that was bound.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The private database server, if the service runs one.
+    pub fn embedded(&self) -> Option<&EmbeddedPostgres> {
+        self.embedded.as_ref()
+    }
+
+    /// The simulator, if the service runs one.
+    pub fn simulator(&self) -> Option<&Running> {
+        self.simulator.as_ref()
+    }
+
+    /// Serves until it is told to stop; then stops in order: no longer ready, streams torn, runs
+    /// let go, connections closed, the database last.
+    pub async fn run_until_stopped(self, shutdown: CancellationToken) -> anyhow::Result<()> {
+        let tasks = TaskTracker::new();
+        let worker = tasks.spawn(self.worker.run(self.draining.clone()));
+        let listener = self.listener.tap_io(|stream| {
+            if let Err(error) = stream.set_nodelay(true) {
+                tracing::debug!(%error, "a connection keeps Nagle's algorithm");
+            }
+        });
+        let draining = self.draining.clone();
+        let server = tasks.spawn(async move {
+            axum::serve(listener, router(self.api))
+                .with_graceful_shutdown(draining.cancelled_owned())
+                .await
+        });
+
+        shutdown.cancelled().await;
+        tracing::info!("stopping");
+        self.draining.cancel();
+        tasks.close();
+        if timeout(SHUTDOWN_TIMEOUT, tasks.wait()).await.is_err() {
+            tracing::warn!("not everything ended in time");
+            worker.abort();
+            server.abort();
+        }
+        for pool in self.pools {
+            pool.close().await;
+        }
+        if let Some(simulator) = self.simulator {
+            simulator.stop().await;
+        }
+        if let Some(embedded) = self.embedded {
+            embedded
+                .stop()
+                .await
+                .context("the private database did not stop")?;
+        }
+        Ok(())
+    }
+}
+
+/// The way to the database, and the private server if there is to be one.
+pub async fn open_database(
+    database: Database,
+) -> anyhow::Result<(PgConnectOptions, Option<EmbeddedPostgres>)> {
+    Ok(match database {
+        Database::Server(options) => (*options, None),
+        Database::Embedded(options) => {
+            let embedded = EmbeddedPostgres::start(&options).await?;
+            (embedded.connect_options(), Some(embedded))
+        }
+    })
+}
+
+async fn open_model(
+    source: ModelSource,
+    idle_timeout: Duration,
+) -> anyhow::Result<(Client, Option<Running>)> {
+    match source {
+        ModelSource::Server(config) => Ok((Client::new(&config)?, None)),
+        ModelSource::Simulator { script } => {
+            let script = match script {
+                Some(path) => Script::from_file(&path)
+                    .with_context(|| format!("the script {} cannot be used", path.display()))?,
+                None => Script::demo(),
+            };
+            let listener = TcpListener::bind("127.0.0.1:0").await?;
+            let simulator = Simulator::start(listener, script, SimulatorOptions::default());
+            let config = ClientConfig {
+                base_url: simulator.base_url().parse()?,
+                api_key: Some("simulator".to_owned().into()),
+                version: "2023-06-01".to_owned(),
+                idle_timeout,
+            };
+            Ok((Client::new(&config)?, Some(simulator)))
+        }
+    }
+}

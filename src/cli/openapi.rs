@@ -1,0 +1,36 @@
+//! `twostep openapi`.
+
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::{Context as _, bail};
+use clap::Args;
+
+use super::output;
+use crate::http::document;
+
+#[derive(Debug, Args)]
+pub(super) struct Command {
+    /// Compare the document with this file, and fail if they differ
+    #[arg(long, value_name = "FILE")]
+    check: Option<PathBuf>,
+}
+
+impl Command {
+    pub(super) fn run(self) -> anyhow::Result<()> {
+        let document = document().to_pretty_json()?;
+        let Some(path) = self.check else {
+            output::say(&document);
+            return Ok(());
+        };
+        let file = fs::read_to_string(&path)
+            .with_context(|| format!("{} cannot be read", path.display()))?;
+        if file.trim_end() != document {
+            bail!(
+                "{} is not what the handlers say; write it anew",
+                path.display()
+            );
+        }
+        Ok(())
+    }
+}

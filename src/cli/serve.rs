@@ -1,0 +1,110 @@
+//! `twostep serve`.
+
+use std::net::SocketAddr;
+
+use clap::Args;
+
+use super::{output, shutdown_signal};
+use crate::app::Application;
+use crate::config::{Config, Database, ModelSource, ServeArgs};
+
+#[derive(Debug, Args)]
+pub(super) struct Command {
+    #[command(flatten)]
+    args: ServeArgs,
+}
+
+impl Command {
+    pub(super) async fn run(self) -> anyhow::Result<()> {
+        let config = self.args.into_config()?;
+        let said = said_of(&config);
+        // Before anything is started: a signal must stop it in order.
+        let shutdown = shutdown_signal()?;
+        let app = Application::build(config).await?;
+        greet(&app, &said);
+        app.run_until_stopped(shutdown).await
+    }
+}
+
+struct Said {
+    database: String,
+    model: String,
+    workspace: String,
+}
+
+fn said_of(config: &Config) -> Said {
+    let database = match &config.database {
+        Database::Server(options) => {
+            let database = options.get_database().unwrap_or("postgres");
+            format!(
+                "{database} on {}:{}",
+                options.get_host(),
+                options.get_port()
+            )
+        }
+        Database::Embedded(options) => format!("private, kept in {}", options.data_dir.display()),
+    };
+    let model = match &config.model {
+        ModelSource::Simulator { .. } => {
+            "simulator: a scripted stand-in, not a language model".to_owned()
+        }
+        ModelSource::Server(client) => format!("{} at {}", config.defaults.model, client.base_url),
+    };
+    let workspace = match &config.defaults.workspace {
+        Some(folder) => folder.clone(),
+        None => format!(
+            "a folder for each session in {}",
+            config.workspaces.display()
+        ),
+    };
+    Said {
+        database,
+        model,
+        workspace,
+    }
+}
+
+/// The lines for the person at the terminal.
+fn greet(app: &Application, said: &Said) {
+    let url = format!("http://{}", reachable(app.address()));
+    let version = app
+        .embedded()
+        .map(|embedded| format!("Postgres {}, ", embedded.version()));
+    for line in [
+        format!("twostep {} is ready", env!("CARGO_PKG_VERSION")),
+        format!("  url        {url}"),
+        format!(
+            "  database   {}{}",
+            version.unwrap_or_default(),
+            said.database
+        ),
+        format!("  model      {}", said.model),
+        format!("  workspace  {}", said.workspace),
+        String::new(),
+        "Try it:".to_owned(),
+        format!("  S=$(curl -s -X POST {url}/v1/sessions | grep -o 'ses_[0-9a-f]*' | head -n 1)"),
+        format!("  curl -N {url}/v1/sessions/$S/messages -H 'Accept: text/event-stream' \\"),
+        "    -H 'Content-Type: application/json' \\".to_owned(),
+        "    -d '{\"content\":\"Read README.md and explain it\"}'".to_owned(),
+    ] {
+        output::say(&line);
+    }
+    if app.simulator().is_some() {
+        tracing::warn!("the model is the simulator: answers are scripted");
+    }
+}
+
+/// An address that a client on this machine can use.
+pub(super) fn reachable(address: SocketAddr) -> SocketAddr {
+    if !address.ip().is_unspecified() {
+        return address;
+    }
+    let loopback = if address.is_ipv4() {
+        "127.0.0.1"
+    } else {
+        "::1"
+    };
+    loopback
+        .parse()
+        .map_or(address, |ip| SocketAddr::new(ip, address.port()))
+}

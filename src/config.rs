@@ -1,0 +1,291 @@
+//! What the operator decides. The only reader of the environment.
+
+use std::env;
+use std::ffi::OsString;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::str::FromStr as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use clap::{ArgAction, Args, ValueEnum};
+use reqwest::Url;
+use secrecy::SecretString;
+use sqlx::postgres::PgConnectOptions;
+
+use crate::domain::run::Limits;
+use crate::http::Defaults;
+use crate::model::anthropic::ClientConfig;
+use crate::store::embedded::{Durability, Options as EmbeddedOptions};
+use crate::tools::{Tool, builtin};
+
+const ANTHROPIC_URL: &str = "https://api.anthropic.com";
+const DEFAULT_MODEL: &str = "claude-sonnet-5-5";
+/// The model name of the simulator, which never pretends to be another.
+const SIMULATOR: &str = "simulator";
+const DEFAULT_SYSTEM: &str = "You are a helpful assistant with tools that work on the files of \
+    one workspace. Use a tool whenever the answer depends on what a file says, on which files \
+    there are, or on the current time; never guess these. Call tools that do not depend on each \
+    other together. When you have what you need, answer the user's question in your own words: \
+    explain what you found instead of repeating raw output, quote only the lines that matter, and \
+    say so if a tool failed. Keep answers short, in plain text or simple Markdown.";
+
+/// How log lines are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// Options of every command.
+#[derive(Debug, Clone, Args)]
+pub struct LogArgs {
+    /// How log lines are written
+    #[arg(
+        long,
+        env = "TWOSTEP_LOG_FORMAT",
+        value_enum,
+        default_value = "text",
+        global = true
+    )]
+    pub log_format: LogFormat,
+    /// What is logged, such as `info` or `twostep=debug,sqlx=warn`
+    #[arg(long, env = "TWOSTEP_LOG", default_value = "info", global = true)]
+    pub log: String,
+}
+
+/// Where the database is.
+#[derive(Debug, Clone, Args)]
+pub struct DatabaseArgs {
+    /// A Postgres server, 15 to 18; without it a private one is run on the installed binaries
+    #[arg(long, env = "DATABASE_URL", hide_env_values = true)]
+    pub database_url: Option<String>,
+    /// Where the private server keeps its data, and sessions their folders
+    #[arg(long, env = "TWOSTEP_DATA_DIR")]
+    pub data_dir: Option<PathBuf>,
+    /// The folder of the `postgres` and `initdb` programs
+    #[arg(long, env = "PG_BIN_DIR")]
+    pub pg_bin_dir: Option<PathBuf>,
+}
+
+/// Options of `twostep serve`.
+#[derive(Debug, Clone, Args)]
+pub struct ServeArgs {
+    /// The address to listen on
+    #[arg(long, env = "TWOSTEP_BIND", default_value = "127.0.0.1:8080")]
+    pub bind: SocketAddr,
+    /// Where the database is.
+    #[command(flatten)]
+    pub database: DatabaseArgs,
+    /// Let everybody in who reaches an address that is not loopback
+    #[arg(long, env = "TWOSTEP_ALLOW_UNAUTHENTICATED", default_value = "false",
+          default_missing_value = "true", num_args = 0..=1, action = ArgAction::Set)]
+    pub allow_unauthenticated: bool,
+    /// Use the built-in simulator in place of a model
+    #[arg(long, env = "TWOSTEP_OFFLINE", default_value = "false",
+          default_missing_value = "true", num_args = 0..=1, action = ArgAction::Set)]
+    pub offline: bool,
+    /// What the simulator does; a demonstration when absent
+    #[arg(long, env = "TWOSTEP_SIMULATOR_SCRIPT", value_name = "FILE")]
+    pub script: Option<PathBuf>,
+    /// The server of the Messages API
+    #[arg(long, env = "ANTHROPIC_BASE_URL", default_value = ANTHROPIC_URL)]
+    pub anthropic_base_url: Url,
+    /// The version of the Messages API
+    #[arg(long, env = "ANTHROPIC_VERSION", default_value = "2023-06-01")]
+    pub anthropic_version: String,
+    /// The model of sessions that name none
+    #[arg(long, env = "TWOSTEP_MODEL")]
+    pub model: Option<String>,
+    /// The output budget of one request to the model
+    #[arg(long, env = "TWOSTEP_MAX_TOKENS", default_value_t = 8192,
+          value_parser = clap::value_parser!(u32).range(1..=128_000))]
+    pub max_tokens: u32,
+    /// The system prompt of sessions that name none
+    #[arg(long, env = "TWOSTEP_SYSTEM")]
+    pub system: Option<String>,
+    /// Rounds of tool calls in a run, before the model is asked for its answer
+    #[arg(long, env = "TWOSTEP_MAX_ROUNDS", default_value_t = Limits::DEFAULT_ROUNDS,
+          value_parser = clap::value_parser!(u32).range(0..=i64::from(Limits::MAX_ROUNDS)))]
+    pub max_rounds: u32,
+    /// Seconds of silence after which a request to the model is given up
+    #[arg(
+        long,
+        env = "TWOSTEP_MODEL_IDLE_TIMEOUT",
+        default_value_t = 120,
+        value_name = "SECONDS"
+    )]
+    pub model_idle_timeout: u64,
+    /// Ask the model's side to cache the unchanging part of requests
+    #[arg(long, env = "TWOSTEP_PROMPT_CACHE", default_value = "true",
+          default_missing_value = "true", num_args = 0..=1, action = ArgAction::Set)]
+    pub prompt_cache: bool,
+    /// A folder that all sessions work in, in place of one of their own
+    #[arg(long, env = "TWOSTEP_WORKSPACE", value_name = "FOLDER")]
+    pub workspace: Option<PathBuf>,
+    /// Runs at a time
+    #[arg(long, env = "TWOSTEP_SLOTS", default_value_t = 64,
+          value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub slots: u16,
+}
+
+/// Which database a service uses.
+#[derive(Debug, Clone)]
+pub enum Database {
+    /// A server that somebody runs.
+    Server(Box<PgConnectOptions>),
+    /// A private server that we run.
+    Embedded(EmbeddedOptions),
+}
+
+/// Which model a service uses.
+#[derive(Debug, Clone)]
+pub enum ModelSource {
+    /// The simulator, in this process.
+    Simulator {
+        /// Its script; the demonstration when absent.
+        script: Option<PathBuf>,
+    },
+    /// A server of the Messages API.
+    Server(ClientConfig),
+}
+
+/// All that a service needs to know.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// The address to listen on.
+    pub bind: SocketAddr,
+    /// The database.
+    pub database: Database,
+    /// The model.
+    pub model: ModelSource,
+    /// How long the model may be silent.
+    pub model_idle_timeout: Duration,
+    /// What sessions pin by default.
+    pub defaults: Defaults,
+    /// Where sessions have their folders.
+    pub workspaces: PathBuf,
+    /// Whether requests ask for prompt caching.
+    pub use_prompt_cache: bool,
+    /// Runs at a time.
+    pub slots: usize,
+    /// The tools, in the order in which the model sees them.
+    pub tools: Vec<Arc<dyn Tool>>,
+}
+
+impl ServeArgs {
+    /// Checks the options against each other.
+    pub fn into_config(self) -> anyhow::Result<Config> {
+        if !self.bind.ip().is_loopback() && !self.allow_unauthenticated {
+            bail!(
+                "{} is reachable from other machines, and the service asks nobody for a key; \
+                 bind a loopback address, or say --allow-unauthenticated",
+                self.bind
+            );
+        }
+        let idle = Duration::from_secs(self.model_idle_timeout);
+        let model = self.model_source(idle)?;
+        let default_model = match model {
+            ModelSource::Simulator { .. } => SIMULATOR,
+            ModelSource::Server(_) => DEFAULT_MODEL,
+        };
+        let data_dir = self.database.data_dir()?;
+        let workspace = self.workspace.map(|folder| {
+            let folder = folder
+                .canonicalize()
+                .with_context(|| format!("the workspace {} cannot be used", folder.display()))?;
+            folder
+                .into_os_string()
+                .into_string()
+                .map_err(|path| anyhow::anyhow!("the workspace {path:?} is not UTF-8"))
+        });
+        Ok(Config {
+            bind: self.bind,
+            workspaces: data_dir.join("workspaces"),
+            database: self.database.into_database()?,
+            model,
+            model_idle_timeout: idle,
+            defaults: Defaults {
+                model: self.model.unwrap_or_else(|| default_model.to_owned()),
+                max_tokens: self.max_tokens,
+                system: self.system.unwrap_or_else(|| DEFAULT_SYSTEM.to_owned()),
+                limits: Limits {
+                    rounds: Some(self.max_rounds),
+                    tokens: None,
+                    seconds: None,
+                },
+                workspace: workspace.transpose()?,
+            },
+            use_prompt_cache: self.prompt_cache,
+            slots: self.slots.into(),
+            tools: builtin::all(),
+        })
+    }
+
+    fn model_source(&self, idle_timeout: Duration) -> anyhow::Result<ModelSource> {
+        if self.offline {
+            return Ok(ModelSource::Simulator {
+                script: self.script.clone(),
+            });
+        }
+        let api_key = variable("ANTHROPIC_API_KEY").map(SecretString::from);
+        // A server of one's own often asks for no key.
+        if api_key.is_none() && self.anthropic_base_url.as_str().starts_with(ANTHROPIC_URL) {
+            bail!(
+                "no model: set ANTHROPIC_API_KEY to use the real one, or say --offline to use the \
+                 built-in simulator"
+            );
+        }
+        Ok(ModelSource::Server(ClientConfig {
+            base_url: self.anthropic_base_url.clone(),
+            api_key,
+            version: self.anthropic_version.clone(),
+            idle_timeout,
+        }))
+    }
+}
+
+impl DatabaseArgs {
+    /// The server that is named, or the private one.
+    pub fn into_database(self) -> anyhow::Result<Database> {
+        if let Some(url) = self.database_url.as_deref().filter(|url| !url.is_empty()) {
+            // The parser's own message may quote the password.
+            let options = PgConnectOptions::from_str(url)
+                .map_err(|_| anyhow::anyhow!("DATABASE_URL is not the URL of a Postgres server"))?;
+            return Ok(Database::Server(Box::new(options)));
+        }
+        Ok(Database::Embedded(EmbeddedOptions {
+            data_dir: self.data_dir()?.join("postgres"),
+            bin_dir: self.pg_bin_dir,
+            search_path: search_path(),
+            durability: Durability::Durable,
+        }))
+    }
+
+    fn data_dir(&self) -> anyhow::Result<PathBuf> {
+        if let Some(folder) = &self.data_dir {
+            return std::path::absolute(folder)
+                .with_context(|| format!("the data folder {} cannot be used", folder.display()));
+        }
+        // Root's home is closed to the user that the private server runs as.
+        if rustix::process::geteuid().is_root() {
+            return Ok("/var/lib/twostep".into());
+        }
+        let home = || variable("HOME").map(|home| PathBuf::from(home).join(".local/share"));
+        let base = variable("XDG_DATA_HOME").map(PathBuf::from).or_else(home);
+        let base = base.context("no folder for the data: set --data-dir or HOME")?;
+        Ok(base.join("twostep"))
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "this is the place")]
+fn variable(name: &str) -> Option<String> {
+    env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+fn search_path() -> Option<OsString> {
+    env::var_os("PATH")
+}
