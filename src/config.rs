@@ -200,7 +200,7 @@ impl ServeArgs {
             folder
                 .into_os_string()
                 .into_string()
-                .map_err(|path| anyhow::anyhow!("the workspace {path:?} is not UTF-8"))
+                .map_err(|path| anyhow::anyhow!("the workspace {} is not UTF-8", path.display()))
         });
         Ok(Config {
             bind: self.bind,

@@ -96,9 +96,8 @@ impl AgentLoop {
             (Role::User, _) => self.ask(),
             (Role::Assistant, stop) => {
                 self.tokens += message.usage.total();
-                let stop = stop
-                    .clone()
-                    .unwrap_or_else(|| ModelStop::Other(String::new()));
+                let unsaid = ModelStop::Other(String::new());
+                let stop = stop.as_ref().unwrap_or(&unsaid);
                 self.step = self.after_reply(message, stop)?;
             }
         }
@@ -141,7 +140,7 @@ impl AgentLoop {
         };
     }
 
-    fn after_reply(&mut self, message: &Message, stop: ModelStop) -> Result<Step, BadContent> {
+    fn after_reply(&mut self, message: &Message, stop: &ModelStop) -> Result<Step, BadContent> {
         let stop_reason = match stop {
             ModelStop::ToolUse => {
                 self.rounds += 1;

@@ -140,7 +140,7 @@ impl Drop for Subscription {
         // This receiver still counts.
         if topics
             .get(&self.session_id)
-            .is_some_and(|topic| topic.would_be_idle_without_one())
+            .is_some_and(Topic::would_be_idle_without_one)
         {
             topics.remove(&self.session_id);
         }

@@ -173,11 +173,12 @@ impl NewEvent {
     }
 
     /// An event that carries the id of the thing it tells of.
+    #[expect(
+        clippy::expect_used,
+        clippy::missing_panics_doc,
+        reason = "strings, numbers and raw JSON always serialize"
+    )]
     pub fn with_id(id: String, body: &EventBody) -> Self {
-        #[expect(
-            clippy::expect_used,
-            reason = "strings, numbers and raw JSON always serialize"
-        )]
         let json = serde_json::to_string(body).expect("an event body serializes");
         // Raw JSON may hold line ends between its tokens, and an SSE frame is one line of data.
         Self {
@@ -188,7 +189,7 @@ impl NewEvent {
     }
 }
 
-/// The schema of an event on the wire, for the OpenAPI document.
+/// The schema of an event on the wire, for the `OpenAPI` document.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub struct Event {
     /// The event's id, the `tool_use` id for `agent.tool_use`, the message's for `user.message`.

@@ -99,6 +99,10 @@ impl Settings {
 
     /// Why a tool choice cannot be asked of this session; none if it can.
     pub fn refuses(&self, choice: &ToolChoice) -> Option<String> {
+        #[derive(Deserialize)]
+        struct Thinking {
+            r#type: String,
+        }
         if !choice.is_forced() {
             return None;
         }
@@ -116,10 +120,6 @@ impl Settings {
                 "the model {} refuses a forced tool choice",
                 self.model
             ));
-        }
-        #[derive(Deserialize)]
-        struct Thinking {
-            r#type: String,
         }
         let thinking = self.thinking.as_ref();
         let thinks = thinking

@@ -84,6 +84,18 @@ impl ApiError {
         Self::Validation(vec![FieldError { pointer, message }])
     }
 
+    /// What the client is told. The cause of a failure of ours goes to the log, and only there.
+    fn detail(&self, code: &'static str) -> String {
+        if !matches!(self, Self::Store(_) | Self::Internal(_)) {
+            return self.to_string();
+        }
+        tracing::error!(code, error = %self, "a request failed");
+        match code {
+            "database_unavailable" => "the database cannot be reached; try again".to_owned(),
+            _ => "the service failed; its log says why".to_owned(),
+        }
+    }
+
     /// Status and code: the contract.
     fn status_and_code(&self) -> (StatusCode, &'static str) {
         match self {
@@ -140,17 +152,7 @@ pub(super) struct Problem {
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let (status, code) = self.status_and_code();
-        let detail = if status.is_server_error()
-            && !matches!(self, Self::Draining | Self::TooManyStreams)
-        {
-            tracing::error!(code, error = %self, "a request failed");
-            match code {
-                "database_unavailable" => "the database cannot be reached; try again".to_owned(),
-                _ => "the service failed; its log says why".to_owned(),
-            }
-        } else {
-            self.to_string()
-        };
+        let detail = self.detail(code);
         let problem = Problem {
             r#type: "about:blank",
             title: status.canonical_reason().unwrap_or_default(),
@@ -159,9 +161,10 @@ impl IntoResponse for ApiError {
             instance: String::new(),
             code,
             request_id: String::new(),
-            errors: match self {
-                Self::Validation(errors) => errors,
-                _ => Vec::new(),
+            errors: if let Self::Validation(errors) = self {
+                errors
+            } else {
+                Vec::new()
             },
         };
         let mut response = status.into_response();

@@ -9,7 +9,7 @@ pub const MAX_ATTEMPTS: u32 = 8;
 const FIRST_DELAY: Duration = Duration::from_millis(500);
 const MAX_DELAY: Duration = Duration::from_secs(30);
 /// The longest wait that a server can ask of us.
-const MAX_RETRY_AFTER: Duration = Duration::from_secs(60);
+const MAX_RETRY_AFTER: Duration = Duration::from_mins(1);
 
 /// How long to wait after the given number of failures in a row; none when it is time to give up.
 ///

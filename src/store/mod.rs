@@ -41,24 +41,28 @@ pub enum StoreError {
 impl StoreError {
     /// Whether the cause is the database being away, not the request.
     pub fn is_unavailable(&self) -> bool {
+        use sqlx::Error;
         match self {
-            Self::Database(error) => match error {
-                sqlx::Error::Io(_)
-                | sqlx::Error::Tls(_)
-                | sqlx::Error::PoolTimedOut
-                | sqlx::Error::PoolClosed
-                | sqlx::Error::WorkerCrashed => true,
-                sqlx::Error::Database(error) => error.code().is_some_and(|code| {
-                    ["57P", "08", "25006", "53"]
-                        .iter()
-                        .any(|class| code.starts_with(class))
-                }),
-                _ => false,
-            },
+            Self::Database(Error::Database(error)) => {
+                let code = error.code().unwrap_or_default();
+                UNAVAILABLE.iter().any(|class| code.starts_with(class))
+            }
+            Self::Database(error) => matches!(
+                error,
+                Error::Io(_)
+                    | Error::Tls(_)
+                    | Error::PoolTimedOut
+                    | Error::PoolClosed
+                    | Error::WorkerCrashed
+            ),
             Self::Unreadable { .. } => false,
         }
     }
 }
+
+/// Classes of Postgres' own error codes: connections, resources, operator's intervention, and a
+/// server that has become read-only.
+const UNAVAILABLE: [&str; 4] = ["08", "53", "57P", "25006"];
 
 /// A column that this version cannot read.
 pub(crate) fn unreadable<E: std::fmt::Display>(
@@ -92,7 +96,7 @@ pub enum PoolRole {
 }
 
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(3);
-const MAX_LIFETIME: Duration = Duration::from_secs(30 * 60);
+const MAX_LIFETIME: Duration = Duration::from_mins(30);
 
 impl PoolRole {
     const fn name(self) -> &'static str {

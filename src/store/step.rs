@@ -149,7 +149,7 @@ pub async fn commit(
         let first = Stamp {
             session_id,
             run_id: Some(fence.run_id),
-            seq: i64::from(row.last_seq.unwrap_or_default()) + 1,
+            seq: row.last_seq.unwrap_or_default() + 1,
             created_at: row.now.to_jiff(),
         };
         Committed {

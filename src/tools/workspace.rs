@@ -199,13 +199,17 @@ pub fn hash(bytes: &[u8]) -> Vec<u8> {
     reason = "the shape that map_err takes"
 )]
 fn failed(path: &str, error: io::Error) -> ToolError {
-    let why = match error.kind() {
-        ErrorKind::NotFound => "there is no such file or folder".to_owned(),
-        ErrorKind::PermissionDenied => "it is outside of the workspace, or not allowed".to_owned(),
-        ErrorKind::IsADirectory => "it is a folder".to_owned(),
-        ErrorKind::NotADirectory => "it is not a folder".to_owned(),
-        _ => error.to_string(),
-    };
+    const WORDS: [(ErrorKind, &str); 4] = [
+        (ErrorKind::NotFound, "there is no such file or folder"),
+        (
+            ErrorKind::PermissionDenied,
+            "it is outside of the workspace, or not allowed",
+        ),
+        (ErrorKind::IsADirectory, "it is a folder"),
+        (ErrorKind::NotADirectory, "it is not a folder"),
+    ];
+    let known = WORDS.iter().find(|(kind, _)| *kind == error.kind());
+    let why = known.map_or_else(|| error.to_string(), |(_, words)| (*words).to_owned());
     ToolError::Failed(format!("{path}: {why}"))
 }
 

@@ -111,7 +111,9 @@ impl Driver<'_> {
         let signals = self.signals.clone();
         while let Some(ended) = signals.unless_stopped(ended.next()).await? {
             self.record(round).await?;
-            ended.into_iter().for_each(|ended| round.take(ended));
+            for ended in ended {
+                round.take(ended);
+            }
         }
         Ok(())
     }

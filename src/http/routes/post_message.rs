@@ -247,8 +247,12 @@ impl Post<'_> {
             fingerprint: &fingerprint,
             event: &event,
         };
+        self.accept(&new).await
+    }
+
+    async fn accept(&self, new: &NewRun<'_>) -> Result<Taken, ApiError> {
         let mut conn = self.api.pool.acquire().await?;
-        let accepted = accept(&mut conn, &new).await?;
+        let accepted = accept(&mut conn, new).await?;
         drop(conn);
         match accepted {
             Accepted::Run {
@@ -259,7 +263,7 @@ impl Post<'_> {
                 let accepted_seq = frame.seq;
                 self.api.bus.publish(self.session_id, vec![*frame]);
                 self.api.bus.announce_work();
-                let run = queued_run(&new, accepted_seq, queued, created_at);
+                let run = queued_run(new, accepted_seq, queued, created_at);
                 Ok(Taken {
                     run,
                     is_repeated: false,
@@ -269,10 +273,10 @@ impl Post<'_> {
                 known_session(self.api, self.tenant, self.session_id).await?;
                 Err(ApiError::QueueFull(MAX_QUEUED))
             }
-            Accepted::Repeated => self
-                .repeated(key, &fingerprint)
-                .await?
-                .ok_or_else(|| ApiError::Internal("a repeated post has no earlier run".to_owned())),
+            Accepted::Repeated => {
+                let earlier = self.repeated(new.idempotency_key, new.fingerprint).await?;
+                earlier.ok_or_else(|| ApiError::Internal("no earlier run for a key".to_owned()))
+            }
         }
     }
 

@@ -88,13 +88,11 @@ pub(super) async fn known_run(
     let mut conn = api.pool.acquire().await?;
     let run = find(&mut conn, tenant, session_id, run_id).await?;
     drop(conn);
-    match run {
-        Some(run) => Ok(run),
-        None => {
-            known_session(api, tenant, session_id).await?;
-            Err(ApiError::RunNotFound(run_id.to_string()))
-        }
+    if let Some(run) = run {
+        return Ok(run);
     }
+    known_session(api, tenant, session_id).await?;
+    Err(ApiError::RunNotFound(run_id.to_string()))
 }
 
 /// Reads a run.

@@ -173,9 +173,9 @@ impl ReplyStream {
                 .map_err(|error| ModelError::Broken(error.into()))?
                 .data;
             let Some(data) = data else { continue };
-            match self.assembler.push(&data)? {
-                Progress::Nothing => {}
-                progress => return Ok(Some(progress)),
+            let progress = self.assembler.push(&data)?;
+            if progress != Progress::Nothing {
+                return Ok(Some(progress));
             }
         }
     }

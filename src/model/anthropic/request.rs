@@ -38,10 +38,6 @@ struct CacheControl {
     r#type: &'static str,
 }
 
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde passes a reference to the field"
-)]
 fn is_empty_array(tools: &&RawValue) -> bool {
     tools.get() == "[]"
 }

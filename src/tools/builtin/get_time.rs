@@ -24,7 +24,7 @@ fn utc() -> String {
 }
 
 #[derive(Serialize)]
-struct Time {
+struct Answer {
     timezone: String,
     time: String,
     weekday: String,
@@ -46,7 +46,7 @@ impl TypedTool for GetTime {
                 input.timezone
             ))
         })?;
-        Output::json(&Time {
+        Output::json(&Answer {
             timezone: input.timezone,
             time: now.strftime("%Y-%m-%dT%H:%M:%S%:z").to_string(),
             weekday: now.strftime("%A").to_string(),

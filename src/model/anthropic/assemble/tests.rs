@@ -44,7 +44,7 @@ fn without_nulls(value: Value) -> Value {
             .map(|(key, value)| (key, without_nulls(value)))
             .collect(),
         Value::Array(items) => items.into_iter().map(without_nulls).collect(),
-        other => other,
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value,
     }
 }
 
