@@ -85,17 +85,18 @@ impl CreateMessage {
             });
         };
         match &self.content {
-            MessageContent::Text(text) if text.trim().is_empty() => {
-                refuse("/content".to_owned(), "is blank");
+            MessageContent::Text(text) => {
+                if let Some(problem) = text_problem(text) {
+                    refuse("/content".to_owned(), problem);
+                }
             }
-            MessageContent::Text(_) => {}
             MessageContent::Blocks(blocks) if blocks.is_empty() => {
                 refuse("/content".to_owned(), "is empty");
             }
             MessageContent::Blocks(blocks) => {
                 for (index, block) in blocks.iter().enumerate() {
-                    if block.text.trim().is_empty() {
-                        refuse(format!("/content/{index}/text"), "is blank");
+                    if let Some(problem) = text_problem(&block.text) {
+                        refuse(format!("/content/{index}/text"), problem);
                     }
                 }
             }
@@ -122,6 +123,14 @@ impl CreateMessage {
         };
         content.map_err(|error| ApiError::Internal(error.to_string()))
     }
+}
+
+/// What the model or the database would not take.
+fn text_problem(text: &str) -> Option<&'static str> {
+    if text.trim().is_empty() {
+        return Some("is blank");
+    }
+    text.contains('\0').then_some("has a NUL")
 }
 
 fn is_message_id(id: &str) -> bool {

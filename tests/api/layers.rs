@@ -1,0 +1,75 @@
+//! Which module may import which.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A module and the modules of this crate that it may import.
+const MAY_IMPORT: [(&str, &[&str]); 9] = [
+    ("domain", &[]),
+    ("agent", &["domain"]),
+    ("store", &["domain"]),
+    ("model", &["domain"]),
+    ("bus", &["domain"]),
+    ("tools", &["domain", "store", "model"]),
+    (
+        "worker",
+        &["domain", "agent", "store", "model", "tools", "bus"],
+    ),
+    ("http", &["domain", "store", "bus", "tools"]),
+    ("simulator", &["domain"]),
+];
+
+fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            sources(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+/// The modules of this crate that a source text names.
+fn imports(text: &str) -> BTreeSet<&str> {
+    text.split("crate::")
+        .skip(1)
+        .map(|rest| {
+            let end = rest.find(|c: char| !c.is_ascii_lowercase() && c != '_');
+            &rest[..end.unwrap_or(rest.len())]
+        })
+        .collect()
+}
+
+#[test]
+fn modules_import_only_what_they_may() {
+    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut seen = 0;
+    for (module, allowed) in MAY_IMPORT {
+        let mut files = Vec::new();
+        sources(&src.join(module), &mut files);
+        for file in files {
+            seen += 1;
+            let text = fs::read_to_string(&file).unwrap();
+            for import in imports(&text) {
+                let is_allowed = import == module || allowed.contains(&import);
+                assert!(is_allowed, "{} imports crate::{import}", file.display());
+            }
+        }
+    }
+    assert!(seen > 50, "only {seen} files were read");
+}
+
+#[test]
+fn every_module_of_the_crate_is_in_the_table() {
+    let lib = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/lib.rs")).unwrap();
+    let declared: BTreeSet<&str> = lib
+        .lines()
+        .filter_map(|line| line.strip_prefix("pub mod ")?.strip_suffix(';'))
+        .collect();
+    let mut known: BTreeSet<&str> = MAY_IMPORT.iter().map(|(module, _)| *module).collect();
+    // These may import everything.
+    known.extend(["app", "cli", "config", "telemetry"]);
+    assert_eq!(declared, known);
+}

@@ -1,0 +1,349 @@
+//! A service of its own for every test, and a client that speaks to it.
+
+#[path = "../../support/postgres.rs"]
+mod postgres;
+mod sse;
+mod upstream;
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use reqwest::{Client, RequestBuilder, Response, StatusCode};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use twostep::app::Application;
+use twostep::config::{Config, Database, ModelSource};
+use twostep::domain::run::Limits;
+use twostep::http::Defaults;
+use twostep::model::anthropic::ClientConfig;
+use twostep::simulator::{Options, Running, Script, Simulator};
+use twostep::tools::{Tool, builtin};
+
+pub(crate) use postgres::TestDatabase;
+pub(crate) use sse::{EventStream, Received};
+pub(crate) use upstream::Upstream;
+
+/// The system prompt of test sessions.
+pub(crate) const SYSTEM: &str = "You are the test desk. Be brief.";
+
+/// A running service with everything it stands on.
+pub(crate) struct TestApp {
+    pub(crate) address: SocketAddr,
+    pub(crate) client: Client,
+    pub(crate) simulator: Running,
+    pub(crate) database: TestDatabase,
+    pub(crate) folder: TempDir,
+    stop: CancellationToken,
+    task: JoinHandle<anyhow::Result<()>>,
+}
+
+/// What a test changes of the usual service.
+#[derive(Default)]
+pub(crate) struct Setup {
+    pub(crate) tools: Vec<Arc<dyn Tool>>,
+    pub(crate) limits: Limits,
+    pub(crate) model: Option<&'static str>,
+    pub(crate) slots: Option<usize>,
+}
+
+impl TestApp {
+    /// A service whose model follows this script.
+    pub(crate) async fn start(script: Value) -> Self {
+        Self::start_with(script, Setup::default()).await
+    }
+
+    pub(crate) async fn start_with(script: Value, setup: Setup) -> Self {
+        Self::on(
+            script,
+            setup,
+            postgres::database().await,
+            TempDir::new().unwrap(),
+        )
+        .await
+    }
+
+    async fn on(script: Value, setup: Setup, database: TestDatabase, folder: TempDir) -> Self {
+        // A second test of the same process finds it installed.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let script = Script::from_json(&script.to_string()).unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let simulator = Simulator::start(listener, script, Options::recording());
+        let app = Application::build(config(&simulator, &database, folder.path(), setup))
+            .await
+            .unwrap();
+        let stop = CancellationToken::new();
+        Self {
+            address: app.address(),
+            client: Client::builder().no_proxy().build().unwrap(),
+            task: tokio::task::spawn(app.run_until_stopped(stop.clone())),
+            simulator,
+            database,
+            folder,
+            stop,
+        }
+    }
+
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address)
+    }
+
+    pub(crate) fn get(&self, path: &str) -> RequestBuilder {
+        self.client.get(self.url(path))
+    }
+
+    pub(crate) fn post(&self, path: &str) -> RequestBuilder {
+        self.client.post(self.url(path))
+    }
+
+    /// A new session with the defaults.
+    pub(crate) async fn session(&self) -> Session<'_> {
+        self.session_with(json!({})).await
+    }
+
+    pub(crate) async fn session_with(&self, body: Value) -> Session<'_> {
+        let response = self.post("/v1/sessions").json(&body).send().await.unwrap();
+        assert_eq!(response.status(), StatusCode::CREATED);
+        let session: Value = response.json().await.unwrap();
+        Session {
+            app: self,
+            id: session["id"].as_str().unwrap().to_owned(),
+        }
+    }
+
+    /// What the model was sent.
+    pub(crate) fn upstream(&self) -> Upstream {
+        Upstream::of(&self.simulator)
+    }
+
+    /// A file in the folder that all test sessions work in.
+    pub(crate) fn write_file(&self, name: &str, content: &str) {
+        std::fs::write(self.folder.path().join(name), content).unwrap();
+    }
+
+    /// Stops the service without looking at what it left.
+    pub(crate) async fn stop(self) {
+        self.stop.cancel();
+        self.task.await.unwrap().unwrap();
+    }
+
+    /// Checks what must hold after every test, and stops the service: the model refused nothing,
+    /// each request was a byte prefix of the next, and the database keeps its invariants.
+    pub(crate) async fn finish(self) {
+        assert_eq!(self.simulator.refusals(), Vec::<String>::new());
+        self.upstream().assert_prefixes();
+        let broken = self.broken_invariants().await;
+        assert_eq!(broken, Vec::<(String, String)>::new());
+        self.stop().await;
+    }
+
+    pub(crate) async fn broken_invariants(&self) -> Vec<(String, String)> {
+        let pool = self.database.pool(1);
+        sqlx::query_as(include_str!("../../support/invariants.sql"))
+            .fetch_all(&pool)
+            .await
+            .unwrap()
+    }
+}
+
+fn config(simulator: &Running, database: &TestDatabase, folder: &Path, setup: Setup) -> Config {
+    let mut tools = builtin::all();
+    tools.extend(setup.tools);
+    let idle = Duration::from_secs(10);
+    Config {
+        bind: "127.0.0.1:0".parse().unwrap(),
+        database: Database::Server(Box::new(database.options())),
+        model: ModelSource::Server(ClientConfig {
+            base_url: simulator.base_url().parse().unwrap(),
+            api_key: Some("test-key".to_owned().into()),
+            version: "2023-06-01".to_owned(),
+            idle_timeout: idle,
+        }),
+        model_idle_timeout: idle,
+        defaults: Defaults {
+            model: setup.model.unwrap_or("simulator").to_owned(),
+            max_tokens: 1000,
+            system: SYSTEM.to_owned(),
+            limits: setup.limits,
+            workspace: Some(folder.to_str().unwrap().to_owned()),
+        },
+        workspaces: folder.join("workspaces"),
+        use_prompt_cache: true,
+        slots: setup.slots.unwrap_or(16),
+        tools,
+    }
+}
+
+/// A session of a running service.
+pub(crate) struct Session<'a> {
+    pub(crate) app: &'a TestApp,
+    pub(crate) id: String,
+}
+
+impl Session<'_> {
+    pub(crate) fn path(&self, rest: &str) -> String {
+        format!("/v1/sessions/{}{rest}", self.id)
+    }
+
+    /// A post of a message, to be completed by headers.
+    pub(crate) fn message(&self, body: &Value) -> RequestBuilder {
+        self.app.post(&self.path("/messages")).json(body)
+    }
+
+    /// Posts a text and waits for the settled run.
+    pub(crate) async fn ask(&self, text: &str) -> Value {
+        self.ask_with(json!({ "content": text })).await
+    }
+
+    pub(crate) async fn ask_with(&self, body: Value) -> Value {
+        let response = self
+            .message(&body)
+            .header("prefer", "wait=60")
+            .send()
+            .await
+            .unwrap();
+        assert_eq!(response.status(), StatusCode::OK, "the run did not settle");
+        response.json().await.unwrap()
+    }
+
+    /// Posts a text and returns at once, with the accepted run.
+    pub(crate) async fn post(&self, body: Value) -> Value {
+        let response = self.message(&body).send().await.unwrap();
+        assert_eq!(response.status(), StatusCode::ACCEPTED);
+        response.json().await.unwrap()
+    }
+
+    /// Posts a text and streams its run.
+    pub(crate) async fn stream(&self, text: &str) -> EventStream {
+        let request = self.message(&json!({ "content": text }));
+        EventStream::new(
+            request
+                .header("accept", "text/event-stream")
+                .send()
+                .await
+                .unwrap(),
+        )
+    }
+
+    /// All items of the history.
+    pub(crate) async fn history(&self) -> Vec<Value> {
+        self.list("/messages").await
+    }
+
+    /// All events.
+    pub(crate) async fn events(&self) -> Vec<Value> {
+        self.list("/events").await
+    }
+
+    async fn list(&self, resource: &str) -> Vec<Value> {
+        let mut all = Vec::new();
+        let mut after = "0".to_owned();
+        loop {
+            let path = self.path(&format!("{resource}?limit=200&after={after}"));
+            let mut page: Value = self
+                .app
+                .get(&path)
+                .send()
+                .await
+                .unwrap()
+                .json()
+                .await
+                .unwrap();
+            all.extend(page["data"].as_array_mut().unwrap().drain(..));
+            match page["next_cursor"].as_str() {
+                Some(cursor) => cursor.clone_into(&mut after),
+                None => return all,
+            }
+        }
+    }
+
+    /// Waits until a run has settled.
+    pub(crate) async fn settled(&self, run: &Value) -> Value {
+        let path = self.path(&format!("/runs/{}", run["id"].as_str().unwrap()));
+        let deadline = tokio::time::Instant::now() + Duration::from_secs(30);
+        loop {
+            let run: Value = self
+                .app
+                .get(&path)
+                .send()
+                .await
+                .unwrap()
+                .json()
+                .await
+                .unwrap();
+            if matches!(
+                run["status"].as_str().unwrap(),
+                "completed" | "failed" | "cancelled"
+            ) {
+                return run;
+            }
+            assert!(
+                tokio::time::Instant::now() < deadline,
+                "the run did not settle: {run}"
+            );
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+}
+
+/// A script in which every message gets these replies, one a round.
+pub(crate) fn replies(replies: &[Value]) -> Value {
+    json!({ "conversations": [{ "replies": replies }], "otherwise": "refuse" })
+}
+
+/// A reply of one text.
+pub(crate) fn says(text: &str) -> Value {
+    json!({ "content": [{ "type": "text", "text": text }] })
+}
+
+/// A reply of one tool call.
+pub(crate) fn calls(name: &str, input: Value) -> Value {
+    json!({ "content": [{ "type": "tool_use", "name": name, "input": input }] })
+}
+
+/// The body of a response, which must be a problem of this status and code.
+pub(crate) async fn problem(response: Response, status: u16, code: &str) -> Value {
+    assert_eq!(response.status().as_u16(), status);
+    assert_eq!(
+        response.headers()["content-type"],
+        "application/problem+json"
+    );
+    let request_id = response.headers()["x-request-id"]
+        .to_str()
+        .unwrap()
+        .to_owned();
+    let problem: Value = response.json().await.unwrap();
+    assert_eq!(problem["status"], status);
+    assert_eq!(problem["code"], code);
+    assert_eq!(problem["request_id"], request_id);
+    problem
+}
+
+impl TestApp {
+    /// The same database and folder under a new service, with another script.
+    pub(crate) async fn restarted(self, script: Value) -> Self {
+        assert_eq!(self.simulator.refusals(), Vec::<String>::new());
+        let Self {
+            database,
+            folder,
+            stop,
+            task,
+            ..
+        } = self;
+        stop.cancel();
+        task.await.unwrap().unwrap();
+        Self::on(script, Setup::default(), database, folder).await
+    }
+
+    /// A session that was made by an earlier service.
+    pub(crate) fn session_again(&self, id: &str) -> Session<'_> {
+        Session {
+            app: self,
+            id: id.to_owned(),
+        }
+    }
+}
