@@ -26,6 +26,9 @@ CREATE TABLE sessions (
     last_message_seq integer NOT NULL DEFAULT 0,
     -- Runs that wait; kept here so that the bound on them is exact under concurrent posts.
     queued           integer NOT NULL DEFAULT 0 CHECK (queued >= 0),
+    -- The run that has begun and not settled; null and no queue mean that a message may begin at
+    -- once. Kept here because only this row is locked, and so seen afresh, when a message comes.
+    active_run_id    uuid,
     -- Sums over all requests; adding them up from messages would grow with the history.
     input_tokens                bigint NOT NULL DEFAULT 0,
     cache_creation_input_tokens bigint NOT NULL DEFAULT 0,

@@ -3,17 +3,21 @@
 //! Whatever is lost here is found again in the database: readers by the numbers of events,
 //! workers by polling.
 
+mod desk;
 mod preview;
 mod topic;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::{Notify, broadcast, futures::Notified};
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::{Notify, Semaphore, broadcast, futures::Notified};
 
 use crate::domain::event::Frame;
-use crate::domain::ids::{RunId, SessionId};
+use crate::domain::ids::{RunId, SessionId, WorkerId};
 
+use desk::Desk;
+pub use desk::{HandOver, Reservation};
 pub use preview::{PreviewFrame, PreviewStart};
 use topic::Topic;
 
@@ -34,6 +38,7 @@ pub enum Signal {
 pub struct Bus {
     topics: Mutex<HashMap<SessionId, Topic>>,
     work: Notify,
+    desk: Desk,
     cancels: broadcast::Sender<RunId>,
 }
 
@@ -42,6 +47,7 @@ impl Default for Bus {
         Self {
             topics: Mutex::default(),
             work: Notify::new(),
+            desk: Desk::default(),
             cancels: broadcast::channel(CANCEL_CAPACITY).0,
         }
     }
@@ -56,6 +62,26 @@ impl Bus {
     /// Waits for a run to be announced. Register before looking, or an announcement is missed.
     pub fn work(&self) -> Notified<'_> {
         self.work.notified()
+    }
+
+    /// Takes runs from requests of this process, as long as there are free slots.
+    pub fn open_desk(
+        &self,
+        worker: WorkerId,
+        slots: Arc<Semaphore>,
+    ) -> UnboundedReceiver<HandOver> {
+        self.desk.open(worker, slots)
+    }
+
+    /// Takes no more runs from requests.
+    pub fn close_desk(&self) {
+        self.desk.close();
+    }
+
+    /// Keeps a slot for a run that is about to be accepted; none if all are taken, or if this
+    /// process has no worker.
+    pub fn reserve(&self) -> Option<Reservation> {
+        self.desk.reserve()
     }
 
     /// Asks whoever holds a run to stop it.

@@ -1,5 +1,6 @@
 //! The words that every layer shares. Nothing here does IO or imports another layer.
 
+pub mod claim;
 pub mod event;
 pub mod ids;
 pub mod message;

@@ -1,12 +1,16 @@
-//! Accepting a message: the run, its place in the queue and its event, in one statement.
+//! Accepting a message: the run, its place in the queue and its event, in one statement; and the
+//! run's beginning with it, when nothing stands in its way.
+
+use std::time::Duration;
 
 use jiff_sqlx::Timestamp;
 use sqlx::PgConnection;
 use sqlx::error::ErrorKind;
 
 use super::{StoreError, unreadable};
-use crate::domain::event::{Frame, NewEvent, Stamp};
-use crate::domain::ids::{RunId, SessionId, TenantId};
+use crate::domain::claim::{Claimed, Fence};
+use crate::domain::event::{EventBody, Frame, NewEvent, Stamp};
+use crate::domain::ids::{EventId, RunId, SessionId, TenantId, WorkerId};
 use crate::domain::run::RunOptions;
 
 /// Messages of one session that may wait.
@@ -35,46 +39,55 @@ pub struct NewRun<'a> {
     pub fingerprint: &'a [u8],
     /// The `user.message` event.
     pub event: &'a NewEvent,
+    /// Who takes the run up at once, if the session is idle.
+    pub worker: Option<WorkerId>,
 }
 
 /// How a message was met.
 #[derive(Debug)]
 pub enum Accepted {
     /// It has a run.
-    Run {
-        /// Its event, to be published.
-        frame: Box<Frame>,
-        /// When it was accepted.
-        created_at: jiff::Timestamp,
-        /// How many runs of the session wait, this one included.
-        queued: i32,
-    },
+    Run(Box<AcceptedRun>),
     /// The session has as many waiting messages as it may, or it does not exist.
     Refused,
     /// A run was accepted before under the same key or message id.
     Repeated,
 }
 
+/// A run that was accepted.
+#[derive(Debug)]
+pub struct AcceptedRun {
+    /// Its events, to be published.
+    pub frames: Vec<Frame>,
+    /// When it was accepted.
+    pub created_at: jiff::Timestamp,
+    /// How many runs of the session wait, this one included; 0 if it has begun.
+    pub queued: i32,
+    /// The run in the hands of the worker that was named, if it has begun.
+    pub begun: Option<Claimed>,
+}
+
+struct Row {
+    seq: i64,
+    event_id: String,
+    kind: String,
+    body: String,
+    created_at: Timestamp,
+    queued: i32,
+    is_begun: bool,
+    settings: String,
+    workspace: Option<String>,
+    last_message_seq: i32,
+}
+
 /// Accepts a message, or says why not. The connection must not be in a transaction.
 pub async fn accept(conn: &mut PgConnection, new: &NewRun<'_>) -> Result<Accepted, StoreError> {
     let options = serde_json::to_string(new.options).map_err(unreadable("runs", "options"))?;
-    let row = sqlx::query!(
-        r#"WITH session AS (
-               UPDATE sessions
-               SET last_seq = last_seq + 1, queued = queued + 1, updated_at = now()
-               WHERE id = $1 AND tenant_id = $2 AND queued < $3
-               RETURNING id, tenant_id, last_seq, queued
-           ), run AS (
-               INSERT INTO runs (id, session_id, tenant_id, accepted_seq, message_id, input,
-                                 options, idempotency_key, client_message_id, fingerprint)
-               SELECT $4, s.id, s.tenant_id, s.last_seq, $5, ($6::text)::json,
-                      ($7::text)::json, $8, $9, $10
-               FROM session s
-           ), event AS (
-               INSERT INTO events (session_id, seq, tenant_id, run_id, event_id, type, body)
-               SELECT s.id, s.last_seq, s.tenant_id, $4, $5, $11, ($12::text)::json FROM session s
-           )
-           SELECT last_seq, queued, now() AS "now!: Timestamp" FROM session"#,
+    let running = NewEvent::new(&EventBody::StatusRunning { attempt: 1 });
+    let span = EventId::new();
+    let rows = sqlx::query_file_as!(
+        Row,
+        "src/store/accept.sql",
         new.session_id.as_uuid(),
         new.tenant.as_uuid(),
         MAX_QUEUED,
@@ -87,32 +100,66 @@ pub async fn accept(conn: &mut PgConnection, new: &NewRun<'_>) -> Result<Accepte
         new.fingerprint,
         new.event.kind,
         new.event.body,
+        new.worker.map(WorkerId::as_uuid),
+        running.id,
+        running.kind,
+        running.body,
+        span.to_string(),
     )
-    .fetch_optional(conn)
+    .fetch_all(conn)
     .await;
-    let row = match row {
+    match rows {
         Err(sqlx::Error::Database(error)) if error.kind() == ErrorKind::UniqueViolation => {
-            return Ok(Accepted::Repeated);
+            Ok(Accepted::Repeated)
         }
-        row => row?,
-    };
-    let Some(row) = row else {
+        rows => accepted(new, span, rows?),
+    }
+}
+
+fn accepted(new: &NewRun<'_>, span: EventId, rows: Vec<Row>) -> Result<Accepted, StoreError> {
+    let Some(first) = rows.first() else {
         return Ok(Accepted::Refused);
     };
-    let stamp = Stamp {
-        session_id: new.session_id,
-        run_id: Some(new.id),
-        seq: row.last_seq,
-        created_at: row.now.to_jiff(),
+    let created_at = first.created_at.to_jiff();
+    let queued = first.queued;
+    let begun = match new.worker {
+        Some(worker) if first.is_begun => Some(Claimed {
+            fence: Fence {
+                run_id: new.id,
+                attempt: 1,
+                worker,
+            },
+            session_id: new.session_id,
+            settings: serde_json::from_str(&first.settings)
+                .map_err(unreadable("sessions", "settings"))?,
+            workspace: first.workspace.clone(),
+            message_id: new.message_id.to_owned(),
+            input: new.input.to_owned(),
+            options: new.options.clone(),
+            last_message_seq: first.last_message_seq,
+            takeovers: 0,
+            elapsed: Duration::ZERO,
+            is_cancelled: false,
+            begun: Some(span),
+        }),
+        _ => None,
     };
-    let NewEvent { id, kind, body } = new.event;
-    let frame = Frame::encode(id.clone(), (*kind).to_owned(), body, &stamp);
-    let created_at = stamp.created_at;
-    Ok(Accepted::Run {
-        frame: Box::new(frame),
+    let frame = |row: Row| {
+        let stamp = Stamp {
+            session_id: new.session_id,
+            run_id: Some(new.id),
+            seq: row.seq,
+            created_at: row.created_at.to_jiff(),
+        };
+        Frame::encode(row.event_id, row.kind, &row.body, &stamp)
+    };
+    let frames = rows.into_iter().map(frame).collect();
+    Ok(Accepted::Run(Box::new(AcceptedRun {
+        frames,
         created_at,
-        queued: row.queued,
-    })
+        queued,
+        begun,
+    })))
 }
 
 /// A run that was accepted before.

@@ -6,50 +6,11 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::{StoreError, unreadable};
-use crate::domain::ids::{RunId, SessionId, WorkerId};
-use crate::domain::run::RunOptions;
-use crate::domain::session::Settings;
+use crate::domain::claim::{Claimed, Fence};
+use crate::domain::ids::{RunId, WorkerId};
 
 /// Takeovers without a committed step after which a run is given up.
 pub const MAX_TAKEOVERS: i32 = 3;
-
-/// What every write of a run must name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Fence {
-    /// The run.
-    pub run_id: RunId,
-    /// The claim under which the writer works.
-    pub attempt: i32,
-    /// The writer.
-    pub worker: WorkerId,
-}
-
-/// A run that this worker has taken up.
-#[derive(Debug)]
-pub struct Claimed {
-    /// The right to write.
-    pub fence: Fence,
-    /// The session.
-    pub session_id: SessionId,
-    /// What the session pinned.
-    pub settings: Settings,
-    /// The operator's folder for all sessions, if there is one.
-    pub workspace: Option<String>,
-    /// The id of the user message.
-    pub message_id: String,
-    /// The blocks of the user message.
-    pub input: String,
-    /// What the message asks of its run.
-    pub options: RunOptions,
-    /// The length of the history.
-    pub last_message_seq: i32,
-    /// Claims since the last committed step, this one included.
-    pub takeovers: i32,
-    /// The time since a worker first took the run up.
-    pub elapsed: Duration,
-    /// Whether the client has asked to cancel it.
-    pub is_cancelled: bool,
-}
 
 struct Row {
     id: Uuid,
@@ -85,6 +46,7 @@ impl Row {
             takeovers: self.takeovers,
             elapsed: Duration::try_from_secs_f64(self.elapsed).unwrap_or_default(),
             is_cancelled: self.is_cancelled,
+            begun: None,
         })
     }
 }

@@ -131,3 +131,6 @@ pub fn pool(options: &PgConnectOptions, role: PoolRole) -> PgPool {
         .test_before_acquire(false)
         .connect_lazy_with(options)
 }
+
+#[cfg(test)]
+mod tests;

@@ -138,13 +138,11 @@ async fn select(conn: &mut PgConnection, page: &Page) -> Result<Vec<Session>, St
     let rows = sqlx::query_as!(
         Row,
         r#"SELECT s.id, s.title, s.metadata::text AS "metadata!", s.settings::text AS "settings!",
-                  live.id AS "active_run_id?", s.queued, s.last_seq,
+                  s.active_run_id, s.queued, s.last_seq,
                   s.input_tokens, s.cache_creation_input_tokens, s.cache_read_input_tokens,
                   s.output_tokens, s.stop_reason::text,
                   s.created_at AS "created_at: Timestamp", s.updated_at AS "updated_at: Timestamp"
            FROM sessions s
-           LEFT JOIN runs live
-                  ON live.session_id = s.id AND live.status IN ('running', 'requires_action')
            WHERE s.tenant_id = $1
              AND ($2::uuid IS NULL OR s.id = $2)
              AND ($3::uuid IS NULL OR s.id < $3)

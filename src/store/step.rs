@@ -7,9 +7,9 @@
 use jiff_sqlx::Timestamp;
 use sqlx::PgConnection;
 
-use super::claim::Fence;
 use super::events::{Columns, encode};
 use super::{StoreError, unreadable};
+use crate::domain::claim::Fence;
 use crate::domain::event::{Frame, NewEvent, Stamp};
 use crate::domain::ids::SessionId;
 use crate::domain::message::{Message, Role};
@@ -88,8 +88,8 @@ impl Default for StepCommit<'_> {
 pub struct Committed {
     /// The events, to be published.
     pub frames: Vec<Frame>,
-    /// The place of the last message before the step.
-    pub last_message_seq: i32,
+    /// Runs of the session that wait.
+    pub queued: i32,
 }
 
 /// Commits a step; none if the worker has lost its claim, in which case nothing was written.
@@ -154,7 +154,7 @@ pub async fn commit(
         };
         Committed {
             frames: encode(step.events, &first),
-            last_message_seq: row.last_message_seq.unwrap_or_default(),
+            queued: row.queued,
         }
     }))
 }

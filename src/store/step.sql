@@ -19,6 +19,9 @@ WITH fence AS (
         last_seq = s.last_seq + cardinality($11::text[]),
         last_message_seq = s.last_message_seq + cardinality($14::text[]),
         queued = s.queued - $21,
+        active_run_id = CASE WHEN $4::text IS NOT NULL THEN NULL
+                             WHEN $21 > 0 THEN fence.id
+                             ELSE s.active_run_id END,
         stop_reason = coalesce(($22::text)::json, s.stop_reason),
         input_tokens = s.input_tokens + $7,
         cache_creation_input_tokens = s.cache_creation_input_tokens + $8,
@@ -28,7 +31,7 @@ WITH fence AS (
     FROM fence
     WHERE s.id = fence.session_id
     RETURNING s.last_seq - cardinality($11::text[]) AS last_seq,
-              s.last_message_seq - cardinality($14::text[]) AS last_message_seq
+              s.last_message_seq - cardinality($14::text[]) AS last_message_seq, s.queued
 ), message AS (
     INSERT INTO messages (session_id, seq, tenant_id, run_id, attempt, role, message_id, content,
                           model, stop_reason, usage)
@@ -61,4 +64,4 @@ WITH fence AS (
     FROM fence f, session s,
          unnest($11::text[], $12::text[], $13::text[]) WITH ORDINALITY AS e (id, kind, body, ord)
 )
-SELECT last_seq, last_message_seq, now() AS "now!: Timestamp" FROM session
+SELECT last_seq, queued, now() AS "now!: Timestamp" FROM session

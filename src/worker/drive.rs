@@ -10,6 +10,7 @@ use super::previews::ReplyIds;
 use super::transcript::Transcript;
 use crate::agent::history;
 use crate::agent::{AgentLoop, Bounds, Finish, Step};
+use crate::domain::claim::Claimed;
 use crate::domain::event::{EventBody, NewEvent};
 use crate::domain::ids::{EventId, MessageId, RunId, SessionId};
 use crate::domain::message::{Content, Message, Role};
@@ -17,7 +18,7 @@ use crate::domain::run::{LimitKind, Limits, Outcome, RunStatus, Usage};
 use crate::domain::tool::{ToolCall, ToolChoice};
 use crate::model::Reply;
 use crate::model::anthropic::{Head, body};
-use crate::store::claim::{Claimed, MAX_TAKEOVERS};
+use crate::store::claim::MAX_TAKEOVERS;
 use crate::store::messages::list_of_run;
 use crate::store::step::{NewMessage, StepCommit, commit};
 use crate::tools::ToolContext;
@@ -38,10 +39,13 @@ pub(super) struct Driver<'a> {
     span: EventId,
     /// Whether calls may have been touched by an earlier attempt.
     pub(super) is_resumed: bool,
+    /// Whether runs of the same session wait for this one.
+    others_wait: bool,
 }
 
 /// Drives a run until it settles or must be let go.
-pub(super) async fn drive(worker: &Worker, run: Claimed, signals: Signals) {
+/// Says whether another run of the session waits for this one.
+pub(super) async fn drive(worker: &Worker, run: Claimed, signals: Signals) -> bool {
     let mut driver = Driver::new(worker, run, signals);
     let ended = match driver.run_steps().await {
         Ok(()) => Ok(()),
@@ -53,6 +57,7 @@ pub(super) async fn drive(worker: &Worker, run: Claimed, signals: Signals) {
     worker
         .transcripts
         .keep(driver.session_id(), driver.transcript);
+    driver.others_wait
 }
 
 impl<'a> Driver<'a> {
@@ -74,6 +79,7 @@ impl<'a> Driver<'a> {
             usage: Usage::default(),
             span: EventId::new(),
             is_resumed: false,
+            others_wait: false,
             worker,
             run,
             signals,
@@ -117,6 +123,10 @@ impl<'a> Driver<'a> {
     /// Brings the loop to where the stored messages are, and the user message into the history
     /// if the run begins here.
     async fn begin(&mut self) -> Result<(), Halt> {
+        if let Some(span) = self.run.begun {
+            self.span = span;
+            return self.go_on_from_acceptance().await;
+        }
         let mut conn = self.worker.parts.pool.acquire().await?;
         self.transcript
             .catch_up(&mut conn, self.session_id())
@@ -167,6 +177,20 @@ impl<'a> Driver<'a> {
             )
             .await
         }
+    }
+
+    /// The run was begun when its message was accepted. Mostly the message is the only one that
+    /// the transcript does not have.
+    async fn go_on_from_acceptance(&mut self) -> Result<(), Halt> {
+        if self.transcript.seq() + 1 == self.run.last_message_seq {
+            self.transcript.push(Role::User, &self.run.input);
+            return Ok(());
+        }
+        let mut conn = self.worker.parts.pool.acquire().await?;
+        Ok(self
+            .transcript
+            .catch_up(&mut conn, self.run.session_id)
+            .await?)
     }
 
     async fn ask(&mut self, head: &Head, choice: &ToolChoice) -> Result<(), Halt> {
@@ -312,6 +336,7 @@ impl<'a> Driver<'a> {
         let committed = commit(&mut conn, self.run.session_id, self.run.fence, &step).await?;
         drop(conn);
         let committed = committed.ok_or(Halt::LeaseLost)?;
+        self.others_wait = committed.queued > 0;
         self.worker
             .parts
             .bus

@@ -14,16 +14,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::PgPool;
-use tokio::sync::Semaphore;
-use tokio::time::{MissedTickBehavior, interval, sleep};
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::bus::Bus;
+use crate::bus::{Bus, HandOver};
+use crate::domain::claim::Claimed;
 use crate::domain::ids::WorkerId;
 use crate::model::anthropic::Client;
 use crate::store::StoreError;
-use crate::store::claim::{Claimed, claim_expired, claim_queued};
+use crate::store::claim::{claim_expired, claim_queued};
 use crate::tools::Registry;
 use active::Active;
 use transcript::TranscriptCache;
@@ -91,8 +93,16 @@ impl Worker {
             heartbeat_stop.clone(),
         ));
 
-        shutdown.run_until_cancelled(self.claim_loop()).await;
+        let mut handed = self.parts.bus.open_desk(self.id, Arc::clone(&self.slots));
+        tokio::join!(
+            self.claim_loop(&shutdown),
+            shutdown.run_until_cancelled(self.take_handed(&mut handed)),
+        );
         self.halt.cancel();
+        self.parts.bus.close_desk();
+        handed.close();
+        // What was handed over in the last moment is let go like the rest.
+        self.take_handed(&mut handed).await;
         self.runs.close();
         self.runs.wait().await;
         heartbeat_stop.cancel();
@@ -100,76 +110,91 @@ impl Worker {
         helpers.wait().await;
     }
 
-    async fn claim_loop(self: &Arc<Self>) {
-        let mut sweep = interval(SWEEP_EVERY);
+    /// Drives runs that requests of this process hand over.
+    async fn take_handed(self: &Arc<Self>, handed: &mut UnboundedReceiver<HandOver>) {
+        while let Some(HandOver { run, slot }) = handed.recv().await {
+            self.spawn(run, slot);
+        }
+    }
+
+    /// Looks for work until it is told to stop, which is heeded only between two looks: a run
+    /// that was claimed and then forgotten would lie until its lease runs out.
+    async fn claim_loop(self: &Arc<Self>, shutdown: &CancellationToken) {
+        // Processes that were started together do not sweep together for long.
+        let mut sweep = interval(SWEEP_EVERY.mul_f64(0.9 + 0.1 * fastrand::f64()));
         sweep.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        loop {
+        while let Some(Ok(slot)) = shutdown
+            .run_until_cancelled(Arc::clone(&self.slots).acquire_owned())
+            .await
+        {
             // Registered before looking: work that is announced in between is not missed.
             let announced = self.parts.bus.work();
-            let taken = match self.take_up(TakeUp::Queued).await {
-                Ok(taken) => taken,
-                Err(error) => {
-                    tracing::warn!(%error, "no work can be taken up");
-                    sleep(SWEEP_EVERY).await;
-                    0
-                }
-            };
-            if taken > 0 {
+            if self.take_up(TakeUp::Queued, slot).await > 0 {
                 continue;
             }
             tokio::select! {
+                () = shutdown.cancelled() => return,
                 () = announced => {}
                 _ = sweep.tick() => {
-                    sleep(SWEEP_EVERY.mul_f64(fastrand::f64() * 0.1)).await;
-                    if let Err(error) = self.take_up(TakeUp::Expired).await {
-                        tracing::warn!(%error, "no run can be taken over");
+                    if let Ok(slot) = Arc::clone(&self.slots).try_acquire_owned() {
+                        self.take_up(TakeUp::Expired, slot).await;
                     }
                 }
             }
         }
     }
 
-    /// Takes up as many runs as there are free slots, and waits for one if there is none.
-    async fn take_up(self: &Arc<Self>, what: TakeUp) -> Result<usize, StoreError> {
-        let Ok(first) = Arc::clone(&self.slots).acquire_owned().await else {
-            return Ok(0);
-        };
-        let limit = self.slots.available_permits().min(CLAIM_BATCH - 1) + 1;
-        let limit = i64::try_from(limit).unwrap_or(1);
-        let mut conn = self.parts.pool.acquire().await?;
-        let claimed = match what {
-            TakeUp::Queued => claim_queued(&mut conn, self.id, limit).await?,
-            TakeUp::Expired => claim_expired(&mut conn, self.id, limit).await?,
-        };
-        drop(conn);
+    /// Takes up as many runs as there are free slots, and says how many.
+    async fn take_up(self: &Arc<Self>, what: TakeUp, slot: OwnedSemaphorePermit) -> usize {
+        let claimed = self.claim(what).await.unwrap_or_else(|error| {
+            tracing::warn!(%error, ?what, "no run can be taken up");
+            Vec::new()
+        });
         let taken = claimed.len();
-        let mut free = Some(first);
+        let mut first = Some(slot);
         for run in claimed {
-            // The first slot is in hand; nobody else takes from the semaphore.
-            let slot = match free.take() {
+            let slot = match first.take() {
                 Some(slot) => Ok(slot),
+                // At most a request takes one in between, and gives it back.
                 None => Arc::clone(&self.slots).acquire_owned().await,
             };
             let Ok(slot) = slot else { break };
-            let worker = Arc::clone(self);
-            self.runs.spawn(async move {
-                worker.drive(run).await;
-                drop(slot);
-                // The session's next run may have waited for this one.
-                worker.parts.bus.announce_work();
-            });
+            self.spawn(run, slot);
         }
-        Ok(taken)
+        taken
     }
 
-    async fn drive(&self, run: Claimed) {
+    async fn claim(&self, what: TakeUp) -> Result<Vec<Claimed>, StoreError> {
+        let limit = self.slots.available_permits().min(CLAIM_BATCH - 1) + 1;
+        let limit = i64::try_from(limit).unwrap_or(1);
+        let mut conn = self.parts.pool.acquire().await?;
+        match what {
+            TakeUp::Queued => claim_queued(&mut conn, self.id, limit).await,
+            TakeUp::Expired => claim_expired(&mut conn, self.id, limit).await,
+        }
+    }
+
+    fn spawn(self: &Arc<Self>, run: Claimed, slot: OwnedSemaphorePermit) {
+        let worker = Arc::clone(self);
+        self.runs.spawn(async move {
+            let others_wait = worker.drive(run).await;
+            drop(slot);
+            if others_wait {
+                worker.parts.bus.announce_work();
+            }
+        });
+    }
+
+    /// Drives a run, and says whether another run may have waited for it.
+    async fn drive(&self, run: Claimed) -> bool {
         let signals = self.active.enter(run.fence.run_id, &self.halt);
         if run.is_cancelled {
             signals.cancel.cancel();
         }
         let run_id = run.fence.run_id;
-        drive::drive(self, run, signals).await;
+        let others_wait = drive::drive(self, run, signals).await;
         self.active.leave(run_id);
+        others_wait
     }
 }
 

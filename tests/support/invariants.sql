@@ -60,6 +60,8 @@ FROM sessions s JOIN (
     UNION ALL SELECT session_id, tenant_id FROM events) r ON r.session_id = s.id
 WHERE r.tenant_id <> s.tenant_id
 UNION ALL
+SELECT 'no session has a run that has settled', id::text FROM sessions WHERE active_run_id IS NOT NULL
+UNION ALL
 SELECT 'counters agree with rows', s.id::text
 FROM sessions s
 WHERE s.queued <> (SELECT count(*) FROM runs r WHERE r.session_id = s.id AND r.status = 'queued')

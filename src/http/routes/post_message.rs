@@ -14,7 +14,8 @@ use tokio::time::{Instant, timeout_at};
 use super::known_session;
 use super::runs::known_run;
 use super::sessions::limit_errors;
-use crate::bus::{Signal, Subscription};
+use crate::bus::{Reservation, Signal, Subscription};
+use crate::domain::claim::Claimed;
 use crate::domain::event::{EventBody, NewEvent};
 use crate::domain::ids::{MessageId, RunId, SessionId, TenantId};
 use crate::domain::message::Content;
@@ -26,7 +27,10 @@ use crate::http::error::{ApiError, FieldError, Problem};
 use crate::http::extract::{Form, JsonBody, SessionPath, resume_after, wait_seconds};
 use crate::http::resources::{RunResource, run_path};
 use crate::http::sse::{Follow, respond};
-use crate::store::accept::{Accepted, Earlier, MAX_QUEUED, NewRun, accept, find_earlier};
+use crate::store::accept::{
+    Accepted, AcceptedRun, Earlier, MAX_QUEUED, NewRun, accept, find_earlier,
+};
+use crate::store::claim::release;
 use crate::store::sessions::find;
 
 /// A user message.
@@ -255,24 +259,26 @@ impl Post<'_> {
             client_message_id: self.message.id.as_deref(),
             fingerprint: &fingerprint,
             event: &event,
+            worker: None,
         };
-        self.accept(&new).await
+        self.accept(new).await
     }
 
-    async fn accept(&self, new: &NewRun<'_>) -> Result<Taken, ApiError> {
+    /// Accepts the message, and hands its run to the worker of this process if it can begin.
+    async fn accept(&self, mut new: NewRun<'_>) -> Result<Taken, ApiError> {
+        let reservation = self.api.bus.reserve();
+        new.worker = reservation.as_ref().map(Reservation::worker);
         let mut conn = self.api.pool.acquire().await?;
-        let accepted = accept(&mut conn, new).await?;
+        let accepted = accept(&mut conn, &new).await?;
         drop(conn);
         match accepted {
-            Accepted::Run {
-                frame,
-                created_at,
-                queued,
-            } => {
-                let accepted_seq = frame.seq;
-                self.api.bus.publish(self.session_id, vec![*frame]);
-                self.api.bus.announce_work();
-                let run = queued_run(new, accepted_seq, queued, created_at);
+            Accepted::Run(accepted) => {
+                let run = accepted_run(&new, &accepted);
+                self.api.bus.publish(self.session_id, accepted.frames);
+                match (accepted.begun, reservation) {
+                    (Some(begun), Some(reservation)) => self.hand_over(reservation, begun).await?,
+                    _ => self.api.bus.announce_work(),
+                }
                 Ok(Taken {
                     run,
                     is_repeated: false,
@@ -287,6 +293,15 @@ impl Post<'_> {
                 earlier.ok_or_else(|| ApiError::Internal("no earlier run for a key".to_owned()))
             }
         }
+    }
+
+    async fn hand_over(&self, reservation: Reservation, run: Claimed) -> Result<(), ApiError> {
+        if let Err(run) = reservation.hand_over(run) {
+            // The worker stops just now: another one is to take the run over at once.
+            let mut conn = self.api.pool.acquire().await?;
+            release(&mut conn, run.fence).await?;
+        }
+        Ok(())
     }
 
     fn idempotency_key(&self) -> Result<Option<&str>, ApiError> {
@@ -449,19 +464,24 @@ fn set(response: &mut Response, name: HeaderName, value: &str) {
     }
 }
 
-fn queued_run(new: &NewRun<'_>, accepted_seq: i64, queued: i32, at: jiff::Timestamp) -> Run {
+fn accepted_run(new: &NewRun<'_>, accepted: &AcceptedRun) -> Run {
+    let is_begun = accepted.begun.is_some();
     Run {
         id: new.id,
         session_id: new.session_id,
         message_id: new.message_id.to_owned(),
-        status: RunStatus::Queued,
-        accepted_seq,
-        queue_position: Some(queued.into()),
+        status: if is_begun {
+            RunStatus::Running
+        } else {
+            RunStatus::Queued
+        },
+        accepted_seq: accepted.frames.first().map_or(0, |frame| frame.seq),
+        queue_position: (!is_begun).then_some(accepted.queued.into()),
         outcome: None,
         model_requests: 0,
         usage: Usage::default(),
-        created_at: at,
-        started_at: None,
+        created_at: accepted.created_at,
+        started_at: is_begun.then_some(accepted.created_at),
         finished_at: None,
     }
 }

@@ -1,0 +1,48 @@
+//! The right to drive a run, and what a worker must know to do it.
+
+use std::time::Duration;
+
+use super::ids::{EventId, RunId, SessionId, WorkerId};
+use super::run::RunOptions;
+use super::session::Settings;
+
+/// What every write of a run must name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fence {
+    /// The run.
+    pub run_id: RunId,
+    /// The claim under which the writer works.
+    pub attempt: i32,
+    /// The writer.
+    pub worker: WorkerId,
+}
+
+/// A run that a worker has taken up.
+#[derive(Debug)]
+pub struct Claimed {
+    /// The right to write.
+    pub fence: Fence,
+    /// The session.
+    pub session_id: SessionId,
+    /// What the session pinned.
+    pub settings: Settings,
+    /// The operator's folder for all sessions, if there is one.
+    pub workspace: Option<String>,
+    /// The id of the user message.
+    pub message_id: String,
+    /// The blocks of the user message.
+    pub input: String,
+    /// What the message asks of its run.
+    pub options: RunOptions,
+    /// The length of the history.
+    pub last_message_seq: i32,
+    /// Claims since the last committed step, this one included.
+    pub takeovers: i32,
+    /// The time since a worker first took the run up.
+    pub elapsed: Duration,
+    /// Whether the client has asked to cancel it.
+    pub is_cancelled: bool,
+    /// The event that opened the first request, if the run was begun when it was accepted: the
+    /// user message is in the history then.
+    pub begun: Option<EventId>,
+}
