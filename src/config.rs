@@ -24,7 +24,8 @@ const ANTHROPIC_URL: &str = "https://api.anthropic.com";
 const DEFAULT_MODEL: &str = "claude-sonnet-5-5";
 /// The model name of the simulator, which never pretends to be another.
 const SIMULATOR: &str = "simulator";
-const DEFAULT_SYSTEM: &str = "You are a helpful assistant with tools that work on the files of \
+/// The system prompt of sessions that name none, unless the operator has one.
+pub const DEFAULT_SYSTEM: &str = "You are a helpful assistant with tools that work on the files of \
     one workspace. Use a tool whenever the answer depends on what a file says, on which files \
     there are, or on the current time; never guess these. Call tools that do not depend on each \
     other together. When you have what you need, answer the user's question in your own words: \
@@ -53,7 +54,12 @@ pub struct LogArgs {
     )]
     pub log_format: LogFormat,
     /// What is logged, such as `info` or `twostep=debug,sqlx=warn`
-    #[arg(long, env = "TWOSTEP_LOG", default_value = "info", global = true)]
+    #[arg(
+        long,
+        env = "TWOSTEP_LOG",
+        default_value = "info,sqlx=warn",
+        global = true
+    )]
     pub log: String,
 }
 

@@ -33,7 +33,7 @@ enum Command {
     Serve(Box<serve::Command>),
     /// Bring the database's schema up to this version
     Migrate(migrate::Command),
-    /// Print the `OpenAPI` document, or compare it with a file
+    /// Print the OpenAPI document, or compare it with a file
     Openapi(openapi::Command),
     /// Serve a scripted stand-in for the Messages API
     Simulator(simulator::Command),

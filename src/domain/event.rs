@@ -93,7 +93,7 @@ pub enum EventBody {
         /// What, for programs and for people.
         error: RunError,
     },
-    /// The tokens of the session so far.
+    /// The tokens of the run so far.
     #[serde(rename = "session.usage")]
     Usage {
         /// Sums over all requests of the run.
@@ -189,7 +189,7 @@ impl NewEvent {
     }
 }
 
-/// The schema of an event on the wire, for the `OpenAPI` document.
+/// The schema of an event on the wire, for the OpenAPI document.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub struct Event {
     /// The event's id, the `tool_use` id for `agent.tool_use`, the message's for `user.message`.

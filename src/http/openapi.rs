@@ -1,4 +1,4 @@
-//! The `OpenAPI` document, made from the handlers.
+//! The OpenAPI document, made from the handlers.
 
 use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;

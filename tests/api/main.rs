@@ -4,5 +4,6 @@
 
 mod layers;
 mod loop_behaviour;
+mod readme;
 mod support;
 mod tool_results;

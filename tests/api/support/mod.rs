@@ -25,7 +25,7 @@ use twostep::simulator::{Options, Running, Script, Simulator};
 use twostep::tools::{Tool, builtin};
 
 pub(crate) use postgres::TestDatabase;
-pub(crate) use sse::{EventStream, Received};
+pub(crate) use sse::EventStream;
 pub(crate) use upstream::Upstream;
 
 /// The system prompt of test sessions.
