@@ -80,7 +80,7 @@ impl Bed {
     async fn posted(&self) -> AcceptedRun {
         match self.post(None, None).await {
             Accepted::Run(run) => *run,
-            other => panic!("expected a run, got {other:?}"),
+            refused @ (Accepted::Refused | Accepted::Repeated) => panic!("{refused:?}"),
         }
     }
 

@@ -7,6 +7,8 @@ mod halt;
 mod lease;
 mod ledger;
 mod previews;
+mod round;
+mod tell;
 mod transcript;
 
 use std::path::PathBuf;

@@ -16,6 +16,7 @@ use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 use twostep::app::Application;
 use twostep::config::{Config, Database, ModelSource};
 use twostep::domain::run::Limits;
@@ -80,7 +81,7 @@ impl TestApp {
         Self {
             address: app.address(),
             client: Client::builder().no_proxy().build().unwrap(),
-            task: tokio::task::spawn(app.run_until_stopped(stop.clone())),
+            task: TaskTracker::new().spawn(app.run_until_stopped(stop.clone())),
             simulator,
             database,
             folder,
@@ -253,7 +254,7 @@ impl Session<'_> {
                 .json()
                 .await
                 .unwrap();
-            all.extend(page["data"].as_array_mut().unwrap().drain(..));
+            all.append(page["data"].as_array_mut().unwrap());
             match page["next_cursor"].as_str() {
                 Some(cursor) => cursor.clone_into(&mut after),
                 None => return all,
@@ -301,6 +302,10 @@ pub(crate) fn says(text: &str) -> Value {
 }
 
 /// A reply of one tool call.
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "tests make the input on the spot"
+)]
 pub(crate) fn calls(name: &str, input: Value) -> Value {
     json!({ "content": [{ "type": "tool_use", "name": name, "input": input }] })
 }

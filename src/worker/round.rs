@@ -1,0 +1,203 @@
+//! The calls of one reply: which have ended, which are open, and what the ledger says of them.
+
+use crate::domain::event::{EventBody, NewEvent};
+use crate::domain::message::Content;
+use crate::domain::tool::{CallResult, CallState, ToolCall};
+use crate::store::step::CallRecord;
+use crate::store::tool_calls::LedgerRow;
+use crate::tools::FileChange;
+
+/// Results in the order of the calls, and what of them is not yet stored.
+#[derive(Debug, Default)]
+pub(super) struct Answered {
+    pub(super) results: Vec<CallResult>,
+    pub(super) records: Vec<CallRecord>,
+    pub(super) events: Vec<NewEvent>,
+}
+
+/// A call that has ended.
+pub(super) struct Ended {
+    pub(super) position: usize,
+    pub(super) result: CallResult,
+    pub(super) is_execution: bool,
+    pub(super) duration_ms: i64,
+}
+
+/// The calls of one reply and how far they are.
+pub(super) struct Round<'a> {
+    pub(super) calls: &'a [ToolCall],
+    ledger: Vec<LedgerRow>,
+    results: Vec<Option<CallResult>>,
+    pub(super) answered: Answered,
+}
+
+impl<'a> Round<'a> {
+    pub(super) fn new(calls: &'a [ToolCall], ledger: Vec<LedgerRow>) -> Self {
+        let recorded = |call: &ToolCall| {
+            let row = ledger
+                .iter()
+                .find(|row| row.tool_use_id == call.tool_use_id)?;
+            let text = row.result.clone()?;
+            let tool_use_id = call.tool_use_id.clone();
+            Some(CallResult {
+                tool_use_id,
+                state: row.state,
+                text,
+            })
+        };
+        let results = calls.iter().map(recorded).collect();
+        Self {
+            calls,
+            results,
+            ledger,
+            answered: Answered::default(),
+        }
+    }
+
+    /// The ledger's word on a call without a result; none if the call has its result.
+    #[expect(
+        clippy::option_option,
+        reason = "no result yet is not the same as no row"
+    )]
+    pub(super) fn open(&self, position: usize) -> Option<Option<&LedgerRow>> {
+        let call = self.calls.get(position)?;
+        let is_open = self.results.get(position)?.is_none();
+        is_open.then(|| {
+            self.ledger
+                .iter()
+                .find(|row| row.tool_use_id == call.tool_use_id)
+        })
+    }
+
+    /// Ends a call that is not run.
+    pub(super) fn end(&mut self, position: usize, state: CallState, text: impl Into<String>) {
+        if let Some(call) = self.calls.get(position) {
+            let tool_use_id = call.tool_use_id.clone();
+            let result = CallResult {
+                tool_use_id,
+                state,
+                text: text.into(),
+            };
+            self.take(Ended {
+                position,
+                result,
+                is_execution: false,
+                duration_ms: 0,
+            });
+        }
+    }
+
+    pub(super) fn take(&mut self, ended: Ended) {
+        let Ended {
+            position,
+            result,
+            is_execution,
+            duration_ms,
+        } = ended;
+        let Some(place) = self.results.get_mut(position) else {
+            return;
+        };
+        self.answered.records.push(CallRecord {
+            tool_use_id: result.tool_use_id.clone(),
+            state: result.state,
+            result: Some(result.text.clone()),
+            is_execution,
+            hash_before: None,
+            hash_after: None,
+        });
+        if let Ok(content) = Content::text(&result.text) {
+            self.answered
+                .events
+                .push(NewEvent::new(&EventBody::AgentToolResult {
+                    tool_use_id: result.tool_use_id.clone(),
+                    content,
+                    is_error: result.is_error(),
+                    duration_ms,
+                }));
+        }
+        *place = Some(result);
+    }
+
+    pub(super) fn answered(self) -> Answered {
+        Answered {
+            results: self.results.into_iter().flatten().collect(),
+            ..self.answered
+        }
+    }
+}
+
+/// What is to be done with a call that had begun when its worker died.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum AfterCrash {
+    Done(String),
+    RunAgain,
+    Unknown,
+}
+
+/// Decides by the file: it is as the call would leave it, or as the call found it, or neither.
+pub(super) fn after_crash(row: &LedgerRow, now: Option<&FileChange>) -> AfterCrash {
+    let (Some(now), Some(after)) = (now, &row.hash_after) else {
+        return AfterCrash::Unknown;
+    };
+    if now.before.as_ref() == Some(after) {
+        AfterCrash::Done(now.result.clone())
+    } else if now.before == row.hash_before {
+        AfterCrash::RunAgain
+    } else {
+        AfterCrash::Unknown
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(before: Option<&[u8]>, after: Option<&[u8]>) -> LedgerRow {
+        LedgerRow {
+            tool_use_id: "toolu_1".into(),
+            state: CallState::Started,
+            hash_before: before.map(Into::into),
+            hash_after: after.map(Into::into),
+            result: None,
+        }
+    }
+
+    fn now(before: Option<&[u8]>) -> FileChange {
+        let before = before.map(Into::into);
+        FileChange {
+            before,
+            after: b"new".to_vec(),
+            result: "Written.".into(),
+        }
+    }
+
+    #[test]
+    fn a_change_of_a_file_is_decided_by_the_file() {
+        let started = row(Some(b"old"), Some(b"new"));
+        let done = AfterCrash::Done("Written.".into());
+        assert_eq!(after_crash(&started, Some(&now(Some(b"new")))), done);
+        assert_eq!(
+            after_crash(&started, Some(&now(Some(b"old")))),
+            AfterCrash::RunAgain
+        );
+        assert_eq!(
+            after_crash(&started, Some(&now(Some(b"else")))),
+            AfterCrash::Unknown
+        );
+        assert_eq!(after_crash(&started, Some(&now(None))), AfterCrash::Unknown);
+        let new_file = row(None, Some(b"new"));
+        assert_eq!(
+            after_crash(&new_file, Some(&now(None))),
+            AfterCrash::RunAgain
+        );
+    }
+
+    #[test]
+    fn without_evidence_nobody_knows() {
+        assert_eq!(after_crash(&row(None, None), None), AfterCrash::Unknown);
+        assert_eq!(
+            after_crash(&row(None, None), Some(&now(None))),
+            AfterCrash::Unknown
+        );
+    }
+}

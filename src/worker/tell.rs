@@ -1,0 +1,64 @@
+//! The events that tell of a reply.
+
+use super::halt::Halt;
+use super::previews::ReplyIds;
+use crate::agent::Step;
+use crate::domain::event::{EventBody, NewEvent, Permission};
+use crate::domain::message::{BadContent, Content, View};
+
+/// What was thought, what was said, what is asked for.
+pub(super) fn reply_events(
+    content: &Content,
+    ids: ReplyIds,
+    next: &Step,
+) -> Result<Vec<NewEvent>, Halt> {
+    let blocks = content.blocks()?;
+    let mut events = Vec::new();
+    let thoughts: Vec<&str> = blocks
+        .iter()
+        .filter_map(|block| match &block.view {
+            View::Thinking(text) => Some(text.as_ref()),
+            View::Text(_)
+            | View::ToolUse(_)
+            | View::ToolResult { .. }
+            | View::ServerToolUse { .. }
+            | View::Other { .. } => None,
+        })
+        .collect();
+    if !thoughts.is_empty() {
+        let content = texts(&thoughts)?;
+        let body = EventBody::AgentThinking { content };
+        events.push(NewEvent::with_id(ids.thinking.to_string(), &body));
+    }
+    let is_text = |view: &View<'_>| matches!(view, View::Text(_));
+    let said: Vec<_> = blocks
+        .iter()
+        .filter(|block| is_text(&block.view))
+        .map(|block| block.raw)
+        .collect();
+    if !said.is_empty() {
+        let body = EventBody::AgentMessage {
+            content: Content::from_blocks(said)?,
+        };
+        events.push(NewEvent::with_id(ids.message.to_string(), &body));
+    }
+    if let Step::CallTools(calls) = next {
+        events.extend(calls.iter().map(|call| {
+            let body = EventBody::AgentToolUse {
+                name: call.name.clone(),
+                input: call.input.clone(),
+                evaluated_permission: Permission::Allow,
+            };
+            NewEvent::with_id(call.tool_use_id.clone(), &body)
+        }));
+    }
+    Ok(events)
+}
+
+fn texts(texts: &[&str]) -> Result<Content, BadContent> {
+    let blocks: Vec<_> = texts
+        .iter()
+        .map(|text| serde_json::json!({ "type": "text", "text": text }))
+        .collect();
+    Content::parse(serde_json::Value::from(blocks).to_string())
+}
