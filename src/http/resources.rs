@@ -17,7 +17,8 @@ pub(super) struct Page<T> {
     pub(super) data: Vec<T>,
     /// Whether there are more.
     pub(super) has_more: bool,
-    /// What to pass as `after` to read on; absent on the last page.
+    /// What to pass to read on, in the parameter that this page was asked with (`after`, or
+    /// `before` for a page read backwards); absent on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) next_cursor: Option<String>,
 }

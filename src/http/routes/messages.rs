@@ -20,7 +20,8 @@ pub(in crate::http) struct ListMessages {
     limit: Option<i64>,
     /// Only messages behind this place.
     after: Option<String>,
-    /// Only messages before this place; the page is then the last one before it.
+    /// Only messages before this place; the page is then the last one before it, and its
+    /// `next_cursor` goes on in this direction.
     before: Option<String>,
 }
 
@@ -54,14 +55,19 @@ pub(in crate::http) async fn list_messages(
         session_id,
         after,
         before,
-        limit: limit + i64::from(before.is_none()),
+        limit: limit + 1,
     };
     let stored = list(&mut conn, range).await?;
-    let items = stored
+    let mut items: Vec<HistoryItem> = stored
         .into_iter()
         .map(|stored| HistoryItem::new(session_id, stored))
         .collect();
-    Ok(Json(Page::new(items, limit, |item: &HistoryItem| {
-        item.seq().to_string()
-    })))
+    if before.is_none() {
+        return Ok(Json(Page::new(items, limit, |item| item.seq().to_string())));
+    }
+    // Read backwards: what is too many is the first one.
+    items.reverse();
+    let mut page = Page::new(items, limit, |item| item.seq().to_string());
+    page.data.reverse();
+    Ok(Json(page))
 }

@@ -1,146 +1,33 @@
 //! Posting a message: the one endpoint that starts work, in its three forms.
 
-use std::time::Duration;
+mod answer;
+mod body;
 
-use axum::Json;
 use axum::extract::State;
-use axum::response::{IntoResponse, Response};
-use http::header::{CONTENT_LOCATION, LOCATION};
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
-use serde::{Deserialize, Serialize};
+use axum::response::Response;
+use http::HeaderMap;
 use sha2::{Digest as _, Sha256};
-use tokio::time::{Instant, timeout_at};
 
 use super::known_session;
 use super::runs::known_run;
-use super::sessions::limit_errors;
-use crate::bus::{Reservation, Signal, Subscription};
+use crate::bus::Reservation;
 use crate::domain::claim::Claimed;
 use crate::domain::event::{EventBody, NewEvent};
 use crate::domain::ids::{MessageId, RunId, SessionId, TenantId};
 use crate::domain::message::Content;
-use crate::domain::run::{Limits, Run, RunOptions, RunStatus, Usage};
-use crate::domain::tool::ToolChoice;
+use crate::domain::run::{Run, RunOptions, RunStatus, Usage};
 use crate::http::Api;
 use crate::http::auth::Caller;
-use crate::http::error::{ApiError, FieldError, Problem};
-use crate::http::extract::{Form, JsonBody, SessionPath, resume_after, wait_seconds};
-use crate::http::resources::{RunResource, run_path};
-use crate::http::sse::{Follow, respond};
+use crate::http::error::{ApiError, Problem};
+use crate::http::extract::{Form, JsonBody, SessionPath, wait_seconds};
+use crate::http::resources::RunResource;
 use crate::store::accept::{
     Accepted, AcceptedRun, Earlier, MAX_QUEUED, NewRun, accept, find_earlier,
 };
 use crate::store::claim::release;
 use crate::store::sessions::find;
-
-/// A user message.
-#[derive(Debug, Deserialize, utoipa::ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(in crate::http) struct CreateMessage {
-    /// A text, or text blocks.
-    content: MessageContent,
-    /// The client's own id of the message, 1 to 128 of letters, digits, `_`, `.` and `-`.
-    /// A second post with the same id and content gives the same run.
-    id: Option<String>,
-    /// Whether to answer with an event stream; `Accept: text/event-stream` says the same.
-    #[serde(default)]
-    stream: bool,
-    /// The limits of the run; the session's where absent.
-    #[serde(default)]
-    limits: Limits,
-    /// How the model may use tools in the first round.
-    #[serde(default)]
-    tool_choice: ToolChoice,
-}
-
-/// A text, or blocks.
-#[derive(Debug, Deserialize, Serialize, utoipa::ToSchema)]
-#[serde(untagged, expecting = "expected a string or an array of text blocks")]
-enum MessageContent {
-    /// One text.
-    Text(String),
-    /// Text blocks.
-    Blocks(Vec<TextBlock>),
-}
-
-/// A block of text.
-#[derive(Debug, Deserialize, Serialize, utoipa::ToSchema)]
-#[serde(deny_unknown_fields)]
-struct TextBlock {
-    /// `text`.
-    r#type: TextType,
-    /// The text.
-    text: String,
-}
-
-#[derive(Debug, Deserialize, Serialize, utoipa::ToSchema)]
-#[serde(rename_all = "snake_case")]
-enum TextType {
-    Text,
-}
-
-impl CreateMessage {
-    fn check(&self) -> Result<(), ApiError> {
-        let mut errors = limit_errors(&self.limits, "/limits");
-        let mut refuse = |pointer: String, message: &str| {
-            errors.push(FieldError {
-                pointer,
-                message: message.to_owned(),
-            });
-        };
-        match &self.content {
-            MessageContent::Text(text) => {
-                if let Some(problem) = text_problem(text) {
-                    refuse("/content".to_owned(), problem);
-                }
-            }
-            MessageContent::Blocks(blocks) if blocks.is_empty() => {
-                refuse("/content".to_owned(), "is empty");
-            }
-            MessageContent::Blocks(blocks) => {
-                for (index, block) in blocks.iter().enumerate() {
-                    if let Some(problem) = text_problem(&block.text) {
-                        refuse(format!("/content/{index}/text"), problem);
-                    }
-                }
-            }
-        }
-        if self.id.as_deref().is_some_and(|id| !is_message_id(id)) {
-            refuse(
-                "/id".to_owned(),
-                "is not 1 to 128 of letters, digits, '_', '.' and '-'",
-            );
-        }
-        if errors.is_empty() {
-            Ok(())
-        } else {
-            Err(ApiError::Validation(errors))
-        }
-    }
-
-    fn content(&self) -> Result<Content, ApiError> {
-        let content = match &self.content {
-            MessageContent::Text(text) => Content::text(text),
-            MessageContent::Blocks(blocks) => serde_json::to_string(blocks)
-                .map_err(Into::into)
-                .and_then(Content::parse),
-        };
-        content.map_err(|error| ApiError::Internal(error.to_string()))
-    }
-}
-
-/// What the model or the database would not take.
-fn text_problem(text: &str) -> Option<&'static str> {
-    if text.trim().is_empty() {
-        return Some("is blank");
-    }
-    text.contains('\0').then_some("has a NUL")
-}
-
-fn is_message_id(id: &str) -> bool {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
-    (1..=128).contains(&id.len()) && id.chars().all(is_plain)
-}
+use answer::accepted;
+use body::CreateMessage;
 
 /// Posts a message, which starts a run, or waits for its turn behind the session's live one.
 ///
@@ -357,110 +244,6 @@ impl Post<'_> {
             run,
             is_repeated: true,
         }))
-    }
-
-    /// Streams the run. A repeated post goes on where the client says that it was.
-    fn stream(&self, taken: &Taken, subscription: Subscription) -> Result<Response, ApiError> {
-        let run = &taken.run;
-        let after = if taken.is_repeated {
-            resume_after(self.headers, None)?
-        } else {
-            0
-        };
-        let follow = Follow {
-            session_id: run.session_id,
-            run_id: Some(run.id),
-            after: after.max(run.accepted_seq - 1),
-            deltas: true,
-        };
-        let mut response = respond(self.api, follow, subscription)?;
-        let path = run_path(run.session_id, run.id);
-        set(&mut response, LOCATION, &format!("{path}/stream"));
-        set(&mut response, CONTENT_LOCATION, &path);
-        mark_repeated(&mut response, taken.is_repeated);
-        Ok(response)
-    }
-
-    /// Answers with the settled run, or with 202 when it does not settle in time.
-    async fn wait(
-        &self,
-        taken: Taken,
-        mut subscription: Subscription,
-        seconds: u64,
-    ) -> Result<Response, ApiError> {
-        let until = Instant::now() + Duration::from_secs(seconds);
-        let Run { id, session_id, .. } = taken.run;
-        let mut run = taken.run;
-        while !run.status.is_terminal() {
-            let ended = async {
-                loop {
-                    match subscription.next().await {
-                        Some(Signal::Event(frame))
-                            if frame.run_id == Some(id) && frame.ends_run() =>
-                        {
-                            break;
-                        }
-                        Some(_) => {}
-                        // Signals were missed; the database knows.
-                        None => {
-                            subscription = self.api.bus.subscribe(session_id);
-                            break;
-                        }
-                    }
-                }
-            };
-            let is_late = tokio::select! {
-                in_time = timeout_at(until, ended) => in_time.is_err(),
-                () = self.api.draining.cancelled() => true,
-            };
-            run = known_run(self.api, self.tenant, session_id, id).await?;
-            if is_late {
-                break;
-            }
-        }
-        let is_repeated = taken.is_repeated;
-        if !run.status.is_terminal() {
-            return Ok(accepted(Taken { run, is_repeated }));
-        }
-        let path = run_path(session_id, id);
-        let mut response = Json(RunResource::from(run)).into_response();
-        set(&mut response, CONTENT_LOCATION, &path);
-        set(
-            &mut response,
-            PREFERENCE_APPLIED,
-            &format!("wait={seconds}"),
-        );
-        mark_repeated(&mut response, is_repeated);
-        Ok(response)
-    }
-}
-
-const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
-
-fn accepted(taken: Taken) -> Response {
-    let path = run_path(taken.run.session_id, taken.run.id);
-    let resource = RunResource::from(taken.run);
-    let mut response = (StatusCode::ACCEPTED, Json(resource)).into_response();
-    set(&mut response, LOCATION, &path);
-    set(&mut response, PREFERENCE_APPLIED, "respond-async");
-    mark_repeated(&mut response, taken.is_repeated);
-    response
-}
-
-fn mark_repeated(response: &mut Response, is_repeated: bool) {
-    if is_repeated {
-        set(
-            response,
-            HeaderName::from_static("idempotency-replayed"),
-            "true",
-        );
-    }
-}
-
-/// Paths of ids and numbers always make header values.
-fn set(response: &mut Response, name: HeaderName, value: &str) {
-    if let Ok(value) = HeaderValue::from_str(value) {
-        response.headers_mut().insert(name, value);
     }
 }
 
