@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use serde::Serialize;
 
-use crate::domain::event::PreviewKind;
+use crate::domain::event::{Preview, PreviewDelta, PreviewKind, PreviewText, PreviewedEvent};
 use crate::domain::ids::{RunId, SessionId};
 
 /// The beginning of a preview.
@@ -32,7 +31,7 @@ pub struct PreviewFrame {
 
 /// A preview and all that has come of it, so that a reader who comes late misses nothing.
 #[derive(Debug)]
-pub(super) struct Preview {
+pub(super) struct OpenPreview {
     session_id: SessionId,
     run_id: RunId,
     event_id: Arc<str>,
@@ -40,45 +39,7 @@ pub(super) struct Preview {
     parts: Vec<(usize, String)>,
 }
 
-#[derive(Serialize)]
-struct StartData<'a> {
-    r#type: &'static str,
-    event: StartEvent<'a>,
-    session_id: SessionId,
-    run_id: RunId,
-}
-
-#[derive(Serialize)]
-struct StartEvent<'a> {
-    r#type: &'static str,
-    id: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    name: Option<&'a str>,
-}
-
-#[derive(Serialize)]
-struct DeltaData<'a> {
-    r#type: &'static str,
-    event_id: &'a str,
-    delta: Delta<'a>,
-    session_id: SessionId,
-    run_id: RunId,
-}
-
-#[derive(Serialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-enum Delta<'a> {
-    ContentDelta { index: usize, content: Text<'a> },
-    InputJsonDelta { partial_json: &'a str },
-}
-
-#[derive(Serialize)]
-struct Text<'a> {
-    r#type: &'static str,
-    text: &'a str,
-}
-
-impl Preview {
+impl OpenPreview {
     pub(super) fn new(session_id: SessionId, run_id: RunId, start: PreviewStart) -> Self {
         let event_id = start.event_id.as_str().into();
         Self {
@@ -121,49 +82,44 @@ impl Preview {
             kind,
             name,
         } = &self.start;
-        let event = StartEvent {
-            r#type: kind.event_kind(),
-            id: event_id,
-            name: name.as_deref(),
-        };
-        self.frame(
-            "event_start",
-            &StartData {
-                r#type: "event_start",
-                event,
-                session_id: self.session_id,
-                run_id: self.run_id,
+        self.frame(&Preview::EventStart {
+            event: PreviewedEvent {
+                r#type: kind.event_kind(),
+                id: event_id,
+                name: name.as_deref(),
             },
-        )
+            session_id: self.session_id,
+            run_id: self.run_id,
+        })
     }
 
     fn delta_frame(&self, index: usize, text: &str) -> PreviewFrame {
         let delta = match self.start.kind {
-            PreviewKind::Message | PreviewKind::Thinking => Delta::ContentDelta {
+            PreviewKind::Message | PreviewKind::Thinking => PreviewDelta::ContentDelta {
                 index,
-                content: Text {
+                content: PreviewText {
                     r#type: "text",
                     text,
                 },
             },
-            PreviewKind::ToolUse => Delta::InputJsonDelta { partial_json: text },
+            PreviewKind::ToolUse => PreviewDelta::InputJsonDelta { partial_json: text },
         };
-        self.frame(
-            "event_delta",
-            &DeltaData {
-                r#type: "event_delta",
-                event_id: &self.start.event_id,
-                delta,
-                session_id: self.session_id,
-                run_id: self.run_id,
-            },
-        )
+        self.frame(&Preview::EventDelta {
+            event_id: &self.event_id,
+            delta,
+            session_id: self.session_id,
+            run_id: self.run_id,
+        })
     }
 
-    fn frame<T: Serialize>(&self, name: &str, data: &T) -> PreviewFrame {
+    fn frame(&self, preview: &Preview<'_>) -> PreviewFrame {
+        let name = match preview {
+            Preview::EventStart { .. } => "event_start",
+            Preview::EventDelta { .. } => "event_delta",
+        };
         let mut sse = format!("event: {name}\ndata: ").into_bytes();
         // Strings and numbers always serialize, and a vector takes every byte.
-        let _ = serde_json::to_writer(&mut sse, data);
+        let _ = serde_json::to_writer(&mut sse, preview);
         sse.extend_from_slice(b"\n\n");
         let event_id = Arc::clone(&self.event_id);
         PreviewFrame {

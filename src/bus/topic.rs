@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::sync::broadcast;
 
 use super::Signal;
-use super::preview::{Preview, PreviewFrame, PreviewStart};
+use super::preview::{OpenPreview, PreviewFrame, PreviewStart};
 use crate::domain::event::Frame;
 use crate::domain::ids::{RunId, SessionId};
 
@@ -15,7 +15,7 @@ const CAPACITY: usize = 256;
 #[derive(Debug)]
 pub(super) struct Topic {
     sender: broadcast::Sender<Signal>,
-    open: Vec<Preview>,
+    open: Vec<OpenPreview>,
 }
 
 impl Default for Topic {
@@ -33,7 +33,7 @@ impl Topic {
     }
 
     pub(super) fn catch_up(&self) -> Vec<PreviewFrame> {
-        self.open.iter().flat_map(Preview::catch_up).collect()
+        self.open.iter().flat_map(OpenPreview::catch_up).collect()
     }
 
     pub(super) fn event(&mut self, frame: Frame) {
@@ -49,7 +49,7 @@ impl Topic {
 
     pub(super) fn start(&mut self, session_id: SessionId, run_id: RunId, start: PreviewStart) {
         self.open.retain(|preview| !preview.has_id(&start.event_id));
-        let preview = Preview::new(session_id, run_id, start);
+        let preview = OpenPreview::new(session_id, run_id, start);
         self.send(Signal::Preview(preview.start_frame()));
         self.open.push(preview);
     }

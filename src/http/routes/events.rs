@@ -7,7 +7,7 @@ use http::header::CONTENT_TYPE;
 use serde::Deserialize;
 
 use super::{known_session, page_limit};
-use crate::domain::event::{Event, Frame};
+use crate::domain::event::{Event, Frame, Streamed};
 use crate::http::Api;
 use crate::http::auth::Caller;
 use crate::http::error::{ApiError, Problem};
@@ -96,7 +96,7 @@ fn page_of(page: Page<Frame>) -> Response {
     params(("session_id" = String, Path, description = "The session."), StreamEvents),
     responses(
         (status = 200, description = "The stream; the schema is that of one event's `data`.",
-         body = Event, content_type = "text/event-stream"),
+         body = Streamed<'static>, content_type = "text/event-stream"),
         (status = 400, description = "`invalid_cursor`", body = Problem, content_type = "application/problem+json"),
         (status = 404, description = "`session_not_found`", body = Problem, content_type = "application/problem+json"),
         (status = 503, description = "`too_many_streams`, `draining`", body = Problem, content_type = "application/problem+json"),

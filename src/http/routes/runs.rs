@@ -9,7 +9,7 @@ use sqlx::Connection as _;
 
 use super::events::StreamEvents;
 use super::{cursor, known_session, page_limit};
-use crate::domain::event::{EventBody, NewEvent};
+use crate::domain::event::{EventBody, NewEvent, Streamed};
 use crate::domain::ids::{RunId, SessionId, TenantId};
 use crate::domain::run::{Outcome, Run, RunStatus, StopReason};
 use crate::http::Api;
@@ -128,7 +128,7 @@ pub(in crate::http) async fn get_run(
            ("run_id" = String, Path, description = "The run."), StreamEvents),
     responses(
         (status = 200, description = "The stream; the schema is that of one event's `data`.",
-         body = crate::domain::event::Event, content_type = "text/event-stream"),
+         body = Streamed<'static>, content_type = "text/event-stream"),
         (status = 204, description = "Nothing is left to stream."),
         (status = 400, description = "`invalid_cursor`", body = Problem, content_type = "application/problem+json"),
         (status = 404, description = "`session_not_found`, `run_not_found`", body = Problem, content_type = "application/problem+json"),

@@ -12,7 +12,7 @@ use super::known_session;
 use super::runs::known_run;
 use crate::bus::Reservation;
 use crate::domain::claim::Claimed;
-use crate::domain::event::{EventBody, NewEvent};
+use crate::domain::event::{EventBody, NewEvent, Streamed};
 use crate::domain::ids::{MessageId, RunId, SessionId, TenantId};
 use crate::domain::message::Content;
 use crate::domain::run::{Run, RunOptions, RunStatus, Usage};
@@ -51,7 +51,7 @@ use body::CreateMessage;
          headers(("location" = String, description = "The run's path."),
                  ("idempotency-replayed" = String, description = "`true` for a repeated post."))),
         (status = 200, description = "The run, settled; or the stream of its events.",
-         content((RunResource = "application/json"), (crate::domain::event::Event = "text/event-stream"))),
+         content((RunResource = "application/json"), (Streamed<'static> = "text/event-stream"))),
         (status = 400, description = "`bad_json`", body = Problem, content_type = "application/problem+json"),
         (status = 404, description = "`session_not_found`", body = Problem, content_type = "application/problem+json"),
         (status = 406, description = "`not_acceptable`", body = Problem, content_type = "application/problem+json"),

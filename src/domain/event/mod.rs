@@ -1,8 +1,8 @@
-//! Events: numbered facts of a session, and the one encoding that all readers share.
+//! Events: numbered facts of a session, and previews of facts to come.
 
-use std::fmt::Write as _;
+mod frame;
+mod preview;
 
-use bytes::Bytes;
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -10,6 +10,9 @@ use serde_json::value::RawValue;
 use super::ids::{EventId, RunId, SessionId};
 use super::message::Content;
 use super::run::{LimitKind, RunError, StopReason, Usage};
+
+pub use frame::{Frame, Stamp};
+pub use preview::{Preview, PreviewDelta, PreviewKind, PreviewText, PreviewedEvent};
 
 /// What happened. The `type` on the wire is also the SSE event name.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
@@ -189,7 +192,7 @@ impl NewEvent {
     }
 }
 
-/// The schema of an event on the wire, for the OpenAPI document.
+/// An event on the wire. The type decides which other members there are.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub struct Event {
     /// The event's id, the `tool_use` id for `agent.tool_use`, the message's for `user.message`.
@@ -210,166 +213,12 @@ pub struct Event {
     pub body: EventBody,
 }
 
-/// An event as stored, encoded once for all readers: a whole SSE frame with the JSON inside it.
-#[derive(Debug, Clone)]
-pub struct Frame {
-    /// The number in the session.
-    pub seq: i64,
-    /// The run that the event belongs to.
-    pub run_id: Option<RunId>,
-    /// The type.
-    pub kind: String,
-    /// The event's id.
-    pub id: String,
-    sse: Bytes,
-    json_start: usize,
-}
-
-/// What the database adds to an event.
-#[derive(Debug, Clone)]
-pub struct Stamp {
-    /// The session.
-    pub session_id: SessionId,
-    /// The run, if the event belongs to one.
-    pub run_id: Option<RunId>,
-    /// The number in the session.
-    pub seq: i64,
-    /// When it was stored.
-    pub created_at: Timestamp,
-}
-
-const FRAME_END: &str = "\n\n";
-
-impl Frame {
-    /// Splices the base fields into the stored body, right after its type.
-    pub fn encode(id: String, kind: String, body: &str, stamp: &Stamp) -> Self {
-        let Stamp {
-            session_id,
-            run_id,
-            seq,
-            created_at,
-        } = stamp;
-        let mut text = String::with_capacity(body.len() + 2 * id.len() + 3 * kind.len() + 220);
-        let _ = write!(text, "id: {seq}\nevent: {kind}\ndata: ");
-        let json_start = text.len();
-        let type_len = r#"{"type":"""#.len() + kind.len();
-        let (head, rest) = body.split_at_checked(type_len).unwrap_or((body, ""));
-        let id_json = serde_json::Value::from(id.as_str());
-        let _ = write!(
-            text,
-            r#"{head},"id":{id_json},"seq":{seq},"session_id":"{session_id}""#
-        );
-        if let Some(run_id) = run_id {
-            let _ = write!(text, r#","run_id":"{run_id}""#);
-        }
-        let _ = write!(text, r#","created_at":"{created_at:.3}"{rest}{FRAME_END}"#);
-        Self {
-            seq: *seq,
-            run_id: *run_id,
-            kind,
-            id,
-            sse: text.into(),
-            json_start,
-        }
-    }
-
-    /// The SSE frame: `id`, `event`, `data` and the blank line.
-    pub fn sse(&self) -> Bytes {
-        self.sse.clone()
-    }
-
-    /// The event's JSON, one line.
-    pub fn json(&self) -> Bytes {
-        self.sse
-            .slice(self.json_start..self.sse.len() - FRAME_END.len())
-    }
-
-    /// Whether a run ends with this event.
-    pub fn ends_run(&self) -> bool {
-        self.kind == STATUS_IDLE
-    }
-}
-
-/// What is being streamed before its event exists: text, thinking or a tool's input.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PreviewKind {
-    /// Becomes `agent.message`.
-    Message,
-    /// Becomes `agent.thinking`.
-    Thinking,
-    /// Becomes `agent.tool_use`.
-    ToolUse,
-}
-
-impl PreviewKind {
-    /// The type of the event that will replace the preview.
-    pub const fn event_kind(self) -> &'static str {
-        match self {
-            Self::Message => "agent.message",
-            Self::Thinking => "agent.thinking",
-            Self::ToolUse => "agent.tool_use",
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn stamp() -> Stamp {
-        Stamp {
-            session_id: uuid::Uuid::from_u128(1).into(),
-            run_id: Some(uuid::Uuid::from_u128(2).into()),
-            seq: 7,
-            created_at: "2026-11-21T20:00:00Z".parse().unwrap(),
-        }
-    }
-
-    #[test]
-    fn a_frame_is_an_sse_event_with_one_line_of_json() {
-        let event = NewEvent::with_id(
-            "msg_1".into(),
-            &EventBody::AgentMessage {
-                content: Content::text("two\nlines").unwrap(),
-            },
-        );
-        let frame = Frame::encode(event.id, event.kind.into(), &event.body, &stamp());
-        let expected = concat!(
-            "id: 7\nevent: agent.message\ndata: ",
-            r#"{"type":"agent.message","id":"msg_1","seq":7,"#,
-            r#""session_id":"ses_00000000000000000000000000000001","#,
-            r#""run_id":"run_00000000000000000000000000000002","#,
-            r#""created_at":"2026-11-21T20:00:00.000Z","#,
-            r#""content":[{"type":"text","text":"two\nlines"}]}"#,
-            "\n\n"
-        );
-        assert_eq!(std::str::from_utf8(&frame.sse()).unwrap(), expected);
-        assert!(frame.json().starts_with(b"{") && frame.json().ends_with(b"}"));
-    }
-
-    #[test]
-    fn line_ends_in_raw_json_do_not_break_the_frame() {
-        let input = RawValue::from_string("{\r\n\"a\": \"b\\n\"\n}".into()).unwrap();
-        let name = "f".into();
-        let evaluated_permission = Permission::Allow;
-        let event = NewEvent::new(&EventBody::AgentToolUse {
-            name,
-            input,
-            evaluated_permission,
-        });
-        let frame = Frame::encode(event.id, event.kind.into(), &event.body, &stamp());
-        let json = frame.json();
-        assert!(!json.contains(&b'\n') && !json.contains(&b'\r'));
-        let value: serde_json::Value = serde_json::from_slice(&json).unwrap();
-        assert_eq!(value["input"]["a"], "b\n");
-    }
-
-    #[test]
-    fn a_body_without_fields_is_still_an_object() {
-        let event = NewEvent::new(&EventBody::UserInterrupt {});
-        let frame = Frame::encode(event.id, event.kind.into(), &event.body, &stamp());
-        let value: serde_json::Value = serde_json::from_slice(&frame.json()).unwrap();
-        assert_eq!(value["type"], "user.interrupt");
-        assert_eq!(value["seq"], 7);
-    }
+/// What the data of one SSE event can be.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+#[serde(untagged)]
+pub enum Streamed<'a> {
+    /// Something that happened.
+    Event(Event),
+    /// Something that is not finished.
+    Preview(Preview<'a>),
 }
