@@ -1,12 +1,12 @@
 //! What the operator decides. The only reader of the environment.
 
-use std::env;
 use std::ffi::OsString;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr as _;
 use std::sync::Arc;
 use std::time::Duration;
+use std::{env, fs};
 
 use anyhow::{Context as _, bail};
 use clap::{ArgAction, Args, ValueEnum};
@@ -14,6 +14,7 @@ use reqwest::Url;
 use secrecy::SecretString;
 use sqlx::postgres::PgConnectOptions;
 
+use crate::domain::price::Prices;
 use crate::domain::run::Limits;
 use crate::http::Defaults;
 use crate::model::anthropic::ClientConfig;
@@ -117,6 +118,9 @@ pub struct ServeArgs {
     #[arg(long, env = "TWOSTEP_MAX_ROUNDS", default_value_t = Limits::DEFAULT_ROUNDS,
           value_parser = clap::value_parser!(u32).range(0..=i64::from(Limits::MAX_ROUNDS)))]
     pub max_rounds: u32,
+    /// What models cost: JSON, by model, micro-dollars for a million tokens of each kind
+    #[arg(long, env = "TWOSTEP_PRICES", value_name = "FILE")]
+    pub prices: Option<PathBuf>,
     /// Seconds of silence after which a request to the model is given up
     #[arg(
         long,
@@ -198,6 +202,12 @@ impl ServeArgs {
             ModelSource::Simulator { .. } => SIMULATOR,
             ModelSource::Server(_) => DEFAULT_MODEL,
         };
+        let prices = self
+            .prices
+            .as_deref()
+            .map(read_prices)
+            .transpose()?
+            .unwrap_or_default();
         let data_dir = self.database.data_dir()?;
         let workspace = self.workspace.map(|folder| {
             let folder = folder
@@ -220,9 +230,9 @@ impl ServeArgs {
                 system: self.system.unwrap_or_else(|| DEFAULT_SYSTEM.to_owned()),
                 limits: Limits {
                     rounds: Some(self.max_rounds),
-                    tokens: None,
-                    seconds: None,
+                    ..Limits::default()
                 },
+                prices,
                 workspace: workspace.transpose()?,
             },
             use_prompt_cache: self.prompt_cache,
@@ -290,6 +300,12 @@ impl DatabaseArgs {
 #[expect(clippy::disallowed_methods, reason = "this is the place")]
 fn variable(name: &str) -> Option<String> {
     env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+fn read_prices(path: &Path) -> anyhow::Result<Prices> {
+    let place = || format!("the prices in {} cannot be used", path.display());
+    let text = fs::read_to_string(path).with_context(place)?;
+    serde_json::from_str(&text).with_context(place)
 }
 
 fn search_path() -> Option<OsString> {

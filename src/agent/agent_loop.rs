@@ -1,7 +1,8 @@
 //! The tool loop as a state machine that is folded from messages and never stored.
 
 use crate::domain::message::{BadContent, Message, Role, View};
-use crate::domain::run::{LimitKind, Limits, ModelStop, StopReason};
+use crate::domain::price::Price;
+use crate::domain::run::{LimitKind, Limits, ModelStop, StopReason, Usage};
 use crate::domain::tool::ToolCall;
 
 /// Resumptions of a paused turn before the run is given up.
@@ -14,13 +15,17 @@ pub struct Bounds {
     pub rounds: u32,
     /// Tokens of all requests together.
     pub tokens: Option<i64>,
+    /// Micro-dollars for all requests together, and what tokens cost.
+    pub cost: Option<(i64, Price)>,
 }
 
-impl From<&Limits> for Bounds {
-    fn from(limits: &Limits) -> Self {
+impl Bounds {
+    /// The bounds of a run with these limits. Without a price there is no cost to bound.
+    pub fn new(limits: &Limits, price: Option<Price>) -> Self {
         Self {
             rounds: limits.rounds.unwrap_or(Limits::DEFAULT_ROUNDS),
             tokens: limits.tokens,
+            cost: limits.cost.zip(price),
         }
     }
 }
@@ -60,7 +65,7 @@ pub struct AgentLoop {
     bounds: Bounds,
     rounds: u32,
     pauses: u32,
-    tokens: i64,
+    spent: Usage,
     limit: Option<LimitKind>,
     step: Step,
 }
@@ -73,7 +78,7 @@ impl AgentLoop {
             bounds,
             rounds: 0,
             pauses: 0,
-            tokens: 0,
+            spent: Usage::default(),
             limit: None,
             step,
         };
@@ -95,7 +100,7 @@ impl AgentLoop {
         match (message.role, &message.stop_reason) {
             (Role::User, _) => self.ask(),
             (Role::Assistant, stop) => {
-                self.tokens += message.usage.total();
+                self.spent += message.usage;
                 let unsaid = ModelStop::Other(String::new());
                 let stop = stop.as_ref().unwrap_or(&unsaid);
                 self.step = self.after_reply(message, stop)?;
@@ -123,14 +128,17 @@ impl AgentLoop {
     }
 
     fn ask(&mut self) {
-        if self.rounds >= self.bounds.rounds {
+        let Bounds {
+            rounds,
+            tokens,
+            cost,
+        } = self.bounds;
+        if self.rounds >= rounds {
             self.limit = Some(LimitKind::Rounds);
-        } else if self
-            .bounds
-            .tokens
-            .is_some_and(|tokens| self.tokens >= tokens)
-        {
+        } else if tokens.is_some_and(|tokens| self.spent.total() >= tokens) {
             self.limit = Some(LimitKind::Tokens);
+        } else if cost.is_some_and(|(limit, price)| price.cost(&self.spent) >= limit) {
+            self.limit = Some(LimitKind::Cost);
         }
         self.step = match self.limit {
             Some(limit) => Step::Exhausted(limit),

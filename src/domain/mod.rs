@@ -5,6 +5,7 @@ pub mod event;
 pub mod ids;
 pub mod message;
 pub mod model;
+pub mod price;
 pub mod run;
 pub mod session;
 pub mod tool;

@@ -157,6 +157,10 @@ pub struct Limits {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1)]
     pub tokens: Option<i64>,
+    /// Cost of all requests together, in micro-dollars, by the operator's prices.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1)]
+    pub cost: Option<i64>,
     /// Seconds since the run first started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1)]
@@ -175,6 +179,7 @@ impl Limits {
         Self {
             rounds: self.rounds.or(other.rounds),
             tokens: self.tokens.or(other.tokens),
+            cost: self.cost.or(other.cost),
             seconds: self.seconds.or(other.seconds),
         }
     }
@@ -199,6 +204,8 @@ pub enum LimitKind {
     Rounds,
     /// Tokens.
     Tokens,
+    /// Cost.
+    Cost,
     /// Seconds.
     Seconds,
 }

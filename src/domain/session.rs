@@ -6,6 +6,7 @@ use serde_json::value::RawValue;
 
 use super::ids::{RunId, SessionId};
 use super::model::refuses_forced_tool_choice;
+use super::price::Price;
 use super::run::{Limits, StopReason, Usage};
 use super::tool::ToolChoice;
 
@@ -33,6 +34,9 @@ pub struct Settings {
     /// Limits for runs that name none.
     #[serde(default)]
     pub limits: Limits,
+    /// What the model's tokens cost, if the operator said so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub price: Option<Price>,
 }
 
 /// What a session does at the moment.

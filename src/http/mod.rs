@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::bus::Bus;
+use crate::domain::price::Prices;
 use crate::domain::run::Limits;
 use crate::tools::Registry;
 
@@ -40,6 +41,8 @@ pub struct Defaults {
     pub system: String,
     /// The limits of a run.
     pub limits: Limits,
+    /// What models cost, for limits of cost.
+    pub prices: Prices,
     /// A folder for all sessions in place of one of their own.
     pub workspace: Option<String>,
 }

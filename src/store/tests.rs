@@ -37,6 +37,7 @@ async fn bed() -> Bed {
         thinking: None,
         stop_sequences: Vec::new(),
         limits: Limits::default(),
+        price: None,
     };
     let new = NewSession {
         id: session,

@@ -73,7 +73,7 @@ impl<'a> Driver<'a> {
                 workspace,
                 stop: signals.lost.child_token(),
             },
-            agent: AgentLoop::new(Bounds::from(&limits)),
+            agent: AgentLoop::new(Bounds::new(&limits, run.settings.price)),
             transcript: worker.transcripts.take(run.session_id),
             claimed_at: Instant::now(),
             usage: Usage::default(),
@@ -162,7 +162,10 @@ impl<'a> Driver<'a> {
             for message in &messages {
                 self.usage += message.usage;
             }
-            self.agent = AgentLoop::resume(&messages, Bounds::from(&self.limits))?;
+            self.agent = AgentLoop::resume(
+                &messages,
+                Bounds::new(&self.limits, self.run.settings.price),
+            )?;
             self.is_resumed = true;
             let mut events = vec![running];
             self.announce_request(&mut events);

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::support::{SYSTEM, Setup, TestApp, calls, replies, says};
+use twostep::domain::price::Price;
 use twostep::domain::run::Limits;
 
 fn texts(events: &[Value], kind: &str) -> Vec<String> {
@@ -275,6 +276,42 @@ async fn tokens_and_time_are_limits_too() {
         .await;
     assert_eq!(run["limited_by"], "seconds");
     assert!(run["model_requests"].as_i64().unwrap() < 10);
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn cost_is_a_limit_where_the_model_has_a_price() {
+    let mut asks = calls("get_time", json!({}));
+    asks["repeat"] = 99.into();
+    asks["when_forbidden"] = "Enough.".into();
+    let price = Price {
+        input: 0,
+        output: 1_000_000,
+        cache_write: 0,
+        cache_read: 0,
+    };
+    let prices = [("simulator".to_owned(), price)].into();
+    let app = TestApp::start_with(
+        replies(&[asks]),
+        Setup {
+            prices,
+            ..Setup::default()
+        },
+    )
+    .await;
+    let message = json!({ "content": "Spend little", "limits": { "cost": 1 } });
+    let run = app.session().await.ask_with(message.clone()).await;
+    assert_eq!(
+        (&run["limited_by"], &run["model_requests"]),
+        (&json!("cost"), &json!(2))
+    );
+
+    let other = app.session_with(json!({ "model": "simulator-2" })).await;
+    let response = other.message(&message).send().await.unwrap();
+    let problem = crate::support::problem(response, 422, "validation_failed").await;
+    let expected =
+        json!([{ "pointer": "/limits/cost", "message": "simulator-2 has no price here" }]);
+    assert_eq!(problem["errors"], expected);
     app.finish().await;
 }
 

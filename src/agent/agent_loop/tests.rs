@@ -35,6 +35,7 @@ fn bounds(rounds: u32) -> Bounds {
     Bounds {
         rounds,
         tokens: None,
+        cost: None,
     }
 }
 
@@ -111,8 +112,27 @@ fn at_the_limit_of_tokens_the_model_is_asked_once_more() {
     let bounds = Bounds {
         rounds: 10,
         tokens: Some(10),
+        cost: None,
     };
     assert_eq!(after(&log, bounds), Step::Exhausted(LimitKind::Tokens));
+}
+
+#[test]
+fn at_the_limit_of_cost_the_model_is_asked_once_more() {
+    let price = Price {
+        input: 0,
+        output: 2_000_000,
+        cache_write: 0,
+        cache_read: 0,
+    };
+    let log = [user(), assistant("tool_use", 1), user()];
+    let bounds = |limit| Bounds {
+        rounds: 10,
+        tokens: None,
+        cost: Some((limit, price)),
+    };
+    assert_eq!(after(&log, bounds(20)), Step::Exhausted(LimitKind::Cost));
+    assert_eq!(after(&log, bounds(21)), Step::CallModel { is_first: false });
 }
 
 #[test]

@@ -118,6 +118,7 @@ impl CreateSession {
             max_tokens,
             system,
             limits,
+            prices,
             ..
         } = api.defaults.as_ref();
         let tools = api
@@ -129,14 +130,24 @@ impl CreateSession {
                     format!("names a tool that does not exist: {name:?}"),
                 )
             })?;
+        let model = self.model.unwrap_or_else(|| model.clone());
+        let limits = self.limits.or(limits);
+        let price = prices.get(&model).copied();
+        if limits.cost.is_some() && price.is_none() {
+            return Err(ApiError::field(
+                "/limits/cost",
+                format!("{model} has no price here"),
+            ));
+        }
         Ok(Settings {
-            model: self.model.unwrap_or_else(|| model.clone()),
+            model,
             max_tokens: self.max_tokens.unwrap_or(*max_tokens),
             system: self.system.unwrap_or_else(|| system.clone()),
             tools,
             thinking: self.thinking,
             stop_sequences: self.stop_sequences,
-            limits: self.limits.or(limits),
+            limits,
+            price,
         })
     }
 }
@@ -159,6 +170,9 @@ pub(super) fn limit_errors(limits: &Limits, pointer: &str) -> Vec<FieldError> {
     }
     if limits.tokens.is_some_and(|tokens| tokens < 1) {
         errors.push(error("tokens", "is less than 1".to_owned()));
+    }
+    if limits.cost.is_some_and(|cost| cost < 1) {
+        errors.push(error("cost", "is less than 1".to_owned()));
     }
     if limits.seconds == Some(0) {
         errors.push(error("seconds", "is less than 1".to_owned()));

@@ -93,6 +93,7 @@ mod tests {
             thinking: None,
             stop_sequences: Vec::new(),
             limits: Limits::default(),
+            price: None,
         }
     }
 

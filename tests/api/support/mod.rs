@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use twostep::app::Application;
 use twostep::config::{Config, Database, ModelSource};
+use twostep::domain::price::Prices;
 use twostep::domain::run::Limits;
 use twostep::http::Defaults;
 use twostep::model::anthropic::ClientConfig;
@@ -48,6 +49,7 @@ pub(crate) struct TestApp {
 pub(crate) struct Setup {
     pub(crate) tools: Vec<Arc<dyn Tool>>,
     pub(crate) limits: Limits,
+    pub(crate) prices: Prices,
     pub(crate) model: Option<&'static str>,
     pub(crate) slots: Option<usize>,
 }
@@ -170,6 +172,7 @@ fn config(simulator: &Running, database: &TestDatabase, folder: &Path, setup: Se
             max_tokens: 1000,
             system: SYSTEM.to_owned(),
             limits: setup.limits,
+            prices: setup.prices,
             workspace: Some(folder.to_str().unwrap().to_owned()),
         },
         workspaces: folder.join("workspaces"),

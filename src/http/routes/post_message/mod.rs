@@ -206,13 +206,21 @@ impl Post<'_> {
 
     /// The message's content, once it is sure that the session can serve what the message asks.
     async fn content_for_session(&self) -> Result<Content, ApiError> {
-        if self.message.tool_choice.is_forced() {
+        let has_cost = self.message.limits.cost.is_some();
+        if self.message.tool_choice.is_forced() || has_cost {
             let mut conn = self.api.pool.acquire().await?;
             let session = find(&mut conn, self.tenant, self.session_id)
                 .await?
                 .ok_or_else(|| ApiError::SessionNotFound(self.session_id.to_string()))?;
             if let Some(reason) = session.settings.refuses(&self.message.tool_choice) {
                 return Err(ApiError::field("/tool_choice", reason));
+            }
+            if has_cost && session.settings.price.is_none() {
+                let model = session.settings.model;
+                return Err(ApiError::field(
+                    "/limits/cost",
+                    format!("{model} has no price here"),
+                ));
             }
         }
         self.message.content()
