@@ -19,6 +19,7 @@ WITH fence AS (
         last_seq = s.last_seq + cardinality($11::text[]),
         last_message_seq = s.last_message_seq + cardinality($14::text[]),
         queued = s.queued - $21,
+        -- A run that settles is not the active one any more.
         active_run_id = CASE WHEN $4::text IS NOT NULL THEN NULL
                              WHEN $21 > 0 THEN fence.id
                              ELSE s.active_run_id END,

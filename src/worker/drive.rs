@@ -18,8 +18,6 @@ use crate::domain::run::{LimitKind, Limits, Outcome, RunStatus, Usage};
 use crate::domain::tool::{ToolCall, ToolChoice};
 use crate::model::Reply;
 use crate::model::anthropic::{Head, body};
-use crate::store::claim::MAX_TAKEOVERS;
-use crate::store::messages::list_of_run;
 use crate::store::step::{NewMessage, StepCommit, commit};
 use crate::tools::ToolContext;
 use crate::tools::workspace::Workspace;
@@ -30,13 +28,15 @@ pub(super) struct Driver<'a> {
     pub(super) run: Claimed,
     pub(super) signals: Signals,
     pub(super) context: ToolContext,
-    agent: AgentLoop,
-    transcript: Transcript,
-    limits: Limits,
+    pub(super) agent: AgentLoop,
+    pub(super) transcript: Transcript,
+    pub(super) limits: Limits,
     claimed_at: Instant,
-    usage: Usage,
+    pub(super) usage: Usage,
     /// The event that opened the request in flight.
-    span: EventId,
+    pub(super) span: EventId,
+    /// Whether the user message is in the history, and the run out of the queue.
+    pub(super) is_begun: bool,
     /// Whether calls may have been touched by an earlier attempt.
     pub(super) is_resumed: bool,
     /// Whether runs of the same session wait for this one.
@@ -78,6 +78,7 @@ impl<'a> Driver<'a> {
             claimed_at: Instant::now(),
             usage: Usage::default(),
             span: EventId::new(),
+            is_begun: run.begun.is_some(),
             is_resumed: false,
             others_wait: false,
             worker,
@@ -101,9 +102,6 @@ impl<'a> Driver<'a> {
     }
 
     async fn run_steps(&mut self) -> Result<(), Halt> {
-        if self.run.takeovers > MAX_TAKEOVERS {
-            return Err(Halt::CrashLoop);
-        }
         self.begin().await?;
         let head = Head::new(&self.run.settings, self.worker.parts.use_prompt_cache)?;
         loop {
@@ -118,82 +116,6 @@ impl<'a> Driver<'a> {
                 Step::Finish(_) => return Ok(()),
             }
         }
-    }
-
-    /// Brings the loop to where the stored messages are, and the user message into the history
-    /// if the run begins here.
-    async fn begin(&mut self) -> Result<(), Halt> {
-        if let Some(span) = self.run.begun {
-            self.span = span;
-            return self.go_on_from_acceptance().await;
-        }
-        let mut conn = self.worker.parts.pool.acquire().await?;
-        self.transcript
-            .catch_up(&mut conn, self.session_id())
-            .await?;
-        let stored = if self.run.fence.attempt > 1 {
-            list_of_run(&mut conn, self.run_id()).await?
-        } else {
-            Vec::new()
-        };
-        drop(conn);
-        let running = NewEvent::new(&EventBody::StatusRunning {
-            attempt: self.run.fence.attempt,
-        });
-        if stored.is_empty() {
-            let message = NewMessage {
-                message_id: self.run.message_id.clone(),
-                model: None,
-                message: user_message(Content::parse(self.run.input.clone())?),
-            };
-            let mut events = vec![running];
-            self.announce_request(&mut events);
-            self.store(
-                &[message],
-                &StepCommit {
-                    events: &events,
-                    dequeues: true,
-                    ..empty()
-                },
-            )
-            .await
-        } else {
-            let messages: Vec<Message> = stored.into_iter().map(|stored| stored.message).collect();
-            for message in &messages {
-                self.usage += message.usage;
-            }
-            self.agent = AgentLoop::resume(
-                &messages,
-                Bounds::new(&self.limits, self.run.settings.price),
-            )?;
-            self.is_resumed = true;
-            let mut events = vec![running];
-            self.announce_request(&mut events);
-            // A worker that dies after this has made no progress.
-            self.store(
-                &[],
-                &StepCommit {
-                    events: &events,
-                    is_progress: false,
-                    ..empty()
-                },
-            )
-            .await
-        }
-    }
-
-    /// The run was begun when its message was accepted. Mostly the message is the only one that
-    /// the transcript does not have.
-    async fn go_on_from_acceptance(&mut self) -> Result<(), Halt> {
-        if self.transcript.seq() + 1 == self.run.last_message_seq {
-            self.transcript.push(Role::User, &self.run.input);
-            return Ok(());
-        }
-        let mut conn = self.worker.parts.pool.acquire().await?;
-        Ok(self
-            .transcript
-            .catch_up(&mut conn, self.run.session_id)
-            .await?)
     }
 
     async fn ask(&mut self, head: &Head, choice: &ToolChoice) -> Result<(), Halt> {
@@ -291,7 +213,7 @@ impl<'a> Driver<'a> {
     }
 
     /// Adds the event that opens the next request, if one comes next.
-    fn announce_request(&mut self, events: &mut Vec<NewEvent>) {
+    pub(super) fn announce_request(&mut self, events: &mut Vec<NewEvent>) {
         let elapsed = self.run.elapsed + self.claimed_at.elapsed();
         if self
             .limits
@@ -340,6 +262,7 @@ impl<'a> Driver<'a> {
         drop(conn);
         let committed = committed.ok_or(Halt::LeaseLost)?;
         self.others_wait = committed.queued > 0;
+        self.is_begun |= step.dequeues;
         self.worker
             .parts
             .bus
@@ -377,7 +300,7 @@ pub(super) fn idle(outcome: &Outcome) -> NewEvent {
     })
 }
 
-fn empty() -> StepCommit<'static> {
+pub(super) fn empty() -> StepCommit<'static> {
     StepCommit::default()
 }
 

@@ -131,6 +131,7 @@ impl Driver<'_> {
             recorded_message_seq: self.last_message_seq(),
             recorded: &open.records,
             events: &events,
+            dequeues: !self.is_begun,
             settles: Some((status, &outcome)),
             ..StepCommit::default()
         };

@@ -2,6 +2,7 @@
 
 mod active;
 mod ask;
+mod begin;
 mod drive;
 mod halt;
 mod lease;

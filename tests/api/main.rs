@@ -6,4 +6,5 @@ mod layers;
 mod loop_behaviour;
 mod readme;
 mod support;
+mod takeover;
 mod tool_results;

@@ -1,0 +1,126 @@
+//! Runs that change hands. A lost worker is played by the test: its lease is taken away.
+
+use serde_json::{Value, json};
+
+use crate::support::{Session, Setup, TestApp, calls, replies, says};
+
+/// A first attempt that never gets an answer, and a second one that does.
+fn hangs_once(reply: Value) -> Value {
+    let mut reply = reply;
+    reply["fail_first"] = json!([{ "hang_after": 0 }]);
+    reply
+}
+
+/// Gives the run to a worker that does not exist, and lets its lease run out.
+async fn lose_worker(app: &TestApp, run: &Value, takeovers: i32) {
+    let id = run["id"].as_str().unwrap().trim_start_matches("run_");
+    let done = sqlx::query(
+        "UPDATE runs SET attempt = attempt + 1, takeovers = $2, status = 'running',
+                started_at = coalesce(started_at, now()),
+                lease_owner = gen_random_uuid(), lease_until = now() - interval '1 second'
+         WHERE id = $1::uuid",
+    )
+    .bind(id)
+    .bind(takeovers)
+    .execute(&app.database.pool(1))
+    .await
+    .unwrap();
+    assert_eq!(done.rows_affected(), 1);
+}
+
+/// Waits until the model has been asked so many times.
+async fn asked(app: &TestApp, times: usize) {
+    let deadline = tokio::time::Instant::now() + std::time::Duration::from_secs(20);
+    while app.upstream().len() < times {
+        assert!(
+            tokio::time::Instant::now() < deadline,
+            "the model was not asked"
+        );
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+}
+
+async fn attempts(session: &Session<'_>) -> Vec<Value> {
+    let events = session.events().await;
+    let running = events
+        .iter()
+        .filter(|event| event["type"] == "session.status_running");
+    running.map(|event| event["attempt"].clone()).collect()
+}
+
+#[tokio::test]
+async fn a_run_goes_on_under_the_next_attempt_from_where_it_was() {
+    let script = replies(&[
+        calls("write_file", json!({ "path": "once.txt", "content": "1" })),
+        hangs_once(says("Written once.")),
+    ]);
+    let app = TestApp::start(script).await;
+    let session = app.session().await;
+    let run = session.post(json!({ "content": "Write it once" })).await;
+    asked(&app, 2).await;
+    lose_worker(&app, &run, 1).await;
+    let run = session.settled(&run).await;
+    assert_eq!(run["output_text"], "Written once.");
+    assert_eq!(attempts(&session).await, [1, 3]);
+    // One request for the call, one that hung, one that was answered; the tool ran once.
+    assert_eq!(app.upstream().len(), 3);
+    assert_eq!(session.history().await.len(), 4);
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_run_on_which_worker_after_worker_dies_is_given_up() {
+    let app = TestApp::start(replies(&[hangs_once(says("Here again."))])).await;
+    let session = app.session().await;
+    let run = session.post(json!({ "content": "Hello" })).await;
+    asked(&app, 1).await;
+    lose_worker(&app, &run, 3).await;
+    let run = session.settled(&run).await;
+    assert_eq!(
+        (&run["status"], &run["error"]["type"]),
+        (&json!("failed"), &json!("crash_loop"))
+    );
+    assert_eq!(session.ask("Are you well?").await["status"], "completed");
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_run_that_never_began_is_given_up_and_leaves_the_queue() {
+    let script = json!({ "conversations": [
+        { "when": "block", "replies": [{ "content": [], "hang_after": 0 }] },
+        { "replies": [says("Fine.")] },
+    ]});
+    let setup = Setup {
+        slots: Some(1),
+        ..Setup::default()
+    };
+    let app = TestApp::start_with(script, setup).await;
+    let blocker = app.session().await;
+    let blocking = blocker
+        .post(json!({ "content": "Block the only slot" }))
+        .await;
+    asked(&app, 1).await;
+    let session = app.session().await;
+    let run = session.post(json!({ "content": "Never begun" })).await;
+    assert_eq!(run["status"], "queued");
+    lose_worker(&app, &run, 3).await;
+    let cancel = blocker.path(&format!(
+        "/runs/{}/cancel",
+        blocking["id"].as_str().unwrap()
+    ));
+    assert!(
+        app.post(&cancel)
+            .send()
+            .await
+            .unwrap()
+            .status()
+            .is_success()
+    );
+    let run = session.settled(&run).await;
+    assert_eq!(
+        (&run["status"], &run["error"]["type"]),
+        (&json!("failed"), &json!("crash_loop"))
+    );
+    assert_eq!(session.ask("And now?").await["output_text"], "Fine.");
+    app.finish().await;
+}
