@@ -122,8 +122,17 @@ pub async fn claim_expired(
     rows.into_iter().map(|row| row.claimed(worker)).collect()
 }
 
-/// Renews all leases of a worker, and tells which of its runs are to be cancelled.
-pub async fn renew(conn: &mut PgConnection, worker: WorkerId) -> Result<Vec<RunId>, StoreError> {
+/// A lease that was renewed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Renewed {
+    /// The run.
+    pub run_id: RunId,
+    /// Whether the client has asked to cancel it.
+    pub is_cancelled: bool,
+}
+
+/// Renews all leases that a worker still has.
+pub async fn renew(conn: &mut PgConnection, worker: WorkerId) -> Result<Vec<Renewed>, StoreError> {
     let rows = sqlx::query!(
         r#"UPDATE runs SET lease_until = now() + interval '12 seconds'
            WHERE lease_owner = $1 AND status = 'running'
@@ -132,11 +141,11 @@ pub async fn renew(conn: &mut PgConnection, worker: WorkerId) -> Result<Vec<RunI
     )
     .fetch_all(conn)
     .await?;
-    Ok(rows
-        .into_iter()
-        .filter(|row| row.is_cancelled)
-        .map(|row| row.id.into())
-        .collect())
+    let renewed = rows.into_iter().map(|row| Renewed {
+        run_id: row.id.into(),
+        is_cancelled: row.is_cancelled,
+    });
+    Ok(renewed.collect())
 }
 
 /// Lets a run go, so that another worker takes it over at once.

@@ -4,7 +4,7 @@ use serde_json::value::RawValue;
 use sqlx::PgPool;
 
 use super::accept::{Accepted, AcceptedRun, MAX_QUEUED, NewRun, accept, find_earlier};
-use super::claim::{claim_expired, claim_queued, release, renew};
+use super::claim::{Renewed, claim_expired, claim_queued, release, renew};
 use super::events::Range;
 use super::sessions::NewSession;
 use super::step::{CallRecord, NewMessage, StepCommit, commit};
@@ -322,7 +322,12 @@ async fn a_renewed_lease_is_not_taken_and_a_released_one_is_at_once() {
     let run = bed.claim(owner).await.remove(0);
     let mut conn = bed.pool.acquire().await.unwrap();
     bed.expire().await;
-    assert!(renew(&mut conn, owner).await.unwrap().is_empty());
+    let run_id = run.fence.run_id;
+    let renewed = Renewed {
+        run_id,
+        is_cancelled: false,
+    };
+    assert_eq!(renew(&mut conn, owner).await.unwrap(), [renewed]);
     assert!(
         claim_expired(&mut conn, WorkerId::new(), 10)
             .await
@@ -332,7 +337,11 @@ async fn a_renewed_lease_is_not_taken_and_a_released_one_is_at_once() {
     runs::request_cancel(&mut conn, TenantId::DEFAULT, bed.session, run.fence.run_id)
         .await
         .unwrap();
-    assert_eq!(renew(&mut conn, owner).await.unwrap(), [run.fence.run_id]);
+    let renewed = Renewed {
+        run_id,
+        is_cancelled: true,
+    };
+    assert_eq!(renew(&mut conn, owner).await.unwrap(), [renewed]);
     release(&mut conn, run.fence).await.unwrap();
     let taken = claim_expired(&mut conn, WorkerId::new(), 10).await.unwrap();
     assert_eq!(

@@ -46,6 +46,18 @@ impl Active {
         }
     }
 
+    pub(super) fn ids(&self) -> Vec<RunId> {
+        self.runs().keys().copied().collect()
+    }
+
+    /// Tells a run that another worker has taken it over. A run that has settled meanwhile is
+    /// past hearing it.
+    pub(super) fn lose(&self, run_id: RunId) {
+        if let Some(signals) = self.runs().get(&run_id) {
+            signals.lost.cancel();
+        }
+    }
+
     /// Tells all runs that their lease is lost.
     pub(super) fn lose_all(&self) -> usize {
         let runs = self.runs();

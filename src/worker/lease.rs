@@ -8,6 +8,7 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::Worker;
+use crate::domain::ids::RunId;
 use crate::store::StoreError;
 use crate::store::claim::renew;
 
@@ -42,9 +43,16 @@ pub(super) async fn heartbeat(worker: Arc<Worker>, stop: CancellationToken) {
 }
 
 async fn beat(worker: &Worker) -> Result<(), StoreError> {
+    // Noted before the leases are renewed: a run that comes in between is not taken for lost.
+    let held = worker.active.ids();
     let mut conn = worker.parts.heartbeat_pool.acquire().await?;
-    for run_id in renew(&mut conn, worker.id).await? {
-        worker.active.cancel(run_id);
+    let renewed = renew(&mut conn, worker.id).await?;
+    for run in renewed.iter().filter(|run| run.is_cancelled) {
+        worker.active.cancel(run.run_id);
+    }
+    let is_lost = |id: &RunId| !renewed.iter().any(|run| run.run_id == *id);
+    for run_id in held.into_iter().filter(is_lost) {
+        worker.active.lose(run_id);
     }
     Ok(())
 }
