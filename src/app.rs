@@ -69,6 +69,7 @@ impl Application {
             bus,
             tools,
             config.defaults,
+            config.keep_alive_every,
             draining.clone(),
         );
         let listener = TcpListener::bind(config.bind)

@@ -15,7 +15,7 @@ use secrecy::SecretString;
 use sqlx::postgres::PgConnectOptions;
 
 use crate::domain::run::Limits;
-use crate::http::Defaults;
+use crate::http::{Defaults, KEEP_ALIVE_EVERY};
 use crate::model::anthropic::ClientConfig;
 use crate::store::embedded::{Durability, Options as EmbeddedOptions};
 use crate::tools::{Tool, builtin};
@@ -166,6 +166,8 @@ pub struct Config {
     pub model_idle_timeout: Duration,
     /// What sessions pin by default.
     pub defaults: Defaults,
+    /// The silence of a stream after which a comment is sent.
+    pub keep_alive_every: Duration,
     /// Where sessions have their folders.
     pub workspaces: PathBuf,
     /// Whether requests ask for prompt caching.
@@ -219,6 +221,7 @@ impl ServeArgs {
                 },
                 workspace: workspace.transpose()?,
             },
+            keep_alive_every: KEEP_ALIVE_EVERY,
             use_prompt_cache: self.prompt_cache,
             slots: self.slots.into(),
             tools: builtin::all(),

@@ -6,7 +6,6 @@
 
 use std::collections::HashSet;
 use std::io;
-use std::time::Duration;
 
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
@@ -25,7 +24,6 @@ use crate::domain::ids::{RunId, SessionId};
 use crate::store::StoreError;
 use crate::store::events::{Range, list};
 
-const KEEP_ALIVE_EVERY: Duration = Duration::from_secs(15);
 const KEEP_ALIVE: Bytes = Bytes::from_static(b":\n");
 /// Sent at once, because proxies hold the headers back until the first byte of the body.
 const FIRST: Bytes = Bytes::from_static(b"retry: 2000\n");
@@ -103,7 +101,7 @@ impl Reader {
         subscription: Subscription,
         permit: OwnedSemaphorePermit,
     ) -> Self {
-        let mut keep_alive = interval(KEEP_ALIVE_EVERY);
+        let mut keep_alive = interval(api.keep_alive_every);
         keep_alive.set_missed_tick_behavior(MissedTickBehavior::Delay);
         keep_alive.reset();
         Self {
