@@ -53,7 +53,13 @@ pub struct LogArgs {
     )]
     pub log_format: LogFormat,
     /// What is logged, such as `info` or `twostep=debug,sqlx=warn`
-    #[arg(long, env = "TWOSTEP_LOG", default_value = "info", global = true)]
+    #[arg(
+        long,
+        env = "TWOSTEP_LOG",
+        // The database has a notice for every migration that is there already.
+        default_value = "info,sqlx::postgres::notice=warn",
+        global = true
+    )]
     pub log: String,
 }
 
@@ -255,9 +261,12 @@ impl DatabaseArgs {
     /// The server that is named, or the private one.
     pub fn into_database(self) -> anyhow::Result<Database> {
         if let Some(url) = self.database_url.as_deref().filter(|url| !url.is_empty()) {
-            // The parser's own message may quote the password.
-            let options = PgConnectOptions::from_str(url)
-                .map_err(|_| anyhow::anyhow!("DATABASE_URL is not the URL of a Postgres server"))?;
+            let is_ours = ["postgres://", "postgresql://"]
+                .iter()
+                .any(|scheme| url.starts_with(scheme));
+            // The parser takes any scheme, and its own message may quote the password.
+            let options = PgConnectOptions::from_str(url).ok().filter(|_| is_ours);
+            let options = options.context("DATABASE_URL is not the URL of a Postgres server")?;
             return Ok(Database::Server(Box::new(options)));
         }
         Ok(Database::Embedded(EmbeddedOptions {
