@@ -41,6 +41,8 @@ pub(super) struct Follow {
     pub(super) after: i64,
     /// Whether previews are wanted.
     pub(super) deltas: bool,
+    /// Whether the reader has seen all there will ever be: the stream ends at once.
+    pub(super) is_over: bool,
 }
 
 /// Streams what is followed. A subscription made before the run was accepted misses nothing of it.
@@ -104,6 +106,11 @@ impl Reader {
         let mut keep_alive = interval(api.keep_alive_every);
         keep_alive.set_missed_tick_behavior(MissedTickBehavior::Delay);
         keep_alive.reset();
+        let phase = if follow.is_over {
+            Phase::Ended
+        } else {
+            Phase::Backlog
+        };
         Self {
             api,
             follow,
@@ -112,7 +119,7 @@ impl Reader {
             ready: vec![FIRST],
             closed: HashSet::new(),
             catch_up_to: 0,
-            phase: Phase::Backlog,
+            phase,
             _permit: permit,
         }
     }

@@ -12,7 +12,7 @@ use sha2::{Digest as _, Sha256};
 use tokio::time::{Instant, timeout_at};
 
 use super::known_session;
-use super::runs::known_run;
+use super::runs::{is_over, known_run};
 use super::sessions::limit_errors;
 use crate::bus::{Signal, Subscription};
 use crate::domain::event::{EventBody, NewEvent};
@@ -200,7 +200,7 @@ pub(in crate::http) async fn create_message(
     };
     let taken = post.take().await?;
     match (form, wait_seconds(&headers)) {
-        (Form::EventStream, _) => post.stream(&taken, subscription),
+        (Form::EventStream, _) => post.stream(&taken, subscription).await,
         (Form::Json, Some(seconds)) => post.wait(taken, subscription, seconds).await,
         (Form::Json, None) => Ok(accepted(taken)),
     }
@@ -345,18 +345,24 @@ impl Post<'_> {
     }
 
     /// Streams the run. A repeated post goes on where the client says that it was.
-    fn stream(&self, taken: &Taken, subscription: Subscription) -> Result<Response, ApiError> {
+    async fn stream(
+        &self,
+        taken: &Taken,
+        subscription: Subscription,
+    ) -> Result<Response, ApiError> {
         let run = &taken.run;
         let after = if taken.is_repeated {
             resume_after(self.headers, None)?
         } else {
             0
         };
+        let after = after.max(run.accepted_seq - 1);
         let follow = Follow {
             session_id: run.session_id,
             run_id: Some(run.id),
-            after: after.max(run.accepted_seq - 1),
+            after,
             deltas: true,
+            is_over: is_over(self.api, run, after).await?,
         };
         let mut response = respond(self.api, follow, subscription)?;
         let path = run_path(run.session_id, run.id);

@@ -149,29 +149,32 @@ pub(in crate::http) async fn stream_run(
     let subscription = api.bus.subscribe(session_id);
     let run = known_run(&api, caller.tenant, session_id, run_id).await?;
     let after = after.max(run.accepted_seq - 1);
-    if run.status.is_terminal() {
-        let range = Range {
-            session_id,
-            run_id: Some(run_id),
-            after,
-            limit: 1,
-        };
-        let mut conn = api.pool.acquire().await?;
-        if list_events(&mut conn, range).await?.is_empty() {
-            return Ok(StatusCode::NO_CONTENT.into_response());
-        }
+    if is_over(&api, &run, after).await? {
+        return Ok(StatusCode::NO_CONTENT.into_response());
     }
-    let deltas = deltas.unwrap_or(true);
-    respond(
-        &api,
-        Follow {
-            session_id,
-            run_id: Some(run_id),
-            after,
-            deltas,
-        },
-        subscription,
-    )
+    let follow = Follow {
+        session_id,
+        run_id: Some(run_id),
+        after,
+        deltas: deltas.unwrap_or(true),
+        is_over: false,
+    };
+    respond(&api, follow, subscription)
+}
+
+/// Whether a run has settled and has no event after this one.
+pub(super) async fn is_over(api: &Api, run: &Run, after: i64) -> Result<bool, ApiError> {
+    if !run.status.is_terminal() {
+        return Ok(false);
+    }
+    let range = Range {
+        session_id: run.session_id,
+        run_id: Some(run.id),
+        after,
+        limit: 1,
+    };
+    let mut conn = api.pool.acquire().await?;
+    Ok(list_events(&mut conn, range).await?.is_empty())
 }
 
 /// Asks for a run to be cancelled. Asking twice is the same as asking once.
