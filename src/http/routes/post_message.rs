@@ -280,7 +280,9 @@ impl Post<'_> {
             }
             Accepted::Refused => {
                 known_session(self.api, self.tenant, self.session_id).await?;
-                Err(ApiError::QueueFull(MAX_QUEUED))
+                // The same post may have taken the last place a moment ago.
+                let earlier = self.repeated(new.idempotency_key, new.fingerprint).await?;
+                earlier.ok_or(ApiError::QueueFull(MAX_QUEUED))
             }
             Accepted::Repeated => {
                 let earlier = self.repeated(new.idempotency_key, new.fingerprint).await?;
