@@ -6,7 +6,7 @@ use http::HeaderMap;
 use http::header::CONTENT_TYPE;
 use serde::Deserialize;
 
-use super::{known_session, page_limit};
+use super::{known_place, known_session, page_limit};
 use crate::domain::event::{Event, Frame};
 use crate::http::Api;
 use crate::http::auth::Caller;
@@ -112,7 +112,7 @@ pub(in crate::http) async fn stream_events(
     let SessionPath(session_id) = path;
     let Params(StreamEvents { after, deltas }) = query;
     let after = resume_after(&headers, after)?;
-    known_session(&api, caller.tenant, session_id).await?;
+    known_place(&api, caller.tenant, session_id, after).await?;
     let subscription = api.bus.subscribe(session_id);
     let follow = Follow {
         session_id,

@@ -32,6 +32,20 @@ fn cursor<T: std::str::FromStr>(text: Option<String>) -> Result<Option<T>, ApiEr
         .transpose()
 }
 
+/// Refuses a place that the session's events have not reached: its reader would wait for events
+/// that it then takes for old ones.
+async fn known_place(
+    api: &Api,
+    tenant: TenantId,
+    session_id: SessionId,
+    after: i64,
+) -> Result<(), ApiError> {
+    if after > known_session(api, tenant, session_id).await? {
+        return Err(ApiError::InvalidCursor(after.to_string()));
+    }
+    Ok(())
+}
+
 /// The number of a session's newest event, or that there is no such session.
 async fn known_session(
     api: &Api,

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use tokio::time::{Instant, timeout_at};
 
-use super::known_session;
+use super::{known_place, known_session};
 use super::runs::{is_over, known_run};
 use super::sessions::limit_errors;
 use crate::bus::{Signal, Subscription};
@@ -354,7 +354,9 @@ impl Post<'_> {
     ) -> Result<Response, ApiError> {
         let run = &taken.run;
         let after = if taken.is_repeated {
-            resume_after(self.headers, None)?
+            let after = resume_after(self.headers, None)?;
+            known_place(self.api, self.tenant, run.session_id, after).await?;
+            after
         } else {
             0
         };

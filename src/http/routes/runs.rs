@@ -8,7 +8,7 @@ use serde::Deserialize;
 use sqlx::Connection as _;
 
 use super::events::StreamEvents;
-use super::{cursor, known_session, page_limit};
+use super::{cursor, known_place, known_session, page_limit};
 use crate::domain::event::{EventBody, NewEvent};
 use crate::domain::ids::{RunId, SessionId, TenantId};
 use crate::domain::run::{Outcome, Run, RunStatus, StopReason};
@@ -148,6 +148,9 @@ pub(in crate::http) async fn stream_run(
     // Before the run is looked at: what it does from now on is not missed.
     let subscription = api.bus.subscribe(session_id);
     let run = known_run(&api, caller.tenant, session_id, run_id).await?;
+    if after > 0 {
+        known_place(&api, caller.tenant, session_id, after).await?;
+    }
     let after = after.max(run.accepted_seq - 1);
     if is_over(&api, &run, after).await? {
         return Ok(StatusCode::NO_CONTENT.into_response());
