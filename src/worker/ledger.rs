@@ -95,6 +95,8 @@ impl Driver<'_> {
         round: &mut Round<'_>,
         positions: std::ops::Range<usize>,
     ) -> Result<(), Halt> {
+        // What ended before them, or a run that stops now would forget it.
+        self.record(round).await?;
         let calls = round.calls;
         let tools = Arc::clone(&self.worker.parts.tools);
         let context = self.context.clone();
