@@ -38,6 +38,8 @@ pub(super) struct Driver<'a> {
     span: EventId,
     /// Whether calls may have been touched by an earlier attempt.
     pub(super) is_resumed: bool,
+    /// Whether the user message is in the history, and no longer in the queue.
+    pub(super) has_begun: bool,
 }
 
 /// Drives a run until it settles or must be let go.
@@ -74,6 +76,7 @@ impl<'a> Driver<'a> {
             usage: Usage::default(),
             span: EventId::new(),
             is_resumed: false,
+            has_begun: false,
             worker,
             run,
             signals,
@@ -117,20 +120,11 @@ impl<'a> Driver<'a> {
     /// Brings the loop to where the stored messages are, and the user message into the history
     /// if the run begins here.
     async fn begin(&mut self) -> Result<(), Halt> {
-        let mut conn = self.worker.parts.pool.acquire().await?;
-        self.transcript
-            .catch_up(&mut conn, self.session_id())
-            .await?;
-        let stored = if self.run.fence.attempt > 1 {
-            list_of_run(&mut conn, self.run_id()).await?
-        } else {
-            Vec::new()
-        };
-        drop(conn);
+        self.resume(self.run.fence.attempt > 1).await?;
         let running = NewEvent::new(&EventBody::StatusRunning {
             attempt: self.run.fence.attempt,
         });
-        if stored.is_empty() {
+        if !self.has_begun {
             let message = NewMessage {
                 message_id: self.run.message_id.clone(),
                 model: None,
@@ -146,14 +140,10 @@ impl<'a> Driver<'a> {
                     ..empty()
                 },
             )
-            .await
+            .await?;
+            self.has_begun = true;
+            Ok(())
         } else {
-            let messages: Vec<Message> = stored.into_iter().map(|stored| stored.message).collect();
-            for message in &messages {
-                self.usage += message.usage;
-            }
-            self.agent = AgentLoop::resume(&messages, Bounds::from(&self.limits))?;
-            self.is_resumed = true;
             let mut events = vec![running];
             self.announce_request(&mut events);
             // A worker that dies after this has made no progress.
@@ -167,6 +157,29 @@ impl<'a> Driver<'a> {
             )
             .await
         }
+    }
+
+    /// Brings the loop to where the stored messages are, whatever it thought before.
+    pub(super) async fn resume(&mut self, may_have_begun: bool) -> Result<(), Halt> {
+        let session_id = self.session_id();
+        let mut conn = self.worker.parts.pool.acquire().await?;
+        self.transcript.catch_up(&mut conn, session_id).await?;
+        if !may_have_begun {
+            return Ok(());
+        }
+        let stored = list_of_run(&mut conn, self.run_id()).await?;
+        drop(conn);
+        let messages: Vec<Message> = stored.into_iter().map(|stored| stored.message).collect();
+        self.has_begun = !messages.is_empty();
+        if self.has_begun {
+            self.usage = Usage::default();
+            for message in &messages {
+                self.usage += message.usage;
+            }
+            self.agent = AgentLoop::resume(&messages, Bounds::from(&self.limits))?;
+            self.is_resumed = true;
+        }
+        Ok(())
     }
 
     async fn ask(&mut self, head: &Head, choice: &ToolChoice) -> Result<(), Halt> {

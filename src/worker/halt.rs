@@ -10,6 +10,9 @@ use crate::store::StoreError;
 use crate::store::claim::release;
 use crate::store::step::StepCommit;
 
+/// What clients are told of a defect.
+const DEFECT: &str = "the service failed; its log says why";
+
 /// Why a run is no longer driven.
 #[derive(Debug)]
 pub(super) enum Halt {
@@ -77,6 +80,11 @@ impl Driver<'_> {
                     .await;
             }
             Halt::ShuttingDown => return self.release().await,
+            // Somebody who takes it over would ask the model again, and fail here again.
+            Halt::Store(error) if error.is_permanent() => {
+                tracing::error!(run.id = %self.run_id(), %error, "a run's step cannot be stored");
+                failed(ErrorType::InternalError, DEFECT)
+            }
             Halt::Store(error) => {
                 tracing::error!(run.id = %self.run_id(), %error, "the database failed a run");
                 return self.release().await;
@@ -87,10 +95,7 @@ impl Driver<'_> {
             }
             Halt::Defect(cause) => {
                 tracing::error!(run.id = %self.run_id(), cause, "a run met a defect");
-                failed(
-                    ErrorType::InternalError,
-                    "the service failed; its log says why",
-                )
+                failed(ErrorType::InternalError, DEFECT)
             }
             Halt::CrashLoop => failed(
                 ErrorType::CrashLoop,
@@ -107,6 +112,8 @@ impl Driver<'_> {
         stop_reason: StopReason,
         error: Option<RunError>,
     ) -> Result<(), Halt> {
+        // What was in hand when the run was stopped may not be what is stored.
+        self.resume(true).await?;
         let open = self.close_calls().await?;
         let mut events = open.events;
         if let Some(error) = &error {
@@ -131,6 +138,7 @@ impl Driver<'_> {
             recorded_message_seq: self.last_message_seq(),
             recorded: &open.records,
             events: &events,
+            dequeues: !self.has_begun,
             settles: Some((status, &outcome)),
             ..StepCommit::default()
         };

@@ -62,8 +62,6 @@ impl Driver<'_> {
         if calls.is_empty() {
             return Ok(Answered::default());
         }
-        // What was recorded is the truth, whatever was in flight when the run was stopped.
-        self.is_resumed = true;
         let mut round = Round::new(&calls, self.ledger().await?);
         for position in 0..calls.len() {
             match round.open(position) {

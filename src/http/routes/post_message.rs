@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use tokio::time::{Instant, timeout_at};
 
-use super::{known_place, known_session};
 use super::runs::{is_over, known_run};
 use super::sessions::limit_errors;
+use super::{known_place, known_session};
 use crate::bus::{Signal, Subscription};
 use crate::domain::event::{EventBody, NewEvent};
 use crate::domain::ids::{MessageId, RunId, SessionId, TenantId};
