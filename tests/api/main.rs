@@ -2,7 +2,14 @@
 //! request that the real one would refuse.
 #![cfg(test)]
 
+mod bad_input;
+mod cancelling;
+mod commands;
 mod layers;
 mod loop_behaviour;
+mod model_failures;
+mod openapi;
+mod posting;
+mod streams;
 mod support;
 mod tool_results;

@@ -2,6 +2,8 @@
 
 #[path = "../../support/postgres.rs"]
 mod postgres;
+mod program;
+mod raw;
 mod sse;
 mod upstream;
 
@@ -19,12 +21,14 @@ use tokio_util::sync::CancellationToken;
 use twostep::app::Application;
 use twostep::config::{Config, Database, ModelSource};
 use twostep::domain::run::Limits;
-use twostep::http::Defaults;
+use twostep::http::{Defaults, KEEP_ALIVE_EVERY};
 use twostep::model::anthropic::ClientConfig;
 use twostep::simulator::{Options, Running, Script, Simulator};
 use twostep::tools::{Tool, builtin};
 
-pub(crate) use postgres::TestDatabase;
+pub(crate) use postgres::{TestDatabase, database};
+pub(crate) use program::{Program, binary, data_dir, outcome};
+pub(crate) use raw::{RawStream, exchange};
 pub(crate) use sse::{EventStream, Received};
 pub(crate) use upstream::Upstream;
 
@@ -49,6 +53,8 @@ pub(crate) struct Setup {
     pub(crate) limits: Limits,
     pub(crate) model: Option<&'static str>,
     pub(crate) slots: Option<usize>,
+    pub(crate) keep_alive_every: Option<Duration>,
+    pub(crate) model_idle_timeout: Option<Duration>,
 }
 
 impl TestApp {
@@ -58,13 +64,7 @@ impl TestApp {
     }
 
     pub(crate) async fn start_with(script: Value, setup: Setup) -> Self {
-        Self::on(
-            script,
-            setup,
-            postgres::database().await,
-            TempDir::new().unwrap(),
-        )
-        .await
+        Self::on(script, setup, database().await, TempDir::new().unwrap()).await
     }
 
     async fn on(script: Value, setup: Setup, database: TestDatabase, folder: TempDir) -> Self {
@@ -153,7 +153,7 @@ impl TestApp {
 fn config(simulator: &Running, database: &TestDatabase, folder: &Path, setup: Setup) -> Config {
     let mut tools = builtin::all();
     tools.extend(setup.tools);
-    let idle = Duration::from_secs(10);
+    let idle = setup.model_idle_timeout.unwrap_or(Duration::from_secs(10));
     Config {
         bind: "127.0.0.1:0".parse().unwrap(),
         database: Database::Server(Box::new(database.options())),
@@ -171,6 +171,7 @@ fn config(simulator: &Running, database: &TestDatabase, folder: &Path, setup: Se
             limits: setup.limits,
             workspace: Some(folder.to_str().unwrap().to_owned()),
         },
+        keep_alive_every: setup.keep_alive_every.unwrap_or(KEEP_ALIVE_EVERY),
         workspaces: folder.join("workspaces"),
         use_prompt_cache: true,
         slots: setup.slots.unwrap_or(16),
@@ -261,20 +262,31 @@ impl Session<'_> {
         }
     }
 
+    /// A run as it stands now.
+    pub(crate) async fn run(&self, run: &Value) -> Value {
+        let path = self.path(&format!("/runs/{}", run["id"].as_str().unwrap()));
+        let response = self.app.get(&path).send().await.unwrap();
+        response.json().await.unwrap()
+    }
+
+    /// Waits until an event of this type is stored for a run.
+    pub(crate) async fn reached(&self, run: &Value, kind: &str) {
+        let deadline = tokio::time::Instant::now() + Duration::from_secs(30);
+        let is_there = |event: &Value| event["type"] == kind && event["run_id"] == run["id"];
+        while !self.events().await.iter().any(is_there) {
+            assert!(
+                tokio::time::Instant::now() < deadline,
+                "there was no {kind}"
+            );
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
     /// Waits until a run has settled.
     pub(crate) async fn settled(&self, run: &Value) -> Value {
-        let path = self.path(&format!("/runs/{}", run["id"].as_str().unwrap()));
         let deadline = tokio::time::Instant::now() + Duration::from_secs(30);
         loop {
-            let run: Value = self
-                .app
-                .get(&path)
-                .send()
-                .await
-                .unwrap()
-                .json()
-                .await
-                .unwrap();
+            let run = self.run(run).await;
             if matches!(
                 run["status"].as_str().unwrap(),
                 "completed" | "failed" | "cancelled"
