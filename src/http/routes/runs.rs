@@ -281,7 +281,7 @@ async fn cancel(
     let met = request_cancel(&mut transaction, tenant, session_id, run_id).await?;
     let interrupt = NewEvent::new(&EventBody::UserInterrupt {});
     let frames = match met {
-        None | Some(Cancellation::Settled) => Vec::new(),
+        None | Some(Cancellation::Settled | Cancellation::Repeated) => Vec::new(),
         Some(Cancellation::Requested) => {
             append(&mut transaction, session_id, run_id, &[interrupt]).await?
         }
@@ -304,7 +304,7 @@ async fn cancel(
     transaction.commit().await?;
     drop(conn);
     api.bus.publish(session_id, frames);
-    if met == Some(Cancellation::Requested) {
+    if let Some(Cancellation::Requested | Cancellation::Repeated) = met {
         api.bus.cancel(run_id);
     }
     known_run(api, tenant, session_id, run_id).await
