@@ -76,6 +76,11 @@ impl CreateSession {
             .metadata
             .as_ref()
             .map_or(0, |metadata| metadata.get().len());
+        let is_deep = |raw: &Option<Box<RawValue>>| {
+            raw.as_ref().is_some_and(|raw| depth(raw.get()) > MAX_DEPTH)
+        };
+        refuse(is_deep(&self.metadata), "/metadata", "is nested too deep");
+        refuse(is_deep(&self.thinking), "/thinking", "is nested too deep");
         refuse(
             metadata_len > 16 * 1024,
             "/metadata",
@@ -139,6 +144,29 @@ impl CreateSession {
             limits: self.limits.or(limits),
         })
     }
+}
+
+/// How deep the members that are kept as they are may be: what every client can read back.
+const MAX_DEPTH: usize = 64;
+
+/// How deep a JSON text is nested.
+fn depth(json: &str) -> usize {
+    let (mut open, mut deepest) = (0_usize, 0);
+    let (mut is_text, mut is_escaped) = (false, false);
+    for byte in json.bytes() {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' => is_escaped = true,
+            b'"' => is_text = !is_text,
+            b'[' | b'{' if !is_text => {
+                open += 1;
+                deepest = deepest.max(open);
+            }
+            b']' | b'}' if !is_text => open = open.saturating_sub(1),
+            _ => {}
+        }
+    }
+    deepest
 }
 
 /// What is wrong with limits.
