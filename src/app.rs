@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use axum::serve::ListenerExt as _;
-use sqlx::PgPool;
 use sqlx::postgres::PgConnectOptions;
+use sqlx::{ConnectOptions as _, PgPool};
 use tokio::net::TcpListener;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -46,9 +46,7 @@ impl Application {
         let [api_pool, worker_pool, heartbeat_pool] =
             [PoolRole::Api, PoolRole::Worker, PoolRole::Heartbeat]
                 .map(|role| store::pool(&options, role));
-        store::migrate(&api_pool)
-            .await
-            .context("the database schema cannot be brought up to date")?;
+        bring_up_to_date(&options, &api_pool).await?;
 
         let (client, simulator) = open_model(config.model, config.model_idle_timeout).await?;
         let tools = Arc::new(Registry::new(config.tools)?);
@@ -69,6 +67,7 @@ impl Application {
             bus,
             tools,
             config.defaults,
+            config.keep_alive_every,
             draining.clone(),
         );
         let listener = TcpListener::bind(config.bind)
@@ -134,10 +133,7 @@ impl Application {
             simulator.stop().await;
         }
         if let Some(embedded) = self.embedded {
-            embedded
-                .stop()
-                .await
-                .context("the private database did not stop")?;
+            embedded.stop().await.context("the private database did not stop")?;
         }
         Ok(())
     }
@@ -154,6 +150,16 @@ pub async fn open_database(
             (embedded.connect_options(), Some(embedded))
         }
     })
+}
+
+/// Brings the schema up to this version.
+pub async fn bring_up_to_date(options: &PgConnectOptions, pool: &PgPool) -> anyhow::Result<()> {
+    let Err(error) = store::migrate(pool).await else {
+        return Ok(());
+    };
+    // A pool that waited in vain does not say what for; a single connection does.
+    options.connect().await.context("the database cannot be reached")?;
+    Err(error).context("the database schema cannot be brought up to date")
 }
 
 async fn open_model(

@@ -16,7 +16,7 @@ use sqlx::postgres::PgConnectOptions;
 
 use crate::domain::price::Prices;
 use crate::domain::run::Limits;
-use crate::http::Defaults;
+use crate::http::{Defaults, KEEP_ALIVE_EVERY};
 use crate::model::anthropic::ClientConfig;
 use crate::store::embedded::{Durability, Options as EmbeddedOptions};
 use crate::tools::{Tool, builtin};
@@ -46,19 +46,14 @@ pub enum LogFormat {
 #[derive(Debug, Clone, Args)]
 pub struct LogArgs {
     /// How log lines are written
-    #[arg(
-        long,
-        env = "TWOSTEP_LOG_FORMAT",
-        value_enum,
-        default_value = "text",
-        global = true
-    )]
+    #[arg(long, env = "TWOSTEP_LOG_FORMAT", value_enum, default_value = "text", global = true)]
     pub log_format: LogFormat,
     /// What is logged, such as `info` or `twostep=debug,sqlx=warn`
     #[arg(
         long,
         env = "TWOSTEP_LOG",
-        default_value = "info,sqlx=warn",
+        // The database has a notice for every migration that is there already.
+        default_value = "info,sqlx::postgres::notice=warn",
         global = true
     )]
     pub log: String,
@@ -122,12 +117,7 @@ pub struct ServeArgs {
     #[arg(long, env = "TWOSTEP_PRICES", value_name = "FILE")]
     pub prices: Option<PathBuf>,
     /// Seconds of silence after which a request to the model is given up
-    #[arg(
-        long,
-        env = "TWOSTEP_MODEL_IDLE_TIMEOUT",
-        default_value_t = 120,
-        value_name = "SECONDS"
-    )]
+    #[arg(long, env = "TWOSTEP_MODEL_IDLE_TIMEOUT", default_value_t = 120, value_name = "SECONDS")]
     pub model_idle_timeout: u64,
     /// Ask the model's side to cache the unchanging part of requests
     #[arg(long, env = "TWOSTEP_PROMPT_CACHE", default_value = "true",
@@ -176,6 +166,8 @@ pub struct Config {
     pub model_idle_timeout: Duration,
     /// What sessions pin by default.
     pub defaults: Defaults,
+    /// The silence of a stream after which a comment is sent.
+    pub keep_alive_every: Duration,
     /// Where sessions have their folders.
     pub workspaces: PathBuf,
     /// Whether requests ask for prompt caching.
@@ -202,12 +194,7 @@ impl ServeArgs {
             ModelSource::Simulator { .. } => SIMULATOR,
             ModelSource::Server(_) => DEFAULT_MODEL,
         };
-        let prices = self
-            .prices
-            .as_deref()
-            .map(read_prices)
-            .transpose()?
-            .unwrap_or_default();
+        let prices = self.prices.as_deref().map(read_prices).transpose()?.unwrap_or_default();
         let data_dir = self.database.data_dir()?;
         let workspace = self.workspace.map(|folder| {
             let folder = folder
@@ -228,13 +215,11 @@ impl ServeArgs {
                 model: self.model.unwrap_or_else(|| default_model.to_owned()),
                 max_tokens: self.max_tokens,
                 system: self.system.unwrap_or_else(|| DEFAULT_SYSTEM.to_owned()),
-                limits: Limits {
-                    rounds: Some(self.max_rounds),
-                    ..Limits::default()
-                },
+                limits: Limits { rounds: Some(self.max_rounds), ..Limits::default() },
                 prices,
                 workspace: workspace.transpose()?,
             },
+            keep_alive_every: KEEP_ALIVE_EVERY,
             use_prompt_cache: self.prompt_cache,
             slots: self.slots.into(),
             tools: builtin::all(),
@@ -243,9 +228,7 @@ impl ServeArgs {
 
     fn model_source(&self, idle_timeout: Duration) -> anyhow::Result<ModelSource> {
         if self.offline {
-            return Ok(ModelSource::Simulator {
-                script: self.script.clone(),
-            });
+            return Ok(ModelSource::Simulator { script: self.script.clone() });
         }
         let api_key = variable("ANTHROPIC_API_KEY").map(SecretString::from);
         // A server of one's own often asks for no key.
@@ -268,9 +251,11 @@ impl DatabaseArgs {
     /// The server that is named, or the private one.
     pub fn into_database(self) -> anyhow::Result<Database> {
         if let Some(url) = self.database_url.as_deref().filter(|url| !url.is_empty()) {
-            // The parser's own message may quote the password.
-            let options = PgConnectOptions::from_str(url)
-                .map_err(|_| anyhow::anyhow!("DATABASE_URL is not the URL of a Postgres server"))?;
+            let is_ours =
+                ["postgres://", "postgresql://"].iter().any(|scheme| url.starts_with(scheme));
+            // The parser takes any scheme, and its own message may quote the password.
+            let options = PgConnectOptions::from_str(url).ok().filter(|_| is_ours);
+            let options = options.context("DATABASE_URL is not the URL of a Postgres server")?;
             return Ok(Database::Server(Box::new(options)));
         }
         Ok(Database::Embedded(EmbeddedOptions {

@@ -13,10 +13,7 @@ use crate::config::{LogArgs, LogFormat};
 pub fn init(args: &LogArgs) -> anyhow::Result<()> {
     let filter = EnvFilter::try_new(&args.log)
         .with_context(|| format!("the log filter {:?} is not one", args.log))?;
-    let builder = fmt()
-        .with_env_filter(filter)
-        .with_writer(io::stderr)
-        .with_target(false);
+    let builder = fmt().with_env_filter(filter).with_writer(io::stderr).with_target(false);
     match args.log_format {
         LogFormat::Text => builder.with_ansi(false).finish().try_init(),
         LogFormat::Json => builder.json().flatten_event(true).finish().try_init(),

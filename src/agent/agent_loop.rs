@@ -74,14 +74,8 @@ impl AgentLoop {
     /// A loop before the first request of a run.
     pub fn new(bounds: Bounds) -> Self {
         let step = Step::CallModel { is_first: true };
-        let mut this = Self {
-            bounds,
-            rounds: 0,
-            pauses: 0,
-            spent: Usage::default(),
-            limit: None,
-            step,
-        };
+        let mut this =
+            Self { bounds, rounds: 0, pauses: 0, spent: Usage::default(), limit: None, step };
         this.ask();
         this
     }
@@ -128,11 +122,7 @@ impl AgentLoop {
     }
 
     fn ask(&mut self) {
-        let Bounds {
-            rounds,
-            tokens,
-            cost,
-        } = self.bounds;
+        let Bounds { rounds, tokens, cost } = self.bounds;
         if self.rounds >= rounds {
             self.limit = Some(LimitKind::Rounds);
         } else if tokens.is_some_and(|tokens| self.spent.total() >= tokens) {
@@ -142,9 +132,7 @@ impl AgentLoop {
         }
         self.step = match self.limit {
             Some(limit) => Step::Exhausted(limit),
-            None => Step::CallModel {
-                is_first: self.rounds + self.pauses == 0,
-            },
+            None => Step::CallModel { is_first: self.rounds + self.pauses == 0 },
         };
     }
 
@@ -152,11 +140,7 @@ impl AgentLoop {
         let stop_reason = match stop {
             ModelStop::ToolUse => {
                 self.rounds += 1;
-                let calls = if self.is_final() {
-                    Vec::new()
-                } else {
-                    client_calls(message)?
-                };
+                let calls = if self.is_final() { Vec::new() } else { client_calls(message)? };
                 if !calls.is_empty() {
                     return Ok(Step::CallTools(calls));
                 }
@@ -172,14 +156,11 @@ impl AgentLoop {
             ModelStop::MaxTokens => StopReason::MaxTokens,
             ModelStop::ModelContextWindowExceeded => StopReason::ModelContextWindowExceeded,
             ModelStop::Refusal => StopReason::Refusal,
-            ModelStop::PauseTurn | ModelStop::Other(_) => StopReason::Unknown {
-                model_stop_reason: stop.as_str().to_owned(),
-            },
+            ModelStop::PauseTurn | ModelStop::Other(_) => {
+                StopReason::Unknown { model_stop_reason: stop.as_str().to_owned() }
+            }
         };
-        Ok(Step::Finish(Finish {
-            stop_reason,
-            limited: self.limit,
-        }))
+        Ok(Step::Finish(Finish { stop_reason, limited: self.limit }))
     }
 }
 

@@ -37,10 +37,7 @@ pub fn keep(
     refuse_repeated_ids(&blocks)?;
     let calls_are_answered = *stop == ModelStop::ToolUse && !is_final;
     let turn_goes_on = calls_are_answered || *stop == ModelStop::PauseTurn;
-    let answered: HashSet<&str> = blocks
-        .iter()
-        .filter_map(|block| answers(&block.view))
-        .collect();
+    let answered: HashSet<&str> = blocks.iter().filter_map(|block| answers(&block.view)).collect();
 
     let kept: Vec<&Block<'_>> = blocks
         .iter()
@@ -51,18 +48,12 @@ pub fn keep(
             View::Thinking(_) | View::ToolResult { .. } | View::Other { .. } => true,
         })
         .collect();
-    let says_something = kept
-        .iter()
-        .any(|block| !matches!(block.view, View::Thinking(_)));
+    let says_something = kept.iter().any(|block| !matches!(block.view, View::Thinking(_)));
     if !says_something {
         return Ok(None);
     }
     let raw: Vec<&RawValue> = kept.iter().map(|block| block.raw).collect();
-    Ok(Some(if raw.len() == blocks.len() {
-        content.clone()
-    } else {
-        Content::from_blocks(raw)?
-    }))
+    Ok(Some(if raw.len() == blocks.len() { content.clone() } else { Content::from_blocks(raw)? }))
 }
 
 fn answers<'a>(view: &'a View<'_>) -> Option<&'a str> {
@@ -142,20 +133,14 @@ mod tests {
 
     #[test]
     fn a_call_that_was_cut_is_left_out() {
-        assert_eq!(
-            kept(&[TEXT, CALL], "max_tokens", false),
-            Some(format!("[{TEXT}]"))
-        );
+        assert_eq!(kept(&[TEXT, CALL], "max_tokens", false), Some(format!("[{TEXT}]")));
         assert_eq!(kept(&[THINKING, CALL], "max_tokens", false), None);
         assert_eq!(kept(&[CALL], "model_context_window_exceeded", false), None);
     }
 
     #[test]
     fn a_call_that_was_forbidden_is_left_out() {
-        assert_eq!(
-            kept(&[TEXT, CALL], "tool_use", true),
-            Some(format!("[{TEXT}]"))
-        );
+        assert_eq!(kept(&[TEXT, CALL], "tool_use", true), Some(format!("[{TEXT}]")));
     }
 
     #[test]
@@ -165,10 +150,7 @@ mod tests {
 
     #[test]
     fn blank_text_is_left_out() {
-        assert_eq!(
-            kept(&[BLANK, TEXT], "end_turn", false),
-            Some(format!("[{TEXT}]"))
-        );
+        assert_eq!(kept(&[BLANK, TEXT], "end_turn", false), Some(format!("[{TEXT}]")));
         assert_eq!(kept(&[BLANK], "end_turn", false), None);
         assert_eq!(kept(&[], "end_turn", false), None);
     }
@@ -177,15 +159,9 @@ mod tests {
     fn an_open_server_call_is_kept_only_while_the_turn_goes_on() {
         let open = Some(format!("[{TEXT}, {SERVER_CALL}]"));
         assert_eq!(kept(&[TEXT, SERVER_CALL], "pause_turn", false), open);
-        assert_eq!(
-            kept(&[TEXT, SERVER_CALL], "end_turn", false),
-            Some(format!("[{TEXT}]"))
-        );
+        assert_eq!(kept(&[TEXT, SERVER_CALL], "end_turn", false), Some(format!("[{TEXT}]")));
         let closed = Some(format!("[{SERVER_CALL}, {SERVER_RESULT}, {TEXT}]"));
-        assert_eq!(
-            kept(&[SERVER_CALL, SERVER_RESULT, TEXT], "end_turn", false),
-            closed
-        );
+        assert_eq!(kept(&[SERVER_CALL, SERVER_RESULT, TEXT], "end_turn", false), closed);
     }
 
     #[test]

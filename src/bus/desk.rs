@@ -35,9 +35,7 @@ impl Reservation {
     /// Gives the run to the worker; back again if the worker has stopped meanwhile.
     pub fn hand_over(self, run: Claimed) -> Result<(), Box<Claimed>> {
         let Self { slot, sender, .. } = self;
-        sender
-            .send(HandOver { run, slot })
-            .map_err(|unsent| Box::new(unsent.0.run))
+        sender.send(HandOver { run, slot }).map_err(|unsent| Box::new(unsent.0.run))
     }
 }
 
@@ -59,11 +57,7 @@ impl Desk {
         slots: Arc<Semaphore>,
     ) -> UnboundedReceiver<HandOver> {
         let (sender, receiver) = unbounded_channel();
-        *self.state() = Some(Open {
-            worker,
-            slots,
-            sender,
-        });
+        *self.state() = Some(Open { worker, slots, sender });
         receiver
     }
 
@@ -75,11 +69,7 @@ impl Desk {
         let state = self.state();
         let open = state.as_ref()?;
         let slot = Arc::clone(&open.slots).try_acquire_owned().ok()?;
-        Some(Reservation {
-            worker: open.worker,
-            slot,
-            sender: open.sender.clone(),
-        })
+        Some(Reservation { worker: open.worker, slot, sender: open.sender.clone() })
     }
 
     fn state(&self) -> MutexGuard<'_, Option<Open>> {

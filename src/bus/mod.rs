@@ -123,10 +123,7 @@ impl Bus {
 
     /// Opens a preview, or resets it if it is open.
     pub fn preview_start(&self, session_id: SessionId, run_id: RunId, start: PreviewStart) {
-        self.topics()
-            .entry(session_id)
-            .or_default()
-            .start(session_id, run_id, start);
+        self.topics().entry(session_id).or_default().start(session_id, run_id, start);
     }
 
     /// Adds text to an open preview.
@@ -164,10 +161,7 @@ impl Drop for Subscription {
     fn drop(&mut self) {
         let mut topics = self.bus.topics();
         // This receiver still counts.
-        if topics
-            .get(&self.session_id)
-            .is_some_and(Topic::would_be_idle_without_one)
-        {
+        if topics.get(&self.session_id).is_some_and(Topic::would_be_idle_without_one) {
             topics.remove(&self.session_id);
         }
     }

@@ -42,13 +42,7 @@ pub(super) struct OpenPreview {
 impl OpenPreview {
     pub(super) fn new(session_id: SessionId, run_id: RunId, start: PreviewStart) -> Self {
         let event_id = start.event_id.as_str().into();
-        Self {
-            session_id,
-            run_id,
-            event_id,
-            start,
-            parts: Vec::new(),
-        }
+        Self { session_id, run_id, event_id, start, parts: Vec::new() }
     }
 
     pub(super) fn has_id(&self, event_id: &str) -> bool {
@@ -69,19 +63,12 @@ impl OpenPreview {
 
     /// The preview as one who comes now must see it.
     pub(super) fn catch_up(&self) -> Vec<PreviewFrame> {
-        let deltas = self
-            .parts
-            .iter()
-            .map(|(index, text)| self.delta_frame(*index, text));
+        let deltas = self.parts.iter().map(|(index, text)| self.delta_frame(*index, text));
         std::iter::once(self.start_frame()).chain(deltas).collect()
     }
 
     pub(super) fn start_frame(&self) -> PreviewFrame {
-        let PreviewStart {
-            event_id,
-            kind,
-            name,
-        } = &self.start;
+        let PreviewStart { event_id, kind, name } = &self.start;
         self.frame(&Preview::EventStart {
             event: PreviewedEvent {
                 r#type: kind.event_kind(),
@@ -95,13 +82,9 @@ impl OpenPreview {
 
     fn delta_frame(&self, index: usize, text: &str) -> PreviewFrame {
         let delta = match self.start.kind {
-            PreviewKind::Message | PreviewKind::Thinking => PreviewDelta::ContentDelta {
-                index,
-                content: PreviewText {
-                    r#type: "text",
-                    text,
-                },
-            },
+            PreviewKind::Message | PreviewKind::Thinking => {
+                PreviewDelta::ContentDelta { index, content: PreviewText { r#type: "text", text } }
+            }
             PreviewKind::ToolUse => PreviewDelta::InputJsonDelta { partial_json: text },
         };
         self.frame(&Preview::EventDelta {
@@ -122,10 +105,6 @@ impl OpenPreview {
         let _ = serde_json::to_writer(&mut sse, preview);
         sse.extend_from_slice(b"\n\n");
         let event_id = Arc::clone(&self.event_id);
-        PreviewFrame {
-            event_id,
-            run_id: self.run_id,
-            sse: sse.into(),
-        }
+        PreviewFrame { event_id, run_id: self.run_id, sse: sse.into() }
     }
 }

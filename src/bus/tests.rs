@@ -5,25 +5,14 @@ use crate::domain::event::{EventBody, NewEvent, PreviewKind, Stamp};
 use crate::domain::message::Content;
 
 fn start(id: &str) -> PreviewStart {
-    PreviewStart {
-        event_id: id.to_owned(),
-        kind: PreviewKind::Message,
-        name: None,
-    }
+    PreviewStart { event_id: id.to_owned(), kind: PreviewKind::Message, name: None }
 }
 
 fn event(session_id: SessionId, run_id: RunId, id: &str) -> Frame {
-    let body = EventBody::AgentMessage {
-        content: Content::text("all").unwrap(),
-    };
+    let body = EventBody::AgentMessage { content: Content::text("all").unwrap() };
     let event = NewEvent::with_id(id.to_owned(), &body);
     let created_at = jiff::Timestamp::UNIX_EPOCH;
-    let stamp = Stamp {
-        session_id,
-        run_id: Some(run_id),
-        seq: 1,
-        created_at,
-    };
+    let stamp = Stamp { session_id, run_id: Some(run_id), seq: 1, created_at };
     Frame::encode(event.id, event.kind.to_owned(), &event.body, &stamp)
 }
 
@@ -31,15 +20,9 @@ fn texts(frames: &[PreviewFrame]) -> Vec<String> {
     frames
         .iter()
         .filter_map(|frame| {
-            let data = std::str::from_utf8(&frame.sse)
-                .unwrap()
-                .split("data: ")
-                .nth(1)
-                .unwrap();
+            let data = std::str::from_utf8(&frame.sse).unwrap().split("data: ").nth(1).unwrap();
             let value: serde_json::Value = serde_json::from_str(data).unwrap();
-            value["delta"]["content"]["text"]
-                .as_str()
-                .map(str::to_owned)
+            value["delta"]["content"]["text"].as_str().map(str::to_owned)
         })
         .collect()
 }
@@ -54,9 +37,7 @@ async fn a_late_reader_gets_an_open_preview_from_its_start() {
     let mut reader = bus.subscribe(session);
     assert_eq!(texts(&reader.open), ["Hello"]);
     bus.preview_delta(session, "evt_1", 0, "!");
-    let Some(Signal::Preview(frame)) = reader.next().await else {
-        panic!("expected a preview")
-    };
+    let Some(Signal::Preview(frame)) = reader.next().await else { panic!("expected a preview") };
     assert_eq!(texts(&[frame]), ["!"]);
 }
 

@@ -20,10 +20,7 @@ pub(super) struct Topic {
 
 impl Default for Topic {
     fn default() -> Self {
-        Self {
-            sender: broadcast::channel(CAPACITY).0,
-            open: Vec::new(),
-        }
+        Self { sender: broadcast::channel(CAPACITY).0, open: Vec::new() }
     }
 }
 
@@ -55,11 +52,7 @@ impl Topic {
     }
 
     pub(super) fn delta(&mut self, event_id: &str, index: usize, text: &str) {
-        let Some(preview) = self
-            .open
-            .iter_mut()
-            .find(|preview| preview.has_id(event_id))
-        else {
+        let Some(preview) = self.open.iter_mut().find(|preview| preview.has_id(event_id)) else {
             return;
         };
         let frame = preview.push(index, text);

@@ -20,20 +20,10 @@ pub(super) struct Command {
 impl Command {
     pub(super) async fn run(self) -> anyhow::Result<()> {
         let url = format!("http://{}/readyz", reachable(self.bind));
-        let client = reqwest::Client::builder()
-            .timeout(TIMEOUT)
-            .no_proxy()
-            .build()?;
-        let response = client
-            .get(&url)
-            .send()
-            .await
-            .context("the service does not answer")?;
+        let client = reqwest::Client::builder().timeout(TIMEOUT).no_proxy().build()?;
+        let response = client.get(&url).send().await.context("the service does not answer")?;
         if !response.status().is_success() {
-            bail!(
-                "the service is not ready: {}",
-                response.text().await.unwrap_or_default()
-            );
+            bail!("the service is not ready: {}", response.text().await.unwrap_or_default());
         }
         Ok(())
     }

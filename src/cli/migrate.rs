@@ -1,10 +1,9 @@
 //! `twostep migrate`.
 
-use anyhow::Context as _;
 use clap::Args;
 
 use super::output;
-use crate::app::open_database;
+use crate::app::{bring_up_to_date, open_database};
 use crate::config::DatabaseArgs;
 use crate::store::{self, MIGRATIONS, PoolRole};
 
@@ -18,18 +17,12 @@ impl Command {
     pub(super) async fn run(self) -> anyhow::Result<()> {
         let (options, embedded) = open_database(self.database.into_database()?).await?;
         let pool = store::pool(&options, PoolRole::Api);
-        store::migrate(&pool)
-            .await
-            .context("the schema cannot be brought up to date")?;
+        bring_up_to_date(&options, &pool).await?;
         pool.close().await;
         if let Some(embedded) = embedded {
             embedded.stop().await?;
         }
-        let newest = MIGRATIONS
-            .iter()
-            .map(|migration| migration.version)
-            .max()
-            .unwrap_or(0);
+        let newest = MIGRATIONS.iter().map(|migration| migration.version).max().unwrap_or(0);
         output::say(&format!("the schema is at version {newest}"));
         Ok(())
     }

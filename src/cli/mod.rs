@@ -57,9 +57,7 @@ impl Cli {
         telemetry::init(&self.log)?;
         // One TLS provider for the whole process; a second call would be a second command.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .enable_all()
-            .build()?;
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         runtime.block_on(async {
             match self.command {
                 Command::Serve(command) => command.run().await,

@@ -26,10 +26,7 @@ impl Command {
         let file = fs::read_to_string(&path)
             .with_context(|| format!("{} cannot be read", path.display()))?;
         if file.trim_end() != document {
-            bail!(
-                "{} is not what the handlers say; write it anew",
-                path.display()
-            );
+            bail!("{} is not what the handlers say; write it anew", path.display());
         }
         Ok(())
     }

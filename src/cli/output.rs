@@ -1,9 +1,5 @@
 //! What commands say: data on stdout, complaints on stderr.
-#![expect(
-    clippy::print_stdout,
-    clippy::print_stderr,
-    reason = "this is the place"
-)]
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "this is the place")]
 
 /// A line of data.
 pub(super) fn say(line: &str) {

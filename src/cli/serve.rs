@@ -36,11 +36,7 @@ fn said_of(config: &Config) -> Said {
     let database = match &config.database {
         Database::Server(options) => {
             let database = options.get_database().unwrap_or("postgres");
-            format!(
-                "{database} on {}:{}",
-                options.get_host(),
-                options.get_port()
-            )
+            format!("{database} on {}:{}", options.get_host(), options.get_port())
         }
         Database::Embedded(options) => format!("private, kept in {}", options.data_dir.display()),
     };
@@ -52,32 +48,19 @@ fn said_of(config: &Config) -> Said {
     };
     let workspace = match &config.defaults.workspace {
         Some(folder) => folder.clone(),
-        None => format!(
-            "a folder for each session in {}",
-            config.workspaces.display()
-        ),
+        None => format!("a folder for each session in {}", config.workspaces.display()),
     };
-    Said {
-        database,
-        model,
-        workspace,
-    }
+    Said { database, model, workspace }
 }
 
 /// The lines for the person at the terminal.
 fn greet(app: &Application, said: &Said) {
     let url = format!("http://{}", reachable(app.address()));
-    let version = app
-        .embedded()
-        .map(|embedded| format!("Postgres {}, ", embedded.version()));
+    let version = app.embedded().map(|embedded| format!("Postgres {}, ", embedded.version()));
     for line in [
         format!("twostep {} is ready", env!("CARGO_PKG_VERSION")),
         format!("  url        {url}"),
-        format!(
-            "  database   {}{}",
-            version.unwrap_or_default(),
-            said.database
-        ),
+        format!("  database   {}{}", version.unwrap_or_default(), said.database),
         format!("  model      {}", said.model),
         format!("  workspace  {}", said.workspace),
         String::new(),
@@ -99,12 +82,6 @@ pub(super) fn reachable(address: SocketAddr) -> SocketAddr {
     if !address.ip().is_unspecified() {
         return address;
     }
-    let loopback = if address.is_ipv4() {
-        "127.0.0.1"
-    } else {
-        "::1"
-    };
-    loopback
-        .parse()
-        .map_or(address, |ip| SocketAddr::new(ip, address.port()))
+    let loopback = if address.is_ipv4() { "127.0.0.1" } else { "::1" };
+    loopback.parse().map_or(address, |ip| SocketAddr::new(ip, address.port()))
 }

@@ -65,10 +65,7 @@ impl Content {
             r#type: &'static str,
             text: &'a str,
         }
-        Ok(Self(to_raw_value(&[Text {
-            r#type: "text",
-            text,
-        }])?))
+        Ok(Self(to_raw_value(&[Text { r#type: "text", text }])?))
     }
 
     /// The JSON text of the array.
@@ -183,9 +180,9 @@ impl<'a> Block<'a> {
                     is_error: result.is_error.unwrap_or(false),
                 }
             }
-            "server_tool_use" => View::ServerToolUse {
-                id: serde_json::from_str::<Id<'a>>(raw.get())?.id,
-            },
+            "server_tool_use" => {
+                View::ServerToolUse { id: serde_json::from_str::<Id<'a>>(raw.get())?.id }
+            }
             _ => View::Other {
                 tool_use_id: serde_json::from_str::<Answers<'a>>(raw.get())?.tool_use_id,
             },

@@ -33,10 +33,8 @@ impl Price {
             (usage.cache_creation_input_tokens, self.cache_write),
             (usage.cache_read_input_tokens, self.cache_read),
         ];
-        let sum: i128 = parts
-            .iter()
-            .map(|(tokens, price)| i128::from(*tokens) * i128::from(*price))
-            .sum();
+        let sum: i128 =
+            parts.iter().map(|(tokens, price)| i128::from(*tokens) * i128::from(*price)).sum();
         i64::try_from((sum + MILLION - 1) / MILLION).unwrap_or(i64::MAX)
     }
 }

@@ -120,10 +120,7 @@ impl Settings {
             return Some(format!("the session has no tool {name:?}"));
         }
         if refuses_forced_tool_choice(&self.model) {
-            return Some(format!(
-                "the model {} refuses a forced tool choice",
-                self.model
-            ));
+            return Some(format!("the model {} refuses a forced tool choice", self.model));
         }
         let thinking = self.thinking.as_ref();
         let thinks = thinking

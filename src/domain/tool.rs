@@ -119,16 +119,9 @@ impl CallState {
 
     /// Reads the word in the database.
     pub fn parse(text: &str) -> Option<Self> {
-        [
-            Self::Planned,
-            Self::Started,
-            Self::Done,
-            Self::Failed,
-            Self::Interrupted,
-            Self::Denied,
-        ]
-        .into_iter()
-        .find(|state| state.as_str() == text)
+        [Self::Planned, Self::Started, Self::Done, Self::Failed, Self::Interrupted, Self::Denied]
+            .into_iter()
+            .find(|state| state.as_str() == text)
     }
 }
 

@@ -18,8 +18,6 @@ impl<S: Sync> FromRequestParts<S> for Caller {
     type Rejection = Infallible;
 
     async fn from_request_parts(_parts: &mut Parts, _state: &S) -> Result<Self, Infallible> {
-        Ok(Self {
-            tenant: TenantId::DEFAULT,
-        })
+        Ok(Self { tenant: TenantId::DEFAULT })
     }
 }

@@ -56,10 +56,7 @@ pub(super) enum ApiError {
 }
 
 fn first_message(errors: &[FieldError]) -> String {
-    errors
-        .first()
-        .map(|error| format!("{} {}", error.pointer, error.message))
-        .unwrap_or_default()
+    errors.first().map(|error| format!("{} {}", error.pointer, error.message)).unwrap_or_default()
 }
 
 impl From<sqlx::Error> for ApiError {
@@ -161,11 +158,7 @@ impl IntoResponse for ApiError {
             instance: String::new(),
             code,
             request_id: String::new(),
-            errors: if let Self::Validation(errors) = self {
-                errors
-            } else {
-                Vec::new()
-            },
+            errors: if let Self::Validation(errors) = self { errors } else { Vec::new() },
         };
         let mut response = status.into_response();
         let headers = response.headers_mut();
@@ -205,10 +198,7 @@ pub(super) async fn no_method(method: http::Method) -> ApiError {
 }
 
 /// A handler that panicked is a defect; the request ends as any other that failed.
-#[expect(
-    clippy::needless_pass_by_value,
-    reason = "the shape that the layer takes"
-)]
+#[expect(clippy::needless_pass_by_value, reason = "the shape that the layer takes")]
 pub(super) fn panicked(panic: Box<dyn Any + Send + 'static>) -> Response {
     let text = panic
         .downcast_ref::<&str>()

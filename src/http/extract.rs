@@ -27,9 +27,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for JsonBody<T> {
         if !is_json(request.headers()) {
             return Err(ApiError::UnsupportedMediaType);
         }
-        let body = Bytes::from_request(request, state)
-            .await
-            .map_err(body_error)?;
+        let body = Bytes::from_request(request, state).await.map_err(body_error)?;
         parse(&body).map(Self)
     }
 }
@@ -44,9 +42,7 @@ impl<S: Send + Sync, T: DeserializeOwned + Default> FromRequest<S> for OptionalJ
     async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
         let has_type = request.headers().contains_key(CONTENT_TYPE);
         let is_json = is_json(request.headers());
-        let body = Bytes::from_request(request, state)
-            .await
-            .map_err(body_error)?;
+        let body = Bytes::from_request(request, state).await.map_err(body_error)?;
         match (body.is_empty(), has_type && !is_json) {
             (true, _) => Ok(Self(T::default())),
             (false, true) => Err(ApiError::UnsupportedMediaType),
@@ -56,23 +52,12 @@ impl<S: Send + Sync, T: DeserializeOwned + Default> FromRequest<S> for OptionalJ
 }
 
 fn is_json(headers: &HeaderMap) -> bool {
-    let kind = headers
-        .get(CONTENT_TYPE)
-        .and_then(|value| value.to_str().ok())
-        .unwrap_or_default();
-    let kind = kind
-        .split(';')
-        .next()
-        .unwrap_or_default()
-        .trim()
-        .to_ascii_lowercase();
+    let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     kind == "application/json" || (kind.starts_with("application/") && kind.ends_with("+json"))
 }
 
-#[expect(
-    clippy::needless_pass_by_value,
-    reason = "the shape that map_err takes"
-)]
+#[expect(clippy::needless_pass_by_value, reason = "the shape that map_err takes")]
 fn body_error(rejection: BytesRejection) -> ApiError {
     if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE {
         return ApiError::BodyTooLarge(MAX_BODY);
@@ -91,18 +76,12 @@ fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
         }
         ApiError::BadJson(cause.to_string())
     })?;
-    deserializer
-        .end()
-        .map_err(|error| ApiError::BadJson(error.to_string()))?;
+    deserializer.end().map_err(|error| ApiError::BadJson(error.to_string()))?;
     Ok(value)
 }
 
 fn without_position(message: &str) -> String {
-    message
-        .split(" at line ")
-        .next()
-        .unwrap_or(message)
-        .to_owned()
+    message.split(" at line ").next().unwrap_or(message).to_owned()
 }
 
 fn pointer(path: &JsonPath) -> String {
@@ -194,13 +173,7 @@ impl Form {
             .iter()
             .filter_map(|value| value.to_str().ok())
             .flat_map(|value| value.split(','))
-            .map(|kind| {
-                kind.split(';')
-                    .next()
-                    .unwrap_or_default()
-                    .trim()
-                    .to_ascii_lowercase()
-            })
+            .map(|kind| kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase())
             .filter(|kind| !kind.is_empty())
             .peekable();
         if kinds.peek().is_none() {
@@ -214,11 +187,7 @@ impl Form {
                 _ => {}
             }
         }
-        if takes_json {
-            Ok(Self::Json)
-        } else {
-            Err(ApiError::NotAcceptable)
-        }
+        if takes_json { Ok(Self::Json) } else { Err(ApiError::NotAcceptable) }
     }
 }
 
@@ -239,8 +208,7 @@ pub(super) fn resume_after(headers: &HeaderMap, after: Option<i64>) -> Result<i6
     let after = match headers.get("last-event-id") {
         Some(value) => {
             let text = value.to_str().unwrap_or_default();
-            text.parse()
-                .map_err(|_| ApiError::InvalidCursor(text.to_owned()))?
+            text.parse().map_err(|_| ApiError::InvalidCursor(text.to_owned()))?
         }
         None => after.unwrap_or(0),
     };
@@ -295,10 +263,7 @@ mod tests {
     #[test]
     fn what_is_not_json_is_told_apart() {
         for body in ["", "{", "{}x", "nope", "{\"\\ud800\":1}"] {
-            assert!(
-                matches!(parse::<Body>(body.as_bytes()), Err(ApiError::BadJson(_))),
-                "{body}"
-            );
+            assert!(matches!(parse::<Body>(body.as_bytes()), Err(ApiError::BadJson(_))), "{body}");
         }
     }
 
@@ -311,10 +276,7 @@ mod tests {
         };
         assert_eq!(Form::of(&HeaderMap::new()).ok(), Some(Form::Json));
         assert_eq!(form("*/*"), Some(Form::Json));
-        assert_eq!(
-            form("application/json, text/event-stream;q=0.9"),
-            Some(Form::EventStream)
-        );
+        assert_eq!(form("application/json, text/event-stream;q=0.9"), Some(Form::EventStream));
         assert_eq!(form("text/html"), None);
     }
 

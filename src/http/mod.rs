@@ -10,6 +10,7 @@ mod routes;
 mod sse;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::extract::DefaultBodyLimit;
 use axum::{Router, middleware};
@@ -27,6 +28,9 @@ pub use openapi::document;
 
 /// The largest request body, in bytes.
 const MAX_BODY: usize = 4 * 1024 * 1024;
+/// The silence of a stream after which a comment is sent, unless somebody decides otherwise: less
+/// than any common proxy waits.
+pub const KEEP_ALIVE_EVERY: Duration = Duration::from_secs(15);
 /// Streams held at a time.
 const MAX_STREAMS: usize = 10_000;
 
@@ -58,6 +62,8 @@ pub struct Api {
     pub tools: Arc<Registry>,
     /// What a session pins by default.
     pub defaults: Arc<Defaults>,
+    /// The silence of a stream after which a comment is sent.
+    pub keep_alive_every: Duration,
     /// Fires when the service begins to stop: no longer ready, streams are torn.
     pub draining: CancellationToken,
     streams: Arc<Semaphore>,
@@ -70,17 +76,11 @@ impl Api {
         bus: Arc<Bus>,
         tools: Arc<Registry>,
         defaults: Defaults,
+        keep_alive_every: Duration,
         draining: CancellationToken,
     ) -> Self {
         let streams = Arc::new(Semaphore::new(MAX_STREAMS));
-        Self {
-            pool,
-            bus,
-            tools,
-            defaults: Arc::new(defaults),
-            draining,
-            streams,
-        }
+        Self { pool, bus, tools, defaults: Arc::new(defaults), keep_alive_every, draining, streams }
     }
 }
 

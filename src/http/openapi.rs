@@ -35,10 +35,7 @@ pub(super) fn routes() -> OpenApiRouter<Api> {
     OpenApiRouter::new()
         .routes(routes!(sessions::create_session, sessions::list_sessions))
         .routes(routes!(sessions::get_session))
-        .routes(routes!(
-            post_message::create_message,
-            messages::list_messages
-        ))
+        .routes(routes!(post_message::create_message, messages::list_messages))
         .routes(routes!(events::list_events))
         .routes(routes!(events::stream_events))
         .routes(routes!(runs::list_runs))

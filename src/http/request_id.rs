@@ -12,10 +12,7 @@ use super::error::write_problem;
 const HEADER: &str = "x-request-id";
 
 pub(super) async fn layer(request: Request, next: Next) -> Response {
-    let given = request
-        .headers()
-        .get(HEADER)
-        .and_then(|value| value.to_str().ok());
+    let given = request.headers().get(HEADER).and_then(|value| value.to_str().ok());
     let id = match given {
         Some(id) if is_plain(id) => id.to_owned(),
         _ => format!("req_{}", Uuid::now_v7().simple()),

@@ -30,11 +30,7 @@ impl<T> Page<T> {
         let has_more = data.len() > limit;
         data.truncate(limit);
         let next_cursor = data.last().filter(|_| has_more).map(cursor);
-        Self {
-            data,
-            has_more,
-            next_cursor,
-        }
+        Self { data, has_more, next_cursor }
     }
 }
 
@@ -182,10 +178,7 @@ impl From<Run> for RunResource {
             empty: outcome.filter(|_| is_completed).map(is_empty),
             stop_reason: outcome.map(|outcome| outcome.stop_reason.clone()),
             error: outcome.and_then(|outcome| outcome.error.clone()),
-            output_text: run
-                .outcome
-                .filter(|_| is_completed)
-                .map(|outcome| outcome.output_text),
+            output_text: run.outcome.filter(|_| is_completed).map(|outcome| outcome.output_text),
             model_requests: run.model_requests,
             usage: run.usage,
             created_at: run.created_at,
@@ -250,10 +243,7 @@ impl HistoryItem {
                 role,
                 content: stored.message.content,
                 model: stored.model,
-                stop_reason: stored
-                    .message
-                    .stop_reason
-                    .map(|stop| stop.as_str().to_owned()),
+                stop_reason: stored.message.stop_reason.map(|stop| stop.as_str().to_owned()),
                 usage: (role == Role::Assistant).then_some(stored.message.usage),
             },
         }

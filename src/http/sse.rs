@@ -6,7 +6,6 @@
 
 use std::collections::HashSet;
 use std::io;
-use std::time::Duration;
 
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
@@ -25,7 +24,6 @@ use crate::domain::ids::{RunId, SessionId};
 use crate::store::StoreError;
 use crate::store::events::{Range, list};
 
-const KEEP_ALIVE_EVERY: Duration = Duration::from_secs(15);
 const KEEP_ALIVE: Bytes = Bytes::from_static(b":\n");
 /// Sent at once, because proxies hold the headers back until the first byte of the body.
 const FIRST: Bytes = Bytes::from_static(b"retry: 2000\n");
@@ -43,8 +41,19 @@ pub(super) struct Follow {
     pub(super) after: i64,
     /// Whether previews are wanted.
     pub(super) deltas: bool,
-    /// Whether the subscription is older than all that is followed, so that there is no backlog.
-    pub(super) is_new: bool,
+    /// Where the stream begins.
+    pub(super) begins: Phase,
+}
+
+/// What a reader is given next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// What the database has.
+    Backlog,
+    /// What the bus brings. To begin here, the subscription must be older than what is followed.
+    Live,
+    /// Nothing more: there will never be any.
+    Ended,
 }
 
 /// Streams what is followed. A subscription made before the run was accepted misses nothing of it.
@@ -67,10 +76,7 @@ pub(super) fn respond(
     let mut response = Body::from_stream(body).into_response();
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
-    headers.insert(
-        CACHE_CONTROL,
-        HeaderValue::from_static("no-cache, no-transform"),
-    );
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
     headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
     Ok(response)
 }
@@ -91,13 +97,6 @@ struct Reader {
     _permit: OwnedSemaphorePermit,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
-    Backlog,
-    Live,
-    Ended,
-}
-
 impl Reader {
     fn new(
         api: Api,
@@ -105,7 +104,7 @@ impl Reader {
         subscription: Subscription,
         permit: OwnedSemaphorePermit,
     ) -> Self {
-        let mut keep_alive = interval(KEEP_ALIVE_EVERY);
+        let mut keep_alive = interval(api.keep_alive_every);
         keep_alive.set_missed_tick_behavior(MissedTickBehavior::Delay);
         keep_alive.reset();
         Self {
@@ -116,11 +115,7 @@ impl Reader {
             ready: vec![FIRST],
             closed: HashSet::new(),
             catch_up_to: 0,
-            phase: if follow.is_new {
-                Phase::Live
-            } else {
-                Phase::Backlog
-            },
+            phase: follow.begins,
             _permit: permit,
         }
     }
@@ -190,10 +185,7 @@ impl Reader {
             }
             Some(Signal::Preview(preview)) => {
                 let is_wanted = self.follow.deltas
-                    && self
-                        .follow
-                        .run_id
-                        .is_none_or(|run_id| run_id == preview.run_id)
+                    && self.follow.run_id.is_none_or(|run_id| run_id == preview.run_id)
                     && !self.closed.contains(preview.event_id.as_ref());
                 if is_wanted {
                     self.ready.push(preview.sse);

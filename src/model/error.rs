@@ -196,14 +196,12 @@ impl ModelError {
                 },
                 format!("the model answered with {}", kind.as_str()),
             ),
-            Self::Connect(_) => (
-                ErrorType::ModelOverloadedError,
-                "the model could not be reached".to_owned(),
-            ),
-            Self::Broken(_) | Self::Truncated | Self::Idle(_) => (
-                ErrorType::ModelOverloadedError,
-                "the model's stream broke off".to_owned(),
-            ),
+            Self::Connect(_) => {
+                (ErrorType::ModelOverloadedError, "the model could not be reached".to_owned())
+            }
+            Self::Broken(_) | Self::Truncated | Self::Idle(_) => {
+                (ErrorType::ModelOverloadedError, "the model's stream broke off".to_owned())
+            }
             Self::Malformed(_) | Self::TooLarge(_) => (
                 ErrorType::ModelRequestFailedError,
                 "the model's reply could not be read".to_owned(),
@@ -218,12 +216,7 @@ mod tests {
     use super::*;
 
     fn api(status: Option<u16>, kind: ErrorKind) -> ModelError {
-        ModelError::Api {
-            status,
-            kind,
-            message: String::new(),
-            retry_after: None,
-        }
+        ModelError::Api { status, kind, message: String::new(), retry_after: None }
     }
 
     #[test]
@@ -236,14 +229,9 @@ mod tests {
 
     #[test]
     fn a_status_without_a_readable_body_still_decides() {
-        for (status, retryable) in [
-            (400, false),
-            (401, false),
-            (408, true),
-            (413, false),
-            (429, true),
-            (502, true),
-        ] {
+        for (status, retryable) in
+            [(400, false), (401, false), (408, true), (413, false), (429, true), (502, true)]
+        {
             let kind = ErrorKind::of_status(status);
             assert_eq!(api(Some(status), kind).retryable(), retryable, "{status}");
         }

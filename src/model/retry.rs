@@ -45,9 +45,7 @@ mod tests {
 
     #[test]
     fn delays_grow_to_a_ceiling_and_end() {
-        let ceilings: Vec<_> = (1..=8)
-            .map(|failures| ceiling(failures).as_millis())
-            .collect();
+        let ceilings: Vec<_> = (1..=8).map(|failures| ceiling(failures).as_millis()).collect();
         assert_eq!(ceilings, [500, 1000, 2000, 4000, 8000, 16000, 30000, 30000]);
         for failures in 1..MAX_ATTEMPTS {
             assert!(delay_after(failures, &overloaded(None)).unwrap() <= ceiling(failures));
@@ -57,10 +55,7 @@ mod tests {
 
     #[test]
     fn what_the_server_asks_is_kept_up_to_a_minute() {
-        assert_eq!(
-            delay_after(1, &overloaded(Some(7))),
-            Some(Duration::from_secs(7))
-        );
+        assert_eq!(delay_after(1, &overloaded(Some(7))), Some(Duration::from_secs(7)));
         assert_eq!(delay_after(1, &overloaded(Some(61))), None);
     }
 }

@@ -39,8 +39,5 @@ pub(crate) fn admit(headers: &HeaderMap) -> Result<Admission, Refusal> {
         }
         None => return Err(Refusal::invalid("anthropic-version: header is required")),
     };
-    Ok(Admission {
-        version,
-        beta: header("anthropic-beta").is_some(),
-    })
+    Ok(Admission { version, beta: header("anthropic-beta").is_some() })
 }

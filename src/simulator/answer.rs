@@ -42,12 +42,7 @@ pub(crate) fn answer(
     let script = shared.script();
     if ask.get("max_tokens").is_some_and(|most| most == 0) {
         let message = render::warm_up(ask, body.len());
-        return Ok(respond(
-            shared,
-            &Reply::default(),
-            Wire::json(&message.to_json()),
-            false,
-        ));
+        return Ok(respond(shared, &Reply::default(), Wire::json(&message.to_json()), false));
     }
     play(shared, &script, ask, body.len(), request_id)
 }
@@ -58,10 +53,7 @@ pub(crate) fn count(shared: &Shared, admission: Admission, body: &Bytes) -> Resu
     let Some(fields) = value.as_object() else {
         return Err(not_an_object());
     };
-    validate::check(
-        Ask(fields),
-        &rules(shared, admission, body, Endpoint::CountTokens),
-    )?;
+    validate::check(Ask(fields), &rules(shared, admission, body, Endpoint::CountTokens))?;
     Ok(json!({ "input_tokens": body.len() / render::BYTES_PER_TOKEN + 1 }))
 }
 
@@ -93,21 +85,11 @@ fn play(
     request_id: &str,
 ) -> Result<Answer, Refusal> {
     let cue = Cue::of(ask);
-    let Pick {
-        conversation,
-        reply,
-    } = pick(script, ask, &cue)?;
+    let Pick { conversation, reply } = pick(script, ask, &cue)?;
     let mut reply = reply.as_ref();
     if !reply.fail_first.is_empty() {
-        let key = format!(
-            "{conversation:?}.{}.{}",
-            cue.round,
-            Prefix::of(ask).digest()
-        );
-        reply = reply
-            .fail_first
-            .get(shared.attempts.before(key))
-            .unwrap_or(reply);
+        let key = format!("{conversation:?}.{}.{}", cue.round, Prefix::of(ask).digest());
+        reply = reply.fail_first.get(shared.attempts.before(key)).unwrap_or(reply);
     }
     if reply.status.is_some() || (reply.error_after.is_some() && !ask.streams()) {
         return Ok(fail(shared, reply, request_id));
@@ -123,9 +105,7 @@ fn write(reply: &Reply, ask: Ask<'_>, cue: &Cue, size: usize) -> Result<Wire, Re
         return if ask.streams() {
             Ok(Wire::verbatim(text))
         } else {
-            Err(Refusal::invalid(
-                "script: a `raw_sse` reply needs `stream: true`",
-            ))
+            Err(Refusal::invalid("script: a `raw_sse` reply needs `stream: true`"))
         };
     }
     let values = render::placeholders(ask, &cue.user);
@@ -140,25 +120,16 @@ fn write(reply: &Reply, ask: Ask<'_>, cue: &Cue, size: usize) -> Result<Wire, Re
 /// Breaks the stream off with an `error` event if the reply says so.
 fn with_error(mut wire: Wire, reply: &Reply, request_id: &str) -> Wire {
     if let Some(events) = reply.error_after {
-        let Failure {
-            kind,
-            message,
-            details,
-        } = failure(reply, StatusCode::OK);
+        let Failure { kind, message, details } = failure(reply, StatusCode::OK);
         wire.keep_events(events);
-        wire.event(
-            "error",
-            &error_body(&kind, &message, details.as_ref(), request_id),
-        );
+        wire.event("error", &error_body(&kind, &message, details.as_ref(), request_id));
     }
     wire
 }
 
 /// An HTTP error in place of a reply.
 fn fail(shared: &Shared, reply: &Reply, request_id: &str) -> Answer {
-    let scripted = reply
-        .status
-        .and_then(|status| StatusCode::from_u16(status).ok());
+    let scripted = reply.status.and_then(|status| StatusCode::from_u16(status).ok());
     let failure = failure(reply, scripted.unwrap_or_default());
     let details = failure.details.as_ref();
     let body = error_body(&failure.kind, &failure.message, details, request_id);
@@ -170,36 +141,19 @@ fn fail(shared: &Shared, reply: &Reply, request_id: &str) -> Answer {
 /// The scripted error, or one that suits the status; without either, an overload.
 fn failure(reply: &Reply, status: StatusCode) -> Failure {
     reply.error.clone().unwrap_or_else(|| {
-        let kind = if status == StatusCode::OK {
-            "overloaded_error"
-        } else {
-            kind_of(status)
-        };
-        Failure {
-            kind: kind.to_owned(),
-            message: "scripted failure".to_owned(),
-            details: None,
-        }
+        let kind = if status == StatusCode::OK { "overloaded_error" } else { kind_of(status) };
+        Failure { kind: kind.to_owned(), message: "scripted failure".to_owned(), details: None }
     })
 }
 
 fn respond(shared: &Shared, reply: &Reply, wire: Wire, streams: bool) -> Answer {
     let mut response = Response::new(deliver::body(wire, reply, shared.stop.clone()));
-    let kind = if streams {
-        "text/event-stream; charset=utf-8"
-    } else {
-        "application/json"
-    };
-    response
-        .headers_mut()
-        .insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    let kind = if streams { "text/event-stream; charset=utf-8" } else { "application/json" };
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
     for (name, value) in &reply.headers {
         if let (Ok(name), Ok(value)) = (name.parse::<HeaderName>(), value.parse()) {
             response.headers_mut().insert(name, value);
         }
     }
-    Answer {
-        delay: Duration::from_millis(reply.delay_ms),
-        response,
-    }
+    Answer { delay: Duration::from_millis(reply.delay_ms), response }
 }

@@ -38,38 +38,24 @@ impl Cue {
                     .filter_map(|block| block.str("text"))
                     .collect();
                 if !texts.is_empty() {
-                    return Self {
-                        user: texts.join("\n"),
-                        after: at + 1,
-                        round,
-                    };
+                    return Self { user: texts.join("\n"), after: at + 1, round };
                 }
             }
         }
-        Self {
-            user: String::new(),
-            after: 0,
-            round,
-        }
+        Self { user: String::new(), after: 0, round }
     }
 }
 
 /// The reply of `script` to a request with this cue.
 pub(crate) fn pick<'a>(script: &'a Script, ask: Ask<'_>, cue: &Cue) -> Result<Pick<'a>, Refusal> {
     if let Some((number, conversation)) = script.find(&cue.user) {
-        let reply = conversation
-            .reply(cue.round)
-            .map_or_else(ended, Cow::Borrowed);
-        return Ok(Pick {
-            conversation: Some(number),
-            reply,
-        });
+        let reply = conversation.reply(cue.round).map_or_else(ended, Cow::Borrowed);
+        return Ok(Pick { conversation: Some(number), reply });
     }
     match script.otherwise {
-        Otherwise::Demo => Ok(Pick {
-            conversation: None,
-            reply: Cow::Owned(demo::reply(ask, cue)),
-        }),
+        Otherwise::Demo => {
+            Ok(Pick { conversation: None, reply: Cow::Owned(demo::reply(ask, cue)) })
+        }
         Otherwise::Refuse => Err(Refusal::invalid(format!(
             "script: no conversation matches the user text {:?}",
             cue.user

@@ -82,11 +82,7 @@ fn shorten(wire: &mut Wire, reply: &Reply) -> Ending {
         Some(Cut::Events(events)) => wire.keep_events(events),
         Some(Cut::Bytes { bytes }) => wire.keep_bytes(bytes),
     }
-    if reply.cut_clean {
-        Ending::Clean
-    } else {
-        Ending::Torn
-    }
+    if reply.cut_clean { Ending::Clean } else { Ending::Torn }
 }
 
 struct Write {
@@ -99,11 +95,7 @@ fn writes(wire: Wire, reply: &Reply) -> Vec<Write> {
     let mut bytes = Bytes::from(wire.bytes);
     let mut taken = 0;
     let mut writes = Vec::new();
-    let ends = if reply.pace_ms > 0 {
-        wire.ends
-    } else {
-        vec![bytes.len()]
-    };
+    let ends = if reply.pace_ms > 0 { wire.ends } else { vec![bytes.len()] };
     for end in ends {
         let mut event = bytes.split_to((end - taken).min(bytes.len()));
         taken = end;
@@ -111,10 +103,7 @@ fn writes(wire: Wire, reply: &Reply) -> Vec<Write> {
         let mut starts_event = true;
         while !event.is_empty() {
             let bytes = event.split_to(size.min(event.len()));
-            writes.push(Write {
-                starts_event,
-                bytes,
-            });
+            writes.push(Write { starts_event, bytes });
             starts_event = false;
         }
     }
@@ -122,8 +111,5 @@ fn writes(wire: Wire, reply: &Reply) -> Vec<Write> {
 }
 
 fn torn() -> io::Error {
-    io::Error::new(
-        io::ErrorKind::ConnectionAborted,
-        "the script cuts the connection here",
-    )
+    io::Error::new(io::ErrorKind::ConnectionAborted, "the script cuts the connection here")
 }

@@ -20,10 +20,7 @@ pub(crate) struct Wire {
 /// The stream of a message, in deltas of `chunk` characters.
 pub(crate) fn stream(message: &Message, chunk: usize) -> Wire {
     let mut wire = Wire::default();
-    wire.event(
-        "message_start",
-        &json!({ "type": "message_start", "message": message.opening() }),
-    );
+    wire.event("message_start", &json!({ "type": "message_start", "message": message.opening() }));
     for (index, part) in message.content.iter().enumerate() {
         let opening = part.opening();
         let start =
@@ -33,10 +30,7 @@ pub(crate) fn stream(message: &Message, chunk: usize) -> Wire {
             wire.raw(b"event: ping\ndata: {\"type\": \"ping\"}\n\n");
         }
         deltas(&mut wire, index, part, chunk);
-        wire.event(
-            "content_block_stop",
-            &json!({ "type": "content_block_stop", "index": index }),
-        );
+        wire.event("content_block_stop", &json!({ "type": "content_block_stop", "index": index }));
     }
     wire.event(
         "message_delta",
@@ -64,10 +58,7 @@ fn deltas(wire: &mut Wire, index: usize, part: &Part, chunk: usize) {
                 wire.delta(index, "citations_delta", "citation", citation);
             }
         }
-        Part::Thinking {
-            thinking,
-            signature,
-        } => {
+        Part::Thinking { thinking, signature } => {
             for piece in pieces(thinking, chunk) {
                 wire.delta(index, "thinking_delta", "thinking", piece);
             }
@@ -87,10 +78,7 @@ fn deltas(wire: &mut Wire, index: usize, part: &Part, chunk: usize) {
 fn pieces(text: &str, chunk: usize) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {
-        let end = rest
-            .char_indices()
-            .nth(chunk.max(1))
-            .map_or(rest.len(), |(end, _)| end);
+        let end = rest.char_indices().nth(chunk.max(1)).map_or(rest.len(), |(end, _)| end);
         let (piece, tail) = rest.split_at_checked(end)?;
         rest = tail;
         (!piece.is_empty()).then_some(piece)
@@ -112,11 +100,7 @@ impl Wire {
         let mut start_of_line = 0;
         for (at, byte) in bytes.iter().enumerate() {
             if *byte == b'\n' {
-                if text
-                    .get(start_of_line..at)
-                    .is_some_and(|line| line.trim_end() == "")
-                    && at > 0
-                {
+                if text.get(start_of_line..at).is_some_and(|line| line.trim_end() == "") && at > 0 {
                     ends.push(at + 1);
                 }
                 start_of_line = at + 1;
@@ -138,9 +122,9 @@ impl Wire {
 
     /// Keeps the first `count` events.
     pub(crate) fn keep_events(&mut self, count: usize) {
-        let end = count.checked_sub(1).map_or(0, |last| {
-            self.ends.get(last).copied().unwrap_or(self.bytes.len())
-        });
+        let end = count
+            .checked_sub(1)
+            .map_or(0, |last| self.ends.get(last).copied().unwrap_or(self.bytes.len()));
         self.ends.truncate(count);
         self.bytes.truncate(end);
     }

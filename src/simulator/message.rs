@@ -17,20 +17,9 @@ pub(crate) struct Message {
 /// One content block with all that a stream needs to know of it.
 #[derive(Debug)]
 pub(crate) enum Part {
-    Text {
-        text: String,
-        citations: Vec<Value>,
-    },
-    Thinking {
-        thinking: String,
-        signature: String,
-    },
-    Call {
-        kind: &'static str,
-        id: String,
-        name: String,
-        input: String,
-    },
+    Text { text: String, citations: Vec<Value> },
+    Thinking { thinking: String, signature: String },
+    Call { kind: &'static str, id: String, name: String, input: String },
     Raw(Value),
 }
 
@@ -87,18 +76,10 @@ impl Part {
             Self::Text { text, citations } => {
                 json!({ "type": "text", "text": text, "citations": citations })
             }
-            Self::Thinking {
-                thinking,
-                signature,
-            } => {
+            Self::Thinking { thinking, signature } => {
                 json!({ "type": "thinking", "thinking": thinking, "signature": signature })
             }
-            Self::Call {
-                kind,
-                id,
-                name,
-                input,
-            } => {
+            Self::Call { kind, id, name, input } => {
                 // An input that is not JSON can only be sent as it is in a stream.
                 let input: Value = serde_json::from_str(input).unwrap_or_else(|_| json!({}));
                 call(kind, id, name, &input)

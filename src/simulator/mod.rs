@@ -63,21 +63,14 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self {
-            record: 0,
-            max_input_tokens: 1_000_000,
-            refuse_unknown_fields: true,
-        }
+        Self { record: 0, max_input_tokens: 1_000_000, refuse_unknown_fields: true }
     }
 }
 
 impl Options {
     /// For tests: as by default, and the last 10,000 requests are kept.
     pub fn recording() -> Self {
-        Self {
-            record: 10_000,
-            ..Self::default()
-        }
+        Self { record: 10_000, ..Self::default() }
     }
 }
 
@@ -125,20 +118,14 @@ impl Simulator {
         let tracker = TaskTracker::new();
         tracker.spawn(server.into_future());
         tracker.close();
-        Running {
-            address,
-            shared,
-            tracker,
-            _stop_on_drop: stop.drop_guard(),
-        }
+        Running { address, shared, tracker, _stop_on_drop: stop.drop_guard() }
     }
 }
 
 impl Running {
     /// Where the simulator listens, such as `http://127.0.0.1:41234`.
     pub fn base_url(&self) -> String {
-        self.address
-            .map_or_else(String::new, |address| format!("http://{address}"))
+        self.address.map_or_else(String::new, |address| format!("http://{address}"))
     }
 
     /// The requests so far, oldest first, as far as [`Options::record`] keeps them.
@@ -148,19 +135,12 @@ impl Running {
 
     /// Why requests were refused, of those that [`Running::requests`] knows.
     pub fn refusals(&self) -> Vec<String> {
-        self.requests()
-            .into_iter()
-            .filter_map(|request| request.refusal)
-            .collect()
+        self.requests().into_iter().filter_map(|request| request.refusal).collect()
     }
 
     /// Plays `script` from the next request on.
     pub fn set_script(&self, script: Script) {
-        let mut current = self
-            .shared
-            .script
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut current = self.shared.script.write().unwrap_or_else(PoisonError::into_inner);
         *current = Arc::new(script);
     }
 

@@ -40,11 +40,7 @@ impl<'a> Model<'a> {
     /// The model of this name; any name of a known beginning is a model.
     pub(crate) fn find(name: &'a str) -> Option<Self> {
         if name.starts_with("simulator") {
-            return Some(Self {
-                name,
-                family: Family::Simulator,
-                version: (0, 0),
-            });
+            return Some(Self { name, family: Family::Simulator, version: (0, 0) });
         }
         let words: Vec<&str> = name.strip_prefix("claude-")?.split('-').collect();
         let family = words.iter().find_map(|word| match *word {
@@ -54,16 +50,8 @@ impl<'a> Model<'a> {
             "haiku" => Some(Family::Haiku),
             _ => None,
         });
-        let version = if words.contains(&"preview") {
-            (5, 1)
-        } else {
-            version(&words)
-        };
-        Some(Self {
-            name,
-            family: family.unwrap_or(Family::Other),
-            version,
-        })
+        let version = if words.contains(&"preview") { (5, 1) } else { version(&words) };
+        Some(Self { name, family: family.unwrap_or(Family::Other), version })
     }
 
     fn is_simulator(self) -> bool {
@@ -112,23 +100,14 @@ impl<'a> Model<'a> {
 
     /// The largest `max_tokens`.
     pub(crate) fn most_output(self) -> u64 {
-        if self.is_simulator() || self.version > (4, 5) {
-            MOST_OUTPUT
-        } else {
-            64_000
-        }
+        if self.is_simulator() || self.version > (4, 5) { MOST_OUTPUT } else { 64_000 }
     }
 
     fn entry(self, max_input_tokens: u64) -> Value {
         let types: serde_json::Map<String, Value> =
             ["adaptive", "between_tools", "disabled", "enabled"]
                 .into_iter()
-                .map(|kind| {
-                    (
-                        kind.to_owned(),
-                        json!({ "supported": self.takes_thinking(kind) }),
-                    )
-                })
+                .map(|kind| (kind.to_owned(), json!({ "supported": self.takes_thinking(kind) })))
                 .collect();
         json!({
             "type": "model",
@@ -164,12 +143,7 @@ pub(crate) fn find(name: &str, max_input_tokens: u64) -> Option<Value> {
 
 /// The first two numbers of the name; a date is no version.
 fn version(words: &[&str]) -> (u32, u32) {
-    let mut numbers = words
-        .iter()
-        .filter_map(|word| word.parse::<u32>().ok())
-        .filter(|number| *number < 1000);
-    (
-        numbers.next().unwrap_or_default(),
-        numbers.next().unwrap_or_default(),
-    )
+    let mut numbers =
+        words.iter().filter_map(|word| word.parse::<u32>().ok()).filter(|number| *number < 1000);
+    (numbers.next().unwrap_or_default(), numbers.next().unwrap_or_default())
 }

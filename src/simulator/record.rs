@@ -32,10 +32,7 @@ pub(crate) struct Recorder {
 
 impl Recorder {
     pub(crate) fn new(limit: usize) -> Self {
-        Self {
-            limit,
-            requests: Mutex::default(),
-        }
+        Self { limit, requests: Mutex::default() }
     }
 
     /// Whether a request is worth building a record of.

@@ -31,11 +31,7 @@ impl Refusal {
 
     /// 405: the route has other methods.
     pub(crate) fn wrong_method() -> Self {
-        Self::new(
-            StatusCode::METHOD_NOT_ALLOWED,
-            "invalid_request_error",
-            "Method Not Allowed",
-        )
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, "invalid_request_error", "Method Not Allowed")
     }
 
     /// 413: the body is over the limit.
@@ -44,11 +40,7 @@ impl Refusal {
     }
 
     fn new(status: StatusCode, kind: &'static str, message: impl Into<String>) -> Self {
-        Self {
-            status,
-            kind,
-            message: message.into(),
-        }
+        Self { status, kind, message: message.into() }
     }
 
     /// The response, whose body repeats the request id.

@@ -22,15 +22,9 @@ pub(crate) fn message(reply: &Reply, ask: Ask<'_>, values: &Placeholders, size: 
     let calls = reply.content.iter().any(Block::is_client_call);
     let forbidden = calls && ask.choice() == Choice::None;
     let content = if forbidden {
-        let text = reply
-            .when_forbidden
-            .as_deref()
-            .map(|text| values.fill(text));
+        let text = reply.when_forbidden.as_deref().map(|text| values.fill(text));
         let text = text.unwrap_or_else(|| without_tools(values));
-        vec![Part::Text {
-            text,
-            citations: Vec::new(),
-        }]
+        vec![Part::Text { text, citations: Vec::new() }]
     } else {
         parts(reply, ask, values)
     };
@@ -42,10 +36,7 @@ pub(crate) fn message(reply: &Reply, ask: Ask<'_>, values: &Placeholders, size: 
     };
     Message {
         id: ids::message(),
-        model: reply
-            .model
-            .clone()
-            .unwrap_or_else(|| ask.model().to_owned()),
+        model: reply.model.clone().unwrap_or_else(|| ask.model().to_owned()),
         stop_reason: stop_reason.to_owned(),
         stop_sequence: reply.stop_sequence.clone(),
         stop_details: reply.stop_details.clone(),
@@ -56,10 +47,7 @@ pub(crate) fn message(reply: &Reply, ask: Ask<'_>, values: &Placeholders, size: 
 
 /// The reply to a request with `max_tokens: 0`, which only warms the cache.
 pub(crate) fn warm_up(ask: Ask<'_>, size: usize) -> Message {
-    let reply = Reply {
-        stop_reason: Some("max_tokens".to_owned()),
-        ..Reply::default()
-    };
+    let reply = Reply { stop_reason: Some("max_tokens".to_owned()), ..Reply::default() };
     message(&reply, ask, &Placeholders::default(), size)
 }
 
@@ -67,38 +55,22 @@ pub(crate) fn warm_up(ask: Ask<'_>, size: usize) -> Message {
 pub(crate) fn placeholders(ask: Ask<'_>, user: &str) -> Placeholders {
     let results = ask.messages().last().into_iter().flat_map(blocks);
     let results = results.filter(|block| block.is("tool_result"));
-    Placeholders {
-        user: user.to_owned(),
-        results: results.map(Sent::result_text).collect(),
-    }
+    Placeholders { user: user.to_owned(), results: results.map(Sent::result_text).collect() }
 }
 
 fn parts(reply: &Reply, ask: Ask<'_>, values: &Placeholders) -> Vec<Part> {
     let prefix = LazyCell::new(|| Prefix::of(ask));
     let part = |block: &Block| match block {
-        Block::Text { text, citations } => Part::Text {
-            text: values.fill(text),
-            citations: citations.clone(),
-        },
-        Block::Thinking {
-            thinking,
-            signature,
-        } => {
+        Block::Text { text, citations } => {
+            Part::Text { text: values.fill(text), citations: citations.clone() }
+        }
+        Block::Thinking { thinking, signature } => {
             let thinking = values.fill(thinking);
             let signature = signature.clone();
             let signature = signature.unwrap_or_else(|| prefix.sign(ask.model(), &thinking));
-            Part::Thinking {
-                thinking,
-                signature,
-            }
+            Part::Thinking { thinking, signature }
         }
-        Block::Call {
-            kind,
-            id,
-            name,
-            input,
-            raw_input,
-        } => Part::Call {
+        Block::Call { kind, id, name, input, raw_input } => Part::Call {
             kind: kind.as_str(),
             id: id.clone().unwrap_or_else(|| call_id(*kind)),
             name: name.clone(),
@@ -133,11 +105,7 @@ fn usage(overrides: &Map<String, Value>, content: &[Part], size: usize) -> Map<S
     let Value::Object(mut usage) = estimate else {
         return overrides.clone();
     };
-    usage.extend(
-        overrides
-            .iter()
-            .map(|(field, value)| (field.clone(), value.clone())),
-    );
+    usage.extend(overrides.iter().map(|(field, value)| (field.clone(), value.clone())));
     usage
 }
 
@@ -146,13 +114,7 @@ fn without_tools(values: &Placeholders) -> String {
     if values.results.is_empty() {
         return "I may not use a tool for this, so I cannot say more.".to_owned();
     }
-    let quotes = values
-        .results
-        .iter()
-        .map(|result| format!("\"{}\"", shorten(result, QUOTED)));
+    let quotes = values.results.iter().map(|result| format!("\"{}\"", shorten(result, QUOTED)));
     let quotes: Vec<String> = quotes.collect();
-    format!(
-        "I may not use another tool. What I have so far: {}.",
-        join(&quotes)
-    )
+    format!("I may not use another tool. What I have so far: {}.", join(&quotes))
 }

@@ -52,9 +52,7 @@ impl<'a> Ask<'a> {
     }
 
     pub(crate) fn model(self) -> &'a str {
-        self.get("model")
-            .and_then(Value::as_str)
-            .unwrap_or_default()
+        self.get("model").and_then(Value::as_str).unwrap_or_default()
     }
 
     pub(crate) fn messages(self) -> &'a [Value] {
@@ -66,18 +64,12 @@ impl<'a> Ask<'a> {
     }
 
     pub(crate) fn streams(self) -> bool {
-        self.get("stream")
-            .and_then(Value::as_bool)
-            .unwrap_or_default()
+        self.get("stream").and_then(Value::as_bool).unwrap_or_default()
     }
 
     pub(crate) fn choice(self) -> Choice<'a> {
         let choice = self.get("tool_choice");
-        let field = |name| {
-            choice
-                .and_then(|choice| choice.get(name))
-                .and_then(Value::as_str)
-        };
+        let field = |name| choice.and_then(|choice| choice.get(name)).and_then(Value::as_str);
         match field("type") {
             Some("any") => Choice::Any,
             Some("none") => Choice::None,
@@ -93,9 +85,7 @@ impl<'a> Ask<'a> {
 
     /// Whether the request offers a tool of this name.
     pub(crate) fn offers(self, tool: &str) -> bool {
-        self.tools()
-            .iter()
-            .any(|offered| offered.get("name").is_some_and(|name| name == tool))
+        self.tools().iter().any(|offered| offered.get("name").is_some_and(|name| name == tool))
     }
 
     /// The messages with consecutive ones of the same role merged.
@@ -103,16 +93,12 @@ impl<'a> Ask<'a> {
         let mut turns: Vec<Turn<'a>> = Vec::new();
         for (message, sent) in self.messages().iter().enumerate() {
             let role = role(sent);
-            let located = blocks(sent).enumerate().map(|(index, block)| Located {
-                at: At { message, index },
-                block,
-            });
+            let located = blocks(sent)
+                .enumerate()
+                .map(|(index, block)| Located { at: At { message, index }, block });
             match turns.last_mut() {
                 Some(turn) if turn.role == role => turn.blocks.extend(located),
-                _ => turns.push(Turn {
-                    role,
-                    blocks: located.collect(),
-                }),
+                _ => turns.push(Turn { role, blocks: located.collect() }),
             }
         }
         turns
@@ -157,10 +143,8 @@ impl<'a> Sent<'a> {
         match self.get("content") {
             Some(Value::String(text)) => text.trim().to_owned(),
             Some(Value::Array(parts)) => {
-                let texts: Vec<_> = parts
-                    .iter()
-                    .filter_map(|part| part.get("text")?.as_str())
-                    .collect();
+                let texts: Vec<_> =
+                    parts.iter().filter_map(|part| part.get("text")?.as_str()).collect();
                 texts.join("\n").trim().to_owned()
             }
             _ => String::new(),
@@ -170,10 +154,7 @@ impl<'a> Sent<'a> {
 
 /// The role of a message.
 pub(crate) fn role(message: &Value) -> &str {
-    message
-        .get("role")
-        .and_then(Value::as_str)
-        .unwrap_or_default()
+    message.get("role").and_then(Value::as_str).unwrap_or_default()
 }
 
 /// The content blocks of a message.

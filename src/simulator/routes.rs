@@ -61,10 +61,7 @@ async fn get_model(
 }
 
 async fn no_route(State(shared): State<Arc<Shared>>, request: Request) -> Response<Body> {
-    handle(&shared, request, |_, _, _| {
-        Err(Refusal::not_found("Not found"))
-    })
-    .await
+    handle(&shared, request, |_, _, _| Err(Refusal::not_found("Not found"))).await
 }
 
 async fn wrong_method(State(shared): State<Arc<Shared>>, request: Request) -> Response<Body> {
@@ -86,10 +83,7 @@ where
         Err(refusal) => (Bytes::new(), Err(refusal)),
     };
     let refusal = answer.as_ref().err().map(|refusal| refusal.message.clone());
-    let Answer {
-        delay,
-        mut response,
-    } = answer.unwrap_or_else(|refusal| Answer {
+    let Answer { delay, mut response } = answer.unwrap_or_else(|refusal| Answer {
         delay: Duration::ZERO,
         response: refusal.response(&id),
     });
@@ -114,9 +108,7 @@ where
 
 async fn read(headers: &HeaderMap, body: Body) -> Result<Bytes, Refusal> {
     let too_large = || Refusal::too_large("Request exceeds the maximum size");
-    let length = headers
-        .get(CONTENT_LENGTH)
-        .and_then(|length| length.to_str().ok()?.parse().ok());
+    let length = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
     if length.is_some_and(|length: usize| length > MOST_BYTES) {
         drain(body).await;
         return Err(too_large());
@@ -137,8 +129,5 @@ async fn drain(body: Body) {
 }
 
 fn json(value: serde_json::Value) -> Answer {
-    Answer {
-        delay: Duration::ZERO,
-        response: Json(value).into_response(),
-    }
+    Answer { delay: Duration::ZERO, response: Json(value).into_response() }
 }

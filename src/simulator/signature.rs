@@ -54,12 +54,7 @@ impl<'a> Prefix<'a> {
         state.update(&system);
         state.update(b"\x1e");
         state.update(&tools);
-        Self {
-            system: short(Sha256::digest(&system)),
-            state,
-            role: "",
-            buffer: tools,
-        }
+        Self { system: short(Sha256::digest(&system)), state, role: "", buffer: tools }
     }
 
     fn push(&mut self, role: &'a str, block: Sent<'a>) {
@@ -81,12 +76,7 @@ impl<'a> Prefix<'a> {
     /// Signs a thinking block that follows this prefix.
     pub(crate) fn sign(&self, model: &str, thinking: &str) -> String {
         let Self { system, .. } = self;
-        format!(
-            "{SCHEME}{}.{}.{system}.{}",
-            hash(model),
-            hash(thinking),
-            self.digest()
-        )
+        format!("{SCHEME}{}.{}.{system}.{}", hash(model), hash(thinking), self.digest())
     }
 }
 
@@ -115,10 +105,7 @@ pub(crate) fn check(ask: Ask<'_>, turns: &[Turn<'_>]) -> Result<(), Refusal> {
 
 fn is_ours(located: &Located<'_>) -> bool {
     located.block.is("thinking")
-        && located
-            .block
-            .str("signature")
-            .is_some_and(|signature| signature.starts_with(SCHEME))
+        && located.block.str("signature").is_some_and(|signature| signature.starts_with(SCHEME))
 }
 
 fn check_block(
@@ -132,11 +119,7 @@ fn check_block(
         return Ok(());
     }
     let Located { at, block } = located;
-    let parts: Vec<&str> = block
-        .str("signature")
-        .unwrap_or_default()
-        .split('.')
-        .collect();
+    let parts: Vec<&str> = block.str("signature").unwrap_or_default().split('.').collect();
     let &[_, model, text, signed_system, signed_prefix] = parts.as_slice() else {
         return Err(Refusal::invalid(invalid(at)));
     };
@@ -144,11 +127,7 @@ fn check_block(
         return Ok(()); // Another model's thinking is dropped in silence.
     }
     if text != hash(block.str("thinking").unwrap_or_default()) {
-        return Err(Refusal::invalid(if latest {
-            modified(at)
-        } else {
-            invalid(at)
-        }));
+        return Err(Refusal::invalid(if latest { modified(at) } else { invalid(at) }));
     }
     if points.iter().any(|point| point == signed_prefix) {
         return Ok(());

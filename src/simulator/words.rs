@@ -11,11 +11,7 @@ pub(crate) fn join(items: &[String]) -> String {
 
 /// `1 line`, `2 lines`.
 pub(crate) fn count(number: usize, one: &str, many: &str) -> String {
-    if number == 1 {
-        format!("1 {one}")
-    } else {
-        format!("{number} {many}")
-    }
+    if number == 1 { format!("1 {one}") } else { format!("{number} {many}") }
 }
 
 /// The beginning of `text` on one line, at most `most` characters.
@@ -29,11 +25,7 @@ pub(crate) fn shorten(text: &str, most: usize) -> String {
 
 /// The first `most` names in code quotes, and how many more there are.
 pub(crate) fn names(names: &[String], most: usize) -> String {
-    let mut shown: Vec<String> = names
-        .iter()
-        .take(most)
-        .map(|name| format!("`{name}`"))
-        .collect();
+    let mut shown: Vec<String> = names.iter().take(most).map(|name| format!("`{name}`")).collect();
     if names.len() > most {
         shown.push(format!("{} more", names.len() - most));
     }

@@ -124,11 +124,7 @@ fn accepted(new: &NewRun<'_>, span: EventId, rows: Vec<Row>) -> Result<Accepted,
     let queued = first.queued;
     let begun = match new.worker {
         Some(worker) if first.is_begun => Some(Claimed {
-            fence: Fence {
-                run_id: new.id,
-                attempt: 1,
-                worker,
-            },
+            fence: Fence { run_id: new.id, attempt: 1, worker },
             session_id: new.session_id,
             settings: serde_json::from_str(&first.settings)
                 .map_err(unreadable("sessions", "settings"))?,
@@ -154,12 +150,7 @@ fn accepted(new: &NewRun<'_>, span: EventId, rows: Vec<Row>) -> Result<Accepted,
         Frame::encode(row.event_id, row.kind, &row.body, &stamp)
     };
     let frames = rows.into_iter().map(frame).collect();
-    Ok(Accepted::Run(Box::new(AcceptedRun {
-        frames,
-        created_at,
-        queued,
-        begun,
-    })))
+    Ok(Accepted::Run(Box::new(AcceptedRun { frames, created_at, queued, begun })))
 }
 
 /// A run that was accepted before.

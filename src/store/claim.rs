@@ -30,11 +30,7 @@ struct Row {
 impl Row {
     fn claimed(self, worker: WorkerId) -> Result<Claimed, StoreError> {
         Ok(Claimed {
-            fence: Fence {
-                run_id: self.id.into(),
-                attempt: self.attempt,
-                worker,
-            },
+            fence: Fence { run_id: self.id.into(), attempt: self.attempt, worker },
             session_id: self.session_id.into(),
             settings: serde_json::from_str(&self.settings)
                 .map_err(unreadable("sessions", "settings"))?,
@@ -141,10 +137,9 @@ pub async fn renew(conn: &mut PgConnection, worker: WorkerId) -> Result<Vec<Rene
     )
     .fetch_all(conn)
     .await?;
-    let renewed = rows.into_iter().map(|row| Renewed {
-        run_id: row.id.into(),
-        is_cancelled: row.is_cancelled,
-    });
+    let renewed = rows
+        .into_iter()
+        .map(|row| Renewed { run_id: row.id.into(), is_cancelled: row.is_cancelled });
     Ok(renewed.collect())
 }
 

@@ -118,12 +118,7 @@ pub(super) fn encode(events: &[NewEvent], first: &Stamp) -> Vec<Frame> {
     let mut stamp = first.clone();
     let mut frames = Vec::with_capacity(events.len());
     for event in events {
-        frames.push(Frame::encode(
-            event.id.clone(),
-            event.kind.to_owned(),
-            &event.body,
-            &stamp,
-        ));
+        frames.push(Frame::encode(event.id.clone(), event.kind.to_owned(), &event.body, &stamp));
         stamp.seq += 1;
     }
     frames

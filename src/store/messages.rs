@@ -54,11 +54,7 @@ impl TryFrom<Row> for Stored {
             message_id: row.message_id,
             model: row.model,
             message: Message {
-                role: if row.role == Role::User.as_str() {
-                    Role::User
-                } else {
-                    Role::Assistant
-                },
+                role: if row.role == Role::User.as_str() { Role::User } else { Role::Assistant },
                 content: Content::parse(row.content).map_err(unreadable(TABLE, "content"))?,
                 stop_reason: row.stop_reason.as_deref().map(ModelStop::from),
                 usage: usage.unwrap_or_default(),

@@ -58,7 +58,22 @@ impl StoreError {
             Self::Unreadable { .. } => false,
         }
     }
+
+    /// Whether the same statement would fail again, whenever it is tried.
+    pub fn is_permanent(&self) -> bool {
+        match self {
+            Self::Database(sqlx::Error::Database(error)) => {
+                let code = error.code().unwrap_or_default();
+                REFUSED.iter().any(|class| code.starts_with(class))
+            }
+            Self::Database(_) => false,
+            Self::Unreadable { .. } => true,
+        }
+    }
 }
+
+/// Classes of Postgres' own error codes: values that no column takes, and broken constraints.
+const REFUSED: [&str; 2] = ["22", "23"];
 
 /// Classes of Postgres' own error codes: connections, resources, operator's intervention, and a
 /// server that has become read-only.
@@ -69,11 +84,7 @@ pub(crate) fn unreadable<E: std::fmt::Display>(
     table: &'static str,
     column: &'static str,
 ) -> impl FnOnce(E) -> StoreError {
-    move |cause| StoreError::Unreadable {
-        table,
-        column,
-        cause: cause.to_string(),
-    }
+    move |cause| StoreError::Unreadable { table, column, cause: cause.to_string() }
 }
 
 /// The schema of this version.

@@ -115,14 +115,7 @@ pub async fn find(
     session_id: SessionId,
     id: RunId,
 ) -> Result<Option<Run>, StoreError> {
-    let filter = Filter {
-        tenant,
-        session_id,
-        only: Some(id),
-        status: None,
-        after: -1,
-        limit: 1,
-    };
+    let filter = Filter { tenant, session_id, only: Some(id), status: None, after: -1, limit: 1 };
     Ok(list(conn, filter).await?.pop())
 }
 
@@ -131,6 +124,8 @@ pub async fn find(
 pub enum Cancellation {
     /// A worker holds the run and has been asked to stop.
     Requested,
+    /// A worker holds the run and was asked before.
+    Repeated,
     /// The run has not begun and can be settled at once.
     Queued,
     /// There is nothing to stop.
@@ -145,18 +140,21 @@ pub async fn request_cancel(
     session_id: SessionId,
     id: RunId,
 ) -> Result<Option<Cancellation>, StoreError> {
-    let status = sqlx::query_scalar!(
-        "UPDATE runs SET cancel_requested_at = coalesce(cancel_requested_at, now())
-         WHERE id = $1 AND session_id = $2 AND tenant_id = $3
-         RETURNING status",
+    let row = sqlx::query!(
+        r#"UPDATE runs SET cancel_requested_at = coalesce(cancel_requested_at, now())
+           WHERE id = $1 AND session_id = $2 AND tenant_id = $3
+           RETURNING status, cancel_requested_at = now() AS "is_first!""#,
         id.as_uuid(),
         session_id.as_uuid(),
         tenant.as_uuid(),
     )
     .fetch_optional(conn)
     .await?;
-    Ok(status.map(|status| match RunStatus::parse(&status) {
-        Some(RunStatus::Running | RunStatus::RequiresAction) => Cancellation::Requested,
+    Ok(row.map(|row| match RunStatus::parse(&row.status) {
+        Some(RunStatus::Running | RunStatus::RequiresAction) if row.is_first => {
+            Cancellation::Requested
+        }
+        Some(RunStatus::Running | RunStatus::RequiresAction) => Cancellation::Repeated,
         Some(RunStatus::Queued) => Cancellation::Queued,
         Some(RunStatus::Completed | RunStatus::Failed | RunStatus::Cancelled) | None => {
             Cancellation::Settled

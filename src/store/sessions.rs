@@ -99,12 +99,7 @@ pub async fn find(
     tenant: TenantId,
     id: SessionId,
 ) -> Result<Option<Session>, StoreError> {
-    let page = Page {
-        tenant,
-        only: Some(id),
-        before: None,
-        limit: 1,
-    };
+    let page = Page { tenant, only: Some(id), before: None, limit: 1 };
     Ok(select(conn, &page).await?.pop())
 }
 
@@ -115,16 +110,7 @@ pub async fn list(
     before: Option<SessionId>,
     limit: i64,
 ) -> Result<Vec<Session>, StoreError> {
-    select(
-        conn,
-        &Page {
-            tenant,
-            only: None,
-            before,
-            limit,
-        },
-    )
-    .await
+    select(conn, &Page { tenant, only: None, before, limit }).await
 }
 
 struct Page {

@@ -104,11 +104,8 @@ pub async fn commit(
     let events = Columns::of(step.events);
     let messages = MessageColumns::of(step.messages)?;
     let records = RecordColumns::of(step.recorded);
-    let (planned_ids, planned_names): (Vec<String>, Vec<String>) = step
-        .planned
-        .iter()
-        .map(|call| (call.tool_use_id.clone(), call.name.clone()))
-        .unzip();
+    let (planned_ids, planned_names): (Vec<String>, Vec<String>) =
+        step.planned.iter().map(|call| (call.tool_use_id.clone(), call.name.clone())).unzip();
     let row = sqlx::query_file!(
         "src/store/step.sql",
         fence.run_id.as_uuid(),
@@ -152,10 +149,7 @@ pub async fn commit(
             seq: row.last_seq.unwrap_or_default() + 1,
             created_at: row.now.to_jiff(),
         };
-        Committed {
-            frames: encode(step.events, &first),
-            queued: row.queued,
-        }
+        Committed { frames: encode(step.events, &first), queued: row.queued }
     }))
 }
 
@@ -195,12 +189,7 @@ struct MessageColumns {
 impl MessageColumns {
     fn of(messages: &[NewMessage]) -> Result<Self, StoreError> {
         let mut columns = Self::default();
-        for NewMessage {
-            message_id,
-            model,
-            message,
-        } in messages
-        {
+        for NewMessage { message_id, model, message } in messages {
             let usage = match message.role {
                 Role::User => None,
                 Role::Assistant => Some(
@@ -212,12 +201,9 @@ impl MessageColumns {
             columns.ids.push(message_id.clone());
             columns.contents.push(message.content.as_str().to_owned());
             columns.models.push(model.clone());
-            columns.stop_reasons.push(
-                message
-                    .stop_reason
-                    .as_ref()
-                    .map(|stop| stop.as_str().to_owned()),
-            );
+            columns
+                .stop_reasons
+                .push(message.stop_reason.as_ref().map(|stop| stop.as_str().to_owned()));
             columns.usages.push(usage);
         }
         Ok(columns)

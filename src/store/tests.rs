@@ -47,14 +47,8 @@ async fn bed() -> Bed {
         settings: &settings,
         workspace: None,
     };
-    sessions::insert(&mut pool.acquire().await.unwrap(), &new)
-        .await
-        .unwrap();
-    Bed {
-        pool,
-        session,
-        _database: database,
-    }
+    sessions::insert(&mut pool.acquire().await.unwrap(), &new).await.unwrap();
+    Bed { pool, session, _database: database }
 }
 
 impl Bed {
@@ -73,9 +67,7 @@ impl Bed {
             event: &event,
             worker,
         };
-        accept(&mut self.pool.acquire().await.unwrap(), &new)
-            .await
-            .unwrap()
+        accept(&mut self.pool.acquire().await.unwrap(), &new).await.unwrap()
     }
 
     async fn posted(&self) -> AcceptedRun {
@@ -86,17 +78,12 @@ impl Bed {
     }
 
     async fn claim(&self, worker: WorkerId) -> Vec<Claimed> {
-        claim_queued(&mut self.pool.acquire().await.unwrap(), worker, 10)
-            .await
-            .unwrap()
+        claim_queued(&mut self.pool.acquire().await.unwrap(), worker, 10).await.unwrap()
     }
 
     async fn commit(&self, run: &Claimed, step: &StepCommit<'_>) -> bool {
         let mut conn = self.pool.acquire().await.unwrap();
-        commit(&mut conn, self.session, run.fence, step)
-            .await
-            .unwrap()
-            .is_some()
+        commit(&mut conn, self.session, run.fence, step).await.unwrap().is_some()
     }
 
     /// Lets all leases run out.
@@ -111,56 +98,33 @@ impl Bed {
 
     async fn count(&self, table: &str) -> i64 {
         let query = sqlx::AssertSqlSafe(format!("SELECT count(*) FROM {table}"));
-        sqlx::query_scalar(query)
-            .fetch_one(&self.pool)
-            .await
-            .unwrap()
+        sqlx::query_scalar(query).fetch_one(&self.pool).await.unwrap()
     }
 }
 
 fn message(role: Role, content: &str) -> NewMessage {
     let stop_reason = (role == Role::Assistant).then_some(ModelStop::ToolUse);
     let content = Content::parse(content.into()).unwrap();
-    let usage = Usage {
-        output_tokens: 7,
-        ..Usage::default()
-    };
+    let usage = Usage { output_tokens: 7, ..Usage::default() };
     NewMessage {
         message_id: "msg_x".into(),
         model: None,
-        message: Message {
-            role,
-            content,
-            stop_reason,
-            usage,
-        },
+        message: Message { role, content, stop_reason, usage },
     }
 }
 
 fn call(id: &str) -> ToolCall {
     let input = RawValue::from_string("{}".into()).unwrap();
-    ToolCall {
-        tool_use_id: id.into(),
-        name: "get_time".into(),
-        input,
-    }
+    ToolCall { tool_use_id: id.into(), name: "get_time".into(), input }
 }
 
 fn outcome() -> Outcome {
     let stop_reason = StopReason::EndTurn;
-    Outcome {
-        stop_reason,
-        limited: None,
-        output_text: "ok".into(),
-        error: None,
-    }
+    Outcome { stop_reason, limited: None, output_text: "ok".into(), error: None }
 }
 
 fn settling(outcome: &Outcome) -> StepCommit<'_> {
-    StepCommit {
-        settles: Some((RunStatus::Completed, outcome)),
-        ..StepCommit::default()
-    }
+    StepCommit { settles: Some((RunStatus::Completed, outcome)), ..StepCommit::default() }
 }
 
 #[tokio::test]
@@ -181,16 +145,7 @@ async fn a_session_has_one_live_run_and_the_others_follow_in_order() {
     for _ in 0..3 {
         let [run] = <[Claimed; 1]>::try_from(bed.claim(worker).await).unwrap();
         assert!(bed.claim(worker).await.is_empty(), "one is live");
-        assert!(
-            bed.commit(
-                &run,
-                &StepCommit {
-                    dequeues: true,
-                    ..StepCommit::default()
-                }
-            )
-            .await
-        );
+        assert!(bed.commit(&run, &StepCommit { dequeues: true, ..StepCommit::default() }).await);
         assert!(bed.commit(&run, &settling(&outcome())).await);
         order.push(run.fence.run_id);
     }
@@ -201,36 +156,15 @@ async fn a_session_has_one_live_run_and_the_others_follow_in_order() {
 async fn an_idle_session_begins_at_once_and_a_busy_one_queues() {
     let bed = bed().await;
     let worker = WorkerId::new();
-    let Accepted::Run(first) = bed.post(None, Some(worker)).await else {
-        panic!("refused")
-    };
+    let Accepted::Run(first) = bed.post(None, Some(worker)).await else { panic!("refused") };
     let begun = first.begun.expect("it begins");
-    assert_eq!(
-        (begun.fence.attempt, begun.last_message_seq, first.queued),
-        (1, 1, 0)
-    );
-    let kinds: Vec<&str> = first
-        .frames
-        .iter()
-        .map(|frame| frame.kind.as_str())
-        .collect();
-    assert_eq!(
-        kinds,
-        [
-            "user.interrupt",
-            "session.status_running",
-            "span.model_request_start"
-        ]
-    );
+    assert_eq!((begun.fence.attempt, begun.last_message_seq, first.queued), (1, 1, 0));
+    let kinds: Vec<&str> = first.frames.iter().map(|frame| frame.kind.as_str()).collect();
+    assert_eq!(kinds, ["user.interrupt", "session.status_running", "span.model_request_start"]);
     let json: serde_json::Value = serde_json::from_slice(&first.frames[2].json()).unwrap();
-    assert_eq!(
-        (&json["seq"], &json["model"]),
-        (&3.into(), &"model \"x\"".into())
-    );
+    assert_eq!((&json["seq"], &json["model"]), (&3.into(), &"model \"x\"".into()));
 
-    let Accepted::Run(second) = bed.post(None, Some(worker)).await else {
-        panic!("refused")
-    };
+    let Accepted::Run(second) = bed.post(None, Some(worker)).await else { panic!("refused") };
     assert!(second.begun.is_none());
     assert_eq!((second.queued, second.frames.len()), (1, 1));
     assert!(bed.commit(&begun, &settling(&outcome())).await);
@@ -251,29 +185,19 @@ async fn of_many_posts_at_once_one_begins_and_as_many_as_allowed_wait() {
             Accepted::Repeated => panic!("no key was given"),
         }
     }
-    assert_eq!(
-        (begun, queued, refused),
-        (1, MAX_QUEUED, 60 - 1 - MAX_QUEUED)
-    );
+    assert_eq!((begun, queued, refused), (1, MAX_QUEUED, 60 - 1 - MAX_QUEUED));
 }
 
 #[tokio::test]
 async fn of_many_posts_with_one_key_one_is_a_run() {
     let bed = bed().await;
     let posts = futures::future::join_all((0..20).map(|_| bed.post(Some("k"), None))).await;
-    let runs = posts
-        .iter()
-        .filter(|post| matches!(post, Accepted::Run(_)))
-        .count();
-    let repeated = posts
-        .iter()
-        .filter(|post| matches!(post, Accepted::Repeated))
-        .count();
+    let runs = posts.iter().filter(|post| matches!(post, Accepted::Run(_))).count();
+    let repeated = posts.iter().filter(|post| matches!(post, Accepted::Repeated)).count();
     assert_eq!((runs, repeated), (1, 19));
     let mut conn = bed.pool.acquire().await.unwrap();
-    let earlier = find_earlier(&mut conn, TenantId::DEFAULT, bed.session, Some("k"), None)
-        .await
-        .unwrap();
+    let earlier =
+        find_earlier(&mut conn, TenantId::DEFAULT, bed.session, Some("k"), None).await.unwrap();
     assert_eq!(earlier.unwrap().fingerprint, b"f");
     assert_eq!((bed.count("runs").await, bed.count("events").await), (1, 1));
 }
@@ -285,33 +209,17 @@ async fn a_stale_attempt_writes_nothing() {
     let zombie = bed.claim(WorkerId::new()).await.remove(0);
     bed.expire().await;
     let mut conn = bed.pool.acquire().await.unwrap();
-    let holder = claim_expired(&mut conn, WorkerId::new(), 10)
-        .await
-        .unwrap()
-        .remove(0);
-    assert_eq!(
-        (zombie.fence.attempt, holder.fence.attempt, holder.takeovers),
-        (1, 2, 2)
-    );
+    let holder = claim_expired(&mut conn, WorkerId::new(), 10).await.unwrap().remove(0);
+    assert_eq!((zombie.fence.attempt, holder.fence.attempt, holder.takeovers), (1, 2, 2));
 
     let messages = [message(Role::User, r#"[{"type":"text","text":"x"}]"#)];
     let event = [NewEvent::new(&EventBody::UserInterrupt {})];
-    let step = StepCommit {
-        messages: &messages,
-        events: &event,
-        ..StepCommit::default()
-    };
+    let step = StepCommit { messages: &messages, events: &event, ..StepCommit::default() };
     assert!(!bed.commit(&zombie, &step).await);
     assert!(!bed.commit(&zombie, &settling(&outcome())).await);
-    assert_eq!(
-        (bed.count("messages").await, bed.count("events").await),
-        (0, 1)
-    );
+    assert_eq!((bed.count("messages").await, bed.count("events").await), (0, 1));
     assert!(bed.commit(&holder, &step).await);
-    assert_eq!(
-        (bed.count("messages").await, bed.count("events").await),
-        (1, 2)
-    );
+    assert_eq!((bed.count("messages").await, bed.count("events").await), (1, 2));
 }
 
 #[tokio::test]
@@ -323,44 +231,24 @@ async fn a_renewed_lease_is_not_taken_and_a_released_one_is_at_once() {
     let mut conn = bed.pool.acquire().await.unwrap();
     bed.expire().await;
     let run_id = run.fence.run_id;
-    let renewed = Renewed {
-        run_id,
-        is_cancelled: false,
-    };
+    let renewed = Renewed { run_id, is_cancelled: false };
     assert_eq!(renew(&mut conn, owner).await.unwrap(), [renewed]);
-    assert!(
-        claim_expired(&mut conn, WorkerId::new(), 10)
-            .await
-            .unwrap()
-            .is_empty()
-    );
+    assert!(claim_expired(&mut conn, WorkerId::new(), 10).await.unwrap().is_empty());
     runs::request_cancel(&mut conn, TenantId::DEFAULT, bed.session, run.fence.run_id)
         .await
         .unwrap();
-    let renewed = Renewed {
-        run_id,
-        is_cancelled: true,
-    };
+    let renewed = Renewed { run_id, is_cancelled: true };
     assert_eq!(renew(&mut conn, owner).await.unwrap(), [renewed]);
     release(&mut conn, run.fence).await.unwrap();
     let taken = claim_expired(&mut conn, WorkerId::new(), 10).await.unwrap();
-    assert_eq!(
-        (
-            taken[0].fence.attempt,
-            taken[0].takeovers,
-            taken[0].is_cancelled
-        ),
-        (2, 1, true)
-    );
+    assert_eq!((taken[0].fence.attempt, taken[0].takeovers, taken[0].is_cancelled), (2, 1, true));
 }
 
 #[tokio::test]
 async fn a_reply_and_its_ledger_rows_are_stored_together_and_kept_byte_for_byte() {
     let bed = bed().await;
     let worker = Some(WorkerId::new());
-    let Accepted::Run(accepted) = bed.post(None, worker).await else {
-        panic!("refused")
-    };
+    let Accepted::Run(accepted) = bed.post(None, worker).await else { panic!("refused") };
     let run = accepted.begun.unwrap();
     let content =
         "[{\"type\":\"tool_use\",  \"id\":\"b\",\"name\":\"f\",\"input\":{\"n\":1e3,\"n\":2}}]";
@@ -374,40 +262,18 @@ async fn a_reply_and_its_ledger_rows_are_stored_together_and_kept_byte_for_byte(
     };
     assert!(bed.commit(&run, &step).await);
     let mut conn = bed.pool.acquire().await.unwrap();
-    let stored = messages::list_of_run(&mut conn, run.fence.run_id)
-        .await
-        .unwrap();
+    let stored = messages::list_of_run(&mut conn, run.fence.run_id).await.unwrap();
     assert_eq!(stored[1].message.content.as_str(), content);
     assert_eq!(stored[1].message.usage.output_tokens, 7);
     let rows = tool_calls::list(&mut conn, bed.session, 2).await.unwrap();
-    let states: Vec<_> = rows
-        .iter()
-        .map(|row| (row.tool_use_id.as_str(), row.state))
-        .collect();
-    assert_eq!(
-        states,
-        [("b", CallState::Planned), ("a", CallState::Planned)]
-    );
+    let states: Vec<_> = rows.iter().map(|row| (row.tool_use_id.as_str(), row.state)).collect();
+    assert_eq!(states, [("b", CallState::Planned), ("a", CallState::Planned)]);
 
     // The same call twice breaks a key, and then nothing of the step is stored.
     let twice = [call("c"), call("c")];
-    let broken = StepCommit {
-        messages: &reply,
-        planned: &twice,
-        ..StepCommit::default()
-    };
-    assert!(
-        commit(&mut conn, bed.session, run.fence, &broken)
-            .await
-            .is_err()
-    );
-    assert_eq!(
-        messages::list_of_run(&mut conn, run.fence.run_id)
-            .await
-            .unwrap()
-            .len(),
-        2
-    );
+    let broken = StepCommit { messages: &reply, planned: &twice, ..StepCommit::default() };
+    assert!(commit(&mut conn, bed.session, run.fence, &broken).await.is_err());
+    assert_eq!(messages::list_of_run(&mut conn, run.fence.run_id).await.unwrap().len(), 2);
 }
 
 #[tokio::test]
@@ -419,11 +285,7 @@ async fn the_ledger_keeps_what_a_takeover_must_know() {
     let run = accepted.begun.unwrap();
     let reply = [message(Role::Assistant, r#"[{"type":"x"}]"#)];
     let planned = [call("a")];
-    let step = StepCommit {
-        messages: &reply,
-        planned: &planned,
-        ..StepCommit::default()
-    };
+    let step = StepCommit { messages: &reply, planned: &planned, ..StepCommit::default() };
     assert!(bed.commit(&run, &step).await);
     let started = [CallRecord {
         tool_use_id: "a".into(),
@@ -433,11 +295,7 @@ async fn the_ledger_keeps_what_a_takeover_must_know() {
         hash_before: None,
         hash_after: Some(b"after".to_vec()),
     }];
-    let step = StepCommit {
-        recorded_message_seq: 2,
-        recorded: &started,
-        ..StepCommit::default()
-    };
+    let step = StepCommit { recorded_message_seq: 2, recorded: &started, ..StepCommit::default() };
     assert!(bed.commit(&run, &step).await);
     let done = [CallRecord {
         state: CallState::Done,
@@ -446,25 +304,12 @@ async fn the_ledger_keeps_what_a_takeover_must_know() {
         hash_after: None,
         ..started[0].clone()
     }];
-    let step = StepCommit {
-        recorded_message_seq: 2,
-        recorded: &done,
-        ..StepCommit::default()
-    };
+    let step = StepCommit { recorded_message_seq: 2, recorded: &done, ..StepCommit::default() };
     assert!(bed.commit(&run, &step).await);
     let mut conn = bed.pool.acquire().await.unwrap();
-    let row = tool_calls::list(&mut conn, bed.session, 2)
-        .await
-        .unwrap()
-        .remove(0);
-    assert_eq!(
-        (row.state, row.result.as_deref()),
-        (CallState::Done, Some("ok"))
-    );
-    assert_eq!(
-        (row.hash_before, row.hash_after),
-        (None, Some(b"after".to_vec()))
-    );
+    let row = tool_calls::list(&mut conn, bed.session, 2).await.unwrap().remove(0);
+    assert_eq!((row.state, row.result.as_deref()), (CallState::Done, Some("ok")));
+    assert_eq!((row.hash_before, row.hash_after), (None, Some(b"after".to_vec())));
     let executions: i32 = sqlx::query_scalar("SELECT executions FROM tool_calls")
         .fetch_one(&mut *conn)
         .await
@@ -487,30 +332,16 @@ async fn events_are_numbered_without_a_gap_under_concurrent_writers() {
             after: 0,
             limit: 100,
         };
-        runs::list(&mut conn, filter)
-            .await
-            .unwrap()
-            .iter()
-            .map(|run| run.id)
-            .collect()
+        runs::list(&mut conn, filter).await.unwrap().iter().map(|run| run.id).collect()
     };
     let append = async |run_id: RunId| {
         let events = [(); 5].map(|()| NewEvent::new(&EventBody::UserInterrupt {}));
         let mut conn = bed.pool.acquire().await.unwrap();
-        events::append(&mut conn, bed.session, run_id, &events)
-            .await
-            .unwrap();
+        events::append(&mut conn, bed.session, run_id, &events).await.unwrap();
     };
     futures::future::join_all(runs.into_iter().map(append)).await;
-    let range = Range {
-        session_id: bed.session,
-        run_id: None,
-        after: 0,
-        limit: 1000,
-    };
-    let frames = events::list(&mut bed.pool.acquire().await.unwrap(), range)
-        .await
-        .unwrap();
+    let range = Range { session_id: bed.session, run_id: None, after: 0, limit: 1000 };
+    let frames = events::list(&mut bed.pool.acquire().await.unwrap(), range).await.unwrap();
     let numbers: Vec<i64> = frames.iter().map(|frame| frame.seq).collect();
     assert_eq!(numbers, (1..=48).collect::<Vec<i64>>());
 }

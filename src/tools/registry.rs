@@ -99,56 +99,35 @@ impl Registry {
         if name.is_empty() || name.len() > 64 || !name.chars().all(is_legal) {
             return Err(BadTool::Name(name));
         }
-        let bad = |cause: String| BadTool::Schema {
-            name: name.clone(),
-            cause,
-        };
+        let bad = |cause: String| BadTool::Schema { name: name.clone(), cause };
         let input_schema = tool.input_schema();
         if input_schema.get("type").and_then(Value::as_str) != Some("object") {
             return Err(bad("its type is not \"object\"".to_owned()));
         }
         let validator =
             jsonschema::validator_for(&input_schema).map_err(|error| bad(error.to_string()))?;
-        let definition = Definition {
-            name: &name,
-            description: tool.description(),
-            input_schema,
-        };
+        let definition = Definition { name: &name, description: tool.description(), input_schema };
         let definition = to_raw_value(&definition).map_err(|error| bad(error.to_string()))?;
-        if self
-            .by_name
-            .insert(name.clone(), self.entries.len())
-            .is_some()
-        {
+        if self.by_name.insert(name.clone(), self.entries.len()).is_some() {
             return Err(BadTool::Repeated(name));
         }
-        self.entries.push(Entry {
-            tool,
-            validator,
-            definition,
-        });
+        self.entries.push(Entry { tool, validator, definition });
         Ok(())
     }
 
     /// The definitions for a session: all tools, or those that are named, in their fixed order.
     /// A name that is not known is given back.
     pub fn definitions(&self, only: Option<&[String]>) -> Result<Box<RawValue>, String> {
-        if let Some(unknown) = only
-            .into_iter()
-            .flatten()
-            .find(|name| !self.by_name.contains_key(*name))
+        if let Some(unknown) =
+            only.into_iter().flatten().find(|name| !self.by_name.contains_key(*name))
         {
             return Err(unknown.clone());
         }
         let wanted = |entry: &&Entry| {
             only.is_none_or(|names| names.iter().any(|name| name == entry.tool.name()))
         };
-        let definitions: Vec<&RawValue> = self
-            .entries
-            .iter()
-            .filter(wanted)
-            .map(|entry| entry.definition.as_ref())
-            .collect();
+        let definitions: Vec<&RawValue> =
+            self.entries.iter().filter(wanted).map(|entry| entry.definition.as_ref()).collect();
         to_raw_value(&definitions).map_err(|error| error.to_string())
     }
 
@@ -168,8 +147,7 @@ impl Registry {
 
     /// What a tool may do to the world. A tool that is not known does nothing.
     pub fn class(&self, name: &str) -> ToolClass {
-        self.entry(name)
-            .map_or(ToolClass::Pure, |entry| entry.tool.class())
+        self.entry(name).map_or(ToolClass::Pure, |entry| entry.tool.class())
     }
 
     /// Makes a call. Whatever goes wrong is an answer for the model: an unknown name, an input
@@ -177,10 +155,7 @@ impl Registry {
     pub async fn call(&self, context: &ToolContext, name: &str, input: &RawValue) -> Answer {
         let Some(entry) = self.entry(name) else {
             let error = Value::from(format!("Unknown tool: '{name}'"));
-            return Answer {
-                text: format!(r#"{{"error":{error}}}"#),
-                is_error: true,
-            };
+            return Answer { text: format!(r#"{{"error":{error}}}"#), is_error: true };
         };
         let deadline = entry.tool.timing().deadline();
         let call = async {
@@ -191,26 +166,16 @@ impl Registry {
             Ok(Ok(result)) => result,
             Ok(Err(_panic)) => {
                 tracing::error!(tool.name = name, "a tool panicked");
-                Err(ToolError::Failed(format!(
-                    "{name} stopped because of a defect of its own"
-                )))
+                Err(ToolError::Failed(format!("{name} stopped because of a defect of its own")))
             }
             Err(_elapsed) => {
                 let seconds = deadline.as_secs();
-                Err(ToolError::Failed(format!(
-                    "{name} timed out after {seconds} s"
-                )))
+                Err(ToolError::Failed(format!("{name} timed out after {seconds} s")))
             }
         };
         match result {
-            Ok(text) => Answer {
-                text: presentable(text),
-                is_error: false,
-            },
-            Err(error) => Answer {
-                text: presentable(format!("Error: {error}")),
-                is_error: true,
-            },
+            Ok(text) => Answer { text: presentable(text), is_error: false },
+            Err(error) => Answer { text: presentable(format!("Error: {error}")), is_error: true },
         }
     }
 
@@ -224,17 +189,11 @@ impl Registry {
         let entry = self.entry(name)?;
         entry.check(input).ok()?;
         let change = AssertUnwindSafe(entry.tool.planned_change(context, input)).catch_unwind();
-        timeout(entry.tool.timing().deadline(), change)
-            .await
-            .ok()?
-            .ok()?
-            .ok()
+        timeout(entry.tool.timing().deadline(), change).await.ok()?.ok()?.ok()
     }
 
     fn entry(&self, name: &str) -> Option<&Entry> {
-        self.by_name
-            .get(name)
-            .and_then(|index| self.entries.get(*index))
+        self.by_name.get(name).and_then(|index| self.entries.get(*index))
     }
 }
 
@@ -244,41 +203,25 @@ impl Entry {
         let value: Value = serde_json::from_str(input.get())
             .map_err(|error| ToolError::Invalid(format!("invalid input for {name}: {error}")))?;
         if value.get("INVALID_JSON").is_some() {
-            return Err(ToolError::Invalid(format!(
-                "the input for {name} is not valid JSON"
-            )));
+            return Err(ToolError::Invalid(format!("the input for {name} is not valid JSON")));
         }
         let mut problems = String::new();
         for error in self.validator.iter_errors(&value) {
             let place = error.instance_path().to_string();
-            let at = if place.is_empty() {
-                String::new()
-            } else {
-                format!(" at {place}")
-            };
-            let _ = write!(
-                problems,
-                "{}{error}{at}",
-                if problems.is_empty() { "" } else { "; " }
-            );
+            let at = if place.is_empty() { String::new() } else { format!(" at {place}") };
+            let _ = write!(problems, "{}{error}{at}", if problems.is_empty() { "" } else { "; " });
         }
         if problems.is_empty() {
             return Ok(());
         }
-        Err(ToolError::Invalid(format!(
-            "invalid input for {name}: {problems}"
-        )))
+        Err(ToolError::Invalid(format!("invalid input for {name}: {problems}")))
     }
 }
 
 /// A text that every later request can carry: no NUL, which neither the database nor the model
 /// takes, and not without end.
 fn presentable(text: String) -> String {
-    let mut text = if text.contains('\0') {
-        text.replace('\0', "\u{fffd}")
-    } else {
-        text
-    };
+    let mut text = if text.contains('\0') { text.replace('\0', "\u{fffd}") } else { text };
     if text.len() > MAX_RESULT {
         let total = text.len();
         text.truncate(text.floor_char_boundary(MAX_RESULT));

@@ -41,8 +41,7 @@ impl Workspace {
     /// Reads a regular file as bytes.
     pub fn read(&self, path: &str) -> Result<Vec<u8>, ToolError> {
         let dir = self.dir()?;
-        self.read_in(&dir, path)?
-            .ok_or_else(|| failed(path, ErrorKind::NotFound.into()))
+        self.read_in(&dir, path)?.ok_or_else(|| failed(path, ErrorKind::NotFound.into()))
     }
 
     /// The SHA-256 of a file; none if there is no such file.
@@ -57,9 +56,7 @@ impl Workspace {
         let relative = self.relative(path)?;
         refuse_protected(path, &relative)?;
         let fail = |error| failed(path, error);
-        let name = relative
-            .file_name()
-            .ok_or_else(|| fail(ErrorKind::IsADirectory.into()))?;
+        let name = relative.file_name().ok_or_else(|| fail(ErrorKind::IsADirectory.into()))?;
         let folder = match relative.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => {
                 dir.create_dir_all(parent).map_err(fail)?;
@@ -125,13 +122,9 @@ impl Workspace {
             return Ok(None);
         };
         let mut bytes = Vec::new();
-        file.take(MAX_FILE + 1)
-            .read_to_end(&mut bytes)
-            .map_err(fail)?;
+        file.take(MAX_FILE + 1).read_to_end(&mut bytes).map_err(fail)?;
         if bytes.len() as u64 > MAX_FILE {
-            return Err(ToolError::Failed(format!(
-                "{path} is larger than {MAX_FILE} bytes"
-            )));
+            return Err(ToolError::Failed(format!("{path} is larger than {MAX_FILE} bytes")));
         }
         Ok(Some(bytes))
     }
@@ -144,15 +137,8 @@ impl Workspace {
         }
         let path = Path::new(path);
         let path = path.strip_prefix(&self.root).unwrap_or(path);
-        let parts: PathBuf = path
-            .components()
-            .filter(|part| *part != Component::CurDir)
-            .collect();
-        Ok(if parts.as_os_str().is_empty() {
-            PathBuf::from(".")
-        } else {
-            parts
-        })
+        let parts: PathBuf = path.components().filter(|part| *part != Component::CurDir).collect();
+        Ok(if parts.as_os_str().is_empty() { PathBuf::from(".") } else { parts })
     }
 }
 
@@ -176,15 +162,11 @@ fn open_regular(dir: &Dir, path: &Path) -> io::Result<Option<File>> {
 }
 
 fn refuse_protected(path: &str, relative: &Path) -> Result<(), ToolError> {
-    let is_protected = relative.components().any(|part| {
-        PROTECTED
-            .iter()
-            .any(|name| part.as_os_str().eq_ignore_ascii_case(name))
-    });
+    let is_protected = relative
+        .components()
+        .any(|part| PROTECTED.iter().any(|name| part.as_os_str().eq_ignore_ascii_case(name)));
     if is_protected {
-        return Err(ToolError::Failed(format!(
-            "{path} is protected and cannot be written"
-        )));
+        return Err(ToolError::Failed(format!("{path} is protected and cannot be written")));
     }
     Ok(())
 }
@@ -194,17 +176,11 @@ pub fn hash(bytes: &[u8]) -> Vec<u8> {
     Sha256::digest(bytes).to_vec()
 }
 
-#[expect(
-    clippy::needless_pass_by_value,
-    reason = "the shape that map_err takes"
-)]
+#[expect(clippy::needless_pass_by_value, reason = "the shape that map_err takes")]
 fn failed(path: &str, error: io::Error) -> ToolError {
     const WORDS: [(ErrorKind, &str); 4] = [
         (ErrorKind::NotFound, "there is no such file or folder"),
-        (
-            ErrorKind::PermissionDenied,
-            "it is outside of the workspace, or not allowed",
-        ),
+        (ErrorKind::PermissionDenied, "it is outside of the workspace, or not allowed"),
         (ErrorKind::IsADirectory, "it is a folder"),
         (ErrorKind::NotADirectory, "it is not a folder"),
     ];

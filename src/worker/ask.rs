@@ -31,10 +31,7 @@ impl Driver<'_> {
         let retry_at = jiff::Timestamp::now()
             .checked_add(jiff::SignedDuration::try_from(delay).unwrap_or_default())
             .unwrap_or(jiff::Timestamp::MAX);
-        let event = NewEvent::new(&EventBody::StatusRescheduled {
-            attempt: failures,
-            retry_at,
-        });
+        let event = NewEvent::new(&EventBody::StatusRescheduled { attempt: failures, retry_at });
         self.tell(&[event]).await?;
         let signals = self.signals.clone();
         signals.unless_stopped(sleep(delay)).await

@@ -54,9 +54,7 @@ pub(super) async fn drive(worker: &Worker, run: Claimed, signals: Signals) -> bo
     if let Err(halt) = ended {
         tracing::error!(run.id = %driver.run_id(), ?halt, "a run could not be settled");
     }
-    worker
-        .transcripts
-        .keep(driver.session_id(), driver.transcript);
+    worker.transcripts.keep(driver.session_id(), driver.transcript);
     driver.others_wait
 }
 
@@ -69,10 +67,7 @@ impl<'a> Driver<'a> {
         };
         let workspace = Workspace::new(folder);
         Self {
-            context: ToolContext {
-                workspace,
-                stop: signals.lost.child_token(),
-            },
+            context: ToolContext { workspace, stop: signals.lost.child_token() },
             agent: AgentLoop::new(Bounds::new(&limits, run.settings.price)),
             transcript: worker.transcripts.take(run.session_id),
             claimed_at: Instant::now(),
@@ -157,33 +152,18 @@ impl<'a> Driver<'a> {
             None => self.announce_request(&mut events),
         }
         let messages = kept.map(|_| NewMessage {
-            message_id: if reply.id.is_empty() {
-                MessageId::new().to_string()
-            } else {
-                reply.id
-            },
+            message_id: if reply.id.is_empty() { MessageId::new().to_string() } else { reply.id },
             model: Some(reply.model),
             message,
         });
-        let settles = outcome
-            .as_ref()
-            .map(|outcome| (RunStatus::Completed, outcome));
-        let step = StepCommit {
-            planned,
-            events: &events,
-            usage: Some(reply.usage),
-            settles,
-            ..empty()
-        };
+        let settles = outcome.as_ref().map(|outcome| (RunStatus::Completed, outcome));
+        let step =
+            StepCommit { planned, events: &events, usage: Some(reply.usage), settles, ..empty() };
         self.store(messages.as_slice(), &step).await
     }
 
     fn outcome(&self, last: &Message) -> Result<Option<Outcome>, Halt> {
-        let Step::Finish(Finish {
-            stop_reason,
-            limited,
-        }) = self.agent.step()
-        else {
+        let Step::Finish(Finish { stop_reason, limited }) = self.agent.step() else {
             return Ok(None);
         };
         Ok(Some(Outcome {
@@ -215,21 +195,12 @@ impl<'a> Driver<'a> {
     /// Adds the event that opens the next request, if one comes next.
     pub(super) fn announce_request(&mut self, events: &mut Vec<NewEvent>) {
         let elapsed = self.run.elapsed + self.claimed_at.elapsed();
-        if self
-            .limits
-            .seconds
-            .is_some_and(|seconds| elapsed.as_secs() >= u64::from(seconds))
-        {
+        if self.limits.seconds.is_some_and(|seconds| elapsed.as_secs() >= u64::from(seconds)) {
             self.agent.exhaust(LimitKind::Seconds);
         }
-        if matches!(
-            self.agent.step(),
-            Step::CallModel { .. } | Step::Exhausted(_)
-        ) {
+        if matches!(self.agent.step(), Step::CallModel { .. } | Step::Exhausted(_)) {
             self.span = EventId::new();
-            let body = EventBody::ModelRequestStart {
-                model: self.run.settings.model.clone(),
-            };
+            let body = EventBody::ModelRequestStart { model: self.run.settings.model.clone() };
             events.push(NewEvent::with_id(self.span.to_string(), &body));
         }
     }
@@ -263,41 +234,25 @@ impl<'a> Driver<'a> {
         let committed = committed.ok_or(Halt::LeaseLost)?;
         self.others_wait = committed.queued > 0;
         self.is_begun |= step.dequeues;
-        self.worker
-            .parts
-            .bus
-            .publish(self.run.session_id, committed.frames);
+        self.worker.parts.bus.publish(self.run.session_id, committed.frames);
         for message in messages {
-            self.transcript
-                .push(message.message.role, message.message.content.as_str());
+            self.transcript.push(message.message.role, message.message.content.as_str());
         }
         Ok(())
     }
 }
 
 pub(super) fn user_message(content: Content) -> Message {
-    Message {
-        role: Role::User,
-        content,
-        stop_reason: None,
-        usage: Usage::default(),
-    }
+    Message { role: Role::User, content, stop_reason: None, usage: Usage::default() }
 }
 
 pub(super) fn new_user_message(message: Message) -> NewMessage {
-    NewMessage {
-        message_id: MessageId::new().to_string(),
-        model: None,
-        message,
-    }
+    NewMessage { message_id: MessageId::new().to_string(), model: None, message }
 }
 
 pub(super) fn idle(outcome: &Outcome) -> NewEvent {
     let stop_reason = outcome.stop_reason.clone();
-    NewEvent::new(&EventBody::StatusIdle {
-        stop_reason,
-        limited: outcome.limited,
-    })
+    NewEvent::new(&EventBody::StatusIdle { stop_reason, limited: outcome.limited })
 }
 
 pub(super) fn empty() -> StepCommit<'static> {

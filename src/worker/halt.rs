@@ -10,6 +10,9 @@ use crate::store::StoreError;
 use crate::store::claim::release;
 use crate::store::step::StepCommit;
 
+/// What clients are told of a defect.
+const DEFECT: &str = "the service failed; its log says why";
+
 /// Why a run is no longer driven.
 #[derive(Debug)]
 pub(super) enum Halt {
@@ -62,21 +65,21 @@ impl From<serde_json::Error> for Halt {
 impl Driver<'_> {
     /// Settles or lets go what can go no further.
     pub(super) async fn halt(&mut self, halt: Halt) -> Result<(), Halt> {
-        let failed = |r#type, message: &str| RunError {
-            r#type,
-            message: message.to_owned(),
-        };
+        let failed = |r#type, message: &str| RunError { r#type, message: message.to_owned() };
         let error = match halt {
             Halt::LeaseLost => {
                 tracing::warn!(run.id = %self.run_id(), "the lease is lost; another worker goes on");
                 return Ok(());
             }
             Halt::Cancelled => {
-                return self
-                    .settle(RunStatus::Cancelled, StopReason::Cancelled, None)
-                    .await;
+                return self.settle(RunStatus::Cancelled, StopReason::Cancelled, None).await;
             }
             Halt::ShuttingDown => return self.release().await,
+            // Somebody who takes it over would ask the model again, and fail here again.
+            Halt::Store(error) if error.is_permanent() => {
+                tracing::error!(run.id = %self.run_id(), %error, "a run's step cannot be stored");
+                failed(ErrorType::InternalError, DEFECT)
+            }
             Halt::Store(error) => {
                 tracing::error!(run.id = %self.run_id(), %error, "the database failed a run");
                 return self.release().await;
@@ -87,18 +90,14 @@ impl Driver<'_> {
             }
             Halt::Defect(cause) => {
                 tracing::error!(run.id = %self.run_id(), cause, "a run met a defect");
-                failed(
-                    ErrorType::InternalError,
-                    "the service failed; its log says why",
-                )
+                failed(ErrorType::InternalError, DEFECT)
             }
             Halt::CrashLoop => failed(
                 ErrorType::CrashLoop,
                 "worker after worker stopped on this run without getting further",
             ),
         };
-        self.settle(RunStatus::Failed, StopReason::RetriesExhausted, Some(error))
-            .await
+        self.settle(RunStatus::Failed, StopReason::RetriesExhausted, Some(error)).await
     }
 
     async fn settle(
@@ -107,25 +106,18 @@ impl Driver<'_> {
         stop_reason: StopReason,
         error: Option<RunError>,
     ) -> Result<(), Halt> {
+        // What was in hand when the run was stopped may not be what is stored.
+        self.resume(true).await?;
         let open = self.close_calls().await?;
         let mut events = open.events;
         if let Some(error) = &error {
-            events.push(NewEvent::new(&EventBody::Error {
-                error: error.clone(),
-            }));
+            events.push(NewEvent::new(&EventBody::Error { error: error.clone() }));
         }
-        let outcome = Outcome {
-            stop_reason,
-            limited: None,
-            output_text: String::new(),
-            error,
-        };
+        let outcome = Outcome { stop_reason, limited: None, output_text: String::new(), error };
         events.push(idle(&outcome));
         let mut messages = Vec::new();
         if !open.results.is_empty() {
-            messages.push(new_user_message(user_message(history::results(
-                &open.results,
-            )?)));
+            messages.push(new_user_message(user_message(history::results(&open.results)?)));
         }
         let step = StepCommit {
             recorded_message_seq: self.last_message_seq(),

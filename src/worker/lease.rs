@@ -60,8 +60,5 @@ async fn beat(worker: &Worker) -> Result<(), StoreError> {
 /// Time since boot, sleep included: a machine that slept has lost its leases.
 fn since_boot() -> Duration {
     let now = clock_gettime(ClockId::Boottime);
-    Duration::new(
-        now.tv_sec.try_into().unwrap_or(0),
-        now.tv_nsec.try_into().unwrap_or(0),
-    )
+    Duration::new(now.tv_sec.try_into().unwrap_or(0), now.tv_nsec.try_into().unwrap_or(0))
 }

@@ -43,8 +43,6 @@ impl Driver<'_> {
         if calls.is_empty() {
             return Ok(Answered::default());
         }
-        // What was recorded is the truth, whatever was in flight when the run was stopped.
-        self.is_resumed = true;
         let mut round = Round::new(&calls, self.ledger().await?);
         for position in 0..calls.len() {
             match round.open(position) {
@@ -76,6 +74,8 @@ impl Driver<'_> {
         round: &mut Round<'_>,
         positions: std::ops::Range<usize>,
     ) -> Result<(), Halt> {
+        // What ended before them, or a run that stops now would forget it.
+        self.record(round).await?;
         let calls = round.calls;
         let tools = Arc::clone(&self.worker.parts.tools);
         let context = self.context.clone();
@@ -128,10 +128,7 @@ impl Driver<'_> {
         let running = run(tools, &self.context, position, call);
         let ended = self.signals.unless_stopped(running).await?;
         // The execution was counted when it began.
-        round.take(Ended {
-            is_execution: false,
-            ..ended
-        });
+        round.take(Ended { is_execution: false, ..ended });
         Ok(())
     }
 
@@ -139,9 +136,7 @@ impl Driver<'_> {
         match self.class(call) {
             ToolClass::Checkable => {
                 let tools = &self.worker.parts.tools;
-                tools
-                    .planned_change(&self.context, &call.name, &call.input)
-                    .await
+                tools.planned_change(&self.context, &call.name, &call.input).await
             }
             ToolClass::Pure | ToolClass::Effect => None,
         }
@@ -160,15 +155,8 @@ impl Driver<'_> {
         };
         let recorded_message_seq = self.last_message_seq();
         let recorded = &[record];
-        self.store(
-            &[],
-            &StepCommit {
-                recorded_message_seq,
-                recorded,
-                ..StepCommit::default()
-            },
-        )
-        .await
+        self.store(&[], &StepCommit { recorded_message_seq, recorded, ..StepCommit::default() })
+            .await
     }
 
     /// Stores what has ended so far.
@@ -191,20 +179,7 @@ impl Driver<'_> {
 async fn run(tools: &Registry, context: &ToolContext, position: usize, call: &ToolCall) -> Ended {
     let started = Instant::now();
     let answer = tools.call(context, &call.name, &call.input).await;
-    let state = if answer.is_error {
-        CallState::Failed
-    } else {
-        CallState::Done
-    };
-    let result = CallResult {
-        tool_use_id: call.tool_use_id.clone(),
-        state,
-        text: answer.text,
-    };
-    Ended {
-        position,
-        result,
-        is_execution: true,
-        duration_ms: millis(started),
-    }
+    let state = if answer.is_error { CallState::Failed } else { CallState::Done };
+    let result = CallResult { tool_use_id: call.tool_use_id.clone(), state, text: answer.text };
+    Ended { position, result, is_execution: true, duration_ms: millis(started) }
 }

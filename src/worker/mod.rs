@@ -91,10 +91,7 @@ impl Worker {
         let helpers = TaskTracker::new();
         let heartbeat_stop = CancellationToken::new();
         helpers.spawn(lease::heartbeat(Arc::clone(&self), heartbeat_stop.clone()));
-        helpers.spawn(active::cancel_announced(
-            Arc::clone(&self),
-            heartbeat_stop.clone(),
-        ));
+        helpers.spawn(active::cancel_announced(Arc::clone(&self), heartbeat_stop.clone()));
 
         let mut handed = self.parts.bus.open_desk(self.id, Arc::clone(&self.slots));
         tokio::join!(
@@ -126,9 +123,8 @@ impl Worker {
         // Processes that were started together do not sweep together for long.
         let mut sweep = interval(SWEEP_EVERY.mul_f64(0.9 + 0.1 * fastrand::f64()));
         sweep.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        while let Some(Ok(slot)) = shutdown
-            .run_until_cancelled(Arc::clone(&self.slots).acquire_owned())
-            .await
+        while let Some(Ok(slot)) =
+            shutdown.run_until_cancelled(Arc::clone(&self.slots).acquire_owned()).await
         {
             // Registered before looking: work that is announced in between is not missed.
             let announced = self.parts.bus.work();

@@ -22,10 +22,7 @@ pub(super) struct ReplyIds {
 
 impl ReplyIds {
     pub(super) fn new() -> Self {
-        Self {
-            message: EventId::new(),
-            thinking: EventId::new(),
-        }
+        Self { message: EventId::new(), thinking: EventId::new() }
     }
 }
 
@@ -65,13 +62,7 @@ impl<'a> Previews<'a> {
             Progress::TextStarted { index } => {
                 let place = self.texts;
                 self.texts += 1;
-                self.open(
-                    index,
-                    place,
-                    self.ids.message.to_string(),
-                    PreviewKind::Message,
-                    None,
-                );
+                self.open(index, place, self.ids.message.to_string(), PreviewKind::Message, None);
             }
             Progress::ThinkingStarted { index } => {
                 let place = self.thoughts;
@@ -88,18 +79,14 @@ impl<'a> Previews<'a> {
 
     /// When text that waits must be told; none when nothing waits.
     pub(super) fn flush_at(&self) -> Option<Instant> {
-        self.pending
-            .as_ref()
-            .and(self.flushed_at)
-            .map(|at| at + COALESCE)
+        self.pending.as_ref().and(self.flushed_at).map(|at| at + COALESCE)
     }
 
     pub(super) fn flush(&mut self) {
         if let Some((index, text)) = self.pending.take()
             && let Some((event_id, place)) = self.blocks.get(&index)
         {
-            self.bus
-                .preview_delta(self.session_id, event_id, *place, &text);
+            self.bus.preview_delta(self.session_id, event_id, *place, &text);
             self.flushed_at = Some(Instant::now());
         }
     }
@@ -116,27 +103,16 @@ impl<'a> Previews<'a> {
         self.blocks.insert(index, (event_id.clone(), place));
         // Later blocks of the same event go on in the same preview.
         if place == 0 {
-            let start = PreviewStart {
-                event_id,
-                kind,
-                name,
-            };
+            let start = PreviewStart { event_id, kind, name };
             self.bus.preview_start(self.session_id, self.run_id, start);
         }
     }
 
     fn delta(&mut self, index: usize, text: &str) {
-        if self
-            .pending
-            .as_ref()
-            .is_some_and(|(pending, _)| *pending != index)
-        {
+        if self.pending.as_ref().is_some_and(|(pending, _)| *pending != index) {
             self.flush();
         }
-        self.pending
-            .get_or_insert_with(|| (index, String::new()))
-            .1
-            .push_str(text);
+        self.pending.get_or_insert_with(|| (index, String::new())).1.push_str(text);
         if self.flushed_at.is_none_or(|at| at.elapsed() >= COALESCE) {
             self.flush();
         }

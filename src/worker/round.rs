@@ -34,66 +34,34 @@ pub(super) struct Round<'a> {
 impl<'a> Round<'a> {
     pub(super) fn new(calls: &'a [ToolCall], ledger: Vec<LedgerRow>) -> Self {
         let recorded = |call: &ToolCall| {
-            let row = ledger
-                .iter()
-                .find(|row| row.tool_use_id == call.tool_use_id)?;
+            let row = ledger.iter().find(|row| row.tool_use_id == call.tool_use_id)?;
             let text = row.result.clone()?;
             let tool_use_id = call.tool_use_id.clone();
-            Some(CallResult {
-                tool_use_id,
-                state: row.state,
-                text,
-            })
+            Some(CallResult { tool_use_id, state: row.state, text })
         };
         let results = calls.iter().map(recorded).collect();
-        Self {
-            calls,
-            results,
-            ledger,
-            answered: Answered::default(),
-        }
+        Self { calls, results, ledger, answered: Answered::default() }
     }
 
     /// The ledger's word on a call without a result; none if the call has its result.
-    #[expect(
-        clippy::option_option,
-        reason = "no result yet is not the same as no row"
-    )]
+    #[expect(clippy::option_option, reason = "no result yet is not the same as no row")]
     pub(super) fn open(&self, position: usize) -> Option<Option<&LedgerRow>> {
         let call = self.calls.get(position)?;
         let is_open = self.results.get(position)?.is_none();
-        is_open.then(|| {
-            self.ledger
-                .iter()
-                .find(|row| row.tool_use_id == call.tool_use_id)
-        })
+        is_open.then(|| self.ledger.iter().find(|row| row.tool_use_id == call.tool_use_id))
     }
 
     /// Ends a call that is not run.
     pub(super) fn end(&mut self, position: usize, state: CallState, text: impl Into<String>) {
         if let Some(call) = self.calls.get(position) {
             let tool_use_id = call.tool_use_id.clone();
-            let result = CallResult {
-                tool_use_id,
-                state,
-                text: text.into(),
-            };
-            self.take(Ended {
-                position,
-                result,
-                is_execution: false,
-                duration_ms: 0,
-            });
+            let result = CallResult { tool_use_id, state, text: text.into() };
+            self.take(Ended { position, result, is_execution: false, duration_ms: 0 });
         }
     }
 
     pub(super) fn take(&mut self, ended: Ended) {
-        let Ended {
-            position,
-            result,
-            is_execution,
-            duration_ms,
-        } = ended;
+        let Ended { position, result, is_execution, duration_ms } = ended;
         let Some(place) = self.results.get_mut(position) else {
             return;
         };
@@ -106,23 +74,18 @@ impl<'a> Round<'a> {
             hash_after: None,
         });
         if let Ok(content) = Content::text(&result.text) {
-            self.answered
-                .events
-                .push(NewEvent::new(&EventBody::AgentToolResult {
-                    tool_use_id: result.tool_use_id.clone(),
-                    content,
-                    is_error: result.is_error(),
-                    duration_ms,
-                }));
+            self.answered.events.push(NewEvent::new(&EventBody::AgentToolResult {
+                tool_use_id: result.tool_use_id.clone(),
+                content,
+                is_error: result.is_error(),
+                duration_ms,
+            }));
         }
         *place = Some(result);
     }
 
     pub(super) fn answered(self) -> Answered {
-        Answered {
-            results: self.results.into_iter().flatten().collect(),
-            ..self.answered
-        }
+        Answered { results: self.results.into_iter().flatten().collect(), ..self.answered }
     }
 }
 
@@ -164,11 +127,7 @@ mod tests {
 
     fn now(before: Option<&[u8]>) -> FileChange {
         let before = before.map(Into::into);
-        FileChange {
-            before,
-            after: b"new".to_vec(),
-            result: "Written.".into(),
-        }
+        FileChange { before, after: b"new".to_vec(), result: "Written.".into() }
     }
 
     #[test]
@@ -176,28 +135,16 @@ mod tests {
         let started = row(Some(b"old"), Some(b"new"));
         let done = AfterCrash::Done("Written.".into());
         assert_eq!(after_crash(&started, Some(&now(Some(b"new")))), done);
-        assert_eq!(
-            after_crash(&started, Some(&now(Some(b"old")))),
-            AfterCrash::RunAgain
-        );
-        assert_eq!(
-            after_crash(&started, Some(&now(Some(b"else")))),
-            AfterCrash::Unknown
-        );
+        assert_eq!(after_crash(&started, Some(&now(Some(b"old")))), AfterCrash::RunAgain);
+        assert_eq!(after_crash(&started, Some(&now(Some(b"else")))), AfterCrash::Unknown);
         assert_eq!(after_crash(&started, Some(&now(None))), AfterCrash::Unknown);
         let new_file = row(None, Some(b"new"));
-        assert_eq!(
-            after_crash(&new_file, Some(&now(None))),
-            AfterCrash::RunAgain
-        );
+        assert_eq!(after_crash(&new_file, Some(&now(None))), AfterCrash::RunAgain);
     }
 
     #[test]
     fn without_evidence_nobody_knows() {
         assert_eq!(after_crash(&row(None, None), None), AfterCrash::Unknown);
-        assert_eq!(
-            after_crash(&row(None, None), Some(&now(None))),
-            AfterCrash::Unknown
-        );
+        assert_eq!(after_crash(&row(None, None), Some(&now(None))), AfterCrash::Unknown);
     }
 }

@@ -31,15 +31,10 @@ pub(super) fn reply_events(
         events.push(NewEvent::with_id(ids.thinking.to_string(), &body));
     }
     let is_text = |view: &View<'_>| matches!(view, View::Text(_));
-    let said: Vec<_> = blocks
-        .iter()
-        .filter(|block| is_text(&block.view))
-        .map(|block| block.raw)
-        .collect();
+    let said: Vec<_> =
+        blocks.iter().filter(|block| is_text(&block.view)).map(|block| block.raw).collect();
     if !said.is_empty() {
-        let body = EventBody::AgentMessage {
-            content: Content::from_blocks(said)?,
-        };
+        let body = EventBody::AgentMessage { content: Content::from_blocks(said)? };
         events.push(NewEvent::with_id(ids.message.to_string(), &body));
     }
     if let Step::CallTools(calls) = next {
@@ -56,9 +51,7 @@ pub(super) fn reply_events(
 }
 
 fn texts(texts: &[&str]) -> Result<Content, BadContent> {
-    let blocks: Vec<_> = texts
-        .iter()
-        .map(|text| serde_json::json!({ "type": "text", "text": text }))
-        .collect();
+    let blocks: Vec<_> =
+        texts.iter().map(|text| serde_json::json!({ "type": "text", "text": text })).collect();
     Content::parse(serde_json::Value::from(blocks).to_string())
 }

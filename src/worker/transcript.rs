@@ -116,11 +116,7 @@ impl Kept {
         ages.sort_unstable();
         let middle = ages.get(ages.len() / 2).copied().unwrap_or(0);
         self.sessions.retain(|_, (clock, _)| *clock > middle);
-        self.bytes = self
-            .sessions
-            .values()
-            .map(|(_, kept)| kept.bytes.capacity())
-            .sum();
+        self.bytes = self.sessions.values().map(|(_, kept)| kept.bytes.capacity()).sum();
     }
 }
 

@@ -12,10 +12,7 @@ const MAY_IMPORT: [(&str, &[&str]); 9] = [
     ("model", &["domain"]),
     ("bus", &["domain"]),
     ("tools", &["domain", "store", "model"]),
-    (
-        "worker",
-        &["domain", "agent", "store", "model", "tools", "bus"],
-    ),
+    ("worker", &["domain", "agent", "store", "model", "tools", "bus"]),
     ("http", &["domain", "store", "bus", "tools"]),
     ("simulator", &["domain"]),
 ];
@@ -64,10 +61,8 @@ fn modules_import_only_what_they_may() {
 #[test]
 fn every_module_of_the_crate_is_in_the_table() {
     let lib = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/lib.rs")).unwrap();
-    let declared: BTreeSet<&str> = lib
-        .lines()
-        .filter_map(|line| line.strip_prefix("pub mod ")?.strip_suffix(';'))
-        .collect();
+    let declared: BTreeSet<&str> =
+        lib.lines().filter_map(|line| line.strip_prefix("pub mod ")?.strip_suffix(';')).collect();
     let mut known: BTreeSet<&str> = MAY_IMPORT.iter().map(|(module, _)| *module).collect();
     // These may import everything.
     known.extend(["app", "cli", "config", "telemetry"]);

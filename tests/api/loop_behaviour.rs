@@ -29,10 +29,7 @@ async fn a_tool_s_output_is_never_the_answer() {
     let events = session.events().await;
     let said = texts(&events, "agent.message");
     assert_eq!(said, ["It is a plan for a garden."]);
-    assert!(
-        app.upstream().text(1).contains("RAW-BYTES"),
-        "the model gets the file"
-    );
+    assert!(app.upstream().text(1).contains("RAW-BYTES"), "the model gets the file");
     app.finish().await;
 }
 
@@ -45,10 +42,9 @@ async fn the_same_tool_serves_different_questions() {
     ], "otherwise": "refuse" });
     let app = TestApp::start(script).await;
     app.write_file("a.txt", "one\ntwo\nthree\n");
-    for (question, answer) in [
-        ("How long is it?", "Three lines."),
-        ("Which language is it?", "English."),
-    ] {
+    for (question, answer) in
+        [("How long is it?", "Three lines."), ("Which language is it?", "English.")]
+    {
         let run = app.session().await.ask(question).await;
         assert_eq!(run["output_text"], answer);
         let upstream = app.upstream();
@@ -67,16 +63,8 @@ async fn rounds_repeat_until_the_model_answers() {
     assert_eq!(run["output_text"], "Late.");
     let upstream = app.upstream();
     assert_eq!(upstream.len(), 4);
-    let expected: Vec<&str> = [
-        "user",
-        "assistant",
-        "user",
-        "assistant",
-        "user",
-        "assistant",
-        "user",
-    ]
-    .into();
+    let expected: Vec<&str> =
+        ["user", "assistant", "user", "assistant", "user", "assistant", "user"].into();
     assert_eq!(upstream.roles(3), expected);
     app.finish().await;
 }
@@ -87,13 +75,9 @@ async fn a_thousand_rounds_end_in_an_answer() {
     reads["repeat"] = 1000.into();
     let app = TestApp::start(replies(&[reads, says("Enough.")])).await;
     let session = app.session().await;
-    let run = session
-        .post(json!({ "content": "Watch the clock", "limits": { "rounds": 1000 } }))
-        .await;
-    let path = session.path(&format!(
-        "/runs/{}/stream?deltas=false",
-        run["id"].as_str().unwrap()
-    ));
+    let run =
+        session.post(json!({ "content": "Watch the clock", "limits": { "rounds": 1000 } })).await;
+    let path = session.path(&format!("/runs/{}/stream?deltas=false", run["id"].as_str().unwrap()));
     let response = app.get(&path).send().await.unwrap();
     let mut results = 0;
     for event in crate::support::EventStream::new(response).rest().await {
@@ -124,16 +108,8 @@ async fn the_reply_that_asks_for_a_tool_goes_back_byte_for_byte() {
     let upstream = app.upstream();
     let text = upstream.text(1);
     assert!(text.contains(&format!(r#""input":{raw_input}"#)));
-    assert!(
-        text.contains(r#""signature":"sim1."#),
-        "thinking goes back with its signature"
-    );
-    let response = session
-        .app
-        .get(&session.path("/messages"))
-        .send()
-        .await
-        .unwrap();
+    assert!(text.contains(r#""signature":"sim1."#), "thinking goes back with its signature");
+    let response = session.app.get(&session.path("/messages")).send().await.unwrap();
     let stored = response.text().await.unwrap();
     assert!(stored.contains(raw_input));
     let sent = upstream.body(1)["messages"][1]["content"].clone();
@@ -153,14 +129,7 @@ async fn every_request_carries_the_whole_history_and_the_same_head() {
     let upstream = app.upstream();
     assert_eq!(upstream.len(), 4);
     let heads: Vec<String> = (0..4)
-        .map(|index| {
-            upstream
-                .text(index)
-                .split(r#""messages""#)
-                .next()
-                .unwrap()
-                .to_owned()
-        })
+        .map(|index| upstream.text(index).split(r#""messages""#).next().unwrap().to_owned())
         .collect();
     assert!(heads.iter().all(|head| *head == heads[0]));
     assert_eq!(upstream.body(0)["system"], SYSTEM);
@@ -188,10 +157,7 @@ async fn a_later_message_knows_the_tools_of_an_earlier_one_even_after_a_restart(
     let upstream = second.upstream();
     assert!(upstream.text(0).contains("hello from the file"));
     assert!(upstream.text(0).contains(r#""type":"tool_use""#));
-    assert_eq!(
-        upstream.roles(0),
-        ["user", "assistant", "user", "assistant", "user"]
-    );
+    assert_eq!(upstream.roles(0), ["user", "assistant", "user", "assistant", "user"]);
     second.finish().await;
 }
 
@@ -225,9 +191,7 @@ async fn at_the_limit_of_rounds_the_model_answers_without_tools() {
     assert_eq!(upstream.body(2)["tool_choice"], json!({ "type": "none" }));
     assert_eq!(upstream.body(2)["tools"], upstream.body(0)["tools"]);
     let results = session.events().await;
-    let results = results
-        .iter()
-        .filter(|event| event["type"] == "agent.tool_result");
+    let results = results.iter().filter(|event| event["type"] == "agent.tool_result");
     assert_eq!(results.count(), 2);
     app.finish().await;
 }
@@ -237,14 +201,8 @@ async fn the_limit_of_rounds_can_be_set_for_the_service_and_for_a_session() {
     let mut asks = calls("get_time", json!({}));
     asks["repeat"] = 99.into();
     asks["when_forbidden"] = "Enough.".into();
-    let limits = Limits {
-        rounds: Some(3),
-        ..Limits::default()
-    };
-    let setup = Setup {
-        limits,
-        ..Setup::default()
-    };
+    let limits = Limits { rounds: Some(3), ..Limits::default() };
+    let setup = Setup { limits, ..Setup::default() };
     let app = TestApp::start_with(replies(&[asks]), setup).await;
     let by_service = app.session().await.ask("Service: what time is it?").await;
     assert_eq!(by_service["model_requests"], 4);
@@ -262,18 +220,12 @@ async fn tokens_and_time_are_limits_too() {
     asks["delay_ms"] = 300.into();
     let app = TestApp::start(replies(&[asks])).await;
     let session = app.session().await;
-    let run = session
-        .ask_with(json!({ "content": "Spend little", "limits": { "tokens": 1 } }))
-        .await;
-    assert_eq!(
-        (&run["limited_by"], &run["model_requests"]),
-        (&json!("tokens"), &json!(2))
-    );
+    let run =
+        session.ask_with(json!({ "content": "Spend little", "limits": { "tokens": 1 } })).await;
+    assert_eq!((&run["limited_by"], &run["model_requests"]), (&json!("tokens"), &json!(2)));
     let session = app.session().await;
     let limits = json!({ "seconds": 1, "rounds": 500 });
-    let run = session
-        .ask_with(json!({ "content": "Be quick", "limits": limits }))
-        .await;
+    let run = session.ask_with(json!({ "content": "Be quick", "limits": limits })).await;
     assert_eq!(run["limited_by"], "seconds");
     assert!(run["model_requests"].as_i64().unwrap() < 10);
     app.finish().await;
@@ -284,27 +236,12 @@ async fn cost_is_a_limit_where_the_model_has_a_price() {
     let mut asks = calls("get_time", json!({}));
     asks["repeat"] = 99.into();
     asks["when_forbidden"] = "Enough.".into();
-    let price = Price {
-        input: 0,
-        output: 1_000_000,
-        cache_write: 0,
-        cache_read: 0,
-    };
+    let price = Price { input: 0, output: 1_000_000, cache_write: 0, cache_read: 0 };
     let prices = [("simulator".to_owned(), price)].into();
-    let app = TestApp::start_with(
-        replies(&[asks]),
-        Setup {
-            prices,
-            ..Setup::default()
-        },
-    )
-    .await;
+    let app = TestApp::start_with(replies(&[asks]), Setup { prices, ..Setup::default() }).await;
     let message = json!({ "content": "Spend little", "limits": { "cost": 1 } });
     let run = app.session().await.ask_with(message.clone()).await;
-    assert_eq!(
-        (&run["limited_by"], &run["model_requests"]),
-        (&json!("cost"), &json!(2))
-    );
+    assert_eq!((&run["limited_by"], &run["model_requests"]), (&json!("cost"), &json!(2)));
 
     let other = app.session_with(json!({ "model": "simulator-2" })).await;
     let response = other.message(&message).send().await.unwrap();
@@ -327,10 +264,7 @@ async fn a_call_can_follow_from_the_result_before_it() {
     app.write_file("lesson-4.txt", "Tool results are handed back.");
     let session = app.session().await;
     let run = session.ask("What does the fourth lesson say?").await;
-    assert_eq!(
-        run["output_text"],
-        "The fourth lesson says: Tool results are handed back."
-    );
+    assert_eq!(run["output_text"], "The fourth lesson says: Tool results are handed back.");
     let events = session.events().await;
     let inputs: Vec<&Value> = events
         .iter()
@@ -354,11 +288,7 @@ async fn a_forced_tool_choice_holds_for_the_first_round_only() {
         let run = app.session().await.ask_with(message).await;
         assert_eq!(run["output_text"], "Noon.");
         let upstream = app.upstream();
-        let sent = if choice["type"] == "auto" {
-            Value::Null
-        } else {
-            choice
-        };
+        let sent = if choice["type"] == "auto" { Value::Null } else { choice };
         assert_eq!(upstream.body(0)["tool_choice"], sent);
         assert_eq!(upstream.body(1)["tool_choice"], Value::Null);
         app.finish().await;
@@ -371,10 +301,7 @@ async fn a_choice_of_no_tools_reaches_the_model() {
     let message = json!({ "content": "What time is it?", "tool_choice": { "type": "none" } });
     let run = app.session().await.ask_with(message).await;
     assert_eq!(run["output_text"], "I do not know.");
-    assert_eq!(
-        app.upstream().body(0)["tool_choice"],
-        json!({ "type": "none" })
-    );
+    assert_eq!(app.upstream().body(0)["tool_choice"], json!({ "type": "none" }));
     app.finish().await;
 }
 
@@ -396,11 +323,7 @@ async fn a_forced_tool_choice_that_the_model_would_refuse_is_refused_before_any_
         let response = session.message(&message).send().await.unwrap();
         let problem = crate::support::problem(response, 422, "validation_failed").await;
         assert_eq!(problem["errors"][0]["pointer"], "/tool_choice");
-        assert_eq!(
-            session.events().await,
-            Vec::<Value>::new(),
-            "nothing was accepted"
-        );
+        assert_eq!(session.events().await, Vec::<Value>::new(), "nothing was accepted");
     }
     assert_eq!(app.upstream().len(), 0);
     app.finish().await;
@@ -419,16 +342,8 @@ async fn every_stop_reason_has_one_outcome() {
     };
     let table = [
         (with("end_turn"), json!({ "type": "end_turn" }), "So far."),
-        (
-            with("stop_sequence"),
-            json!({ "type": "stop_sequence" }),
-            "So far.",
-        ),
-        (
-            with("max_tokens"),
-            json!({ "type": "max_tokens" }),
-            "So far.",
-        ),
+        (with("stop_sequence"), json!({ "type": "stop_sequence" }), "So far."),
+        (with("max_tokens"), json!({ "type": "max_tokens" }), "So far."),
         (cut_call, json!({ "type": "max_tokens" }), "I will write"),
         (
             with("model_context_window_exceeded"),
@@ -456,10 +371,7 @@ async fn every_stop_reason_has_one_outcome() {
             twostep::simulator::Script::from_json(&replies(&[says("Still here.")]).to_string())
                 .unwrap(),
         );
-        assert_eq!(
-            session.ask("Are you there?").await["output_text"],
-            "Still here."
-        );
+        assert_eq!(session.ask("Are you there?").await["output_text"], "Still here.");
         app.finish().await;
     }
 }
@@ -488,21 +400,12 @@ async fn all_text_of_the_last_reply_is_the_answer_and_no_text_is_an_empty_one() 
     let app = TestApp::start(script).await;
     let session = app.session().await;
     let run = session.ask("Say it twice").await;
-    assert_eq!(
-        (&run["output_text"], &run["empty"]),
-        (&json!("One. Two."), &json!(false))
-    );
+    assert_eq!((&run["output_text"], &run["empty"]), (&json!("One. Two."), &json!(false)));
     let run = session.ask("Silence please").await;
     assert_eq!(run["status"], "completed");
-    assert_eq!(
-        (&run["output_text"], &run["empty"]),
-        (&json!(""), &json!(true))
-    );
+    assert_eq!((&run["output_text"], &run["empty"]), (&json!(""), &json!(true)));
     // No empty message was stored, and the next turn is accepted upstream.
-    assert_eq!(
-        session.ask("Say it twice, again").await["output_text"],
-        "One. Two."
-    );
+    assert_eq!(session.ask("Say it twice, again").await["output_text"], "One. Two.");
     app.finish().await;
 }
 
@@ -522,9 +425,7 @@ async fn text_streams_before_the_tool_that_follows_it_starts() {
     let tool_use = place(&|data| data["type"] == "agent.tool_use");
     let result = place(&|data| data["type"] == "agent.tool_result");
     assert!(first_text < tool_use && tool_use < result);
-    let deltas = events
-        .iter()
-        .filter(|event| event.data["delta"]["type"] == "content_delta");
+    let deltas = events.iter().filter(|event| event.data["delta"]["type"] == "content_delta");
     assert!(deltas.count() >= 3, "the text came in pieces");
     app.finish().await;
 }
@@ -534,26 +435,15 @@ async fn history_cannot_be_changed_afterwards() {
     let app = TestApp::start(replies(&[says("Done.")])).await;
     app.session().await.ask("Hello").await;
     let pool = app.database.pool(1);
-    for statement in [
-        "UPDATE messages SET content = '[1]'",
-        "DELETE FROM messages",
-        "TRUNCATE messages CASCADE",
-    ] {
-        let error = sqlx::query(statement)
-            .execute(&pool)
-            .await
-            .unwrap_err()
-            .to_string();
+    for statement in
+        ["UPDATE messages SET content = '[1]'", "DELETE FROM messages", "TRUNCATE messages CASCADE"]
+    {
+        let error = sqlx::query(statement).execute(&pool).await.unwrap_err().to_string();
         assert!(error.contains("append-only"), "{statement}: {error}");
     }
-    sqlx::query("DELETE FROM sessions")
-        .execute(&pool)
-        .await
-        .unwrap();
-    let left: i64 = sqlx::query_scalar("SELECT count(*) FROM messages")
-        .fetch_one(&pool)
-        .await
-        .unwrap();
+    sqlx::query("DELETE FROM sessions").execute(&pool).await.unwrap();
+    let left: i64 =
+        sqlx::query_scalar("SELECT count(*) FROM messages").fetch_one(&pool).await.unwrap();
     assert_eq!(left, 0, "messages go with their session");
     app.finish().await;
 }

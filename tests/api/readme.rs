@@ -15,10 +15,7 @@ fn root() -> &'static Path {
 fn normalised(stream: &str) -> Vec<String> {
     let mut frames: Vec<String> = Vec::new();
     let mut known: Vec<String> = Vec::new();
-    for frame in stream
-        .split("\n\n")
-        .filter(|frame| !frame.trim().is_empty())
-    {
+    for frame in stream.split("\n\n").filter(|frame| !frame.trim().is_empty()) {
         let (head, data) = frame.split_once("data: ").unwrap();
         let mut data: Value = serde_json::from_str(data).unwrap();
         let text = data["delta"]["content"]["text"].as_str().map(str::to_owned);
@@ -69,10 +66,7 @@ fn is_id(text: &str) -> bool {
 #[tokio::test]
 async fn the_transcript_in_the_readme_is_what_the_service_prints() {
     let readme = fs::read_to_string(root().join("README.md")).unwrap();
-    let start = readme
-        .find("\nretry: 2000\n")
-        .expect("the README has a transcript")
-        + 1;
+    let start = readme.find("\nretry: 2000\n").expect("the README has a transcript") + 1;
     let end = start + readme[start..].find("\n```").unwrap();
     let command = "Read rust-toolchain.toml and explain it";
     assert!(readme[..start].contains(command));
@@ -81,9 +75,7 @@ async fn the_transcript_in_the_readme_is_what_the_service_prints() {
     let toolchain = fs::read_to_string(root().join("rust-toolchain.toml")).unwrap();
     app.write_file("rust-toolchain.toml", &toolchain);
     let system = twostep::config::DEFAULT_SYSTEM;
-    let session = app
-        .session_with(json!({ "system": system, "max_tokens": 8192 }))
-        .await;
+    let session = app.session_with(json!({ "system": system, "max_tokens": 8192 })).await;
     let response = session
         .message(&json!({ "content": command }))
         .header("accept", "text/event-stream")

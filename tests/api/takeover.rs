@@ -32,19 +32,14 @@ async fn lose_worker(app: &TestApp, run: &Value, takeovers: i32) {
 async fn asked(app: &TestApp, times: usize) {
     let deadline = tokio::time::Instant::now() + std::time::Duration::from_secs(20);
     while app.upstream().len() < times {
-        assert!(
-            tokio::time::Instant::now() < deadline,
-            "the model was not asked"
-        );
+        assert!(tokio::time::Instant::now() < deadline, "the model was not asked");
         tokio::time::sleep(std::time::Duration::from_millis(5)).await;
     }
 }
 
 async fn attempts(session: &Session<'_>) -> Vec<Value> {
     let events = session.events().await;
-    let running = events
-        .iter()
-        .filter(|event| event["type"] == "session.status_running");
+    let running = events.iter().filter(|event| event["type"] == "session.status_running");
     running.map(|event| event["attempt"].clone()).collect()
 }
 
@@ -76,10 +71,7 @@ async fn a_run_on_which_worker_after_worker_dies_is_given_up() {
     asked(&app, 1).await;
     lose_worker(&app, &run, 3).await;
     let run = session.settled(&run).await;
-    assert_eq!(
-        (&run["status"], &run["error"]["type"]),
-        (&json!("failed"), &json!("crash_loop"))
-    );
+    assert_eq!((&run["status"], &run["error"]["type"]), (&json!("failed"), &json!("crash_loop")));
     assert_eq!(session.ask("Are you well?").await["status"], "completed");
     app.finish().await;
 }
@@ -90,37 +82,19 @@ async fn a_run_that_never_began_is_given_up_and_leaves_the_queue() {
         { "when": "block", "replies": [{ "content": [], "hang_after": 0 }] },
         { "replies": [says("Fine.")] },
     ]});
-    let setup = Setup {
-        slots: Some(1),
-        ..Setup::default()
-    };
+    let setup = Setup { slots: Some(1), ..Setup::default() };
     let app = TestApp::start_with(script, setup).await;
     let blocker = app.session().await;
-    let blocking = blocker
-        .post(json!({ "content": "Block the only slot" }))
-        .await;
+    let blocking = blocker.post(json!({ "content": "Block the only slot" })).await;
     asked(&app, 1).await;
     let session = app.session().await;
     let run = session.post(json!({ "content": "Never begun" })).await;
     assert_eq!(run["status"], "queued");
     lose_worker(&app, &run, 3).await;
-    let cancel = blocker.path(&format!(
-        "/runs/{}/cancel",
-        blocking["id"].as_str().unwrap()
-    ));
-    assert!(
-        app.post(&cancel)
-            .send()
-            .await
-            .unwrap()
-            .status()
-            .is_success()
-    );
+    let cancel = blocker.path(&format!("/runs/{}/cancel", blocking["id"].as_str().unwrap()));
+    assert!(app.post(&cancel).send().await.unwrap().status().is_success());
     let run = session.settled(&run).await;
-    assert_eq!(
-        (&run["status"], &run["error"]["type"]),
-        (&json!("failed"), &json!("crash_loop"))
-    );
+    assert_eq!((&run["status"], &run["error"]["type"]), (&json!("failed"), &json!("crash_loop")));
     assert_eq!(session.ask("And now?").await["output_text"], "Fine.");
     app.finish().await;
 }

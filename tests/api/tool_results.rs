@@ -52,13 +52,7 @@ impl TypedTool for Slow {
 fn with_slow() -> (Setup, Arc<AtomicUsize>) {
     let slow = Slow::default();
     let count = Arc::clone(&slow.calls);
-    (
-        Setup {
-            tools: vec![Arc::new(Typed(slow))],
-            ..Setup::default()
-        },
-        count,
-    )
+    (Setup { tools: vec![Arc::new(Typed(slow))], ..Setup::default() }, count)
 }
 
 fn many(inputs: &[Value]) -> Value {
@@ -77,10 +71,7 @@ async fn parallel_calls_are_answered_in_one_message_in_the_order_of_the_calls() 
         .collect();
     let app = TestApp::start_with(replies(&[many(&inputs), says("All five.")]), setup).await;
     let session = app.session().await;
-    assert_eq!(
-        session.ask("Do five things").await["output_text"],
-        "All five."
-    );
+    assert_eq!(session.ask("Do five things").await["output_text"], "All five.");
     let history = session.history().await;
     let asked = history[1]["message"]["content"].as_array().unwrap().clone();
     let answered = history[2]["message"]["content"].as_array().unwrap().clone();
@@ -91,10 +82,7 @@ async fn parallel_calls_are_answered_in_one_message_in_the_order_of_the_calls() 
     };
     assert_eq!(ids(&asked, "id"), ids(&answered, "tool_use_id"));
     assert!(answered.iter().all(|block| block["type"] == "tool_result"));
-    assert_eq!(
-        answered[0]["content"],
-        r#"{"name":"n0","milliseconds":250}"#
-    );
+    assert_eq!(answered[0]["content"], r#"{"name":"n0","milliseconds":250}"#);
     app.finish().await;
 }
 
@@ -108,18 +96,8 @@ async fn three_reads_of_300_ms_take_less_than_500() {
     stream.until("agent.tool_use").await;
     let started = Instant::now();
     let events = stream.rest().await;
-    assert!(
-        started.elapsed() < Duration::from_millis(500),
-        "took {:?}",
-        started.elapsed()
-    );
-    assert_eq!(
-        events
-            .iter()
-            .filter(|event| event.name == "agent.tool_result")
-            .count(),
-        3
-    );
+    assert!(started.elapsed() < Duration::from_millis(500), "took {:?}", started.elapsed());
+    assert_eq!(events.iter().filter(|event| event.name == "agent.tool_result").count(), 3);
     assert_eq!(count.load(Ordering::SeqCst), 3);
     app.finish().await;
 }
@@ -137,10 +115,7 @@ async fn a_tool_that_panics_or_hangs_fails_alone() {
     let app = TestApp::start_with(replies(&[many(&inputs), says("Two worked.")]), setup).await;
     let session = app.session().await;
     let run = session.ask("Do what you can").await;
-    assert_eq!(
-        (&run["status"], &run["output_text"]),
-        (&json!("completed"), &json!("Two worked."))
-    );
+    assert_eq!((&run["status"], &run["output_text"]), (&json!("completed"), &json!("Two worked.")));
     let history = session.history().await;
     let results: Vec<(Value, Value)> = history[2]["message"]["content"]
         .as_array()
@@ -148,12 +123,7 @@ async fn a_tool_that_panics_or_hangs_fails_alone() {
         .iter()
         .map(|block| (block["is_error"].clone(), block["content"].clone()))
         .collect();
-    let ok = |name: &str| {
-        (
-            Value::Null,
-            json!(format!(r#"{{"name":"{name}","milliseconds":1}}"#)),
-        )
-    };
+    let ok = |name: &str| (Value::Null, json!(format!(r#"{{"name":"{name}","milliseconds":1}}"#)));
     let error = |text: &str| (json!(true), json!(text));
     assert_eq!(
         results,
@@ -186,11 +156,8 @@ async fn an_input_that_does_not_fit_never_reaches_the_tool() {
     let broken = json!({ "content": [
         { "type": "tool_use", "name": "slow", "raw_input": "{\"name\": " },
     ], "stop_reason": "tool_use" });
-    let script = replies(&[
-        calls("slow", json!({ "milliseconds": 1 })),
-        broken,
-        says("I give up."),
-    ]);
+    let script =
+        replies(&[calls("slow", json!({ "milliseconds": 1 })), broken, says("I give up.")]);
     let app = TestApp::start_with(script, setup).await;
     let session = app.session().await;
     assert_eq!(session.ask("Try").await["output_text"], "I give up.");
@@ -232,51 +199,27 @@ async fn calls_with_effects_run_in_their_order_between_the_reads() {
     ]});
     let app = TestApp::start(replies(&[asks, says("Written twice.")])).await;
     let session = app.session().await;
-    assert_eq!(
-        session.ask("Write twice").await["output_text"],
-        "Written twice."
-    );
+    assert_eq!(session.ask("Write twice").await["output_text"], "Written twice.");
     let results: Vec<Value> = session.history().await[2]["message"]["content"]
         .as_array()
         .unwrap()
         .iter()
         .map(|block| block["content"].clone())
         .collect();
-    assert_eq!(
-        results,
-        [
-            "Written successfully.",
-            "first",
-            "Written successfully.",
-            "second"
-        ]
-    );
+    assert_eq!(results, ["Written successfully.", "first", "Written successfully.", "second"]);
     app.finish().await;
 }
 
 #[tokio::test]
 async fn a_nul_in_a_file_or_a_message_poisons_nothing() {
-    let script = replies(&[
-        calls("read_file", json!({ "path": "nul.bin" })),
-        says("Binary."),
-    ]);
+    let script = replies(&[calls("read_file", json!({ "path": "nul.bin" })), says("Binary.")]);
     let app = TestApp::start(script).await;
     app.write_file("nul.bin", "a\0b");
     let session = app.session().await;
-    let response = session
-        .message(&json!({ "content": "a\0b" }))
-        .send()
-        .await
-        .unwrap();
+    let response = session.message(&json!({ "content": "a\0b" })).send().await.unwrap();
     let problem = crate::support::problem(response, 422, "validation_failed").await;
-    assert_eq!(
-        problem["errors"],
-        json!([{ "pointer": "/content", "message": "has a NUL" }])
-    );
-    assert_eq!(
-        session.ask("What is in nul.bin?").await["output_text"],
-        "Binary."
-    );
+    assert_eq!(problem["errors"], json!([{ "pointer": "/content", "message": "has a NUL" }]));
+    assert_eq!(session.ask("What is in nul.bin?").await["output_text"], "Binary.");
     assert_eq!(session.ask("Again?").await["status"], "completed");
     app.finish().await;
 }
@@ -285,14 +228,8 @@ async fn a_nul_in_a_file_or_a_message_poisons_nothing() {
 fn round() -> impl Strategy<Value = Vec<Value>> {
     let call = prop_oneof![
         Just(("slow", json!({ "name": "x", "milliseconds": 0 }))),
-        Just((
-            "slow",
-            json!({ "name": "x", "milliseconds": 0, "manner": "fail" })
-        )),
-        Just((
-            "slow",
-            json!({ "name": "x", "milliseconds": 0, "manner": "panic" })
-        )),
+        Just(("slow", json!({ "name": "x", "milliseconds": 0, "manner": "fail" }))),
+        Just(("slow", json!({ "name": "x", "milliseconds": 0, "manner": "panic" }))),
         Just(("slow", json!({ "wrong": true }))),
         Just(("nowhere", json!({}))),
         Just(("write_file", json!({ "path": "w.txt", "content": "w" }))),
@@ -307,33 +244,22 @@ fn round() -> impl Strategy<Value = Vec<Value>> {
 
 #[test]
 fn in_random_conversations_every_call_is_answered_once() {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let app = runtime.block_on(async {
         let (setup, _) = with_slow();
         TestApp::start_with(replies(&[says("unused")]), setup).await
     });
-    let mut runner = TestRunner::new(Config {
-        cases: 24,
-        ..Config::default()
-    });
+    let mut runner = TestRunner::new(Config { cases: 24, ..Config::default() });
     let conversations = prop::collection::vec(round(), 0..6);
     runner
         .run(&conversations, |rounds| {
-            let mut script: Vec<Value> = rounds
-                .iter()
-                .map(|blocks| json!({ "content": blocks }))
-                .collect();
+            let mut script: Vec<Value> =
+                rounds.iter().map(|blocks| json!({ "content": blocks })).collect();
             script.push(says("Done."));
             let script = replies(&script).to_string();
-            app.simulator
-                .set_script(twostep::simulator::Script::from_json(&script).unwrap());
+            app.simulator.set_script(twostep::simulator::Script::from_json(&script).unwrap());
             runtime.block_on(async {
-                let session = app
-                    .session_with(json!({ "system": uuid::Uuid::now_v7() }))
-                    .await;
+                let session = app.session_with(json!({ "system": uuid::Uuid::now_v7() })).await;
                 let run = session.ask("Go").await;
                 prop_assert_eq!(&run["output_text"], "Done.");
                 prop_assert_eq!(&run["model_requests"], rounds.len() + 1);

@@ -42,15 +42,9 @@ pub(crate) async fn database() -> TestDatabase {
     let server = SERVER.get_or_init(|| apart(start));
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let name = format!("test_{}_{number}_{}", std::process::id(), nanos());
-    let clone = format!(
-        "CREATE DATABASE {name} TEMPLATE {} STRATEGY file_copy",
-        server.template
-    );
+    let clone = format!("CREATE DATABASE {name} TEMPLATE {} STRATEGY file_copy", server.template);
     execute(&server.admin, clone).await;
-    TestDatabase {
-        options: server.admin.clone().database(&name),
-        name,
-    }
+    TestDatabase { options: server.admin.clone().database(&name), name }
 }
 
 impl TestDatabase {
@@ -66,9 +60,7 @@ impl TestDatabase {
 
     /// A pool of at most `connections`, none of them open yet. It belongs to the current runtime.
     pub(crate) fn pool(&self, connections: u32) -> PgPool {
-        PgPoolOptions::new()
-            .max_connections(connections)
-            .connect_lazy_with(self.options())
+        PgPoolOptions::new().max_connections(connections).connect_lazy_with(self.options())
     }
 }
 
@@ -86,9 +78,7 @@ impl Drop for TestDatabase {
 fn apart<T: Send>(work: impl AsyncFnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build();
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             runtime.unwrap().block_on(work())
         });
         thread.join().unwrap()
@@ -100,17 +90,11 @@ async fn start() -> Server {
         Some(_) => None,
         None => Some(EmbeddedPostgres::start_blocking(&throwaway()).unwrap()),
     };
-    let admin = own
-        .as_ref()
-        .map_or_else(named, EmbeddedPostgres::connect_options);
+    let admin = own.as_ref().map_or_else(named, EmbeddedPostgres::connect_options);
     let admin = admin.database("postgres");
     let template = format!("template_{}", fingerprint());
     create_template(&admin, &template).await;
-    Server {
-        admin,
-        template,
-        _own: own,
-    }
+    Server { admin, template, _own: own }
 }
 
 /// The server that `TEST_DATABASE_URL` names.
@@ -122,11 +106,7 @@ fn named() -> PgConnectOptions {
 fn throwaway() -> Options {
     Options {
         // short, for the socket, and open to the user that root hands the server to
-        data_dir: PathBuf::from(format!(
-            "/tmp/twostep-test-{}-{}",
-            std::process::id(),
-            nanos()
-        )),
+        data_dir: PathBuf::from(format!("/tmp/twostep-test-{}-{}", std::process::id(), nanos())),
         bin_dir: env::var_os("PG_BIN_DIR").map(PathBuf::from),
         search_path: env::var_os("PATH"),
         durability: Durability::Throwaway,
@@ -149,16 +129,10 @@ async fn create_template(admin: &PgConnectOptions, template: &str) {
         for statement in ["DROP DATABASE IF EXISTS", "CREATE DATABASE"] {
             execute(admin, format!("{statement} {building}")).await;
         }
-        let mut new = PgConnection::connect_with(&admin.clone().database(&building))
-            .await
-            .unwrap();
+        let mut new = PgConnection::connect_with(&admin.clone().database(&building)).await.unwrap();
         MIGRATIONS.run(&mut new).await.unwrap();
         new.close().await.unwrap();
-        execute(
-            admin,
-            format!("ALTER DATABASE {building} RENAME TO {template}"),
-        )
-        .await;
+        execute(admin, format!("ALTER DATABASE {building} RENAME TO {template}")).await;
     }
     conn.close().await.unwrap(); // and with it the lock
 }
@@ -185,10 +159,7 @@ fn fingerprint() -> String {
 
 /// Process numbers come again, on a server that outlives the run.
 fn nanos() -> u128 {
-    std::time::SystemTime::now()
-        .duration_since(std::time::UNIX_EPOCH)
-        .unwrap()
-        .as_nanos()
+    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_nanos()
 }
 
 mod tests {
@@ -197,10 +168,7 @@ mod tests {
     #[tokio::test]
     async fn every_test_has_a_database_of_its_own() {
         let (one, two) = tokio::join!(database(), database());
-        one.pool(2)
-            .execute("CREATE TABLE only_here (id int)")
-            .await
-            .unwrap();
+        one.pool(2).execute("CREATE TABLE only_here (id int)").await.unwrap();
         let mut other = PgConnection::connect(&two.url()).await.unwrap();
         let exists: bool = sqlx::query_scalar("SELECT to_regclass('only_here') IS NOT NULL")
             .fetch_one(&mut other)

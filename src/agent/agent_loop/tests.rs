@@ -24,19 +24,12 @@ fn assistant(stop: &str, calls: usize) -> Message {
         role: Role::Assistant,
         content: Content::parse(format!("[{}]", blocks.join(","))).unwrap(),
         stop_reason: Some(stop.into()),
-        usage: Usage {
-            output_tokens: 10,
-            ..Usage::default()
-        },
+        usage: Usage { output_tokens: 10, ..Usage::default() },
     }
 }
 
 fn bounds(rounds: u32) -> Bounds {
-    Bounds {
-        rounds,
-        tokens: None,
-        cost: None,
-    }
+    Bounds { rounds, tokens: None, cost: None }
 }
 
 fn after(messages: &[Message], bounds: Bounds) -> Step {
@@ -44,35 +37,23 @@ fn after(messages: &[Message], bounds: Bounds) -> Step {
 }
 
 fn finish(stop_reason: StopReason) -> Step {
-    Step::Finish(Finish {
-        stop_reason,
-        limited: None,
-    })
+    Step::Finish(Finish { stop_reason, limited: None })
 }
 
 #[test]
 fn every_stop_reason_has_one_outcome() {
-    let unknown = |word: &str| StopReason::Unknown {
-        model_stop_reason: word.into(),
-    };
+    let unknown = |word: &str| StopReason::Unknown { model_stop_reason: word.into() };
     let table = [
         ("end_turn", finish(StopReason::EndTurn)),
         ("stop_sequence", finish(StopReason::StopSequence)),
         ("max_tokens", finish(StopReason::MaxTokens)),
-        (
-            "model_context_window_exceeded",
-            finish(StopReason::ModelContextWindowExceeded),
-        ),
+        ("model_context_window_exceeded", finish(StopReason::ModelContextWindowExceeded)),
         ("refusal", finish(StopReason::Refusal)),
         ("pause_turn", Step::CallModel { is_first: false }),
         ("brand_new", finish(unknown("brand_new"))),
     ];
     for (stop, expected) in table {
-        assert_eq!(
-            after(&[user(), assistant(stop, 1)], bounds(10)),
-            expected,
-            "{stop}"
-        );
+        assert_eq!(after(&[user(), assistant(stop, 1)], bounds(10)), expected, "{stop}");
     }
 }
 
@@ -99,38 +80,22 @@ fn at_the_limit_of_rounds_the_model_is_asked_once_more_and_then_the_run_ends() {
     }
     assert_eq!(after(&log, bounds(2)), Step::Exhausted(LimitKind::Rounds));
     log.push(assistant("tool_use", 1));
-    let limited = Finish {
-        stop_reason: StopReason::EndTurn,
-        limited: Some(LimitKind::Rounds),
-    };
+    let limited = Finish { stop_reason: StopReason::EndTurn, limited: Some(LimitKind::Rounds) };
     assert_eq!(after(&log, bounds(2)), Step::Finish(limited));
 }
 
 #[test]
 fn at_the_limit_of_tokens_the_model_is_asked_once_more() {
     let log = [user(), assistant("tool_use", 1), user()];
-    let bounds = Bounds {
-        rounds: 10,
-        tokens: Some(10),
-        cost: None,
-    };
+    let bounds = Bounds { rounds: 10, tokens: Some(10), cost: None };
     assert_eq!(after(&log, bounds), Step::Exhausted(LimitKind::Tokens));
 }
 
 #[test]
 fn at_the_limit_of_cost_the_model_is_asked_once_more() {
-    let price = Price {
-        input: 0,
-        output: 2_000_000,
-        cache_write: 0,
-        cache_read: 0,
-    };
+    let price = Price { input: 0, output: 2_000_000, cache_write: 0, cache_read: 0 };
     let log = [user(), assistant("tool_use", 1), user()];
-    let bounds = |limit| Bounds {
-        rounds: 10,
-        tokens: None,
-        cost: Some((limit, price)),
-    };
+    let bounds = |limit| Bounds { rounds: 10, tokens: None, cost: Some((limit, price)) };
     assert_eq!(after(&log, bounds(20)), Step::Exhausted(LimitKind::Cost));
     assert_eq!(after(&log, bounds(21)), Step::CallModel { is_first: false });
 }
@@ -139,9 +104,7 @@ fn at_the_limit_of_cost_the_model_is_asked_once_more() {
 fn a_turn_that_pauses_for_ever_is_given_up() {
     let mut log = vec![user()];
     log.extend((0..=MAX_PAUSES).map(|_| assistant("pause_turn", 0)));
-    let unknown = StopReason::Unknown {
-        model_stop_reason: "pause_turn".into(),
-    };
+    let unknown = StopReason::Unknown { model_stop_reason: "pause_turn".into() };
     assert_eq!(after(&log, bounds(10)), finish(unknown));
 }
 
@@ -149,12 +112,7 @@ fn a_turn_that_pauses_for_ever_is_given_up() {
 fn a_thousand_rounds_need_no_deeper_stack() {
     let mut agent = AgentLoop::new(bounds(1000));
     for round in 0..1000 {
-        assert_eq!(
-            *agent.step(),
-            Step::CallModel {
-                is_first: round == 0
-            }
-        );
+        assert_eq!(*agent.step(), Step::CallModel { is_first: round == 0 });
         agent.push(&assistant("tool_use", 1)).unwrap();
         assert!(matches!(agent.step(), Step::CallTools(calls) if calls.len() == 1));
         agent.push(&user()).unwrap();

@@ -41,34 +41,19 @@ const FRAME_END: &str = "\n\n";
 impl Frame {
     /// Splices the base fields into the stored body, right after its type.
     pub fn encode(id: String, kind: String, body: &str, stamp: &Stamp) -> Self {
-        let Stamp {
-            session_id,
-            run_id,
-            seq,
-            created_at,
-        } = stamp;
+        let Stamp { session_id, run_id, seq, created_at } = stamp;
         let mut text = String::with_capacity(body.len() + 2 * id.len() + 3 * kind.len() + 220);
         let _ = write!(text, "id: {seq}\nevent: {kind}\ndata: ");
         let json_start = text.len();
         let type_len = r#"{"type":"""#.len() + kind.len();
         let (head, rest) = body.split_at_checked(type_len).unwrap_or((body, ""));
         let id_json = serde_json::Value::from(id.as_str());
-        let _ = write!(
-            text,
-            r#"{head},"id":{id_json},"seq":{seq},"session_id":"{session_id}""#
-        );
+        let _ = write!(text, r#"{head},"id":{id_json},"seq":{seq},"session_id":"{session_id}""#);
         if let Some(run_id) = run_id {
             let _ = write!(text, r#","run_id":"{run_id}""#);
         }
         let _ = write!(text, r#","created_at":"{created_at:.3}"{rest}{FRAME_END}"#);
-        Self {
-            seq: *seq,
-            run_id: *run_id,
-            kind,
-            id,
-            sse: text.into(),
-            json_start,
-        }
+        Self { seq: *seq, run_id: *run_id, kind, id, sse: text.into(), json_start }
     }
 
     /// The SSE frame: `id`, `event`, `data` and the blank line.
@@ -78,8 +63,7 @@ impl Frame {
 
     /// The event's JSON, one line.
     pub fn json(&self) -> Bytes {
-        self.sse
-            .slice(self.json_start..self.sse.len() - FRAME_END.len())
+        self.sse.slice(self.json_start..self.sse.len() - FRAME_END.len())
     }
 
     /// Whether a run ends with this event.
@@ -109,9 +93,7 @@ mod tests {
     fn a_frame_is_an_sse_event_with_one_line_of_json() {
         let event = NewEvent::with_id(
             "msg_1".into(),
-            &EventBody::AgentMessage {
-                content: Content::text("two\nlines").unwrap(),
-            },
+            &EventBody::AgentMessage { content: Content::text("two\nlines").unwrap() },
         );
         let frame = Frame::encode(event.id, event.kind.into(), &event.body, &stamp());
         let expected = concat!(
@@ -132,11 +114,7 @@ mod tests {
         let input = RawValue::from_string("{\r\n\"a\": \"b\\n\"\n}".into()).unwrap();
         let name = "f".into();
         let evaluated_permission = Permission::Allow;
-        let event = NewEvent::new(&EventBody::AgentToolUse {
-            name,
-            input,
-            evaluated_permission,
-        });
+        let event = NewEvent::new(&EventBody::AgentToolUse { name, input, evaluated_permission });
         let frame = Frame::encode(event.id, event.kind.into(), &event.body, &stamp());
         let json = frame.json();
         assert!(!json.contains(&b'\n') && !json.contains(&b'\r'));

@@ -184,11 +184,7 @@ impl NewEvent {
     pub fn with_id(id: String, body: &EventBody) -> Self {
         let json = serde_json::to_string(body).expect("an event body serializes");
         // Raw JSON may hold line ends between its tokens, and an SSE frame is one line of data.
-        Self {
-            id,
-            kind: body.kind(),
-            body: json.replace(['\n', '\r'], " "),
-        }
+        Self { id, kind: body.kind(), body: json.replace(['\n', '\r'], " ") }
     }
 }
 

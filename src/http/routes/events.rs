@@ -6,14 +6,14 @@ use http::HeaderMap;
 use http::header::CONTENT_TYPE;
 use serde::Deserialize;
 
-use super::{known_session, page_limit};
+use super::{known_place, known_session, page_limit};
 use crate::domain::event::{Event, Frame, Streamed};
 use crate::http::Api;
 use crate::http::auth::Caller;
 use crate::http::error::{ApiError, Problem};
 use crate::http::extract::{Params, SessionPath, resume_after};
 use crate::http::resources::Page;
-use crate::http::sse::{Follow, respond};
+use crate::http::sse::{Follow, Phase, respond};
 use crate::store::events::{Range, list};
 
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
@@ -57,16 +57,9 @@ pub(in crate::http) async fn list_events(
     let limit = page_limit(limit)?;
     known_session(&api, caller.tenant, session_id).await?;
     let mut conn = api.pool.acquire().await?;
-    let range = Range {
-        session_id,
-        run_id: None,
-        after: after.unwrap_or(0),
-        limit: limit + 1,
-    };
+    let range = Range { session_id, run_id: None, after: after.unwrap_or(0), limit: limit + 1 };
     let frames = list(&mut conn, range).await?;
-    Ok(page_of(Page::new(frames, limit, |frame| {
-        frame.seq.to_string()
-    })))
+    Ok(page_of(Page::new(frames, limit, |frame| frame.seq.to_string())))
 }
 
 /// Events are encoded once; a page only joins them.
@@ -112,14 +105,14 @@ pub(in crate::http) async fn stream_events(
     let SessionPath(session_id) = path;
     let Params(StreamEvents { after, deltas }) = query;
     let after = resume_after(&headers, after)?;
-    known_session(&api, caller.tenant, session_id).await?;
+    known_place(&api, caller.tenant, session_id, after).await?;
     let subscription = api.bus.subscribe(session_id);
     let follow = Follow {
         session_id,
         run_id: None,
         after,
         deltas: deltas.unwrap_or(true),
-        is_new: false,
+        begins: Phase::Backlog,
     };
     respond(&api, follow, subscription)
 }

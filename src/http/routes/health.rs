@@ -48,19 +48,8 @@ pub(in crate::http) async fn get_readiness(
     let database = sqlx::query("SELECT 1").execute(&api.pool).await.is_ok();
     let accepting = !api.draining.is_cancelled();
     let is_ready = database && accepting;
-    let status = if is_ready {
-        StatusCode::OK
-    } else {
-        StatusCode::SERVICE_UNAVAILABLE
-    };
-    (
-        status,
-        Json(Readiness {
-            is_ready,
-            database,
-            accepting,
-        }),
-    )
+    let status = if is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    (status, Json(Readiness { is_ready, database, accepting }))
 }
 
 /// This document.

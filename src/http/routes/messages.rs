@@ -42,26 +42,15 @@ pub(in crate::http) async fn list_messages(
     query: Params<ListMessages>,
 ) -> Result<Json<Page<HistoryItem>>, ApiError> {
     let SessionPath(session_id) = path;
-    let Params(ListMessages {
-        limit,
-        after,
-        before,
-    }) = query;
+    let Params(ListMessages { limit, after, before }) = query;
     let limit = page_limit(limit)?;
     let (after, before) = (cursor::<i32>(after)?.unwrap_or(0), cursor::<i32>(before)?);
     known_session(&api, caller.tenant, session_id).await?;
     let mut conn = api.pool.acquire().await?;
-    let range = Range {
-        session_id,
-        after,
-        before,
-        limit: limit + 1,
-    };
+    let range = Range { session_id, after, before, limit: limit + 1 };
     let stored = list(&mut conn, range).await?;
-    let mut items: Vec<HistoryItem> = stored
-        .into_iter()
-        .map(|stored| HistoryItem::new(session_id, stored))
-        .collect();
+    let mut items: Vec<HistoryItem> =
+        stored.into_iter().map(|stored| HistoryItem::new(session_id, stored)).collect();
     if before.is_none() {
         return Ok(Json(Page::new(items, limit, |item| item.seq().to_string())));
     }

@@ -20,16 +20,27 @@ const MAX_LIMIT: i64 = 200;
 fn page_limit(limit: Option<i64>) -> Result<i64, ApiError> {
     let limit = limit.unwrap_or(DEFAULT_LIMIT);
     if !(1..=MAX_LIMIT).contains(&limit) {
-        return Err(ApiError::InvalidQuery(format!(
-            "limit is 1 to {MAX_LIMIT}, not {limit}"
-        )));
+        return Err(ApiError::InvalidQuery(format!("limit is 1 to {MAX_LIMIT}, not {limit}")));
     }
     Ok(limit)
 }
 
 fn cursor<T: std::str::FromStr>(text: Option<String>) -> Result<Option<T>, ApiError> {
-    text.map(|text| text.parse().map_err(|_| ApiError::InvalidCursor(text)))
-        .transpose()
+    text.map(|text| text.parse().map_err(|_| ApiError::InvalidCursor(text))).transpose()
+}
+
+/// Refuses a place that the session's events have not reached: its reader would wait for events
+/// that it then takes for old ones.
+async fn known_place(
+    api: &Api,
+    tenant: TenantId,
+    session_id: SessionId,
+    after: i64,
+) -> Result<(), ApiError> {
+    if after > known_session(api, tenant, session_id).await? {
+        return Err(ApiError::InvalidCursor(after.to_string()));
+    }
+    Ok(())
 }
 
 /// The number of a session's newest event, or that there is no such session.

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use sqlx::Connection as _;
 
 use super::events::StreamEvents;
-use super::{cursor, known_session, page_limit};
+use super::{cursor, known_place, known_session, page_limit};
 use crate::domain::event::{EventBody, NewEvent, Streamed};
 use crate::domain::ids::{RunId, SessionId, TenantId};
 use crate::domain::run::{Outcome, Run, RunStatus, StopReason};
@@ -17,7 +17,7 @@ use crate::http::auth::Caller;
 use crate::http::error::{ApiError, Problem};
 use crate::http::extract::{Params, RunPath, SessionPath, resume_after};
 use crate::http::resources::{Page, RunResource};
-use crate::http::sse::{Follow, respond};
+use crate::http::sse::{Follow, Phase, respond};
 use crate::store::events::{Range, append, list as list_events};
 use crate::store::runs::{Cancellation, Filter, cancel_queued, find, list, request_cancel};
 
@@ -50,27 +50,14 @@ pub(in crate::http) async fn list_runs(
     query: Params<ListRuns>,
 ) -> Result<Json<Page<RunResource>>, ApiError> {
     let SessionPath(session_id) = path;
-    let Params(ListRuns {
-        limit,
-        after,
-        status,
-    }) = query;
+    let Params(ListRuns { limit, after, status }) = query;
     let limit = page_limit(limit)?;
     let after = cursor(after)?.unwrap_or(0);
     known_session(&api, caller.tenant, session_id).await?;
     let tenant = caller.tenant;
-    let filter = Filter {
-        tenant,
-        session_id,
-        only: None,
-        status,
-        after,
-        limit: limit + 1,
-    };
+    let filter = Filter { tenant, session_id, only: None, status, after, limit: limit + 1 };
     let mut conn = api.pool.acquire().await?;
-    let page = Page::new(list(&mut conn, filter).await?, limit, |run| {
-        run.accepted_seq.to_string()
-    });
+    let page = Page::new(list(&mut conn, filter).await?, limit, |run| run.accepted_seq.to_string());
     Ok(Json(Page {
         data: page.data.into_iter().map(RunResource::from).collect(),
         has_more: page.has_more,
@@ -111,11 +98,7 @@ pub(in crate::http) async fn get_run(
     path: RunPath,
 ) -> Result<Json<RunResource>, ApiError> {
     let RunPath(session_id, run_id) = path;
-    Ok(Json(
-        known_run(&api, caller.tenant, session_id, run_id)
-            .await?
-            .into(),
-    ))
+    Ok(Json(known_run(&api, caller.tenant, session_id, run_id).await?.into()))
 }
 
 /// Streams the events of one run, and ends with it.
@@ -148,31 +131,31 @@ pub(in crate::http) async fn stream_run(
     // Before the run is looked at: what it does from now on is not missed.
     let subscription = api.bus.subscribe(session_id);
     let run = known_run(&api, caller.tenant, session_id, run_id).await?;
-    let after = after.max(run.accepted_seq - 1);
-    if run.status.is_terminal() {
-        let range = Range {
-            session_id,
-            run_id: Some(run_id),
-            after,
-            limit: 1,
-        };
-        let mut conn = api.pool.acquire().await?;
-        if list_events(&mut conn, range).await?.is_empty() {
-            return Ok(StatusCode::NO_CONTENT.into_response());
-        }
+    if after > 0 {
+        known_place(&api, caller.tenant, session_id, after).await?;
     }
-    let deltas = deltas.unwrap_or(true);
-    respond(
-        &api,
-        Follow {
-            session_id,
-            run_id: Some(run_id),
-            after,
-            deltas,
-            is_new: false,
-        },
-        subscription,
-    )
+    let after = after.max(run.accepted_seq - 1);
+    if is_over(&api, &run, after).await? {
+        return Ok(StatusCode::NO_CONTENT.into_response());
+    }
+    let follow = Follow {
+        session_id,
+        run_id: Some(run_id),
+        after,
+        deltas: deltas.unwrap_or(true),
+        begins: Phase::Backlog,
+    };
+    respond(&api, follow, subscription)
+}
+
+/// Whether a run has settled and has no event after this one.
+pub(super) async fn is_over(api: &Api, run: &Run, after: i64) -> Result<bool, ApiError> {
+    if !run.status.is_terminal() {
+        return Ok(false);
+    }
+    let range = Range { session_id: run.session_id, run_id: Some(run.id), after, limit: 1 };
+    let mut conn = api.pool.acquire().await?;
+    Ok(list_events(&mut conn, range).await?.is_empty())
 }
 
 /// Asks for a run to be cancelled. Asking twice is the same as asking once.
@@ -193,11 +176,7 @@ pub(in crate::http) async fn cancel_run(
 ) -> Result<Response, ApiError> {
     let RunPath(session_id, run_id) = path;
     let run = cancel(&api, caller.tenant, session_id, run_id).await?;
-    let status = if run.status.is_terminal() {
-        StatusCode::OK
-    } else {
-        StatusCode::ACCEPTED
-    };
+    let status = if run.status.is_terminal() { StatusCode::OK } else { StatusCode::ACCEPTED };
     Ok((status, Json(RunResource::from(run))).into_response())
 }
 
@@ -221,44 +200,19 @@ pub(in crate::http) async fn cancel_session(
     known_session(&api, tenant, session_id).await?;
     let mut open = Vec::new();
     // Those that wait go first, or one of them would begin when the live one ends.
-    for status in [
-        RunStatus::Queued,
-        RunStatus::RequiresAction,
-        RunStatus::Running,
-    ] {
+    for status in [RunStatus::Queued, RunStatus::RequiresAction, RunStatus::Running] {
         let status = Some(status);
-        let filter = Filter {
-            tenant,
-            session_id,
-            only: None,
-            status,
-            after: 0,
-            limit: 200,
-        };
+        let filter = Filter { tenant, session_id, only: None, status, after: 0, limit: 200 };
         let mut conn = api.pool.acquire().await?;
         open.extend(list(&mut conn, filter).await?.into_iter().map(|run| run.id));
     }
     let mut data = Vec::new();
     for run_id in open {
-        data.push(RunResource::from(
-            cancel(&api, tenant, session_id, run_id).await?,
-        ));
+        data.push(RunResource::from(cancel(&api, tenant, session_id, run_id).await?));
     }
     let is_done = data.iter().all(RunResource::is_settled);
-    let status = if is_done {
-        StatusCode::OK
-    } else {
-        StatusCode::ACCEPTED
-    };
-    Ok((
-        status,
-        Json(Page {
-            data,
-            has_more: false,
-            next_cursor: None,
-        }),
-    )
-        .into_response())
+    let status = if is_done { StatusCode::OK } else { StatusCode::ACCEPTED };
+    Ok((status, Json(Page { data, has_more: false, next_cursor: None })).into_response())
 }
 
 async fn cancel(
@@ -276,16 +230,13 @@ async fn cancel(
     let met = request_cancel(&mut transaction, tenant, session_id, run_id).await?;
     let interrupt = NewEvent::new(&EventBody::UserInterrupt {});
     let frames = match met {
-        None | Some(Cancellation::Settled) => Vec::new(),
+        None | Some(Cancellation::Settled | Cancellation::Repeated) => Vec::new(),
         Some(Cancellation::Requested) => {
             append(&mut transaction, session_id, run_id, &[interrupt]).await?
         }
         Some(Cancellation::Queued) => {
             let stop_reason = StopReason::Cancelled;
-            let idle = NewEvent::new(&EventBody::StatusIdle {
-                stop_reason,
-                limited: None,
-            });
+            let idle = NewEvent::new(&EventBody::StatusIdle { stop_reason, limited: None });
             let outcome = Outcome {
                 stop_reason: StopReason::Cancelled,
                 limited: None,
@@ -299,7 +250,7 @@ async fn cancel(
     transaction.commit().await?;
     drop(conn);
     api.bus.publish(session_id, frames);
-    if met == Some(Cancellation::Requested) {
+    if let Some(Cancellation::Requested | Cancellation::Repeated) = met {
         api.bus.cancel(run_id);
     }
     known_run(api, tenant, session_id, run_id).await

@@ -62,82 +62,40 @@ impl CreateSession {
             text.as_ref().is_some_and(|text| text.chars().count() > max)
         };
         let is_object = |raw: &Option<Box<RawValue>>| {
-            raw.as_ref()
-                .is_none_or(|raw| raw.get().trim_start().starts_with('{'))
+            raw.as_ref().is_none_or(|raw| raw.get().trim_start().starts_with('{'))
         };
-        refuse(
-            is_long(&self.title, 500),
-            "/title",
-            "is longer than 500 characters",
-        );
+        refuse(is_long(&self.title, 500), "/title", "is longer than 500 characters");
         refuse(has_nul(&self.title), "/title", "has a NUL");
         refuse(!is_object(&self.metadata), "/metadata", "is not an object");
-        let metadata_len = self
-            .metadata
-            .as_ref()
-            .map_or(0, |metadata| metadata.get().len());
-        refuse(
-            metadata_len > 16 * 1024,
-            "/metadata",
-            "is larger than 16 kB",
-        );
-        refuse(
-            self.model.as_ref().is_some_and(String::is_empty),
-            "/model",
-            "is empty",
-        );
-        refuse(
-            is_long(&self.model, 200),
-            "/model",
-            "is longer than 200 characters",
-        );
+        let metadata_len = self.metadata.as_ref().map_or(0, |metadata| metadata.get().len());
+        let is_deep = |raw: &Option<Box<RawValue>>| {
+            raw.as_ref().is_some_and(|raw| depth(raw.get()) > MAX_DEPTH)
+        };
+        refuse(is_deep(&self.metadata), "/metadata", "is nested too deep");
+        refuse(is_deep(&self.thinking), "/thinking", "is nested too deep");
+        refuse(metadata_len > 16 * 1024, "/metadata", "is larger than 16 kB");
+        refuse(self.model.as_ref().is_some_and(String::is_empty), "/model", "is empty");
+        refuse(is_long(&self.model, 200), "/model", "is longer than 200 characters");
         refuse(has_nul(&self.model), "/model", "has a NUL");
         let max_tokens = self.max_tokens.unwrap_or(1);
-        refuse(
-            !(1..=128_000).contains(&max_tokens),
-            "/max_tokens",
-            "is not 1 to 128000",
-        );
+        refuse(!(1..=128_000).contains(&max_tokens), "/max_tokens", "is not 1 to 128000");
         refuse(!is_object(&self.thinking), "/thinking", "is not an object");
-        let has_blank = self
-            .stop_sequences
-            .iter()
-            .any(|text| text.trim().is_empty());
+        let has_blank = self.stop_sequences.iter().any(|text| text.trim().is_empty());
         refuse(has_blank, "/stop_sequences", "has a blank string");
         errors.extend(limit_errors(&self.limits, "/limits"));
-        if errors.is_empty() {
-            Ok(())
-        } else {
-            Err(ApiError::Validation(errors))
-        }
+        if errors.is_empty() { Ok(()) } else { Err(ApiError::Validation(errors)) }
     }
 
     fn settings(self, api: &Api) -> Result<Settings, ApiError> {
-        let Defaults {
-            model,
-            max_tokens,
-            system,
-            limits,
-            prices,
-            ..
-        } = api.defaults.as_ref();
-        let tools = api
-            .tools
-            .definitions(self.tools.as_deref())
-            .map_err(|name| {
-                ApiError::field(
-                    "/tools",
-                    format!("names a tool that does not exist: {name:?}"),
-                )
-            })?;
+        let Defaults { model, max_tokens, system, limits, prices, .. } = api.defaults.as_ref();
+        let tools = api.tools.definitions(self.tools.as_deref()).map_err(|name| {
+            ApiError::field("/tools", format!("names a tool that does not exist: {name:?}"))
+        })?;
         let model = self.model.unwrap_or_else(|| model.clone());
         let limits = self.limits.or(limits);
         let price = prices.get(&model).copied();
         if limits.cost.is_some() && price.is_none() {
-            return Err(ApiError::field(
-                "/limits/cost",
-                format!("{model} has no price here"),
-            ));
+            return Err(ApiError::field("/limits/cost", format!("{model} has no price here")));
         }
         Ok(Settings {
             model,
@@ -152,21 +110,36 @@ impl CreateSession {
     }
 }
 
+/// How deep the members that are kept as they are may be: what every client can read back.
+const MAX_DEPTH: usize = 64;
+
+/// How deep a JSON text is nested.
+fn depth(json: &str) -> usize {
+    let (mut open, mut deepest) = (0_usize, 0);
+    let (mut is_text, mut is_escaped) = (false, false);
+    for byte in json.bytes() {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' => is_escaped = true,
+            b'"' => is_text = !is_text,
+            b'[' | b'{' if !is_text => {
+                open += 1;
+                deepest = deepest.max(open);
+            }
+            b']' | b'}' if !is_text => open = open.saturating_sub(1),
+            _ => {}
+        }
+    }
+    deepest
+}
+
 /// What is wrong with limits.
 pub(super) fn limit_errors(limits: &Limits, pointer: &str) -> Vec<FieldError> {
-    let error = |name: &str, message: String| FieldError {
-        pointer: format!("{pointer}/{name}"),
-        message,
-    };
+    let error =
+        |name: &str, message: String| FieldError { pointer: format!("{pointer}/{name}"), message };
     let mut errors = Vec::new();
-    if limits
-        .rounds
-        .is_some_and(|rounds| rounds > Limits::MAX_ROUNDS)
-    {
-        errors.push(error(
-            "rounds",
-            format!("is more than {}", Limits::MAX_ROUNDS),
-        ));
+    if limits.rounds.is_some_and(|rounds| rounds > Limits::MAX_ROUNDS) {
+        errors.push(error("rounds", format!("is more than {}", Limits::MAX_ROUNDS)));
     }
     if limits.tokens.is_some_and(|tokens| tokens < 1) {
         errors.push(error("tokens", "is less than 1".to_owned()));
@@ -213,15 +186,8 @@ pub(in crate::http) async fn create_session(
     let OptionalJsonBody(mut new) = body;
     new.check()?;
     let title = new.title.take();
-    let metadata = new
-        .metadata
-        .take()
-        .unwrap_or_else(|| RawValue::NULL.to_owned());
-    let metadata = if metadata.get() == "null" {
-        empty_object()?
-    } else {
-        metadata
-    };
+    let metadata = new.metadata.take().unwrap_or_else(|| RawValue::NULL.to_owned());
+    let metadata = if metadata.get() == "null" { empty_object()? } else { metadata };
     let settings = new.settings(&api)?;
     let id = SessionId::new();
     let row = NewSession {
@@ -238,12 +204,7 @@ pub(in crate::http) async fn create_session(
         .await?
         .ok_or_else(|| ApiError::Internal(format!("{id} was stored and is not there")))?;
     let location = format!("/v1/sessions/{id}");
-    Ok((
-        StatusCode::CREATED,
-        [(LOCATION, location)],
-        resource(session),
-    )
-        .into_response())
+    Ok((StatusCode::CREATED, [(LOCATION, location)], resource(session)).into_response())
 }
 
 fn empty_object() -> Result<Box<RawValue>, ApiError> {
@@ -274,9 +235,7 @@ pub(in crate::http) async fn get_session(
     let SessionPath(id) = path;
     let mut conn = api.pool.acquire().await?;
     let session = find(&mut conn, caller.tenant, id).await?;
-    session
-        .map(resource)
-        .ok_or_else(|| ApiError::SessionNotFound(id.to_string()))
+    session.map(resource).ok_or_else(|| ApiError::SessionNotFound(id.to_string()))
 }
 
 /// Lists sessions, newest first.

@@ -13,9 +13,5 @@ use crate::tools::CatalogEntry;
     responses((status = 200, description = "All tools.", body = Page<CatalogEntry>))
 )]
 pub(in crate::http) async fn list_tools(State(api): State<Api>) -> Json<Page<CatalogEntry>> {
-    Json(Page {
-        data: api.tools.catalog(),
-        has_more: false,
-        next_cursor: None,
-    })
+    Json(Page { data: api.tools.catalog(), has_more: false, next_cursor: None })
 }

@@ -130,10 +130,7 @@ impl OpenBlock {
             text: (kind == "text").then(|| object.read("text").unwrap_or_default()),
             thinking: (kind == "thinking").then(|| object.read("thinking").unwrap_or_default()),
             input: String::new(),
-            is_call: matches!(
-                kind.as_str(),
-                "tool_use" | "server_tool_use" | "mcp_tool_use"
-            ),
+            is_call: matches!(kind.as_str(), "tool_use" | "server_tool_use" | "mcp_tool_use"),
             citations: object.read("citations").unwrap_or_default(),
             object,
         }
@@ -181,10 +178,7 @@ impl OpenBlock {
         if text.is_empty() {
             return Progress::Nothing;
         }
-        Progress::Delta {
-            index: self.index,
-            text: text.as_ref().into(),
-        }
+        Progress::Delta { index: self.index, text: text.as_ref().into() }
     }
 
     fn snapshot(&self) -> RawObject {
@@ -212,10 +206,7 @@ impl OpenBlock {
         let text = self.input.trim();
         if text.is_empty() {
             let given: Option<RawObject> = self.object.read("input");
-            return given
-                .is_none()
-                .then(|| raw(&RawObject::default()))
-                .flatten();
+            return given.is_none().then(|| raw(&RawObject::default())).flatten();
         }
         if serde_json::from_str::<RawObject>(text).is_ok() {
             return RawValue::from_string(text.to_owned()).ok();

@@ -83,11 +83,7 @@ impl Client {
             .map_err(|()| BadClient::BaseUrl(config.base_url.clone()))?
             .pop_if_empty()
             .extend(["v1", "messages"]);
-        Ok(Self {
-            http,
-            messages_url,
-            idle_timeout: config.idle_timeout,
-        })
+        Ok(Self { http, messages_url, idle_timeout: config.idle_timeout })
     }
 
     /// Sends a request and waits for the headers of its reply.
@@ -121,17 +117,9 @@ async fn refused(mut response: Response) -> ModelError {
     let (kind, message) = match serde_json::from_slice::<ErrorBody<'_>>(&body) {
         Ok(body) => (body.kind(), body.message()),
         // A proxy on the way answers with a page of its own.
-        Err(_) => (
-            ErrorKind::of_status(status),
-            "no readable error body".to_owned(),
-        ),
+        Err(_) => (ErrorKind::of_status(status), "no readable error body".to_owned()),
     };
-    ModelError::Api {
-        status: Some(status),
-        kind,
-        message,
-        retry_after,
-    }
+    ModelError::Api { status: Some(status), kind, message, retry_after }
 }
 
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
@@ -153,9 +141,7 @@ pub struct ReplyStream {
 
 impl fmt::Debug for ReplyStream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ReplyStream")
-            .field("assembler", &self.assembler)
-            .finish_non_exhaustive()
+        f.debug_struct("ReplyStream").field("assembler", &self.assembler).finish_non_exhaustive()
     }
 }
 
@@ -169,9 +155,7 @@ impl ReplyStream {
                 .await
                 .map_err(|_| ModelError::Idle(self.idle_timeout))?;
             let Some(event) = event else { return Ok(None) };
-            let data = event
-                .map_err(|error| ModelError::Broken(error.into()))?
-                .data;
+            let data = event.map_err(|error| ModelError::Broken(error.into()))?.data;
             let Some(data) = data else { continue };
             let progress = self.assembler.push(&data)?;
             if progress != Progress::Nothing {

@@ -100,11 +100,7 @@ struct ErrorDetails<'a> {
 
 impl ErrorBody<'_> {
     pub(super) fn kind(&self) -> ErrorKind {
-        let code = self
-            .error
-            .details
-            .as_ref()
-            .and_then(|details| details.error_code.as_deref());
+        let code = self.error.details.as_ref().and_then(|details| details.error_code.as_deref());
         ErrorKind::parse(&self.error.kind, code)
     }
 
@@ -121,40 +117,23 @@ pub(super) fn decode(data: &str) -> Result<StreamEvent<'_>, ModelError> {
     Ok(match read::<Tag<'_>>(data)?.kind.as_ref() {
         "message_start" => StreamEvent::MessageStart(read::<MessageStart>(data)?.message),
         "content_block_start" => {
-            let BlockStart {
-                index,
-                content_block,
-            } = read(data)?;
-            StreamEvent::BlockStart {
-                index,
-                block: content_block,
-            }
+            let BlockStart { index, content_block } = read(data)?;
+            StreamEvent::BlockStart { index, block: content_block }
         }
         "content_block_delta" => {
             let Delta { index, delta } = read(data)?;
-            StreamEvent::BlockDelta {
-                index,
-                delta: decode_delta(delta.get())?,
-            }
+            StreamEvent::BlockDelta { index, delta: decode_delta(delta.get())? }
         }
         "content_block_stop" => StreamEvent::BlockStop,
         "message_delta" => {
             let MessageDelta { delta, usage } = read(data)?;
-            StreamEvent::MessageDelta {
-                delta,
-                usage: usage.unwrap_or_default(),
-            }
+            StreamEvent::MessageDelta { delta, usage: usage.unwrap_or_default() }
         }
         "message_stop" => StreamEvent::MessageStop,
         "error" => {
             let body: ErrorBody<'_> = read(data)?;
             let (kind, message) = (body.kind(), body.message());
-            return Err(ModelError::Api {
-                status: None,
-                kind,
-                message,
-                retry_after: None,
-            });
+            return Err(ModelError::Api { status: None, kind, message, retry_after: None });
         }
         _ => StreamEvent::Ignored,
     })

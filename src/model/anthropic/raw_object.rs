@@ -13,16 +13,12 @@ pub(super) struct RawObject(Vec<(String, Box<RawValue>)>);
 
 impl RawObject {
     pub(super) fn get(&self, key: &str) -> Option<&RawValue> {
-        self.0
-            .iter()
-            .find(|(name, _)| name == key)
-            .map(|(_, value)| value.as_ref())
+        self.0.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_ref())
     }
 
     /// The member as a type of its own; none when it is absent, null or of another shape.
     pub(super) fn read<'a, T: Deserialize<'a>>(&'a self, key: &str) -> Option<T> {
-        self.get(key)
-            .and_then(|value| serde_json::from_str(value.get()).ok())
+        self.get(key).and_then(|value| serde_json::from_str(value.get()).ok())
     }
 
     /// Replaces a member in its place, or adds it at the end.

@@ -49,9 +49,7 @@ impl Head {
             model: &settings.model,
             max_tokens: settings.max_tokens,
             stream: true,
-            cache_control: use_prompt_cache.then_some(CacheControl {
-                r#type: "ephemeral",
-            }),
+            cache_control: use_prompt_cache.then_some(CacheControl { r#type: "ephemeral" }),
             thinking: settings.thinking.as_deref(),
             stop_sequences: &settings.stop_sequences,
             system: &settings.system,
@@ -107,10 +105,7 @@ mod tests {
             r#""messages":[{"role":"user","content":[]}],"#,
             r#""tool_choice":{"type":"tool","name":"f"}}"#,
         );
-        assert_eq!(
-            body(&head, br#"{"role":"user","content":[]}"#, &choice),
-            expected
-        );
+        assert_eq!(body(&head, br#"{"role":"user","content":[]}"#, &choice), expected);
     }
 
     #[test]

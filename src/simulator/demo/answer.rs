@@ -27,10 +27,7 @@ pub(super) fn findings(ask: Ask<'_>, cue: &Cue) -> Vec<String> {
 
 fn finding(call: Sent<'_>, result: Sent<'_>) -> String {
     let tool = call.str("name").unwrap_or_default();
-    let input = |field| {
-        call.get("input")
-            .and_then(|input| input.get(field)?.as_str())
-    };
+    let input = |field| call.get("input").and_then(|input| input.get(field)?.as_str());
     let text = result.result_text();
     if result.get("is_error").is_some_and(|failed| failed == true) {
         let target = input("path").or(input("timezone"));
@@ -44,11 +41,7 @@ fn finding(call: Sent<'_>, result: Sent<'_>) -> String {
         "get_time" => clock(input("timezone").unwrap_or("UTC"), &text),
         "write_file" => {
             let lines = input("content").unwrap_or_default().lines().count();
-            format!(
-                "I wrote {} to `{}`.",
-                count(lines, "line", "lines"),
-                path.unwrap_or("a file")
-            )
+            format!("I wrote {} to `{}`.", count(lines, "line", "lines"), path.unwrap_or("a file"))
         }
         _ => other(tool, &text),
     }
@@ -58,17 +51,11 @@ fn finding(call: Sent<'_>, result: Sent<'_>) -> String {
 fn clock(zone: &str, text: &str) -> String {
     let parsed: Option<Value> = serde_json::from_str(text).ok();
     let fields = parsed.as_ref().and_then(Value::as_object);
-    let time = fields
-        .into_iter()
-        .flat_map(|fields| fields.values())
-        .filter_map(Value::as_str);
+    let time = fields.into_iter().flat_map(|fields| fields.values()).filter_map(Value::as_str);
     let mut time = time.filter(|field| {
         field.contains(':') && field.starts_with(|first: char| first.is_ascii_digit())
     });
-    format!(
-        "In {zone} it is {}.",
-        shorten(time.next().unwrap_or(text), 80)
-    )
+    format!("In {zone} it is {}.", shorten(time.next().unwrap_or(text), 80))
 }
 
 fn other(tool: &str, text: &str) -> String {
@@ -76,13 +63,7 @@ fn other(tool: &str, text: &str) -> String {
     if lines == 0 {
         return format!("`{tool}` had nothing to say.");
     }
-    let first = text
-        .lines()
-        .find(|line| !line.trim().is_empty())
-        .unwrap_or_default();
+    let first = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
     let size = count(lines, "line", "lines");
-    format!(
-        "`{tool}` answered with {size}, beginning with \"{}\".",
-        shorten(first, 80)
-    )
+    format!("`{tool}` answered with {size}, beginning with \"{}\".", shorten(first, 80))
 }

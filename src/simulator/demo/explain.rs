@@ -48,15 +48,7 @@ const MODIFIERS: [&str; 12] = [
 
 const FUNCTIONS: [&str; 4] = ["fn", "def", "func", "function"];
 
-const TYPES: [&str; 7] = [
-    "struct",
-    "enum",
-    "trait",
-    "class",
-    "interface",
-    "type",
-    "union",
-];
+const TYPES: [&str; 7] = ["struct", "enum", "trait", "class", "interface", "type", "union"];
 
 /// An explanation of the text that was read from `path`.
 pub(super) fn file(path: &str, text: &str) -> String {
@@ -85,9 +77,7 @@ fn without_number(line: &str) -> &str {
 
 fn language(path: &str) -> &'static str {
     let extension = path.rsplit_once('.').map_or("", |(_, extension)| extension);
-    let known = LANGUAGES
-        .iter()
-        .find(|(_, extensions)| extensions.contains(&extension));
+    let known = LANGUAGES.iter().find(|(_, extensions)| extensions.contains(&extension));
     known.map_or("a text file", |(name, _)| name)
 }
 
@@ -101,17 +91,10 @@ fn opening<'a>(lines: &[&'a str]) -> Option<&'a str> {
     if first.starts_with("#[") || first.starts_with("#include") || first.starts_with("#define") {
         return None;
     }
-    let markers = [
-        "//!", "///", "//", "/**", "/*", "<!--", "\"\"\"", "--", "#", ";",
-    ];
-    let comment = markers
-        .iter()
-        .find_map(|marker| first.strip_prefix(marker))?;
+    let markers = ["//!", "///", "//", "/**", "/*", "<!--", "\"\"\"", "--", "#", ";"];
+    let comment = markers.iter().find_map(|marker| first.strip_prefix(marker))?;
     let comment = comment.trim_start_matches('#').trim();
-    let comment = comment
-        .trim_end_matches("*/")
-        .trim_end_matches("-->")
-        .trim_end_matches("\"\"\"");
+    let comment = comment.trim_end_matches("*/").trim_end_matches("-->").trim_end_matches("\"\"\"");
     (!comment.trim().is_empty()).then_some(comment.trim())
 }
 
@@ -129,12 +112,7 @@ fn contents(lines: &[&str], language: &str) -> Option<String> {
         push(&mut parts, "section", "sections", &sections(lines));
     } else if !matches!(language, "plain text" | "CSV" | "a text file") {
         push(&mut parts, "type", "types", &definitions(lines, &TYPES));
-        push(
-            &mut parts,
-            "function",
-            "functions",
-            &definitions(lines, &FUNCTIONS),
-        );
+        push(&mut parts, "function", "functions", &definitions(lines, &FUNCTIONS));
     }
     if !parts.is_empty() {
         return Some(format!("It has {}.", parts.join(", and ")));
@@ -156,13 +134,7 @@ fn heading(line: &str) -> Option<String> {
 }
 
 fn sections(lines: &[&str]) -> Vec<String> {
-    let section = |line: &&str| {
-        line.trim()
-            .strip_prefix('[')?
-            .split(']')
-            .next()
-            .map(str::to_owned)
-    };
+    let section = |line: &&str| line.trim().strip_prefix('[')?.split(']').next().map(str::to_owned);
     lines.iter().filter_map(section).collect()
 }
 
@@ -170,16 +142,12 @@ fn sections(lines: &[&str]) -> Vec<String> {
 fn definitions(lines: &[&str], keywords: &[&str]) -> Vec<String> {
     let mut found = Vec::new();
     for line in lines {
-        let mut words = line
-            .split_whitespace()
-            .skip_while(|word| MODIFIERS.contains(word));
+        let mut words = line.split_whitespace().skip_while(|word| MODIFIERS.contains(word));
         let keyword = words.next().filter(|word| keywords.contains(word));
         let Some(word) = keyword.and(words.next()) else {
             continue;
         };
-        let end = word
-            .find(|c: char| !c.is_alphanumeric() && c != '_')
-            .unwrap_or(word.len());
+        let end = word.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(word.len());
         let name = word.get(..end).unwrap_or_default().to_owned();
         if !name.is_empty() && !found.contains(&name) {
             found.push(name);

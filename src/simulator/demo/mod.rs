@@ -56,25 +56,15 @@ fn content(ask: Ask<'_>, cue: &Cue) -> Vec<Block> {
 
 fn calls(ask: Ask<'_>, cue: &Cue, wishes: &[Wish]) -> Vec<Block> {
     let plans: Vec<String> = wishes.iter().map(Wish::plan).collect();
-    let first = if cue.round == 0 {
-        "I will"
-    } else {
-        "Next, I will"
-    };
+    let first = if cue.round == 0 { "I will" } else { "Next, I will" };
     let text = introduced(ask, cue, &format!("{first} {}.", join(&plans)));
-    let calls = wishes
-        .iter()
-        .map(|wish| Block::call(wish.tool(), wish.input()));
+    let calls = wishes.iter().map(|wish| Block::call(wish.tool(), wish.input()));
     std::iter::once(Block::text(text)).chain(calls).collect()
 }
 
 fn closing(ask: Ask<'_>, cue: &Cue) -> String {
     let findings = answer::findings(ask, cue);
-    if findings.is_empty() {
-        introduced(ask, cue, &help(ask))
-    } else {
-        findings.join("\n\n")
-    }
+    if findings.is_empty() { introduced(ask, cue, &help(ask)) } else { findings.join("\n\n") }
 }
 
 /// `text`, after an introduction when the conversation has just begun.
@@ -113,9 +103,7 @@ fn help(ask: Ask<'_>) -> String {
 
 fn one_at_a_time(ask: Ask<'_>) -> bool {
     let choice = ask.get("tool_choice");
-    choice
-        .and_then(|choice| choice.get("disable_parallel_tool_use"))
-        .is_some_and(|off| off == true)
+    choice.and_then(|choice| choice.get("disable_parallel_tool_use")).is_some_and(|off| off == true)
 }
 
 /// A call of a tool that the request forces and the user's text says nothing about: every
@@ -131,12 +119,7 @@ fn sample(tool: Option<&Value>) -> Vec<Block> {
         .into_iter()
         .flatten()
         .filter_map(Value::as_str)
-        .map(|field| {
-            (
-                field.to_owned(),
-                example(field, properties.and_then(|p| p.get(field))),
-            )
-        })
+        .map(|field| (field.to_owned(), example(field, properties.and_then(|p| p.get(field)))))
         .collect();
     vec![Block::call(name, Value::Object(input))]
 }

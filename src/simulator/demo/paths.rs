@@ -1,14 +1,7 @@
 //! Words of a user's text that look like files, folders or time zones.
 
 /// File names that have no extension.
-const BARE: [&str; 6] = [
-    "Makefile",
-    "Dockerfile",
-    "README",
-    "LICENSE",
-    "CHANGELOG",
-    "Justfile",
-];
+const BARE: [&str; 6] = ["Makefile", "Dockerfile", "README", "LICENSE", "CHANGELOG", "Justfile"];
 
 /// The first halves of IANA zone names.
 const AREAS: [&str; 11] = [
@@ -27,12 +20,8 @@ const AREAS: [&str; 11] = [
 
 /// A word without the quotes and punctuation around it. A leading dot belongs to the word.
 pub(super) fn bare(word: &str) -> &str {
-    let around = |c: char| {
-        matches!(
-            c,
-            '"' | '\'' | '`' | '(' | ')' | '<' | '>' | '“' | '”' | '«' | '»'
-        )
-    };
+    let around =
+        |c: char| matches!(c, '"' | '\'' | '`' | '(' | ')' | '<' | '>' | '“' | '”' | '«' | '»');
     let after = |c: char| around(c) || matches!(c, ',' | ';' | ':' | '!' | '?' | '.');
     word.trim_start_matches(around).trim_end_matches(after)
 }
@@ -63,8 +52,5 @@ fn is_stem(stem: &str, extension: &str) -> bool {
 
 /// Whether the word names an IANA time zone.
 pub(super) fn is_zone(word: &str) -> bool {
-    word == "UTC"
-        || word
-            .split_once('/')
-            .is_some_and(|(area, _)| AREAS.contains(&area))
+    word == "UTC" || word.split_once('/').is_some_and(|(area, _)| AREAS.contains(&area))
 }

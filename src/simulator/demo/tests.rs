@@ -40,10 +40,7 @@ fn called(reply: &Reply) -> Vec<(String, Value)> {
 }
 
 fn first(text: &str) -> Reply {
-    play(&request(
-        &json!([{ "role": "user", "content": text }]),
-        &TOOLS,
-    ))
+    play(&request(&json!([{ "role": "user", "content": text }]), &TOOLS))
 }
 
 fn calls(text: &str) -> Vec<(String, Value)> {
@@ -82,10 +79,7 @@ fn wishes_become_calls() {
     let list = |input: Value| vec![("list_files".to_owned(), input)];
     let time = |zone: &str| vec![("get_time".to_owned(), json!({ "timezone": zone }))];
     let write = |path: &str, content: &str| {
-        vec![(
-            "write_file".to_owned(),
-            json!({ "path": path, "content": content }),
-        )]
+        vec![("write_file".to_owned(), json!({ "path": path, "content": content }))]
     };
     for (text, expected) in [
         ("Read src/main.rs and explain it", read("src/main.rs")),
@@ -94,33 +88,15 @@ fn wishes_become_calls() {
         ("Explain the Makefile.", read("Makefile")),
         ("look at .gitignore", read(".gitignore")),
         ("list the files", list(json!({}))),
-        (
-            "What files are in the src folder?",
-            list(json!({ "path": "src" })),
-        ),
+        ("What files are in the src folder?", list(json!({ "path": "src" }))),
         ("show me this directory", list(json!({}))),
-        (
-            "list everything in src/simulator/",
-            list(json!({ "path": "src/simulator/" })),
-        ),
+        ("list everything in src/simulator/", list(json!({ "path": "src/simulator/" }))),
         ("What time is it in Europe/Oslo?", time("Europe/Oslo")),
         ("What time is it?", time("UTC")),
-        (
-            "write hello world to out.txt",
-            write("out.txt", "hello world"),
-        ),
-        (
-            "Please write notes/a.md: # Title: one",
-            write("notes/a.md", "# Title: one"),
-        ),
-        (
-            "write \"to be or not to be\" to be.txt.",
-            write("be.txt", "to be or not to be"),
-        ),
-        (
-            "Hello there, e.g. at 3.5 or https://example.com/a.html",
-            vec![],
-        ),
+        ("write hello world to out.txt", write("out.txt", "hello world")),
+        ("Please write notes/a.md: # Title: one", write("notes/a.md", "# Title: one")),
+        ("write \"to be or not to be\" to be.txt.", write("be.txt", "to be or not to be")),
+        ("Hello there, e.g. at 3.5 or https://example.com/a.html", vec![]),
     ] {
         assert_eq!(calls(text), expected, "{text}");
     }
@@ -132,10 +108,7 @@ fn several_wishes_are_called_together_and_then_puts_one_after_the_other() {
         |text: &str| -> Vec<String> { calls(text).into_iter().map(|(name, _)| name).collect() };
     let both = "Read a.rs and b.rs, and what time is it?";
     assert_eq!(names(both), ["read_file", "read_file", "get_time"]);
-    assert_eq!(
-        names("Be kind, then list the files and then rest"),
-        ["list_files"]
-    );
+    assert_eq!(names("Be kind, then list the files and then rest"), ["list_files"]);
     let text = "Write hi to a.txt and then read a.txt";
     assert_eq!(names(text), ["write_file"]);
     let messages = |round: usize| {
@@ -151,16 +124,10 @@ fn several_wishes_are_called_together_and_then_puts_one_after_the_other() {
         request(&json!(messages), &TOOLS)
     };
     let second = play(&messages(1));
-    assert_eq!(
-        called(&second),
-        [("read_file".to_owned(), json!({ "path": "a.txt" }))]
-    );
+    assert_eq!(called(&second), [("read_file".to_owned(), json!({ "path": "a.txt" }))]);
     assert_eq!(said(&second), "Next, I will read a.txt.");
     let last = said(&play(&messages(2)));
-    assert_eq!(
-        last.matches("`a.txt` is plain text, 1 line long.").count(),
-        2
-    );
+    assert_eq!(last.matches("`a.txt` is plain text, 1 line long.").count(), 2);
 }
 
 #[test]
@@ -176,10 +143,7 @@ fn only_offered_tools_are_used() {
 #[test]
 fn without_a_wish_it_says_what_it_can_do() {
     let help = said(&first("hello"));
-    assert!(
-        help.contains("\"Read src/main.rs and explain it\""),
-        "{help}"
-    );
+    assert!(help.contains("\"Read src/main.rs and explain it\""), "{help}");
 }
 
 #[test]
@@ -204,19 +168,13 @@ fn tool_choice_forbids_forces_and_limits() {
 fn a_source_file_is_explained() {
     let plain = "//! Parse, run one command.\n\nuse std::fs;\n\npub struct Cli;\n\n\
                  pub(crate) async fn run() {}\nfn main() {\n    run()\n}\n";
-    let numbered: Vec<String> = plain
-        .lines()
-        .enumerate()
-        .map(|(n, line)| format!("{:>6}→{line}", n + 1))
-        .collect();
+    let numbered: Vec<String> =
+        plain.lines().enumerate().map(|(n, line)| format!("{:>6}→{line}", n + 1)).collect();
     let input = json!({ "path": "src/main.rs" });
     let expected = "`src/main.rs` is Rust, 10 lines long. It describes itself: \"Parse, run one \
                     command\". It has the type `Cli`, and the functions `run` and `main`.";
     assert_eq!(answer("read_file", &input, plain, false), expected);
-    assert_eq!(
-        answer("read_file", &input, &numbered.join("\n"), false),
-        expected
-    );
+    assert_eq!(answer("read_file", &input, &numbered.join("\n"), false), expected);
 }
 
 #[test]
@@ -237,42 +195,20 @@ fn other_files_are_explained_without_copying_them() {
 
 #[test]
 fn listings_times_writes_and_failures_are_said_in_sentences() {
-    let list = answer(
-        "list_files",
-        &json!({ "path": "src" }),
-        "a.rs\nb.rs\ndemo/\n",
-        false,
-    );
-    assert_eq!(
-        list,
-        "`src` has 2 files and 1 folder: `a.rs`, `b.rs` and `demo/`."
-    );
+    let list = answer("list_files", &json!({ "path": "src" }), "a.rs\nb.rs\ndemo/\n", false);
+    assert_eq!(list, "`src` has 2 files and 1 folder: `a.rs`, `b.rs` and `demo/`.");
     let many: Vec<String> = (0..40).map(|n| format!("f{n}")).collect();
     let list = answer("list_files", &json!({}), &many.join("\n"), false);
     assert!(list.ends_with("`f5` and 34 more."), "{list}");
     let zone = json!({ "timezone": "Europe/Oslo" });
-    for time in [
-        "2026-11-21T23:00:00+01:00",
-        r#"{"a": 1, "now": "2026-11-21T23:00:00+01:00"}"#,
-    ] {
+    for time in ["2026-11-21T23:00:00+01:00", r#"{"a": 1, "now": "2026-11-21T23:00:00+01:00"}"#] {
         let expected = "In Europe/Oslo it is 2026-11-21T23:00:00+01:00.";
         assert_eq!(answer("get_time", &zone, time, false), expected);
     }
     let written = json!({ "path": "a.txt", "content": "one\ntwo" });
-    assert_eq!(
-        answer("write_file", &written, "ok", false),
-        "I wrote 2 lines to `a.txt`."
-    );
-    let failed = answer(
-        "read_file",
-        &json!({ "path": "a.txt" }),
-        "no such file",
-        true,
-    );
+    assert_eq!(answer("write_file", &written, "ok", false), "I wrote 2 lines to `a.txt`.");
+    let failed = answer("read_file", &json!({ "path": "a.txt" }), "no such file", true);
     assert_eq!(failed, "`read_file` on `a.txt` failed: no such file");
     let other = answer("search", &json!({}), "one\ntwo", false);
-    assert_eq!(
-        other,
-        "`search` answered with 2 lines, beginning with \"one\"."
-    );
+    assert_eq!(other, "`search` answered with 2 lines, beginning with \"one\".");
 }

@@ -15,14 +15,8 @@ pub(super) enum Wish {
 
 /// The wishes of one step: `and then` begins a new one.
 pub(super) fn step(text: &str, number: usize) -> Vec<Wish> {
-    let steps = text
-        .split(" and then ")
-        .flat_map(|part| part.split(", then "));
-    steps
-        .map(wishes)
-        .filter(|wishes| !wishes.is_empty())
-        .nth(number)
-        .unwrap_or_default()
+    let steps = text.split(" and then ").flat_map(|part| part.split(", then "));
+    steps.map(wishes).filter(|wishes| !wishes.is_empty()).nth(number).unwrap_or_default()
 }
 
 fn wishes(text: &str) -> Vec<Wish> {
@@ -30,9 +24,7 @@ fn wishes(text: &str) -> Vec<Wish> {
     let words: Vec<&str> = rest.split_whitespace().map(bare).collect();
     let mut wishes: Vec<Wish> = write.into_iter().collect();
     for path in words.iter().filter(|word| is_file(word)) {
-        let read = Wish::Read {
-            path: (*path).to_owned(),
-        };
+        let read = Wish::Read { path: (*path).to_owned() };
         if !wishes.contains(&read) {
             wishes.push(read);
         }
@@ -68,13 +60,8 @@ fn write(text: &str) -> (Option<Wish>, String) {
 }
 
 fn writing(path: &str, content: &str) -> Wish {
-    let content = content
-        .trim()
-        .trim_matches(|c| matches!(c, '"' | '\'' | '`' | '“' | '”'));
-    Wish::Write {
-        path: bare(path.trim()).to_owned(),
-        content: content.to_owned(),
-    }
+    let content = content.trim().trim_matches(|c| matches!(c, '"' | '\'' | '`' | '“' | '”'));
+    Wish::Write { path: bare(path.trim()).to_owned(), content: content.to_owned() }
 }
 
 /// The text before and after the first occurrence of `word`, in any case.
@@ -99,51 +86,21 @@ fn list(words: &[&str], alone: bool) -> Option<Wish> {
     if !(listed || meant) {
         return None;
     }
-    let after = words
-        .iter()
-        .skip_while(|word| !is(word, &["in", "of", "under", "inside"]))
-        .skip(1);
-    let filler = [
-        "the",
-        "this",
-        "my",
-        "your",
-        "our",
-        "a",
-        "current",
-        "working",
-        "workspace",
-    ];
-    let place = after
-        .filter(|word| !is(word, &filler))
-        .find(|word| !word.is_empty());
+    let after = words.iter().skip_while(|word| !is(word, &["in", "of", "under", "inside"])).skip(1);
+    let filler = ["the", "this", "my", "your", "our", "a", "current", "working", "workspace"];
+    let place = after.filter(|word| !is(word, &filler)).find(|word| !word.is_empty());
     let path = place.filter(|word| !is(word, &things) && !is_file(word) && !is_zone(word));
-    Some(Wish::List {
-        path: path.map(|path| (*path).to_owned()),
-    })
+    Some(Wish::List { path: path.map(|path| (*path).to_owned()) })
 }
 
 fn time(lower: &str, words: &[&str]) -> Option<Wish> {
-    let phrases = [
-        "what time",
-        "the time",
-        "time is it",
-        "current time",
-        "time in",
-        "clock",
-        "time zone",
-    ];
+    let phrases =
+        ["what time", "the time", "time is it", "current time", "time in", "clock", "time zone"];
     if !phrases.iter().any(|phrase| lower.contains(phrase)) {
         return None;
     }
-    let zone = words
-        .iter()
-        .find(|word| is_zone(word))
-        .copied()
-        .unwrap_or("UTC");
-    Some(Wish::Time {
-        zone: zone.to_owned(),
-    })
+    let zone = words.iter().find(|word| is_zone(word)).copied().unwrap_or("UTC");
+    Some(Wish::Time { zone: zone.to_owned() })
 }
 
 impl Wish {

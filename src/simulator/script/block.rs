@@ -60,33 +60,18 @@ impl CallKind {
 impl Block {
     /// A text block without citations.
     pub(crate) fn text(text: impl Into<String>) -> Self {
-        Self::Text {
-            text: text.into(),
-            citations: Vec::new(),
-        }
+        Self::Text { text: text.into(), citations: Vec::new() }
     }
 
     /// A call of a client tool with a fresh id.
     pub(crate) fn call(name: impl Into<String>, input: Value) -> Self {
         let name = name.into();
-        Self::Call {
-            kind: CallKind::Client,
-            id: None,
-            name,
-            input,
-            raw_input: None,
-        }
+        Self::Call { kind: CallKind::Client, id: None, name, input, raw_input: None }
     }
 
     /// Whether the client has to run this block.
     pub(crate) fn is_client_call(&self) -> bool {
-        matches!(
-            self,
-            Self::Call {
-                kind: CallKind::Client,
-                ..
-            }
-        )
+        matches!(self, Self::Call { kind: CallKind::Client, .. })
     }
 }
 

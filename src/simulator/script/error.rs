@@ -9,12 +9,12 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 pub enum ScriptError {
     /// Not JSON, or a field that the format does not have or takes otherwise.
-    #[error("script, at `{field}`: {source}")]
+    #[error("script, at `{field}`: {cause}")]
     Json {
         /// The path of the field, such as `conversations[0].replies[1].content[0]`.
         field: String,
         /// What is wrong there, with line and column.
-        source: serde_json::Error,
+        cause: serde_json::Error,
     },
     /// The JSON is well-formed but cannot be played.
     #[error("script, at `{field}`: {problem}")]
@@ -25,43 +25,31 @@ pub enum ScriptError {
         problem: String,
     },
     /// The script, or a file it names, cannot be read.
-    #[error("script file `{}`: {source}", path.display())]
+    #[error("script file `{}`: {cause}", path.display())]
     File {
         /// The file.
         path: PathBuf,
         /// Why it cannot be read.
-        source: io::Error,
+        cause: io::Error,
     },
 }
 
 impl ScriptError {
     pub(super) fn field(field: impl Into<String>, problem: impl Into<String>) -> Self {
-        Self::Field {
-            field: field.into(),
-            problem: problem.into(),
-        }
+        Self::Field { field: field.into(), problem: problem.into() }
     }
 
     pub(super) fn file(path: &Path, source: io::Error) -> Self {
-        Self::File {
-            path: path.to_owned(),
-            source,
-        }
+        Self::File { path: path.to_owned(), cause: source }
     }
 
     pub(super) fn trailing(source: serde_json::Error) -> Self {
-        Self::Json {
-            field: ".".to_owned(),
-            source,
-        }
+        Self::Json { field: ".".to_owned(), cause: source }
     }
 }
 
 impl From<serde_path_to_error::Error<serde_json::Error>> for ScriptError {
     fn from(error: serde_path_to_error::Error<serde_json::Error>) -> Self {
-        Self::Json {
-            field: error.path().to_string(),
-            source: error.into_inner(),
-        }
+        Self::Json { field: error.path().to_string(), cause: error.into_inner() }
     }
 }

@@ -83,15 +83,9 @@ impl Script {
     /// The first conversation whose `when` occurs in `user`, with its place in the script.
     pub(crate) fn find(&self, user: &str) -> Option<(usize, &Conversation)> {
         let user = user.to_lowercase();
-        self.conversations
-            .iter()
-            .enumerate()
-            .find(|(_, conversation)| {
-                conversation
-                    .when
-                    .as_ref()
-                    .is_none_or(|when| user.contains(&when.to_lowercase()))
-            })
+        self.conversations.iter().enumerate().find(|(_, conversation)| {
+            conversation.when.as_ref().is_none_or(|when| user.contains(&when.to_lowercase()))
+        })
     }
 }
 

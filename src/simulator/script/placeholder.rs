@@ -38,10 +38,9 @@ impl Placeholders {
         match value {
             Value::String(text) => Value::String(self.fill(text)),
             Value::Array(items) => items.iter().map(|item| self.fill_value(item)).collect(),
-            Value::Object(fields) => fields
-                .iter()
-                .map(|(key, field)| (key.clone(), self.fill_value(field)))
-                .collect(),
+            Value::Object(fields) => {
+                fields.iter().map(|(key, field)| (key.clone(), self.fill_value(field))).collect()
+            }
             Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
         }
     }

@@ -91,17 +91,12 @@ pub struct Failure {
 impl Reply {
     /// A reply of these blocks and nothing special.
     pub(crate) fn of(content: Vec<Block>) -> Self {
-        Self {
-            content,
-            ..Self::default()
-        }
+        Self { content, ..Self::default() }
     }
 
     /// For how many rounds this reply is used.
     pub(crate) fn rounds(&self) -> usize {
-        self.repeat.map_or(1, |repeat| {
-            usize::try_from(repeat.get()).unwrap_or(usize::MAX)
-        })
+        self.repeat.map_or(1, |repeat| usize::try_from(repeat.get()).unwrap_or(usize::MAX))
     }
 
     /// Loads `raw_sse_file` and refuses what can be read but not played.
@@ -110,10 +105,7 @@ impl Reply {
             && !StatusCode::from_u16(status)
                 .is_ok_and(|s| s.is_client_error() || s.is_server_error())
         {
-            return Err(ScriptError::field(
-                format!("{at}.status"),
-                "must be from 400 to 599",
-            ));
+            return Err(ScriptError::field(format!("{at}.status"), "must be from 400 to 599"));
         }
         for (name, value) in &self.headers {
             if name.parse::<HeaderName>().is_err() || value.parse::<HeaderValue>().is_err() {
@@ -127,10 +119,7 @@ impl Reply {
         for (nth, failure) in self.fail_first.iter_mut().enumerate() {
             let at = format!("{at}.fail_first[{nth}]");
             if !failure.fail_first.is_empty() {
-                return Err(ScriptError::field(
-                    at,
-                    "a failure cannot have `fail_first` itself",
-                ));
+                return Err(ScriptError::field(at, "a failure cannot have `fail_first` itself"));
             }
             failure.settle(&at, folder)?;
         }
@@ -143,16 +132,10 @@ impl Reply {
         };
         let at = format!("{at}.raw_sse_file");
         if self.raw_sse.is_some() {
-            return Err(ScriptError::field(
-                at,
-                "give `raw_sse` or `raw_sse_file`, not both",
-            ));
+            return Err(ScriptError::field(at, "give `raw_sse` or `raw_sse_file`, not both"));
         }
         let Some(folder) = folder else {
-            return Err(ScriptError::field(
-                at,
-                "works only in a script that is a file",
-            ));
+            return Err(ScriptError::field(at, "works only in a script that is a file"));
         };
         let path = folder.join(file);
         let text = fs::read_to_string(&path).map_err(|source| ScriptError::file(&path, source))?;

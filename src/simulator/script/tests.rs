@@ -24,14 +24,8 @@ fn an_error_names_field_and_line() {
 fn a_block_with_a_wrong_field_is_named() {
     for (block, problem) in [
         (json!({ "type": "text" }), "a block needs the string `text`"),
-        (
-            json!({ "type": "text", "text": "a", "size": 1 }),
-            "a `text` block has no field `size`",
-        ),
-        (
-            json!({ "type": "tool_use", "name": "a", "input": 1 }),
-            "`input` must be an object",
-        ),
+        (json!({ "type": "text", "text": "a", "size": 1 }), "a `text` block has no field `size`"),
+        (json!({ "type": "tool_use", "name": "a", "input": 1 }), "`input` must be an object"),
         (json!({ "text": "a" }), "a block needs the string `type`"),
     ] {
         let error = error_of_reply(&json!({ "content": [block] }));
@@ -46,26 +40,11 @@ fn a_block_with_a_wrong_field_is_named() {
 #[test]
 fn what_cannot_be_played_is_refused() {
     for (reply, expected) in [
-        (
-            json!({ "status": 200 }),
-            "replies[0].status`: must be from 400 to 599",
-        ),
-        (
-            json!({ "headers": { "a b": "c" } }),
-            "replies[0].headers`: bad header `a b`",
-        ),
-        (
-            json!({ "raw_sse_file": "a" }),
-            "raw_sse_file`: works only in a script that is a file",
-        ),
-        (
-            json!({ "fail_first": [{ "status": 99 }] }),
-            "fail_first[0].status`: must be",
-        ),
-        (
-            json!({ "fail_first": [{ "fail_first": [{}] }] }),
-            "cannot have `fail_first` itself",
-        ),
+        (json!({ "status": 200 }), "replies[0].status`: must be from 400 to 599"),
+        (json!({ "headers": { "a b": "c" } }), "replies[0].headers`: bad header `a b`"),
+        (json!({ "raw_sse_file": "a" }), "raw_sse_file`: works only in a script that is a file"),
+        (json!({ "fail_first": [{ "status": 99 }] }), "fail_first[0].status`: must be"),
+        (json!({ "fail_first": [{ "fail_first": [{}] }] }), "cannot have `fail_first` itself"),
     ] {
         let error = error_of_reply(&reply);
         assert!(error.contains(expected), "{error}");
@@ -77,9 +56,7 @@ fn what_cannot_be_played_is_refused() {
 fn blocks_of_other_kinds_are_kept_as_they_are() {
     let raw = json!({ "b": 1, "type": "compaction", "a": [2] });
     let block: Block = serde_json::from_value(raw.clone()).unwrap();
-    let Block::Raw(fields) = block else {
-        panic!("{block:?}")
-    };
+    let Block::Raw(fields) = block else { panic!("{block:?}") };
     assert_eq!(serde_json::Value::Object(fields), raw);
 }
 
@@ -88,16 +65,9 @@ fn a_raw_stream_is_read_from_a_file_beside_the_script() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("a.sse"), "data: 1\n\n").unwrap();
     let path = folder.path().join("script.json");
-    fs::write(
-        &path,
-        r#"{"conversations": [{"replies": [{"raw_sse_file": "a.sse"}]}]}"#,
-    )
-    .unwrap();
+    fs::write(&path, r#"{"conversations": [{"replies": [{"raw_sse_file": "a.sse"}]}]}"#).unwrap();
     let script = Script::from_file(&path).unwrap();
-    assert_eq!(
-        script.conversations[0].replies[0].raw_sse.as_deref(),
-        Some("data: 1\n\n")
-    );
+    assert_eq!(script.conversations[0].replies[0].raw_sse.as_deref(), Some("data: 1\n\n"));
     let missing = Script::from_file(&folder.path().join("none.json")).unwrap_err();
     assert!(missing.to_string().contains("none.json"));
 }
@@ -107,10 +77,7 @@ fn the_first_matching_conversation_is_found_in_any_case() {
     let text = r#"{"conversations": [{"when": "Main"}, {"when": "read"}, {}]}"#;
     let script = Script::from_json(text).unwrap();
     let found = |user| script.find(user).map(|(number, _)| number);
-    assert_eq!(
-        ["READ MAIN", "read", "x"].map(found),
-        [Some(0), Some(1), Some(2)]
-    );
+    assert_eq!(["READ MAIN", "read", "x"].map(found), [Some(0), Some(1), Some(2)]);
     assert!(Script::demo().find("x").is_none());
 }
 
@@ -120,10 +87,7 @@ fn a_repeated_reply_takes_several_rounds() {
         {"model": "a", "repeat": 2}, {"model": "b"}]}]}"#;
     let script = Script::from_json(text).unwrap();
     let model = |round| script.conversations[0].reply(round)?.model.as_deref();
-    assert_eq!(
-        [0, 1, 2, 3].map(model),
-        [Some("a"), Some("a"), Some("b"), None]
-    );
+    assert_eq!([0, 1, 2, 3].map(model), [Some("a"), Some("a"), Some("b"), None]);
 }
 
 #[test]
@@ -142,20 +106,14 @@ fn placeholders_are_filled_once_and_unknown_ones_stay() {
         assert_eq!(values.fill(text), filled);
     }
     let input = json!({ "a": ["{{result.0}}", 1], "b": null });
-    assert_eq!(
-        values.fill_value(&input),
-        json!({ "a": ["one", 1], "b": null })
-    );
+    assert_eq!(values.fill_value(&input), json!({ "a": ["one", 1], "b": null }));
 }
 
 #[test]
 fn every_example_of_the_documentation_can_be_played() {
     let page = include_str!("../../../docs/simulator.md");
-    let examples: Vec<&str> = page
-        .split("```json\n")
-        .skip(1)
-        .filter_map(|part| part.split("```").next())
-        .collect();
+    let examples: Vec<&str> =
+        page.split("```json\n").skip(1).filter_map(|part| part.split("```").next()).collect();
     assert_eq!(examples.len(), 3);
     for example in examples {
         Script::from_json(example).unwrap();

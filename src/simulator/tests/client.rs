@@ -71,9 +71,7 @@ pub(super) async fn get(simulator: &Running, path: &str) -> Reply {
 
 pub(super) async fn open(simulator: &Running, route: &str, headers: &str, body: &str) -> TcpStream {
     let url = simulator.base_url();
-    let mut socket = TcpStream::connect(url.strip_prefix("http://").unwrap())
-        .await
-        .unwrap();
+    let mut socket = TcpStream::connect(url.strip_prefix("http://").unwrap()).await.unwrap();
     let length = body.len();
     let text = format!(
         "{route} HTTP/1.1\r\nhost: simulator\r\nconnection: close\r\ncontent-length: {length}\r\n\
@@ -89,27 +87,14 @@ pub(super) async fn open_stream(simulator: &Running, body: &Value) -> TcpStream 
 
 fn parse(text: &str) -> Reply {
     let (head, rest) = text.split_once("\r\n\r\n").unwrap_or((text, ""));
-    let status = head
-        .split(' ')
-        .nth(1)
-        .and_then(|status| status.parse().ok())
-        .unwrap_or(0);
+    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
     let lower = head.to_lowercase();
     let (chunks, complete) = if lower.contains("transfer-encoding: chunked") {
         dechunk(rest)
     } else {
-        (
-            vec![rest.to_owned()],
-            lower.contains(&format!("content-length: {}", rest.len())),
-        )
+        (vec![rest.to_owned()], lower.contains(&format!("content-length: {}", rest.len())))
     };
-    Reply {
-        status,
-        head: lower,
-        body: chunks.concat(),
-        chunks,
-        complete,
-    }
+    Reply { status, head: lower, body: chunks.concat(), chunks, complete }
 }
 
 fn dechunk(mut rest: &str) -> (Vec<String>, bool) {
@@ -132,10 +117,7 @@ pub(super) fn events(body: &str) -> Vec<(String, Value)> {
         let name = name.strip_prefix("event: ").unwrap().to_owned();
         (name, serde_json::from_str(data).unwrap())
     };
-    body.split("\n\n")
-        .filter(|event| !event.is_empty())
-        .map(event)
-        .collect()
+    body.split("\n\n").filter(|event| !event.is_empty()).map(event).collect()
 }
 
 /// The message that a stream adds up to, by the rules of the API.
@@ -161,11 +143,8 @@ pub(super) fn accumulate(body: &str) -> Value {
             "message_delta" => {
                 for part in ["delta", "usage"] {
                     for (field, value) in data[part].as_object().unwrap() {
-                        let target = if part == "usage" {
-                            &mut message["usage"]
-                        } else {
-                            &mut message
-                        };
+                        let target =
+                            if part == "usage" { &mut message["usage"] } else { &mut message };
                         target[field] = value.clone();
                     }
                 }
@@ -187,10 +166,7 @@ fn apply(block: &mut Value, input: &mut String, delta: &Value) {
         "signature_delta" => block["signature"] = delta["signature"].clone(),
         "input_json_delta" => input.push_str(text("partial_json")),
         "citations_delta" => {
-            block["citations"]
-                .as_array_mut()
-                .unwrap()
-                .push(delta["citation"].clone());
+            block["citations"].as_array_mut().unwrap().push(delta["citation"].clone());
         }
         other => panic!("unexpected delta {other}"),
     }
@@ -204,10 +180,9 @@ pub(super) fn without_ids(value: &Value) -> Value {
             _ => value.clone(),
         },
         Value::Array(items) => items.iter().map(without_ids).collect(),
-        Value::Object(fields) => fields
-            .iter()
-            .map(|(key, field)| (key.clone(), without_ids(field)))
-            .collect(),
+        Value::Object(fields) => {
+            fields.iter().map(|(key, field)| (key.clone(), without_ids(field))).collect()
+        }
         Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
     }
 }

@@ -54,20 +54,14 @@ async fn an_error_can_replace_a_reply() {
 #[tokio::test]
 async fn an_error_without_words_suits_its_status() {
     let simulator = start(&saying("", &json!({ "status": 529 }))).await;
-    assert_eq!(
-        ask(&simulator, &hello()).await.json()["error"]["type"],
-        "overloaded_error"
-    );
+    assert_eq!(ask(&simulator, &hello()).await.json()["error"]["type"], "overloaded_error");
 }
 
 #[tokio::test]
 async fn a_stream_can_fail_after_some_events() {
     for count in [0, 1, 4] {
-        let simulator = start(&saying(
-            "a text of some length",
-            &json!({ "error_after": count }),
-        ))
-        .await;
+        let simulator =
+            start(&saying("a text of some length", &json!({ "error_after": count }))).await;
         let reply = ask(&simulator, &hello()).await;
         let events = events(&reply.body);
         assert_eq!(events.len(), count + 1);
@@ -87,16 +81,10 @@ async fn a_failing_stream_is_an_error_response_when_not_streamed() {
 
 #[tokio::test]
 async fn a_cut_connection_delivers_what_came_before_and_no_end() {
-    for (cut, length) in [
-        (json!(3), None),
-        (json!({ "bytes": 100 }), Some(100)),
-        (json!(0), Some(0)),
-    ] {
-        let simulator = start(&saying(
-            "a text of some length",
-            &json!({ "cut_after": cut }),
-        ))
-        .await;
+    for (cut, length) in
+        [(json!(3), None), (json!({ "bytes": 100 }), Some(100)), (json!(0), Some(0))]
+    {
+        let simulator = start(&saying("a text of some length", &json!({ "cut_after": cut }))).await;
         let reply = ask(&simulator, &hello()).await;
         assert_eq!(reply.status, 200, "{cut}");
         assert!(!reply.complete, "{cut}");
@@ -118,11 +106,7 @@ async fn a_clean_cut_ends_the_body_without_message_stop() {
 
 #[tokio::test]
 async fn a_hanging_stream_ends_when_the_simulator_stops() {
-    let simulator = start(&saying(
-        "a text of some length",
-        &json!({ "hang_after": 2 }),
-    ))
-    .await;
+    let simulator = start(&saying("a text of some length", &json!({ "hang_after": 2 }))).await;
     let mut socket = open_stream(&simulator, &hello()).await;
     let mut seen = String::new();
     while !seen.contains("content_block_start") {
@@ -176,13 +160,8 @@ async fn raw_input_is_streamed_even_if_it_is_not_json() {
     let simulator = start(&script(&json!([{ "content": [call], "chunk": 100 }]))).await;
     let reply = ask(&simulator, &hello()).await;
     let pieces = events(&reply.body);
-    let mut pieces = pieces
-        .iter()
-        .filter_map(|(_, data)| data["delta"]["partial_json"].as_str());
-    assert_eq!(
-        (pieces.next(), pieces.next()),
-        (Some(""), Some("{\"path\": \"a"))
-    );
+    let mut pieces = pieces.iter().filter_map(|(_, data)| data["delta"]["partial_json"].as_str());
+    assert_eq!((pieces.next(), pieces.next()), (Some(""), Some("{\"path\": \"a")));
 }
 
 #[tokio::test]

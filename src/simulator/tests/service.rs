@@ -41,13 +41,7 @@ async fn the_version_is_required_and_known() {
         ("anthropic-version: 2020-01-01\r\n", 400),
         ("", 400),
     ] {
-        let reply = send(
-            &simulator,
-            ROUTE,
-            &format!("x-api-key: k\r\n{version}"),
-            &body(),
-        )
-        .await;
+        let reply = send(&simulator, ROUTE, &format!("x-api-key: k\r\n{version}"), &body()).await;
         assert_eq!(reply.status, status, "{version}");
     }
 }
@@ -55,13 +49,8 @@ async fn the_version_is_required_and_known() {
 #[tokio::test]
 async fn an_error_names_its_request_in_header_and_body() {
     let simulator = start(&json!({})).await;
-    let reply = send(
-        &simulator,
-        ROUTE,
-        "x-api-key: k\r\nanthropic-version: 2023-06-01\r\n",
-        "{",
-    )
-    .await;
+    let reply =
+        send(&simulator, ROUTE, "x-api-key: k\r\nanthropic-version: 2023-06-01\r\n", "{").await;
     let body = reply.json();
     assert_eq!(body["type"], "error");
     assert_eq!(body["error"]["type"], "invalid_request_error");
@@ -87,15 +76,9 @@ async fn tokens_are_counted_by_the_same_rules() {
     };
     let ok = json!({ "model": "simulator", "messages": [{ "role": "user", "content": "hello" }] });
     let tokens = ok.to_string().len() / 4 + 1;
-    assert_eq!(
-        count(ok.to_string()).await.json(),
-        json!({ "input_tokens": tokens })
-    );
+    assert_eq!(count(ok.to_string()).await.json(), json!({ "input_tokens": tokens }));
     let refused = count(body()).await.json();
-    assert_eq!(
-        refused["error"]["message"],
-        "max_tokens: Extra inputs are not permitted"
-    );
+    assert_eq!(refused["error"]["message"], "max_tokens: Extra inputs are not permitted");
 }
 
 #[tokio::test]
@@ -105,15 +88,9 @@ async fn models_are_listed_and_found_by_name() {
     assert_eq!(list["data"][0]["id"], "simulator");
     let model = get(&simulator, "/v1/models/claude-sonnet-5-5").await.json();
     assert_eq!(model["max_tokens"], 128_000);
-    assert_eq!(
-        model["capabilities"]["thinking"]["types"]["disabled"]["supported"],
-        false
-    );
+    assert_eq!(model["capabilities"]["thinking"]["types"]["disabled"]["supported"], false);
     let missing = get(&simulator, "/v1/models/gpt").await;
-    assert_eq!(
-        (missing.status, &missing.json()["error"]["message"]),
-        (404, &json!("model: gpt"))
-    );
+    assert_eq!((missing.status, &missing.json()["error"]["message"]), (404, &json!("model: gpt")));
     for (path, status) in [("/v2", 404), ("/v1/messages", 405)] {
         let reply = get(&simulator, path).await;
         assert_eq!(reply.status, status);
@@ -130,24 +107,15 @@ async fn requests_are_recorded_as_received_without_showing_the_key() {
     send(&simulator, ROUTE, &headers, "[]").await;
     let requests = simulator.requests();
     assert_eq!(requests[0].body, spaced);
-    assert_eq!(
-        (requests[0].path.as_str(), requests[0].status),
-        ("/v1/messages", 200)
-    );
+    assert_eq!((requests[0].path.as_str(), requests[0].status), ("/v1/messages", 200));
     assert_eq!(requests[0].refusal, None);
-    assert_eq!(
-        simulator.refusals(),
-        ["The request body must be a JSON object"]
-    );
+    assert_eq!(simulator.refusals(), ["The request body must be a JSON object"]);
     assert!(!format!("{requests:?}").contains("secret-key"));
 }
 
 #[tokio::test]
 async fn a_record_keeps_the_latest_requests_and_is_off_by_default() {
-    let few = Options {
-        record: 2,
-        ..Options::default()
-    };
+    let few = Options { record: 2, ..Options::default() };
     for (options, kept) in [(few, 2), (Options::default(), 0)] {
         let simulator = start_with(Script::demo(), options).await;
         for _ in 0..3 {

@@ -11,10 +11,7 @@ const USER: &str = "'container_upload', 'document', 'image', 'search_result', 't
 /// The blocks of one message.
 pub(super) fn check(number: usize, message: &Value, rules: &Rules) -> Checked {
     for (index, block) in blocks(message).enumerate() {
-        let at = At {
-            message: number,
-            index,
-        };
+        let at = At { message: number, index };
         let kind = block.kind();
         if kind.is_empty() {
             return refuse(format!("{at}.type: Field required"));
@@ -41,9 +38,7 @@ fn owner(at: At, role: &str, kind: &str) -> Checked {
             _ => Ok(()),
         };
     }
-    let known = USER
-        .split(", ")
-        .any(|known| known.trim_matches('\'') == kind);
+    let known = USER.split(", ").any(|known| known.trim_matches('\'') == kind);
     match kind {
         _ if known => Ok(()),
         "tool_use" | "thinking" | "redacted_thinking" | "server_tool_use" => refuse(format!(
@@ -61,21 +56,8 @@ fn owner(at: At, role: &str, kind: &str) -> Checked {
 fn fields(at: At, kind: &str, block: Sent<'_>) -> Checked {
     let known: &[&str] = match kind {
         "text" => &["text", "citations", "cache_control"],
-        "tool_use" => &[
-            "id",
-            "name",
-            "input",
-            "caller",
-            "toolset_name",
-            "cache_control",
-        ],
-        "tool_result" => &[
-            "tool_use_id",
-            "content",
-            "is_error",
-            "toolset_name",
-            "cache_control",
-        ],
+        "tool_use" => &["id", "name", "input", "caller", "toolset_name", "cache_control"],
+        "tool_result" => &["tool_use_id", "content", "is_error", "toolset_name", "cache_control"],
         "thinking" => &["thinking", "signature"],
         "redacted_thinking" => &["data"],
         "image" => &["source", "transformations", "cache_control"],
@@ -85,13 +67,8 @@ fn fields(at: At, kind: &str, block: Sent<'_>) -> Checked {
     let Sent::Json(Value::Object(block)) = block else {
         return Ok(());
     };
-    match block
-        .keys()
-        .find(|field| *field != "type" && !known.contains(&field.as_str()))
-    {
-        Some(field) => refuse(format!(
-            "{at}.{kind}.{field}: Extra inputs are not permitted"
-        )),
+    match block.keys().find(|field| *field != "type" && !known.contains(&field.as_str())) {
+        Some(field) => refuse(format!("{at}.{kind}.{field}: Extra inputs are not permitted")),
         None => Ok(()),
     }
 }
@@ -109,9 +86,7 @@ fn required(at: At, kind: &str, block: Sent<'_>) -> Checked {
         return refuse(format!("{at}.{kind}.{field}: Field required"));
     }
     if kind == "tool_use" && !block.get("input").is_some_and(Value::is_object) {
-        return refuse(format!(
-            "{at}.{kind}.input: Input should be a valid dictionary"
-        ));
+        return refuse(format!("{at}.{kind}.input: Input should be a valid dictionary"));
     }
     if kind == "tool_result" {
         return result_content(at, block);
@@ -125,9 +100,7 @@ fn result_content(at: At, block: Sent<'_>) -> Checked {
         None | Some(Value::String(_)) => return Ok(()),
         Some(Value::Array(parts)) => parts,
         Some(_) => {
-            return refuse(format!(
-                "{at}.tool_result.content: Input should be a valid list"
-            ));
+            return refuse(format!("{at}.tool_result.content: Input should be a valid list"));
         }
     };
     for (nth, part) in parts.iter().enumerate() {
@@ -168,12 +141,12 @@ fn cache_marker(at: At, kind: &str, block: Sent<'_>) -> Checked {
         return Ok(());
     }
     match kind {
-        "text" if block.str("text") == Some("") => refuse(format!(
-            "{at}: cache_control cannot be set for empty text blocks"
-        )),
-        "thinking" | "redacted_thinking" => refuse(format!(
-            "{at}.{kind}.cache_control: Extra inputs are not permitted"
-        )),
+        "text" if block.str("text") == Some("") => {
+            refuse(format!("{at}: cache_control cannot be set for empty text blocks"))
+        }
+        "thinking" | "redacted_thinking" => {
+            refuse(format!("{at}.{kind}.cache_control: Extra inputs are not permitted"))
+        }
         _ => Ok(()),
     }
 }

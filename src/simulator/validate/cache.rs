@@ -11,12 +11,7 @@ const MOST: usize = 4;
 /// Counts the breakpoints of settings and messages.
 pub(super) fn check(ask: Ask<'_>) -> Checked {
     let mut found = 0;
-    for marker in ask
-        .get("cache_control")
-        .into_iter()
-        .chain(settings(ask))
-        .chain(messages(ask))
-    {
+    for marker in ask.get("cache_control").into_iter().chain(settings(ask)).chain(messages(ask)) {
         shape(marker)?;
         found += 1;
     }
@@ -29,10 +24,7 @@ pub(super) fn check(ask: Ask<'_>) -> Checked {
 }
 
 fn settings(ask: Ask<'_>) -> impl Iterator<Item = &Value> {
-    let system = ask
-        .get("system")
-        .and_then(Value::as_array)
-        .map_or(&[][..], Vec::as_slice);
+    let system = ask.get("system").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     ask.tools().iter().chain(system).filter_map(marker)
 }
 
@@ -42,20 +34,13 @@ fn messages(ask: Ask<'_>) -> impl Iterator<Item = &Value> {
             Sent::Json(value) if block.is("tool_result") => value.get("content"),
             Sent::Json(_) | Sent::Text(_) => None,
         };
-        let inner = inner
-            .and_then(Value::as_array)
-            .map_or(&[][..], Vec::as_slice);
-        block
-            .get("cache_control")
-            .into_iter()
-            .chain(inner.iter().filter_map(marker))
+        let inner = inner.and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        block.get("cache_control").into_iter().chain(inner.iter().filter_map(marker))
     })
 }
 
 fn marker(block: &Value) -> Option<&Value> {
-    block
-        .get("cache_control")
-        .filter(|marker| !marker.is_null())
+    block.get("cache_control").filter(|marker| !marker.is_null())
 }
 
 fn shape(marker: &Value) -> Checked {

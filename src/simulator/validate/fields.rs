@@ -64,9 +64,9 @@ pub(super) fn required(ask: Ask<'_>, rules: &Rules) -> Checked {
     system(ask)?;
     match ask.messages().len() {
         0 => refuse("messages: at least one message is required"),
-        count if count > MOST_MESSAGES => refuse(format!(
-            "messages: List should have at most {MOST_MESSAGES} items, not {count}"
-        )),
+        count if count > MOST_MESSAGES => {
+            refuse(format!("messages: List should have at most {MOST_MESSAGES} items, not {count}"))
+        }
         _ => Ok(()),
     }
 }
@@ -137,9 +137,7 @@ pub(super) fn max_tokens(ask: Ask<'_>, model: Model<'_>) -> Checked {
         ));
     }
     let forced = matches!(ask.choice(), Choice::Any | Choice::Tool(_));
-    let formatted = ask
-        .get("output_config")
-        .is_some_and(|config| config.get("format").is_some());
+    let formatted = ask.get("output_config").is_some_and(|config| config.get("format").is_some());
     let shaped = ask.streams() || forced || formatted || ask.thinking() == Some("enabled");
     if asked == 0 && shaped {
         return refuse("max_tokens: Input should be greater than or equal to 1");

@@ -33,13 +33,10 @@ fn shape(at: usize, message: &Value, rules: &Rules) -> Checked {
             return refuse(format!("messages.{at}.{field}: Field required"));
         }
     }
-    match fields
-        .keys()
-        .find(|field| *field != "role" && *field != "content")
-    {
-        Some(field) if rules.refuse_unknown_fields => refuse(format!(
-            "messages.{at}.{field}: Extra inputs are not permitted"
-        )),
+    match fields.keys().find(|field| *field != "role" && *field != "content") {
+        Some(field) if rules.refuse_unknown_fields => {
+            refuse(format!("messages.{at}.{field}: Extra inputs are not permitted"))
+        }
         _ => empty(at, fields.get("content")),
     }
 }
@@ -50,9 +47,7 @@ fn empty(at: usize, content: Option<&Value>) -> Checked {
         Some(Value::Array(blocks)) if blocks.is_empty() => {}
         Some(Value::String(_) | Value::Array(_)) => return Ok(()),
         _ => {
-            return refuse(format!(
-                "messages.{at}.content: Input should be a valid list"
-            ));
+            return refuse(format!("messages.{at}.content: Input should be a valid list"));
         }
     }
     refuse(format!(
@@ -69,10 +64,7 @@ fn system(at: usize, messages: &[Value], model: Model<'_>) -> Checked {
              parameter, not \"system\" as an input message role.",
         );
     }
-    let before = at
-        .checked_sub(1)
-        .and_then(|before| messages.get(before))
-        .map(role);
+    let before = at.checked_sub(1).and_then(|before| messages.get(before)).map(role);
     let after = messages.get(at + 1).map(role);
     if before != Some("user") || after.is_some_and(|after| after != "assistant") {
         return refuse(format!(
@@ -97,9 +89,7 @@ pub(super) fn ending(turns: &[Turn<'_>]) -> Checked {
 /// Whether a server's tool call is still without its result.
 pub(super) fn is_paused(blocks: &[Located<'_>]) -> bool {
     let results = |id: &str| {
-        let mut ids = blocks
-            .iter()
-            .filter_map(|located| located.block.str("tool_use_id"));
+        let mut ids = blocks.iter().filter_map(|located| located.block.str("tool_use_id"));
         ids.any(|answered| answered == id)
     };
     blocks.iter().any(|located| {

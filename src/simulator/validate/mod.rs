@@ -69,9 +69,7 @@ pub(crate) fn check(ask: Ask<'_>, rules: &Rules) -> Checked {
 fn window(rules: &Rules) -> Checked {
     let (tokens, most) = (rules.tokens, rules.max_input_tokens);
     if u64::try_from(tokens).is_ok_and(|tokens| tokens > most) {
-        return refuse(format!(
-            "prompt is too long: {tokens} tokens > {most} maximum"
-        ));
+        return refuse(format!("prompt is too long: {tokens} tokens > {most} maximum"));
     }
     Ok(())
 }

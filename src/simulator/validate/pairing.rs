@@ -27,18 +27,12 @@ pub(super) fn check(turns: &[Turn<'_>]) -> Checked {
 }
 
 fn calls<'t, 'a>(turn: &'t Turn<'a>) -> impl Iterator<Item = (&'t Located<'a>, &'a str)> {
-    let calls = turn
-        .blocks
-        .iter()
-        .filter(|located| located.block.is("tool_use"));
+    let calls = turn.blocks.iter().filter(|located| located.block.is("tool_use"));
     calls.filter_map(|located| Some((located, located.block.str("id")?)))
 }
 
 fn results<'t, 'a>(turn: &'t Turn<'a>) -> impl Iterator<Item = (&'t Located<'a>, &'a str)> {
-    let results = turn
-        .blocks
-        .iter()
-        .filter(|located| located.block.is("tool_result"));
+    let results = turn.blocks.iter().filter(|located| located.block.is("tool_result"));
     results.filter_map(|located| Some((located, located.block.str("tool_use_id")?)))
 }
 
@@ -60,9 +54,7 @@ fn answered(turn: &Turn<'_>, next: Option<&Turn<'_>>) -> Checked {
         .take_while(|located| located.block.is("tool_result"))
         .filter_map(|located| located.block.str("tool_use_id"))
         .collect();
-    let open: Vec<_> = calls(turn)
-        .filter(|(_, id)| !leading.contains(id))
-        .collect();
+    let open: Vec<_> = calls(turn).filter(|(_, id)| !leading.contains(id)).collect();
     let Some((Located { at, .. }, _)) = open.first() else {
         return Ok(());
     };
@@ -78,11 +70,7 @@ fn answered(turn: &Turn<'_>, next: Option<&Turn<'_>>) -> Checked {
 
 /// Every result belongs to a call of the turn before, and no call has two.
 fn expected(turn: &Turn<'_>, before: Option<&Turn<'_>>) -> Checked {
-    let asked: HashSet<&str> = before
-        .into_iter()
-        .flat_map(calls)
-        .map(|(_, id)| id)
-        .collect();
+    let asked: HashSet<&str> = before.into_iter().flat_map(calls).map(|(_, id)| id).collect();
     let mut seen = HashSet::new();
     for (Located { at, .. }, id) in results(turn) {
         if !asked.contains(id) {
@@ -110,9 +98,7 @@ fn server_results(turn: &Turn<'_>) -> Checked {
         if kind == "server_tool_use" {
             called.extend(block.str("id"));
         }
-        let id = block
-            .str("tool_use_id")
-            .filter(|id| id.starts_with("srvtoolu_"));
+        let id = block.str("tool_use_id").filter(|id| id.starts_with("srvtoolu_"));
         if let Some(id) = id.filter(|id| kind.ends_with("_tool_result") && !called.contains(id)) {
             return refuse(format!(
                 "{at}: unexpected `tool_use_id` found in `{kind}` \
@@ -126,10 +112,7 @@ fn server_results(turn: &Turn<'_>) -> Checked {
 
 /// With a server's call still open, the user may send results of client calls and nothing else.
 fn closed(turn: &Turn<'_>, next: &Turn<'_>) -> Checked {
-    let only_results = next
-        .blocks
-        .iter()
-        .all(|located| located.block.is("tool_result"));
+    let only_results = next.blocks.iter().all(|located| located.block.is("tool_result"));
     if only_results || !messages::is_paused(&turn.blocks) {
         return Ok(());
     }

@@ -30,9 +30,7 @@ fn verdict(body: &Value, rules: &Rules) -> Result<(), Refusal> {
 
 /// The message of the refusal; an empty one for an accepted request.
 fn refusal(body: &Value) -> String {
-    verdict(body, &rules())
-        .err()
-        .map_or_else(String::new, |refusal| refusal.message)
+    verdict(body, &rules()).err().map_or_else(String::new, |refusal| refusal.message)
 }
 
 /// A request that is accepted, with `fields` added or replaced.

@@ -38,10 +38,8 @@ pub(super) fn definitions(ask: Ask<'_>, rules: &Rules) -> Checked {
             return refuse("tools: Tool names must be unique.");
         }
     }
-    let deferred = |tool: &Value| {
-        tool.get("defer_loading")
-            .is_some_and(|deferred| deferred == true)
-    };
+    let deferred =
+        |tool: &Value| tool.get("defer_loading").is_some_and(|deferred| deferred == true);
     if !ask.tools().is_empty() && ask.tools().iter().all(deferred) {
         return refuse("All tools have defer_loading: true");
     }
@@ -62,10 +60,7 @@ fn definition(at: &str, tool: &Value, rules: &Rules) -> Checked {
         }
         Some(Some(_)) => {}
     }
-    if fields
-        .get("description")
-        .is_some_and(|description| !description.is_string())
-    {
+    if fields.get("description").is_some_and(|description| !description.is_string()) {
         return refuse(format!("{at}.description: Input should be a valid string"));
     }
     let Some(schema) = fields.get("input_schema") else {
@@ -78,10 +73,7 @@ fn definition(at: &str, tool: &Value, rules: &Rules) -> Checked {
         }
         Some(_) => {}
     }
-    match fields
-        .keys()
-        .find(|field| !FIELDS.contains(&field.as_str()))
-    {
+    match fields.keys().find(|field| !FIELDS.contains(&field.as_str())) {
         Some(field) if rules.refuse_unknown_fields => {
             refuse(format!("{at}.{field}: Extra inputs are not permitted"))
         }

@@ -34,10 +34,7 @@ impl Account {
         }
         match fs::metadata(cluster) {
             Ok(meta) if meta.uid() != 0 => {
-                return Ok(Self::Dropped {
-                    uid: meta.uid(),
-                    gid: meta.gid(),
-                });
+                return Ok(Self::Dropped { uid: meta.uid(), gid: meta.gid() });
             }
             _ => {}
         }
@@ -90,11 +87,7 @@ impl Account {
                 (false, false) => 0o001,
             };
             if meta.permissions().mode() & needed == 0 {
-                return Err(EmbeddedError::NotReachable {
-                    dir: folder.to_owned(),
-                    uid,
-                    what,
-                });
+                return Err(EmbeddedError::NotReachable { dir: folder.to_owned(), uid, what });
             }
         }
         Ok(())
@@ -131,14 +124,8 @@ mod tests {
         fs::create_dir_all(&inner).unwrap();
         fs::set_permissions(top.path(), fs::Permissions::from_mode(0o755)).unwrap();
         fs::set_permissions(inner.parent().unwrap(), fs::Permissions::from_mode(0o700)).unwrap();
-        let account = Account::Dropped {
-            uid: 12_345,
-            gid: 12_345,
-        };
-        let error = account
-            .check_reach(&inner, "data directory")
-            .unwrap_err()
-            .to_string();
+        let account = Account::Dropped { uid: 12_345, gid: 12_345 };
+        let error = account.check_reach(&inner, "data directory").unwrap_err().to_string();
         assert!(error.contains("closed cannot be entered"), "{error}");
         assert!(error.contains("uid 12345"), "{error}");
         assert!(Account::Own.check_reach(&inner, "data directory").is_ok());

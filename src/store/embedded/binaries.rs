@@ -8,12 +8,8 @@ use std::{env, fs};
 use super::error::EmbeddedError;
 
 /// Folders that hold one folder a version, each with a `bin` of its own.
-const VERSIONED: [&str; 4] = [
-    "/usr/lib/postgresql",
-    "/usr/lib64/postgresql",
-    "/opt/homebrew/opt",
-    "/usr/local/opt",
-];
+const VERSIONED: [&str; 4] =
+    ["/usr/lib/postgresql", "/usr/lib64/postgresql", "/opt/homebrew/opt", "/usr/local/opt"];
 
 /// Folders whose entries `pgsql-15`, `pgsql-16`, ... each have a `bin`.
 const PREFIXED: (&str, &str) = ("/usr", "pgsql-");
@@ -43,10 +39,8 @@ pub(super) fn find(
         wanted: wanted.to_owned(),
     };
     if let Some(dir) = bin_dir {
-        let found = inspect(dir).map_err(|problem| EmbeddedError::BinDir {
-            dir: dir.to_owned(),
-            problem,
-        })?;
+        let found = inspect(dir)
+            .map_err(|problem| EmbeddedError::BinDir { dir: dir.to_owned(), problem })?;
         return match made_by {
             Some(cluster) if !fits(&found) => Err(no_match(cluster)),
             _ => Ok(found),
@@ -71,47 +65,30 @@ pub(super) fn find(
 /// the server's other files are beside its target.
 fn on_path(search_path: Option<&OsStr>) -> Vec<PathBuf> {
     env::split_paths(search_path.unwrap_or_default())
-        .filter_map(|dir| {
-            dir.join("postgres")
-                .canonicalize()
-                .ok()?
-                .parent()
-                .map(Path::to_owned)
-        })
+        .filter_map(|dir| dir.join("postgres").canonicalize().ok()?.parent().map(Path::to_owned))
         .collect()
 }
 
 fn usual_folders() -> Vec<PathBuf> {
     let (parent, prefix) = PREFIXED;
     let prefixed = entries(Path::new(parent)).filter(|entry| {
-        entry
-            .file_name()
-            .is_some_and(|name| name.to_string_lossy().starts_with(prefix))
+        entry.file_name().is_some_and(|name| name.to_string_lossy().starts_with(prefix))
     });
-    let mut dirs: Vec<PathBuf> = VERSIONED
-        .iter()
-        .flat_map(|base| entries(Path::new(base)))
-        .chain(prefixed)
-        .collect();
+    let mut dirs: Vec<PathBuf> =
+        VERSIONED.iter().flat_map(|base| entries(Path::new(base))).chain(prefixed).collect();
     dirs.sort_by_key(|dir| std::cmp::Reverse(trailing_number(dir)));
     dirs.into_iter().map(|dir| dir.join("bin")).collect()
 }
 
 fn entries(dir: &Path) -> impl Iterator<Item = PathBuf> + use<> {
-    fs::read_dir(dir)
-        .into_iter()
-        .flatten()
-        .flatten()
-        .map(|entry| entry.path())
+    fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path())
 }
 
 /// The version in `15`, `pgsql-16` or `postgresql@17`; 0 without one.
 fn trailing_number(dir: &Path) -> u32 {
     let name = dir.file_name().unwrap_or_default().to_string_lossy();
     let digits = name.trim_end_matches(|c: char| c.is_ascii_digit()).len();
-    name.get(digits..)
-        .and_then(|number| number.parse().ok())
-        .unwrap_or(0)
+    name.get(digits..).and_then(|number| number.parse().ok()).unwrap_or(0)
 }
 
 /// Looks at one folder; the error says what is wrong with it.
@@ -130,25 +107,16 @@ fn inspect(dir: &Path) -> Result<Binaries, String> {
     let (version, major) = parse_version(&text)
         .ok_or_else(|| format!("has a postgres of unknown version: {}", text.trim()))?;
     if !(15..=18).contains(&major) {
-        return Err(format!(
-            "holds PostgreSQL {version}, and 15 to 18 are supported"
-        ));
+        return Err(format!("holds PostgreSQL {version}, and 15 to 18 are supported"));
     }
-    Ok(Binaries {
-        dir: dir.to_owned(),
-        version,
-        major,
-    })
+    Ok(Binaries { dir: dir.to_owned(), version, major })
 }
 
 /// Reads `postgres (PostgreSQL) 15.18 (Debian 15.18-0+deb12u1)`.
 fn parse_version(text: &str) -> Option<(String, u32)> {
     let (_, rest) = text.split_once("(PostgreSQL) ")?;
     let version = rest.split_whitespace().next()?;
-    let digits = version
-        .chars()
-        .take_while(char::is_ascii_digit)
-        .collect::<String>();
+    let digits = version.chars().take_while(char::is_ascii_digit).collect::<String>();
     Some((version.to_owned(), digits.parse().ok()?))
 }
 
@@ -159,10 +127,7 @@ mod tests {
     #[test]
     fn versions_are_read_from_every_vendor() {
         let cases = [
-            (
-                "postgres (PostgreSQL) 15.18 (Debian 15.18-0+deb12u1)\n",
-                Some(("15.18", 15)),
-            ),
+            ("postgres (PostgreSQL) 15.18 (Debian 15.18-0+deb12u1)\n", Some(("15.18", 15))),
             ("postgres (PostgreSQL) 18.6\n", Some(("18.6", 18))),
             ("postgres (PostgreSQL) 19beta1", Some(("19beta1", 19))),
             ("something else", None),
@@ -177,19 +142,13 @@ mod tests {
     fn newer_folders_come_first_by_number() {
         let mut dirs = ["9.6", "15", "postgresql@17", "pgsql-16", "redis"].map(PathBuf::from);
         dirs.sort_by_key(|dir| std::cmp::Reverse(trailing_number(dir)));
-        assert_eq!(
-            dirs,
-            ["postgresql@17", "pgsql-16", "15", "9.6", "redis"].map(PathBuf::from)
-        );
+        assert_eq!(dirs, ["postgresql@17", "pgsql-16", "15", "9.6", "redis"].map(PathBuf::from));
     }
 
     #[test]
     fn a_wrong_bin_dir_is_named() {
         let error = find(Some(Path::new("/nowhere/bin")), None, None).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "PG_BIN_DIR: /nowhere/bin has no postgres"
-        );
+        assert_eq!(error.to_string(), "PG_BIN_DIR: /nowhere/bin has no postgres");
     }
 
     #[test]
@@ -198,12 +157,7 @@ mod tests {
         let bin_dir = env::var_os("PG_BIN_DIR").map(PathBuf::from);
         let path = env::var_os("PATH");
         let error = find(bin_dir.as_deref(), path.as_deref(), made_by).unwrap_err();
-        assert!(
-            error
-                .to_string()
-                .contains("/data/pg was made by PostgreSQL 12"),
-            "{error}"
-        );
+        assert!(error.to_string().contains("/data/pg was made by PostgreSQL 12"), "{error}");
     }
 
     #[test]

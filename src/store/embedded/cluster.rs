@@ -12,11 +12,7 @@ use super::error::{EmbeddedError, io_error};
 use super::{DATABASE, Durability, ROLE};
 
 /// The locale of the cluster: byte order for sorting, Unicode for case, on every system alike.
-pub(super) const LOCALE: &str = if cfg!(target_os = "macos") {
-    "en_US.UTF-8"
-} else {
-    "C.UTF-8"
-};
+pub(super) const LOCALE: &str = if cfg!(target_os = "macos") { "en_US.UTF-8" } else { "C.UTF-8" };
 
 /// The longest path of a Unix socket, without its closing NUL (Linux; macOS has four bytes less).
 const SOCKET_PATH_MAX: usize = 103;
@@ -46,9 +42,7 @@ impl Layout {
     /// Opens the data directory, makes it if need be, and takes its lock.
     pub(super) fn open(data_dir: &Path, durability: Durability) -> Result<Self, EmbeddedError> {
         create_data_dir(data_dir, durability)?;
-        let data_dir = data_dir
-            .canonicalize()
-            .map_err(io_error("resolve", data_dir))?;
+        let data_dir = data_dir.canonicalize().map_err(io_error("resolve", data_dir))?;
         let lock = lock(&data_dir)?;
         Ok(Self {
             cluster: data_dir.join("pg"),
@@ -130,11 +124,7 @@ fn create_data_dir(dir: &Path, durability: Durability) -> Result<(), EmbeddedErr
         }
         Err(error) => return Err(io_error("create", dir)(error)),
     }
-    let mode = if rustix::process::geteuid().is_root() {
-        0o711
-    } else {
-        0o700
-    };
+    let mode = if rustix::process::geteuid().is_root() { 0o711 } else { 0o700 };
     fs::set_permissions(dir, Permissions::from_mode(mode)).map_err(io_error("chmod", dir))
 }
 
@@ -183,10 +173,7 @@ fn initdb(
     let program = binaries.dir.join("initdb");
     let mut command = account.command(&program);
     // `trust` is for those who reach the socket, and only the server's own user and root do
-    command
-        .arg("-D")
-        .arg(dir)
-        .args(["-U", ROLE, "-A", "trust", "-E", "UTF8"]);
+    command.arg("-D").arg(dir).args(["-U", ROLE, "-A", "trust", "-E", "UTF8"]);
     command.arg(format!("--locale={LOCALE}"));
     if durability == Durability::Throwaway {
         command.arg("--no-sync");
@@ -205,27 +192,17 @@ fn create_database(
 ) -> Result<(), EmbeddedError> {
     let program = binaries.dir.join("postgres");
     let mut command = account.command(&program);
-    command
-        .arg("--single")
-        .arg("-D")
-        .arg(dir)
-        .args(["-c", "exit_on_error=on"]);
+    command.arg("--single").arg("-D").arg(dir).args(["-c", "exit_on_error=on"]);
     if durability == Durability::Throwaway {
         command.arg("-F");
     }
-    command
-        .arg("postgres")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
+    command.arg("postgres").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(io_error("run", &program))?;
     if let Some(mut stdin) = child.stdin.take() {
         // a server that ended early is told by its status, not by the broken pipe
         let _ = writeln!(stdin, "CREATE DATABASE {DATABASE}");
     }
-    let output = child
-        .wait_with_output()
-        .map_err(io_error("run", &program))?;
+    let output = child.wait_with_output().map_err(io_error("run", &program))?;
     succeeded("postgres --single", &output)
 }
 
@@ -234,16 +211,7 @@ fn succeeded(program: &'static str, output: &Output) -> Result<(), EmbeddedError
         return Ok(());
     }
     let text = String::from_utf8_lossy(&output.stderr);
-    let lines: Vec<&str> = text
-        .lines()
-        .filter(|line| !line.trim().is_empty())
-        .collect();
-    let last = lines
-        .get(lines.len().saturating_sub(3)..)
-        .unwrap_or_default();
-    Err(EmbeddedError::Program {
-        program,
-        status: output.status,
-        output: last.join("; "),
-    })
+    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    let last = lines.get(lines.len().saturating_sub(3)..).unwrap_or_default();
+    Err(EmbeddedError::Program { program, status: output.status, output: last.join("; ") })
 }

@@ -120,9 +120,5 @@ pub(super) fn io_error(
     path: &std::path::Path,
 ) -> impl FnOnce(io::Error) -> EmbeddedError + use<> {
     let path = path.to_owned();
-    move |source| EmbeddedError::Io {
-        action,
-        path,
-        source,
-    }
+    move |source| EmbeddedError::Io { action, path, source }
 }

@@ -85,16 +85,11 @@ impl EmbeddedPostgres {
         let durability = options.durability;
         let mut layout = Layout::open(&options.data_dir, durability)?;
         let version = layout.made_by();
-        let made_by = version
-            .as_deref()
-            .map(|version| (layout.cluster.as_path(), version));
+        let made_by = version.as_deref().map(|version| (layout.cluster.as_path(), version));
         let bin_dir = options.bin_dir.as_deref();
         let binaries = binaries::find(bin_dir, options.search_path.as_deref(), made_by)?;
         let account = Account::choose(&layout.cluster)?;
-        let programs = binaries
-            .dir
-            .canonicalize()
-            .unwrap_or_else(|_| binaries.dir.clone());
+        let programs = binaries.dir.canonicalize().unwrap_or_else(|_| binaries.dir.clone());
         account.check_reach(&programs, "folder of Postgres programs")?;
         account.check_reach(&layout.data_dir, "data directory")?;
         if durability == Durability::Throwaway {
@@ -105,12 +100,7 @@ impl EmbeddedPostgres {
         }
         layout.create_socket_dir(account)?;
         let server = Server::start(&layout, &binaries, account, durability)?;
-        Ok(Self {
-            server,
-            layout,
-            binaries,
-            durability,
-        })
+        Ok(Self { server, layout, binaries, durability })
     }
 
     /// How to connect to its database.

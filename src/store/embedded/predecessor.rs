@@ -60,11 +60,7 @@ pub(super) fn clear(layout: &Layout) -> Result<bool, EmbeddedError> {
         }
         if Instant::now() > deadline {
             let (action, seconds) = ("end for its successor", PATIENCE.as_secs());
-            return Err(EmbeddedError::TimedOut {
-                action,
-                seconds,
-                log: layout.log.clone(),
-            });
+            return Err(EmbeddedError::TimedOut { action, seconds, log: layout.log.clone() });
         }
         std::thread::sleep(Duration::from_millis(10));
     }
@@ -91,11 +87,7 @@ fn processes_of(cluster: &Path) -> Option<Processes> {
     let mut found = Processes::default();
     for entry in fs::read_dir("/proc").ok()?.flatten() {
         let name = entry.file_name();
-        let Some(pid) = name
-            .to_str()
-            .and_then(|n| n.parse().ok())
-            .and_then(Pid::from_raw)
-        else {
+        let Some(pid) = name.to_str().and_then(|n| n.parse().ok()).and_then(Pid::from_raw) else {
             continue;
         };
         match fs::read_link(entry.path().join("cwd")) {
@@ -124,9 +116,7 @@ fn may_be_of(cluster: &Path, process: &Path) -> bool {
         return names(&arguments, cluster);
     }
     let stat = fs::read_to_string(process.join("stat")).unwrap_or_default();
-    let parent = stat
-        .rsplit_once(") ")
-        .and_then(|(_, rest)| rest.split(' ').nth(1));
+    let parent = stat.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(1));
     let Some(parent) = parent.map(|pid| Path::new("/proc").join(pid)) else {
         return true;
     };
@@ -144,7 +134,5 @@ fn arguments(process: &Path) -> Vec<u8> {
 /// Whether this cluster is among the arguments.
 fn names(arguments: &[u8], cluster: &Path) -> bool {
     let wanted = cluster.as_os_str().as_encoded_bytes();
-    arguments
-        .split(|byte| *byte == 0)
-        .any(|argument| argument == wanted)
+    arguments.split(|byte| *byte == 0).any(|argument| argument == wanted)
 }

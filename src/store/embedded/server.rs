@@ -35,12 +35,8 @@ const COMMON: [&str; 5] = [
     "log_line_prefix=%m [%p] ",
 ];
 
-const DURABLE: [&str; 4] = [
-    "fsync=on",
-    "full_page_writes=on",
-    "synchronous_commit=on",
-    "max_connections=100",
-];
+const DURABLE: [&str; 4] =
+    ["fsync=on", "full_page_writes=on", "synchronous_commit=on", "max_connections=100"];
 
 /// Settings of a server whose data nobody will miss.
 const THROWAWAY: [&str; 8] = [
@@ -99,33 +95,19 @@ impl Server {
         let throwaway = durability == Durability::Throwaway;
         let doomed = [
             throwaway.then_some(layout.data_dir.as_path()),
-            layout
-                .has_short_socket_dir()
-                .then_some(layout.socket_dir.as_path()),
+            layout.has_short_socket_dir().then_some(layout.socket_dir.as_path()),
         ];
         let postgres = binaries.dir.join("postgres");
         let mut command = watchdog::command(account, &postgres, &layout.cluster, doomed);
-        command
-            .arg("-D")
-            .arg(&layout.cluster)
-            .arg("-k")
-            .arg(&layout.socket_dir);
-        let specific = if throwaway {
-            THROWAWAY.as_slice()
-        } else {
-            DURABLE.as_slice()
-        };
+        command.arg("-D").arg(&layout.cluster).arg("-k").arg(&layout.socket_dir);
+        let specific = if throwaway { THROWAWAY.as_slice() } else { DURABLE.as_slice() };
         for setting in COMMON.iter().chain(specific) {
             command.args(["-c", setting]);
         }
         command.stdout(log).stderr(second);
         let mut child = command.spawn().map_err(io_error("run", Path::new(SHELL)))?;
         let leash = child.stdin.take();
-        Ok(Self {
-            child,
-            log: layout.log.clone(),
-            _leash: leash,
-        })
+        Ok(Self { child, log: layout.log.clone(), _leash: leash })
     }
 
     /// Line 8 of `postmaster.pid` is the server's own word that it takes connections.
@@ -141,11 +123,7 @@ impl Server {
             }
             if let Some(status) = self.exit_status()? {
                 let last_line = last_line(&self.log);
-                return Err(EmbeddedError::Exited {
-                    status,
-                    last_line,
-                    log: self.log.clone(),
-                });
+                return Err(EmbeddedError::Exited { status, last_line, log: self.log.clone() });
             }
             if Instant::now() > deadline {
                 return Err(self.timed_out("become ready", READY_WITHIN));
@@ -188,17 +166,11 @@ impl Server {
     }
 
     fn exit_status(&mut self) -> Result<Option<ExitStatus>, EmbeddedError> {
-        self.child
-            .try_wait()
-            .map_err(io_error("wait for", Path::new("postgres")))
+        self.child.try_wait().map_err(io_error("wait for", Path::new("postgres")))
     }
 
     fn timed_out(&self, action: &'static str, time: Duration) -> EmbeddedError {
-        EmbeddedError::TimedOut {
-            action,
-            seconds: time.as_secs(),
-            log: self.log.clone(),
-        }
+        EmbeddedError::TimedOut { action, seconds: time.as_secs(), log: self.log.clone() }
     }
 }
 
@@ -206,26 +178,15 @@ fn open_log(path: &Path) -> Result<File, EmbeddedError> {
     if fs::metadata(path).is_ok_and(|meta| meta.len() > LOG_MAX) {
         fs::rename(path, path.with_extension("log.old")).map_err(io_error("rename", path))?;
     }
-    File::options()
-        .create(true)
-        .append(true)
-        .mode(0o600)
-        .open(path)
-        .map_err(io_error("open", path))
+    File::options().create(true).append(true).mode(0o600).open(path).map_err(io_error("open", path))
 }
 
 /// The last line of the log that says something went wrong, or just the last.
 fn last_line(log: &Path) -> String {
     let text = fs::read(log).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
-    let mut lines = text
-        .lines()
-        .rev()
-        .filter(|line| !line.trim().is_empty())
-        .take(20);
+    let mut lines = text.lines().rev().filter(|line| !line.trim().is_empty()).take(20);
     let last = lines.next().unwrap_or("its log is empty");
-    let fatal = std::iter::once(last)
-        .chain(lines)
-        .find(|line| line.contains("FATAL"));
+    let fatal = std::iter::once(last).chain(lines).find(|line| line.contains("FATAL"));
     fatal.unwrap_or(last).to_owned()
 }

@@ -14,36 +14,23 @@ const VICTIM: &str = "TWOSTEP_TEST_VICTIM_DATA_DIR";
 
 /// A folder that root's unprivileged user can enter as well.
 fn folder() -> TempDir {
-    let dir = tempfile::Builder::new()
-        .prefix("twostep-test-")
-        .tempdir_in("/tmp")
-        .unwrap();
+    let dir = tempfile::Builder::new().prefix("twostep-test-").tempdir_in("/tmp").unwrap();
     fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
     dir
 }
 
 fn options(data_dir: PathBuf, durability: Durability) -> Options {
     let bin_dir = env::var_os("PG_BIN_DIR").map(PathBuf::from);
-    Options {
-        data_dir,
-        bin_dir,
-        search_path: env::var_os("PATH"),
-        durability,
-    }
+    Options { data_dir, bin_dir, search_path: env::var_os("PATH"), durability }
 }
 
 async fn connect(server: &EmbeddedPostgres) -> PgConnection {
-    PgConnection::connect_with(&server.connect_options())
-        .await
-        .unwrap()
+    PgConnection::connect_with(&server.connect_options()).await.unwrap()
 }
 
 async fn count(server: &EmbeddedPostgres) -> i64 {
     let mut conn = connect(server).await;
-    sqlx::query_scalar("SELECT count(*) FROM kept")
-        .fetch_one(&mut conn)
-        .await
-        .unwrap()
+    sqlx::query_scalar("SELECT count(*) FROM kept").fetch_one(&mut conn).await.unwrap()
 }
 
 async fn gone_within(path: &Path, time: Duration) -> bool {
@@ -65,14 +52,8 @@ async fn data_survives_a_stop_and_a_warm_start() {
     let server = EmbeddedPostgres::start(&options).await.unwrap();
     let cold = started.elapsed();
     let mut conn = connect(&server).await;
-    sqlx::raw_sql("CREATE TABLE kept AS SELECT 1 AS id")
-        .execute(&mut conn)
-        .await
-        .unwrap();
-    let fsync: String = sqlx::query_scalar("SHOW fsync")
-        .fetch_one(&mut conn)
-        .await
-        .unwrap();
+    sqlx::raw_sql("CREATE TABLE kept AS SELECT 1 AS id").execute(&mut conn).await.unwrap();
+    let fsync: String = sqlx::query_scalar("SHOW fsync").fetch_one(&mut conn).await.unwrap();
     assert_eq!(fsync, "on");
     let (user, database): (String, String) =
         sqlx::query_as("SELECT current_user::text, current_database()::text")
@@ -88,19 +69,12 @@ async fn data_survives_a_stop_and_a_warm_start() {
     let server = EmbeddedPostgres::start(&options).await.unwrap();
     let warm = started.elapsed();
     let mut conn = PgConnection::connect(&server.url()).await.unwrap();
-    let kept: i32 = sqlx::query_scalar("SELECT id FROM kept")
-        .fetch_one(&mut conn)
-        .await
-        .unwrap();
+    let kept: i32 = sqlx::query_scalar("SELECT id FROM kept").fetch_one(&mut conn).await.unwrap();
     assert_eq!(kept, 1);
     let started = Instant::now();
     server.stop().await.unwrap();
-    writeln!(
-        std::io::stderr(),
-        "cold {cold:?}, warm {warm:?}, stop {:?}",
-        started.elapsed()
-    )
-    .unwrap();
+    writeln!(std::io::stderr(), "cold {cold:?}, warm {warm:?}, stop {:?}", started.elapsed())
+        .unwrap();
 }
 
 #[tokio::test]
@@ -121,21 +95,9 @@ async fn a_path_too_long_for_a_socket_is_replaced() {
     let options = options(data_dir, Durability::Durable);
     let server = EmbeddedPostgres::start(&options).await.unwrap();
     let socket_dir = server.layout.socket_dir.clone();
-    assert!(
-        socket_dir.as_os_str().len() < 40,
-        "{}",
-        socket_dir.display()
-    );
-    assert_eq!(
-        fs::metadata(&socket_dir).unwrap().permissions().mode() & 0o777,
-        0o700
-    );
-    PgConnection::connect(&server.url())
-        .await
-        .unwrap()
-        .ping()
-        .await
-        .unwrap();
+    assert!(socket_dir.as_os_str().len() < 40, "{}", socket_dir.display());
+    assert_eq!(fs::metadata(&socket_dir).unwrap().permissions().mode() & 0o777, 0o700);
+    PgConnection::connect(&server.url()).await.unwrap().ping().await.unwrap();
     server.stop().await.unwrap();
     assert!(!socket_dir.exists());
 }
@@ -143,10 +105,7 @@ async fn a_path_too_long_for_a_socket_is_replaced() {
 #[tokio::test]
 async fn a_throwaway_server_leaves_nothing() {
     // straight under /tmp: the server's user, who is not root, must be able to remove it
-    let data_dir = PathBuf::from(format!(
-        "/tmp/twostep-test-{}-throwaway",
-        std::process::id()
-    ));
+    let data_dir = PathBuf::from(format!("/tmp/twostep-test-{}-throwaway", std::process::id()));
     let options = options(data_dir, Durability::Throwaway);
     let server = EmbeddedPostgres::start(&options).await.unwrap();
     connect(&server).await.ping().await.unwrap();
@@ -163,9 +122,7 @@ async fn an_interrupted_first_start_is_repeated() {
     fs::create_dir_all(data_dir.join("pg.new/base")).unwrap();
     fs::write(data_dir.join("pg.new/PG_VERSION"), "15\n").unwrap();
     fs::set_permissions(&data_dir, fs::Permissions::from_mode(0o755)).unwrap();
-    let server = EmbeddedPostgres::start(&options(data_dir, Durability::Durable))
-        .await
-        .unwrap();
+    let server = EmbeddedPostgres::start(&options(data_dir, Durability::Durable)).await.unwrap();
     connect(&server).await.ping().await.unwrap();
     server.stop().await.unwrap();
 }
@@ -175,10 +132,7 @@ async fn a_wrong_bin_dir_stops_the_start() {
     let dir = folder();
     let mut options = options(dir.path().join("data"), Durability::Durable);
     options.bin_dir = Some(dir.path().to_owned());
-    let error = EmbeddedPostgres::start(&options)
-        .await
-        .unwrap_err()
-        .to_string();
+    let error = EmbeddedPostgres::start(&options).await.unwrap_err().to_string();
     let want = format!("PG_BIN_DIR: {} has no postgres", dir.path().display());
     assert_eq!(error, want);
 }
@@ -230,24 +184,13 @@ async fn no_acknowledged_row_is_lost() {
     let mut acknowledged = 0;
     for _ in 0..2 {
         acknowledged += insert_and_kill(&options.data_dir, 200);
-        assert!(
-            acknowledged >= 200,
-            "the victim ended early: {acknowledged}"
-        );
+        assert!(acknowledged >= 200, "the victim ended early: {acknowledged}");
         // at once, while the old server may still be ending
         let started = Instant::now();
         let server = EmbeddedPostgres::start(&options).await.unwrap();
-        writeln!(
-            std::io::stderr(),
-            "start after a kill {:?}",
-            started.elapsed()
-        )
-        .unwrap();
+        writeln!(std::io::stderr(), "start after a kill {:?}", started.elapsed()).unwrap();
         let kept = count(&server).await;
-        assert!(
-            kept >= acknowledged,
-            "{acknowledged} acknowledged, {kept} kept"
-        );
+        assert!(kept >= acknowledged, "{acknowledged} acknowledged, {kept} kept");
         acknowledged = kept;
         server.stop().await.unwrap();
     }
@@ -268,21 +211,13 @@ async fn a_killed_server_is_recovered() {
     let options = options(dir.path().join("data"), Durability::Durable);
     let server = EmbeddedPostgres::start(&options).await.unwrap();
     let mut conn = connect(&server).await;
-    sqlx::raw_sql("CREATE TABLE kept AS SELECT 1 AS id")
-        .execute(&mut conn)
-        .await
-        .unwrap();
+    sqlx::raw_sql("CREATE TABLE kept AS SELECT 1 AS id").execute(&mut conn).await.unwrap();
     let pid_file = server.layout.cluster.join("postmaster.pid");
     let postmaster = predecessor::read_pid(&pid_file).unwrap();
     rustix::process::kill_process(postmaster, rustix::process::Signal::KILL).unwrap();
     // `server` stays: its dead child is now a zombie that still answers to its number
     let account = Account::choose(&server.layout.cluster).unwrap();
-    let again = Server::start(
-        &server.layout,
-        &server.binaries,
-        account,
-        Durability::Durable,
-    );
+    let again = Server::start(&server.layout, &server.binaries, account, Durability::Durable);
     let mut again = again.unwrap();
     assert_eq!(count(&server).await, 1);
     again.stop().unwrap();

@@ -31,9 +31,7 @@ pub(super) fn command(
     doomed: [Option<&Path>; 2],
 ) -> Command {
     let mut command = account.command(Path::new(SHELL));
-    command
-        .args(["-c", include_str!("watchdog.sh"), "postgres"])
-        .arg(cluster);
+    command.args(["-c", include_str!("watchdog.sh"), "postgres"]).arg(cluster);
     for dir in doomed {
         command.arg(dir.unwrap_or(Path::new("")));
     }

@@ -47,10 +47,7 @@ impl TypedTool for ReadFile {
         blocking(move || {
             let bytes = workspace.read(&input.path)?;
             if bytes.contains(&0) {
-                return Err(ToolError::Failed(format!(
-                    "{} is not a text file",
-                    input.path
-                )));
+                return Err(ToolError::Failed(format!("{} is not a text file", input.path)));
             }
             Ok(part(&String::from_utf8_lossy(&bytes), input.offset, input.limit).into())
         })
@@ -60,18 +57,11 @@ impl TypedTool for ReadFile {
 
 /// The asked lines as they are, and a note when there are more.
 fn part(text: &str, offset: usize, limit: usize) -> String {
-    let mut part: String = text
-        .split_inclusive('\n')
-        .skip(offset)
-        .take(limit)
-        .collect();
+    let mut part: String = text.split_inclusive('\n').skip(offset).take(limit).collect();
     let lines = text.lines().count();
     let end = offset.saturating_add(limit);
     if end < lines {
-        let _ = write!(
-            part,
-            "[the file has {lines} lines; read on with offset {end}]"
-        );
+        let _ = write!(part, "[the file has {lines} lines; read on with offset {end}]");
     }
     part
 }

@@ -51,11 +51,7 @@ impl TypedTool for WriteFile {
         blocking(move || {
             let before = workspace.hash(&input.path)?;
             let after = hash(input.content.as_bytes());
-            Ok(FileChange {
-                before,
-                after,
-                result: WRITTEN.to_owned(),
-            })
+            Ok(FileChange { before, after, result: WRITTEN.to_owned() })
         })
         .await
     }

@@ -55,34 +55,22 @@ async fn call(name: &str, input: Value) -> Answer {
         workspace: Workspace::new(folder.path().to_owned()),
         stop: CancellationToken::new(),
     };
-    registry()
-        .call(&context, name, &to_raw_value(&input).unwrap())
-        .await
+    registry().call(&context, name, &to_raw_value(&input).unwrap()).await
 }
 
 fn error(text: &str) -> Answer {
-    Answer {
-        text: text.to_owned(),
-        is_error: true,
-    }
+    Answer { text: text.to_owned(), is_error: true }
 }
 
 fn success(text: &str) -> Answer {
-    Answer {
-        text: text.to_owned(),
-        is_error: false,
-    }
+    Answer { text: text.to_owned(), is_error: false }
 }
 
 #[test]
 fn every_tool_is_described_and_has_a_valid_schema() {
     for entry in registry().catalog() {
         assert!(entry.description.contains('.'), "{}", entry.name);
-        assert!(
-            jsonschema::meta::is_valid(&entry.input_schema),
-            "{}",
-            entry.name
-        );
+        assert!(jsonschema::meta::is_valid(&entry.input_schema), "{}", entry.name);
         assert_eq!(entry.input_schema["type"], "object");
         assert!(entry.input_schema.get("$schema").is_none());
     }
@@ -95,34 +83,20 @@ fn definitions_are_the_same_bytes_every_time() {
     let backwards = ["get_time".to_owned(), "read_file".to_owned()];
     let forwards = ["read_file".to_owned(), "get_time".to_owned()];
     assert_eq!(definitions(Some(&backwards)), definitions(Some(&forwards)));
-    assert_eq!(
-        registry()
-            .definitions(Some(&["nope".to_owned()]))
-            .unwrap_err(),
-        "nope"
-    );
+    assert_eq!(registry().definitions(Some(&["nope".to_owned()])).unwrap_err(), "nope");
 }
 
 #[test]
 fn what_is_optional_is_not_required_and_says_its_default() {
     let catalog = registry().catalog();
-    let read_file = catalog
-        .iter()
-        .find(|entry| entry.name == "read_file")
-        .unwrap();
+    let read_file = catalog.iter().find(|entry| entry.name == "read_file").unwrap();
     assert_eq!(read_file.input_schema["required"], json!(["path"]));
-    assert_eq!(
-        read_file.input_schema["properties"]["limit"]["default"],
-        2000
-    );
+    assert_eq!(read_file.input_schema["properties"]["limit"]["default"], 2000);
 }
 
 #[tokio::test]
 async fn an_unknown_tool_is_an_answer() {
-    assert_eq!(
-        call("x", json!({})).await,
-        error(r#"{"error":"Unknown tool: 'x'"}"#)
-    );
+    assert_eq!(call("x", json!({})).await, error(r#"{"error":"Unknown tool: 'x'"}"#));
 }
 
 #[tokio::test]
@@ -142,76 +116,46 @@ async fn a_wrong_type_is_named_with_its_place() {
 #[tokio::test]
 async fn an_input_that_was_not_json_is_told_so() {
     let answer = call("misbehave", json!({ "INVALID_JSON": "{\"a" })).await;
-    assert_eq!(
-        answer,
-        error("Error: the input for misbehave is not valid JSON")
-    );
+    assert_eq!(answer, error("Error: the input for misbehave is not valid JSON"));
 }
 
 #[tokio::test]
 async fn an_optional_field_gets_its_default_and_a_struct_arrives_as_json() {
-    assert_eq!(
-        call("misbehave", json!({ "manner": "default" })).await,
-        success(r#"{"number":7}"#)
-    );
+    assert_eq!(call("misbehave", json!({ "manner": "default" })).await, success(r#"{"number":7}"#));
 }
 
 #[tokio::test]
 async fn a_panic_is_an_answer() {
     let expected = "Error: misbehave stopped because of a defect of its own";
-    assert_eq!(
-        call("misbehave", json!({ "manner": "panic" })).await,
-        error(expected)
-    );
+    assert_eq!(call("misbehave", json!({ "manner": "panic" })).await, error(expected));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_tool_that_hangs_is_ended_at_its_deadline() {
     let started = tokio::time::Instant::now();
     let expected = "Error: misbehave timed out after 2 s";
-    assert_eq!(
-        call("misbehave", json!({ "manner": "hang" })).await,
-        error(expected)
-    );
-    assert_eq!(
-        started.elapsed().as_secs(),
-        Duration::from_secs(2).as_secs()
-    );
+    assert_eq!(call("misbehave", json!({ "manner": "hang" })).await, error(expected));
+    assert_eq!(started.elapsed().as_secs(), Duration::from_secs(2).as_secs());
 }
 
 #[tokio::test]
 async fn a_nul_becomes_the_replacement_character() {
-    assert_eq!(
-        call("misbehave", json!({ "manner": "nul" })).await,
-        success("a\u{fffd}b")
-    );
+    assert_eq!(call("misbehave", json!({ "manner": "nul" })).await, success("a\u{fffd}b"));
 }
 
 #[tokio::test]
 async fn a_flood_is_cut_between_characters() {
     let answer = call("misbehave", json!({ "manner": "flood" })).await;
     assert!(answer.text.len() < MAX_RESULT + 100);
-    assert!(
-        answer
-            .text
-            .ends_with("[cut here: the whole result has 204800 bytes]")
-    );
+    assert!(answer.text.ends_with("[cut here: the whole result has 204800 bytes]"));
 }
 
 #[tokio::test]
 async fn a_time_zone_that_does_not_exist_is_an_error() {
     let expected = "Error: \"Mars/Base\" is not a time zone; use a name such as Europe/Oslo";
-    assert_eq!(
-        call("get_time", json!({ "timezone": "Mars/Base" })).await,
-        error(expected)
-    );
+    assert_eq!(call("get_time", json!({ "timezone": "Mars/Base" })).await, error(expected));
     assert!(!call("get_time", json!({})).await.is_error);
-    assert!(
-        call("get_time", json!({ "timezone": "Asia/Kolkata" }))
-            .await
-            .text
-            .contains("+05:30")
-    );
+    assert!(call("get_time", json!({ "timezone": "Asia/Kolkata" })).await.text.contains("+05:30"));
 }
 
 #[test]

@@ -20,10 +20,7 @@ fn place() -> Place {
     fs::create_dir(&root).unwrap();
     fs::write(outer.path().join("secret"), "canary").unwrap();
     fs::write(root.join("notes.txt"), "hello").unwrap();
-    Place {
-        workspace: Workspace::new(root),
-        outer,
-    }
+    Place { workspace: Workspace::new(root), outer }
 }
 
 impl Place {
@@ -36,12 +33,7 @@ impl Place {
 fn a_file_inside_is_read_by_its_relative_and_by_its_full_path() {
     let place = place();
     let full = place.root().join("notes.txt");
-    for path in [
-        "notes.txt",
-        "./notes.txt",
-        "x/../notes.txt",
-        full.to_str().unwrap(),
-    ] {
+    for path in ["notes.txt", "./notes.txt", "x/../notes.txt", full.to_str().unwrap()] {
         fs::create_dir_all(place.root().join("x")).unwrap();
         assert_eq!(place.workspace.read(path).unwrap(), b"hello", "{path}");
     }
@@ -82,20 +74,14 @@ fn only_regular_files_are_opened() {
     mknodat(CWD, &fifo, FileType::Fifo, Mode::RUSR, 0).unwrap();
     let error = place.workspace.read("fifo").unwrap_err();
     assert_eq!(error.to_string(), "fifo: not a regular file");
-    assert_eq!(
-        place.workspace.read(".").unwrap_err().to_string(),
-        ".: it is a folder"
-    );
+    assert_eq!(place.workspace.read(".").unwrap_err().to_string(), ".: it is a folder");
 }
 
 #[test]
 fn a_missing_file_is_said_to_be_missing() {
     let place = place();
     let error = place.workspace.read("nope.txt").unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "nope.txt: there is no such file or folder"
-    );
+    assert_eq!(error.to_string(), "nope.txt: there is no such file or folder");
     assert_eq!(place.workspace.hash("nope.txt"), Ok(None));
 }
 
@@ -107,17 +93,9 @@ fn a_write_makes_folders_keeps_permissions_and_leaves_nothing_else() {
     let script = place.root().join("notes.txt");
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
     place.workspace.write("notes.txt", b"changed").unwrap();
-    assert_eq!(
-        fs::metadata(&script).unwrap().permissions().mode() & 0o777,
-        0o755
-    );
-    let names: Vec<String> = place
-        .workspace
-        .list(".")
-        .unwrap()
-        .into_iter()
-        .map(|entry| entry.name)
-        .collect();
+    assert_eq!(fs::metadata(&script).unwrap().permissions().mode() & 0o777, 0o755);
+    let names: Vec<String> =
+        place.workspace.list(".").unwrap().into_iter().map(|entry| entry.name).collect();
     assert_eq!(names, ["a", "notes.txt"]);
 }
 
@@ -126,10 +104,7 @@ fn what_other_programs_would_run_is_not_written() {
     let place = place();
     for path in [".git/hooks/pre-commit", "sub/.GIT/config", ".git"] {
         let error = place.workspace.write(path, b"x").unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            format!("{path} is protected and cannot be written")
-        );
+        assert_eq!(error.to_string(), format!("{path} is protected and cannot be written"));
     }
 }
 
@@ -137,10 +112,7 @@ fn what_other_programs_would_run_is_not_written() {
 fn a_folder_is_not_overwritten() {
     let place = place();
     fs::create_dir(place.root().join("sub")).unwrap();
-    assert_eq!(
-        place.workspace.write("sub", b"x").unwrap_err().to_string(),
-        "sub: it is a folder"
-    );
+    assert_eq!(place.workspace.write("sub", b"x").unwrap_err().to_string(), "sub: it is a folder");
     assert!(place.workspace.write("", b"x").is_err());
 }
 

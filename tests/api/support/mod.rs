@@ -2,6 +2,8 @@
 
 #[path = "../../support/postgres.rs"]
 mod postgres;
+mod program;
+mod raw;
 mod sse;
 mod upstream;
 
@@ -21,13 +23,15 @@ use twostep::app::Application;
 use twostep::config::{Config, Database, ModelSource};
 use twostep::domain::price::Prices;
 use twostep::domain::run::Limits;
-use twostep::http::Defaults;
+use twostep::http::{Defaults, KEEP_ALIVE_EVERY};
 use twostep::model::anthropic::ClientConfig;
 use twostep::simulator::{Options, Running, Script, Simulator};
 use twostep::tools::{Tool, builtin};
 
-pub(crate) use postgres::TestDatabase;
-pub(crate) use sse::EventStream;
+pub(crate) use postgres::{TestDatabase, database};
+pub(crate) use program::{Program, binary, data_dir, outcome};
+pub(crate) use raw::{RawStream, exchange};
+pub(crate) use sse::{EventStream, Received};
 pub(crate) use upstream::Upstream;
 
 /// The system prompt of test sessions.
@@ -52,6 +56,8 @@ pub(crate) struct Setup {
     pub(crate) prices: Prices,
     pub(crate) model: Option<&'static str>,
     pub(crate) slots: Option<usize>,
+    pub(crate) keep_alive_every: Option<Duration>,
+    pub(crate) model_idle_timeout: Option<Duration>,
 }
 
 impl TestApp {
@@ -61,13 +67,7 @@ impl TestApp {
     }
 
     pub(crate) async fn start_with(script: Value, setup: Setup) -> Self {
-        Self::on(
-            script,
-            setup,
-            postgres::database().await,
-            TempDir::new().unwrap(),
-        )
-        .await
+        Self::on(script, setup, database().await, TempDir::new().unwrap()).await
     }
 
     async fn on(script: Value, setup: Setup, database: TestDatabase, folder: TempDir) -> Self {
@@ -76,9 +76,8 @@ impl TestApp {
         let script = Script::from_json(&script.to_string()).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let simulator = Simulator::start(listener, script, Options::recording());
-        let app = Application::build(config(&simulator, &database, folder.path(), setup))
-            .await
-            .unwrap();
+        let app =
+            Application::build(config(&simulator, &database, folder.path(), setup)).await.unwrap();
         let stop = CancellationToken::new();
         Self {
             address: app.address(),
@@ -112,10 +111,7 @@ impl TestApp {
         let response = self.post("/v1/sessions").json(&body).send().await.unwrap();
         assert_eq!(response.status(), StatusCode::CREATED);
         let session: Value = response.json().await.unwrap();
-        Session {
-            app: self,
-            id: session["id"].as_str().unwrap().to_owned(),
-        }
+        Session { app: self, id: session["id"].as_str().unwrap().to_owned() }
     }
 
     /// What the model was sent.
@@ -146,17 +142,14 @@ impl TestApp {
 
     pub(crate) async fn broken_invariants(&self) -> Vec<(String, String)> {
         let pool = self.database.pool(1);
-        sqlx::query_as(include_str!("../../support/invariants.sql"))
-            .fetch_all(&pool)
-            .await
-            .unwrap()
+        sqlx::query_as(include_str!("../../support/invariants.sql")).fetch_all(&pool).await.unwrap()
     }
 }
 
 fn config(simulator: &Running, database: &TestDatabase, folder: &Path, setup: Setup) -> Config {
     let mut tools = builtin::all();
     tools.extend(setup.tools);
-    let idle = Duration::from_secs(10);
+    let idle = setup.model_idle_timeout.unwrap_or(Duration::from_secs(10));
     Config {
         bind: "127.0.0.1:0".parse().unwrap(),
         database: Database::Server(Box::new(database.options())),
@@ -175,6 +168,7 @@ fn config(simulator: &Running, database: &TestDatabase, folder: &Path, setup: Se
             prices: setup.prices,
             workspace: Some(folder.to_str().unwrap().to_owned()),
         },
+        keep_alive_every: setup.keep_alive_every.unwrap_or(KEEP_ALIVE_EVERY),
         workspaces: folder.join("workspaces"),
         use_prompt_cache: true,
         slots: setup.slots.unwrap_or(16),
@@ -204,12 +198,7 @@ impl Session<'_> {
     }
 
     pub(crate) async fn ask_with(&self, body: Value) -> Value {
-        let response = self
-            .message(&body)
-            .header("prefer", "wait=60")
-            .send()
-            .await
-            .unwrap();
+        let response = self.message(&body).header("prefer", "wait=60").send().await.unwrap();
         assert_eq!(response.status(), StatusCode::OK, "the run did not settle");
         response.json().await.unwrap()
     }
@@ -224,13 +213,7 @@ impl Session<'_> {
     /// Posts a text and streams its run.
     pub(crate) async fn stream(&self, text: &str) -> EventStream {
         let request = self.message(&json!({ "content": text }));
-        EventStream::new(
-            request
-                .header("accept", "text/event-stream")
-                .send()
-                .await
-                .unwrap(),
-        )
+        EventStream::new(request.header("accept", "text/event-stream").send().await.unwrap())
     }
 
     /// All items of the history.
@@ -248,15 +231,7 @@ impl Session<'_> {
         let mut after = "0".to_owned();
         loop {
             let path = self.path(&format!("{resource}?limit=200&after={after}"));
-            let mut page: Value = self
-                .app
-                .get(&path)
-                .send()
-                .await
-                .unwrap()
-                .json()
-                .await
-                .unwrap();
+            let mut page: Value = self.app.get(&path).send().await.unwrap().json().await.unwrap();
             all.append(page["data"].as_array_mut().unwrap());
             match page["next_cursor"].as_str() {
                 Some(cursor) => cursor.clone_into(&mut after),
@@ -265,30 +240,32 @@ impl Session<'_> {
         }
     }
 
+    /// A run as it stands now.
+    pub(crate) async fn run(&self, run: &Value) -> Value {
+        let path = self.path(&format!("/runs/{}", run["id"].as_str().unwrap()));
+        let response = self.app.get(&path).send().await.unwrap();
+        response.json().await.unwrap()
+    }
+
+    /// Waits until an event of this type is stored for a run.
+    pub(crate) async fn reached(&self, run: &Value, kind: &str) {
+        let deadline = tokio::time::Instant::now() + Duration::from_secs(30);
+        let is_there = |event: &Value| event["type"] == kind && event["run_id"] == run["id"];
+        while !self.events().await.iter().any(is_there) {
+            assert!(tokio::time::Instant::now() < deadline, "there was no {kind}");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
     /// Waits until a run has settled.
     pub(crate) async fn settled(&self, run: &Value) -> Value {
-        let path = self.path(&format!("/runs/{}", run["id"].as_str().unwrap()));
         let deadline = tokio::time::Instant::now() + Duration::from_secs(30);
         loop {
-            let run: Value = self
-                .app
-                .get(&path)
-                .send()
-                .await
-                .unwrap()
-                .json()
-                .await
-                .unwrap();
-            if matches!(
-                run["status"].as_str().unwrap(),
-                "completed" | "failed" | "cancelled"
-            ) {
+            let run = self.run(run).await;
+            if matches!(run["status"].as_str().unwrap(), "completed" | "failed" | "cancelled") {
                 return run;
             }
-            assert!(
-                tokio::time::Instant::now() < deadline,
-                "the run did not settle: {run}"
-            );
+            assert!(tokio::time::Instant::now() < deadline, "the run did not settle: {run}");
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }
@@ -305,10 +282,7 @@ pub(crate) fn says(text: &str) -> Value {
 }
 
 /// A reply of one tool call.
-#[expect(
-    clippy::needless_pass_by_value,
-    reason = "tests make the input on the spot"
-)]
+#[expect(clippy::needless_pass_by_value, reason = "tests make the input on the spot")]
 pub(crate) fn calls(name: &str, input: Value) -> Value {
     json!({ "content": [{ "type": "tool_use", "name": name, "input": input }] })
 }
@@ -316,14 +290,8 @@ pub(crate) fn calls(name: &str, input: Value) -> Value {
 /// The body of a response, which must be a problem of this status and code.
 pub(crate) async fn problem(response: Response, status: u16, code: &str) -> Value {
     assert_eq!(response.status().as_u16(), status);
-    assert_eq!(
-        response.headers()["content-type"],
-        "application/problem+json"
-    );
-    let request_id = response.headers()["x-request-id"]
-        .to_str()
-        .unwrap()
-        .to_owned();
+    assert_eq!(response.headers()["content-type"], "application/problem+json");
+    let request_id = response.headers()["x-request-id"].to_str().unwrap().to_owned();
     let problem: Value = response.json().await.unwrap();
     assert_eq!(problem["status"], status);
     assert_eq!(problem["code"], code);
@@ -335,13 +303,7 @@ impl TestApp {
     /// The same database and folder under a new service, with another script.
     pub(crate) async fn restarted(self, script: Value) -> Self {
         assert_eq!(self.simulator.refusals(), Vec::<String>::new());
-        let Self {
-            database,
-            folder,
-            stop,
-            task,
-            ..
-        } = self;
+        let Self { database, folder, stop, task, .. } = self;
         stop.cancel();
         task.await.unwrap().unwrap();
         Self::on(script, Setup::default(), database, folder).await
@@ -349,9 +311,6 @@ impl TestApp {
 
     /// A session that was made by an earlier service.
     pub(crate) fn session_again(&self, id: &str) -> Session<'_> {
-        Session {
-            app: self,
-            id: id.to_owned(),
-        }
+        Session { app: self, id: id.to_owned() }
     }
 }

@@ -31,10 +31,7 @@ impl EventStream {
         assert_eq!(response.status(), StatusCode::OK);
         assert_eq!(response.headers()["content-type"], "text/event-stream");
         let headers = response.headers().clone();
-        Self {
-            events: Box::pin(SseByteStream::new(response.bytes_stream())),
-            headers,
-        }
+        Self { events: Box::pin(SseByteStream::new(response.bytes_stream())), headers }
     }
 
     /// The next event; none at the clean end of the stream. A torn stream fails the test.
@@ -49,9 +46,7 @@ impl EventStream {
             let Some(event) = event.expect("nothing came for 30 s") else {
                 return Ok(None);
             };
-            let Sse {
-                event, data, id, ..
-            } = event?;
+            let Sse { event, data, id, .. } = event?;
             let Some(data) = data else { continue };
             let received = Received {
                 id: id.map(|id| id.parse().unwrap()),
@@ -76,10 +71,7 @@ impl EventStream {
     /// Reads on to the first event of this name.
     pub(crate) async fn until(&mut self, name: &str) -> Received {
         loop {
-            let event = self
-                .next()
-                .await
-                .unwrap_or_else(|| panic!("there was no {name}"));
+            let event = self.next().await.unwrap_or_else(|| panic!("there was no {name}"));
             if event.name == name {
                 return event;
             }

@@ -13,9 +13,7 @@ pub(crate) struct Upstream {
 
 impl Upstream {
     pub(crate) fn of(simulator: &Running) -> Self {
-        Self {
-            requests: simulator.requests(),
-        }
+        Self { requests: simulator.requests() }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -36,10 +34,7 @@ impl Upstream {
     pub(crate) fn roles(&self, index: usize) -> Vec<String> {
         let body = self.body(index);
         let messages = body["messages"].as_array().unwrap();
-        messages
-            .iter()
-            .map(|message| message["role"].as_str().unwrap().to_owned())
-            .collect()
+        messages.iter().map(|message| message["role"].as_str().unwrap().to_owned()).collect()
     }
 
     /// Each request of a session is a byte prefix of the next, up to the end of its messages.
@@ -51,10 +46,7 @@ impl Upstream {
             let key = format!("{}{}", body["model"], body["messages"][0]);
             if let Some(before) = last.insert(key, request.body.clone()) {
                 let before = messages_of(&before);
-                assert!(
-                    request.body.starts_with(before),
-                    "a request changed what was sent before"
-                );
+                assert!(request.body.starts_with(before), "a request changed what was sent before");
             }
         }
     }
@@ -63,8 +55,6 @@ impl Upstream {
 /// A body up to the end of its messages.
 fn messages_of(body: &Bytes) -> &[u8] {
     let text = std::str::from_utf8(body).unwrap();
-    let end = text
-        .rfind(r#"],"tool_choice":"#)
-        .unwrap_or(text.len() - "]}".len());
+    let end = text.rfind(r#"],"tool_choice":"#).unwrap_or(text.len() - "]}".len());
     &body[..end]
 }

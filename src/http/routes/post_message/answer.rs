@@ -14,28 +14,25 @@ use crate::domain::run::Run;
 use crate::http::error::ApiError;
 use crate::http::extract::resume_after;
 use crate::http::resources::{RunResource, run_path};
-use crate::http::routes::runs::known_run;
-use crate::http::sse::{Follow, respond};
+use crate::http::routes::known_place;
+use crate::http::routes::runs::{is_over, known_run};
+use crate::http::sse::{Follow, Phase, respond};
 
 impl Post<'_> {
     /// Streams the run. A repeated post goes on where the client says that it was.
-    pub(super) fn stream(
+    pub(super) async fn stream(
         &self,
         taken: &Taken,
         subscription: Subscription,
     ) -> Result<Response, ApiError> {
         let run = &taken.run;
-        let after = if taken.is_repeated {
-            resume_after(self.headers, None)?
-        } else {
-            0
-        };
+        let (after, begins) = self.begin(taken).await?;
         let follow = Follow {
             session_id: run.session_id,
             run_id: Some(run.id),
-            after: after.max(run.accepted_seq - 1),
+            after,
             deltas: true,
-            is_new: !taken.is_repeated,
+            begins,
         };
         let mut response = respond(self.api, follow, subscription)?;
         let path = run_path(run.session_id, run.id);
@@ -43,6 +40,20 @@ impl Post<'_> {
         set(&mut response, CONTENT_LOCATION, &path);
         mark_repeated(&mut response, taken.is_repeated);
         Ok(response)
+    }
+
+    /// A new run is told by the bus alone, which was subscribed to before it was accepted.
+    async fn begin(&self, taken: &Taken) -> Result<(i64, Phase), ApiError> {
+        let run = &taken.run;
+        let before_run = run.accepted_seq - 1;
+        if !taken.is_repeated {
+            return Ok((before_run, Phase::Live));
+        }
+        let after = resume_after(self.headers, None)?;
+        known_place(self.api, self.tenant, run.session_id, after).await?;
+        let after = after.max(before_run);
+        let is_over = is_over(self.api, run, after).await?;
+        Ok((after, if is_over { Phase::Ended } else { Phase::Backlog }))
     }
 
     /// Answers with the settled run, or with 202 when it does not settle in time.
@@ -89,11 +100,7 @@ impl Post<'_> {
         let path = run_path(session_id, id);
         let mut response = Json(RunResource::from(run)).into_response();
         set(&mut response, CONTENT_LOCATION, &path);
-        set(
-            &mut response,
-            PREFERENCE_APPLIED,
-            &format!("wait={seconds}"),
-        );
+        set(&mut response, PREFERENCE_APPLIED, &format!("wait={seconds}"));
         mark_repeated(&mut response, is_repeated);
         Ok(response)
     }
@@ -114,11 +121,7 @@ pub(super) fn accepted(taken: Taken) -> Response {
 
 fn mark_repeated(response: &mut Response, is_repeated: bool) {
     if is_repeated {
-        set(
-            response,
-            HeaderName::from_static("idempotency-replayed"),
-            "true",
-        );
+        set(response, HeaderName::from_static("idempotency-replayed"), "true");
     }
 }
 

@@ -58,10 +58,7 @@ impl CreateMessage {
     pub(super) fn check(&self) -> Result<(), ApiError> {
         let mut errors = limit_errors(&self.limits, "/limits");
         let mut refuse = |pointer: String, message: &str| {
-            errors.push(FieldError {
-                pointer,
-                message: message.to_owned(),
-            });
+            errors.push(FieldError { pointer, message: message.to_owned() });
         };
         match &self.content {
             MessageContent::Text(text) => {
@@ -81,24 +78,17 @@ impl CreateMessage {
             }
         }
         if self.id.as_deref().is_some_and(|id| !is_message_id(id)) {
-            refuse(
-                "/id".to_owned(),
-                "is not 1 to 128 of letters, digits, '_', '.' and '-'",
-            );
+            refuse("/id".to_owned(), "is not 1 to 128 of letters, digits, '_', '.' and '-'");
         }
-        if errors.is_empty() {
-            Ok(())
-        } else {
-            Err(ApiError::Validation(errors))
-        }
+        if errors.is_empty() { Ok(()) } else { Err(ApiError::Validation(errors)) }
     }
 
     pub(super) fn content(&self) -> Result<Content, ApiError> {
         let content = match &self.content {
             MessageContent::Text(text) => Content::text(text),
-            MessageContent::Blocks(blocks) => serde_json::to_string(blocks)
-                .map_err(Into::into)
-                .and_then(Content::parse),
+            MessageContent::Blocks(blocks) => {
+                serde_json::to_string(blocks).map_err(Into::into).and_then(Content::parse)
+            }
         };
         content.map_err(|error| ApiError::Internal(error.to_string()))
     }

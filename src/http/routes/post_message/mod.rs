@@ -71,27 +71,17 @@ pub(in crate::http) async fn create_message(
 ) -> Result<Response, ApiError> {
     let SessionPath(session_id) = path;
     let JsonBody(message) = body;
-    let form = if message.stream {
-        Form::EventStream
-    } else {
-        Form::of(&headers)?
-    };
+    let form = if message.stream { Form::EventStream } else { Form::of(&headers)? };
     message.check()?;
     if api.draining.is_cancelled() {
         return Err(ApiError::Draining);
     }
     // Before the run exists: nothing that it does is missed.
     let subscription = api.bus.subscribe(session_id);
-    let post = Post {
-        api: &api,
-        tenant: caller.tenant,
-        session_id,
-        message,
-        headers: &headers,
-    };
+    let post = Post { api: &api, tenant: caller.tenant, session_id, message, headers: &headers };
     let taken = post.take().await?;
     match (form, wait_seconds(&headers)) {
-        (Form::EventStream, _) => post.stream(&taken, subscription),
+        (Form::EventStream, _) => post.stream(&taken, subscription).await,
         (Form::Json, Some(seconds)) => post.wait(taken, subscription, seconds).await,
         (Form::Json, None) => Ok(accepted(taken)),
     }
@@ -126,14 +116,8 @@ impl Post<'_> {
             return Ok(taken);
         }
         let run_id = RunId::new();
-        let message_id = self
-            .message
-            .id
-            .clone()
-            .unwrap_or_else(|| MessageId::new().to_string());
-        let body = EventBody::UserMessage {
-            content: content.clone(),
-        };
+        let message_id = self.message.id.clone().unwrap_or_else(|| MessageId::new().to_string());
+        let body = EventBody::UserMessage { content: content.clone() };
         let event = NewEvent::with_id(message_id.clone(), &body);
         let new = NewRun {
             id: run_id,
@@ -166,14 +150,13 @@ impl Post<'_> {
                     (Some(begun), Some(reservation)) => self.hand_over(reservation, begun).await?,
                     _ => self.api.bus.announce_work(),
                 }
-                Ok(Taken {
-                    run,
-                    is_repeated: false,
-                })
+                Ok(Taken { run, is_repeated: false })
             }
             Accepted::Refused => {
                 known_session(self.api, self.tenant, self.session_id).await?;
-                Err(ApiError::QueueFull(MAX_QUEUED))
+                // The same post may have taken the last place a moment ago.
+                let earlier = self.repeated(new.idempotency_key, new.fingerprint).await?;
+                earlier.ok_or(ApiError::QueueFull(MAX_QUEUED))
             }
             Accepted::Repeated => {
                 let earlier = self.repeated(new.idempotency_key, new.fingerprint).await?;
@@ -217,10 +200,7 @@ impl Post<'_> {
             }
             if has_cost && session.settings.price.is_none() {
                 let model = session.settings.model;
-                return Err(ApiError::field(
-                    "/limits/cost",
-                    format!("{model} has no price here"),
-                ));
+                return Err(ApiError::field("/limits/cost", format!("{model} has no price here")));
             }
         }
         self.message.content()
@@ -236,22 +216,14 @@ impl Post<'_> {
         let earlier =
             find_earlier(&mut conn, self.tenant, self.session_id, key, message_id).await?;
         drop(conn);
-        let Some(Earlier {
-            run_id,
-            session_id,
-            fingerprint: before,
-        }) = earlier
-        else {
+        let Some(Earlier { run_id, session_id, fingerprint: before }) = earlier else {
             return Ok(None);
         };
         if before != fingerprint {
             return Err(ApiError::IdempotencyKeyReused { run_id });
         }
         let run = known_run(self.api, self.tenant, session_id, run_id).await?;
-        Ok(Some(Taken {
-            run,
-            is_repeated: true,
-        }))
+        Ok(Some(Taken { run, is_repeated: true }))
     }
 }
 
@@ -261,11 +233,7 @@ fn accepted_run(new: &NewRun<'_>, accepted: &AcceptedRun) -> Run {
         id: new.id,
         session_id: new.session_id,
         message_id: new.message_id.to_owned(),
-        status: if is_begun {
-            RunStatus::Running
-        } else {
-            RunStatus::Queued
-        },
+        status: if is_begun { RunStatus::Running } else { RunStatus::Queued },
         accepted_seq: accepted.frames.first().map_or(0, |frame| frame.seq),
         queue_position: (!is_begun).then_some(accepted.queued.into()),
         outcome: None,

@@ -21,9 +21,7 @@ fn read(name: &str) -> Vec<u8> {
 
 /// Feeds the chunks through the framing and the assembler, as the client does.
 fn assemble(chunks: Vec<Vec<u8>>) -> (Assembler, Option<ModelError>) {
-    let chunks = chunks
-        .into_iter()
-        .map(|chunk| Ok::<_, Infallible>(bytes::Bytes::from(chunk)));
+    let chunks = chunks.into_iter().map(|chunk| Ok::<_, Infallible>(bytes::Bytes::from(chunk)));
     let mut events = SseByteStream::new(stream::iter(chunks));
     let mut assembler = Assembler::default();
     while let Some(event) = events.next().now_or_never().unwrap() {
@@ -57,11 +55,7 @@ fn snapshot(assembler: &Assembler) -> Value {
 fn expected(sample: &Value) -> Value {
     let name = sample["name"].as_str().unwrap();
     let mut message: Value = serde_json::from_slice(&read(&format!("{name}.json"))).unwrap();
-    for (index, raw) in sample["incomplete_blocks"]
-        .as_object()
-        .into_iter()
-        .flatten()
-    {
+    for (index, raw) in sample["incomplete_blocks"].as_object().into_iter().flatten() {
         let index: usize = index.parse().unwrap();
         message["content"][index]["input"] = serde_json::json!({ "INVALID_JSON": raw });
     }
@@ -73,13 +67,7 @@ fn check(sample: &Value, expected: &Value, chunks: Vec<Vec<u8>>) {
     let (assembler, error) = assemble(chunks);
     match sample["outcome"].as_str().unwrap() {
         "api_error" => {
-            let Some(ModelError::Api {
-                status: None,
-                kind,
-                message,
-                ..
-            }) = error
-            else {
+            let Some(ModelError::Api { status: None, kind, message, .. }) = error else {
                 panic!("{name}: expected an error of the server, got {error:?}");
             };
             assert_eq!(kind.as_str(), sample["error"]["type"], "{name}");
@@ -90,10 +78,7 @@ fn check(sample: &Value, expected: &Value, chunks: Vec<Vec<u8>>) {
         }
         "truncated" => {
             assert_eq!(&snapshot(&assembler), expected, "{name}");
-            assert!(
-                matches!(assembler.finish(), Err(ModelError::Truncated)),
-                "{name}"
-            );
+            assert!(matches!(assembler.finish(), Err(ModelError::Truncated)), "{name}");
         }
         _ => {
             assert!(error.is_none(), "{name}: {error:?}");
@@ -123,11 +108,7 @@ fn every_recorded_stream_becomes_its_message() {
 fn a_stream_may_arrive_byte_by_byte() {
     for sample in samples() {
         let bytes = read(&format!("{}.sse", sample["name"].as_str().unwrap()));
-        check(
-            &sample,
-            &expected(&sample),
-            bytes.iter().map(|byte| vec![*byte]).collect(),
-        );
+        check(&sample, &expected(&sample), bytes.iter().map(|byte| vec![*byte]).collect());
     }
 }
 
@@ -150,10 +131,7 @@ fn a_stream_that_ends_at_any_byte_is_never_taken_for_a_whole_one() {
     for cut in 0..bytes.len() - 2 {
         let (assembler, error) = assemble(vec![bytes.iter().take(cut).copied().collect()]);
         assert!(error.is_none());
-        assert!(
-            matches!(assembler.finish(), Err(ModelError::Truncated)),
-            "cut at {cut}"
-        );
+        assert!(matches!(assembler.finish(), Err(ModelError::Truncated)), "cut at {cut}");
     }
 }
 
@@ -177,9 +155,7 @@ fn an_input_keeps_the_model_s_own_text() {
     let delta = serde_json::json!({"type":"content_block_delta","index":0,
         "delta":{"type":"input_json_delta","partial_json":input}});
     let mut assembler = Assembler::default();
-    assembler
-        .push(r#"{"type":"message_start","message":{"content":[]}}"#)
-        .unwrap();
+    assembler.push(r#"{"type":"message_start","message":{"content":[]}}"#).unwrap();
     assembler.push(start).unwrap();
     assembler.push(&delta.to_string()).unwrap();
     assembler.push(r#"{"type":"message_stop"}"#).unwrap();
@@ -196,11 +172,5 @@ fn a_spend_limit_inside_a_stream_is_told_apart() {
                 "details":{"error_code":"enforced_spend_limit_reached"}}}"#,
         )
         .unwrap_err();
-    assert!(matches!(
-        error,
-        ModelError::Api {
-            kind: ErrorKind::SpendLimit,
-            ..
-        }
-    ));
+    assert!(matches!(error, ModelError::Api { kind: ErrorKind::SpendLimit, .. }));
 }

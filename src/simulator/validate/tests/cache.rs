@@ -42,18 +42,9 @@ fn cache_markers_are_well_formed_and_mark_something() {
     let extra = "messages.1.content.0.thinking.cache_control: Extra inputs are not permitted";
     assert_eq!(ask(thinking), extra);
     let system = request(&json!({ "system": [marked(text(""))] }));
-    assert_eq!(
-        refusal(&system),
-        "system.0: cache_control cannot be set for empty text blocks"
-    );
+    assert_eq!(refusal(&system), "system.0: cache_control cannot be set for empty text blocks");
     let mut odd = request(&json!({ "cache_control": { "type": "ephemeral", "ttl": "2h" } }));
-    assert_eq!(
-        refusal(&odd),
-        "cache_control.ttl: Input should be '5m' or '1h'"
-    );
+    assert_eq!(refusal(&odd), "cache_control.ttl: Input should be '5m' or '1h'");
     odd["cache_control"] = json!({ "type": "persistent" });
-    assert_eq!(
-        refusal(&odd),
-        "cache_control.type: Input should be 'ephemeral'"
-    );
+    assert_eq!(refusal(&odd), "cache_control.type: Input should be 'ephemeral'");
 }

@@ -7,14 +7,8 @@ use crate::simulator::validate::{Endpoint, Rules};
 #[test]
 fn a_plain_request_is_accepted() {
     assert_eq!(refusal(&request(&json!({}))), "");
-    assert_eq!(
-        refusal(&request(&json!({ "system": "be brief", "stream": true }))),
-        ""
-    );
-    assert_eq!(
-        refusal(&request(&json!({ "system": [text("be brief")] }))),
-        ""
-    );
+    assert_eq!(refusal(&request(&json!({ "system": "be brief", "stream": true }))), "");
+    assert_eq!(refusal(&request(&json!({ "system": [text("be brief")] }))), "");
 }
 
 #[test]
@@ -31,30 +25,12 @@ fn required_fields_are_missed() {
 #[test]
 fn fields_have_types_and_ranges() {
     for (fields, expected) in [
-        (
-            json!({ "max_tokens": "1" }),
-            "max_tokens: Input should be a valid integer",
-        ),
-        (
-            json!({ "max_tokens": -1 }),
-            "max_tokens: Input should be a valid integer",
-        ),
-        (
-            json!({ "messages": {} }),
-            "messages: Input should be a valid list",
-        ),
-        (
-            json!({ "stream": 1 }),
-            "stream: Input should be a valid boolean",
-        ),
-        (
-            json!({ "system": 1 }),
-            "system: Input should be a valid list",
-        ),
-        (
-            json!({ "system": [text("")] }),
-            "system: text content blocks must be non-empty",
-        ),
+        (json!({ "max_tokens": "1" }), "max_tokens: Input should be a valid integer"),
+        (json!({ "max_tokens": -1 }), "max_tokens: Input should be a valid integer"),
+        (json!({ "messages": {} }), "messages: Input should be a valid list"),
+        (json!({ "stream": 1 }), "stream: Input should be a valid boolean"),
+        (json!({ "system": 1 }), "system: Input should be a valid list"),
+        (json!({ "system": [text("")] }), "system: text content blocks must be non-empty"),
         (
             json!({ "max_tokens": 0, "stream": true }),
             "max_tokens: Input should be greater than or equal to 1",
@@ -68,78 +44,46 @@ fn fields_have_types_and_ranges() {
     ] {
         assert_eq!(refusal(&request(&fields)), expected);
     }
-    for fields in [
-        json!({ "max_tokens": 128_000 }),
-        json!({ "temperature": 0.5 }),
-    ] {
+    for fields in [json!({ "max_tokens": 128_000 }), json!({ "temperature": 0.5 })] {
         assert_eq!(refusal(&request(&fields)), "");
     }
 }
 
 #[test]
 fn an_unknown_field_is_an_error_unless_switched_off() {
-    let lenient = Rules {
-        refuse_unknown_fields: false,
-        ..rules()
-    };
-    let beta = Rules {
-        beta: true,
-        ..rules()
-    };
+    let lenient = Rules { refuse_unknown_fields: false, ..rules() };
+    let beta = Rules { beta: true, ..rules() };
     let odd = request(&json!({ "session_id": 1 }));
     assert_eq!(refusal(&odd), "session_id: Extra inputs are not permitted");
     assert!(verdict(&odd, &lenient).is_ok());
     let edited = request(&json!({ "context_management": {} }));
-    assert_eq!(
-        refusal(&edited),
-        "context_management: Extra inputs are not permitted"
-    );
+    assert_eq!(refusal(&edited), "context_management: Extra inputs are not permitted");
     assert!(verdict(&edited, &beta).is_ok());
     let envelope = request(&json!({
         "messages": [{ "role": "user", "content": "a", "id": "msg_1" }] }));
-    assert_eq!(
-        refusal(&envelope),
-        "messages.0.id: Extra inputs are not permitted"
-    );
+    assert_eq!(refusal(&envelope), "messages.0.id: Extra inputs are not permitted");
     let block = request(&json!({
         "messages": [user(json!([{ "type": "text", "text": "a", "id": 1 }]))] }));
-    assert_eq!(
-        refusal(&block),
-        "messages.0.content.0.text.id: Extra inputs are not permitted"
-    );
+    assert_eq!(refusal(&block), "messages.0.content.0.text.id: Extra inputs are not permitted");
 }
 
 #[test]
 fn an_unknown_model_is_not_found() {
     let refused = verdict(&request(&json!({ "model": "gpt" })), &rules()).unwrap_err();
-    assert_eq!(
-        (refused.status.as_u16(), refused.kind),
-        (404, "not_found_error")
-    );
+    assert_eq!((refused.status.as_u16(), refused.kind), (404, "not_found_error"));
     assert_eq!(refused.message, "model: gpt");
-    for model in [
-        "simulator",
-        "simulator-2",
-        "claude-opus-5-5",
-        "claude-3-5-sonnet-20241022",
-    ] {
+    for model in ["simulator", "simulator-2", "claude-opus-5-5", "claude-3-5-sonnet-20241022"] {
         assert_eq!(refusal(&request(&json!({ "model": model }))), "");
     }
 }
 
 #[test]
 fn sampling_is_gone_in_the_newer_version_and_on_newer_models() {
-    let newer = Rules {
-        version: Version::Y2026,
-        ..rules()
-    };
+    let newer = Rules { version: Version::Y2026, ..rules() };
     for field in ["temperature", "top_p", "top_k"] {
         let on = |model: &str, value: Value| request(&json!({ "model": model, field: value }));
         let refused = verdict(&on("simulator", json!(1)), &newer).unwrap_err();
-        assert_eq!(
-            refused.message,
-            format!("{field}: Extra inputs are not permitted")
-        );
+        assert_eq!(refused.message, format!("{field}: Extra inputs are not permitted"));
         let expected = format!("`{field}` is deprecated for this model.");
         for model in ["claude-opus-4-7", "claude-haiku-5-5", "claude-sonnet-5"] {
             assert_eq!(refusal(&on(model, json!(0))), expected);
@@ -173,9 +117,8 @@ fn models_differ_in_the_thinking_that_they_take() {
         ("claude-haiku-5-5", ["", enabled, "", between]),
         ("claude-fable-5", ["", enabled, disabled, between]),
     ] {
-        for (kind, expected) in ["adaptive", "enabled", "disabled", "between_tools"]
-            .into_iter()
-            .zip(expected)
+        for (kind, expected) in
+            ["adaptive", "enabled", "disabled", "between_tools"].into_iter().zip(expected)
         {
             let mut setting = json!({ "type": kind });
             if kind == "enabled" {
@@ -189,63 +132,32 @@ fn models_differ_in_the_thinking_that_they_take() {
 
 #[test]
 fn a_thinking_budget_is_in_range() {
-    let thinking = |setting: Value| {
-        refusal(&request(
-            &json!({ "max_tokens": 1024, "thinking": setting }),
-        ))
-    };
+    let thinking =
+        |setting: Value| refusal(&request(&json!({ "max_tokens": 1024, "thinking": setting })));
     let required = "thinking.enabled.budget_tokens: Field required";
     assert_eq!(thinking(json!({ "type": "enabled" })), required);
     let least = "thinking.enabled.budget_tokens: Input should be greater than or equal to 1024";
-    assert_eq!(
-        thinking(json!({ "type": "enabled", "budget_tokens": 1023 })),
-        least
-    );
+    assert_eq!(thinking(json!({ "type": "enabled", "budget_tokens": 1023 })), least);
     let most = "`max_tokens` must be greater than `thinking.budget_tokens`.";
-    assert_eq!(
-        thinking(json!({ "type": "enabled", "budget_tokens": 1024 })),
-        most
-    );
+    assert_eq!(thinking(json!({ "type": "enabled", "budget_tokens": 1024 })), most);
     assert_eq!(thinking(json!({})), "thinking.type: Field required");
     assert!(thinking(json!({ "type": "deep" })).starts_with("thinking: Input tag 'deep' found"));
 }
 
 #[test]
 fn a_prompt_over_the_window_is_too_long() {
-    let rules = Rules {
-        max_input_tokens: 200_000,
-        tokens: 208_310,
-        ..rules()
-    };
+    let rules = Rules { max_input_tokens: 200_000, tokens: 208_310, ..rules() };
     let refused = verdict(&request(&json!({})), &rules).unwrap_err();
-    assert_eq!(
-        refused.message,
-        "prompt is too long: 208310 tokens > 200000 maximum"
-    );
-    assert!(
-        verdict(
-            &request(&json!({})),
-            &Rules {
-                tokens: 200_000,
-                ..rules
-            }
-        )
-        .is_ok()
-    );
+    assert_eq!(refused.message, "prompt is too long: 208310 tokens > 200000 maximum");
+    assert!(verdict(&request(&json!({})), &Rules { tokens: 200_000, ..rules }).is_ok());
 }
 
 #[test]
 fn counting_tokens_needs_no_max_tokens() {
-    let rules = Rules {
-        endpoint: Endpoint::CountTokens,
-        ..rules()
-    };
+    let rules = Rules { endpoint: Endpoint::CountTokens, ..rules() };
     let mut body = request(&json!({}));
     let refused = verdict(&body, &rules).unwrap_err();
-    assert_eq!(
-        refused.message,
-        "max_tokens: Extra inputs are not permitted"
-    );
+    assert_eq!(refused.message, "max_tokens: Extra inputs are not permitted");
     body.as_object_mut().unwrap().shift_remove("max_tokens");
     assert!(verdict(&body, &rules).is_ok());
 }

@@ -29,10 +29,7 @@ fn every_call_is_answered_in_the_next_message() {
     let both = json!([result("toolu_B"), result("toolu_A"), text("and?")]);
     assert_eq!(of(&then(calls.clone(), both)), "");
     assert_eq!(of(&calls), expected("toolu_A, toolu_B"));
-    assert_eq!(
-        of(&then(calls.clone(), json!("go on"))),
-        expected("toolu_A, toolu_B")
-    );
+    assert_eq!(of(&then(calls.clone(), json!("go on"))), expected("toolu_A, toolu_B"));
     let one = json!([result("toolu_A")]);
     assert_eq!(of(&then(calls.clone(), one.clone())), expected("toolu_B"));
     let late = json!([result("toolu_A"), text("x"), result("toolu_B")]);
@@ -50,10 +47,7 @@ fn a_result_belongs_to_a_call_of_the_turn_before() {
              message."
         )
     };
-    assert_eq!(
-        of(&[user(json!([result("toolu_X")]))]),
-        expected("0.content.0")
-    );
+    assert_eq!(of(&[user(json!([result("toolu_X")]))]), expected("0.content.0"));
     let calls = asked(json!([call("toolu_A")])).to_vec();
     let stray = then(calls, json!([result("toolu_A"), result("toolu_X")]));
     assert_eq!(of(&stray), expected("2.content.1"));
@@ -93,14 +87,8 @@ fn no_message_is_empty() {
                     final assistant message";
     assert_eq!(of(&[user(json!([]))]), expected);
     assert_eq!(of(&[user("")]), expected);
-    assert_eq!(
-        of(&[user(json!(1))]),
-        "messages.0.content: Input should be a valid list"
-    );
-    assert_eq!(
-        of(&[json!({ "role": "user" })]),
-        "messages.0.content: Field required"
-    );
+    assert_eq!(of(&[user(json!(1))]), "messages.0.content: Input should be a valid list");
+    assert_eq!(of(&[json!({ "role": "user" })]), "messages.0.content: Field required");
 }
 
 #[test]
@@ -109,10 +97,7 @@ fn a_conversation_begins_and_ends_with_the_user() {
                    end with a user message.";
     assert_eq!(of(&asked(json!("I think"))), prefill);
     let first = [assistant("hi"), user("a")];
-    assert_eq!(
-        of(&first),
-        "messages: first message must use the \"user\" role"
-    );
+    assert_eq!(of(&first), "messages: first message must use the \"user\" role");
 }
 
 #[test]
@@ -123,36 +108,21 @@ fn a_paused_turn_is_sent_back_without_a_user_message() {
         "type": "web_search_tool_result", "tool_use_id": "srvtoolu_A", "content": [] });
     assert_eq!(of(&asked(json!([search]))), "");
     assert!(of(&asked(json!([search, found]))).contains("prefill"));
-    assert_eq!(
-        of(&then(
-            asked(json!([search, found])).to_vec(),
-            json!("go on")
-        )),
-        ""
-    );
+    assert_eq!(of(&then(asked(json!([search, found])).to_vec(), json!("go on"))), "");
     let open = "`web_search` tool use with id `srvtoolu_A` was found without a corresponding \
                 `web_search_tool_result` block";
-    assert_eq!(
-        of(&then(asked(json!([search])).to_vec(), json!("go on"))),
-        open
-    );
+    assert_eq!(of(&then(asked(json!([search])).to_vec(), json!("go on"))), open);
     let stray = "messages.1.content.0: unexpected `tool_use_id` found in `web_search_tool_result` \
                  blocks: srvtoolu_A. Each `web_search_tool_result` block must have a \
                  corresponding `server_tool_use` block before it.";
-    assert_eq!(
-        of(&then(asked(json!([found])).to_vec(), json!("go on"))),
-        stray
-    );
+    assert_eq!(of(&then(asked(json!([found])).to_vec(), json!("go on"))), stray);
 }
 
 #[test]
 fn blocks_stand_where_they_belong_and_are_whole() {
     let odd = [user(json!([{ "type": "video" }]))];
     assert!(of(&odd).starts_with("messages.0.content.0: Input tag 'video' found using 'type'"));
-    let echoed = then(
-        asked(json!([{ "type": "video", "any": 1 }])).to_vec(),
-        json!("b"),
-    );
+    let echoed = then(asked(json!([{ "type": "video", "any": 1 }])).to_vec(), json!("b"));
     assert_eq!(of(&echoed), "", "what a model sent may be sent back");
     let calls = "messages.0: `tool_use` blocks can only be in `assistant` messages";
     assert_eq!(of(&[user(json!([call("t")]))]), calls);
@@ -166,10 +136,7 @@ fn blocks_stand_where_they_belong_and_are_whole() {
                           "content": [{ "type": "tool_use" }] }]);
     let refused = of(&then(asked(json!([call("t")])).to_vec(), nested));
     assert!(refused.starts_with("messages.2.content.0.tool_result.content.0: Input tag"));
-    assert_eq!(
-        of(&[user(json!([{ "text": "a" }]))]),
-        "messages.0.content.0.type: Field required"
-    );
+    assert_eq!(of(&[user(json!([{ "text": "a" }]))]), "messages.0.content.0.type: Field required");
 }
 
 #[test]

@@ -44,11 +44,7 @@ fn a_faithful_replay_is_accepted() {
                               "cache_control": { "type": "ephemeral" } }]);
     body["messages"][0]["content"] = json!([{ "type": "text", "text": "hello",
                                               "cache_control": { "type": "ephemeral" } }]);
-    assert_eq!(
-        refusal(&body),
-        "",
-        "markers and the two forms of a text do not count"
-    );
+    assert_eq!(refusal(&body), "", "markers and the two forms of a text do not count");
 }
 
 #[test]
@@ -74,11 +70,7 @@ fn a_malformed_signature_is_invalid_and_a_foreign_one_is_taken_on_trust() {
     assert_eq!(refusal(&body), invalid);
     body["messages"][1]["content"][0]["signature"] = json!("EosnSample==");
     let rest = bound("messages.1.content.1");
-    assert_ne!(
-        refusal(&body),
-        rest,
-        "the second block was signed for the same request"
-    );
+    assert_ne!(refusal(&body), rest, "the second block was signed for the same request");
     assert_eq!(refusal(&body), "");
 }
 
@@ -90,10 +82,7 @@ fn any_change_before_the_block_is_noticed() {
         change(&mut body);
         refusal(&body)
     };
-    assert_eq!(
-        changed(|body| body["messages"][0]["content"] = json!("hallo")),
-        bound(at)
-    );
+    assert_eq!(changed(|body| body["messages"][0]["content"] = json!("hallo")), bound(at));
     let described = |body: &mut Value| body["tools"][0]["description"] = json!("new");
     assert_eq!(changed(described), bound(at));
     let reordered = |body: &mut Value| {
@@ -129,9 +118,6 @@ fn leaving_all_thinking_out_is_accepted_and_leaving_out_an_earlier_block_is_not(
     let first = body["messages"][1]["content"].as_array_mut().unwrap();
     first.drain(..2);
     assert_eq!(refusal(&body), bound("messages.3.content.0"));
-    body["messages"][3]["content"]
-        .as_array_mut()
-        .unwrap()
-        .remove(0);
+    body["messages"][3]["content"].as_array_mut().unwrap().remove(0);
     assert_eq!(refusal(&body), "");
 }

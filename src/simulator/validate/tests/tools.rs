@@ -11,20 +11,11 @@ fn a_definition_has_a_good_name_and_an_object_schema() {
     let pattern = "tools.0.custom.name: String should match pattern '^[a-zA-Z0-9_-]{1,64}$'";
     let schema = json!({ "type": "object" });
     for (tool, expected) in [
-        (
-            json!({ "input_schema": schema }),
-            "tools.0.custom.name: Field required",
-        ),
+        (json!({ "input_schema": schema }), "tools.0.custom.name: Field required"),
         (json!({ "name": "a b", "input_schema": schema }), pattern),
         (json!({ "name": "", "input_schema": schema }), pattern),
-        (
-            json!({ "name": "a".repeat(65), "input_schema": schema }),
-            pattern,
-        ),
-        (
-            json!({ "name": "a" }),
-            "tools.0.custom.input_schema: Field required",
-        ),
+        (json!({ "name": "a".repeat(65), "input_schema": schema }), pattern),
+        (json!({ "name": "a" }), "tools.0.custom.input_schema: Field required"),
         (
             json!({ "name": "a", "input_schema": {} }),
             "tools.0.custom.input_schema.type: Field required",
@@ -41,20 +32,14 @@ fn a_definition_has_a_good_name_and_an_object_schema() {
         assert_eq!(with_tool(tool), expected);
     }
     assert_eq!(with_tool(tool(&"a".repeat(64))), "");
-    assert_eq!(
-        with_tool(json!({ "type": "web_search_20260318", "name": "web_search" })),
-        ""
-    );
+    assert_eq!(with_tool(json!({ "type": "web_search_20260318", "name": "web_search" })), "");
 }
 
 #[test]
 fn tool_names_are_unique_and_not_all_are_deferred() {
     let twice = request(&json!({ "tools": [tool("a"), tool("a")] }));
     assert_eq!(refusal(&twice), "tools: Tool names must be unique.");
-    assert_eq!(
-        refusal(&request(&json!({ "tools": [tool("a"), tool("b")] }))),
-        ""
-    );
+    assert_eq!(refusal(&request(&json!({ "tools": [tool("a"), tool("b")] }))), "");
     let mut deferred = tool("a");
     deferred["defer_loading"] = json!(true);
     assert_eq!(with_tool(deferred), "All tools have defer_loading: true");
@@ -62,21 +47,15 @@ fn tool_names_are_unique_and_not_all_are_deferred() {
 
 #[test]
 fn tool_choice_goes_with_tools_and_names_one_of_them() {
-    let choose = |choice: Value| {
-        refusal(&request(
-            &json!({ "tools": [tool("a")], "tool_choice": choice }),
-        ))
-    };
+    let choose =
+        |choice: Value| refusal(&request(&json!({ "tools": [tool("a")], "tool_choice": choice })));
     for kind in ["auto", "any", "none"] {
         assert_eq!(choose(json!({ "type": kind })), "");
     }
     assert_eq!(choose(json!({ "type": "tool", "name": "a" })), "");
     let unknown = "Tool 'b' not found in provided tools";
     assert_eq!(choose(json!({ "type": "tool", "name": "b" })), unknown);
-    assert_eq!(
-        choose(json!({ "type": "tool" })),
-        "tool_choice.tool.name: Field required"
-    );
+    assert_eq!(choose(json!({ "type": "tool" })), "tool_choice.tool.name: Field required");
     assert!(choose(json!({ "type": "all" })).starts_with("tool_choice: Input tag 'all' found"));
     let alone = request(&json!({ "tool_choice": { "type": "auto" } }));
     let expected = "tool_choice: tool_choice may only be specified while providing tools";
@@ -86,27 +65,16 @@ fn tool_choice_goes_with_tools_and_names_one_of_them() {
 #[test]
 fn newer_models_and_budgeted_thinking_refuse_a_forced_tool() {
     let expected = "tool_choice: type \"tool\" and \"any\" are not supported for this model.";
-    for choice in [
-        json!({ "type": "any" }),
-        json!({ "type": "tool", "name": "a" }),
-    ] {
+    for choice in [json!({ "type": "any" }), json!({ "type": "tool", "name": "a" })] {
         let on = |model: &str| {
             refusal(&request(&json!({
                 "model": model, "tools": [tool("a")], "tool_choice": choice })))
         };
         let newer = ["claude-opus-5-5", "claude-sonnet-5-5", "claude-fable-5-1"];
-        for model in newer
-            .into_iter()
-            .chain(["claude-mythos-preview", "claude-mythos-5-2"])
-        {
+        for model in newer.into_iter().chain(["claude-mythos-preview", "claude-mythos-5-2"]) {
             assert_eq!(on(model), expected, "{model}");
         }
-        for model in [
-            "simulator",
-            "claude-opus-5",
-            "claude-sonnet-4-6",
-            "claude-fable-5",
-        ] {
+        for model in ["simulator", "claude-opus-5", "claude-sonnet-4-6", "claude-fable-5"] {
             assert_eq!(on(model), "", "{model}");
         }
         let thinking = request(&json!({
@@ -119,20 +87,8 @@ fn newer_models_and_budgeted_thinking_refuse_a_forced_tool() {
 
 #[test]
 fn a_history_with_tool_blocks_needs_tools() {
-    let messages = json!([
-        user("a"),
-        assistant(json!([call("t")])),
-        user(json!([result("t")]))
-    ]);
+    let messages = json!([user("a"), assistant(json!([call("t")])), user(json!([result("t")]))]);
     let expected = "Requests which include `tool_use` or `tool_result` blocks must define tools.";
-    assert_eq!(
-        refusal(&request(&json!({ "messages": messages }))),
-        expected
-    );
-    assert_eq!(
-        refusal(&request(
-            &json!({ "messages": messages, "tools": [tool("a")] })
-        )),
-        ""
-    );
+    assert_eq!(refusal(&request(&json!({ "messages": messages }))), expected);
+    assert_eq!(refusal(&request(&json!({ "messages": messages, "tools": [tool("a")] }))), "");
 }

@@ -1,0 +1,439 @@
+//! Requests that cannot be served: each is refused in a way that a program can read, and leaves
+//! nothing behind.
+
+use reqwest::{Method, RequestBuilder};
+use serde_json::{Value, json};
+
+use crate::support::{Session, TestApp, exchange, replies, says};
+
+/// What is expected of a refusal.
+struct Refusal {
+    status: u16,
+    code: &'static str,
+    /// Where the first wrong member is; none for a problem that names no member.
+    pointer: Option<&'static str>,
+}
+
+fn refusal(status: u16, code: &'static str) -> Refusal {
+    Refusal { status, code, pointer: None }
+}
+
+fn invalid(pointer: &'static str) -> Refusal {
+    Refusal { pointer: Some(pointer), ..refusal(422, "validation_failed") }
+}
+
+/// Sends what must be refused, reads the problem whole, and checks that the session is as it was
+/// and still works.
+async fn assert_refused(session: &Session<'_>, request: RequestBuilder, expected: Refusal) {
+    let before = (session.events().await, runs(session).await);
+    let request = request.build().unwrap();
+    let what = format!(
+        "{} {} {:?}",
+        request.method(),
+        request.url(),
+        request
+            .body()
+            .and_then(|body| body.as_bytes())
+            .map(|body| { String::from_utf8_lossy(&body[..body.len().min(200)]).into_owned() })
+    );
+    let path = request.url().path().to_owned();
+    let response = session.app.client.execute(request).await.unwrap();
+    let status = response.status();
+    let headers = response.headers().clone();
+    let mut problem: Value = response.json().await.unwrap_or_default();
+    assert_eq!(status.as_u16(), expected.status, "{what}: {problem}");
+    assert_eq!(headers["content-type"], "application/problem+json", "{what}");
+
+    let detail = problem["detail"].take();
+    assert!(!detail.as_str().unwrap().is_empty(), "{what}");
+    let errors = problem["errors"].take();
+    assert_eq!(errors[0]["pointer"].as_str(), expected.pointer, "{what}: {errors}");
+    let request_id = headers["x-request-id"].to_str().unwrap();
+    let mut whole = json!({
+        "type": "about:blank", "title": status.canonical_reason(), "status": expected.status,
+        "detail": null, "instance": path, "code": expected.code, "request_id": request_id,
+    });
+    if expected.pointer.is_some() {
+        whole["errors"] = Value::Null;
+    }
+    problem
+        .as_object_mut()
+        .unwrap()
+        .retain(|key, value| key != "errors" || expected.pointer.is_some() || !value.is_null());
+    assert_eq!(problem, whole, "{what}");
+
+    assert_eq!((session.events().await, runs(session).await), before, "{what}");
+    assert_eq!(session.ask("Are you there?").await["output_text"], "Yes.", "{what}");
+}
+
+async fn runs(session: &Session<'_>) -> Value {
+    let path = session.path("/runs?limit=200");
+    session.app.get(&path).send().await.unwrap().json().await.unwrap()
+}
+
+async fn app() -> TestApp {
+    TestApp::start(replies(&[says("Yes.")])).await
+}
+
+/// A body that is sent as it is.
+fn raw(session: &Session<'_>, body: impl Into<reqwest::Body>) -> RequestBuilder {
+    let post = session.app.post(&session.path("/messages"));
+    post.header("content-type", "application/json").body(body)
+}
+
+#[tokio::test]
+async fn a_body_that_is_not_json_is_refused() {
+    let app = app().await;
+    let session = app.session().await;
+    let nested = |open: &str, close: &str| {
+        format!("{{\"content\":{}1{}}}", open.repeat(10_000), close.repeat(10_000))
+    };
+    let table: Vec<Vec<u8>> = vec![
+        b"".into(),
+        b"{".into(),
+        b"nope".into(),
+        b"{\"content\":\"Hi\"".into(),
+        b"{\"content\":\"Hi\"} {}".into(),
+        b"{\"content\":\"Hi\",}".into(),
+        b"{\"content\":\"\xff\xfe\"}".into(),
+        b"{\"content\":\"a\nb\"}".into(),
+        br#"{"content":"\ud800"}"#.into(),
+        br#"{"content":"\udc00\ud800"}"#.into(),
+        br#"{"content":"Hi","limits":{"tokens":1e999}}"#.into(),
+        nested("[", "]").into(),
+        nested("{\"a\":", "}").into(),
+    ];
+    for body in table {
+        assert_refused(&session, raw(&session, body), refusal(400, "bad_json")).await;
+    }
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_message_that_does_not_fit_is_pointed_at() {
+    let app = app().await;
+    let session = app.session().await;
+    let text = |text: &str| json!({ "type": "text", "text": text });
+    let long = "x".repeat(129);
+    let table = [
+        (json!({}), ""),
+        (json!(null), ""),
+        (json!("Hi"), ""),
+        (json!({ "content": "Hi", "contents": 1 }), "/contents"),
+        (json!({ "content": 1 }), "/content"),
+        (json!({ "content": null }), "/content"),
+        (json!({ "content": text("Hi") }), "/content"),
+        (json!({ "content": "" }), "/content"),
+        (json!({ "content": " \n\t\u{a0}" }), "/content"),
+        (json!({ "content": "a\u{0}b" }), "/content"),
+        (json!({ "content": [] }), "/content"),
+        (json!({ "content": ["Hi"] }), "/content"),
+        (json!({ "content": [{ "type": "image", "text": "Hi" }] }), "/content"),
+        (json!({ "content": [{ "type": "text", "text": "Hi", "cache_control": {} }] }), "/content"),
+        (json!({ "content": [text("Hi"), text(" ")] }), "/content/1/text"),
+        (json!({ "content": [text("a\u{0}b")] }), "/content/0/text"),
+        (json!({ "content": "Hi", "id": "" }), "/id"),
+        (json!({ "content": "Hi", "id": "a b" }), "/id"),
+        (json!({ "content": "Hi", "id": "\u{e9}" }), "/id"),
+        (json!({ "content": "Hi", "id": long }), "/id"),
+        (json!({ "content": "Hi", "id": 7 }), "/id"),
+        (json!({ "content": "Hi", "stream": "yes" }), "/stream"),
+        (json!({ "content": "Hi", "limits": [] }), "/limits"),
+        (json!({ "content": "Hi", "limits": { "round": 1 } }), "/limits/round"),
+        (json!({ "content": "Hi", "limits": { "rounds": 1001 } }), "/limits/rounds"),
+        (json!({ "content": "Hi", "limits": { "rounds": -1 } }), "/limits/rounds"),
+        (json!({ "content": "Hi", "limits": { "rounds": 1.5 } }), "/limits/rounds"),
+        (json!({ "content": "Hi", "limits": { "rounds": 4_294_967_296_u64 } }), "/limits/rounds"),
+        (json!({ "content": "Hi", "limits": { "tokens": 0 } }), "/limits/tokens"),
+        (json!({ "content": "Hi", "limits": { "tokens": u64::MAX } }), "/limits/tokens"),
+        (json!({ "content": "Hi", "limits": { "seconds": 0 } }), "/limits/seconds"),
+        (json!({ "content": "Hi", "tool_choice": "any" }), "/tool_choice"),
+        (json!({ "content": "Hi", "tool_choice": { "type": "some" } }), "/tool_choice"),
+        (json!({ "content": "Hi", "tool_choice": { "type": "tool" } }), "/tool_choice"),
+        (
+            json!({ "content": "Hi", "tool_choice": { "type": "tool", "name": "a\u{0}" } }),
+            "/tool_choice",
+        ),
+    ];
+    for (body, pointer) in table {
+        assert_refused(&session, session.message(&body), invalid(pointer)).await;
+    }
+    let twice = r#"{"content":"Hi","content":"Ho"}"#;
+    assert_refused(&session, raw(&session, twice), invalid("/content")).await;
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_session_that_does_not_fit_is_pointed_at() {
+    let app = app().await;
+    let session = app.session().await;
+    let listed = || async { app.get("/v1/sessions?limit=200").send().await.unwrap().text().await };
+    let big = "x".repeat(16 * 1024);
+    let table = [
+        (json!("Hi"), ""),
+        (json!({ "name": "Hi" }), "/name"),
+        (json!({ "title": 1 }), "/title"),
+        (json!({ "title": "a\u{0}b" }), "/title"),
+        (json!({ "title": "x".repeat(501) }), "/title"),
+        (json!({ "metadata": [] }), "/metadata"),
+        (json!({ "metadata": "Hi" }), "/metadata"),
+        (json!({ "metadata": { "a": big } }), "/metadata"),
+        (json!({ "model": "" }), "/model"),
+        (json!({ "model": "a\u{0}b" }), "/model"),
+        (json!({ "model": "x".repeat(201) }), "/model"),
+        (json!({ "max_tokens": 0 }), "/max_tokens"),
+        (json!({ "max_tokens": 128_001 }), "/max_tokens"),
+        (json!({ "max_tokens": -1 }), "/max_tokens"),
+        (json!({ "system": ["Hi"] }), "/system"),
+        (json!({ "tools": ["read_file", "no_such_tool"] }), "/tools"),
+        (json!({ "tools": ["a\u{0}b"] }), "/tools"),
+        (json!({ "tools": "read_file" }), "/tools"),
+        (json!({ "tools": [1] }), "/tools/0"),
+        (json!({ "thinking": "enabled" }), "/thinking"),
+        (json!({ "thinking": true }), "/thinking"),
+        (json!({ "stop_sequences": ["END", " "] }), "/stop_sequences"),
+        (json!({ "stop_sequences": "END" }), "/stop_sequences"),
+        (json!({ "limits": { "rounds": 1001 } }), "/limits/rounds"),
+        (json!({ "limits": { "tokens": -5 } }), "/limits/tokens"),
+        (json!({ "limits": { "seconds": 0 } }), "/limits/seconds"),
+    ];
+    for (body, pointer) in table {
+        let before = listed().await.unwrap().matches("\"type\":\"session\"").count();
+        let request = app.post("/v1/sessions").json(&body);
+        assert_refused(&session, request, invalid(pointer)).await;
+        let after = listed().await.unwrap().matches("\"type\":\"session\"").count();
+        assert_eq!(before, after, "{body}");
+    }
+    app.finish().await;
+}
+
+/// Deep JSON in the members that are kept as they are, beyond what the database can read.
+#[tokio::test]
+async fn members_that_are_kept_as_they_are_must_not_be_too_deep() {
+    let app = app().await;
+    let session = app.session().await;
+    for (member, depth) in [("metadata", 8_000), ("thinking", 8_000), ("thinking", 1_000_000)] {
+        let deep = format!("{}1{}", "[".repeat(depth), "]".repeat(depth));
+        let body = format!("{{\"{member}\":{{\"a\":{deep}}}}}");
+        let request = app.post("/v1/sessions").header("content-type", "application/json");
+        let pointer = if member == "metadata" { "/metadata" } else { "/thinking" };
+        assert_refused(&session, request.body(body), invalid(pointer)).await;
+    }
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn odd_json_that_is_legal_is_kept_as_it_is() {
+    let app = app().await;
+    let metadata = r#"{"a":1e999, "a":"\ud800\u0000", "z":{"b" : [ ]},"é":-0.0}"#;
+    let body = format!("{{\"metadata\":{metadata},\"title\":\"\u{202e}title\"}}");
+    let create = app.post("/v1/sessions").header("content-type", "application/json");
+    let created = create.body(body).send().await.unwrap();
+    assert_eq!(created.status(), 201);
+    let location = created.headers()["location"].to_str().unwrap().to_owned();
+    assert!(created.text().await.unwrap().contains(metadata));
+    let read = app.get(&location).send().await.unwrap().text().await.unwrap();
+    assert!(read.contains(metadata), "{read}");
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn media_types_are_checked() {
+    let app = app().await;
+    let session = app.session().await;
+    let hi = r#"{"content":"Hi"}"#;
+    let post = || app.post(&session.path("/messages")).body(hi);
+    let unsupported = || refusal(415, "unsupported_media_type");
+    assert_refused(&session, post(), unsupported()).await;
+    for kind in ["text/plain", "application/x-www-form-urlencoded", "application/jsonp", "json", ""]
+    {
+        assert_refused(&session, post().header("content-type", kind), unsupported()).await;
+    }
+    let form = app.post("/v1/sessions").header("content-type", "text/plain").body("{}");
+    assert_refused(&session, form, unsupported()).await;
+    for accept in ["text/html", "image/*", "application/xml;q=0.9, text/plain"] {
+        let request = raw(&session, hi).header("accept", accept);
+        assert_refused(&session, request, refusal(406, "not_acceptable")).await;
+    }
+    for kind in ["application/json; charset=utf-8", "Application/JSON", "application/ld+json"] {
+        let request = post().header("content-type", kind).header("prefer", "wait=20");
+        let response = request.send().await.unwrap();
+        assert_eq!(response.json::<Value>().await.unwrap()["output_text"], "Yes.");
+    }
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_body_may_have_four_megabytes() {
+    let app = app().await;
+    let session = app.session().await;
+    let body = |len: usize| {
+        let (head, tail) = (
+            "{\"content\":\"",
+            "\",\"tool_choice\":{\"type\":\"any\"},\"limits\":{\"rounds\":9999}}",
+        );
+        format!("{head}{}{tail}", "x".repeat(len - head.len() - tail.len()))
+    };
+    let limit = 4 * 1024 * 1024;
+    assert_refused(&session, raw(&session, body(limit)), invalid("/limits/rounds")).await;
+    assert_refused(&session, raw(&session, body(limit + 1)), refusal(413, "body_too_large")).await;
+    let create = app.post("/v1/sessions").header("content-type", "application/json");
+    assert_refused(&session, create.body(body(limit + 1)), refusal(413, "body_too_large")).await;
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn what_does_not_exist_is_not_found() {
+    let app = app().await;
+    let (session, other) = (app.session().await, app.session().await);
+    let run = other.ask("Hi").await;
+    let other_run = run["id"].as_str().unwrap();
+    let nobody = "ses_00000000000070008000000000000000";
+    let nothing = "run_00000000000070008000000000000000";
+    for id in [nobody, "ses_0", "nonsense", other_run, "%00", "%22"] {
+        for path in ["", "/messages", "/events", "/events/stream", "/runs"] {
+            let request = app.get(&format!("/v1/sessions/{id}{path}"));
+            assert_refused(&session, request, refusal(404, "session_not_found")).await;
+        }
+        let post = app.post(&format!("/v1/sessions/{id}/messages"));
+        let post = post.json(&json!({ "content": "Hi" }));
+        assert_refused(&session, post, refusal(404, "session_not_found")).await;
+    }
+    for id in [nothing, "run_0", nobody, other_run] {
+        for path in ["", "/stream"] {
+            let request = app.get(&session.path(&format!("/runs/{id}{path}")));
+            assert_refused(&session, request, refusal(404, "run_not_found")).await;
+        }
+    }
+    for path in ["/", "/v1", "/v2/sessions", "/v1/sessions/", "/v1/v1/sessions", "/v1/healthz/x"] {
+        assert_refused(&session, app.get(path), refusal(404, "route_not_found")).await;
+    }
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_wrong_method_is_told_apart_from_a_wrong_path() {
+    let app = app().await;
+    let session = app.session().await;
+    for (method, path, allowed) in [
+        (Method::PUT, session.path("/messages"), "GET,HEAD,POST"),
+        (Method::DELETE, session.path("/events"), "GET,HEAD"),
+        (Method::PATCH, "/v1/sessions".to_owned(), "GET,HEAD,POST"),
+        (Method::GET, session.path("/cancel"), "POST"),
+        (Method::POST, "/healthz".to_owned(), "GET,HEAD"),
+        (Method::POST, "/tools".to_owned(), "GET,HEAD"),
+    ] {
+        let request = || app.client.request(method.clone(), app.url(&path));
+        let response = request().send().await.unwrap();
+        let mut allow: Vec<&str> =
+            response.headers()["allow"].to_str().unwrap().split(',').collect();
+        allow.sort_unstable();
+        assert_eq!(allow.join(","), allowed, "{path}");
+        assert_refused(&session, request(), refusal(405, "method_not_allowed")).await;
+    }
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn queries_and_cursors_are_checked() {
+    let app = app().await;
+    let session = app.session().await;
+    let run = session.ask("Hi").await;
+    let stream = format!("/runs/{}/stream", run["id"].as_str().unwrap());
+    for (path, code) in [
+        ("/messages?limit=0", "invalid_query"),
+        ("/messages?limit=201", "invalid_query"),
+        ("/messages?limit=ten", "invalid_query"),
+        ("/messages?limit=-1", "invalid_query"),
+        ("/messages?page=2", "invalid_query"),
+        ("/messages?after=x", "invalid_cursor"),
+        ("/messages?before=99999999999", "invalid_cursor"),
+        ("/events?limit=0", "invalid_query"),
+        ("/events?after=x", "invalid_query"),
+        ("/events?after=1&after=2", "invalid_query"),
+        ("/runs?after=x", "invalid_cursor"),
+        ("/runs?status=asleep", "invalid_query"),
+        ("/events/stream?after=x", "invalid_query"),
+        ("/events/stream?after=-1", "invalid_cursor"),
+        ("/events/stream?deltas=maybe", "invalid_query"),
+        ("/events/stream?last=1", "invalid_query"),
+    ] {
+        assert_refused(&session, app.get(&session.path(path)), refusal(400, code)).await;
+    }
+    for path in ["/v1/sessions?after=x", "/v1/sessions?after=run_00000000000070008000000000000000"]
+    {
+        assert_refused(&session, app.get(path), refusal(400, "invalid_cursor")).await;
+    }
+    for path in [stream.as_str(), "/events/stream"] {
+        for last in ["x", "-1", "", "1.5", "99999999999999999999", "\u{661}"] {
+            let request = app.get(&session.path(path)).header("last-event-id", last);
+            assert_refused(&session, request, refusal(400, "invalid_cursor")).await;
+        }
+    }
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn idempotency_keys_are_checked() {
+    let app = app().await;
+    let session = app.session().await;
+    for key in ["", "\u{e9}", &"x".repeat(256)] {
+        let request = session.message(&json!({ "content": "Hi" })).header("idempotency-key", key);
+        assert_refused(&session, request, invalid("")).await;
+    }
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_request_id_is_echoed_if_it_is_plain_and_minted_if_not() {
+    let app = app().await;
+    let echoed = async |given: &[u8]| {
+        let request = app.get("/healthz").header("x-request-id", given);
+        let response = request.send().await.unwrap();
+        assert_eq!(response.headers().get_all("x-request-id").iter().count(), 1);
+        response.headers()["x-request-id"].to_str().unwrap().to_owned()
+    };
+    let long = "x".repeat(128);
+    for plain in ["a", "req_1.2-3", &long] {
+        assert_eq!(echoed(plain.as_bytes()).await, plain);
+    }
+    let longer = "x".repeat(129);
+    for odd in ["", "a b", "a\tb", "<script>", "a,b", "\u{e9}", "{\"a\":1}", &longer] {
+        let minted = echoed(odd.as_bytes()).await;
+        assert!(minted.starts_with("req_") && minted.len() == 36, "{odd:?}: {minted}");
+    }
+    let minted = app.get("/healthz").send().await.unwrap();
+    assert!(minted.headers()["x-request-id"].to_str().unwrap().starts_with("req_"));
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_request_that_is_not_http_or_breaks_off_changes_nothing() {
+    let app = app().await;
+    let session = app.session().await;
+    session.ask("Hello").await;
+    let before = session.events().await;
+    let post = format!("POST {} HTTP/1.1\r\nhost: x\r\n", session.path("/messages"));
+    let typed = format!("{post}content-type: application/json\r\n");
+    for bytes in [
+        "\x16\x03\x01\x02\x00".to_owned(),
+        "hello\r\n\r\n".to_owned(),
+        format!("{typed}content-length: 100\r\n\r\n{{\"content\":\"Hi\"}}"),
+        format!("{typed}content-length: 16\r\n\r\n{{\"content\":\"H"),
+        format!("{typed}content-length: -1\r\n\r\n{{\"content\":\"Hi\"}}"),
+        format!("{typed}transfer-encoding: chunked\r\n\r\n10\r\n{{\"content\":\"Hi\"}}\r\n"),
+        format!(
+            "{typed}transfer-encoding: chunked\r\n\r\nzz\r\n{{\"content\":\"Hi\"}}\r\n0\r\n\r\n"
+        ),
+        format!(
+            "{post}x-request-id: a\r\n b\r\ncontent-type: application/json\r\ncontent-length: 16\r\n\r\n{{\"content\":\"Hi\"}}"
+        ),
+    ] {
+        let answer = exchange(app.address, bytes.as_bytes()).await;
+        let is_refused = answer.is_empty() || answer.starts_with("HTTP/1.1 400 ");
+        assert!(is_refused, "{bytes:?}: {answer}");
+        assert_eq!(session.events().await, before, "{bytes:?}");
+    }
+    assert_eq!(session.ask("Are you there?").await["output_text"], "Yes.");
+    app.finish().await;
+}

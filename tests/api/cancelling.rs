@@ -1,0 +1,321 @@
+//! Cancelling: whatever the run was doing, it stops at once and the session goes on.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use reqwest::StatusCode;
+use serde_json::{Value, json};
+use twostep::domain::tool::{ToolClass, ToolTiming};
+use twostep::tools::{Output, ToolContext, ToolError, Typed, TypedTool};
+
+use crate::support::{Session, Setup, TestApp, calls, problem, replies, says};
+
+/// A tool that nobody waits for to the end.
+#[derive(Debug)]
+struct Endless<const IS_PURE: bool>;
+
+#[derive(Debug, serde::Deserialize, schemars::JsonSchema)]
+struct Nothing {}
+
+impl<const IS_PURE: bool> TypedTool for Endless<IS_PURE> {
+    const NAME: &'static str = if IS_PURE { "ponder" } else { "launch" };
+    const DESCRIPTION: &'static str = "Takes a minute.";
+    const CLASS: ToolClass = if IS_PURE { ToolClass::Pure } else { ToolClass::Effect };
+    const TIMING: ToolTiming = ToolTiming::Variable;
+    type Input = Nothing;
+
+    async fn run(&self, _context: &ToolContext, _input: Nothing) -> Result<Output, ToolError> {
+        tokio::time::sleep(Duration::from_mins(1)).await;
+        Output::json(&json!("too late"))
+    }
+}
+
+async fn start(script: Value) -> TestApp {
+    let setup = Setup {
+        tools: vec![Arc::new(Typed(Endless::<true>)), Arc::new(Typed(Endless::<false>))],
+        ..Setup::default()
+    };
+    TestApp::start_with(script, setup).await
+}
+
+/// A script that says `reply` to the first message and answers all others.
+fn first(reply: &Value) -> Value {
+    json!({ "conversations": [
+        { "when": "go", "replies": [reply] },
+        { "replies": [says("Still here.")] },
+    ], "otherwise": "refuse" })
+}
+
+fn hangs() -> Value {
+    json!({ "content": [{ "type": "text", "text": "Well, let me see." }], "hang_after": 4 })
+}
+
+async fn cancel(session: &Session<'_>, run: &Value) -> (StatusCode, Value) {
+    let path = session.path(&format!("/runs/{}/cancel", run["id"].as_str().unwrap()));
+    let response = session.app.post(&path).send().await.unwrap();
+    (response.status(), response.json().await.unwrap())
+}
+
+/// Cancels a run in flight, which must settle within a second and leave the session usable.
+async fn stops(session: &Session<'_>, run: &Value) {
+    let asked = Instant::now();
+    let (status, answer) = cancel(session, run).await;
+    assert!(status.is_success() && answer["id"] == run["id"], "{status}");
+    let settled = session.settled(run).await;
+    assert!(asked.elapsed() < Duration::from_secs(1), "{:?}", asked.elapsed());
+    assert_cancelled(session, &settled).await;
+    assert_eq!(session.ask("Are you there?").await["output_text"], "Still here.");
+}
+
+async fn assert_cancelled(session: &Session<'_>, run: &Value) {
+    let told = json!([run["status"], run["stop_reason"], run.get("output_text"), run.get("error")]);
+    let expected = json!(["cancelled", { "type": "cancelled" }, null, null]);
+    assert_eq!(told, expected);
+    let events = session.events().await;
+    let of_run = || events.iter().filter(|event| event["run_id"] == run["id"]);
+    let last = of_run().next_back().unwrap();
+    assert_eq!(last["type"], "session.status_idle");
+    assert_eq!(last["stop_reason"], json!({ "type": "cancelled" }));
+    let asked = of_run().filter(|event| event["type"] == "user.interrupt");
+    assert_eq!(asked.count(), 1);
+    let ids = |kind: &str, key: &str| -> Vec<Value> {
+        of_run().filter(|event| event["type"] == kind).map(|event| event[key].clone()).collect()
+    };
+    assert_eq!(ids("agent.tool_use", "id"), ids("agent.tool_result", "tool_use_id"));
+}
+
+#[tokio::test]
+async fn a_run_stops_while_the_model_speaks_or_is_silent() {
+    let mut late = says("Never.");
+    late["delay_ms"] = 20_000.into();
+    for reply in [hangs(), late] {
+        let app = start(first(&reply)).await;
+        let session = app.session().await;
+        let run = session.post(json!({ "content": "go" })).await;
+        session.reached(&run, "span.model_request_start").await;
+        stops(&session, &run).await;
+        let history = session.history().await;
+        let roles: Vec<&Value> = history.iter().map(|item| &item["type"]).collect();
+        assert_eq!(roles, ["user", "user", "assistant"], "half a reply is not kept");
+        app.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn a_run_stops_while_it_waits_to_ask_the_model_again() {
+    let busy = json!({ "status": 529, "headers": { "retry-after": "30" } });
+    let app = start(first(&busy)).await;
+    let session = app.session().await;
+    let run = session.post(json!({ "content": "go" })).await;
+    session.reached(&run, "session.status_rescheduled").await;
+    stops(&session, &run).await;
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_run_stops_while_tools_run_and_their_calls_are_answered() {
+    let asks = |names: &[&str]| {
+        let block = |name: &&str| json!({ "type": "tool_use", "name": name, "input": {} });
+        json!({ "content": names.iter().map(block).collect::<Vec<_>>() })
+    };
+    let table = [
+        (vec!["ponder"], vec!["Cancelled"]),
+        (vec!["ponder", "get_time", "ponder"], vec!["Cancelled", "", "Cancelled"]),
+        (vec!["launch", "get_time"], vec!["Interrupted", "Cancelled"]),
+    ];
+    for (names, answers) in table {
+        let app = start(first(&asks(&names))).await;
+        let session = app.session().await;
+        let run = session.post(json!({ "content": "go" })).await;
+        session.reached(&run, "agent.tool_use").await;
+        if names.contains(&"launch") {
+            started(&app, "launch").await;
+        }
+        stops(&session, &run).await;
+        let history = session.history().await;
+        let results = history[2]["message"]["content"].as_array().unwrap();
+        assert_eq!(results.len(), names.len());
+        for (result, start) in results.iter().zip(&answers) {
+            let text = result["content"].as_str().unwrap();
+            assert!(text.starts_with(start), "{names:?}: {text}");
+            assert!(start.is_empty() || result["is_error"] == true);
+        }
+        app.finish().await;
+    }
+}
+
+/// Waits until a call of this tool has begun.
+async fn started(app: &TestApp, name: &str) {
+    let pool = app.database.pool(1);
+    let deadline = Instant::now() + Duration::from_secs(20);
+    loop {
+        let state: Option<String> =
+            sqlx::query_scalar("SELECT state FROM tool_calls WHERE name = $1")
+                .bind(name)
+                .fetch_optional(&pool)
+                .await
+                .unwrap();
+        if state.as_deref() == Some("started") {
+            return;
+        }
+        assert!(Instant::now() < deadline, "the call did not begin: {state:?}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test]
+async fn what_a_tool_has_done_before_is_not_forgotten() {
+    let asks = json!({ "content": [
+        { "type": "tool_use", "name": "write_file", "input": { "path": "a.txt", "content": "hi" } },
+        { "type": "tool_use", "name": "ponder", "input": {} } ] });
+    let app = start(first(&asks)).await;
+    let session = app.session().await;
+    let run = session.post(json!({ "content": "go" })).await;
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !app.folder.path().join("a.txt").exists() {
+        assert!(Instant::now() < deadline, "the file was not written");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    session.reached(&run, "agent.tool_result").await;
+    stops(&session, &run).await;
+    let history = session.history().await;
+    let results = &history[2]["message"]["content"];
+    assert_ne!(results[0]["is_error"], true, "{results}");
+    assert_eq!(results[1]["is_error"], true, "{results}");
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_message_that_waits_can_be_withdrawn() {
+    let app = start(first(&hangs())).await;
+    let session = app.session().await;
+    let live = session.post(json!({ "content": "go" })).await;
+    session.reached(&live, "session.status_running").await;
+    let withdrawn = session.post(json!({ "content": "Not this" })).await;
+    let kept = session.post(json!({ "content": "But this" })).await;
+    let mut stream = session
+        .app
+        .get(&session.path(&format!("/runs/{}/stream", withdrawn["id"].as_str().unwrap())));
+    stream = stream.timeout(Duration::from_secs(20));
+    let stream = tokio_util::task::TaskTracker::new().spawn(stream.send());
+
+    let (status, answer) = cancel(&session, &withdrawn).await;
+    assert_eq!(status, StatusCode::OK);
+    assert_cancelled(&session, &answer).await;
+    let stream = crate::support::EventStream::new(stream.await.unwrap().unwrap());
+    let names: Vec<String> = stream.rest().await.into_iter().map(|event| event.name).collect();
+    assert_eq!(names, ["user.message", "user.interrupt", "session.status_idle"]);
+    assert_eq!(session.run(&kept).await["queue_position"], 1);
+
+    cancel(&session, &live).await;
+    assert_eq!(session.settled(&kept).await["output_text"], "Still here.");
+    let history = session.history().await.iter().map(Value::to_string).collect::<String>();
+    assert!(!history.contains("Not this") && history.contains("But this"));
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn cancelling_twice_is_cancelling_once() {
+    let app = start(first(&calls("ponder", json!({})))).await;
+    let session = app.session().await;
+    let run = session.post(json!({ "content": "go" })).await;
+    session.reached(&run, "agent.tool_use").await;
+    let answers = futures::future::join_all((0..10).map(|_| cancel(&session, &run))).await;
+    assert!(answers.iter().all(|(status, _)| status.is_success()));
+    let settled = session.settled(&run).await;
+    assert_cancelled(&session, &settled).await;
+    let events = session.events().await;
+    let (status, answer) = cancel(&session, &run).await;
+    assert_eq!((status, &answer), (StatusCode::OK, &settled));
+    assert_eq!(session.events().await, events, "nothing more was said");
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_run_that_has_settled_stays_as_it_is() {
+    let app = start(replies(&[says("Done.")])).await;
+    let session = app.session().await;
+    let run = session.ask("Hello").await;
+    let events = session.events().await;
+    assert_eq!(cancel(&session, &run).await, (StatusCode::OK, run.clone()));
+    let whole = app.post(&session.path("/cancel")).send().await.unwrap();
+    assert_eq!(whole.status(), StatusCode::OK);
+    let nothing = json!({ "data": [], "has_more": false });
+    assert_eq!(whole.json::<Value>().await.unwrap(), nothing);
+    assert_eq!(session.events().await, events);
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn what_does_not_exist_cannot_be_cancelled() {
+    let app = start(replies(&[says("Done.")])).await;
+    let (session, other) = (app.session().await, app.session().await);
+    let run = session.ask("Hello").await;
+    let id = run["id"].as_str().unwrap();
+    let nobody = "ses_00000000000070008000000000000000";
+    for (path, code) in [
+        (session.path("/runs/run_00000000000070008000000000000000/cancel"), "run_not_found"),
+        (session.path("/runs/nonsense/cancel"), "run_not_found"),
+        (other.path(&format!("/runs/{id}/cancel")), "run_not_found"),
+        (format!("/v1/sessions/{nobody}/runs/{id}/cancel"), "session_not_found"),
+        (format!("/v1/sessions/{nobody}/cancel"), "session_not_found"),
+    ] {
+        problem(app.post(&path).send().await.unwrap(), 404, code).await;
+    }
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_session_stops_with_all_that_waits() {
+    let app = start(first(&hangs())).await;
+    let session = app.session().await;
+    let live = session.post(json!({ "content": "go" })).await;
+    session.reached(&live, "session.status_running").await;
+    let mut runs = vec![live];
+    for number in 0..5 {
+        runs.push(session.post(json!({ "content": format!("number {number}") })).await);
+    }
+    let asked = Instant::now();
+    let response = app.post(&session.path("/cancel")).send().await.unwrap();
+    assert!(response.status().is_success());
+    let answer: Value = response.json().await.unwrap();
+    assert_eq!(answer["data"].as_array().unwrap().len(), 6);
+    for run in &runs {
+        let settled = session.settled(run).await;
+        assert_cancelled(&session, &settled).await;
+    }
+    assert!(asked.elapsed() < Duration::from_secs(1), "{:?}", asked.elapsed());
+    assert_eq!(app.upstream().len(), 1, "nothing that waited was begun");
+    assert_eq!(session.ask("Are you there?").await["output_text"], "Still here.");
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_run_can_be_cancelled_at_any_moment_of_its_life() {
+    let asks = calls("get_time", json!({}));
+    let mut speaks = says("It is about noon, I would say.");
+    speaks["pace_ms"] = 2.into();
+    let script = json!({ "conversations": [
+        { "when": "go", "replies": [asks, speaks] },
+        { "replies": [says("Still here.")] },
+    ] });
+    let app = start(script).await;
+    for delay_ms in 0..40 {
+        let session = app.session().await;
+        let run = session.post(json!({ "content": format!("go {delay_ms}") })).await;
+        // The moments of a run's life, not a wait for anything.
+        tokio::time::sleep(Duration::from_millis(delay_ms)).await;
+        let asked = Instant::now();
+        cancel(&session, &run).await;
+        let settled = session.settled(&run).await;
+        assert!(
+            asked.elapsed() < Duration::from_secs(1),
+            "after {delay_ms} ms: {:?}",
+            asked.elapsed()
+        );
+        let status = settled["status"].as_str().unwrap();
+        assert!(matches!(status, "cancelled" | "completed"), "{settled}");
+        assert_eq!(session.ask("Are you there?").await["output_text"], "Still here.");
+    }
+    app.finish().await;
+}

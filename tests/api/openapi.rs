@@ -1,0 +1,185 @@
+//! The document that clients are generated from.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::support::{TestApp, calls, replies, says};
+
+fn document() -> Value {
+    serde_json::to_value(twostep::http::document()).unwrap()
+}
+
+/// Every operation: `GET /v1/sessions` and what is said of it.
+fn operations(document: &Value) -> Vec<(String, &Value)> {
+    let paths = document["paths"].as_object().unwrap();
+    let mut all = Vec::new();
+    for (path, methods) in paths {
+        for (method, operation) in methods.as_object().unwrap() {
+            all.push((format!("{} {path}", method.to_ascii_uppercase()), operation));
+        }
+    }
+    all
+}
+
+/// A schema with its references followed.
+fn resolve<'a>(document: &'a Value, schema: &'a Value) -> &'a Value {
+    match schema["$ref"].as_str() {
+        Some(path) => {
+            let target = document.pointer(path.strip_prefix('#').unwrap()).unwrap();
+            resolve(document, target)
+        }
+        None => schema,
+    }
+}
+
+/// The values that `type` may have in a schema, through unions and parts.
+fn types(document: &Value, schema: &Value, found: &mut BTreeSet<String>) {
+    let schema = resolve(document, schema);
+    let tag = &schema["properties"]["type"];
+    let named = [&tag["const"]].into_iter();
+    let listed = tag["enum"].as_array().into_iter().flatten();
+    found.extend(named.chain(listed).filter_map(Value::as_str).map(str::to_owned));
+    for key in ["oneOf", "anyOf", "allOf"] {
+        for part in schema[key].as_array().into_iter().flatten() {
+            types(document, part, found);
+        }
+    }
+}
+
+#[test]
+fn the_committed_document_is_what_the_handlers_say() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("openapi/openapi.json");
+    let committed = std::fs::read_to_string(path).unwrap();
+    let made = twostep::http::document().to_pretty_json().unwrap();
+    assert!(
+        committed.trim_end() == made,
+        "write it anew: cargo run -- openapi > openapi/openapi.json"
+    );
+}
+
+#[tokio::test]
+async fn the_service_serves_the_same_document() {
+    let app = TestApp::start(json!({})).await;
+    let served = app.get("/openapi.json").send().await.unwrap();
+    assert_eq!(served.json::<Value>().await.unwrap(), document());
+    app.finish().await;
+}
+
+#[test]
+fn every_route_has_a_name_of_its_own_and_says_how_it_fails() {
+    let document = document();
+    let mut names = BTreeMap::new();
+    for (route, operation) in operations(&document) {
+        let name = operation["operationId"].as_str().unwrap_or_default();
+        assert!(!name.is_empty(), "{route} has no operationId");
+        let other = names.insert(name.to_owned(), route.clone());
+        assert_eq!(other, None, "{route} shares the name {name}");
+        let text = operation["summary"].as_str().unwrap_or_default();
+        assert!(!text.is_empty(), "{route} is not described");
+        let responses = operation["responses"].as_object().unwrap();
+        for (status, response) in responses {
+            let is_problem = status.as_str() >= "400" && name != "get_readiness";
+            let content = &response["content"]["application/problem+json"]["schema"];
+            let expected =
+                if is_problem { json!("#/components/schemas/Problem") } else { Value::Null };
+            assert_eq!(content["$ref"], expected, "{route} {status}");
+        }
+    }
+    let expected = [
+        "cancel_run",
+        "cancel_session",
+        "create_message",
+        "create_session",
+        "get_health",
+        "get_openapi",
+        "get_readiness",
+        "get_run",
+        "get_session",
+        "list_events",
+        "list_messages",
+        "list_runs",
+        "list_sessions",
+        "list_tools",
+        "stream_events",
+        "stream_run",
+    ];
+    assert_eq!(names.into_keys().collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn events_are_a_union_tagged_by_their_type() {
+    let document = document();
+    let mut found = BTreeSet::new();
+    types(&document, &document["components"]["schemas"]["Event"], &mut found);
+    let expected = [
+        "agent.message",
+        "agent.thinking",
+        "agent.tool_result",
+        "agent.tool_use",
+        "session.error",
+        "session.status_idle",
+        "session.status_rescheduled",
+        "session.status_running",
+        "session.usage",
+        "span.model_request_end",
+        "span.model_request_start",
+        "user.interrupt",
+        "user.message",
+    ];
+    assert_eq!(found.into_iter().collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn streams_are_described_by_the_schema_of_one_event() {
+    let document = document();
+    let mut streams = Vec::new();
+    for (route, operation) in operations(&document) {
+        let content = &operation["responses"]["200"]["content"]["text/event-stream"];
+        if !content.is_null() {
+            assert_eq!(content["schema"]["$ref"], "#/components/schemas/Event", "{route}");
+            streams.push(route);
+        }
+    }
+    assert_eq!(
+        streams,
+        [
+            "GET /v1/sessions/{session_id}/events/stream",
+            "POST /v1/sessions/{session_id}/messages",
+            "GET /v1/sessions/{session_id}/runs/{run_id}/stream",
+        ]
+    );
+}
+
+/// Checks answers against the schemas that are promised for them.
+#[tokio::test]
+async fn answers_fit_their_schemas() {
+    let script = replies(&[calls("get_time", json!({})), says("Noon.")]);
+    let app = TestApp::start(script).await;
+    let session = app.session().await;
+    let run = session.ask("What time is it?").await;
+    let document = document();
+    let check = |name: &str, value: &Value| {
+        let mut schema = document["components"]["schemas"][name].clone();
+        schema["components"] = document["components"].clone();
+        let validator = jsonschema::validator_for(&schema).unwrap();
+        let errors: Vec<String> = validator
+            .iter_errors(value)
+            .map(|error| format!("{}: {error}", error.instance_path()))
+            .collect();
+        assert_eq!(errors, Vec::<String>::new(), "{name}: {value}");
+    };
+    check("RunResource", &run);
+    for event in session.events().await {
+        check("Event", &event);
+    }
+    for item in session.history().await {
+        check("HistoryItem", &item);
+    }
+    let read = app.get(&session.path("")).send().await.unwrap();
+    check("SessionResource", &read.json().await.unwrap());
+    let missing = app.get("/v1/sessions/ses_0").send().await.unwrap();
+    check("Problem", &missing.json().await.unwrap());
+    app.finish().await;
+}

@@ -1,0 +1,409 @@
+//! Posting a message: three forms of answer, one run per message, and a queue behind a busy run.
+
+use std::time::{Duration, Instant};
+
+use futures::future::join_all;
+use reqwest::{RequestBuilder, Response, StatusCode};
+use serde_json::{Value, json};
+
+use crate::support::{EventStream, Session, TestApp, problem, replies, says};
+
+const SSE: &str = "text/event-stream";
+
+fn header<'a>(response: &'a Response, name: &str) -> Option<&'a str> {
+    response.headers().get(name)?.to_str().ok()
+}
+
+/// Status, and the headers that tell of the run.
+fn told(response: &Response) -> Value {
+    json!({
+        "status": response.status().as_u16(),
+        "location": header(response, "location"),
+        "content-location": header(response, "content-location"),
+        "preference-applied": header(response, "preference-applied"),
+        "idempotency-replayed": header(response, "idempotency-replayed"),
+    })
+}
+
+/// A script whose first message hangs until somebody stops it, and whose others are answered.
+fn hangs_first() -> Value {
+    json!({ "conversations": [
+        { "when": "hang", "replies": [{ "content": [{ "type": "text", "text": "Well" }],
+                                        "hang_after": 4 }] },
+        { "replies": [says("You said {{user}}.")] },
+    ], "otherwise": "refuse" })
+}
+
+async fn sent(request: RequestBuilder) -> Response {
+    request.send().await.unwrap()
+}
+
+async fn json_of(request: RequestBuilder) -> Value {
+    sent(request).await.json().await.unwrap()
+}
+
+/// Starts a run that hangs, and waits until it does.
+async fn hanging(session: &Session<'_>) -> Value {
+    let run = session.post(json!({ "content": "hang" })).await;
+    session.reached(&run, "session.status_running").await;
+    run
+}
+
+async fn cancel(session: &Session<'_>, run: &Value) {
+    let path = session.path(&format!("/runs/{}/cancel", run["id"].as_str().unwrap()));
+    assert!(sent(session.app.post(&path)).await.status().is_success());
+}
+
+#[tokio::test]
+async fn a_post_is_accepted_with_the_place_of_its_run() {
+    let app = TestApp::start(replies(&[says("Hello.")])).await;
+    let session = app.session().await;
+    let response = sent(session.message(&json!({ "content": "Hi" }))).await;
+    let told = told(&response);
+    let run: Value = response.json().await.unwrap();
+    let id = run["id"].as_str().unwrap();
+    let path = session.path(&format!("/runs/{id}"));
+    let expected = json!({
+        "status": 202, "location": path, "content-location": null,
+        "preference-applied": "respond-async", "idempotency-replayed": null,
+    });
+    assert_eq!(told, expected);
+    let expected = json!({
+        "type": "run", "id": id, "session_id": session.id, "message_id": run["message_id"],
+        "status": "queued", "queue_position": 1, "stream_url": format!("{path}/stream"),
+        "model_requests": 0, "created_at": run["created_at"],
+        "usage": { "input_tokens": 0, "cache_creation_input_tokens": 0,
+                   "cache_read_input_tokens": 0, "output_tokens": 0 },
+    });
+    assert_eq!(run, expected);
+    assert_eq!(session.settled(&run).await["output_text"], "Hello.");
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_post_can_stream_its_run_and_names_where_to_come_back() {
+    let app = TestApp::start(replies(&[says("Hello.")])).await;
+    let session = app.session().await;
+    let by_header = session.message(&json!({ "content": "Hi" })).header("accept", SSE);
+    let by_body = session.message(&json!({ "content": "Hi there", "stream": true }));
+    for request in [by_header, by_body] {
+        let response = sent(request).await;
+        let told = told(&response);
+        let events = EventStream::new(response).rest().await;
+        let id = events[0].data["run_id"].as_str().unwrap();
+        let path = session.path(&format!("/runs/{id}"));
+        let expected = json!({
+            "status": 200, "location": format!("{path}/stream"), "content-location": path,
+            "preference-applied": null, "idempotency-replayed": null,
+        });
+        assert_eq!(told, expected);
+        assert_eq!(events[0].name, "user.message");
+        assert_eq!(events.last().unwrap().name, "session.status_idle");
+    }
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_post_can_wait_for_its_run() {
+    let app = TestApp::start(replies(&[says("Hello.")])).await;
+    let session = app.session().await;
+    let request = session.message(&json!({ "content": "Hi" }));
+    let response = sent(request.header("prefer", "wait=20")).await;
+    let told = told(&response);
+    let run: Value = response.json().await.unwrap();
+    let expected = json!({
+        "status": 200, "location": null, "preference-applied": "wait=20",
+        "content-location": session.path(&format!("/runs/{}", run["id"].as_str().unwrap())),
+        "idempotency-replayed": null,
+    });
+    assert_eq!(told, expected);
+    let expected = json!([
+        "completed", "Hello.", { "type": "end_turn" }, false, false, 1
+    ]);
+    let keys = ["status", "output_text", "stop_reason", "limited", "empty", "model_requests"];
+    assert_eq!(Value::from(keys.map(|key| run[key].clone()).to_vec()), expected);
+    assert_eq!(session.run(&run).await, run);
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_post_that_has_waited_long_enough_is_answered_with_the_run_as_it_stands() {
+    let app = TestApp::start(hangs_first()).await;
+    let session = app.session().await;
+    let started = Instant::now();
+    let request = session.message(&json!({ "content": "hang" }));
+    let response = sent(request.header("prefer", "respond-async, wait=1")).await;
+    let took = started.elapsed();
+    assert!((1000..3000).contains(&took.as_millis()), "took {took:?}");
+    assert_eq!(told(&response)["status"], 202);
+    assert_eq!(told(&response)["preference-applied"], "respond-async");
+    let run: Value = response.json().await.unwrap();
+    assert_eq!(run["status"], "running");
+    cancel(&session, &run).await;
+    assert_eq!(session.settled(&run).await["status"], "cancelled");
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn every_path_works_without_its_version() {
+    let app = TestApp::start(replies(&[says("Hello.")])).await;
+    let session: Value = json_of(app.post("/sessions")).await;
+    let path = format!("/sessions/{}", session["id"].as_str().unwrap());
+    let post = app.post(&format!("{path}/messages"));
+    let post = post.json(&json!({ "content": "Hi" })).header("prefer", "wait=20");
+    let run: Value = json_of(post).await;
+    assert_eq!(run["output_text"], "Hello.");
+    let run_path = format!("{path}/runs/{}", run["id"].as_str().unwrap());
+    for path in [
+        "/sessions",
+        "/tools",
+        path.as_str(),
+        &format!("{path}/messages"),
+        &format!("{path}/events"),
+        &format!("{path}/runs"),
+        &run_path,
+        &format!("{run_path}/stream"),
+    ] {
+        let bare = sent(app.get(path)).await;
+        assert_eq!(bare.status(), StatusCode::OK, "{path}");
+        let bare = bare.bytes().await.unwrap();
+        let versioned = sent(app.get(&format!("/v1{path}"))).await;
+        assert_eq!(bare, versioned.bytes().await.unwrap(), "{path}");
+    }
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn content_is_a_string_or_text_blocks() {
+    let app = TestApp::start(replies(&[says("Hello.")])).await;
+    let session = app.session().await;
+    let blocks = json!([{ "type": "text", "text": "One\u{2028} caf\u{e9} \u{1f980}" },
+                        { "type": "text", "text": "  two\n" }]);
+    session.ask("A string").await;
+    session.ask_with(json!({ "content": blocks })).await;
+    let history = session.history().await;
+    let said = |index: usize| history[index]["message"]["content"].clone();
+    assert_eq!(said(0), json!([{ "type": "text", "text": "A string" }]));
+    assert_eq!(said(2), blocks);
+    let sent = app.upstream().body(1)["messages"][2]["content"].clone();
+    let texts = |blocks: &Value| -> Vec<Value> {
+        blocks.as_array().unwrap().iter().map(|block| block["text"].clone()).collect()
+    };
+    assert_eq!(texts(&sent), texts(&blocks));
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn thirty_posts_with_one_key_are_one_run() {
+    let app = TestApp::start(replies(&[says("Once.")])).await;
+    for body in [json!({ "content": "Key" }), json!({ "content": "Id", "id": "msg-1" })] {
+        let session = app.session().await;
+        let posts = (0..30).map(|_| {
+            let request = session.message(&body);
+            let request = match body.get("id") {
+                Some(_) => request,
+                None => request.header("idempotency-key", "6f0c"),
+            };
+            async { sent(request).await }
+        });
+        let answers = join_all(posts).await;
+        assert!(answers.iter().all(|answer| answer.status() == StatusCode::ACCEPTED));
+        let first = |answer: &&Response| header(answer, "idempotency-replayed").is_none();
+        assert_eq!(answers.iter().filter(first).count(), 1);
+        let mut ids = Vec::new();
+        for answer in answers {
+            let run: Value = answer.json().await.unwrap();
+            ids.push((run["id"].clone(), run["message_id"].clone()));
+        }
+        ids.dedup();
+        assert_eq!(ids.len(), 1);
+        if let Some(id) = body.get("id") {
+            assert_eq!(ids[0].1, *id);
+        }
+        session.settled(&json!({ "id": ids[0].0 })).await;
+        assert_eq!(session.history().await.len(), 2);
+    }
+    assert_eq!(app.upstream().len(), 2);
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_key_or_an_id_stands_for_one_request_only() {
+    let app = TestApp::start(replies(&[says("Once.")])).await;
+    let (session, other) = (app.session().await, app.session().await);
+    let first = json!({ "content": "One", "id": "a" });
+    let run = json_of(session.message(&first).header("idempotency-key", "k")).await;
+    session.settled(&run).await;
+    let events = session.events().await.len();
+    let second = |body: Value| session.message(&body).header("idempotency-key", "k");
+    for request in [
+        second(json!({ "content": "Two" })),
+        second(json!({ "content": "One", "limits": { "rounds": 1 } })),
+        session.message(&json!({ "content": "Two", "id": "a" })),
+        other.message(&json!({ "content": "One" })).header("idempotency-key", "k"),
+    ] {
+        problem(sent(request).await, 422, "idempotency_key_reused").await;
+    }
+    let again = session.message(&first).header("prefer", "wait=9").send().await.unwrap();
+    assert_eq!(header(&again, "idempotency-replayed"), Some("true"));
+    assert_eq!(again.json::<Value>().await.unwrap()["id"], run["id"]);
+    assert_eq!(session.events().await.len(), events);
+    // An id belongs to its session.
+    let elsewhere = json_of(other.message(&first)).await;
+    assert_ne!(elsewhere["id"], run["id"]);
+    other.settled(&elsewhere).await;
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_repeated_stream_attaches_to_the_run_and_goes_on_where_the_client_was() {
+    let slow = json!({ "content": [{ "type": "text", "text": "I will look it up for you." },
+                                   { "type": "tool_use", "name": "get_time" }], "pace_ms": 30 });
+    let app = TestApp::start(replies(&[slow, says("Noon.")])).await;
+    let session = app.session().await;
+    let post = || {
+        let request = session.message(&json!({ "content": "What time is it?" }));
+        request.header("accept", SSE).header("idempotency-key", "k")
+    };
+    let mut first = EventStream::new(sent(post()).await);
+    first.until("event_delta").await;
+    let second = EventStream::new(sent(post()).await);
+    assert_eq!(second.headers["idempotency-replayed"], "true");
+    let (first, second) = tokio::join!(first.rest(), second.rest());
+    let numbers = |events: &[crate::support::Received]| -> Vec<i64> {
+        events.iter().filter_map(|event| event.id).collect()
+    };
+    let all = numbers(&second);
+    let last = *all.last().unwrap();
+    assert_eq!(all, (1..=last).collect::<Vec<_>>());
+    assert!(all.ends_with(&numbers(&first)));
+
+    let third = sent(post().header("last-event-id", "4")).await;
+    let third = EventStream::new(third).rest().await;
+    assert_eq!(numbers(&third), (5..=last).collect::<Vec<_>>());
+    problem(sent(post().header("last-event-id", "four")).await, 400, "invalid_cursor").await;
+    assert_eq!(app.upstream().len(), 2);
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_repeated_stream_with_nothing_new_ends_at_once() {
+    let app = TestApp::start(replies(&[says("Done.")])).await;
+    let session = app.session().await;
+    let post = || {
+        let request = session.message(&json!({ "content": "Hi" }));
+        request.header("accept", SSE).header("idempotency-key", "k")
+    };
+    let events = EventStream::new(sent(post()).await).rest().await;
+    let last = events.last().unwrap().id.unwrap().to_string();
+    let response = sent(post().header("last-event-id", last)).await;
+    assert_eq!(response.status(), StatusCode::OK);
+    let body = tokio::time::timeout(Duration::from_secs(5), response.text());
+    let body = body.await.expect("the stream did not end").unwrap();
+    assert_eq!(body, "retry: 2000\n");
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn messages_to_a_busy_session_wait_their_turn() {
+    let app = TestApp::start(hangs_first()).await;
+    let session = app.session().await;
+    let live = hanging(&session).await;
+    let mut waiting = Vec::new();
+    for number in 1..=3 {
+        let run = session.post(json!({ "content": format!("number {number}") })).await;
+        assert_eq!((&run["status"], &run["queue_position"]), (&json!("queued"), &json!(number)));
+        waiting.push(run);
+    }
+    let listed = json_of(app.get(&session.path("/runs?status=queued"))).await;
+    let ids = |runs: &[Value]| runs.iter().map(|run| run["id"].clone()).collect::<Vec<_>>();
+    assert_eq!(ids(listed["data"].as_array().unwrap()), ids(&waiting));
+    let read = json_of(app.get(&session.path(""))).await;
+    assert_eq!(
+        (&read["status"], &read["queued"], &read["active_run_id"]),
+        (&json!("running"), &json!(3), &live["id"])
+    );
+
+    cancel(&session, &live).await;
+    for (number, run) in (1..).zip(&waiting) {
+        let run = session.settled(run).await;
+        assert_eq!(run["output_text"], format!("You said number {number}."));
+    }
+    let history = session.history().await;
+    let said: Vec<&Value> =
+        history.iter().map(|item| &item["message"]["content"][0]["text"]).collect();
+    let expected = [
+        "hang",
+        "number 1",
+        "You said number 1.",
+        "number 2",
+        "You said number 2.",
+        "number 3",
+        "You said number 3.",
+    ];
+    assert_eq!(said, expected);
+    let read = json_of(app.get(&session.path(""))).await;
+    assert_eq!((&read["status"], &read["queued"]), (&json!("idle"), &json!(0)));
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn sixteen_messages_may_wait() {
+    let app = TestApp::start(hangs_first()).await;
+    let session = app.session().await;
+    hanging(&session).await;
+    let posts = (0..40).map(|number| {
+        let request = session.message(&json!({ "content": format!("number {number}") }));
+        async { sent(request).await }
+    });
+    let mut accepted = 0;
+    for answer in join_all(posts).await {
+        if answer.status() == StatusCode::ACCEPTED {
+            accepted += 1;
+        } else {
+            assert_eq!(header(&answer, "x-should-retry"), Some("false"));
+            problem(answer, 409, "queue_full").await;
+        }
+    }
+    assert_eq!(accepted, 16);
+    let read = json_of(app.get(&session.path(""))).await;
+    assert_eq!(read["queued"], 16);
+    let response = sent(app.post(&session.path("/cancel"))).await;
+    assert!(response.status().is_success());
+    let run = session.ask("One more").await;
+    assert_eq!(run["output_text"], "You said One more.");
+    app.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_repeated_post_finds_its_run_however_full_the_queue_is() {
+    let app = TestApp::start(hangs_first()).await;
+    let session = app.session().await;
+    hanging(&session).await;
+    for number in 1..=15 {
+        session.post(json!({ "content": format!("number {number}") })).await;
+    }
+    let posts = (0..30).map(|_| {
+        let request = session.message(&json!({ "content": "the last place", "id": "last" }));
+        async { sent(request).await.status() }
+    });
+    assert_eq!(join_all(posts).await, [StatusCode::ACCEPTED; 30]);
+    let response = sent(app.post(&session.path("/cancel"))).await;
+    assert!(response.status().is_success());
+    session.ask("Go on").await;
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_does_not_stop_its_run() {
+    let slow = json!({ "content": [{ "type": "text", "text": "Slowly but surely I come to an end." }],
+                       "pace_ms": 40 });
+    let app = TestApp::start(replies(&[slow])).await;
+    let session = app.session().await;
+    let mut stream = session.stream("Take your time").await;
+    let delta = stream.until("event_delta").await;
+    drop(stream);
+    let run = session.settled(&json!({ "id": delta.data["run_id"] })).await;
+    assert_eq!(run["output_text"], "Slowly but surely I come to an end.");
+    app.finish().await;
+}

@@ -1,0 +1,418 @@
+//! Event streams: their bytes, and that a client which comes and goes sees every event once.
+
+use std::time::Duration;
+
+use reqwest::StatusCode;
+use serde_json::{Value, json};
+
+use crate::support::{
+    EventStream, RawStream, Received, Session, Setup, TestApp, calls, problem, replies, says,
+};
+
+/// A message with thinking, text, two calls and an answer: every kind of event and preview.
+fn eventful() -> Value {
+    replies(&[
+        json!({ "content": [
+            { "type": "thinking", "thinking": "Two files, then." },
+            { "type": "text", "text": "I will look at\nboth of them." },
+            { "type": "tool_use", "name": "read_file", "input": { "path": "a.txt" } },
+            { "type": "tool_use", "name": "read_file", "input": { "path": "b.txt" } } ] }),
+        says("They say hello."),
+    ])
+}
+
+fn slowly(text: &str) -> Value {
+    json!({ "content": [{ "type": "text", "text": text }], "pace_ms": 40, "chunk": 6 })
+}
+
+/// A reply that says a part of this and then nothing more.
+fn stops_short(text: &str) -> Value {
+    json!({ "content": [{ "type": "text", "text": text }], "chunk": 5, "hang_after": 5 })
+}
+
+fn run_stream(session: &Session<'_>, run: &Value) -> String {
+    session.path(&format!("/runs/{}/stream", run["id"].as_str().unwrap()))
+}
+
+async fn open(session: &Session<'_>, path: &str, last: Option<i64>) -> EventStream {
+    let mut request = session.app.get(path);
+    if let Some(last) = last {
+        request = request.header("last-event-id", last.to_string());
+    }
+    EventStream::new(request.send().await.unwrap())
+}
+
+async fn cancel(session: &Session<'_>) {
+    let response = session.app.post(&session.path("/cancel")).send().await;
+    assert!(response.unwrap().status().is_success());
+}
+
+fn durable(events: &[Received]) -> Vec<Value> {
+    let is_durable = |event: &&Received| event.id.is_some();
+    events.iter().filter(is_durable).map(|event| event.data.clone()).collect()
+}
+
+/// The text that previews of this event add up to; a start begins from nothing.
+fn previewed(events: &[Received], id: &str) -> String {
+    let mut text = String::new();
+    for Received { data, .. } in events {
+        if data["type"] == "event_start" && data["event"]["id"] == id {
+            text.clear();
+        } else if data["type"] == "event_delta" && data["event_id"] == id {
+            let delta = &data["delta"];
+            let part = delta["content"]["text"].as_str().or(delta["partial_json"].as_str());
+            text.push_str(part.unwrap());
+        }
+    }
+    text
+}
+
+#[tokio::test]
+async fn a_stream_is_made_of_plain_frames() {
+    let app = TestApp::start(eventful()).await;
+    let session = app.session().await;
+    let head = format!(
+        "POST {} HTTP/1.1\r\naccept: text/event-stream\r\ncontent-type: application/json",
+        session.path("/messages")
+    );
+    let body = r#"{"content":"What do\n they say?"}"#;
+    let mut stream = RawStream::open(app.address, &head, body).await;
+    for line in [
+        "http/1.1 200 ok\r\n",
+        "\r\ncontent-type: text/event-stream\r\n",
+        "\r\ncache-control: no-cache, no-transform\r\n",
+        "\r\nx-accel-buffering: no\r\n",
+        "\r\ntransfer-encoding: chunked\r\n",
+    ] {
+        assert!(stream.head.contains(line), "{line:?}: {}", stream.head);
+    }
+    assert!(!stream.head.contains("\r\nconnection:"), "{}", stream.head);
+    stream.read_to_end().await;
+    assert!(!stream.body.contains('\r'));
+
+    let frames = stream.body.strip_prefix("retry: 2000\n").unwrap();
+    let frames = frames.strip_suffix("\n\n").unwrap();
+    let mut durable = Vec::new();
+    for frame in frames.split("\n\n") {
+        let mut lines = frame.lines().peekable();
+        let id = lines.next_if(|line| line.starts_with("id: "));
+        let name = lines.next().unwrap().strip_prefix("event: ").unwrap();
+        let data = lines.next().unwrap().strip_prefix("data: ").unwrap();
+        assert_eq!(lines.next(), None, "{frame}");
+        let data: Value = serde_json::from_str(data).unwrap();
+        assert_eq!(data["type"], name);
+        assert_eq!(id.map(|id| id[4..].parse().unwrap()), data["seq"].as_i64());
+        if id.is_some() {
+            durable.push(data);
+        }
+    }
+    assert_eq!(durable, session.events().await);
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn silence_is_filled_with_lone_comment_lines() {
+    let setup = Setup { keep_alive_every: Some(Duration::from_millis(200)), ..Setup::default() };
+    let app = TestApp::start_with(replies(&[says("Hello.")]), setup).await;
+    let session = app.session().await;
+    let head = format!("GET {} HTTP/1.1", session.path("/events/stream"));
+    let mut stream = RawStream::open(app.address, &head, "").await;
+    stream.read_until(":\n", 3).await;
+    assert_eq!(stream.body, "retry: 2000\n:\n:\n:\n");
+    session.ask("Hi").await;
+    stream.read_until("session.status_idle\"", 1).await;
+    stream.read_until("}\n\n:\n:\n", 1).await;
+    drop(stream);
+    app.finish().await;
+}
+
+#[test]
+fn silence_lasts_fifteen_seconds_unless_somebody_decides_otherwise() {
+    assert_eq!(twostep::http::KEEP_ALIVE_EVERY, Duration::from_secs(15));
+}
+
+/// Reads a stream in pieces: leaves after `step` events of any kind, comes back with the number
+/// that it saw last, until `count` events were seen.
+async fn in_pieces(session: &Session<'_>, path: &str, step: usize, count: usize) -> Vec<Value> {
+    let mut seen = Vec::new();
+    let mut last = None;
+    while seen.len() < count {
+        let mut stream = open(session, path, last).await;
+        // Previews come again at every return, so only numbered events bring a client further.
+        let mut numbered = 0;
+        while numbered < step && seen.len() < count {
+            let event = stream.next().await.expect("the stream ended too early");
+            if event.id.is_some() {
+                last = event.id;
+                numbered += 1;
+                seen.push(event.data);
+            }
+        }
+    }
+    seen
+}
+
+#[tokio::test]
+async fn a_client_that_drops_after_every_k_events_sees_each_event_once() {
+    let app = TestApp::start(eventful()).await;
+    app.write_file("a.txt", "hello");
+    app.write_file("b.txt", "hello");
+    let session = app.session().await;
+    let run = session.ask("What do they say?").await;
+    let all = session.events().await;
+    let paths = [run_stream(&session, &run), session.path("/events/stream")];
+    for path in &paths {
+        for step in 1..=all.len() {
+            let seen = in_pieces(&session, path, step, all.len()).await;
+            assert_eq!(seen, all, "{path} in steps of {step}");
+        }
+    }
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_client_that_comes_and_goes_while_the_run_goes_on_sees_each_event_once() {
+    let mut script = eventful();
+    script["conversations"][0]["replies"][0]["pace_ms"] = 10.into();
+    script["conversations"][0]["replies"][1]["pace_ms"] = 10.into();
+    let app = TestApp::start(script).await;
+    app.write_file("a.txt", "hello");
+    app.write_file("b.txt", "hello");
+    for step in [1, 2, 3, 5] {
+        let session = app.session().await;
+        let run = session.post(json!({ "content": format!("In steps of {step}") })).await;
+        let paths = [run_stream(&session, &run), session.path("/events/stream")];
+        // 16 events: a message, a start, a thought, two texts, two calls with their results, two
+        // requests with their ends and sums, and the end.
+        let (one, two) = tokio::join!(
+            in_pieces(&session, &paths[0], step, 16),
+            in_pieces(&session, &paths[1], step, 16),
+        );
+        let all = session.events().await;
+        assert_eq!(all.len(), 16, "{all:#?}");
+        assert_eq!((&one, &two), (&all, &all), "in steps of {step}");
+    }
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_stream_begins_after_the_event_that_the_client_names() {
+    let app = TestApp::start(replies(&[says("Hello.")])).await;
+    let session = app.session().await;
+    let run = session.ask("Hi").await;
+    let all = session.events().await;
+    let last = all.len();
+    let path = run_stream(&session, &run);
+    let first_of = async |path: String, header: Option<i64>| {
+        open(&session, &path, header).await.next().await.unwrap().id
+    };
+    assert_eq!(first_of(path.clone(), None).await, Some(1));
+    assert_eq!(first_of(format!("{path}?after=3"), None).await, Some(4));
+    assert_eq!(first_of(format!("{path}?after=1"), Some(4)).await, Some(5));
+    let of_session = session.path("/events/stream?after=2");
+    assert_eq!(first_of(of_session, Some(3)).await, Some(4));
+    for (after, status) in [(last - 1, 200), (last, 204)] {
+        let response = app.get(&format!("{path}?after={after}")).send().await.unwrap();
+        assert_eq!(response.status().as_u16(), status);
+    }
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_stream_after_an_event_that_does_not_exist_yet_is_refused() {
+    let app = TestApp::start(replies(&[stops_short("Well, well."), says("Hello.")])).await;
+    let session = app.session().await;
+    let run = session.post(json!({ "content": "Hi" })).await;
+    for path in [run_stream(&session, &run), session.path("/events/stream")] {
+        let response = app.get(&path).header("last-event-id", "999").send().await;
+        problem(response.unwrap(), 400, "invalid_cursor").await;
+    }
+    cancel(&session).await;
+    session.settled(&run).await;
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn the_stream_of_a_session_stays_open_across_runs() {
+    let app = TestApp::start(replies(&[says("Hello.")])).await;
+    let session = app.session().await;
+    let mut stream = open(&session, &session.path("/events/stream"), None).await;
+    let mut seen = Vec::new();
+    for text in ["One", "Two"] {
+        session.ask(text).await;
+        loop {
+            let event = stream.next().await.unwrap();
+            let is_last = event.name == "session.status_idle";
+            seen.push(event);
+            if is_last {
+                break;
+            }
+        }
+    }
+    assert_eq!(durable(&seen), session.events().await);
+    drop(stream);
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_late_reader_gets_open_text_from_its_start() {
+    let app = TestApp::start(replies(&[slowly("one two three four five six seven")])).await;
+    let session = app.session().await;
+    let mut early = session.stream("Count").await;
+    let mut seen = vec![early.until("event_start").await];
+    for _ in 0..3 {
+        seen.push(early.until("event_delta").await);
+    }
+    let run = json!({ "id": seen[0].data["run_id"] });
+    let mut late = open(&session, &run_stream(&session, &run), None).await;
+    let started = late.until("event_start").await;
+    assert_eq!(started.data, seen[0].data);
+    let caught_up = late.next().await.unwrap();
+    let id = started.data["event"]["id"].as_str().unwrap();
+    let text = previewed(std::slice::from_ref(&caught_up), id);
+    assert!(text.starts_with(&previewed(&seen, id)), "{text:?}");
+
+    let (early, late) = tokio::join!(early.rest(), late.rest());
+    let whole = "one two three four five six seven";
+    assert_eq!(text + &previewed(&late, id), whole);
+    assert_eq!(previewed(&seen, id) + &previewed(&early, id), whole);
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn previews_add_up_to_the_event_that_replaces_them() {
+    let mut script = eventful();
+    script["conversations"][0]["replies"][0]["pace_ms"] = 5.into();
+    let app = TestApp::start(script).await;
+    let events = app.session().await.stream("What do they say?").await.rest().await;
+    let mut replaced = 0;
+    for event in durable(&events) {
+        let id = event["id"].as_str().unwrap();
+        let whole = match event["type"].as_str().unwrap() {
+            "agent.message" | "agent.thinking" => {
+                event["content"][0]["text"].as_str().unwrap().to_owned()
+            }
+            "agent.tool_use" => event["input"].to_string(),
+            _ => continue,
+        };
+        assert_eq!(previewed(&events, id), whole);
+        replaced += 1;
+    }
+    assert_eq!(replaced, 5);
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn previews_are_left_out_on_request_and_readers_agree_on_the_rest() {
+    let mut script = eventful();
+    script["conversations"][0]["replies"][0]["pace_ms"] = 10.into();
+    let app = TestApp::start(script).await;
+    let session = app.session().await;
+    let first = session.stream("What do they say?").await;
+    let run = app.get(&session.path("/runs")).send().await.unwrap();
+    let run = run.json::<Value>().await.unwrap()["data"][0].clone();
+    let path = format!("{}?deltas=false", run_stream(&session, &run));
+    let second = open(&session, &path, None).await;
+    let (first, second) = tokio::join!(first.rest(), second.rest());
+    assert!(first.iter().any(|event| event.name == "event_delta"));
+    assert!(second.iter().all(|event| event.id.is_some()));
+    assert_eq!(durable(&first), durable(&second));
+    assert_eq!(durable(&first), session.events().await);
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_reader_that_stalls_holds_nobody_up() {
+    let long = "a long line of words ".repeat(100_000);
+    let script = replies(&[
+        calls("get_time", json!({})),
+        json!({ "content": [
+        { "type": "text", "text": long }], "chunk": 1000 }),
+    ]);
+    let app = TestApp::start(script).await;
+    let session = app.session().await;
+    // It asks, and never reads more than the head.
+    let head = format!("GET {} HTTP/1.1", session.path("/events/stream"));
+    let stalled = RawStream::open(app.address, &head, "").await;
+    let started = std::time::Instant::now();
+    let events = session.stream("Talk").await.rest().await;
+    assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
+    assert_eq!(durable(&events), session.events().await);
+    let mut stalled = stalled;
+    stalled.read_until("event: session.status_idle", 1).await;
+    let numbered = |line: &&str| line.starts_with("id: ");
+    let ids: Vec<&str> = stalled.body.lines().filter(numbered).collect();
+    let all: Vec<String> =
+        (1..=events.last().unwrap().id.unwrap()).map(|id| format!("id: {id}")).collect();
+    assert_eq!(ids, all);
+    drop(stalled);
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_service_that_stops_tears_its_streams_and_the_next_one_finishes_the_run() {
+    let app = TestApp::start(replies(&[stops_short("Half of it is said.")])).await;
+    let session = app.session().await;
+    let mut of_run = session.stream("Tell me").await;
+    let mut of_session = open(&session, &session.path("/events/stream"), None).await;
+    let mut seen = Vec::new();
+    let delta = loop {
+        let event = of_run.next().await.unwrap();
+        if event.name == "event_delta" {
+            break event;
+        }
+        seen.push(event);
+    };
+    let id = session.id.clone();
+    drop(session);
+    let watched = tokio_util::task::TaskTracker::new().spawn(async move {
+        let mut endings = Vec::new();
+        for stream in [&mut of_run, &mut of_session] {
+            endings.push(loop {
+                match stream.try_next().await {
+                    Ok(Some(_)) => {}
+                    Ok(None) => break "clean",
+                    Err(_) => break "torn",
+                }
+            });
+        }
+        endings
+    });
+    let next = app.restarted(replies(&[says("Half of it is said.")])).await;
+    assert_eq!(watched.await.unwrap(), ["torn", "torn"]);
+
+    let session = next.session_again(&id);
+    let run = json!({ "id": delta.data["run_id"] });
+    let last = seen.iter().filter_map(|event| event.id).max();
+    let rest = open(&session, &run_stream(&session, &run), last).await.rest().await;
+    let mut events = durable(&seen);
+    events.extend(durable(&rest));
+    assert_eq!(events, session.events().await);
+    let run = session.settled(&run).await;
+    assert_eq!(run["output_text"], "Half of it is said.");
+    next.finish().await;
+}
+
+#[tokio::test]
+async fn a_service_that_stops_answers_those_who_wait() {
+    let app = TestApp::start(replies(&[stops_short("Half of it.")])).await;
+    let session = app.session().await;
+    let waiting = session.message(&json!({ "content": "Tell me" })).header("prefer", "wait=60");
+    let waiting = tokio_util::task::TaskTracker::new().spawn(waiting.send());
+    let run = loop {
+        let runs = app.get(&session.path("/runs?status=running")).send().await.unwrap();
+        let runs: Value = runs.json().await.unwrap();
+        if let Some(run) = runs["data"].as_array().unwrap().first() {
+            break run.clone();
+        }
+    };
+    let id = session.id.clone();
+    drop(session);
+    let next = app.restarted(replies(&[says("All of it.")])).await;
+    let answer = waiting.await.unwrap().unwrap();
+    assert_eq!(answer.status(), StatusCode::ACCEPTED);
+    assert_eq!(answer.json::<Value>().await.unwrap()["id"], run["id"]);
+    let run = next.session_again(&id).settled(&run).await;
+    assert_eq!(run["output_text"], "All of it.");
+    next.finish().await;
+}

@@ -1,0 +1,90 @@
+//! The program itself, as an operator runs it.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::{ExitStatus, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
+use tokio::process::{Child, ChildStdout, Command};
+use tokio::time::timeout;
+
+/// What a start or a stop may take on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The program with these arguments, and with nothing of our environment that would change it.
+pub(crate) fn binary(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_twostep"));
+    command.args(args).env_clear().kill_on_drop(true);
+    for name in ["PATH", "PG_BIN_DIR", "LANG"] {
+        if let Some(value) = std::env::var_os(name) {
+            command.env(name, value);
+        }
+    }
+    command
+}
+
+/// Runs a command to its end: status, stdout and stderr.
+pub(crate) async fn outcome(mut command: Command) -> (Option<i32>, String, String) {
+    let output = timeout(PATIENCE, command.stdin(Stdio::null()).output()).await;
+    let Output { status, stdout, stderr } = output.expect("the command did not end").unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (status.code(), text(stdout), text(stderr))
+}
+
+/// A folder for a private database: short, and open to the user that root hands the server to.
+pub(crate) fn data_dir() -> TempDir {
+    let folder = tempfile::Builder::new().prefix("twostep-data-").tempdir_in("/tmp").unwrap();
+    let open = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(folder.path(), open).unwrap();
+    folder
+}
+
+/// A running `twostep serve`.
+pub(crate) struct Program {
+    child: Child,
+    _stdout: Lines<BufReader<ChildStdout>>,
+    /// What it said when it was ready.
+    pub(crate) greeting: String,
+    /// Where it listens.
+    pub(crate) url: String,
+}
+
+impl Program {
+    /// Starts it on a free port and waits until it has said that it is ready.
+    pub(crate) async fn serve(mut command: Command) -> Self {
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut greeting = String::new();
+        // The last line of the greeting is the body of the example.
+        while !greeting.contains("-d '{") {
+            let line = timeout(PATIENCE, lines.next_line()).await;
+            let line = line.expect("it did not become ready").unwrap();
+            greeting.push_str(&line.expect("it ended at start"));
+            greeting.push('\n');
+        }
+        let url = greeting.lines().find_map(|line| line.trim().strip_prefix("url ")).unwrap();
+        Self { url: url.trim().to_owned(), child, _stdout: lines, greeting }
+    }
+
+    /// The address as `host:port`.
+    pub(crate) fn address(&self) -> &str {
+        self.url.strip_prefix("http://").unwrap()
+    }
+
+    /// Tells it to stop and waits for its end.
+    pub(crate) async fn terminate(mut self) -> (ExitStatus, Duration) {
+        let pid = self.child.id().unwrap().try_into().unwrap();
+        let started = Instant::now();
+        kill_process(Pid::from_raw(pid).unwrap(), Signal::TERM).unwrap();
+        let status = timeout(PATIENCE, self.child.wait()).await;
+        let status = status.expect("it did not end within 30 s").unwrap();
+        (status, started.elapsed())
+    }
+}
