@@ -124,7 +124,20 @@ impl<'a> Driver<'a> {
         let running = NewEvent::new(&EventBody::StatusRunning {
             attempt: self.run.fence.attempt,
         });
-        if !self.has_begun {
+        if self.has_begun {
+            let mut events = vec![running];
+            self.announce_request(&mut events);
+            // A worker that dies after this has made no progress.
+            self.store(
+                &[],
+                &StepCommit {
+                    events: &events,
+                    is_progress: false,
+                    ..empty()
+                },
+            )
+            .await
+        } else {
             let message = NewMessage {
                 message_id: self.run.message_id.clone(),
                 model: None,
@@ -143,19 +156,6 @@ impl<'a> Driver<'a> {
             .await?;
             self.has_begun = true;
             Ok(())
-        } else {
-            let mut events = vec![running];
-            self.announce_request(&mut events);
-            // A worker that dies after this has made no progress.
-            self.store(
-                &[],
-                &StepCommit {
-                    events: &events,
-                    is_progress: false,
-                    ..empty()
-                },
-            )
-            .await
         }
     }
 

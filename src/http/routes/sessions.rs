@@ -61,9 +61,9 @@ impl CreateSession {
         let is_long = |text: &Option<String>, max| {
             text.as_ref().is_some_and(|text| text.chars().count() > max)
         };
-        let is_object = |raw: &Option<Box<RawValue>>| {
+        let is_odd = |raw: &Option<Box<RawValue>>| {
             raw.as_ref()
-                .is_none_or(|raw| raw.get().trim_start().starts_with('{'))
+                .is_some_and(|raw| !is_readable_object(raw.get()))
         };
         refuse(
             is_long(&self.title, 500),
@@ -71,16 +71,11 @@ impl CreateSession {
             "is longer than 500 characters",
         );
         refuse(has_nul(&self.title), "/title", "has a NUL");
-        refuse(!is_object(&self.metadata), "/metadata", "is not an object");
+        refuse(is_odd(&self.metadata), "/metadata", NOT_READABLE);
         let metadata_len = self
             .metadata
             .as_ref()
             .map_or(0, |metadata| metadata.get().len());
-        let is_deep = |raw: &Option<Box<RawValue>>| {
-            raw.as_ref().is_some_and(|raw| depth(raw.get()) > MAX_DEPTH)
-        };
-        refuse(is_deep(&self.metadata), "/metadata", "is nested too deep");
-        refuse(is_deep(&self.thinking), "/thinking", "is nested too deep");
         refuse(
             metadata_len > 16 * 1024,
             "/metadata",
@@ -103,7 +98,7 @@ impl CreateSession {
             "/max_tokens",
             "is not 1 to 128000",
         );
-        refuse(!is_object(&self.thinking), "/thinking", "is not an object");
+        refuse(is_odd(&self.thinking), "/thinking", NOT_READABLE);
         let has_blank = self
             .stop_sequences
             .iter()
@@ -148,6 +143,11 @@ impl CreateSession {
 
 /// How deep the members that are kept as they are may be: what every client can read back.
 const MAX_DEPTH: usize = 64;
+const NOT_READABLE: &str = "is not an object, or is nested deeper than 64";
+
+fn is_readable_object(json: &str) -> bool {
+    json.trim_start().starts_with('{') && depth(json) <= MAX_DEPTH
+}
 
 /// How deep a JSON text is nested.
 fn depth(json: &str) -> usize {
