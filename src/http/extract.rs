@@ -1,5 +1,7 @@
 //! What handlers take from a request, checked at the edge.
 
+use std::fmt;
+use std::marker::PhantomData;
 use std::str::FromStr;
 
 use axum::body::Bytes;
@@ -8,8 +10,9 @@ use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use http::header::CONTENT_TYPE;
 use http::request::Parts;
 use http::{HeaderMap, StatusCode};
-use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{DeserializeOwned, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_path_to_error::{Path as JsonPath, Segment};
 
 use super::MAX_BODY;
@@ -67,7 +70,8 @@ fn body_error(rejection: BytesRejection) -> ApiError {
 
 fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
     let mut deserializer = serde_json::Deserializer::from_slice(body);
-    let value = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
+    let read: Result<Object<T>, _> = serde_path_to_error::deserialize(&mut deserializer);
+    let Object(value) = read.map_err(|error| {
         let pointer = pointer(error.path());
         let cause = error.into_inner();
         if cause.is_data() {
@@ -78,6 +82,40 @@ fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
     })?;
     deserializer.end().map_err(|error| ApiError::BadJson(error.to_string()))?;
     Ok(value)
+}
+
+/// An object and nothing else: serde would read an array as the members of a struct in their
+/// order, which no client means.
+#[derive(Debug)]
+pub(super) struct Object<T>(pub(super) T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Members<T>(PhantomData<T>);
+
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Members<T> {
+            type Value = T;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<T, A::Error> {
+                T::deserialize(MapAccessDeserializer::new(map))
+            }
+        }
+
+        deserializer.deserialize_map(Members(PhantomData)).map(Self)
+    }
+}
+
+/// Reads a member that must be an object.
+pub(super) fn object<'de, T, D>(deserializer: D) -> Result<T, D::Error>
+where
+    T: Deserialize<'de>,
+    D: Deserializer<'de>,
+{
+    Object::deserialize(deserializer).map(|Object(value)| value)
 }
 
 fn without_position(message: &str) -> String {
@@ -258,6 +296,15 @@ mod tests {
         let (pointer, message) = refused(r#"{"_items":[{"_n":"one"}]}"#);
         assert_eq!(pointer, "/_items/0/_n");
         assert_eq!(message, "invalid type: string \"one\", expected u8");
+    }
+
+    #[test]
+    fn an_array_is_not_taken_for_an_object() {
+        let (pointer, message) = refused("[[]]");
+        assert_eq!(
+            (pointer.as_str(), message.as_str()),
+            ("", "invalid type: sequence, expected an object")
+        );
     }
 
     #[test]

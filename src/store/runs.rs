@@ -132,18 +132,23 @@ pub enum Cancellation {
     Settled,
 }
 
-/// Asks for a run to be cancelled. A run that waits stays locked for the rest of the caller's
-/// transaction, so that no worker takes it up in between.
+/// Asks for a run to be cancelled. It, and its session, stay locked for the rest of the caller's
+/// transaction, so that no worker takes it up or settles it in between. The session is locked
+/// first, as everywhere.
 pub async fn request_cancel(
     conn: &mut PgConnection,
     tenant: TenantId,
     session_id: SessionId,
     id: RunId,
 ) -> Result<Option<Cancellation>, StoreError> {
-    let row = sqlx::query!(
-        r#"UPDATE runs SET cancel_requested_at = coalesce(cancel_requested_at, now())
-           WHERE id = $1 AND session_id = $2 AND tenant_id = $3
-           RETURNING status, cancel_requested_at = now() AS "is_first!""#,
+    let status = sqlx::query_scalar!(
+        "WITH locked AS (
+             SELECT id FROM sessions WHERE id = $2 AND tenant_id = $3 FOR UPDATE
+         )
+         UPDATE runs SET cancel_requested_at = coalesce(cancel_requested_at, now())
+         FROM locked
+         WHERE runs.id = $1 AND session_id = locked.id
+         RETURNING status",
         id.as_uuid(),
         session_id.as_uuid(),
         tenant.as_uuid(),

@@ -139,6 +139,7 @@ pub async fn commit(
         &records.hashes_before as _,
         &records.hashes_after as _,
         step.is_progress,
+        session_id.as_uuid(),
     )
     .fetch_optional(conn)
     .await?;

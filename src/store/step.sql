@@ -1,5 +1,9 @@
 -- One step of a run: all of it or nothing, and nothing at all by a worker that lost its claim.
-WITH fence AS (
+-- The session is locked before the run, as everywhere: a message that is accepted holds its
+-- session while a unique key makes it wait for a run that is being changed.
+WITH locked AS (
+    SELECT id FROM sessions WHERE id = $32 FOR UPDATE
+), fence AS (
     UPDATE runs SET
         takeovers = CASE WHEN $31::bool THEN 0 ELSE takeovers END,
         status = coalesce($4, status),
@@ -12,8 +16,10 @@ WITH fence AS (
         cache_creation_input_tokens = cache_creation_input_tokens + $8,
         cache_read_input_tokens = cache_read_input_tokens + $9,
         output_tokens = output_tokens + $10
-    WHERE id = $1 AND attempt = $2 AND lease_owner = $3 AND status = 'running'
-    RETURNING id, session_id, tenant_id, attempt
+    FROM locked
+    WHERE runs.id = $1 AND session_id = locked.id
+      AND attempt = $2 AND lease_owner = $3 AND status = 'running'
+    RETURNING runs.id, session_id, tenant_id, attempt
 ), session AS (
     UPDATE sessions s SET
         last_seq = s.last_seq + cardinality($11::text[]),

@@ -5,30 +5,9 @@ use std::time::{Duration, Instant};
 
 use reqwest::StatusCode;
 use serde_json::{Value, json};
-use twostep::domain::tool::{ToolClass, ToolTiming};
-use twostep::tools::{Output, ToolContext, ToolError, Typed, TypedTool};
+use twostep::tools::Typed;
 
-use crate::support::{Session, Setup, TestApp, calls, problem, replies, says};
-
-/// A tool that nobody waits for to the end.
-#[derive(Debug)]
-struct Endless<const IS_PURE: bool>;
-
-#[derive(Debug, serde::Deserialize, schemars::JsonSchema)]
-struct Nothing {}
-
-impl<const IS_PURE: bool> TypedTool for Endless<IS_PURE> {
-    const NAME: &'static str = if IS_PURE { "ponder" } else { "launch" };
-    const DESCRIPTION: &'static str = "Takes a minute.";
-    const CLASS: ToolClass = if IS_PURE { ToolClass::Pure } else { ToolClass::Effect };
-    const TIMING: ToolTiming = ToolTiming::Variable;
-    type Input = Nothing;
-
-    async fn run(&self, _context: &ToolContext, _input: Nothing) -> Result<Output, ToolError> {
-        tokio::time::sleep(Duration::from_mins(1)).await;
-        Output::json(&json!("too late"))
-    }
-}
+use crate::support::{Endless, Session, Setup, TestApp, calls, problem, replies, says};
 
 async fn start(script: Value) -> TestApp {
     let setup = Setup {
@@ -197,7 +176,7 @@ async fn a_message_that_waits_can_be_withdrawn() {
         .app
         .get(&session.path(&format!("/runs/{}/stream", withdrawn["id"].as_str().unwrap())));
     stream = stream.timeout(Duration::from_secs(20));
-    let stream = tokio_util::task::TaskTracker::new().spawn(stream.send());
+    let stream = tokio::spawn(stream.send());
 
     let (status, answer) = cancel(&session, &withdrawn).await;
     assert_eq!(status, StatusCode::OK);

@@ -1,16 +1,24 @@
 //! Black-box tests: a real socket, a real Postgres, and a scripted model that refuses every
 //! request that the real one would refuse.
 #![cfg(test)]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a test waits for what it spawns, and its environment is its own"
+)]
 
 mod bad_input;
+mod bad_members;
 mod cancelling;
 mod commands;
+mod giving_up;
 mod layers;
 mod loop_behaviour;
 mod model_failures;
 mod openapi;
 mod posting;
+mod queueing;
 mod readme;
+mod stopping;
 mod streams;
 mod support;
 mod takeover;

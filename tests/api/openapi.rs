@@ -138,7 +138,7 @@ fn streams_are_described_by_the_schema_of_one_event() {
     for (route, operation) in operations(&document) {
         let content = &operation["responses"]["200"]["content"]["text/event-stream"];
         if !content.is_null() {
-            assert_eq!(content["schema"]["$ref"], "#/components/schemas/Event", "{route}");
+            assert_eq!(content["schema"]["$ref"], "#/components/schemas/Streamed", "{route}");
             streams.push(route);
         }
     }

@@ -6,7 +6,7 @@ use futures::future::join_all;
 use reqwest::{RequestBuilder, Response, StatusCode};
 use serde_json::{Value, json};
 
-use crate::support::{EventStream, Session, TestApp, problem, replies, says};
+use crate::support::{EventStream, TestApp, hangs_first, problem, replies, says};
 
 const SSE: &str = "text/event-stream";
 
@@ -25,33 +25,12 @@ fn told(response: &Response) -> Value {
     })
 }
 
-/// A script whose first message hangs until somebody stops it, and whose others are answered.
-fn hangs_first() -> Value {
-    json!({ "conversations": [
-        { "when": "hang", "replies": [{ "content": [{ "type": "text", "text": "Well" }],
-                                        "hang_after": 4 }] },
-        { "replies": [says("You said {{user}}.")] },
-    ], "otherwise": "refuse" })
-}
-
 async fn sent(request: RequestBuilder) -> Response {
     request.send().await.unwrap()
 }
 
 async fn json_of(request: RequestBuilder) -> Value {
     sent(request).await.json().await.unwrap()
-}
-
-/// Starts a run that hangs, and waits until it does.
-async fn hanging(session: &Session<'_>) -> Value {
-    let run = session.post(json!({ "content": "hang" })).await;
-    session.reached(&run, "session.status_running").await;
-    run
-}
-
-async fn cancel(session: &Session<'_>, run: &Value) {
-    let path = session.path(&format!("/runs/{}/cancel", run["id"].as_str().unwrap()));
-    assert!(sent(session.app.post(&path)).await.status().is_success());
 }
 
 #[tokio::test]
@@ -70,8 +49,8 @@ async fn a_post_is_accepted_with_the_place_of_its_run() {
     assert_eq!(told, expected);
     let expected = json!({
         "type": "run", "id": id, "session_id": session.id, "message_id": run["message_id"],
-        "status": "queued", "queue_position": 1, "stream_url": format!("{path}/stream"),
-        "model_requests": 0, "created_at": run["created_at"],
+        "status": "running", "stream_url": format!("{path}/stream"), "model_requests": 0,
+        "created_at": run["created_at"], "started_at": run["created_at"],
         "usage": { "input_tokens": 0, "cache_creation_input_tokens": 0,
                    "cache_read_input_tokens": 0, "output_tokens": 0 },
     });
@@ -139,7 +118,7 @@ async fn a_post_that_has_waited_long_enough_is_answered_with_the_run_as_it_stand
     assert_eq!(told(&response)["preference-applied"], "respond-async");
     let run: Value = response.json().await.unwrap();
     assert_eq!(run["status"], "running");
-    cancel(&session, &run).await;
+    session.cancel(&run).await;
     assert_eq!(session.settled(&run).await["status"], "cancelled");
     app.finish().await;
 }
@@ -207,7 +186,8 @@ async fn thirty_posts_with_one_key_are_one_run() {
             async { sent(request).await }
         });
         let answers = join_all(posts).await;
-        assert!(answers.iter().all(|answer| answer.status() == StatusCode::ACCEPTED));
+        let statuses: Vec<u16> = answers.iter().map(|answer| answer.status().as_u16()).collect();
+        assert_eq!(statuses, [202; 30]);
         let first = |answer: &&Response| header(answer, "idempotency-replayed").is_none();
         assert_eq!(answers.iter().filter(first).count(), 1);
         let mut ids = Vec::new();
@@ -301,96 +281,6 @@ async fn a_repeated_stream_with_nothing_new_ends_at_once() {
     let body = tokio::time::timeout(Duration::from_secs(5), response.text());
     let body = body.await.expect("the stream did not end").unwrap();
     assert_eq!(body, "retry: 2000\n");
-    app.finish().await;
-}
-
-#[tokio::test]
-async fn messages_to_a_busy_session_wait_their_turn() {
-    let app = TestApp::start(hangs_first()).await;
-    let session = app.session().await;
-    let live = hanging(&session).await;
-    let mut waiting = Vec::new();
-    for number in 1..=3 {
-        let run = session.post(json!({ "content": format!("number {number}") })).await;
-        assert_eq!((&run["status"], &run["queue_position"]), (&json!("queued"), &json!(number)));
-        waiting.push(run);
-    }
-    let listed = json_of(app.get(&session.path("/runs?status=queued"))).await;
-    let ids = |runs: &[Value]| runs.iter().map(|run| run["id"].clone()).collect::<Vec<_>>();
-    assert_eq!(ids(listed["data"].as_array().unwrap()), ids(&waiting));
-    let read = json_of(app.get(&session.path(""))).await;
-    assert_eq!(
-        (&read["status"], &read["queued"], &read["active_run_id"]),
-        (&json!("running"), &json!(3), &live["id"])
-    );
-
-    cancel(&session, &live).await;
-    for (number, run) in (1..).zip(&waiting) {
-        let run = session.settled(run).await;
-        assert_eq!(run["output_text"], format!("You said number {number}."));
-    }
-    let history = session.history().await;
-    let said: Vec<&Value> =
-        history.iter().map(|item| &item["message"]["content"][0]["text"]).collect();
-    let expected = [
-        "hang",
-        "number 1",
-        "You said number 1.",
-        "number 2",
-        "You said number 2.",
-        "number 3",
-        "You said number 3.",
-    ];
-    assert_eq!(said, expected);
-    let read = json_of(app.get(&session.path(""))).await;
-    assert_eq!((&read["status"], &read["queued"]), (&json!("idle"), &json!(0)));
-    app.finish().await;
-}
-
-#[tokio::test]
-async fn sixteen_messages_may_wait() {
-    let app = TestApp::start(hangs_first()).await;
-    let session = app.session().await;
-    hanging(&session).await;
-    let posts = (0..40).map(|number| {
-        let request = session.message(&json!({ "content": format!("number {number}") }));
-        async { sent(request).await }
-    });
-    let mut accepted = 0;
-    for answer in join_all(posts).await {
-        if answer.status() == StatusCode::ACCEPTED {
-            accepted += 1;
-        } else {
-            assert_eq!(header(&answer, "x-should-retry"), Some("false"));
-            problem(answer, 409, "queue_full").await;
-        }
-    }
-    assert_eq!(accepted, 16);
-    let read = json_of(app.get(&session.path(""))).await;
-    assert_eq!(read["queued"], 16);
-    let response = sent(app.post(&session.path("/cancel"))).await;
-    assert!(response.status().is_success());
-    let run = session.ask("One more").await;
-    assert_eq!(run["output_text"], "You said One more.");
-    app.finish().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_repeated_post_finds_its_run_however_full_the_queue_is() {
-    let app = TestApp::start(hangs_first()).await;
-    let session = app.session().await;
-    hanging(&session).await;
-    for number in 1..=15 {
-        session.post(json!({ "content": format!("number {number}") })).await;
-    }
-    let posts = (0..30).map(|_| {
-        let request = session.message(&json!({ "content": "the last place", "id": "last" }));
-        async { sent(request).await.status() }
-    });
-    assert_eq!(join_all(posts).await, [StatusCode::ACCEPTED; 30]);
-    let response = sent(app.post(&session.path("/cancel"))).await;
-    assert!(response.status().is_success());
-    session.ask("Go on").await;
     app.finish().await;
 }
 

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use reqwest::StatusCode;
 use serde_json::{Value, json};
 
 use crate::support::{
-    EventStream, RawStream, Received, Session, Setup, TestApp, calls, problem, replies, says,
+    RawStream, Received, Session, Setup, TestApp, calls, durable, problem, replies, says,
+    stops_short,
 };
 
 /// A message with thinking, text, two calls and an answer: every kind of event and preview.
@@ -23,33 +23,6 @@ fn eventful() -> Value {
 
 fn slowly(text: &str) -> Value {
     json!({ "content": [{ "type": "text", "text": text }], "pace_ms": 40, "chunk": 6 })
-}
-
-/// A reply that says a part of this and then nothing more.
-fn stops_short(text: &str) -> Value {
-    json!({ "content": [{ "type": "text", "text": text }], "chunk": 5, "hang_after": 5 })
-}
-
-fn run_stream(session: &Session<'_>, run: &Value) -> String {
-    session.path(&format!("/runs/{}/stream", run["id"].as_str().unwrap()))
-}
-
-async fn open(session: &Session<'_>, path: &str, last: Option<i64>) -> EventStream {
-    let mut request = session.app.get(path);
-    if let Some(last) = last {
-        request = request.header("last-event-id", last.to_string());
-    }
-    EventStream::new(request.send().await.unwrap())
-}
-
-async fn cancel(session: &Session<'_>) {
-    let response = session.app.post(&session.path("/cancel")).send().await;
-    assert!(response.unwrap().status().is_success());
-}
-
-fn durable(events: &[Received]) -> Vec<Value> {
-    let is_durable = |event: &&Received| event.id.is_some();
-    events.iter().filter(is_durable).map(|event| event.data.clone()).collect()
 }
 
 /// The text that previews of this event add up to; a start begins from nothing.
@@ -137,7 +110,7 @@ async fn in_pieces(session: &Session<'_>, path: &str, step: usize, count: usize)
     let mut seen = Vec::new();
     let mut last = None;
     while seen.len() < count {
-        let mut stream = open(session, path, last).await;
+        let mut stream = session.open(path, last).await;
         // Previews come again at every return, so only numbered events bring a client further.
         let mut numbered = 0;
         while numbered < step && seen.len() < count {
@@ -160,7 +133,7 @@ async fn a_client_that_drops_after_every_k_events_sees_each_event_once() {
     let session = app.session().await;
     let run = session.ask("What do they say?").await;
     let all = session.events().await;
-    let paths = [run_stream(&session, &run), session.path("/events/stream")];
+    let paths = [session.run_stream(&run), session.path("/events/stream")];
     for path in &paths {
         for step in 1..=all.len() {
             let seen = in_pieces(&session, path, step, all.len()).await;
@@ -181,7 +154,7 @@ async fn a_client_that_comes_and_goes_while_the_run_goes_on_sees_each_event_once
     for step in [1, 2, 3, 5] {
         let session = app.session().await;
         let run = session.post(json!({ "content": format!("In steps of {step}") })).await;
-        let paths = [run_stream(&session, &run), session.path("/events/stream")];
+        let paths = [session.run_stream(&run), session.path("/events/stream")];
         // 16 events: a message, a start, a thought, two texts, two calls with their results, two
         // requests with their ends and sums, and the end.
         let (one, two) = tokio::join!(
@@ -202,9 +175,9 @@ async fn a_stream_begins_after_the_event_that_the_client_names() {
     let run = session.ask("Hi").await;
     let all = session.events().await;
     let last = all.len();
-    let path = run_stream(&session, &run);
+    let path = session.run_stream(&run);
     let first_of = async |path: String, header: Option<i64>| {
-        open(&session, &path, header).await.next().await.unwrap().id
+        session.open(&path, header).await.next().await.unwrap().id
     };
     assert_eq!(first_of(path.clone(), None).await, Some(1));
     assert_eq!(first_of(format!("{path}?after=3"), None).await, Some(4));
@@ -223,11 +196,11 @@ async fn a_stream_after_an_event_that_does_not_exist_yet_is_refused() {
     let app = TestApp::start(replies(&[stops_short("Well, well."), says("Hello.")])).await;
     let session = app.session().await;
     let run = session.post(json!({ "content": "Hi" })).await;
-    for path in [run_stream(&session, &run), session.path("/events/stream")] {
+    for path in [session.run_stream(&run), session.path("/events/stream")] {
         let response = app.get(&path).header("last-event-id", "999").send().await;
         problem(response.unwrap(), 400, "invalid_cursor").await;
     }
-    cancel(&session).await;
+    session.cancel(&run).await;
     session.settled(&run).await;
     app.finish().await;
 }
@@ -236,7 +209,7 @@ async fn a_stream_after_an_event_that_does_not_exist_yet_is_refused() {
 async fn the_stream_of_a_session_stays_open_across_runs() {
     let app = TestApp::start(replies(&[says("Hello.")])).await;
     let session = app.session().await;
-    let mut stream = open(&session, &session.path("/events/stream"), None).await;
+    let mut stream = session.open(&session.path("/events/stream"), None).await;
     let mut seen = Vec::new();
     for text in ["One", "Two"] {
         session.ask(text).await;
@@ -264,7 +237,7 @@ async fn a_late_reader_gets_open_text_from_its_start() {
         seen.push(early.until("event_delta").await);
     }
     let run = json!({ "id": seen[0].data["run_id"] });
-    let mut late = open(&session, &run_stream(&session, &run), None).await;
+    let mut late = session.open(&session.run_stream(&run), None).await;
     let started = late.until("event_start").await;
     assert_eq!(started.data, seen[0].data);
     let caught_up = late.next().await.unwrap();
@@ -311,8 +284,8 @@ async fn previews_are_left_out_on_request_and_readers_agree_on_the_rest() {
     let first = session.stream("What do they say?").await;
     let run = app.get(&session.path("/runs")).send().await.unwrap();
     let run = run.json::<Value>().await.unwrap()["data"][0].clone();
-    let path = format!("{}?deltas=false", run_stream(&session, &run));
-    let second = open(&session, &path, None).await;
+    let path = format!("{}?deltas=false", session.run_stream(&run));
+    let second = session.open(&path, None).await;
     let (first, second) = tokio::join!(first.rest(), second.rest());
     assert!(first.iter().any(|event| event.name == "event_delta"));
     assert!(second.iter().all(|event| event.id.is_some()));
@@ -347,72 +320,4 @@ async fn a_reader_that_stalls_holds_nobody_up() {
     assert_eq!(ids, all);
     drop(stalled);
     app.finish().await;
-}
-
-#[tokio::test]
-async fn a_service_that_stops_tears_its_streams_and_the_next_one_finishes_the_run() {
-    let app = TestApp::start(replies(&[stops_short("Half of it is said.")])).await;
-    let session = app.session().await;
-    let mut of_run = session.stream("Tell me").await;
-    let mut of_session = open(&session, &session.path("/events/stream"), None).await;
-    let mut seen = Vec::new();
-    let delta = loop {
-        let event = of_run.next().await.unwrap();
-        if event.name == "event_delta" {
-            break event;
-        }
-        seen.push(event);
-    };
-    let id = session.id.clone();
-    drop(session);
-    let watched = tokio_util::task::TaskTracker::new().spawn(async move {
-        let mut endings = Vec::new();
-        for stream in [&mut of_run, &mut of_session] {
-            endings.push(loop {
-                match stream.try_next().await {
-                    Ok(Some(_)) => {}
-                    Ok(None) => break "clean",
-                    Err(_) => break "torn",
-                }
-            });
-        }
-        endings
-    });
-    let next = app.restarted(replies(&[says("Half of it is said.")])).await;
-    assert_eq!(watched.await.unwrap(), ["torn", "torn"]);
-
-    let session = next.session_again(&id);
-    let run = json!({ "id": delta.data["run_id"] });
-    let last = seen.iter().filter_map(|event| event.id).max();
-    let rest = open(&session, &run_stream(&session, &run), last).await.rest().await;
-    let mut events = durable(&seen);
-    events.extend(durable(&rest));
-    assert_eq!(events, session.events().await);
-    let run = session.settled(&run).await;
-    assert_eq!(run["output_text"], "Half of it is said.");
-    next.finish().await;
-}
-
-#[tokio::test]
-async fn a_service_that_stops_answers_those_who_wait() {
-    let app = TestApp::start(replies(&[stops_short("Half of it.")])).await;
-    let session = app.session().await;
-    let waiting = session.message(&json!({ "content": "Tell me" })).header("prefer", "wait=60");
-    let waiting = tokio_util::task::TaskTracker::new().spawn(waiting.send());
-    let run = loop {
-        let runs = app.get(&session.path("/runs?status=running")).send().await.unwrap();
-        let runs: Value = runs.json().await.unwrap();
-        if let Some(run) = runs["data"].as_array().unwrap().first() {
-            break run.clone();
-        }
-    };
-    let id = session.id.clone();
-    drop(session);
-    let next = app.restarted(replies(&[says("All of it.")])).await;
-    let answer = waiting.await.unwrap().unwrap();
-    assert_eq!(answer.status(), StatusCode::ACCEPTED);
-    assert_eq!(answer.json::<Value>().await.unwrap()["id"], run["id"]);
-    let run = next.session_again(&id).settled(&run).await;
-    assert_eq!(run["output_text"], "All of it.");
-    next.finish().await;
 }

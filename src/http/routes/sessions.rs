@@ -14,7 +14,7 @@ use crate::domain::run::Limits;
 use crate::domain::session::{Session, Settings};
 use crate::http::auth::Caller;
 use crate::http::error::{ApiError, FieldError, Problem};
-use crate::http::extract::{OptionalJsonBody, Params, SessionPath};
+use crate::http::extract::{OptionalJsonBody, Params, SessionPath, object};
 use crate::http::resources::{Page, SessionResource};
 use crate::http::{Api, Defaults};
 use crate::store::sessions::{NewSession, find, insert, list};
@@ -44,7 +44,7 @@ pub(in crate::http) struct CreateSession {
     #[serde(default)]
     stop_sequences: Vec<String>,
     /// The limits of runs that name none.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "object")]
     limits: Limits,
 }
 
@@ -61,25 +61,20 @@ impl CreateSession {
         let is_long = |text: &Option<String>, max| {
             text.as_ref().is_some_and(|text| text.chars().count() > max)
         };
-        let is_object = |raw: &Option<Box<RawValue>>| {
-            raw.as_ref().is_none_or(|raw| raw.get().trim_start().starts_with('{'))
+        let is_odd = |raw: &Option<Box<RawValue>>| {
+            raw.as_ref().is_some_and(|raw| !is_readable_object(raw.get()))
         };
         refuse(is_long(&self.title, 500), "/title", "is longer than 500 characters");
         refuse(has_nul(&self.title), "/title", "has a NUL");
-        refuse(!is_object(&self.metadata), "/metadata", "is not an object");
+        refuse(is_odd(&self.metadata), "/metadata", NOT_READABLE);
         let metadata_len = self.metadata.as_ref().map_or(0, |metadata| metadata.get().len());
-        let is_deep = |raw: &Option<Box<RawValue>>| {
-            raw.as_ref().is_some_and(|raw| depth(raw.get()) > MAX_DEPTH)
-        };
-        refuse(is_deep(&self.metadata), "/metadata", "is nested too deep");
-        refuse(is_deep(&self.thinking), "/thinking", "is nested too deep");
         refuse(metadata_len > 16 * 1024, "/metadata", "is larger than 16 kB");
         refuse(self.model.as_ref().is_some_and(String::is_empty), "/model", "is empty");
         refuse(is_long(&self.model, 200), "/model", "is longer than 200 characters");
         refuse(has_nul(&self.model), "/model", "has a NUL");
         let max_tokens = self.max_tokens.unwrap_or(1);
         refuse(!(1..=128_000).contains(&max_tokens), "/max_tokens", "is not 1 to 128000");
-        refuse(!is_object(&self.thinking), "/thinking", "is not an object");
+        refuse(is_odd(&self.thinking), "/thinking", NOT_READABLE);
         let has_blank = self.stop_sequences.iter().any(|text| text.trim().is_empty());
         refuse(has_blank, "/stop_sequences", "has a blank string");
         errors.extend(limit_errors(&self.limits, "/limits"));
@@ -112,6 +107,11 @@ impl CreateSession {
 
 /// How deep the members that are kept as they are may be: what every client can read back.
 const MAX_DEPTH: usize = 64;
+const NOT_READABLE: &str = "is not an object, or is nested deeper than 64";
+
+fn is_readable_object(json: &str) -> bool {
+    json.trim_start().starts_with('{') && depth(json) <= MAX_DEPTH
+}
 
 /// How deep a JSON text is nested.
 fn depth(json: &str) -> usize {

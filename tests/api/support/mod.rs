@@ -4,7 +4,9 @@
 mod postgres;
 mod program;
 mod raw;
+mod refusal;
 mod sse;
+mod tools;
 mod upstream;
 
 use std::net::SocketAddr;
@@ -31,7 +33,9 @@ use twostep::tools::{Tool, builtin};
 pub(crate) use postgres::{TestDatabase, database};
 pub(crate) use program::{Program, binary, data_dir, outcome};
 pub(crate) use raw::{RawStream, exchange};
-pub(crate) use sse::{EventStream, Received};
+pub(crate) use refusal::{assert_refused, invalid, raw, refusal};
+pub(crate) use sse::{EventStream, Received, durable};
+pub(crate) use tools::Endless;
 pub(crate) use upstream::Upstream;
 
 /// The system prompt of test sessions.
@@ -71,6 +75,8 @@ impl TestApp {
     }
 
     async fn on(script: Value, setup: Setup, database: TestDatabase, folder: TempDir) -> Self {
+        // What the service logs is shown with a test that fails.
+        let _ = tracing_subscriber::fmt().with_test_writer().with_ansi(false).try_init();
         // A second test of the same process finds it installed.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let script = Script::from_json(&script.to_string()).unwrap();
@@ -240,6 +246,27 @@ impl Session<'_> {
         }
     }
 
+    /// Asks for a run to be cancelled.
+    pub(crate) async fn cancel(&self, run: &Value) {
+        let path = self.path(&format!("/runs/{}/cancel", run["id"].as_str().unwrap()));
+        let response = self.app.post(&path).send().await.unwrap();
+        assert!(response.status().is_success());
+    }
+
+    /// Opens a stream, after this event if one is named.
+    pub(crate) async fn open(&self, path: &str, last: Option<i64>) -> EventStream {
+        let mut request = self.app.get(path);
+        if let Some(last) = last {
+            request = request.header("last-event-id", last.to_string());
+        }
+        EventStream::new(request.send().await.unwrap())
+    }
+
+    /// The path of a run's stream.
+    pub(crate) fn run_stream(&self, run: &Value) -> String {
+        self.path(&format!("/runs/{}/stream", run["id"].as_str().unwrap()))
+    }
+
     /// A run as it stands now.
     pub(crate) async fn run(&self, run: &Value) -> Value {
         let path = self.path(&format!("/runs/{}", run["id"].as_str().unwrap()));
@@ -276,13 +303,27 @@ pub(crate) fn replies(replies: &[Value]) -> Value {
     json!({ "conversations": [{ "replies": replies }], "otherwise": "refuse" })
 }
 
+/// A script whose first message hangs until somebody stops it, and whose others are answered.
+pub(crate) fn hangs_first() -> Value {
+    json!({ "conversations": [
+        { "when": "hang", "replies": [{ "content": [{ "type": "text", "text": "Well" }],
+                                        "hang_after": 4 }] },
+        { "replies": [says("You said {{user}}.")] },
+    ], "otherwise": "refuse" })
+}
+
+/// A reply that says a part of this and then nothing more.
+pub(crate) fn stops_short(text: &str) -> Value {
+    json!({ "content": [{ "type": "text", "text": text }], "chunk": 5, "hang_after": 5 })
+}
+
 /// A reply of one text.
 pub(crate) fn says(text: &str) -> Value {
     json!({ "content": [{ "type": "text", "text": text }] })
 }
 
 /// A reply of one tool call.
-#[expect(clippy::needless_pass_by_value, reason = "tests make the input on the spot")]
+#[expect(clippy::needless_pass_by_value, reason = "callers write the input in place")]
 pub(crate) fn calls(name: &str, input: Value) -> Value {
     json!({ "content": [{ "type": "tool_use", "name": name, "input": input }] })
 }

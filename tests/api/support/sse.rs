@@ -78,3 +78,9 @@ impl EventStream {
         }
     }
 }
+
+/// The events that have a number.
+pub(crate) fn durable(events: &[Received]) -> Vec<Value> {
+    let is_durable = |event: &&Received| event.id.is_some();
+    events.iter().filter(is_durable).map(|event| event.data.clone()).collect()
+}

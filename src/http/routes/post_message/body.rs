@@ -6,6 +6,7 @@ use crate::domain::message::Content;
 use crate::domain::run::Limits;
 use crate::domain::tool::ToolChoice;
 use crate::http::error::{ApiError, FieldError};
+use crate::http::extract::object;
 use crate::http::routes::sessions::limit_errors;
 
 /// A user message.
@@ -21,10 +22,10 @@ pub(in crate::http) struct CreateMessage {
     #[serde(default)]
     pub(super) stream: bool,
     /// The limits of the run; the session's where absent.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "object")]
     pub(super) limits: Limits,
     /// How the model may use tools in the first round.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "object")]
     pub(super) tool_choice: ToolChoice,
 }
 

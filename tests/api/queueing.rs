@@ -1,0 +1,112 @@
+//! Messages to a busy session: they wait in order, and not too many of them.
+
+use futures::future::join_all;
+use reqwest::{RequestBuilder, Response, StatusCode};
+use serde_json::{Value, json};
+
+use crate::support::{Session, TestApp, hangs_first, problem};
+
+async fn sent(request: RequestBuilder) -> Response {
+    request.send().await.unwrap()
+}
+
+async fn json_of(request: RequestBuilder) -> Value {
+    sent(request).await.json().await.unwrap()
+}
+
+/// Starts a run that hangs, and waits until it does.
+async fn hanging(session: &Session<'_>) -> Value {
+    let run = session.post(json!({ "content": "hang" })).await;
+    session.reached(&run, "session.status_running").await;
+    run
+}
+
+#[tokio::test]
+async fn messages_to_a_busy_session_wait_their_turn() {
+    let app = TestApp::start(hangs_first()).await;
+    let session = app.session().await;
+    let live = hanging(&session).await;
+    let mut waiting = Vec::new();
+    for number in 1..=3 {
+        let run = session.post(json!({ "content": format!("number {number}") })).await;
+        assert_eq!((&run["status"], &run["queue_position"]), (&json!("queued"), &json!(number)));
+        waiting.push(run);
+    }
+    let listed = json_of(app.get(&session.path("/runs?status=queued"))).await;
+    let ids = |runs: &[Value]| runs.iter().map(|run| run["id"].clone()).collect::<Vec<_>>();
+    assert_eq!(ids(listed["data"].as_array().unwrap()), ids(&waiting));
+    let read = json_of(app.get(&session.path(""))).await;
+    assert_eq!(
+        (&read["status"], &read["queued"], &read["active_run_id"]),
+        (&json!("running"), &json!(3), &live["id"])
+    );
+
+    session.cancel(&live).await;
+    for (number, run) in (1..).zip(&waiting) {
+        let run = session.settled(run).await;
+        assert_eq!(run["output_text"], format!("You said number {number}."));
+    }
+    let history = session.history().await;
+    let said: Vec<&Value> =
+        history.iter().map(|item| &item["message"]["content"][0]["text"]).collect();
+    let expected = [
+        "hang",
+        "number 1",
+        "You said number 1.",
+        "number 2",
+        "You said number 2.",
+        "number 3",
+        "You said number 3.",
+    ];
+    assert_eq!(said, expected);
+    let read = json_of(app.get(&session.path(""))).await;
+    assert_eq!((&read["status"], &read["queued"]), (&json!("idle"), &json!(0)));
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn sixteen_messages_may_wait() {
+    let app = TestApp::start(hangs_first()).await;
+    let session = app.session().await;
+    hanging(&session).await;
+    let posts = (0..40).map(|number| {
+        let request = session.message(&json!({ "content": format!("number {number}") }));
+        async { sent(request).await }
+    });
+    let mut accepted = 0;
+    for answer in join_all(posts).await {
+        if answer.status() == StatusCode::ACCEPTED {
+            accepted += 1;
+        } else {
+            assert_eq!(answer.headers()["x-should-retry"], "false");
+            problem(answer, 409, "queue_full").await;
+        }
+    }
+    assert_eq!(accepted, 16);
+    let read = json_of(app.get(&session.path(""))).await;
+    assert_eq!(read["queued"], 16);
+    let response = sent(app.post(&session.path("/cancel"))).await;
+    assert!(response.status().is_success());
+    let run = session.ask("One more").await;
+    assert_eq!(run["output_text"], "You said One more.");
+    app.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_repeated_post_finds_its_run_however_full_the_queue_is() {
+    let app = TestApp::start(hangs_first()).await;
+    let session = app.session().await;
+    hanging(&session).await;
+    for number in 1..=15 {
+        session.post(json!({ "content": format!("number {number}") })).await;
+    }
+    let posts = (0..30).map(|_| {
+        let request = session.message(&json!({ "content": "the last place", "id": "last" }));
+        async { sent(request).await.status() }
+    });
+    assert_eq!(join_all(posts).await, [StatusCode::ACCEPTED; 30]);
+    let response = sent(app.post(&session.path("/cancel"))).await;
+    assert!(response.status().is_success());
+    session.ask("Go on").await;
+    app.finish().await;
+}

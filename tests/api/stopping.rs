@@ -1,0 +1,74 @@
+//! A service that stops: nobody takes half an answer for a whole one, and the next service goes on.
+
+use reqwest::StatusCode;
+use serde_json::{Value, json};
+
+use crate::support::{TestApp, durable, replies, says, stops_short};
+
+#[tokio::test]
+async fn a_service_that_stops_tears_its_streams_and_the_next_one_finishes_the_run() {
+    let app = TestApp::start(replies(&[stops_short("Half of it is said.")])).await;
+    let session = app.session().await;
+    let mut of_run = session.stream("Tell me").await;
+    let mut of_session = session.open(&session.path("/events/stream"), None).await;
+    let mut seen = Vec::new();
+    let delta = loop {
+        let event = of_run.next().await.unwrap();
+        if event.name == "event_delta" {
+            break event;
+        }
+        seen.push(event);
+    };
+    let id = session.id.clone();
+    drop(session);
+    let watched = tokio::spawn(async move {
+        let mut endings = Vec::new();
+        for stream in [&mut of_run, &mut of_session] {
+            endings.push(loop {
+                match stream.try_next().await {
+                    Ok(Some(_)) => {}
+                    Ok(None) => break "clean",
+                    Err(_) => break "torn",
+                }
+            });
+        }
+        endings
+    });
+    let next = app.restarted(replies(&[says("Half of it is said.")])).await;
+    assert_eq!(watched.await.unwrap(), ["torn", "torn"]);
+
+    let session = next.session_again(&id);
+    let run = json!({ "id": delta.data["run_id"] });
+    let last = seen.iter().filter_map(|event| event.id).max();
+    let rest = session.open(&session.run_stream(&run), last).await.rest().await;
+    let mut events = durable(&seen);
+    events.extend(durable(&rest));
+    assert_eq!(events, session.events().await);
+    let run = session.settled(&run).await;
+    assert_eq!(run["output_text"], "Half of it is said.");
+    next.finish().await;
+}
+
+#[tokio::test]
+async fn a_service_that_stops_answers_those_who_wait() {
+    let app = TestApp::start(replies(&[stops_short("Half of it.")])).await;
+    let session = app.session().await;
+    let waiting = session.message(&json!({ "content": "Tell me" })).header("prefer", "wait=60");
+    let waiting = tokio::spawn(waiting.send());
+    let run = loop {
+        let runs = app.get(&session.path("/runs?status=running")).send().await.unwrap();
+        let runs: Value = runs.json().await.unwrap();
+        if let Some(run) = runs["data"].as_array().unwrap().first() {
+            break run.clone();
+        }
+    };
+    let id = session.id.clone();
+    drop(session);
+    let next = app.restarted(replies(&[says("All of it.")])).await;
+    let answer = waiting.await.unwrap().unwrap();
+    assert_eq!(answer.status(), StatusCode::ACCEPTED);
+    assert_eq!(answer.json::<Value>().await.unwrap()["id"], run["id"]);
+    let run = next.session_again(&id).settled(&run).await;
+    assert_eq!(run["output_text"], "All of it.");
+    next.finish().await;
+}

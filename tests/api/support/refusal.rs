@@ -1,0 +1,83 @@
+//! Requests that must be refused, and what is looked at then.
+
+use reqwest::RequestBuilder;
+use serde_json::{Value, json};
+
+use super::Session;
+
+/// What is expected of a refusal.
+pub(crate) struct Refusal {
+    status: u16,
+    code: &'static str,
+    /// Where the first wrong member is; none for a problem that names no member.
+    pointer: Option<&'static str>,
+}
+
+/// A problem that names no member.
+pub(crate) fn refusal(status: u16, code: &'static str) -> Refusal {
+    Refusal { status, code, pointer: None }
+}
+
+/// A problem with the member at this pointer.
+pub(crate) fn invalid(pointer: &'static str) -> Refusal {
+    Refusal { pointer: Some(pointer), ..refusal(422, "validation_failed") }
+}
+
+/// Sends what must be refused, reads the problem whole, and checks that the session is as it was
+/// and still works.
+pub(crate) async fn assert_refused(
+    session: &Session<'_>,
+    request: RequestBuilder,
+    expected: Refusal,
+) {
+    let before = (session.events().await, runs(session).await);
+    let request = request.build().unwrap();
+    let what = format!(
+        "{} {} {:?}",
+        request.method(),
+        request.url(),
+        request
+            .body()
+            .and_then(|body| body.as_bytes())
+            .map(|body| { String::from_utf8_lossy(&body[..body.len().min(200)]).into_owned() })
+    );
+    let path = request.url().path().to_owned();
+    let response = session.app.client.execute(request).await.unwrap();
+    let status = response.status();
+    let headers = response.headers().clone();
+    let mut problem: Value = response.json().await.unwrap_or_default();
+    assert_eq!(status.as_u16(), expected.status, "{what}: {problem}");
+    assert_eq!(headers["content-type"], "application/problem+json", "{what}");
+
+    let detail = problem["detail"].take();
+    assert!(!detail.as_str().unwrap().is_empty(), "{what}");
+    let errors = problem["errors"].take();
+    assert_eq!(errors[0]["pointer"].as_str(), expected.pointer, "{what}: {errors}");
+    let request_id = headers["x-request-id"].to_str().unwrap();
+    let mut whole = json!({
+        "type": "about:blank", "title": status.canonical_reason(), "status": expected.status,
+        "detail": null, "instance": path, "code": expected.code, "request_id": request_id,
+    });
+    if expected.pointer.is_some() {
+        whole["errors"] = Value::Null;
+    }
+    problem
+        .as_object_mut()
+        .unwrap()
+        .retain(|key, value| key != "errors" || expected.pointer.is_some() || !value.is_null());
+    assert_eq!(problem, whole, "{what}");
+
+    assert_eq!((session.events().await, runs(session).await), before, "{what}");
+    assert_eq!(session.ask("Are you there?").await["output_text"], "Yes.", "{what}");
+}
+
+async fn runs(session: &Session<'_>) -> Value {
+    let path = session.path("/runs?limit=200");
+    session.app.get(&path).send().await.unwrap().json().await.unwrap()
+}
+
+/// A post of a message whose body is sent as it is.
+pub(crate) fn raw(session: &Session<'_>, body: impl Into<reqwest::Body>) -> RequestBuilder {
+    let post = session.app.post(&session.path("/messages"));
+    post.header("content-type", "application/json").body(body)
+}
