@@ -141,14 +141,14 @@ pub async fn request_cancel(
     session_id: SessionId,
     id: RunId,
 ) -> Result<Option<Cancellation>, StoreError> {
-    let status = sqlx::query_scalar!(
-        "WITH locked AS (
-             SELECT id FROM sessions WHERE id = $2 AND tenant_id = $3 FOR UPDATE
-         )
-         UPDATE runs SET cancel_requested_at = coalesce(cancel_requested_at, now())
-         FROM locked
-         WHERE runs.id = $1 AND session_id = locked.id
-         RETURNING status",
+    let row = sqlx::query!(
+        r#"WITH locked AS (
+               SELECT id FROM sessions WHERE id = $2 AND tenant_id = $3 FOR UPDATE
+           )
+           UPDATE runs SET cancel_requested_at = coalesce(cancel_requested_at, now())
+           FROM locked
+           WHERE runs.id = $1 AND session_id = locked.id
+           RETURNING status, cancel_requested_at = now() AS "is_first!""#,
         id.as_uuid(),
         session_id.as_uuid(),
         tenant.as_uuid(),
