@@ -23,8 +23,10 @@ use crate::store::{self, PoolRole};
 use crate::tools::Registry;
 use crate::worker::{Parts, Worker};
 
-/// Time for runs and requests to end, short of what a container runtime grants.
-const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(28);
+/// Time for runs to end, short of what a container runtime grants.
+const RUNS_TIMEOUT: Duration = Duration::from_secs(28);
+/// Time for requests to end. A client that does not read what it is sent never ends its own.
+const REQUESTS_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A service that is about to listen.
 #[derive(Debug)]
@@ -104,14 +106,14 @@ impl Application {
     /// let go, connections closed, the database last.
     pub async fn run_until_stopped(self, shutdown: CancellationToken) -> anyhow::Result<()> {
         let tasks = TaskTracker::new();
-        let worker = tasks.spawn(self.worker.run(self.draining.clone()));
+        let mut worker = tasks.spawn(self.worker.run(self.draining.clone()));
         let listener = self.listener.tap_io(|stream| {
             if let Err(error) = stream.set_nodelay(true) {
                 tracing::debug!(%error, "a connection keeps Nagle's algorithm");
             }
         });
         let draining = self.draining.clone();
-        let server = tasks.spawn(async move {
+        let mut server = tasks.spawn(async move {
             axum::serve(listener, router(self.api))
                 .with_graceful_shutdown(draining.cancelled_owned())
                 .await
@@ -120,10 +122,16 @@ impl Application {
         shutdown.cancelled().await;
         tracing::info!("stopping");
         self.draining.cancel();
-        tasks.close();
-        if timeout(SHUTDOWN_TIMEOUT, tasks.wait()).await.is_err() {
-            tracing::warn!("not everything ended in time");
+        let (runs, requests) = tokio::join!(
+            timeout(RUNS_TIMEOUT, &mut worker),
+            timeout(REQUESTS_TIMEOUT, &mut server),
+        );
+        if runs.is_err() {
+            tracing::warn!("not all runs ended in time");
             worker.abort();
+        }
+        if requests.is_err() {
+            tracing::warn!("not all requests ended in time");
             server.abort();
         }
         for pool in self.pools {

@@ -1,9 +1,11 @@
 //! A service that stops: nobody takes half an answer for a whole one, and the next service goes on.
 
+use std::time::{Duration, Instant};
+
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 
-use crate::support::{TestApp, durable, replies, says, stops_short};
+use crate::support::{RawStream, TestApp, durable, replies, says, stops_short};
 
 #[tokio::test]
 async fn a_service_that_stops_tears_its_streams_and_the_next_one_finishes_the_run() {
@@ -71,4 +73,25 @@ async fn a_service_that_stops_answers_those_who_wait() {
     let run = next.session_again(&id).settled(&run).await;
     assert_eq!(run["output_text"], "All of it.");
     next.finish().await;
+}
+
+#[tokio::test]
+async fn a_reader_that_stalls_does_not_hold_up_the_stop() {
+    let long = "a long line of words ".repeat(200_000);
+    let script =
+        replies(&[json!({ "content": [{ "type": "text", "text": long }], "chunk": 1000 })]);
+    let app = TestApp::start(script).await;
+    let session = app.session().await;
+    let head = format!("GET {} HTTP/1.1", session.path("/events/stream"));
+    let stalled = RawStream::open(app.address, &head, "").await;
+    session.ask("Talk").await;
+    drop(session);
+    let started = Instant::now();
+    app.stop().await;
+    assert!(
+        started.elapsed() < Duration::from_secs(8),
+        "{:?}",
+        started.elapsed()
+    );
+    drop(stalled);
 }
