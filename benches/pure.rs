@@ -1,0 +1,3 @@
+//! The pure parts.
+use criterion as _;
+fn main() {}
