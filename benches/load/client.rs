@@ -14,7 +14,9 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 const HEAD_END: &[u8] = b"\r\n\r\n";
 /// The chunk that ends a response. JSON has no bare line ends, so no event looks like it.
 const LAST_CHUNK: &[u8] = b"\r\n0\r\n\r\n";
-const DELTA: &[u8] = b"event: event_delta";
+/// The first of what the model says: a piece of it, or all of it if the pieces were missed.
+const SAYS: [&[u8]; 2] = [b"event: event_delta", b"event: agent."];
+const LONGEST: usize = 18;
 /// What a turn must have said: the tool ran, and the model came to its end.
 const MUST_SAY: [&[u8]; 2] = [br#""is_error":false"#, b"end_turn"];
 
@@ -89,10 +91,10 @@ impl Connection {
             self.read().await?;
             if first.is_none() {
                 let unseen = self.buffer.get(seen..).unwrap_or_default();
-                if find(unseen, DELTA).is_some() {
+                if SAYS.iter().any(|word| find(unseen, word).is_some()) {
                     first = Some(started.elapsed());
                 }
-                seen = self.buffer.len().saturating_sub(DELTA.len());
+                seen = self.buffer.len().saturating_sub(LONGEST);
                 ensure!(self.is_ok(), "no turn: {}", self.text());
             }
         }
@@ -104,7 +106,7 @@ impl Connection {
                 self.text()
             );
         }
-        let first = first.context("a turn without a delta")?;
+        let first = first.context("a turn in which the model says nothing")?;
         Ok(Turn { first, whole })
     }
 
