@@ -10,7 +10,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 /// Far above the slowest turn of a sound service.
-const TIMEOUT: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_mins(1);
 const HEAD_END: &[u8] = b"\r\n\r\n";
 /// The chunk that ends a response. JSON has no bare line ends, so no event looks like it.
 const LAST_CHUNK: &[u8] = b"\r\n0\r\n\r\n";

@@ -42,10 +42,16 @@ const FLOOR: &str = "floor";
 const MANY: usize = 32;
 /// Turns one at a time, as a part of those under load.
 const ONE_IN: usize = 4;
+/// Turns before anything is measured.
+const WARM_UP: usize = 128;
 
 /// Measures the service beside a hand-written one
 #[derive(Debug, Parser)]
 #[command(name = "load")]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "they are flags of a command line"
+)]
 struct Args {
     #[command(subcommand)]
     command: Option<Command>,
@@ -152,23 +158,25 @@ async fn measure_all(args: &Args) -> anyhow::Result<()> {
 async fn figures(args: &Args, stack: &Stack) -> anyhow::Result<Figures> {
     let mut figures = Figures::default();
     let service = stack.start_service().await?;
-    if !args.skip_floor {
-        let floor = stack.start_floor().await?;
-        let mut loads = Loads::default();
-        warm_up(stack, &floor).await?;
-        warm_up(stack, &service).await?;
-        for round in 1..=args.rounds {
-            note(&format!("round {round} of {}", args.rounds));
-            load(args, stack, &floor, &mut loads).await?;
-            load(args, stack, &service, &mut figures.service).await?;
-        }
-        figures.floor = Some(loads);
-        floor.stop().await?;
+    let floor = if args.skip_floor {
+        None
     } else {
-        warm_up(stack, &service).await?;
-        for _ in 0..args.rounds {
-            load(args, stack, &service, &mut figures.service).await?;
+        Some(stack.start_floor().await?)
+    };
+    let mut loads = Loads::default();
+    for server in floor.iter().chain([&service]) {
+        drive(stack, server, MANY, WARM_UP).await?;
+    }
+    for round in 1..=args.rounds {
+        note(&format!("round {round} of {}", args.rounds));
+        if let Some(floor) = &floor {
+            load(args, stack, floor, &mut loads).await?;
         }
+        load(args, stack, &service, &mut figures.service).await?;
+    }
+    if let Some(floor) = floor {
+        floor.stop().await?;
+        figures.floor = Some(loads);
     }
     if !args.skip_history {
         for length in LENGTHS {
@@ -191,11 +199,6 @@ async fn figures(args: &Args, stack: &Stack) -> anyhow::Result<Figures> {
         figures.starts = Some(starts(stack).await?);
     }
     Ok(figures)
-}
-
-async fn warm_up(stack: &Stack, server: &Process) -> anyhow::Result<()> {
-    drive(stack, server, MANY, MANY * 4).await?;
-    Ok(())
 }
 
 /// One server's part of a round.
