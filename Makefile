@@ -39,7 +39,7 @@ deny: ## dependencies: duplicates, licences, sources
 	cargo deny --locked check --hide-inclusion-graph bans licenses sources
 
 bench: ## measure the pure parts
-	SQLX_OFFLINE=true cargo bench $(ARGS)
+	SQLX_OFFLINE=true cargo bench --bench pure $(ARGS)
 
 load: ## load-test a service on this machine
 	@scripts/run load $(ARGS)

@@ -1,0 +1,171 @@
+//! A client of one persistent connection that costs next to nothing: the machine's cores are for
+//! what is measured. It looks for the few bytes that it must see and parses nothing else.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail, ensure};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+/// Far above the slowest turn of a sound service.
+const TIMEOUT: Duration = Duration::from_mins(1);
+const HEAD_END: &[u8] = b"\r\n\r\n";
+/// The chunk that ends a response. JSON has no bare line ends, so no event looks like it.
+const LAST_CHUNK: &[u8] = b"\r\n0\r\n\r\n";
+/// The first of what the model says: a piece of it, or all of it if the pieces were missed.
+const SAYS: [&[u8]; 2] = [b"event: event_delta", b"event: agent."];
+const LONGEST: usize = 18;
+/// What a turn must have said: the tool ran, and the model came to its end.
+const MUST_SAY: [&[u8]; 2] = [br#""is_error":false"#, b"end_turn"];
+
+/// How long one turn took.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Turn {
+    /// From sending to the first piece of what the model says.
+    pub(crate) first: Duration,
+    /// From sending to the end of the stream.
+    pub(crate) whole: Duration,
+}
+
+/// One connection.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    stream: TcpStream,
+    host: SocketAddr,
+    buffer: Vec<u8>,
+}
+
+impl Connection {
+    pub(crate) async fn open(host: SocketAddr) -> anyhow::Result<Self> {
+        let stream = TcpStream::connect(host).await?;
+        stream.set_nodelay(true)?;
+        Ok(Self {
+            stream,
+            host,
+            buffer: Vec::with_capacity(16 * 1024),
+        })
+    }
+
+    /// Makes a session and gives its id.
+    pub(crate) async fn create_session(&mut self) -> anyhow::Result<String> {
+        let body = timeout(TIMEOUT, self.json("POST", "/v1/sessions", "{}")).await??;
+        let session: serde_json::Value = serde_json::from_slice(&body)?;
+        let id = session.get("id").and_then(|id| id.as_str());
+        Ok(id.context("a session without an id")?.to_owned())
+    }
+
+    /// Whether the service says that it is ready.
+    pub(crate) async fn is_ready(&mut self) -> bool {
+        let answer = timeout(TIMEOUT, self.json("GET", "/readyz", "")).await;
+        answer.is_ok_and(|answer| answer.is_ok())
+    }
+
+    /// Posts a message and reads the stream of its turn to the end.
+    pub(crate) async fn turn(&mut self, session: &str, text: &str) -> anyhow::Result<Turn> {
+        timeout(TIMEOUT, self.read_turn(session, text)).await?
+    }
+
+    /// Begins to follow a session, and returns when the stream has begun.
+    pub(crate) async fn follow(&mut self, session: &str) -> anyhow::Result<()> {
+        let path = format!("/v1/sessions/{session}/events/stream");
+        self.send("GET", &path, "").await?;
+        let begun = async {
+            self.read_past(HEAD_END).await?;
+            ensure!(self.is_ok(), "no stream: {}", self.text());
+            self.read_past(b"\n\r\n").await
+        };
+        timeout(TIMEOUT, begun).await??;
+        Ok(())
+    }
+
+    async fn read_turn(&mut self, session: &str, text: &str) -> anyhow::Result<Turn> {
+        let body = serde_json::json!({ "content": text }).to_string();
+        let started = Instant::now();
+        let path = format!("/v1/sessions/{session}/messages");
+        self.send("POST", &path, &body).await?;
+        let mut first = None;
+        let mut seen = 0;
+        while !self.buffer.ends_with(LAST_CHUNK) {
+            self.read().await?;
+            if first.is_none() {
+                let unseen = self.buffer.get(seen..).unwrap_or_default();
+                if SAYS.iter().any(|word| find(unseen, word).is_some()) {
+                    first = Some(started.elapsed());
+                }
+                seen = self.buffer.len().saturating_sub(LONGEST);
+                ensure!(self.is_ok(), "no turn: {}", self.text());
+            }
+        }
+        let whole = started.elapsed();
+        for word in MUST_SAY {
+            ensure!(
+                find(&self.buffer, word).is_some(),
+                "a bad turn: {}",
+                self.text()
+            );
+        }
+        let first = first.context("a turn in which the model says nothing")?;
+        Ok(Turn { first, whole })
+    }
+
+    async fn json(&mut self, method: &str, path: &str, body: &str) -> anyhow::Result<Vec<u8>> {
+        self.send(method, path, body).await?;
+        let body_at = self.read_past(HEAD_END).await?;
+        ensure!(self.is_ok(), "{method} {path}: {}", self.text());
+        let head = self.text().to_ascii_lowercase();
+        let length = head.split("content-length:").nth(1);
+        let length = length.and_then(|rest| rest.lines().next());
+        let length: usize = length.context("no length")?.trim().parse()?;
+        while self.buffer.len() < body_at + length {
+            self.read().await?;
+        }
+        Ok(self.buffer.split_off(body_at))
+    }
+
+    async fn send(&mut self, method: &str, path: &str, body: &str) -> anyhow::Result<()> {
+        self.buffer.clear();
+        let request = format!(
+            "{method} {path} HTTP/1.1\r\nhost: {}\r\naccept: {}\r\n\
+             content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+            self.host,
+            if path.ends_with("/messages") || path.ends_with("/stream") {
+                "text/event-stream"
+            } else {
+                "application/json"
+            },
+            body.len(),
+        );
+        Ok(self.stream.write_all(request.as_bytes()).await?)
+    }
+
+    /// Reads until something is there, and tells where it ends.
+    async fn read_past(&mut self, what: &[u8]) -> anyhow::Result<usize> {
+        loop {
+            if let Some(at) = find(&self.buffer, what) {
+                return Ok(at + what.len());
+            }
+            self.read().await?;
+        }
+    }
+
+    async fn read(&mut self) -> anyhow::Result<()> {
+        if self.stream.read_buf(&mut self.buffer).await? == 0 {
+            bail!("the connection was closed after: {}", self.text());
+        }
+        Ok(())
+    }
+
+    fn is_ok(&self) -> bool {
+        self.buffer.starts_with(b"HTTP/1.1 2")
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.buffer).into_owned()
+    }
+}
+
+fn find(text: &[u8], word: &[u8]) -> Option<usize> {
+    text.windows(word.len()).position(|window| window == word)
+}

@@ -1,0 +1,176 @@
+//! The floor's model client: sends a body, passes text on, keeps what came.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+use anyhow::Context as _;
+use serde::Deserialize;
+use serde_json::json;
+use twostep::tools::{Registry, builtin};
+
+use super::turn::{Pieces, pass_on};
+
+/// As long as the service's own prompt.
+const SYSTEM: &str = "You are a helpful assistant with tools that work on the files of one \
+    workspace. Use a tool whenever the answer depends on what a file says, on which files there \
+    are, or on the current time; never guess these. Call tools that do not depend on each other \
+    together. When you have what you need, answer the user's question in your own words: explain \
+    what you found instead of repeating raw output, quote only the lines that matter, and say so \
+    if a tool failed. Keep answers short, in plain text or simple Markdown.";
+
+#[derive(Debug)]
+pub(super) struct Model {
+    http: reqwest::Client,
+    url: String,
+    /// Everything up to the messages.
+    head: String,
+}
+
+/// What the model said.
+#[derive(Debug, Default)]
+pub(super) struct Reply {
+    text: String,
+    call: Option<Call>,
+}
+
+#[derive(Debug)]
+pub(super) struct Call {
+    pub(super) id: String,
+    name: String,
+    input: String,
+}
+
+impl Reply {
+    pub(super) fn call(&self) -> anyhow::Result<(&str, String)> {
+        #[derive(Deserialize)]
+        struct Input {
+            path: String,
+        }
+        let call = self.call.as_ref().context("the model calls no tool")?;
+        let input: Input = serde_json::from_str(&call.input)?;
+        Ok((&call.id, input.path))
+    }
+
+    /// The blocks of the message.
+    pub(super) fn content(&self) -> anyhow::Result<String> {
+        let mut blocks = Vec::new();
+        if !self.text.is_empty() {
+            blocks.push(json!({ "type": "text", "text": self.text }));
+        }
+        if let Some(Call { id, name, input }) = &self.call {
+            let input: serde_json::Value = serde_json::from_str(input)?;
+            blocks.push(json!({ "type": "tool_use", "id": id, "name": name, "input": input }));
+        }
+        Ok(serde_json::to_string(&blocks)?)
+    }
+}
+
+#[derive(Deserialize)]
+struct Event<'a> {
+    #[serde(borrow)]
+    content_block: Option<Block<'a>>,
+    #[serde(borrow)]
+    delta: Option<Delta<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Block<'a> {
+    #[serde(borrow)]
+    id: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    name: Option<Cow<'a, str>>,
+}
+
+#[derive(Deserialize)]
+struct Delta<'a> {
+    #[serde(borrow)]
+    text: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    partial_json: Option<Cow<'a, str>>,
+}
+
+impl Model {
+    pub(super) fn new(base_url: &str) -> anyhow::Result<Self> {
+        let tools = Registry::new(builtin::all())?
+            .definitions(None)
+            .map_err(anyhow::Error::msg)?;
+        let head = json!({
+            "model": "claude-load", "max_tokens": 8192, "stream": true,
+            "cache_control": { "type": "ephemeral" }, "system": SYSTEM, "tools": tools,
+        });
+        let mut head = head.to_string();
+        head.truncate(head.len() - "}".len());
+        head.push_str(r#","messages":["#);
+        Ok(Self {
+            http: reqwest::Client::builder().build()?,
+            url: format!("{}/v1/messages", base_url.trim_end_matches('/')),
+            head,
+        })
+    }
+
+    /// Asks, and hands on each piece of the stream as frames for the client.
+    pub(super) async fn ask(&self, transcript: &str, pieces: &Pieces) -> anyhow::Result<Reply> {
+        let request = self
+            .http
+            .post(&self.url)
+            .header("x-api-key", "floor")
+            .header("anthropic-version", "2023-06-01")
+            .header("content-type", "application/json")
+            .body(format!("{}{transcript}]}}", self.head));
+        let mut response = request.send().await?.error_for_status()?;
+        let mut reply = Reply::default();
+        let mut lines = Vec::new();
+        while let Some(chunk) = response.chunk().await? {
+            lines.extend_from_slice(&chunk);
+            let Some(end) = lines.iter().rposition(|byte| *byte == b'\n') else {
+                continue;
+            };
+            let rest = lines.split_off(end + 1);
+            let mut frames = String::new();
+            for line in std::str::from_utf8(&lines)?.lines() {
+                if let Some(data) = line.strip_prefix("data: ") {
+                    reply.take(data, &mut frames)?;
+                }
+            }
+            lines = rest;
+            if !frames.is_empty() {
+                pass_on(pieces, frames.into()).await;
+            }
+        }
+        Ok(reply)
+    }
+}
+
+impl Reply {
+    fn take(&mut self, data: &str, frames: &mut String) -> anyhow::Result<()> {
+        let event: Event<'_> = serde_json::from_str(data)?;
+        if let Some(Block {
+            id: Some(id),
+            name: Some(name),
+        }) = event.content_block
+        {
+            self.call = Some(Call {
+                id: id.into_owned(),
+                name: name.into_owned(),
+                input: String::new(),
+            });
+        }
+        let Some(delta) = event.delta else {
+            return Ok(());
+        };
+        if let (Some(json), Some(call)) = (&delta.partial_json, &mut self.call) {
+            call.input.push_str(json);
+        }
+        if let Some(text) = &delta.text {
+            self.text.push_str(text);
+        }
+        if let Some(text) = delta.text.or(delta.partial_json) {
+            let text = serde_json::to_string(&text)?;
+            let _ = write!(
+                frames,
+                "event: event_delta\ndata: {{\"type\":\"event_delta\",\"text\":{text}}}\n\n"
+            );
+        }
+        Ok(())
+    }
+}

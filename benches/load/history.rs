@@ -1,0 +1,83 @@
+//! What a turn costs when much was said before it.
+
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use crate::client::Connection;
+use crate::drive::{Client, Sample, TEXT, measure};
+use crate::process::Process;
+use crate::stack::Stack;
+
+/// Messages that the sessions begin with.
+pub(crate) const LENGTHS: [i32; 3] = [10, 1_000, 5_000];
+
+/// Clients at a time.
+const CLIENTS: usize = 4;
+/// Turns of a session that are measured, few enough to leave its length what it is.
+const TURNS_OF_SESSION: usize = 5;
+
+/// The cost of turns of sessions with a history of this length. Each session has had one turn
+/// before, so that what is measured is a conversation that goes on.
+pub(crate) async fn by_history(
+    stack: &Stack,
+    server: &Process,
+    length: i32,
+    sessions_of_client: usize,
+) -> anyhow::Result<Sample> {
+    let mut conn = stack.connect().await?;
+    let mut clients = Vec::new();
+    for _ in 0..CLIENTS {
+        let mut connection = Connection::open(server.address).await?;
+        let mut sessions = Vec::new();
+        for _ in 0..sessions_of_client {
+            let session = connection.create_session().await?;
+            fill(&mut conn, &session, length).await?;
+            connection.turn(&session, TEXT).await?;
+            sessions.push(session);
+        }
+        clients.push(Client {
+            connection,
+            sessions,
+            turns_of_session: TURNS_OF_SESSION,
+        });
+    }
+    measure(stack, server, clients).await
+}
+
+/// Puts a history into a session, as if a run had written it.
+async fn fill(conn: &mut PgConnection, session: &str, length: i32) -> anyhow::Result<()> {
+    let session: Uuid = session.trim_start_matches("ses_").parse()?;
+    let run = Uuid::now_v7();
+    sqlx::query(
+        "WITH run AS (
+             INSERT INTO runs (id, session_id, tenant_id, status, accepted_seq, message_id, input,
+                               fingerprint, finished_at)
+             SELECT $2, id, tenant_id, 'completed', 0, 'filler', '[]', '', now()
+             FROM sessions WHERE id = $1
+         )
+         UPDATE sessions SET last_message_seq = $3 WHERE id = $1",
+    )
+    .bind(session)
+    .bind(run)
+    .bind(length)
+    .execute(&mut *conn)
+    .await?;
+    sqlx::query(
+        r#"INSERT INTO messages (session_id, seq, tenant_id, run_id, attempt, role, message_id,
+                                 content, stop_reason)
+           SELECT s.id, n, s.tenant_id, $2, 1,
+                  CASE WHEN n % 2 = 1 THEN 'user' ELSE 'assistant' END,
+                  'filler-' || n,
+                  '[{"type":"text","text":"Something that was said before, and that is about as '
+                      'long as what people say and hear when they talk of files and dates."}]',
+                  CASE WHEN n % 2 = 0 THEN 'end_turn' END
+           FROM sessions s, generate_series(1, $3) n
+           WHERE s.id = $1"#,
+    )
+    .bind(session)
+    .bind(run)
+    .bind(length)
+    .execute(conn)
+    .await?;
+    Ok(())
+}

@@ -1,0 +1,46 @@
+//! From starting the program to its first sound answer.
+
+use std::time::Instant;
+
+use anyhow::ensure;
+
+use crate::client::Connection;
+use crate::process::Process;
+use crate::stack::Stack;
+
+/// Starts on a running database; the middle one counts.
+const STARTS: usize = 5;
+
+/// Milliseconds from start to ready.
+#[derive(Debug)]
+pub(crate) struct Starts {
+    /// On a running database.
+    pub(crate) warm: f64,
+    /// With a database server to be made.
+    pub(crate) first_embedded: f64,
+    /// With a database server that was made before.
+    pub(crate) later_embedded: f64,
+}
+
+pub(crate) async fn starts(stack: &Stack) -> anyhow::Result<Starts> {
+    let mut warm = Vec::new();
+    for _ in 0..STARTS {
+        warm.push(timed(stack.start_service()).await?);
+    }
+    warm.sort_by(f64::total_cmp);
+    Ok(Starts {
+        warm: warm.get(STARTS / 2).copied().unwrap_or_default(),
+        first_embedded: timed(stack.start_embedded_service()).await?,
+        later_embedded: timed(stack.start_embedded_service()).await?,
+    })
+}
+
+async fn timed(start: impl Future<Output = anyhow::Result<Process>>) -> anyhow::Result<f64> {
+    let started = Instant::now();
+    let process = start.await?;
+    let is_ready = Connection::open(process.address).await?.is_ready().await;
+    let elapsed = started.elapsed();
+    process.stop().await?;
+    ensure!(is_ready, "the service started and is not ready");
+    Ok(elapsed.as_secs_f64() * 1000.0)
+}

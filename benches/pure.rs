@@ -1,0 +1,152 @@
+//! The parts without IO, by criterion: `cargo bench --bench pure`.
+
+use std::hint::black_box;
+
+use anyhow::Context as _;
+use criterion::{BenchmarkId, Criterion, Throughput};
+use serde_json::json;
+use serde_json::value::RawValue;
+use twostep::agent::{AgentLoop, Bounds};
+use twostep::domain::event::{EventBody, Frame, NewEvent, Stamp};
+use twostep::domain::ids::{RunId, SessionId};
+use twostep::domain::message::{Content, Message, Role};
+use twostep::domain::run::{Limits, ModelStop, Usage};
+use twostep::domain::session::Settings;
+use twostep::domain::tool::ToolChoice;
+use twostep::model::anthropic::{Head, body};
+
+const TEXT: &str = "Something that was said before, and that is about as long as what people say \
+    and hear when they talk of files and dates.";
+
+fn main() -> anyhow::Result<()> {
+    let mut criterion = Criterion::default().configure_from_args();
+    request_bodies(&mut criterion)?;
+    event_frames(&mut criterion)?;
+    resuming(&mut criterion)?;
+    criterion.final_summary();
+    Ok(())
+}
+
+/// The body of a request, from the bytes of its messages.
+fn request_bodies(criterion: &mut Criterion) -> anyhow::Result<()> {
+    let settings = Settings {
+        model: "claude-bench".to_owned(),
+        max_tokens: 8192,
+        system: TEXT.repeat(5),
+        tools: RawValue::from_string(
+            json!([{ "name": "read_file", "description": TEXT, "input_schema": {} }]).to_string(),
+        )?,
+        thinking: None,
+        stop_sequences: Vec::new(),
+        limits: Limits::default(),
+    };
+    let head = Head::new(&settings, true)?;
+    let mut group = criterion.benchmark_group("request_body");
+    for messages in [10, 100, 1_000, 5_000] {
+        let content = json!([{ "type": "text", "text": TEXT }]);
+        let message = json!({ "role": "user", "content": content }).to_string();
+        let transcript = vec![message; messages].join(",");
+        let length = body(&head, transcript.as_bytes(), &ToolChoice::Auto).len();
+        group.throughput(Throughput::Bytes(length.try_into()?));
+        group.bench_with_input(
+            BenchmarkId::from_parameter(messages),
+            &transcript,
+            |bencher, transcript| {
+                bencher.iter(|| {
+                    body(
+                        black_box(&head),
+                        black_box(transcript.as_bytes()),
+                        &ToolChoice::Auto,
+                    )
+                });
+            },
+        );
+    }
+    group.finish();
+    Ok(())
+}
+
+/// An event from its body to the frame that readers get.
+fn event_frames(criterion: &mut Criterion) -> anyhow::Result<()> {
+    let stamp = Stamp {
+        session_id: SessionId::new(),
+        run_id: Some(RunId::new()),
+        seq: 1234,
+        created_at: jiff::Timestamp::now(),
+    };
+    let mut group = criterion.benchmark_group("event");
+    for length in [100, 10_000] {
+        let text: String = TEXT.chars().cycle().take(length).collect();
+        let said = EventBody::AgentMessage {
+            content: Content::text(&text)?,
+        };
+        let event = NewEvent::new(&said);
+        group.throughput(Throughput::Bytes(event.body.len().try_into()?));
+        group.bench_function(BenchmarkId::new("body", length), |bencher| {
+            bencher.iter(|| NewEvent::new(black_box(&said)));
+        });
+        group.bench_function(BenchmarkId::new("frame", length), |bencher| {
+            bencher.iter(|| {
+                let NewEvent { id, kind, body } = black_box(&event);
+                Frame::encode(id.clone(), (*kind).to_owned(), body, &stamp)
+            });
+        });
+    }
+    group.finish();
+    Ok(())
+}
+
+/// Where a run stands, from its stored messages.
+fn resuming(criterion: &mut Criterion) -> anyhow::Result<()> {
+    let messages = rounds(50)?;
+    let limits = Limits {
+        rounds: Some(Limits::MAX_ROUNDS),
+        ..Limits::default()
+    };
+    let bounds = Bounds::from(&limits);
+    AgentLoop::resume(&messages, bounds).context("the messages of the benchmark")?;
+    let bytes: usize = messages
+        .iter()
+        .map(|message| message.content.as_str().len())
+        .sum();
+    let mut group = criterion.benchmark_group("agent_loop");
+    group.throughput(Throughput::Bytes(bytes.try_into()?));
+    group.bench_function("resume_100_messages", |bencher| {
+        bencher.iter(|| AgentLoop::resume(black_box(&messages), bounds));
+    });
+    group.finish();
+    Ok(())
+}
+
+/// A user message, then calls and their results.
+fn rounds(count: usize) -> anyhow::Result<Vec<Message>> {
+    let mut messages = Vec::new();
+    for round in 0..count {
+        let id = format!("toolu_{round}");
+        let asked = match round {
+            0 => json!([{ "type": "text", "text": TEXT }]),
+            _ => json!([{ "type": "tool_result", "tool_use_id": id, "content": TEXT }]),
+        };
+        let id = format!("toolu_{}", round + 1);
+        let called = json!([
+            { "type": "text", "text": "I will look." },
+            { "type": "tool_use", "id": id, "name": "read_file", "input": { "path": "a.txt" } },
+        ]);
+        messages.push(message(Role::User, &asked, None)?);
+        messages.push(message(Role::Assistant, &called, Some(ModelStop::ToolUse))?);
+    }
+    Ok(messages)
+}
+
+fn message(
+    role: Role,
+    content: &serde_json::Value,
+    stop_reason: Option<ModelStop>,
+) -> anyhow::Result<Message> {
+    Ok(Message {
+        role,
+        content: Content::parse(content.to_string())?,
+        stop_reason,
+        usage: Usage::default(),
+    })
+}
