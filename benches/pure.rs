@@ -39,6 +39,7 @@ fn request_bodies(criterion: &mut Criterion) -> anyhow::Result<()> {
         thinking: None,
         stop_sequences: Vec::new(),
         limits: Limits::default(),
+        price: None,
     };
     let head = Head::new(&settings, true)?;
     let mut group = criterion.benchmark_group("request_body");
@@ -53,11 +54,7 @@ fn request_bodies(criterion: &mut Criterion) -> anyhow::Result<()> {
             &transcript,
             |bencher, transcript| {
                 bencher.iter(|| {
-                    body(
-                        black_box(&head),
-                        black_box(transcript.as_bytes()),
-                        &ToolChoice::Auto,
-                    )
+                    body(black_box(&head), black_box(transcript.as_bytes()), &ToolChoice::Auto)
                 });
             },
         );
@@ -77,9 +74,7 @@ fn event_frames(criterion: &mut Criterion) -> anyhow::Result<()> {
     let mut group = criterion.benchmark_group("event");
     for length in [100, 10_000] {
         let text: String = TEXT.chars().cycle().take(length).collect();
-        let said = EventBody::AgentMessage {
-            content: Content::text(&text)?,
-        };
+        let said = EventBody::AgentMessage { content: Content::text(&text)? };
         let event = NewEvent::new(&said);
         group.throughput(Throughput::Bytes(event.body.len().try_into()?));
         group.bench_function(BenchmarkId::new("body", length), |bencher| {
@@ -99,16 +94,10 @@ fn event_frames(criterion: &mut Criterion) -> anyhow::Result<()> {
 /// Where a run stands, from its stored messages.
 fn resuming(criterion: &mut Criterion) -> anyhow::Result<()> {
     let messages = rounds(50)?;
-    let limits = Limits {
-        rounds: Some(Limits::MAX_ROUNDS),
-        ..Limits::default()
-    };
-    let bounds = Bounds::from(&limits);
+    let limits = Limits { rounds: Some(Limits::MAX_ROUNDS), ..Limits::default() };
+    let bounds = Bounds::new(&limits, None);
     AgentLoop::resume(&messages, bounds).context("the messages of the benchmark")?;
-    let bytes: usize = messages
-        .iter()
-        .map(|message| message.content.as_str().len())
-        .sum();
+    let bytes: usize = messages.iter().map(|message| message.content.as_str().len()).sum();
     let mut group = criterion.benchmark_group("agent_loop");
     group.throughput(Throughput::Bytes(bytes.try_into()?));
     group.bench_function("resume_100_messages", |bencher| {

@@ -41,11 +41,7 @@ impl Connection {
     pub(crate) async fn open(host: SocketAddr) -> anyhow::Result<Self> {
         let stream = TcpStream::connect(host).await?;
         stream.set_nodelay(true)?;
-        Ok(Self {
-            stream,
-            host,
-            buffer: Vec::with_capacity(16 * 1024),
-        })
+        Ok(Self { stream, host, buffer: Vec::with_capacity(16 * 1024) })
     }
 
     /// Makes a session and gives its id.
@@ -100,11 +96,7 @@ impl Connection {
         }
         let whole = started.elapsed();
         for word in MUST_SAY {
-            ensure!(
-                find(&self.buffer, word).is_some(),
-                "a bad turn: {}",
-                self.text()
-            );
+            ensure!(find(&self.buffer, word).is_some(), "a bad turn: {}", self.text());
         }
         let first = first.context("a turn in which the model says nothing")?;
         Ok(Turn { first, whole })

@@ -112,11 +112,7 @@ async fn client(address: SocketAddr, turns: usize) -> anyhow::Result<Client> {
     for _ in 0..turns.div_ceil(TURNS_OF_SESSION) {
         sessions.push(connection.create_session().await?);
     }
-    Ok(Client {
-        connection,
-        sessions,
-        turns_of_session: TURNS_OF_SESSION,
-    })
+    Ok(Client { connection, sessions, turns_of_session: TURNS_OF_SESSION })
 }
 
 /// Lets clients talk to all their sessions, all clients at the same time.

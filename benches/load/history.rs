@@ -35,11 +35,7 @@ pub(crate) async fn by_history(
             connection.turn(&session, TEXT).await?;
             sessions.push(session);
         }
-        clients.push(Client {
-            connection,
-            sessions,
-            turns_of_session: TURNS_OF_SESSION,
-        });
+        clients.push(Client { connection, sessions, turns_of_session: TURNS_OF_SESSION });
     }
     measure(stack, server, clients).await
 }

@@ -48,10 +48,7 @@ const WARM_UP: usize = 128;
 /// Measures the service beside a hand-written one
 #[derive(Debug, Parser)]
 #[command(name = "load")]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "they are flags of a command line"
-)]
+#[expect(clippy::struct_excessive_bools, reason = "they are flags of a command line")]
 struct Args {
     #[command(subcommand)]
     command: Option<Command>,
@@ -158,11 +155,7 @@ async fn measure_all(args: &Args) -> anyhow::Result<()> {
 async fn figures(args: &Args, stack: &Stack) -> anyhow::Result<Figures> {
     let mut figures = Figures::default();
     let service = stack.start_service().await?;
-    let floor = if args.skip_floor {
-        None
-    } else {
-        Some(stack.start_floor().await?)
-    };
+    let floor = if args.skip_floor { None } else { Some(stack.start_floor().await?) };
     let mut loads = Loads::default();
     for server in floor.iter().chain([&service]) {
         drive(stack, server, MANY, WARM_UP).await?;
@@ -209,9 +202,7 @@ async fn load(
     loads: &mut Loads,
 ) -> anyhow::Result<()> {
     let turns = usize::try_from(args.turns / args.rounds)?;
-    loads
-        .one
-        .add(drive(stack, server, 1, turns / ONE_IN).await?);
+    loads.one.add(drive(stack, server, 1, turns / ONE_IN).await?);
     loads.many.add(drive(stack, server, MANY, turns).await?);
     Ok(())
 }

@@ -1,9 +1,5 @@
 //! What the load test says: the table on stdout, progress on stderr.
-#![expect(
-    clippy::print_stdout,
-    clippy::print_stderr,
-    reason = "this is the place"
-)]
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "this is the place")]
 
 /// A line of data.
 pub(crate) fn say(line: &str) {

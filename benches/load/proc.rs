@@ -25,10 +25,7 @@ fn stat(pid: u32) -> anyhow::Result<Stat> {
         Ok(text.parse()?)
     };
     Ok(Stat {
-        name: name
-            .split_once('(')
-            .map_or(name, |(_, name)| name)
-            .to_owned(),
+        name: name.split_once('(').map_or(name, |(_, name)| name).to_owned(),
         parent: field(4)?,
         own: field(14)? + field(15)?,
         of_ended_children: field(16)? + field(17)?,

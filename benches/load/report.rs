@@ -78,9 +78,8 @@ pub(crate) fn table(figures: &Figures) -> Vec<String> {
             5_000 => Some(5.0),
             _ => None,
         };
-        let goal = most
-            .zip(short)
-            .map_or(Goal::None, |_| most.map_or(Goal::None, Goal::RatioAtMost));
+        let goal =
+            most.zip(short).map_or(Goal::None, |_| most.map_or(Goal::None, Goal::RatioAtMost));
         let name = format!("CPU a turn after {length} messages, ms (floor: after 10)");
         rows.push(row(&name, cost, short, goal));
         short = short.or(Some(cost));
@@ -92,14 +91,8 @@ pub(crate) fn table(figures: &Figures) -> Vec<String> {
     if let Some(starts) = &figures.starts {
         for (name, value) in [
             ("start to ready on a running Postgres, ms", starts.warm),
-            (
-                "first start with its own Postgres, ms",
-                starts.first_embedded,
-            ),
-            (
-                "later start with its own Postgres, ms",
-                starts.later_embedded,
-            ),
+            ("first start with its own Postgres, ms", starts.first_embedded),
+            ("later start with its own Postgres, ms", starts.later_embedded),
         ] {
             rows.push(alone(name, value, Goal::None));
         }
@@ -116,17 +109,13 @@ struct Figure {
 fn loads() -> Vec<Figure> {
     let figure = |name, goal, read: fn(&Loads) -> f64| Figure { name, goal, read };
     vec![
-        figure("turns/s, 1 at a time", Goal::None, |loads| {
-            loads.one.turns_a_second()
-        }),
+        figure("turns/s, 1 at a time", Goal::None, |loads| loads.one.turns_a_second()),
         figure("turns/s, 32 at a time", Goal::RatioAtLeast(0.6), |loads| {
             loads.many.turns_a_second()
         }),
-        figure(
-            "first token p50, 1 at a time, ms",
-            Goal::RatioAtMost(1.5),
-            |loads| loads.one.percentile(50, |turn| turn.first),
-        ),
+        figure("first token p50, 1 at a time, ms", Goal::RatioAtMost(1.5), |loads| {
+            loads.one.percentile(50, |turn| turn.first)
+        }),
         figure("first token p99, 1 at a time, ms", Goal::None, |loads| {
             loads.one.percentile(99, |turn| turn.first)
         }),
@@ -136,11 +125,9 @@ fn loads() -> Vec<Figure> {
         figure("first token p99, 32 at a time, ms", Goal::None, |loads| {
             loads.many.percentile(99, |turn| turn.first)
         }),
-        figure(
-            "whole turn p50, 1 at a time, ms",
-            Goal::RatioAtMost(1.5),
-            |loads| loads.one.percentile(50, |turn| turn.whole),
-        ),
+        figure("whole turn p50, 1 at a time, ms", Goal::RatioAtMost(1.5), |loads| {
+            loads.one.percentile(50, |turn| turn.whole)
+        }),
         figure("whole turn p99, 1 at a time, ms", Goal::None, |loads| {
             loads.one.percentile(99, |turn| turn.whole)
         }),
@@ -150,24 +137,18 @@ fn loads() -> Vec<Figure> {
         figure("whole turn p99, 32 at a time, ms", Goal::None, |loads| {
             loads.many.percentile(99, |turn| turn.whole)
         }),
-        figure(
-            "server CPU a turn, 32 at a time, ms",
-            Goal::AtMost(0.5),
-            |loads| loads.many.cost_a_turn(|cost| cost.server),
-        ),
+        figure("server CPU a turn, 32 at a time, ms", Goal::AtMost(0.5), |loads| {
+            loads.many.cost_a_turn(|cost| cost.server)
+        }),
         figure("server CPU a turn, 1 at a time, ms", Goal::None, |loads| {
             loads.one.cost_a_turn(|cost| cost.server)
         }),
-        figure(
-            "Postgres CPU a turn, 32 at a time, ms",
-            Goal::None,
-            |loads| loads.many.cost_a_turn(|cost| cost.postgres),
-        ),
-        figure(
-            "simulator CPU a turn, 32 at a time, ms",
-            Goal::None,
-            |loads| loads.many.cost_a_turn(|cost| cost.simulator),
-        ),
+        figure("Postgres CPU a turn, 32 at a time, ms", Goal::None, |loads| {
+            loads.many.cost_a_turn(|cost| cost.postgres)
+        }),
+        figure("simulator CPU a turn, 32 at a time, ms", Goal::None, |loads| {
+            loads.many.cost_a_turn(|cost| cost.simulator)
+        }),
     ]
 }
 

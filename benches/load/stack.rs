@@ -70,9 +70,8 @@ impl Stack {
             this.embedded = Some(embedded);
         }
         let mut conn = this.connect().await?;
-        let backend: i32 = sqlx::query_scalar("SELECT pg_backend_pid()")
-            .fetch_one(&mut conn)
-            .await?;
+        let backend: i32 =
+            sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(&mut conn).await?;
         this.postmaster = u32::try_from(backend).ok().and_then(postmaster_of);
         conn.close().await?;
         this.simulator = Some(this.start_simulator().await?);
@@ -81,9 +80,7 @@ impl Stack {
 
     /// A connection to the database that everything shares.
     pub(crate) async fn connect(&self) -> anyhow::Result<PgConnection> {
-        PgConnection::connect(&self.database_url)
-            .await
-            .context("the database cannot be reached")
+        PgConnection::connect(&self.database_url).await.context("the database cannot be reached")
     }
 
     pub(crate) fn simulator_pid(&self) -> Option<u32> {
@@ -108,9 +105,7 @@ impl Stack {
     pub(crate) async fn start_embedded_service(&self) -> anyhow::Result<Process> {
         let mut command = self.service_command();
         command.env_remove("DATABASE_URL");
-        command
-            .arg("--data-dir")
-            .arg(self.folder.path().join("own"));
+        command.arg("--data-dir").arg(self.folder.path().join("own"));
         Process::start("the service", &self.log("embedded"), command).await
     }
 
@@ -146,9 +141,7 @@ impl Stack {
     }
 
     fn log(&self, name: &str) -> PathBuf {
-        Path::new(self.folder.path())
-            .join(name)
-            .with_extension("log")
+        Path::new(self.folder.path()).join(name).with_extension("log")
     }
 
     /// Stops everything that was started. What this cannot reach, dropping does.

@@ -138,14 +138,14 @@ impl ErrorKind {
     fn retryable(&self, status: Option<u16>) -> bool {
         match self {
             Self::Conflict | Self::RateLimit | Self::Api | Self::Timeout | Self::Overloaded => true,
-            Self::InvalidRequest
-            | Self::Authentication
+            Self::Authentication
             | Self::Billing
             | Self::Permission
             | Self::NotFound
             | Self::RequestTooLarge
             | Self::SpendLimit => false,
-            Self::Other(_) => {
+            // A status that a proxy may have chosen counts, whatever the body says.
+            Self::InvalidRequest | Self::Other(_) => {
                 status.is_some_and(|status| matches!(status, 408 | 409 | 429 | 500..))
             }
         }

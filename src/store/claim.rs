@@ -47,6 +47,18 @@ impl Row {
     }
 }
 
+/// The runs that can be read. One that cannot must not hold up the others.
+fn readable(rows: Vec<Row>, worker: WorkerId) -> Vec<Claimed> {
+    rows.into_iter()
+        .filter_map(|row| {
+            let id = RunId::from(row.id);
+            row.claimed(worker)
+                .inspect_err(|error| tracing::error!(run.id = %id, %error, "a run is unreadable"))
+                .ok()
+        })
+        .collect()
+}
+
 /// Takes up runs that wait and are the first of their session, oldest first.
 pub async fn claim_queued(
     conn: &mut PgConnection,
@@ -82,7 +94,7 @@ pub async fn claim_queued(
     )
     .fetch_all(conn)
     .await?;
-    rows.into_iter().map(|row| row.claimed(worker)).collect()
+    Ok(readable(rows, worker))
 }
 
 /// Takes over runs whose worker has not renewed its lease.
@@ -115,7 +127,7 @@ pub async fn claim_expired(
     )
     .fetch_all(conn)
     .await?;
-    rows.into_iter().map(|row| row.claimed(worker)).collect()
+    Ok(readable(rows, worker))
 }
 
 /// A lease that was renewed.
@@ -143,14 +155,21 @@ pub async fn renew(conn: &mut PgConnection, worker: WorkerId) -> Result<Vec<Rene
     Ok(renewed.collect())
 }
 
-/// Lets a run go, so that another worker takes it over at once.
-pub async fn release(conn: &mut PgConnection, fence: Fence) -> Result<(), StoreError> {
+/// Lets a run go, so that another worker takes it over at once. A run that has failed counts as
+/// taken over without progress; one whose worker stops does not.
+pub async fn release(
+    conn: &mut PgConnection,
+    fence: Fence,
+    has_failed: bool,
+) -> Result<(), StoreError> {
     sqlx::query!(
-        "UPDATE runs SET lease_until = now(), lease_owner = NULL, takeovers = takeovers - 1
+        "UPDATE runs SET lease_until = now(), lease_owner = NULL,
+                takeovers = CASE WHEN $4 THEN takeovers ELSE greatest(takeovers - 1, 0) END
          WHERE id = $1 AND attempt = $2 AND lease_owner = $3 AND status = 'running'",
         fence.run_id.as_uuid(),
         fence.attempt,
         fence.worker.as_uuid(),
+        has_failed,
     )
     .execute(conn)
     .await?;

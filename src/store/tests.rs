@@ -239,7 +239,7 @@ async fn a_renewed_lease_is_not_taken_and_a_released_one_is_at_once() {
         .unwrap();
     let renewed = Renewed { run_id, is_cancelled: true };
     assert_eq!(renew(&mut conn, owner).await.unwrap(), [renewed]);
-    release(&mut conn, run.fence).await.unwrap();
+    release(&mut conn, run.fence, false).await.unwrap();
     let taken = claim_expired(&mut conn, WorkerId::new(), 10).await.unwrap();
     assert_eq!((taken[0].fence.attempt, taken[0].takeovers, taken[0].is_cancelled), (2, 1, true));
 }

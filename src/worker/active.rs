@@ -1,6 +1,6 @@
 //! The runs that this process holds, and how they are told to stop.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::broadcast::error::RecvError;
@@ -23,7 +23,18 @@ pub(super) struct Signals {
 
 /// The runs of this process.
 #[derive(Debug, Default)]
-pub(super) struct Active(Mutex<HashMap<RunId, Signals>>);
+pub(super) struct Active(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    runs: HashMap<RunId, Signals>,
+    /// Requests to cancel runs that are not here, or not yet: a run may have been claimed and
+    /// not entered. What is forgotten here, the next heartbeat brings.
+    early: HashSet<RunId>,
+}
+
+/// Early requests that are remembered.
+const MAX_EARLY: usize = 1024;
 
 impl Active {
     pub(super) fn enter(&self, run_id: RunId, halt: &CancellationToken) -> Signals {
@@ -32,42 +43,52 @@ impl Active {
             halt: halt.clone(),
             lost: CancellationToken::new(),
         };
-        self.runs().insert(run_id, signals.clone());
+        let mut state = self.state();
+        if state.early.remove(&run_id) {
+            signals.cancel.cancel();
+        }
+        state.runs.insert(run_id, signals.clone());
         signals
     }
 
     pub(super) fn leave(&self, run_id: RunId) {
-        self.runs().remove(&run_id);
+        self.state().runs.remove(&run_id);
     }
 
     pub(super) fn cancel(&self, run_id: RunId) {
-        if let Some(signals) = self.runs().get(&run_id) {
+        let mut state = self.state();
+        if let Some(signals) = state.runs.get(&run_id) {
             signals.cancel.cancel();
+            return;
         }
+        if state.early.len() >= MAX_EARLY {
+            state.early.clear();
+        }
+        state.early.insert(run_id);
     }
 
     pub(super) fn ids(&self) -> Vec<RunId> {
-        self.runs().keys().copied().collect()
+        self.state().runs.keys().copied().collect()
     }
 
     /// Tells a run that another worker has taken it over. A run that has settled meanwhile is
     /// past hearing it.
     pub(super) fn lose(&self, run_id: RunId) {
-        if let Some(signals) = self.runs().get(&run_id) {
+        if let Some(signals) = self.state().runs.get(&run_id) {
             signals.lost.cancel();
         }
     }
 
     /// Tells all runs that their lease is lost.
     pub(super) fn lose_all(&self) -> usize {
-        let runs = self.runs();
-        for signals in runs.values() {
+        let state = self.state();
+        for signals in state.runs.values() {
             signals.lost.cancel();
         }
-        runs.len()
+        state.runs.len()
     }
 
-    fn runs(&self) -> MutexGuard<'_, HashMap<RunId, Signals>> {
+    fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

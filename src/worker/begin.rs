@@ -15,7 +15,7 @@ impl Driver<'_> {
     /// if it is not there.
     pub(super) async fn begin(&mut self) -> Result<(), Halt> {
         if let Some(span) = self.run.begun {
-            self.span = span;
+            self.span = Some(span);
             return self.go_on_from_acceptance().await;
         }
         self.resume(self.run.fence.attempt > 1).await?;

@@ -2,6 +2,8 @@
 
 use std::time::Instant;
 
+use tokio_util::sync::CancellationToken;
+
 use super::Worker;
 use super::active::Signals;
 use super::halt::Halt;
@@ -33,14 +35,22 @@ pub(super) struct Driver<'a> {
     pub(super) limits: Limits,
     claimed_at: Instant,
     pub(super) usage: Usage,
-    /// The event that opened the request in flight.
-    pub(super) span: EventId,
+    /// The event that opened the request in flight, if there is one.
+    pub(super) span: Option<EventId>,
     /// Whether the user message is in the history, and the run out of the queue.
     pub(super) is_begun: bool,
     /// Whether calls may have been touched by an earlier attempt.
     pub(super) is_resumed: bool,
     /// Whether runs of the same session wait for this one.
     others_wait: bool,
+}
+
+/// How a request to the model ended; without a stop reason it failed.
+#[derive(Debug, Default)]
+pub(super) struct RequestEnd<'a> {
+    pub(super) usage: Usage,
+    pub(super) stop: Option<&'a str>,
+    pub(super) duration_ms: i64,
 }
 
 /// Drives a run until it settles or must be let go.
@@ -67,12 +77,12 @@ impl<'a> Driver<'a> {
         };
         let workspace = Workspace::new(folder);
         Self {
-            context: ToolContext { workspace, stop: signals.lost.child_token() },
+            context: ToolContext { workspace, stop: CancellationToken::new() },
             agent: AgentLoop::new(Bounds::new(&limits, run.settings.price)),
             transcript: worker.transcripts.take(run.session_id),
             claimed_at: Instant::now(),
             usage: Usage::default(),
-            span: EventId::new(),
+            span: None,
             is_begun: run.begun.is_some(),
             is_resumed: false,
             others_wait: false,
@@ -134,11 +144,9 @@ impl<'a> Driver<'a> {
         self.usage += reply.usage;
 
         let mut events = reply_events(&message.content, ids, self.agent.step())?;
-        events.push(NewEvent::new(&EventBody::ModelRequestEnd {
-            model_request_start_id: self.span,
-            model_usage: reply.usage,
-            stop_reason: Some(reply.stop.as_str().to_owned()),
-            is_error: false,
+        events.extend(self.end_request(&RequestEnd {
+            usage: reply.usage,
+            stop: Some(reply.stop.as_str()),
             duration_ms: millis(started),
         }));
         events.push(NewEvent::new(&EventBody::Usage { usage: self.usage }));
@@ -192,6 +200,18 @@ impl<'a> Driver<'a> {
         self.store(&messages, &step).await
     }
 
+    /// The event that closes the request in flight, if there is one.
+    pub(super) fn end_request(&mut self, end: &RequestEnd<'_>) -> Option<NewEvent> {
+        let model_request_start_id = self.span.take()?;
+        Some(NewEvent::new(&EventBody::ModelRequestEnd {
+            model_request_start_id,
+            model_usage: end.usage,
+            stop_reason: end.stop.map(str::to_owned),
+            is_error: end.stop.is_none(),
+            duration_ms: end.duration_ms,
+        }))
+    }
+
     /// Adds the event that opens the next request, if one comes next.
     pub(super) fn announce_request(&mut self, events: &mut Vec<NewEvent>) {
         let elapsed = self.run.elapsed + self.claimed_at.elapsed();
@@ -199,9 +219,10 @@ impl<'a> Driver<'a> {
             self.agent.exhaust(LimitKind::Seconds);
         }
         if matches!(self.agent.step(), Step::CallModel { .. } | Step::Exhausted(_)) {
-            self.span = EventId::new();
+            let span = EventId::new();
+            self.span = Some(span);
             let body = EventBody::ModelRequestStart { model: self.run.settings.model.clone() };
-            events.push(NewEvent::with_id(self.span.to_string(), &body));
+            events.push(NewEvent::with_id(span.to_string(), &body));
         }
     }
 

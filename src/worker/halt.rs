@@ -1,6 +1,6 @@
 //! Why a run is no longer driven, and what is left to do then.
 
-use super::drive::{Driver, idle, new_user_message, user_message};
+use super::drive::{Driver, RequestEnd, idle, new_user_message, user_message};
 use crate::agent::history::{self, BadReply};
 use crate::domain::event::{EventBody, NewEvent};
 use crate::domain::message::BadContent;
@@ -65,6 +65,8 @@ impl From<serde_json::Error> for Halt {
 impl Driver<'_> {
     /// Settles or lets go what can go no further.
     pub(super) async fn halt(&mut self, halt: Halt) -> Result<(), Halt> {
+        // A call that is still at work somewhere hears that nobody waits for it.
+        self.context.stop.cancel();
         let failed = |r#type, message: &str| RunError { r#type, message: message.to_owned() };
         let error = match halt {
             Halt::LeaseLost => {
@@ -74,7 +76,7 @@ impl Driver<'_> {
             Halt::Cancelled => {
                 return self.settle(RunStatus::Cancelled, StopReason::Cancelled, None).await;
             }
-            Halt::ShuttingDown => return self.release().await,
+            Halt::ShuttingDown => return self.release(false).await,
             // Somebody who takes it over would ask the model again, and fail here again.
             Halt::Store(error) if error.is_permanent() => {
                 tracing::error!(run.id = %self.run_id(), %error, "a run's step cannot be stored");
@@ -82,7 +84,7 @@ impl Driver<'_> {
             }
             Halt::Store(error) => {
                 tracing::error!(run.id = %self.run_id(), %error, "the database failed a run");
-                return self.release().await;
+                return self.release(true).await;
             }
             Halt::Model(error) => {
                 tracing::error!(run.id = %self.run_id(), %error, "the model gave no reply");
@@ -110,6 +112,7 @@ impl Driver<'_> {
         self.resume(true).await?;
         let open = self.close_calls().await?;
         let mut events = open.events;
+        events.extend(self.end_request(&RequestEnd::default()));
         if let Some(error) = &error {
             events.push(NewEvent::new(&EventBody::Error { error: error.clone() }));
         }
@@ -130,8 +133,9 @@ impl Driver<'_> {
         self.store(&messages, &step).await
     }
 
-    async fn release(&self) -> Result<(), Halt> {
+    /// Lets the run go. One that failed may be what the failure comes from, and is counted.
+    async fn release(&self, has_failed: bool) -> Result<(), Halt> {
         let mut conn = self.worker.parts.pool.acquire().await?;
-        Ok(release(&mut conn, self.run.fence).await?)
+        Ok(release(&mut conn, self.run.fence, has_failed).await?)
     }
 }

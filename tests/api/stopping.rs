@@ -88,10 +88,6 @@ async fn a_reader_that_stalls_does_not_hold_up_the_stop() {
     drop(session);
     let started = Instant::now();
     app.stop().await;
-    assert!(
-        started.elapsed() < Duration::from_secs(8),
-        "{:?}",
-        started.elapsed()
-    );
+    assert!(started.elapsed() < Duration::from_secs(8), "{:?}", started.elapsed());
     drop(stalled);
 }

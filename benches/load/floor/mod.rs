@@ -84,10 +84,7 @@ pub(crate) async fn serve(options: Options) -> anyhow::Result<()> {
         .route("/v1/sessions/{id}/messages", post(turn::create_message))
         .with_state(floor);
     let listener = TcpListener::bind("127.0.0.1:0").await?;
-    say(&format!(
-        "the floor is at http://{}",
-        listener.local_addr()?
-    ));
+    say(&format!("the floor is at http://{}", listener.local_addr()?));
     let listener = listener.tap_io(|stream| {
         let _ = stream.set_nodelay(true); // slower, and right all the same
     });

@@ -91,9 +91,7 @@ struct Delta<'a> {
 
 impl Model {
     pub(super) fn new(base_url: &str) -> anyhow::Result<Self> {
-        let tools = Registry::new(builtin::all())?
-            .definitions(None)
-            .map_err(anyhow::Error::msg)?;
+        let tools = Registry::new(builtin::all())?.definitions(None).map_err(anyhow::Error::msg)?;
         let head = json!({
             "model": "claude-load", "max_tokens": 8192, "stream": true,
             "cache_control": { "type": "ephemeral" }, "system": SYSTEM, "tools": tools,
@@ -144,16 +142,9 @@ impl Model {
 impl Reply {
     fn take(&mut self, data: &str, frames: &mut String) -> anyhow::Result<()> {
         let event: Event<'_> = serde_json::from_str(data)?;
-        if let Some(Block {
-            id: Some(id),
-            name: Some(name),
-        }) = event.content_block
-        {
-            self.call = Some(Call {
-                id: id.into_owned(),
-                name: name.into_owned(),
-                input: String::new(),
-            });
+        if let Some(Block { id: Some(id), name: Some(name) }) = event.content_block {
+            self.call =
+                Some(Call { id: id.into_owned(), name: name.into_owned(), input: String::new() });
         }
         let Some(delta) = event.delta else {
             return Ok(());

@@ -95,19 +95,11 @@ impl Turn {
         let said = reply.content()?;
         let statement = "INSERT INTO floor_messages (session_id, role, content)
                          VALUES ($1, 'assistant', ($2::text)::json)";
-        sqlx::query(statement)
-            .bind(self.session_id)
-            .bind(&said)
-            .execute(&floor.pool)
-            .await?;
+        sqlx::query(statement).bind(self.session_id).bind(&said).execute(&floor.pool).await?;
         self.push("assistant", &said);
         floor.transcripts().insert(self.session_id, self.transcript);
         pass_on(&pieces, frame("agent.message", &said)).await;
-        pass_on(
-            &pieces,
-            frame("session.status_idle", r#"{"stop_reason":"end_turn"}"#),
-        )
-        .await;
+        pass_on(&pieces, frame("session.status_idle", r#"{"stop_reason":"end_turn"}"#)).await;
         Ok(())
     }
 
@@ -127,8 +119,6 @@ fn frame(name: &str, data: &str) -> Bytes {
 
 impl Floor {
     fn transcripts(&self) -> MutexGuard<'_, HashMap<Uuid, String>> {
-        self.transcripts
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.transcripts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -169,7 +169,7 @@ impl Post<'_> {
         if let Err(run) = reservation.hand_over(run) {
             // The worker stops just now: another one is to take the run over at once.
             let mut conn = self.api.pool.acquire().await?;
-            release(&mut conn, run.fence).await?;
+            release(&mut conn, run.fence, false).await?;
         }
         Ok(())
     }
