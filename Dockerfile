@@ -28,7 +28,8 @@ RUN apt-get update \
     && rm -rf /var/lib/apt/lists/* \
     && useradd --system --uid 10001 --user-group --home-dir /nonexistent --no-create-home \
         --shell /usr/sbin/nologin twostep \
-    && install -d -o twostep -g twostep -m 0750 /workspace
+    && install -d -o twostep -g twostep -m 0750 /workspace /var/lib/twostep
+ENV TWOSTEP_DATA_DIR=/var/lib/twostep
 COPY --from=build /src/target/release/twostep /usr/local/bin/twostep
 USER 10001:10001
 WORKDIR /workspace
