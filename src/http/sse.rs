@@ -43,6 +43,8 @@ pub(super) struct Follow {
     pub(super) after: i64,
     /// Whether previews are wanted.
     pub(super) deltas: bool,
+    /// Whether all that is wanted came after the subscription, so that there is no backlog.
+    pub(super) is_new: bool,
 }
 
 /// Streams what is followed. A subscription made before the run was accepted misses nothing of it.
@@ -114,7 +116,11 @@ impl Reader {
             ready: vec![FIRST],
             closed: HashSet::new(),
             catch_up_to: 0,
-            phase: Phase::Backlog,
+            phase: if follow.is_new {
+                Phase::Live
+            } else {
+                Phase::Backlog
+            },
             _permit: permit,
         }
     }

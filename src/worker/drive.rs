@@ -117,16 +117,7 @@ impl<'a> Driver<'a> {
     /// Brings the loop to where the stored messages are, and the user message into the history
     /// if the run begins here.
     async fn begin(&mut self) -> Result<(), Halt> {
-        let mut conn = self.worker.parts.pool.acquire().await?;
-        self.transcript
-            .catch_up(&mut conn, self.session_id())
-            .await?;
-        let stored = if self.run.fence.attempt > 1 {
-            list_of_run(&mut conn, self.run_id()).await?
-        } else {
-            Vec::new()
-        };
-        drop(conn);
+        let stored = self.read_stored().await?;
         let running = NewEvent::new(&EventBody::StatusRunning {
             attempt: self.run.fence.attempt,
         });
@@ -148,11 +139,10 @@ impl<'a> Driver<'a> {
             )
             .await
         } else {
-            let messages: Vec<Message> = stored.into_iter().map(|stored| stored.message).collect();
-            for message in &messages {
+            for message in &stored {
                 self.usage += message.usage;
             }
-            self.agent = AgentLoop::resume(&messages, Bounds::from(&self.limits))?;
+            self.agent = AgentLoop::resume(&stored, Bounds::from(&self.limits))?;
             self.is_resumed = true;
             let mut events = vec![running];
             self.announce_request(&mut events);
@@ -167,6 +157,26 @@ impl<'a> Driver<'a> {
             )
             .await
         }
+    }
+
+    /// Reads what the transcript lacks, and what earlier attempts stored of this run. Most often
+    /// that is nothing, and the database is not asked: the claim told how long the history is.
+    async fn read_stored(&mut self) -> Result<Vec<Message>, Halt> {
+        let is_behind = self.transcript.seq() < self.run.last_message_seq;
+        let is_takeover = self.run.fence.attempt > 1;
+        if !is_behind && !is_takeover {
+            return Ok(Vec::new());
+        }
+        let mut conn = self.worker.parts.pool.acquire().await?;
+        if is_behind {
+            let session_id = self.session_id();
+            self.transcript.catch_up(&mut conn, session_id).await?;
+        }
+        if !is_takeover {
+            return Ok(Vec::new());
+        }
+        let stored = list_of_run(&mut conn, self.run_id()).await?;
+        Ok(stored.into_iter().map(|stored| stored.message).collect())
     }
 
     async fn ask(&mut self, head: &Head, choice: &ToolChoice) -> Result<(), Halt> {

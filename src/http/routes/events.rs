@@ -119,6 +119,7 @@ pub(in crate::http) async fn stream_events(
         run_id: None,
         after,
         deltas: deltas.unwrap_or(true),
+        is_new: false,
     };
     respond(&api, follow, subscription)
 }

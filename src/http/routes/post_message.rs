@@ -357,6 +357,7 @@ impl Post<'_> {
             run_id: Some(run.id),
             after: after.max(run.accepted_seq - 1),
             deltas: true,
+            is_new: !taken.is_repeated,
         };
         let mut response = respond(self.api, follow, subscription)?;
         let path = run_path(run.session_id, run.id);

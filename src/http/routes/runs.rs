@@ -169,6 +169,7 @@ pub(in crate::http) async fn stream_run(
             run_id: Some(run_id),
             after,
             deltas,
+            is_new: false,
         },
         subscription,
     )
