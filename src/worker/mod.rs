@@ -24,6 +24,7 @@ use crate::domain::ids::WorkerId;
 use crate::model::anthropic::Client;
 use crate::store::StoreError;
 use crate::store::claim::{Claimed, claim_expired, claim_queued};
+use crate::store::connections::Connections;
 use crate::tools::Registry;
 use active::Active;
 use transcript::TranscriptCache;
@@ -37,7 +38,7 @@ const CLAIM_BATCH: usize = 16;
 #[derive(Debug)]
 pub struct Parts {
     /// For runs.
-    pub pool: PgPool,
+    pub pool: Connections,
     /// For renewing leases, so that a busy pool never costs one.
     pub heartbeat_pool: PgPool,
     /// Where work is announced and progress is told.
@@ -141,7 +142,7 @@ impl Worker {
             TakeUp::Queued => claim_queued(&mut conn, self.id, limit).await?,
             TakeUp::Expired => claim_expired(&mut conn, self.id, limit).await?,
         };
-        drop(conn);
+        conn.give_back();
         let taken = claimed.len();
         let mut free = Some(first);
         for run in claimed {

@@ -262,7 +262,7 @@ impl Post<'_> {
     async fn accept(&self, new: &NewRun<'_>) -> Result<Taken, ApiError> {
         let mut conn = self.api.pool.acquire().await?;
         let accepted = accept(&mut conn, new).await?;
-        drop(conn);
+        conn.give_back();
         match accepted {
             Accepted::Run {
                 frame,
