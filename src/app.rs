@@ -18,6 +18,7 @@ use crate::config::{Config, Database, ModelSource};
 use crate::http::{Api, router};
 use crate::model::anthropic::{Client, ClientConfig};
 use crate::simulator::{Options as SimulatorOptions, Running, Script, Simulator};
+use crate::store::connections::Connections;
 use crate::store::embedded::EmbeddedPostgres;
 use crate::store::{self, PoolRole};
 use crate::tools::Registry;
@@ -35,7 +36,8 @@ pub struct Application {
     address: SocketAddr,
     api: Api,
     worker: Arc<Worker>,
-    pools: Vec<PgPool>,
+    pools: [Connections; 2],
+    heartbeat_pool: PgPool,
     simulator: Option<Running>,
     embedded: Option<EmbeddedPostgres>,
     draining: CancellationToken,
@@ -53,6 +55,7 @@ impl Application {
         let (client, simulator) = open_model(config.model, config.model_idle_timeout).await?;
         let tools = Arc::new(Registry::new(config.tools)?);
         let bus = Arc::new(Bus::default());
+        let [api_pool, worker_pool] = [api_pool, worker_pool].map(Connections::from);
         let draining = CancellationToken::new();
         let worker = Worker::new(Parts {
             pool: worker_pool.clone(),
@@ -80,7 +83,8 @@ impl Application {
             listener,
             api,
             worker,
-            pools: vec![api_pool, worker_pool, heartbeat_pool],
+            pools: [api_pool, worker_pool],
+            heartbeat_pool,
             simulator,
             embedded,
             draining,
@@ -137,6 +141,7 @@ impl Application {
         for pool in self.pools {
             pool.close().await;
         }
+        self.heartbeat_pool.close().await;
         if let Some(simulator) = self.simulator {
             simulator.stop().await;
         }

@@ -14,7 +14,6 @@ use std::time::Duration;
 
 use axum::extract::DefaultBodyLimit;
 use axum::{Router, middleware};
-use sqlx::PgPool;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tower_http::catch_panic::CatchPanicLayer;
@@ -22,6 +21,7 @@ use tower_http::catch_panic::CatchPanicLayer;
 use crate::bus::Bus;
 use crate::domain::price::Prices;
 use crate::domain::run::Limits;
+use crate::store::connections::Connections;
 use crate::tools::Registry;
 
 pub use openapi::document;
@@ -55,7 +55,7 @@ pub struct Defaults {
 #[derive(Debug, Clone)]
 pub struct Api {
     /// For requests.
-    pub pool: PgPool,
+    pub pool: Connections,
     /// Where work is announced and progress is told.
     pub bus: Arc<Bus>,
     /// The catalogue.
@@ -72,7 +72,7 @@ pub struct Api {
 impl Api {
     /// What handlers work with.
     pub fn new(
-        pool: PgPool,
+        pool: Connections,
         bus: Arc<Bus>,
         tools: Arc<Registry>,
         defaults: Defaults,

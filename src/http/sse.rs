@@ -159,7 +159,7 @@ impl Reader {
         };
         let mut conn = self.api.pool.acquire().await?;
         let frames = list(&mut conn, range).await?;
-        drop(conn);
+        conn.give_back();
         let is_last_page = i64::try_from(frames.len()).is_ok_and(|read| read < PAGE);
         for frame in &frames {
             self.closed.insert(frame.id.clone());

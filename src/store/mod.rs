@@ -2,6 +2,7 @@
 
 pub mod accept;
 pub mod claim;
+pub mod connections;
 pub mod embedded;
 pub mod events;
 pub mod messages;

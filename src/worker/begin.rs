@@ -48,7 +48,7 @@ impl Driver<'_> {
             return Ok(());
         }
         let stored = list_of_run(&mut conn, self.run_id()).await?;
-        drop(conn);
+        conn.give_back();
         let messages: Vec<Message> = stored.into_iter().map(|stored| stored.message).collect();
         self.is_begun = !messages.is_empty();
         if self.is_begun {

@@ -251,7 +251,7 @@ impl<'a> Driver<'a> {
         let step = StepCommit { messages, ..*step };
         let mut conn = self.worker.parts.pool.acquire().await?;
         let committed = commit(&mut conn, self.run.session_id, self.run.fence, &step).await?;
-        drop(conn);
+        conn.give_back();
         let committed = committed.ok_or(Halt::LeaseLost)?;
         self.others_wait = committed.queued > 0;
         self.is_begun |= step.dequeues;

@@ -29,6 +29,7 @@ use crate::domain::ids::WorkerId;
 use crate::model::anthropic::Client;
 use crate::store::StoreError;
 use crate::store::claim::{claim_expired, claim_queued};
+use crate::store::connections::Connections;
 use crate::tools::Registry;
 use active::Active;
 use transcript::TranscriptCache;
@@ -42,7 +43,7 @@ const CLAIM_BATCH: usize = 16;
 #[derive(Debug)]
 pub struct Parts {
     /// For runs.
-    pub pool: PgPool,
+    pub pool: Connections,
     /// For renewing leases, so that a busy pool never costs one.
     pub heartbeat_pool: PgPool,
     /// Where work is announced and progress is told.
@@ -167,10 +168,12 @@ impl Worker {
         let limit = self.slots.available_permits().min(CLAIM_BATCH - 1) + 1;
         let limit = i64::try_from(limit).unwrap_or(1);
         let mut conn = self.parts.pool.acquire().await?;
-        match what {
-            TakeUp::Queued => claim_queued(&mut conn, self.id, limit).await,
-            TakeUp::Expired => claim_expired(&mut conn, self.id, limit).await,
-        }
+        let claimed = match what {
+            TakeUp::Queued => claim_queued(&mut conn, self.id, limit).await?,
+            TakeUp::Expired => claim_expired(&mut conn, self.id, limit).await?,
+        };
+        conn.give_back();
+        Ok(claimed)
     }
 
     fn spawn(self: &Arc<Self>, run: Claimed, slot: OwnedSemaphorePermit) {

@@ -45,7 +45,10 @@ pub(in crate::http) async fn get_health() -> Json<Health> {
 pub(in crate::http) async fn get_readiness(
     State(api): State<Api>,
 ) -> (StatusCode, Json<Readiness>) {
-    let database = sqlx::query("SELECT 1").execute(&api.pool).await.is_ok();
+    let database = match api.pool.acquire().await {
+        Ok(mut conn) => sqlx::query("SELECT 1").execute(&mut *conn).await.is_ok(),
+        Err(_) => false,
+    };
     let accepting = !api.draining.is_cancelled();
     let is_ready = database && accepting;
     let status = if is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };

@@ -141,7 +141,7 @@ impl Post<'_> {
         new.worker = reservation.as_ref().map(Reservation::worker);
         let mut conn = self.api.pool.acquire().await?;
         let accepted = accept(&mut conn, &new).await?;
-        drop(conn);
+        conn.give_back();
         match accepted {
             Accepted::Run(accepted) => {
                 let run = accepted_run(&new, &accepted);
