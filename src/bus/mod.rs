@@ -10,6 +10,7 @@ mod topic;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tokio::sync::broadcast::error::TryRecvError;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::{Notify, Semaphore, broadcast, futures::Notified};
 
@@ -154,6 +155,16 @@ impl Subscription {
     /// events it missed from the database.
     pub async fn next(&mut self) -> Option<Signal> {
         self.receiver.recv().await.ok()
+    }
+
+    /// What [`Self::next`] would say at once; none if it would wait.
+    #[expect(clippy::option_option, reason = "nothing yet is not the same as too slow")]
+    pub fn try_next(&mut self) -> Option<Option<Signal>> {
+        match self.receiver.try_recv() {
+            Ok(signal) => Some(Some(signal)),
+            Err(TryRecvError::Lagged(_)) => Some(None),
+            Err(TryRecvError::Empty | TryRecvError::Closed) => None,
+        }
     }
 }
 

@@ -142,7 +142,7 @@ impl Reader {
                         () = draining.cancelled() => {
                             return Some(Err(io::Error::other("the service is stopping")));
                         }
-                        signal = self.subscription.next() => self.take(signal),
+                        signal = self.subscription.next() => self.take_all(signal),
                         _ = self.keep_alive.tick() => return Some(Ok(KEEP_ALIVE)),
                     }
                 }
@@ -174,6 +174,16 @@ impl Reader {
             }
         }
         Ok(())
+    }
+
+    /// Takes a signal and all that came with it, so that they are written together.
+    fn take_all(&mut self, first: Option<Signal>) {
+        self.take(first);
+        while self.phase == Phase::Live
+            && let Some(signal) = self.subscription.try_next()
+        {
+            self.take(signal);
+        }
     }
 
     fn take(&mut self, signal: Option<Signal>) {

@@ -106,11 +106,14 @@ impl Workspace {
     }
 
     fn dir(&self) -> Result<Dir, ToolError> {
-        let open = || {
-            Dir::create_ambient_dir_all(&self.root, ambient_authority())?;
-            Dir::open_ambient_dir(&self.root, ambient_authority())
+        let open = || Dir::open_ambient_dir(&self.root, ambient_authority());
+        let opened = match open() {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                Dir::create_ambient_dir_all(&self.root, ambient_authority()).and_then(|()| open())
+            }
+            opened => opened,
         };
-        open().map_err(|error| {
+        opened.map_err(|error| {
             tracing::error!(path = %self.root.display(), %error, "a workspace cannot be opened");
             ToolError::Failed("the workspace cannot be opened".to_owned())
         })
