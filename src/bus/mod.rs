@@ -158,7 +158,6 @@ impl Subscription {
     }
 
     /// What [`Self::next`] would say at once; none if it would wait.
-    #[expect(clippy::option_option, reason = "nothing yet is not the same as too slow")]
     pub fn try_next(&mut self) -> Option<Option<Signal>> {
         match self.receiver.try_recv() {
             Ok(signal) => Some(Some(signal)),
