@@ -92,3 +92,48 @@ impl DerefMut for Lent {
         &mut self.conn
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::testing::database;
+
+    async fn backend(conn: &mut PgConnection) -> i32 {
+        sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(conn).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_is_given_back_is_lent_again() {
+        let database = database().await;
+        let connections = Connections::from(database.pool(2));
+        let mut conn = connections.acquire().await.unwrap();
+        let first = backend(&mut conn).await;
+        conn.give_back();
+        let mut again = connections.acquire().await.unwrap();
+        assert_eq!(backend(&mut again).await, first);
+        let mut other = connections.acquire().await.unwrap();
+        assert_ne!(backend(&mut other).await, first, "the first one is on loan");
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_broke_is_not_lent_again() {
+        let database = database().await;
+        let connections = Connections::from(database.pool(1));
+        let mut conn = connections.acquire().await.unwrap();
+        let broken = backend(&mut conn).await;
+        let ended = sqlx::query("SELECT pg_terminate_backend(pg_backend_pid())");
+        assert!(ended.execute(&mut *conn).await.is_err());
+        drop(conn);
+        let mut fresh = connections.acquire().await.unwrap();
+        assert_ne!(backend(&mut fresh).await, broken);
+    }
+
+    #[tokio::test]
+    async fn closing_waits_for_no_idle_connection() {
+        let database = database().await;
+        let connections = Connections::from(database.pool(2));
+        connections.acquire().await.unwrap().give_back();
+        connections.close().await;
+        assert!(matches!(connections.acquire().await, Err(sqlx::Error::PoolClosed)));
+    }
+}
