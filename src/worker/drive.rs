@@ -149,14 +149,16 @@ impl<'a> Driver<'a> {
             stop: Some(reply.stop.as_str()),
             duration_ms: millis(started),
         }));
-        events.push(NewEvent::new(&EventBody::Usage { usage: self.usage }));
         let planned: &[ToolCall] = match self.agent.step() {
             Step::CallTools(calls) => &calls.clone(),
             Step::CallModel { .. } | Step::Exhausted(_) | Step::Finish(_) => &[],
         };
         let outcome = self.outcome(&message)?;
         match &outcome {
-            Some(outcome) => events.push(idle(outcome)),
+            Some(outcome) => {
+                events.push(NewEvent::new(&EventBody::Usage { usage: self.usage }));
+                events.push(idle(outcome));
+            }
             None => self.announce_request(&mut events),
         }
         let messages = kept.map(|_| NewMessage {

@@ -4,7 +4,7 @@ use super::drive::{Driver, RequestEnd, idle, new_user_message, user_message};
 use crate::agent::history::{self, BadReply};
 use crate::domain::event::{EventBody, NewEvent};
 use crate::domain::message::BadContent;
-use crate::domain::run::{ErrorType, Outcome, RunError, RunStatus, StopReason};
+use crate::domain::run::{ErrorType, Outcome, RunError, RunStatus, StopReason, Usage};
 use crate::model::ModelError;
 use crate::store::StoreError;
 use crate::store::claim::release;
@@ -115,6 +115,9 @@ impl Driver<'_> {
         events.extend(self.end_request(&RequestEnd::default()));
         if let Some(error) = &error {
             events.push(NewEvent::new(&EventBody::Error { error: error.clone() }));
+        }
+        if self.usage != Usage::default() {
+            events.push(NewEvent::new(&EventBody::Usage { usage: self.usage }));
         }
         let outcome = Outcome { stop_reason, limited: None, output_text: String::new(), error };
         events.push(idle(&outcome));

@@ -96,7 +96,7 @@ pub enum EventBody {
         /// What, for programs and for people.
         error: RunError,
     },
-    /// The tokens of the run so far.
+    /// The tokens of the run, told when it settles.
     #[serde(rename = "session.usage")]
     Usage {
         /// Sums over all requests of the run.
