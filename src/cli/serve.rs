@@ -1,6 +1,7 @@
 //! `twostep serve`.
 
 use std::net::SocketAddr;
+use std::path::Path;
 
 use clap::Args;
 
@@ -30,6 +31,8 @@ struct Said {
     database: String,
     model: String,
     workspace: String,
+    /// A message that has an answer here.
+    wish: &'static str,
 }
 
 fn said_of(config: &Config) -> Said {
@@ -50,7 +53,13 @@ fn said_of(config: &Config) -> Said {
         Some(folder) => folder.clone(),
         None => format!("a folder for each session in {}", config.workspaces.display()),
     };
-    Said { database, model, workspace }
+    let has_readme = |folder: &String| Path::new(folder).join("README.md").is_file();
+    let wish = if config.defaults.workspace.as_ref().is_some_and(has_readme) {
+        "Read README.md and explain it"
+    } else {
+        "Write hello to notes.txt and then read notes.txt"
+    };
+    Said { database, model, workspace, wish }
 }
 
 /// The lines for the person at the terminal.
@@ -68,7 +77,7 @@ fn greet(app: &Application, said: &Said) {
         format!("  S=$(curl -s -X POST {url}/v1/sessions | grep -o 'ses_[0-9a-f]*' | head -n 1)"),
         format!("  curl -N {url}/v1/sessions/$S/messages -H 'Accept: text/event-stream' \\"),
         "    -H 'Content-Type: application/json' \\".to_owned(),
-        "    -d '{\"content\":\"Read README.md and explain it\"}'".to_owned(),
+        format!("    -d '{{\"content\":\"{}\"}}'", said.wish),
     ] {
         output::say(&line);
     }

@@ -8,7 +8,7 @@ use crate::domain::run::{ErrorType, RunError};
 #[derive(Debug, thiserror::Error)]
 pub enum ModelError {
     /// No connection, or it broke before the headers came.
-    #[error("the model could not be reached: {0}")]
+    #[error("the model could not be reached: {}", causes(.0))]
     Connect(#[source] reqwest::Error),
     /// The server answered with an error, as the status or inside the stream.
     #[error("the model answered {}: {message}", describe(*.status, .kind))]
@@ -37,6 +37,12 @@ pub enum ModelError {
     /// The reply is larger than any reply can be.
     #[error("the model's reply is larger than {0} bytes")]
     TooLarge(usize),
+}
+
+/// An error with all that caused it: the outermost one only says that a request failed.
+fn causes(error: &(dyn std::error::Error + 'static)) -> String {
+    let chain = std::iter::successors(Some(error), |error| error.source());
+    chain.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
 fn describe(status: Option<u16>, kind: &ErrorKind) -> String {

@@ -174,8 +174,8 @@ pub async fn find_earlier(
 ) -> Result<Option<Earlier>, StoreError> {
     let row = sqlx::query!(
         "SELECT id, session_id, fingerprint FROM runs
-         WHERE tenant_id = $1
-           AND (idempotency_key = $3 OR (session_id = $2 AND client_message_id = $4))
+         WHERE tenant_id = $1 AND session_id = $2
+           AND (idempotency_key = $3 OR client_message_id = $4)
          ORDER BY idempotency_key = $3 DESC NULLS LAST
          LIMIT 1",
         tenant.as_uuid(),

@@ -90,7 +90,10 @@ impl CreateSession {
         let limits = self.limits.or(limits);
         let price = prices.get(&model).copied();
         if limits.cost.is_some() && price.is_none() {
-            return Err(ApiError::field("/limits/cost", format!("{model} has no price here")));
+            return Err(ApiError::field(
+                "/limits/cost",
+                format!("no price is known for {model}; the operator gives it with --prices"),
+            ));
         }
         Ok(Settings {
             model,

@@ -41,7 +41,7 @@ use body::CreateMessage;
         ("Accept" = Option<String>, Header, description = "`text/event-stream` to stream."),
         ("Prefer" = Option<String>, Header, description = "`wait=N` to wait for the answer."),
         ("Idempotency-Key" = Option<String>, Header,
-         description = "A second post with the same key and body gives the same run."),
+         description = "A second post to this session with the same key and body gives the same run."),
         ("Last-Event-ID" = Option<String>, Header,
          description = "Where a repeated post goes on streaming."),
     ),
@@ -200,7 +200,10 @@ impl Post<'_> {
             }
             if has_cost && session.settings.price.is_none() {
                 let model = session.settings.model;
-                return Err(ApiError::field("/limits/cost", format!("{model} has no price here")));
+                return Err(ApiError::field(
+                    "/limits/cost",
+                    format!("no price is known for {model}; the operator gives it with --prices"),
+                ));
             }
         }
         self.message.content()
