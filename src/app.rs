@@ -117,6 +117,7 @@ impl Application {
             }
         });
         let draining = self.draining.clone();
+        let posts = self.api.posts.clone();
         let mut server = tasks.spawn(async move {
             axum::serve(listener, router(self.api))
                 .with_graceful_shutdown(draining.cancelled_owned())
@@ -137,6 +138,11 @@ impl Application {
         if requests.is_err() {
             tracing::warn!("not all requests ended in time");
             server.abort();
+        }
+        // Of clients that have left: what they began is carried to its end.
+        posts.close();
+        if timeout(REQUESTS_TIMEOUT, posts.wait()).await.is_err() {
+            tracing::warn!("not all posts ended in time");
         }
         for pool in self.pools {
             pool.close().await;

@@ -121,6 +121,11 @@ impl AgentLoop {
         self.limit.is_some()
     }
 
+    /// Whether a reply that pauses would be resumed.
+    pub fn may_pause(&self) -> bool {
+        self.pauses < MAX_PAUSES
+    }
+
     fn ask(&mut self) {
         let Bounds { rounds, tokens, cost } = self.bounds;
         if self.rounds >= rounds {
@@ -146,7 +151,7 @@ impl AgentLoop {
                 }
                 StopReason::EndTurn
             }
-            ModelStop::PauseTurn if self.pauses < MAX_PAUSES => {
+            ModelStop::PauseTurn if self.may_pause() => {
                 self.pauses += 1;
                 self.ask();
                 return Ok(self.step.clone());

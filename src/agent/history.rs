@@ -1,5 +1,6 @@
 //! What of a reply enters the history, so that the model never refuses it later.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 
 use serde::Serialize;
@@ -20,23 +21,28 @@ pub enum BadReply {
     Content(#[from] BadContent),
 }
 
+/// What may follow a reply.
+#[derive(Debug, Clone, Copy)]
+pub struct Turn {
+    /// Whether it was asked for without tools.
+    pub is_final: bool,
+    /// Whether a pause would be resumed.
+    pub may_pause: bool,
+}
+
 /// The blocks of a reply to keep, or none if there is nothing to keep.
 ///
 /// Kept blocks are never changed. Left out are blank text (the model emits it and then refuses
 /// it), calls that will not be answered (of a cut reply, or of one that was told not to call),
 /// and everything of a refused draft.
-pub fn keep(
-    content: &Content,
-    stop: &ModelStop,
-    is_final: bool,
-) -> Result<Option<Content>, BadReply> {
+pub fn keep(content: &Content, stop: &ModelStop, turn: Turn) -> Result<Option<Content>, BadReply> {
     if *stop == ModelStop::Refusal {
         return Ok(None);
     }
     let blocks = content.blocks()?;
     refuse_repeated_ids(&blocks)?;
-    let calls_are_answered = *stop == ModelStop::ToolUse && !is_final;
-    let turn_goes_on = calls_are_answered || *stop == ModelStop::PauseTurn;
+    let calls_are_answered = *stop == ModelStop::ToolUse && !turn.is_final;
+    let turn_goes_on = calls_are_answered || (*stop == ModelStop::PauseTurn && turn.may_pause);
     let answered: HashSet<&str> = blocks.iter().filter_map(|block| answers(&block.view)).collect();
 
     let kept: Vec<&Block<'_>> = blocks
@@ -45,7 +51,9 @@ pub fn keep(
             View::Text(text) => !text.trim().is_empty(),
             View::ToolUse(_) => calls_are_answered,
             View::ServerToolUse { id } => turn_goes_on || answered.contains(id.as_ref()),
-            View::Thinking(_) | View::ToolResult { .. } | View::Other { .. } => true,
+            // Only the client answers calls.
+            View::ToolResult { .. } => false,
+            View::Thinking(_) | View::Other { .. } => true,
         })
         .collect();
     let says_something = kept.iter().any(|block| !matches!(block.view, View::Thinking(_)));
@@ -79,6 +87,18 @@ fn refuse_repeated_ids(blocks: &[Block<'_>]) -> Result<(), BadReply> {
     Ok(())
 }
 
+/// The text of all results of a round, in bytes: many large ones would fill the model's window at
+/// once, and what is in the history stays there.
+const MAX_RESULTS: usize = 400 * 1024;
+
+fn cut(text: &str, limit: usize) -> Cow<'_, str> {
+    if text.len() <= limit {
+        return text.into();
+    }
+    let kept = text.get(..text.floor_char_boundary(limit)).unwrap_or_default();
+    format!("{kept}\n[cut here: the results of this round are too long]").into()
+}
+
 /// The one message that answers all calls of a reply, in their order.
 pub fn results(results: &[CallResult]) -> Result<Content, BadContent> {
     #[derive(Serialize)]
@@ -90,13 +110,15 @@ pub fn results(results: &[CallResult]) -> Result<Content, BadContent> {
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         is_error: bool,
     }
+    let share = MAX_RESULTS / results.len().max(1);
     let blocks = results
         .iter()
         .map(|result| {
+            let text = cut(&result.text, share);
             to_raw_value(&ToolResult {
                 r#type: "tool_result",
                 tool_use_id: &result.tool_use_id,
-                content: &result.text,
+                content: &text,
                 is_error: result.is_error(),
             })
         })
@@ -120,7 +142,8 @@ mod tests {
 
     fn kept(blocks: &[&str], stop: &str, is_final: bool) -> Option<String> {
         let content = Content::parse(format!("[{}]", blocks.join(", "))).unwrap();
-        keep(&content, &ModelStop::from(stop), is_final)
+        let turn = Turn { is_final, may_pause: true };
+        keep(&content, &ModelStop::from(stop), turn)
             .unwrap()
             .map(|content| content.as_str().to_owned())
     }
@@ -185,10 +208,32 @@ mod tests {
     }
 
     #[test]
+    fn an_open_server_call_of_a_pause_that_is_not_resumed_is_left_out() {
+        let content = Content::parse(format!("[{TEXT}, {SERVER_CALL}]")).unwrap();
+        let turn = Turn { is_final: false, may_pause: false };
+        let kept = keep(&content, &ModelStop::PauseTurn, turn).unwrap().unwrap();
+        assert_eq!(kept.as_str(), format!("[{TEXT}]"));
+    }
+
+    #[test]
+    fn results_that_are_too_large_together_are_cut_alike() {
+        let one = |id: usize| CallResult {
+            tool_use_id: id.to_string(),
+            state: CallState::Done,
+            text: "é".repeat(50_000),
+        };
+        let many: Vec<CallResult> = (0..45).map(one).collect();
+        let content = results(&many).unwrap();
+        assert!(content.as_str().len() < MAX_RESULTS + 45 * 200);
+        assert!(content.as_str().contains("[cut here: the results of this round are too long]"));
+        assert!(!results(&many[..1]).unwrap().as_str().contains("[cut here"));
+    }
+
+    #[test]
     fn a_repeated_call_id_is_refused() {
         let content = Content::parse(format!("[{CALL},{CALL}]")).unwrap();
         assert!(matches!(
-            keep(&content, &ModelStop::ToolUse, false),
+            keep(&content, &ModelStop::ToolUse, Turn { is_final: false, may_pause: true }),
             Err(BadReply::RepeatedToolUseId(id)) if id == "toolu_1"
         ));
     }

@@ -134,6 +134,16 @@ impl Bus {
         }
     }
 
+    /// Forgets what is still open of a run.
+    pub fn end_previews(&self, session_id: SessionId, run_id: RunId) {
+        let mut topics = self.topics();
+        let Some(topic) = topics.get_mut(&session_id) else { return };
+        topic.end_all(run_id);
+        if topic.is_idle() {
+            topics.remove(&session_id);
+        }
+    }
+
     fn topics(&self) -> MutexGuard<'_, HashMap<SessionId, Topic>> {
         // A reader can do nothing about a panic elsewhere, and the map is whole at every point.
         self.topics.lock().unwrap_or_else(PoisonError::into_inner)

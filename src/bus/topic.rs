@@ -44,6 +44,10 @@ impl Topic {
         self.send(Signal::Event(Arc::new(frame)));
     }
 
+    pub(super) fn end_all(&mut self, run_id: RunId) {
+        self.open.retain(|preview| !preview.is_of(Some(run_id)));
+    }
+
     pub(super) fn start(&mut self, session_id: SessionId, run_id: RunId, start: PreviewStart) {
         self.open.retain(|preview| !preview.has_id(&start.event_id));
         let preview = OpenPreview::new(session_id, run_id, start);

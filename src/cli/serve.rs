@@ -47,7 +47,11 @@ fn said_of(config: &Config) -> Said {
         ModelSource::Simulator { .. } => {
             "simulator: a scripted stand-in, not a language model".to_owned()
         }
-        ModelSource::Server(client) => format!("{} at {}", config.defaults.model, client.base_url),
+        ModelSource::Server(client) => {
+            // Not the whole URL, which may hold a password.
+            let place = client.base_url.origin().ascii_serialization();
+            format!("{} at {place}", config.defaults.model)
+        }
     };
     let workspace = match &config.defaults.workspace {
         Some(folder) => folder.clone(),

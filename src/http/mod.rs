@@ -1,6 +1,7 @@
 //! The HTTP surface: JSON and SSE, problem documents for every error.
 
 mod auth;
+mod detached;
 mod error;
 mod extract;
 mod openapi;
@@ -16,6 +17,7 @@ use axum::extract::DefaultBodyLimit;
 use axum::{Router, middleware};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::bus::Bus;
@@ -66,6 +68,8 @@ pub struct Api {
     pub keep_alive_every: Duration,
     /// Fires when the service begins to stop: no longer ready, streams are torn.
     pub draining: CancellationToken,
+    /// Posts in progress, those of clients that have left included.
+    pub posts: TaskTracker,
     streams: Arc<Semaphore>,
 }
 
@@ -79,8 +83,16 @@ impl Api {
         keep_alive_every: Duration,
         draining: CancellationToken,
     ) -> Self {
-        let streams = Arc::new(Semaphore::new(MAX_STREAMS));
-        Self { pool, bus, tools, defaults: Arc::new(defaults), keep_alive_every, draining, streams }
+        Self {
+            pool,
+            bus,
+            tools,
+            defaults: Arc::new(defaults),
+            keep_alive_every,
+            draining,
+            posts: TaskTracker::new(),
+            streams: Arc::new(Semaphore::new(MAX_STREAMS)),
+        }
     }
 }
 
@@ -95,6 +107,7 @@ pub fn router(api: Api) -> Router {
         .merge(operations)
         .fallback(error::no_route)
         .method_not_allowed_fallback(error::no_method)
+        .layer(middleware::from_fn_with_state(api.clone(), detached::layer))
         .with_state(api)
         .layer(DefaultBodyLimit::max(MAX_BODY))
         .layer(CatchPanicLayer::custom(error::panicked))

@@ -143,7 +143,11 @@ impl Reader {
                             return Some(Err(io::Error::other("the service is stopping")));
                         }
                         signal = self.subscription.next() => self.take_all(signal),
-                        _ = self.keep_alive.tick() => return Some(Ok(KEEP_ALIVE)),
+                        _ = self.keep_alive.tick() => {
+                            // Silence may mean that nobody told us: the database knows.
+                            self.phase = Phase::Backlog;
+                            return Some(Ok(KEEP_ALIVE));
+                        }
                     }
                 }
             }

@@ -139,13 +139,20 @@ pub struct Renewed {
     pub is_cancelled: bool,
 }
 
-/// Renews all leases that a worker still has.
-pub async fn renew(conn: &mut PgConnection, worker: WorkerId) -> Result<Vec<Renewed>, StoreError> {
+/// Renews the leases of runs that a worker drives, if it still has them. A run that is its own by
+/// the table and driven by nobody, for whatever reason, must run out and be taken over.
+pub async fn renew(
+    conn: &mut PgConnection,
+    worker: WorkerId,
+    held: &[RunId],
+) -> Result<Vec<Renewed>, StoreError> {
+    let held: Vec<Uuid> = held.iter().map(|run_id| run_id.as_uuid()).collect();
     let rows = sqlx::query!(
         r#"UPDATE runs SET lease_until = now() + interval '12 seconds'
-           WHERE lease_owner = $1 AND status = 'running'
+           WHERE lease_owner = $1 AND status = 'running' AND id = ANY($2)
            RETURNING id, cancel_requested_at IS NOT NULL AS "is_cancelled!""#,
         worker.as_uuid(),
+        &held,
     )
     .fetch_all(conn)
     .await?;

@@ -232,13 +232,15 @@ async fn a_renewed_lease_is_not_taken_and_a_released_one_is_at_once() {
     bed.expire().await;
     let run_id = run.fence.run_id;
     let renewed = Renewed { run_id, is_cancelled: false };
-    assert_eq!(renew(&mut conn, owner).await.unwrap(), [renewed]);
+    assert_eq!(renew(&mut conn, owner, &[run_id]).await.unwrap(), [renewed]);
     assert!(claim_expired(&mut conn, WorkerId::new(), 10).await.unwrap().is_empty());
+    let nothing = renew(&mut conn, owner, &[RunId::new()]).await.unwrap();
+    assert_eq!(nothing, [], "a run that nobody drives runs out");
     runs::request_cancel(&mut conn, TenantId::DEFAULT, bed.session, run.fence.run_id)
         .await
         .unwrap();
     let renewed = Renewed { run_id, is_cancelled: true };
-    assert_eq!(renew(&mut conn, owner).await.unwrap(), [renewed]);
+    assert_eq!(renew(&mut conn, owner, &[run_id]).await.unwrap(), [renewed]);
     release(&mut conn, run.fence, false).await.unwrap();
     let taken = claim_expired(&mut conn, WorkerId::new(), 10).await.unwrap();
     assert_eq!((taken[0].fence.attempt, taken[0].takeovers, taken[0].is_cancelled), (2, 1, true));

@@ -59,6 +59,7 @@ impl Workspace {
         let name = relative.file_name().ok_or_else(|| fail(ErrorKind::IsADirectory.into()))?;
         let folder = match relative.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => {
+                refuse_links(&dir, path, parent)?;
                 dir.create_dir_all(parent).map_err(fail)?;
                 dir.open_dir(parent).map_err(fail)?
             }
@@ -172,6 +173,17 @@ fn refuse_protected(path: &str, relative: &Path) -> Result<(), ToolError> {
         return Err(ToolError::Failed(format!("{path} is protected and cannot be written")));
     }
     Ok(())
+}
+
+/// A link may lead to what is protected under another name.
+fn refuse_links(dir: &Dir, path: &str, parent: &Path) -> Result<(), ToolError> {
+    let is_link =
+        |part: &&Path| dir.symlink_metadata(part).is_ok_and(|metadata| metadata.is_symlink());
+    let parts = parent.ancestors().filter(|part| !part.as_os_str().is_empty());
+    match parts.into_iter().find(is_link) {
+        Some(link) => Err(ToolError::Failed(format!("{path}: {} is a link", link.display()))),
+        None => Ok(()),
+    }
 }
 
 /// SHA-256.

@@ -37,7 +37,8 @@ struct State {
 const MAX_EARLY: usize = 1024;
 
 impl Active {
-    pub(super) fn enter(&self, run_id: RunId, halt: &CancellationToken) -> Signals {
+    /// Notes a run until the guard is dropped, a panic of its driver included.
+    pub(super) fn enter(&self, run_id: RunId, halt: &CancellationToken) -> (Signals, Entered<'_>) {
         let signals = Signals {
             cancel: CancellationToken::new(),
             halt: halt.clone(),
@@ -48,11 +49,8 @@ impl Active {
             signals.cancel.cancel();
         }
         state.runs.insert(run_id, signals.clone());
-        signals
-    }
-
-    pub(super) fn leave(&self, run_id: RunId) {
-        self.state().runs.remove(&run_id);
+        drop(state);
+        (signals, Entered { active: self, run_id })
     }
 
     pub(super) fn cancel(&self, run_id: RunId) {
@@ -93,6 +91,19 @@ impl Active {
     }
 }
 
+/// A run that is here.
+#[derive(Debug)]
+pub(super) struct Entered<'a> {
+    active: &'a Active,
+    run_id: RunId,
+}
+
+impl Drop for Entered<'_> {
+    fn drop(&mut self) {
+        self.active.state().runs.remove(&self.run_id);
+    }
+}
+
 /// Passes announced requests to cancel on to their runs. What is missed here, the next heartbeat
 /// brings.
 pub(super) async fn cancel_announced(worker: Arc<Worker>, stop: CancellationToken) {
@@ -110,6 +121,15 @@ pub(super) async fn cancel_announced(worker: Arc<Worker>, stop: CancellationToke
 }
 
 impl Signals {
+    /// Does something unless the lease is lost before it is done.
+    pub(super) async fn unless_lost<T>(&self, work: impl Future<Output = T>) -> Result<T, Halt> {
+        tokio::select! {
+            biased;
+            () = self.lost.cancelled() => Err(Halt::LeaseLost),
+            done = work => Ok(done),
+        }
+    }
+
     /// Does something unless the run is told to stop before it is done.
     pub(super) async fn unless_stopped<T>(&self, work: impl Future<Output = T>) -> Result<T, Halt> {
         tokio::select! {

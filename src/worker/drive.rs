@@ -10,7 +10,7 @@ use super::halt::Halt;
 use super::previews::ReplyIds;
 use super::tell::reply_events;
 use super::transcript::Transcript;
-use crate::agent::history;
+use crate::agent::history::{self, Turn};
 use crate::agent::{AgentLoop, Bounds, Finish, Step};
 use crate::domain::claim::Claimed;
 use crate::domain::event::{EventBody, NewEvent};
@@ -133,7 +133,8 @@ impl<'a> Driver<'a> {
 
     /// Stores a reply with all that follows from it.
     async fn take_in(&mut self, reply: Reply, ids: ReplyIds, started: Instant) -> Result<(), Halt> {
-        let kept = history::keep(&reply.content, &reply.stop, self.agent.is_final())?;
+        let turn = Turn { is_final: self.agent.is_final(), may_pause: self.agent.may_pause() };
+        let kept = history::keep(&reply.content, &reply.stop, turn)?;
         let message = Message {
             role: Role::Assistant,
             content: kept.clone().map_or_else(|| Content::from_blocks([]), Ok)?,

@@ -46,7 +46,7 @@ async fn beat(worker: &Worker) -> Result<(), StoreError> {
     // Noted before the leases are renewed: a run that comes in between is not taken for lost.
     let held = worker.active.ids();
     let mut conn = worker.parts.heartbeat_pool.acquire().await?;
-    let renewed = renew(&mut conn, worker.id).await?;
+    let renewed = renew(&mut conn, worker.id, &held).await?;
     for run in renewed.iter().filter(|run| run.is_cancelled) {
         worker.active.cancel(run.run_id);
     }

@@ -126,7 +126,12 @@ impl Driver<'_> {
         self.start(call, change).await?;
         let tools = &self.worker.parts.tools;
         let running = run(tools, &self.context, position, call);
-        let ended = self.signals.unless_stopped(running).await?;
+        // A write that has begun is not called back, and is short: its end is waited for, so that
+        // nobody repeats it while it goes on.
+        let ended = match self.class(call) {
+            ToolClass::Checkable => self.signals.unless_lost(running).await?,
+            ToolClass::Pure | ToolClass::Effect => self.signals.unless_stopped(running).await?,
+        };
         // The execution was counted when it began.
         round.take(Ended { is_execution: false, ..ended });
         Ok(())

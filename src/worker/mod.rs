@@ -189,13 +189,14 @@ impl Worker {
 
     /// Drives a run, and says whether another run may have waited for it.
     async fn drive(&self, run: Claimed) -> bool {
-        let signals = self.active.enter(run.fence.run_id, &self.halt);
+        let (run_id, session_id) = (run.fence.run_id, run.session_id);
+        let (signals, _entered) = self.active.enter(run_id, &self.halt);
         if run.is_cancelled {
             signals.cancel.cancel();
         }
-        let run_id = run.fence.run_id;
         let others_wait = drive::drive(self, run, signals).await;
-        self.active.leave(run_id);
+        // A run that was let go leaves its previews open here.
+        self.parts.bus.end_previews(session_id, run_id);
         others_wait
     }
 }

@@ -71,7 +71,9 @@ impl CreateSession {
         refuse(metadata_len > 16 * 1024, "/metadata", "is larger than 16 kB");
         refuse(self.model.as_ref().is_some_and(String::is_empty), "/model", "is empty");
         refuse(is_long(&self.model, 200), "/model", "is longer than 200 characters");
-        refuse(has_nul(&self.model), "/model", "has a NUL");
+        let has_control =
+            self.model.as_ref().is_some_and(|model| model.chars().any(char::is_control));
+        refuse(has_control, "/model", "has a control character");
         let max_tokens = self.max_tokens.unwrap_or(1);
         refuse(!(1..=128_000).contains(&max_tokens), "/max_tokens", "is not 1 to 128000");
         refuse(is_odd(&self.thinking), "/thinking", NOT_READABLE);

@@ -8,6 +8,8 @@ use crate::domain::message::Content;
 use crate::domain::run::{ModelStop, Usage};
 use crate::model::{ModelError, Progress, Reply};
 
+/// The most tokens that one request can cost; what is above it is a server's mistake.
+const MAX_TOKENS: i64 = 1_000_000_000;
 /// The largest reply that is taken in: far above the largest output budget.
 const MAX_BYTES: usize = 32 * 1024 * 1024;
 
@@ -68,6 +70,11 @@ impl Assembler {
         Ok(Progress::Nothing)
     }
 
+    /// Whether the last event was seen.
+    pub(super) fn is_whole(&self) -> bool {
+        self.is_whole
+    }
+
     /// The message, if its last event was seen.
     pub(super) fn finish(self) -> Result<Reply, ModelError> {
         if !self.is_whole {
@@ -109,7 +116,7 @@ fn fallback_model(block: &RawObject) -> Option<Box<RawValue>> {
 }
 
 fn usage(fields: &RawObject) -> Usage {
-    let tokens = |key| fields.read(key).unwrap_or(0);
+    let tokens = |key| fields.read::<i64>(key).unwrap_or(0).clamp(0, MAX_TOKENS);
     Usage {
         input_tokens: tokens("input_tokens"),
         cache_creation_input_tokens: tokens("cache_creation_input_tokens"),
@@ -208,7 +215,9 @@ impl OpenBlock {
             let given: Option<RawObject> = self.object.read("input");
             return given.is_none().then(|| raw(&RawObject::default())).flatten();
         }
-        if serde_json::from_str::<RawObject>(text).is_ok() {
+        // As strictly as the model reads it when it comes back: numbers out of range, lone
+        // surrogates and bottomless nesting are no JSON to it.
+        if serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(text).is_ok() {
             return RawValue::from_string(text.to_owned()).ok();
         }
         raw(&serde_json::json!({ "INVALID_JSON": self.input }))

@@ -1,8 +1,8 @@
 //! Sends requests and reads their streams.
 
-use std::fmt;
 use std::pin::Pin;
 use std::time::Duration;
+use std::{fmt, io};
 
 use bytes::Bytes;
 use futures::{Stream, StreamExt as _};
@@ -55,6 +55,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
 /// How much of an error's body is read.
 const MAX_ERROR_BODY: usize = 64 * 1024;
+/// How much of a stream is read, padding and pings included.
+const MAX_BODY: usize = 128 * 1024 * 1024;
 
 impl Client {
     /// A client with pooled connections. There is no total timeout: an answer may take minutes,
@@ -94,14 +96,35 @@ impl Client {
             .map_err(|_| ModelError::Idle(self.idle_timeout))?
             .map_err(|error| ModelError::Connect(error.without_url()))?;
         if !response.status().is_success() {
-            return Err(refused(response).await);
+            let status = response.status().as_u16();
+            // A server that fails may do so in the middle of saying why.
+            return Err(timeout(self.idle_timeout, refused(response)).await.unwrap_or_else(|_| {
+                let (kind, message) =
+                    (ErrorKind::of_status(status), "no whole error body".to_owned());
+                ModelError::Api { status: Some(status), kind, message, retry_after: None }
+            }));
         }
         Ok(ReplyStream {
-            events: Box::pin(SseByteStream::new(response.bytes_stream())),
+            events: Box::pin(SseByteStream::new(bounded(response.bytes_stream()))),
             assembler: Assembler::default(),
             idle_timeout: self.idle_timeout,
         })
     }
+}
+
+/// A body that ends with an error when it is longer than any reply can be: the framing of events
+/// keeps what it has not yet understood.
+fn bounded(
+    body: impl Stream<Item = reqwest::Result<Bytes>>,
+) -> impl Stream<Item = io::Result<Bytes>> {
+    let mut left = MAX_BODY;
+    body.map(move |chunk| {
+        let chunk = chunk.map_err(io::Error::other)?;
+        left = left
+            .checked_sub(chunk.len())
+            .ok_or_else(|| io::Error::other("the body is too long for a reply"))?;
+        Ok(chunk)
+    })
 }
 
 async fn refused(mut response: Response) -> ModelError {
@@ -150,7 +173,8 @@ impl ReplyStream {
     ///
     /// Dropping the future between two calls loses nothing.
     pub async fn next(&mut self) -> Result<Option<Progress>, ModelError> {
-        loop {
+        // The connection may stay open after the last event.
+        while !self.assembler.is_whole() {
             let event = timeout(self.idle_timeout, self.events.next())
                 .await
                 .map_err(|_| ModelError::Idle(self.idle_timeout))?;
@@ -162,6 +186,7 @@ impl ReplyStream {
                 return Ok(Some(progress));
             }
         }
+        Ok(None)
     }
 
     /// The whole reply, once the stream has ended.

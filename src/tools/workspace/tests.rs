@@ -109,6 +109,16 @@ fn what_other_programs_would_run_is_not_written() {
 }
 
 #[test]
+fn a_link_does_not_lead_a_write_to_what_is_protected() {
+    let place = place();
+    fs::create_dir_all(place.root().join(".git/hooks")).unwrap();
+    symlink(".git", place.root().join("g")).unwrap();
+    let error = place.workspace.write("g/hooks/evil", b"x").unwrap_err();
+    assert_eq!(error.to_string(), "g/hooks/evil: g is a link");
+    assert!(!place.root().join(".git/hooks/evil").exists());
+}
+
+#[test]
 fn a_folder_is_not_overwritten() {
     let place = place();
     fs::create_dir(place.root().join("sub")).unwrap();

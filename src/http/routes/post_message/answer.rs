@@ -18,6 +18,9 @@ use crate::http::routes::known_place;
 use crate::http::routes::runs::{is_over, known_run};
 use crate::http::sse::{Follow, Phase, respond};
 
+/// How often a run that is waited for is looked at when nothing is told of it.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+
 impl Post<'_> {
     /// Streams the run. A repeated post goes on where the client says that it was.
     pub(super) async fn stream(
@@ -85,7 +88,9 @@ impl Post<'_> {
                 }
             };
             let is_late = tokio::select! {
-                in_time = timeout_at(until, ended) => in_time.is_err(),
+                in_time = timeout_at(until.min(Instant::now() + LOOK_EVERY), ended) => {
+                    in_time.is_err() && Instant::now() >= until
+                }
                 () = self.api.draining.cancelled() => true,
             };
             run = known_run(self.api, self.tenant, session_id, id).await?;

@@ -151,7 +151,7 @@ fn a_byte_order_mark_is_skipped() {
 fn an_input_keeps_the_model_s_own_text() {
     let start = r#"{"type":"content_block_start","index":0,"content_block":
         {"type":"tool_use","id":"t","name":"f","input":{}}}"#;
-    let input = r#"{"n": 1e400, "b":1,"a":0.10, "b":2}"#;
+    let input = r#"{"n": 1e300, "b":1,"a":0.10, "b":2}"#;
     let delta = serde_json::json!({"type":"content_block_delta","index":0,
         "delta":{"type":"input_json_delta","partial_json":input}});
     let mut assembler = Assembler::default();
@@ -161,6 +161,17 @@ fn an_input_keeps_the_model_s_own_text() {
     assembler.push(r#"{"type":"message_stop"}"#).unwrap();
     let reply = assembler.finish().unwrap();
     assert!(reply.content.as_str().contains(input));
+}
+
+#[test]
+fn an_input_that_the_model_would_not_take_back_is_wrapped() {
+    let deep = format!("{{\"a\":{}{}}}", "[".repeat(300), "]".repeat(300));
+    for input in [r#"{"path":"\ud800"}"#, r#"{"n":1e999}"#, "[1]", "{\"a\"", &deep] {
+        let mut block = OpenBlock::new(0, RawObject::default());
+        block.input = input.to_owned();
+        let kept: Value = serde_json::from_str(block.input().unwrap().get()).unwrap();
+        assert_eq!(kept, serde_json::json!({ "INVALID_JSON": input }));
+    }
 }
 
 #[test]

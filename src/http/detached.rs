@@ -1,0 +1,22 @@
+//! Posts that go on when their client leaves.
+//!
+//! A handler is dropped with its connection, at whatever point it waits. What a post has begun to
+//! do in the database must be carried to its end: told to readers, handed to the worker.
+
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse as _, Response};
+use http::Method;
+
+use super::Api;
+use super::error::ApiError;
+
+pub(super) async fn layer(State(api): State<Api>, request: Request, next: Next) -> Response {
+    if request.method() != Method::POST {
+        return next.run(request).await;
+    }
+    match api.posts.spawn(next.run(request)).await {
+        Ok(response) => response,
+        Err(error) => ApiError::Internal(format!("a handler stopped: {error}")).into_response(),
+    }
+}
