@@ -12,6 +12,7 @@ mod cancelling;
 mod commands;
 mod giving_up;
 mod layers;
+mod leaving;
 mod loop_behaviour;
 mod model_failures;
 mod openapi;
