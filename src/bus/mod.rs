@@ -31,7 +31,7 @@ pub enum Signal {
     /// An event was stored.
     Event(Arc<Frame>),
     /// Something streams that is not stored.
-    Preview(PreviewFrame),
+    Preview(Arc<PreviewFrame>),
 }
 
 /// The bus of one process.
@@ -154,7 +154,7 @@ impl Bus {
 #[derive(Debug)]
 pub struct Subscription {
     /// Frames that open the previews of this moment: a start and one delta with all text so far.
-    pub open: Vec<PreviewFrame>,
+    pub open: Vec<Arc<PreviewFrame>>,
     receiver: broadcast::Receiver<Signal>,
     bus: Arc<Bus>,
     session_id: SessionId,

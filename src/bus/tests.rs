@@ -16,7 +16,7 @@ fn event(session_id: SessionId, run_id: RunId, id: &str) -> Frame {
     Frame::encode(event.id, event.kind.to_owned(), &event.body, &stamp)
 }
 
-fn texts(frames: &[PreviewFrame]) -> Vec<String> {
+fn texts(frames: &[Arc<PreviewFrame>]) -> Vec<String> {
     frames
         .iter()
         .filter_map(|frame| {

@@ -29,8 +29,8 @@ impl Topic {
         self.sender.subscribe()
     }
 
-    pub(super) fn catch_up(&self) -> Vec<PreviewFrame> {
-        self.open.iter().flat_map(OpenPreview::catch_up).collect()
+    pub(super) fn catch_up(&self) -> Vec<Arc<PreviewFrame>> {
+        self.open.iter().flat_map(OpenPreview::catch_up).map(Arc::new).collect()
     }
 
     pub(super) fn event(&mut self, frame: Frame) {
@@ -51,7 +51,7 @@ impl Topic {
     pub(super) fn start(&mut self, session_id: SessionId, run_id: RunId, start: PreviewStart) {
         self.open.retain(|preview| !preview.has_id(&start.event_id));
         let preview = OpenPreview::new(session_id, run_id, start);
-        self.send(Signal::Preview(preview.start_frame()));
+        self.send(Signal::Preview(Arc::new(preview.start_frame())));
         self.open.push(preview);
     }
 
@@ -60,7 +60,7 @@ impl Topic {
             return;
         };
         let frame = preview.push(index, text);
-        self.send(Signal::Preview(frame));
+        self.send(Signal::Preview(Arc::new(frame)));
     }
 
     /// Whether nothing is lost by forgetting it.

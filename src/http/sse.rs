@@ -202,7 +202,7 @@ impl Reader {
                     && self.follow.run_id.is_none_or(|run_id| run_id == preview.run_id)
                     && !self.closed.contains(preview.event_id.as_ref());
                 if is_wanted {
-                    self.ready.push(preview.sse);
+                    self.ready.push(preview.sse.clone());
                 }
             }
             Some(Signal::Event(frame)) => {
