@@ -1,6 +1,7 @@
 //! Tools: what the model may ask for, each one schema and one function in one file.
 
 pub mod builtin;
+pub mod lease;
 mod registry;
 mod typed;
 pub mod workspace;
@@ -14,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::domain::tool::{ToolClass, ToolTiming};
 
+use lease::LeaseClock;
 pub use registry::{Answer, BadTool, CatalogEntry, Registry};
 pub use typed::{Output, Typed, TypedTool};
 use workspace::Workspace;
@@ -55,8 +57,17 @@ pub trait Tool: fmt::Debug + Send + Sync + 'static {
 pub struct ToolContext {
     /// The session's files.
     pub workspace: Workspace,
-    /// Fires when the run is cancelled or its worker must stop.
+    /// Fires when nobody waits for the call any more.
     pub stop: CancellationToken,
+    /// The lease under which the call runs.
+    pub lease: LeaseClock,
+}
+
+impl ToolContext {
+    /// Whether a change that is ready may still be made.
+    pub fn may_change(&self) -> bool {
+        self.lease.is_fresh() && !self.stop.is_cancelled()
+    }
 }
 
 /// A change of one file, told by hashes of the file before and after it.

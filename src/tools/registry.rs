@@ -158,9 +158,10 @@ impl Registry {
             return Answer { text: format!(r#"{{"error":{error}}}"#), is_error: true };
         };
         let deadline = entry.tool.timing().deadline();
+        let context = ToolContext { stop: context.stop.child_token(), ..context.clone() };
         let call = async {
             entry.check(input)?;
-            entry.tool.call(context, input).await
+            entry.tool.call(&context, input).await
         };
         let result = match timeout(deadline, AssertUnwindSafe(call).catch_unwind()).await {
             Ok(Ok(result)) => result,
@@ -169,6 +170,8 @@ impl Registry {
                 Err(ToolError::Failed(format!("{name} stopped because of a defect of its own")))
             }
             Err(_elapsed) => {
+                // What it does on a thread of its own hears that it is too late.
+                context.stop.cancel();
                 let seconds = deadline.as_secs();
                 Err(ToolError::Failed(format!("{name} timed out after {seconds} s")))
             }

@@ -51,7 +51,15 @@ impl Workspace {
     }
 
     /// Writes a file whole: after a crash there is the old one or the new one.
-    pub fn write(&self, path: &str, content: &[u8]) -> Result<(), ToolError> {
+    ///
+    /// `may_finish` is asked at the last moment: a write that took too long may not be ours to
+    /// make any more.
+    pub fn write(
+        &self,
+        path: &str,
+        content: &[u8],
+        may_finish: impl FnOnce() -> bool,
+    ) -> Result<(), ToolError> {
         let dir = self.dir()?;
         let relative = self.relative(path)?;
         refuse_protected(path, &relative)?;
@@ -79,6 +87,9 @@ impl Workspace {
                 file.set_permissions(permissions)?;
             }
             file.sync_all()?;
+            if !may_finish() {
+                return Err(io::Error::other("the call was given up before the file was in place"));
+            }
             folder.rename(&temporary, &folder, name)
         })();
         if written.is_err() {

@@ -77,7 +77,11 @@ impl<'a> Driver<'a> {
         };
         let workspace = Workspace::new(folder);
         Self {
-            context: ToolContext { workspace, stop: CancellationToken::new() },
+            context: ToolContext {
+                workspace,
+                stop: CancellationToken::new(),
+                lease: worker.lease.clone(),
+            },
             agent: AgentLoop::new(Bounds::new(&limits, run.settings.price)),
             transcript: worker.transcripts.take(run.session_id),
             claimed_at: Instant::now(),

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::time::{ClockId, clock_gettime};
 use tokio::time::{MissedTickBehavior, interval, timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -11,17 +10,14 @@ use super::Worker;
 use crate::domain::ids::RunId;
 use crate::store::StoreError;
 use crate::store::claim::renew;
+use crate::tools::lease::since_boot;
 
 const EVERY: Duration = Duration::from_secs(3);
-/// A lease lasts 12 s by the database's clock; giving up after 8 s without a renewal leaves time
-/// to stop tools.
-const GIVE_UP_AFTER: Duration = Duration::from_secs(8);
 
 /// Renews the leases of all runs of this process until it is told to stop.
 pub(super) async fn heartbeat(worker: Arc<Worker>, stop: CancellationToken) {
     let mut ticks = interval(EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut renewed_at = since_boot();
     loop {
         tokio::select! {
             () = stop.cancelled() => return,
@@ -29,11 +25,11 @@ pub(super) async fn heartbeat(worker: Arc<Worker>, stop: CancellationToken) {
         }
         let asked_at = since_boot();
         match timeout(EVERY, beat(&worker)).await {
-            Ok(Ok(())) => renewed_at = asked_at,
+            Ok(Ok(())) => worker.lease.renewed(asked_at),
             Ok(Err(error)) => tracing::warn!(%error, "leases could not be renewed"),
             Err(_) => tracing::warn!("renewing leases takes too long"),
         }
-        if since_boot().saturating_sub(renewed_at) > GIVE_UP_AFTER {
+        if !worker.lease.is_fresh() {
             let runs = worker.active.lose_all();
             if runs > 0 {
                 tracing::error!(runs, "leases were not renewed in time; runs are let go");
@@ -55,10 +51,4 @@ async fn beat(worker: &Worker) -> Result<(), StoreError> {
         worker.active.lose(run_id);
     }
     Ok(())
-}
-
-/// Time since boot, sleep included: a machine that slept has lost its leases.
-fn since_boot() -> Duration {
-    let now = clock_gettime(ClockId::Boottime);
-    Duration::new(now.tv_sec.try_into().unwrap_or(0), now.tv_nsec.try_into().unwrap_or(0))
 }

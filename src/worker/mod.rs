@@ -31,6 +31,7 @@ use crate::store::StoreError;
 use crate::store::claim::{claim_expired, claim_queued};
 use crate::store::connections::Connections;
 use crate::tools::Registry;
+use crate::tools::lease::LeaseClock;
 use active::Active;
 use transcript::TranscriptCache;
 
@@ -67,6 +68,7 @@ pub struct Worker {
     parts: Parts,
     slots: Arc<Semaphore>,
     active: Active,
+    lease: LeaseClock,
     transcripts: TranscriptCache,
     runs: TaskTracker,
     /// Fires when runs must stop and be let go.
@@ -80,6 +82,7 @@ impl Worker {
             id: WorkerId::new(),
             slots: Arc::new(Semaphore::new(parts.slots)),
             active: Active::default(),
+            lease: LeaseClock::default(),
             transcripts: TranscriptCache::default(),
             runs: TaskTracker::new(),
             halt: CancellationToken::new(),

@@ -34,9 +34,10 @@ impl TypedTool for WriteFile {
     type Input = Input;
 
     async fn run(&self, context: &ToolContext, input: Input) -> Result<Output, ToolError> {
-        let workspace = context.workspace.clone();
+        let context = context.clone();
         blocking(move || {
-            workspace.write(&input.path, input.content.as_bytes())?;
+            let may_finish = || context.may_change();
+            context.workspace.write(&input.path, input.content.as_bytes(), may_finish)?;
             Ok(WRITTEN.to_owned().into())
         })
         .await

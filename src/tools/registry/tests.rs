@@ -7,6 +7,7 @@ use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
+use crate::tools::lease::LeaseClock;
 use crate::tools::workspace::Workspace;
 use crate::tools::{Output, Typed, TypedTool, builtin};
 
@@ -54,6 +55,7 @@ async fn call(name: &str, input: Value) -> Answer {
     let context = ToolContext {
         workspace: Workspace::new(folder.path().to_owned()),
         stop: CancellationToken::new(),
+        lease: LeaseClock::default(),
     };
     registry().call(&context, name, &to_raw_value(&input).unwrap()).await
 }

@@ -59,7 +59,7 @@ fn nothing_outside_is_read_or_written() {
         assert!(place.workspace.hash(path).is_err(), "{path}");
         // Writing over a link replaces the link itself, which is inside.
         if path != "link" {
-            assert!(place.workspace.write(path, b"x").is_err(), "{path}");
+            assert!(place.workspace.write(path, b"x", || true).is_err(), "{path}");
         }
     }
     assert!(place.workspace.list("..").is_err());
@@ -88,11 +88,11 @@ fn a_missing_file_is_said_to_be_missing() {
 #[test]
 fn a_write_makes_folders_keeps_permissions_and_leaves_nothing_else() {
     let place = place();
-    place.workspace.write("a/b/c.txt", b"new").unwrap();
+    place.workspace.write("a/b/c.txt", b"new", || true).unwrap();
     assert_eq!(place.workspace.read("a/b/c.txt").unwrap(), b"new");
     let script = place.root().join("notes.txt");
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
-    place.workspace.write("notes.txt", b"changed").unwrap();
+    place.workspace.write("notes.txt", b"changed", || true).unwrap();
     assert_eq!(fs::metadata(&script).unwrap().permissions().mode() & 0o777, 0o755);
     let names: Vec<String> =
         place.workspace.list(".").unwrap().into_iter().map(|entry| entry.name).collect();
@@ -103,7 +103,7 @@ fn a_write_makes_folders_keeps_permissions_and_leaves_nothing_else() {
 fn what_other_programs_would_run_is_not_written() {
     let place = place();
     for path in [".git/hooks/pre-commit", "sub/.GIT/config", ".git"] {
-        let error = place.workspace.write(path, b"x").unwrap_err();
+        let error = place.workspace.write(path, b"x", || true).unwrap_err();
         assert_eq!(error.to_string(), format!("{path} is protected and cannot be written"));
     }
 }
@@ -113,17 +113,28 @@ fn a_link_does_not_lead_a_write_to_what_is_protected() {
     let place = place();
     fs::create_dir_all(place.root().join(".git/hooks")).unwrap();
     symlink(".git", place.root().join("g")).unwrap();
-    let error = place.workspace.write("g/hooks/evil", b"x").unwrap_err();
+    let error = place.workspace.write("g/hooks/evil", b"x", || true).unwrap_err();
     assert_eq!(error.to_string(), "g/hooks/evil: g is a link");
     assert!(!place.root().join(".git/hooks/evil").exists());
+}
+
+#[test]
+fn a_write_that_was_given_up_leaves_the_file_and_nothing_else() {
+    let place = place();
+    assert!(place.workspace.write("notes.txt", b"late", || false).is_err());
+    assert_eq!(place.workspace.read("notes.txt").unwrap(), b"hello");
+    assert_eq!(place.workspace.list(".").unwrap().len(), 1);
 }
 
 #[test]
 fn a_folder_is_not_overwritten() {
     let place = place();
     fs::create_dir(place.root().join("sub")).unwrap();
-    assert_eq!(place.workspace.write("sub", b"x").unwrap_err().to_string(), "sub: it is a folder");
-    assert!(place.workspace.write("", b"x").is_err());
+    assert_eq!(
+        place.workspace.write("sub", b"x", || true).unwrap_err().to_string(),
+        "sub: it is a folder"
+    );
+    assert!(place.workspace.write("", b"x", || true).is_err());
 }
 
 #[test]

@@ -1,0 +1,58 @@
+//! The lease of a run as its tools see it: whether what they are about to do is still theirs to do.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// A lease lasts 12 s by the database's clock. After 8 s without a renewal it is taken for lost,
+/// which leaves time to stop before anybody else may begin.
+pub const FRESH_FOR: Duration = Duration::from_secs(8);
+
+/// When the leases of a worker were last renewed.
+#[derive(Debug, Clone)]
+pub struct LeaseClock(Arc<AtomicU64>);
+
+impl Default for LeaseClock {
+    /// Renewed just now.
+    fn default() -> Self {
+        let clock = Self(Arc::default());
+        clock.renewed(since_boot());
+        clock
+    }
+}
+
+impl LeaseClock {
+    /// Notes a renewal that was asked for at this time since boot.
+    pub fn renewed(&self, asked_at: Duration) {
+        let millis = u64::try_from(asked_at.as_millis()).unwrap_or(u64::MAX);
+        self.0.store(millis, Ordering::Relaxed);
+    }
+
+    /// Whether the leases can still be relied on. A process that was stopped, or a machine that
+    /// slept, finds them stale before anything else has told it.
+    pub fn is_fresh(&self) -> bool {
+        let renewed_at = Duration::from_millis(self.0.load(Ordering::Relaxed));
+        since_boot().saturating_sub(renewed_at) <= FRESH_FOR
+    }
+}
+
+/// Time since boot, sleep included.
+pub fn since_boot() -> Duration {
+    let now = clock_gettime(ClockId::Boottime);
+    Duration::new(now.tv_sec.try_into().unwrap_or(0), now.tv_nsec.try_into().unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lease_is_fresh_for_a_while_after_its_renewal() {
+        let clock = LeaseClock::default();
+        assert!(clock.is_fresh());
+        clock.renewed(since_boot().saturating_sub(FRESH_FOR + Duration::from_millis(1)));
+        assert!(!clock.is_fresh());
+    }
+}
