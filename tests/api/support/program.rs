@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub(crate) fn binary(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_twostep"));
     command.args(args).env_clear().kill_on_drop(true);
-    for name in ["PATH", "PG_BIN_DIR", "LANG"] {
+    for name in ["PATH", "HOME", "PG_BIN_DIR", "LANG"] {
         if let Some(value) = std::env::var_os(name) {
             command.env(name, value);
         }
