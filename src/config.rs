@@ -19,6 +19,8 @@ use crate::domain::run::Limits;
 use crate::http::{Defaults, KEEP_ALIVE_EVERY};
 use crate::model::anthropic::ClientConfig;
 use crate::store::embedded::{Durability, Options as EmbeddedOptions};
+#[cfg(feature = "faults")]
+use crate::tools::witness;
 use crate::tools::{Tool, builtin};
 
 const ANTHROPIC_URL: &str = "https://api.anthropic.com";
@@ -131,6 +133,10 @@ pub struct ServeArgs {
     #[arg(long, env = "TWOSTEP_SLOTS", default_value_t = 64,
           value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub slots: u16,
+    /// Faults on purpose.
+    #[cfg(feature = "faults")]
+    #[command(flatten)]
+    pub faults: crate::faults::FaultArgs,
 }
 
 /// Which database a service uses.
@@ -192,6 +198,8 @@ impl ServeArgs {
         if !self.bind.ip().is_loopback() {
             tracing::warn!(bind = %self.bind, "everybody who reaches this address is let in");
         }
+        #[cfg(feature = "faults")]
+        self.faults.arm();
         let idle = Duration::from_secs(self.model_idle_timeout);
         let model = self.model_source(idle)?;
         let default_model = match model {
@@ -209,6 +217,9 @@ impl ServeArgs {
                 .into_string()
                 .map_err(|path| anyhow::anyhow!("the workspace {} is not UTF-8", path.display()))
         });
+        let tools = builtin::all();
+        #[cfg(feature = "faults")]
+        let tools = [tools, self.faults.witness.map_or_else(Vec::new, witness::tools)].concat();
         Ok(Config {
             bind: self.bind,
             workspaces: data_dir.join("workspaces"),
@@ -226,7 +237,7 @@ impl ServeArgs {
             keep_alive_every: KEEP_ALIVE_EVERY,
             use_prompt_cache: self.prompt_cache,
             slots: self.slots.into(),
-            tools: builtin::all(),
+            tools,
         })
     }
 

@@ -4,6 +4,8 @@ pub mod builtin;
 pub mod lease;
 mod registry;
 mod typed;
+#[cfg(feature = "faults")]
+pub mod witness;
 pub mod workspace;
 
 use std::fmt;
@@ -61,9 +63,19 @@ pub struct ToolContext {
     pub stop: CancellationToken,
     /// The lease under which the call runs.
     pub lease: LeaseClock,
+    /// The model's id of the call; empty where there is none yet.
+    pub tool_use_id: String,
+    /// The claim under which the call runs.
+    pub attempt: i32,
 }
 
 impl ToolContext {
+    /// The surroundings of one call.
+    #[must_use]
+    pub fn of_call(&self, tool_use_id: &str) -> Self {
+        Self { tool_use_id: tool_use_id.to_owned(), ..self.clone() }
+    }
+
     /// Whether a change that is ready may still be made.
     pub fn may_change(&self) -> bool {
         self.lease.is_fresh() && !self.stop.is_cancelled()

@@ -11,6 +11,7 @@ use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
 use super::ToolError;
+use crate::faults::{self, Point};
 
 /// The largest file that is read or hashed.
 const MAX_FILE: u64 = 16 * 1024 * 1024;
@@ -87,6 +88,7 @@ impl Workspace {
                 file.set_permissions(permissions)?;
             }
             file.sync_all()?;
+            faults::point_blocking(Point::FileWritten);
             if !may_finish() {
                 return Err(io::Error::other("the call was given up before the file was in place"));
             }

@@ -18,9 +18,14 @@ use crate::domain::ids::{EventId, MessageId, RunId, SessionId};
 use crate::domain::message::{Content, Message, Role};
 use crate::domain::run::{LimitKind, Limits, Outcome, RunStatus, Usage};
 use crate::domain::tool::{ToolCall, ToolChoice};
+use crate::faults::{self, Point};
 use crate::model::Reply;
 use crate::model::anthropic::{Head, body};
-use crate::store::step::{NewMessage, StepCommit, commit};
+#[cfg(feature = "faults")]
+use crate::store::bugs::commit;
+#[cfg(not(feature = "faults"))]
+use crate::store::step::commit;
+use crate::store::step::{NewMessage, StepCommit};
 use crate::tools::ToolContext;
 use crate::tools::workspace::Workspace;
 
@@ -81,6 +86,8 @@ impl<'a> Driver<'a> {
                 workspace,
                 stop: CancellationToken::new(),
                 lease: worker.lease.clone(),
+                tool_use_id: String::new(),
+                attempt: run.fence.attempt,
             },
             agent: AgentLoop::new(Bounds::new(&limits, run.settings.price)),
             transcript: worker.transcripts.take(run.session_id),
@@ -111,6 +118,7 @@ impl<'a> Driver<'a> {
     }
 
     async fn run_steps(&mut self) -> Result<(), Halt> {
+        faults::point(Point::Claimed).await;
         self.begin().await?;
         let head = Head::new(&self.run.settings, self.worker.parts.use_prompt_cache)?;
         loop {
@@ -132,6 +140,7 @@ impl<'a> Driver<'a> {
         let ids = ReplyIds::new();
         let request = body(head, self.transcript.as_bytes(), choice);
         let reply = self.request(request, ids).await?;
+        faults::point(Point::ReplyRead).await;
         self.take_in(reply, ids, started).await
     }
 
@@ -192,6 +201,7 @@ impl<'a> Driver<'a> {
     /// Runs the calls of the last reply and stores their results in one message.
     async fn answer(&mut self, calls: &[ToolCall]) -> Result<(), Halt> {
         let answered = self.call_tools(calls).await?;
+        faults::point(Point::ResultsReady).await;
         self.is_resumed = false;
         let message = user_message(history::results(&answered.results)?);
         self.agent.push(&message)?;
@@ -204,7 +214,9 @@ impl<'a> Driver<'a> {
             events: &events,
             ..empty()
         };
-        self.store(&messages, &step).await
+        self.store(&messages, &step).await?;
+        faults::point(Point::ResultsStored).await;
+        Ok(())
     }
 
     /// The event that closes the request in flight, if there is one.
@@ -260,6 +272,8 @@ impl<'a> Driver<'a> {
         let committed = commit(&mut conn, self.run.session_id, self.run.fence, &step).await?;
         conn.give_back();
         let committed = committed.ok_or(Halt::LeaseLost)?;
+        let point = if step.settles.is_some() { Point::Settled } else { Point::StepStored };
+        faults::point(point).await;
         self.others_wait = committed.queued > 0;
         self.is_begun |= step.dequeues;
         self.worker.parts.bus.publish(self.run.session_id, committed.frames);

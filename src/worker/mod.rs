@@ -26,6 +26,7 @@ use tokio_util::task::TaskTracker;
 use crate::bus::{Bus, HandOver};
 use crate::domain::claim::Claimed;
 use crate::domain::ids::WorkerId;
+use crate::faults::{self, Bug, Point};
 use crate::model::anthropic::Client;
 use crate::store::StoreError;
 use crate::store::claim::{claim_expired, claim_queued};
@@ -105,6 +106,7 @@ impl Worker {
         self.halt.cancel();
         self.parts.bus.close_desk();
         handed.close();
+        faults::point(Point::Draining).await;
         // What was handed over in the last moment is let go like the rest.
         self.take_handed(&mut handed).await;
         self.runs.close();
@@ -138,7 +140,7 @@ impl Worker {
             tokio::select! {
                 () = shutdown.cancelled() => return,
                 () = announced => {}
-                _ = sweep.tick() => {
+                _ = sweep.tick(), if !faults::has(Bug::NoPoll) => {
                     if let Ok(slot) = Arc::clone(&self.slots).try_acquire_owned() {
                         self.take_up(TakeUp::Expired, slot).await;
                     }
@@ -173,7 +175,11 @@ impl Worker {
         let mut conn = self.parts.pool.acquire().await?;
         let claimed = match what {
             TakeUp::Queued => claim_queued(&mut conn, self.id, limit).await?,
-            TakeUp::Expired => claim_expired(&mut conn, self.id, limit).await?,
+            TakeUp::Expired => {
+                #[cfg(feature = "faults")]
+                crate::store::bugs::expire_by_process_clock(&mut conn).await?;
+                claim_expired(&mut conn, self.id, limit).await?
+            }
         };
         conn.give_back();
         Ok(claimed)

@@ -56,6 +56,8 @@ async fn call(name: &str, input: Value) -> Answer {
         workspace: Workspace::new(folder.path().to_owned()),
         stop: CancellationToken::new(),
         lease: LeaseClock::default(),
+        tool_use_id: "toolu_1".to_owned(),
+        attempt: 1,
     };
     registry().call(&context, name, &to_raw_value(&input).unwrap()).await
 }

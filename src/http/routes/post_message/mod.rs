@@ -16,6 +16,7 @@ use crate::domain::event::{EventBody, NewEvent, Streamed};
 use crate::domain::ids::{MessageId, RunId, SessionId, TenantId};
 use crate::domain::message::Content;
 use crate::domain::run::{Run, RunOptions, RunStatus, Usage};
+use crate::faults::{self, Point};
 use crate::http::Api;
 use crate::http::auth::Caller;
 use crate::http::error::{ApiError, Problem};
@@ -80,6 +81,7 @@ pub(in crate::http) async fn create_message(
     let subscription = api.bus.subscribe(session_id);
     let post = Post { api: &api, tenant: caller.tenant, session_id, message, headers: &headers };
     let taken = post.take().await?;
+    faults::point(Point::BeforeReply).await;
     match (form, wait_seconds(&headers)) {
         (Form::EventStream, _) => post.stream(&taken, subscription).await,
         (Form::Json, Some(seconds)) => post.wait(taken, subscription, seconds).await,
@@ -139,9 +141,11 @@ impl Post<'_> {
     async fn accept(&self, mut new: NewRun<'_>) -> Result<Taken, ApiError> {
         let reservation = self.api.bus.reserve();
         new.worker = reservation.as_ref().map(Reservation::worker);
+        faults::point(Point::PostRead).await;
         let mut conn = self.api.pool.acquire().await?;
         let accepted = accept(&mut conn, &new).await?;
         conn.give_back();
+        faults::point(Point::MessageStored).await;
         match accepted {
             Accepted::Run(accepted) => {
                 let run = accepted_run(&new, &accepted);
