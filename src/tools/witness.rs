@@ -46,7 +46,7 @@ impl TypedTool for Witness {
     async fn run(&self, context: &ToolContext, input: Effect) -> Result<Output, ToolError> {
         faults::point(Point::CallRunning).await;
         sleep(Duration::from_millis(input.before_ms)).await;
-        let trace = format!("{} {}\n", context.tool_use_id, context.attempt);
+        let trace = format!("{} {}\n", context.tool_use_id, context.claim.attempt);
         // One write, so that traces of two processes never mix.
         File::options()
             .append(true)

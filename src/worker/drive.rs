@@ -87,7 +87,7 @@ impl<'a> Driver<'a> {
                 stop: CancellationToken::new(),
                 lease: worker.lease.clone(),
                 tool_use_id: String::new(),
-                attempt: run.fence.attempt,
+                claim: run.fence,
             },
             agent: AgentLoop::new(Bounds::new(&limits, run.settings.price)),
             transcript: worker.transcripts.take(run.session_id),
