@@ -76,7 +76,10 @@ async fn tell(
     let split = if has_bug { "step-split=abort" } else { "reply-read=abort" };
     let faults = match bug {
         "no_attempt_check" => {
-            [faults(&["heartbeat=pause", "reply-read=pause"], &[]), faults(&[], &[])]
+            let mut zombie = faults(&["heartbeat=pause", "reply-read=pause"], &[]);
+            // With all its slots taken it does not take over from itself.
+            zombie.push("--slots=1".to_owned());
+            [zombie, faults(&[], &[])]
         }
         "no_started" => [faults(&["call-ended=abort"], &[]), faults(&[], &[])],
         "split_commit" => [faults(&[split], &[]), faults(&[], &[])],
