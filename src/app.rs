@@ -22,7 +22,7 @@ use crate::store::connections::Connections;
 use crate::store::embedded::EmbeddedPostgres;
 use crate::store::{self, PoolRole};
 use crate::tools::Registry;
-use crate::worker::{Parts, Worker};
+use crate::worker::{Node, Parts, Worker};
 
 /// Time for runs to end, short of what a container runtime grants.
 const RUNS_TIMEOUT: Duration = Duration::from_secs(28);
@@ -66,6 +66,8 @@ impl Application {
             workspaces: config.workspaces,
             use_prompt_cache: config.use_prompt_cache,
             slots: config.slots,
+            drain_for: config.drain_for,
+            node: Node::take(&config.state_dir),
         });
         let api = Api::new(
             api_pool.clone(),

@@ -131,6 +131,10 @@ pub struct ServeArgs {
     #[arg(long, env = "TWOSTEP_SLOTS", default_value_t = 64,
           value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub slots: u16,
+    /// Seconds that requests and tool calls in flight may take to end when the service stops
+    #[arg(long, env = "TWOSTEP_DRAIN_SECONDS", default_value_t = 20, value_name = "SECONDS",
+          value_parser = clap::value_parser!(u64).range(0..=25))]
+    pub drain_seconds: u64,
 }
 
 /// Which database a service uses.
@@ -175,6 +179,10 @@ pub struct Config {
     pub use_prompt_cache: bool,
     /// Runs at a time.
     pub slots: usize,
+    /// How long what is in flight may take to end when the service stops.
+    pub drain_for: Duration,
+    /// Where the process notes which worker it was.
+    pub state_dir: PathBuf,
     /// The tools, in the order in which the model sees them.
     pub tools: Vec<Arc<dyn Tool>>,
 }
@@ -226,6 +234,8 @@ impl ServeArgs {
             keep_alive_every: KEEP_ALIVE_EVERY,
             use_prompt_cache: self.prompt_cache,
             slots: self.slots.into(),
+            drain_for: Duration::from_secs(self.drain_seconds),
+            state_dir: data_dir.join("state"),
             tools: builtin::all(),
         })
     }

@@ -32,6 +32,10 @@ pub enum Signal {
     Event(Arc<Frame>),
     /// Something streams that is not stored.
     Preview(Arc<PreviewFrame>),
+    /// Events up to this number were stored elsewhere; the database has them.
+    Stored(i64),
+    /// Something may have been missed; the database knows.
+    Look,
 }
 
 /// The bus of one process.
@@ -119,6 +123,13 @@ impl Bus {
         }
         if topic.is_idle() {
             topics.remove(&session_id);
+        }
+    }
+
+    /// Sends the readers of a session to the database.
+    pub fn look_again(&self, session_id: SessionId) {
+        if let Some(topic) = self.topics().get(&session_id) {
+            topic.send(Signal::Look);
         }
     }
 

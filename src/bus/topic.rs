@@ -72,7 +72,7 @@ impl Topic {
         self.open.is_empty() && self.sender.receiver_count() <= 1
     }
 
-    fn send(&self, signal: Signal) {
+    pub(super) fn send(&self, signal: Signal) {
         // Without readers there is nobody to tell.
         let _ = self.sender.send(signal);
     }

@@ -205,6 +205,13 @@ impl Reader {
                     self.ready.push(preview.sse.clone());
                 }
             }
+            Some(Signal::Look) => self.phase = Phase::Backlog,
+            Some(Signal::Stored(seq)) if seq <= self.follow.after => {}
+            Some(Signal::Stored(seq)) => {
+                self.closed.clear();
+                self.catch_up_to = self.catch_up_to.max(seq);
+                self.phase = Phase::Backlog;
+            }
             Some(Signal::Event(frame)) => {
                 if frame.seq <= self.follow.after {
                     return;

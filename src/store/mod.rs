@@ -27,6 +27,9 @@ pub enum StoreError {
     /// The database refused, or is away.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
+    /// The database did not answer in time.
+    #[error("the database gave no answer in time")]
+    NoAnswer,
     /// A row holds what this version cannot read.
     #[error("{table}.{column} cannot be read: {cause}")]
     Unreadable {
@@ -56,7 +59,21 @@ impl StoreError {
                     | Error::PoolClosed
                     | Error::WorkerCrashed
             ),
+            Self::NoAnswer => true,
             Self::Unreadable { .. } => false,
+        }
+    }
+
+    /// Whether the same statement may succeed a little later.
+    pub fn may_pass(&self) -> bool {
+        let is_passing = |code: &str| PASSING.iter().any(|class| code.starts_with(class));
+        match self {
+            Self::Database(sqlx::Error::Database(error))
+                if is_passing(&error.code().unwrap_or_default()) =>
+            {
+                true
+            }
+            Self::Database(_) | Self::NoAnswer | Self::Unreadable { .. } => self.is_unavailable(),
         }
     }
 
@@ -67,7 +84,7 @@ impl StoreError {
                 let code = error.code().unwrap_or_default();
                 REFUSED.iter().any(|class| code.starts_with(class))
             }
-            Self::Database(_) => false,
+            Self::Database(_) | Self::NoAnswer => false,
             Self::Unreadable { .. } => true,
         }
     }
@@ -75,6 +92,10 @@ impl StoreError {
 
 /// Classes of Postgres' own error codes: values that no column takes, and broken constraints.
 const REFUSED: [&str; 2] = ["22", "23"];
+
+/// Classes of Postgres' own error codes: deadlocks and the like, locks that were waited for too
+/// long, and statements that ran too long.
+const PASSING: [&str; 3] = ["40", "55P03", "57014"];
 
 /// Classes of Postgres' own error codes: connections, resources, operator's intervention, and a
 /// server that has become read-only.

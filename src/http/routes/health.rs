@@ -46,7 +46,13 @@ pub(in crate::http) async fn get_readiness(
     State(api): State<Api>,
 ) -> (StatusCode, Json<Readiness>) {
     let database = match api.pool.acquire().await {
-        Ok(mut conn) => sqlx::query("SELECT 1").execute(&mut *conn).await.is_ok(),
+        Ok(mut conn) => {
+            let answers = sqlx::query("SELECT 1").execute(&mut *conn).await.is_ok();
+            if answers {
+                conn.give_back();
+            }
+            answers
+        }
         Err(_) => false,
     };
     let accepting = !api.draining.is_cancelled();

@@ -57,7 +57,9 @@ pub(in crate::http) async fn list_runs(
     let tenant = caller.tenant;
     let filter = Filter { tenant, session_id, only: None, status, after, limit: limit + 1 };
     let mut conn = api.pool.acquire().await?;
-    let page = Page::new(list(&mut conn, filter).await?, limit, |run| run.accepted_seq.to_string());
+    let runs = list(&mut conn, filter).await?;
+    conn.give_back();
+    let page = Page::new(runs, limit, |run| run.accepted_seq.to_string());
     Ok(Json(Page {
         data: page.data.into_iter().map(RunResource::from).collect(),
         has_more: page.has_more,
@@ -74,7 +76,7 @@ pub(super) async fn known_run(
 ) -> Result<Run, ApiError> {
     let mut conn = api.pool.acquire().await?;
     let run = find(&mut conn, tenant, session_id, run_id).await?;
-    drop(conn);
+    conn.give_back();
     if let Some(run) = run {
         return Ok(run);
     }
@@ -155,7 +157,9 @@ pub(super) async fn is_over(api: &Api, run: &Run, after: i64) -> Result<bool, Ap
     }
     let range = Range { session_id: run.session_id, run_id: Some(run.id), after, limit: 1 };
     let mut conn = api.pool.acquire().await?;
-    Ok(list_events(&mut conn, range).await?.is_empty())
+    let is_over = list_events(&mut conn, range).await?.is_empty();
+    conn.give_back();
+    Ok(is_over)
 }
 
 /// Asks for a run to be cancelled. Asking twice is the same as asking once.
@@ -205,6 +209,7 @@ pub(in crate::http) async fn cancel_session(
         let filter = Filter { tenant, session_id, only: None, status, after: 0, limit: 200 };
         let mut conn = api.pool.acquire().await?;
         open.extend(list(&mut conn, filter).await?.into_iter().map(|run| run.id));
+        conn.give_back();
     }
     let mut data = Vec::new();
     for run_id in open {
@@ -248,7 +253,7 @@ async fn cancel(
         }
     };
     transaction.commit().await?;
-    drop(conn);
+    conn.give_back();
     api.bus.publish(session_id, frames);
     if let Some(Cancellation::Requested | Cancellation::Repeated) = met {
         api.bus.cancel(run_id);

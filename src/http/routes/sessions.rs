@@ -205,9 +205,10 @@ pub(in crate::http) async fn create_session(
     };
     let mut conn = api.pool.acquire().await?;
     insert(&mut conn, &row).await?;
-    let session = find(&mut conn, caller.tenant, id)
-        .await?
-        .ok_or_else(|| ApiError::Internal(format!("{id} was stored and is not there")))?;
+    let session = find(&mut conn, caller.tenant, id).await?;
+    conn.give_back();
+    let session =
+        session.ok_or_else(|| ApiError::Internal(format!("{id} was stored and is not there")))?;
     let location = format!("/v1/sessions/{id}");
     Ok((StatusCode::CREATED, [(LOCATION, location)], resource(session)).into_response())
 }
@@ -240,6 +241,7 @@ pub(in crate::http) async fn get_session(
     let SessionPath(id) = path;
     let mut conn = api.pool.acquire().await?;
     let session = find(&mut conn, caller.tenant, id).await?;
+    conn.give_back();
     session.map(resource).ok_or_else(|| ApiError::SessionNotFound(id.to_string()))
 }
 
@@ -262,6 +264,7 @@ pub(in crate::http) async fn list_sessions(
     let before = cursor(after)?;
     let mut conn = api.pool.acquire().await?;
     let sessions = list(&mut conn, caller.tenant, before, limit + 1).await?;
+    conn.give_back();
     let page = Page::new(sessions, limit, |session| session.id.to_string());
     Ok(Json(Page {
         data: page.data.into_iter().map(SessionResource::from).collect(),

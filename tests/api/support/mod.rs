@@ -48,6 +48,7 @@ pub(crate) struct TestApp {
     pub(crate) simulator: Running,
     pub(crate) database: TestDatabase,
     pub(crate) folder: TempDir,
+    _state: TempDir,
     stop: CancellationToken,
     task: JoinHandle<anyhow::Result<()>>,
 }
@@ -62,6 +63,8 @@ pub(crate) struct Setup {
     pub(crate) slots: Option<usize>,
     pub(crate) keep_alive_every: Option<Duration>,
     pub(crate) model_idle_timeout: Option<Duration>,
+    /// None: what runs is let go at once.
+    pub(crate) drain_for: Duration,
 }
 
 impl TestApp {
@@ -82,8 +85,11 @@ impl TestApp {
         let script = Script::from_json(&script.to_string()).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let simulator = Simulator::start(listener, script, Options::recording());
+        let state = TempDir::new().unwrap();
         let app =
-            Application::build(config(&simulator, &database, folder.path(), setup)).await.unwrap();
+            Application::build(config(&simulator, &database, (folder.path(), state.path()), setup))
+                .await
+                .unwrap();
         let stop = CancellationToken::new();
         Self {
             address: app.address(),
@@ -92,6 +98,7 @@ impl TestApp {
             simulator,
             database,
             folder,
+            _state: state,
             stop,
         }
     }
@@ -152,7 +159,12 @@ impl TestApp {
     }
 }
 
-fn config(simulator: &Running, database: &TestDatabase, folder: &Path, setup: Setup) -> Config {
+fn config(
+    simulator: &Running,
+    database: &TestDatabase,
+    (folder, state): (&Path, &Path),
+    setup: Setup,
+) -> Config {
     let mut tools = builtin::all();
     tools.extend(setup.tools);
     let idle = setup.model_idle_timeout.unwrap_or(Duration::from_secs(10));
@@ -178,6 +190,8 @@ fn config(simulator: &Running, database: &TestDatabase, folder: &Path, setup: Se
         workspaces: folder.join("workspaces"),
         use_prompt_cache: true,
         slots: setup.slots.unwrap_or(16),
+        drain_for: setup.drain_for,
+        state_dir: state.to_owned(),
         tools,
     }
 }

@@ -170,6 +170,7 @@ impl Post<'_> {
             // The worker stops just now: another one is to take the run over at once.
             let mut conn = self.api.pool.acquire().await?;
             release(&mut conn, run.fence, false).await?;
+            conn.give_back();
         }
         Ok(())
     }
@@ -192,9 +193,10 @@ impl Post<'_> {
         let has_cost = self.message.limits.cost.is_some();
         if self.message.tool_choice.is_forced() || has_cost {
             let mut conn = self.api.pool.acquire().await?;
-            let session = find(&mut conn, self.tenant, self.session_id)
-                .await?
-                .ok_or_else(|| ApiError::SessionNotFound(self.session_id.to_string()))?;
+            let session = find(&mut conn, self.tenant, self.session_id).await?;
+            conn.give_back();
+            let session =
+                session.ok_or_else(|| ApiError::SessionNotFound(self.session_id.to_string()))?;
             if let Some(reason) = session.settings.refuses(&self.message.tool_choice) {
                 return Err(ApiError::field("/tool_choice", reason));
             }
@@ -218,7 +220,7 @@ impl Post<'_> {
         let mut conn = self.api.pool.acquire().await?;
         let earlier =
             find_earlier(&mut conn, self.tenant, self.session_id, key, message_id).await?;
-        drop(conn);
+        conn.give_back();
         let Some(Earlier { run_id, session_id, fingerprint: before }) = earlier else {
             return Ok(None);
         };
