@@ -80,26 +80,42 @@ pub struct ServeArgs {
     /// The address to listen on, an IP and a port
     #[arg(long, env = "TWOSTEP_BIND", default_value = "127.0.0.1:8080")]
     pub bind: SocketAddr,
-    /// Where the database is.
-    #[command(flatten)]
-    pub database: DatabaseArgs,
     /// Let everybody in who reaches an address that is not loopback
     #[arg(long, env = "TWOSTEP_ALLOW_UNAUTHENTICATED", default_value = "false",
           default_missing_value = "true", num_args = 0..=1, action = ArgAction::Set)]
     pub allow_unauthenticated: bool,
-    /// Use the built-in simulator in place of a model
-    #[arg(long, env = "TWOSTEP_OFFLINE", default_value = "false",
+    /// Only accept and tell; runs are for `twostep worker` processes on the same database
+    #[arg(long, env = "TWOSTEP_NO_WORKER", default_value = "false",
           default_missing_value = "true", num_args = 0..=1, action = ArgAction::Set)]
-    pub offline: bool,
-    /// What the simulator does; a demonstration when absent
-    #[arg(long, env = "TWOSTEP_SIMULATOR_SCRIPT", value_name = "FILE")]
-    pub script: Option<PathBuf>,
-    /// The server of the Messages API; its key is taken from `ANTHROPIC_API_KEY`
-    #[arg(long, env = "ANTHROPIC_BASE_URL", default_value = ANTHROPIC_URL)]
-    pub anthropic_base_url: Url,
-    /// The version of the Messages API
-    #[arg(long, env = "ANTHROPIC_VERSION", default_value = "2023-06-01")]
-    pub anthropic_version: String,
+    pub no_worker: bool,
+    /// Where the database is.
+    #[command(flatten)]
+    pub database: DatabaseArgs,
+    /// What sessions pin.
+    #[command(flatten)]
+    pub session: SessionArgs,
+    /// How runs are worked on.
+    #[command(flatten)]
+    pub work: WorkArgs,
+}
+
+/// Options of `twostep worker`.
+#[derive(Debug, Clone, Args)]
+pub struct WorkerArgs {
+    /// An address for health checks [default: none]
+    #[arg(long, env = "TWOSTEP_BIND")]
+    pub bind: Option<SocketAddr>,
+    /// Where the database is.
+    #[command(flatten)]
+    pub database: DatabaseArgs,
+    /// How runs are worked on.
+    #[command(flatten)]
+    pub work: WorkArgs,
+}
+
+/// What sessions pin when their creation names nothing else.
+#[derive(Debug, Clone, Args)]
+pub struct SessionArgs {
     /// The model of sessions that name none [default: claude-sonnet-5-5]
     #[arg(long, env = "TWOSTEP_MODEL")]
     pub model: Option<String>,
@@ -117,6 +133,27 @@ pub struct ServeArgs {
     /// What models cost: JSON, by model, micro-dollars for a million tokens of each kind
     #[arg(long, env = "TWOSTEP_PRICES", value_name = "FILE")]
     pub prices: Option<PathBuf>,
+    /// A folder that all sessions work in [default: each session has one of its own]
+    #[arg(long, env = "TWOSTEP_WORKSPACE", value_name = "FOLDER")]
+    pub workspace: Option<PathBuf>,
+}
+
+/// How runs are worked on.
+#[derive(Debug, Clone, Args)]
+pub struct WorkArgs {
+    /// Use the built-in simulator in place of a model
+    #[arg(long, env = "TWOSTEP_OFFLINE", default_value = "false",
+          default_missing_value = "true", num_args = 0..=1, action = ArgAction::Set)]
+    pub offline: bool,
+    /// What the simulator does; a demonstration when absent
+    #[arg(long, env = "TWOSTEP_SIMULATOR_SCRIPT", value_name = "FILE")]
+    pub script: Option<PathBuf>,
+    /// The server of the Messages API; its key is taken from `ANTHROPIC_API_KEY`
+    #[arg(long, env = "ANTHROPIC_BASE_URL", default_value = ANTHROPIC_URL)]
+    pub anthropic_base_url: Url,
+    /// The version of the Messages API
+    #[arg(long, env = "ANTHROPIC_VERSION", default_value = "2023-06-01")]
+    pub anthropic_version: String,
     /// Seconds of silence after which a request to the model is given up
     #[arg(long, env = "TWOSTEP_MODEL_IDLE_TIMEOUT", default_value_t = 120, value_name = "SECONDS")]
     pub model_idle_timeout: u64,
@@ -124,9 +161,6 @@ pub struct ServeArgs {
     #[arg(long, env = "TWOSTEP_PROMPT_CACHE", default_value = "true",
           default_missing_value = "true", num_args = 0..=1, action = ArgAction::Set)]
     pub prompt_cache: bool,
-    /// A folder that all sessions work in [default: each session has one of its own]
-    #[arg(long, env = "TWOSTEP_WORKSPACE", value_name = "FOLDER")]
-    pub workspace: Option<PathBuf>,
     /// Runs at a time
     #[arg(long, env = "TWOSTEP_SLOTS", default_value_t = 64,
           value_parser = clap::value_parser!(u16).range(1..=1024))]
@@ -158,56 +192,112 @@ pub enum ModelSource {
     Server(ClientConfig),
 }
 
-/// All that a service needs to know.
+/// What a process listens for.
 #[derive(Debug, Clone)]
-pub struct Config {
+pub enum Listen {
+    /// Everything.
+    Api(Box<Serve>),
+    /// Health checks, at this address.
+    Health(SocketAddr),
+    /// Nothing.
+    Nowhere,
+}
+
+/// How the API is served.
+#[derive(Debug, Clone)]
+pub struct Serve {
     /// The address to listen on.
     pub bind: SocketAddr,
-    /// The database.
-    pub database: Database,
-    /// The model.
-    pub model: ModelSource,
-    /// How long the model may be silent.
-    pub model_idle_timeout: Duration,
     /// What sessions pin by default.
     pub defaults: Defaults,
     /// The silence of a stream after which a comment is sent.
     pub keep_alive_every: Duration,
+}
+
+/// All that a process needs to know.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// What it listens for.
+    pub listen: Listen,
+    /// The database.
+    pub database: Database,
+    /// How it works on runs; a process without only accepts and tells.
+    pub work: Option<Work>,
     /// Where sessions have their folders.
     pub workspaces: PathBuf,
-    /// Whether requests ask for prompt caching.
-    pub use_prompt_cache: bool,
-    /// Runs at a time.
-    pub slots: usize,
-    /// How long what is in flight may take to end when the service stops.
-    pub drain_for: Duration,
     /// Where the process notes which worker it was.
     pub state_dir: PathBuf,
     /// The tools, in the order in which the model sees them.
     pub tools: Vec<Arc<dyn Tool>>,
 }
 
+/// How runs are worked on.
+#[derive(Debug, Clone)]
+pub struct Work {
+    /// The model.
+    pub model: ModelSource,
+    /// How long the model may be silent.
+    pub model_idle_timeout: Duration,
+    /// Whether requests ask for prompt caching.
+    pub use_prompt_cache: bool,
+    /// Runs at a time.
+    pub slots: usize,
+    /// How long what is in flight may take to end when the process stops.
+    pub drain_for: Duration,
+}
+
 impl ServeArgs {
     /// Checks the options against each other.
     pub fn into_config(self) -> anyhow::Result<Config> {
-        if !self.bind.ip().is_loopback() && !self.allow_unauthenticated {
+        check_bind(self.bind, self.allow_unauthenticated)?;
+        let work = match self.no_worker {
+            true => None,
+            false => Some(self.work.check()?),
+        };
+        let defaults = self.session.into_defaults(self.work.default_model())?;
+        let database = self.database.clone().into_database()?;
+        if work.is_none() && matches!(database, Database::Embedded(_)) {
             bail!(
-                "{} is reachable from other machines, and the service asks nobody for a key; \
-                 bind a loopback address, or say --allow-unauthenticated",
-                self.bind
+                "without DATABASE_URL the database is private to this process, where --no-worker \
+                 leaves nobody to work on runs"
             );
         }
-        if !self.bind.ip().is_loopback() {
-            tracing::warn!(bind = %self.bind, "everybody who reaches this address is let in");
+        let keep_alive_every = KEEP_ALIVE_EVERY;
+        let serve = Serve { bind: self.bind, defaults, keep_alive_every };
+        self.database.into_config(Listen::Api(Box::new(serve)), database, work)
+    }
+}
+
+impl WorkerArgs {
+    /// Checks the options against each other.
+    pub fn into_config(self) -> anyhow::Result<Config> {
+        let work = self.work.check()?;
+        let database = self.database.clone().into_database()?;
+        if matches!(database, Database::Embedded(_)) {
+            bail!("a worker shares the database of those that serve: set DATABASE_URL");
         }
-        let idle = Duration::from_secs(self.model_idle_timeout);
-        let model = self.model_source(idle)?;
-        let default_model = match model {
-            ModelSource::Simulator { .. } => SIMULATOR,
-            ModelSource::Server(_) => DEFAULT_MODEL,
-        };
-        let prices = self.prices.as_deref().map(read_prices).transpose()?.unwrap_or_default();
-        let data_dir = self.database.data_dir()?;
+        // Health checks tell nothing that needs a key.
+        let listen = self.bind.map_or(Listen::Nowhere, Listen::Health);
+        self.database.into_config(listen, database, Some(work))
+    }
+}
+
+fn check_bind(bind: SocketAddr, allow_unauthenticated: bool) -> anyhow::Result<()> {
+    if bind.ip().is_loopback() {
+        return Ok(());
+    }
+    if !allow_unauthenticated {
+        bail!(
+            "{bind} is reachable from other machines, and the service asks nobody for a key; \
+             bind a loopback address, or say --allow-unauthenticated"
+        );
+    }
+    tracing::warn!(%bind, "everybody who reaches this address is let in");
+    Ok(())
+}
+
+impl SessionArgs {
+    fn into_defaults(self, default_model: &str) -> anyhow::Result<Defaults> {
         let workspace = self.workspace.map(|folder| {
             let folder = folder
                 .canonicalize()
@@ -217,27 +307,31 @@ impl ServeArgs {
                 .into_string()
                 .map_err(|path| anyhow::anyhow!("the workspace {} is not UTF-8", path.display()))
         });
-        Ok(Config {
-            bind: self.bind,
-            workspaces: data_dir.join("workspaces"),
-            database: self.database.into_database()?,
-            model,
+        Ok(Defaults {
+            model: self.model.unwrap_or_else(|| default_model.to_owned()),
+            max_tokens: self.max_tokens,
+            system: self.system.unwrap_or_else(|| DEFAULT_SYSTEM.to_owned()),
+            limits: Limits { rounds: Some(self.max_rounds), ..Limits::default() },
+            prices: self.prices.as_deref().map(read_prices).transpose()?.unwrap_or_default(),
+            workspace: workspace.transpose()?,
+        })
+    }
+}
+
+impl WorkArgs {
+    fn check(&self) -> anyhow::Result<Work> {
+        let idle = Duration::from_secs(self.model_idle_timeout);
+        Ok(Work {
+            model: self.model_source(idle)?,
             model_idle_timeout: idle,
-            defaults: Defaults {
-                model: self.model.unwrap_or_else(|| default_model.to_owned()),
-                max_tokens: self.max_tokens,
-                system: self.system.unwrap_or_else(|| DEFAULT_SYSTEM.to_owned()),
-                limits: Limits { rounds: Some(self.max_rounds), ..Limits::default() },
-                prices,
-                workspace: workspace.transpose()?,
-            },
-            keep_alive_every: KEEP_ALIVE_EVERY,
             use_prompt_cache: self.prompt_cache,
             slots: self.slots.into(),
             drain_for: Duration::from_secs(self.drain_seconds),
-            state_dir: data_dir.join("state"),
-            tools: builtin::all(),
         })
+    }
+
+    fn default_model(&self) -> &'static str {
+        if self.offline { SIMULATOR } else { DEFAULT_MODEL }
     }
 
     fn model_source(&self, idle_timeout: Duration) -> anyhow::Result<ModelSource> {
@@ -265,6 +359,23 @@ impl ServeArgs {
 }
 
 impl DatabaseArgs {
+    fn into_config(
+        self,
+        listen: Listen,
+        database: Database,
+        work: Option<Work>,
+    ) -> anyhow::Result<Config> {
+        let data_dir = self.data_dir()?;
+        Ok(Config {
+            listen,
+            database,
+            work,
+            workspaces: data_dir.join("workspaces"),
+            state_dir: data_dir.join("state"),
+            tools: builtin::all(),
+        })
+    }
+
     /// The server that is named, or the private one.
     pub fn into_database(self) -> anyhow::Result<Database> {
         if let Some(url) = self.database_url.as_deref().filter(|url| !url.is_empty()) {

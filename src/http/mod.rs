@@ -1,6 +1,7 @@
 //! The HTTP surface: JSON and SSE, problem documents for every error.
 
 mod auth;
+mod deadline;
 mod detached;
 mod error;
 mod extract;
@@ -53,6 +54,15 @@ pub struct Defaults {
     pub workspace: Option<String>,
 }
 
+/// What it takes to say how the process is.
+#[derive(Debug, Clone)]
+pub struct Health {
+    /// For requests.
+    pub pool: Connections,
+    /// Fires when the process begins to stop.
+    pub draining: CancellationToken,
+}
+
 /// What handlers work with.
 #[derive(Debug, Clone)]
 pub struct Api {
@@ -76,13 +86,13 @@ pub struct Api {
 impl Api {
     /// What handlers work with.
     pub fn new(
-        pool: Connections,
+        health: Health,
         bus: Arc<Bus>,
         tools: Arc<Registry>,
         defaults: Defaults,
         keep_alive_every: Duration,
-        draining: CancellationToken,
     ) -> Self {
+        let Health { pool, draining } = health;
         Self {
             pool,
             bus,
@@ -99,17 +109,32 @@ impl Api {
 /// All routes.
 pub fn router(api: Api) -> Router {
     let (v1, _) = openapi::routes().split_for_parts();
-    let (operations, _) = openapi::operations().split_for_parts();
+    let health = Health { pool: api.pool.clone(), draining: api.draining.clone() };
     // The version prefix is the promise; the bare paths are for people who type them.
     Router::new()
         .merge(v1.clone())
         .nest("/v1", v1)
-        .merge(operations)
+        .merge(operations(health))
         .fallback(error::no_route)
         .method_not_allowed_fallback(error::no_method)
+        .layer(middleware::from_fn(deadline::layer))
         .layer(middleware::from_fn_with_state(api.clone(), detached::layer))
         .with_state(api)
         .layer(DefaultBodyLimit::max(MAX_BODY))
         .layer(CatchPanicLayer::custom(error::panicked))
         .layer(middleware::from_fn(request_id::layer))
+}
+
+/// The routes of a process that only works on runs.
+pub fn health_router(health: Health) -> Router {
+    operations(health)
+        .fallback(error::no_route)
+        .method_not_allowed_fallback(error::no_method)
+        .layer(CatchPanicLayer::custom(error::panicked))
+        .layer(middleware::from_fn(request_id::layer))
+}
+
+fn operations<S: Clone + Send + Sync + 'static>(health: Health) -> Router<S> {
+    let (operations, _) = openapi::operations().split_for_parts();
+    operations.with_state(health)
 }

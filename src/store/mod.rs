@@ -126,6 +126,8 @@ pub enum PoolRole {
     Worker,
     /// Renewing leases.
     Heartbeat,
+    /// Listening to other processes, and telling them.
+    Bus,
 }
 
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(3);
@@ -137,6 +139,7 @@ impl PoolRole {
             Self::Api => "twostep api",
             Self::Worker => "twostep worker",
             Self::Heartbeat => "twostep heartbeat",
+            Self::Bus => "twostep bus",
         }
     }
 
@@ -144,6 +147,7 @@ impl PoolRole {
         match self {
             Self::Api | Self::Worker => 8,
             Self::Heartbeat => 1,
+            Self::Bus => 2,
         }
     }
 }

@@ -227,7 +227,7 @@ impl Worker {
             let others_wait = worker.drive(run).await;
             drop(slot);
             if others_wait {
-                worker.parts.bus.announce_work();
+                worker.parts.bus.wake_worker();
             }
         });
     }

@@ -240,8 +240,9 @@ async fn a_run_in_flight_does_not_keep_the_service_from_stopping() {
         { "content": [{ "type": "text", "text": "Well" }], "hang_after": 4 }] }] });
     std::fs::write(&script, hangs.to_string()).unwrap();
     let script = script.to_str().unwrap();
+    let drain = ["--drain-seconds", "1"];
     let mut command = binary(&["serve", "--offline", "--bind", LOOPBACK, "--script", script]);
-    command.env("DATABASE_URL", database.url());
+    command.args(drain).env("DATABASE_URL", database.url());
     let program = Program::serve(command).await;
     let session = new_session(&program.url).await;
     let response = client()

@@ -13,6 +13,7 @@ use crate::domain::ids::SessionId;
 use crate::domain::run::Limits;
 use crate::domain::session::{Session, Settings};
 use crate::http::auth::Caller;
+use crate::http::deadline::in_time;
 use crate::http::error::{ApiError, FieldError, Problem};
 use crate::http::extract::{OptionalJsonBody, Params, SessionPath, object};
 use crate::http::resources::{Page, SessionResource};
@@ -203,10 +204,14 @@ pub(in crate::http) async fn create_session(
         settings: &settings,
         workspace: api.defaults.workspace.as_deref(),
     };
-    let mut conn = api.pool.acquire().await?;
-    insert(&mut conn, &row).await?;
-    let session = find(&mut conn, caller.tenant, id).await?;
-    conn.give_back();
+    let stored = async {
+        let mut conn = api.pool.acquire().await?;
+        insert(&mut conn, &row).await?;
+        let session = find(&mut conn, caller.tenant, id).await?;
+        conn.give_back();
+        Ok(session)
+    };
+    let session = in_time(stored).await?;
     let session =
         session.ok_or_else(|| ApiError::Internal(format!("{id} was stored and is not there")))?;
     let location = format!("/v1/sessions/{id}");

@@ -22,7 +22,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use twostep::app::Application;
-use twostep::config::{Config, Database, ModelSource};
+use twostep::config::{Config, Database, Listen, ModelSource, Serve, Work};
 use twostep::domain::price::Prices;
 use twostep::domain::run::Limits;
 use twostep::http::{Defaults, KEEP_ALIVE_EVERY};
@@ -65,6 +65,8 @@ pub(crate) struct Setup {
     pub(crate) model_idle_timeout: Option<Duration>,
     /// None: what runs is let go at once.
     pub(crate) drain_for: Duration,
+    pub(crate) no_api: bool,
+    pub(crate) no_worker: bool,
 }
 
 impl TestApp {
@@ -92,7 +94,7 @@ impl TestApp {
                 .unwrap();
         let stop = CancellationToken::new();
         Self {
-            address: app.address(),
+            address: app.address().unwrap(),
             client: Client::builder().no_proxy().build().unwrap(),
             task: TaskTracker::new().spawn(app.run_until_stopped(stop.clone())),
             simulator,
@@ -168,9 +170,7 @@ fn config(
     let mut tools = builtin::all();
     tools.extend(setup.tools);
     let idle = setup.model_idle_timeout.unwrap_or(Duration::from_secs(10));
-    Config {
-        bind: "127.0.0.1:0".parse().unwrap(),
-        database: Database::Server(Box::new(database.options())),
+    let work = Work {
         model: ModelSource::Server(ClientConfig {
             base_url: simulator.base_url().parse().unwrap(),
             api_key: Some("test-key".to_owned().into()),
@@ -178,6 +178,12 @@ fn config(
             idle_timeout: idle,
         }),
         model_idle_timeout: idle,
+        use_prompt_cache: true,
+        slots: setup.slots.unwrap_or(16),
+        drain_for: setup.drain_for,
+    };
+    let serve = Serve {
+        bind: "127.0.0.1:0".parse().unwrap(),
         defaults: Defaults {
             model: setup.model.unwrap_or("simulator").to_owned(),
             max_tokens: 1000,
@@ -187,10 +193,12 @@ fn config(
             workspace: Some(folder.to_str().unwrap().to_owned()),
         },
         keep_alive_every: setup.keep_alive_every.unwrap_or(KEEP_ALIVE_EVERY),
+    };
+    Config {
+        listen: if setup.no_api { Listen::Nowhere } else { Listen::Api(Box::new(serve)) },
+        database: Database::Server(Box::new(database.options())),
+        work: (!setup.no_worker).then_some(work),
         workspaces: folder.join("workspaces"),
-        use_prompt_cache: true,
-        slots: setup.slots.unwrap_or(16),
-        drain_for: setup.drain_for,
         state_dir: state.to_owned(),
         tools,
     }

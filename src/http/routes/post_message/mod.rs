@@ -18,6 +18,7 @@ use crate::domain::message::Content;
 use crate::domain::run::{Run, RunOptions, RunStatus, Usage};
 use crate::http::Api;
 use crate::http::auth::Caller;
+use crate::http::deadline::in_time;
 use crate::http::error::{ApiError, Problem};
 use crate::http::extract::{Form, JsonBody, SessionPath, wait_seconds};
 use crate::http::resources::RunResource;
@@ -79,7 +80,7 @@ pub(in crate::http) async fn create_message(
     // Before the run exists: nothing that it does is missed.
     let subscription = api.bus.subscribe(session_id);
     let post = Post { api: &api, tenant: caller.tenant, session_id, message, headers: &headers };
-    let taken = post.take().await?;
+    let taken = in_time(post.take()).await?;
     match (form, wait_seconds(&headers)) {
         (Form::EventStream, _) => post.stream(&taken, subscription).await,
         (Form::Json, Some(seconds)) => post.wait(taken, subscription, seconds).await,
