@@ -137,13 +137,17 @@ impl Worker {
             }
             tokio::select! {
                 () = shutdown.cancelled() => return,
-                () = announced => {}
-                _ = sweep.tick() => {
-                    if let Ok(slot) = Arc::clone(&self.slots).try_acquire_owned() {
-                        self.take_up(TakeUp::Expired, slot).await;
-                    }
-                }
+                // A run that was let go, perhaps.
+                () = announced => self.take_over().await,
+                _ = sweep.tick() => self.take_over().await,
             }
+        }
+    }
+
+    /// Takes over runs that nobody holds, if there is a free slot.
+    async fn take_over(self: &Arc<Self>) {
+        if let Ok(slot) = Arc::clone(&self.slots).try_acquire_owned() {
+            self.take_up(TakeUp::Expired, slot).await;
         }
     }
 
