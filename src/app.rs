@@ -67,14 +67,8 @@ impl Application {
             use_prompt_cache: config.use_prompt_cache,
             slots: config.slots,
         });
-        let api = Api::new(
-            api_pool.clone(),
-            bus,
-            tools,
-            config.defaults,
-            config.keep_alive_every,
-            draining.clone(),
-        );
+        let api =
+            Api::new(api_pool.clone(), bus, tools, config.defaults, config.http, draining.clone());
         let listener = TcpListener::bind(config.bind)
             .await
             .with_context(|| format!("the address {} cannot be bound", config.bind))?;

@@ -15,8 +15,8 @@ use secrecy::SecretString;
 use sqlx::postgres::PgConnectOptions;
 
 use crate::domain::price::Prices;
-use crate::domain::run::Limits;
-use crate::http::{Defaults, KEEP_ALIVE_EVERY};
+use crate::domain::run::{Limits, OnBusy};
+use crate::http::{Defaults, KEEP_ALIVE_EVERY, Options as HttpOptions};
 use crate::model::anthropic::ClientConfig;
 use crate::store::embedded::{Durability, Options as EmbeddedOptions};
 use crate::tools::{Tool, builtin};
@@ -131,6 +131,13 @@ pub struct ServeArgs {
     #[arg(long, env = "TWOSTEP_SLOTS", default_value_t = 64,
           value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub slots: u16,
+    /// What a message to a busy session means, when it does not say so itself
+    #[arg(long, env = "TWOSTEP_ON_BUSY", value_enum, default_value = "queue")]
+    pub on_busy: OnBusy,
+    /// Runs that may wait, over all sessions; more messages are refused
+    #[arg(long, env = "TWOSTEP_MAX_QUEUED", default_value_t = 1000,
+          value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
+    pub max_queued: u32,
 }
 
 /// Which database a service uses.
@@ -167,8 +174,8 @@ pub struct Config {
     pub model_idle_timeout: Duration,
     /// What sessions pin by default.
     pub defaults: Defaults,
-    /// The silence of a stream after which a comment is sent.
-    pub keep_alive_every: Duration,
+    /// How requests are met.
+    pub http: HttpOptions,
     /// Where sessions have their folders.
     pub workspaces: PathBuf,
     /// Whether requests ask for prompt caching.
@@ -223,7 +230,11 @@ impl ServeArgs {
                 prices,
                 workspace: workspace.transpose()?,
             },
-            keep_alive_every: KEEP_ALIVE_EVERY,
+            http: HttpOptions {
+                keep_alive_every: KEEP_ALIVE_EVERY,
+                on_busy: self.on_busy,
+                max_queued: self.max_queued,
+            },
             use_prompt_cache: self.prompt_cache,
             slots: self.slots.into(),
             tools: builtin::all(),
