@@ -31,7 +31,6 @@ use twostep::model::anthropic::ClientConfig;
 use twostep::simulator::{Options, Running, Script, Simulator};
 use twostep::tools::{Tool, builtin};
 
-pub(crate) use beside::Beside;
 pub(crate) use postgres::{TestDatabase, database};
 pub(crate) use program::{Program, binary, data_dir, outcome};
 pub(crate) use raw::{RawStream, exchange};
