@@ -98,9 +98,9 @@ impl Application {
         let health = Health { pool: pools.api.clone(), draining: draining.clone() };
         let listening = match config.listen {
             Listen::Api(serve) => {
-                let Serve { bind, defaults, keep_alive_every } = *serve;
+                let Serve { bind, defaults, http } = *serve;
                 let bus = Arc::clone(&bus);
-                let api = Api::new(health, bus, tools, defaults, keep_alive_every);
+                let api = Api::new(health, bus, tools, defaults, http);
                 let posts = api.posts.clone();
                 Some(Listening::bind(bind, router(api), posts).await?)
             }

@@ -15,8 +15,8 @@ use secrecy::SecretString;
 use sqlx::postgres::PgConnectOptions;
 
 use crate::domain::price::Prices;
-use crate::domain::run::Limits;
-use crate::http::{Defaults, KEEP_ALIVE_EVERY};
+use crate::domain::run::{Limits, OnBusy};
+use crate::http::{Defaults, KEEP_ALIVE_EVERY, Options as HttpOptions};
 use crate::model::anthropic::ClientConfig;
 use crate::store::embedded::{Durability, Options as EmbeddedOptions};
 use crate::tools::{Tool, builtin};
@@ -88,6 +88,13 @@ pub struct ServeArgs {
     #[arg(long, env = "TWOSTEP_NO_WORKER", default_value = "false",
           default_missing_value = "true", num_args = 0..=1, action = ArgAction::Set)]
     pub no_worker: bool,
+    /// What a message to a busy session means, when it does not say so itself
+    #[arg(long, env = "TWOSTEP_ON_BUSY", value_enum, default_value = "queue")]
+    pub on_busy: OnBusy,
+    /// Runs that may wait, over all sessions; more messages are refused
+    #[arg(long, env = "TWOSTEP_MAX_QUEUED", default_value_t = 1000,
+          value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
+    pub max_queued: u32,
     /// Where the database is.
     #[command(flatten)]
     pub database: DatabaseArgs,
@@ -210,8 +217,8 @@ pub struct Serve {
     pub bind: SocketAddr,
     /// What sessions pin by default.
     pub defaults: Defaults,
-    /// The silence of a stream after which a comment is sent.
-    pub keep_alive_every: Duration,
+    /// How requests are met.
+    pub http: HttpOptions,
 }
 
 /// All that a process needs to know.
@@ -262,8 +269,12 @@ impl ServeArgs {
                  leaves nobody to work on runs"
             );
         }
-        let keep_alive_every = KEEP_ALIVE_EVERY;
-        let serve = Serve { bind: self.bind, defaults, keep_alive_every };
+        let http = HttpOptions {
+            keep_alive_every: KEEP_ALIVE_EVERY,
+            on_busy: self.on_busy,
+            max_queued: self.max_queued,
+        };
+        let serve = Serve { bind: self.bind, defaults, http };
         self.database.into_config(Listen::Api(Box::new(serve)), database, work)
     }
 }

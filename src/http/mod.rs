@@ -1,5 +1,6 @@
 //! The HTTP surface: JSON and SSE, problem documents for every error.
 
+mod admission;
 mod auth;
 mod deadline;
 mod detached;
@@ -23,10 +24,11 @@ use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::bus::Bus;
 use crate::domain::price::Prices;
-use crate::domain::run::Limits;
+use crate::domain::run::{Limits, OnBusy};
 use crate::store::connections::Connections;
 use crate::tools::Registry;
 
+use admission::Admission;
 pub use openapi::document;
 
 /// The largest request body, in bytes.
@@ -63,6 +65,17 @@ pub struct Health {
     pub draining: CancellationToken,
 }
 
+/// How requests are met.
+#[derive(Debug, Clone, Copy)]
+pub struct Options {
+    /// The silence of a stream after which a comment is sent.
+    pub keep_alive_every: Duration,
+    /// What a message means for a busy session when it does not say so itself.
+    pub on_busy: OnBusy,
+    /// Runs that may wait, of all sessions.
+    pub max_queued: u32,
+}
+
 /// What handlers work with.
 #[derive(Debug, Clone)]
 pub struct Api {
@@ -74,13 +87,14 @@ pub struct Api {
     pub tools: Arc<Registry>,
     /// What a session pins by default.
     pub defaults: Arc<Defaults>,
-    /// The silence of a stream after which a comment is sent.
-    pub keep_alive_every: Duration,
+    /// How requests are met.
+    pub options: Options,
     /// Fires when the service begins to stop: no longer ready, streams are torn.
     pub draining: CancellationToken,
     /// Posts in progress, those of clients that have left included.
     pub posts: TaskTracker,
     streams: Arc<Semaphore>,
+    admission: Arc<Admission>,
 }
 
 impl Api {
@@ -90,7 +104,7 @@ impl Api {
         bus: Arc<Bus>,
         tools: Arc<Registry>,
         defaults: Defaults,
-        keep_alive_every: Duration,
+        options: Options,
     ) -> Self {
         let Health { pool, draining } = health;
         Self {
@@ -98,10 +112,11 @@ impl Api {
             bus,
             tools,
             defaults: Arc::new(defaults),
-            keep_alive_every,
+            options,
             draining,
             posts: TaskTracker::new(),
             streams: Arc::new(Semaphore::new(MAX_STREAMS)),
+            admission: Arc::new(Admission::new(options.max_queued)),
         }
     }
 }

@@ -110,7 +110,7 @@ impl Reader {
         subscription: Subscription,
         permit: OwnedSemaphorePermit,
     ) -> Self {
-        let mut keep_alive = interval(api.keep_alive_every);
+        let mut keep_alive = interval(api.options.keep_alive_every);
         keep_alive.set_missed_tick_behavior(MissedTickBehavior::Delay);
         keep_alive.reset();
         Self {

@@ -66,6 +66,7 @@ impl Bed {
             fingerprint: b"f",
             event: &event,
             worker,
+            may_wait: true,
         };
         accept(&mut self.pool.acquire().await.unwrap(), &new).await.unwrap()
     }

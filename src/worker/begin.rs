@@ -24,6 +24,10 @@ impl Driver<'_> {
         if self.run.takeovers > MAX_TAKEOVERS {
             return Err(Halt::CrashLoop);
         }
+        // Taken up only to be settled: a call that waited for a word must not run now.
+        if self.run.is_cancelled {
+            return Err(Halt::Cancelled);
+        }
         let attempt = self.run.fence.attempt;
         let mut events = vec![NewEvent::new(&EventBody::StatusRunning { attempt })];
         self.announce_request(&mut events);

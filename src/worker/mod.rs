@@ -170,9 +170,17 @@ impl Worker {
             }
             tokio::select! {
                 () = shutdown.cancelled() => return,
-                () = announced => {}
+                // A run that was let go, perhaps.
+                () = announced => self.take_over().await,
                 () = sleep(sweep_period()) => {}
             }
+        }
+    }
+
+    /// Takes over runs that nobody holds, if there is a free slot.
+    async fn take_over(self: &Arc<Self>) {
+        if let Ok(slot) = Arc::clone(&self.slots).try_acquire_owned() {
+            self.take_up(TakeUp::Expired, slot).await;
         }
     }
 

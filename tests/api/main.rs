@@ -6,16 +6,20 @@
     reason = "a test waits for what it spawns, and its environment is its own"
 )]
 
+mod awaiting;
 mod bad_input;
 mod bad_members;
+mod busy;
 mod cancelling;
 mod commands;
 mod giving_up;
+mod idempotency;
 mod layers;
 mod leaving;
 mod loop_behaviour;
 mod model_failures;
 mod openapi;
+mod overload;
 mod posting;
 mod queueing;
 mod readme;

@@ -6,6 +6,7 @@ pub(super) mod messages;
 pub(super) mod post_message;
 pub(super) mod runs;
 pub(super) mod sessions;
+mod stop;
 pub(super) mod tools;
 
 use crate::domain::ids::{SessionId, TenantId};

@@ -8,18 +8,19 @@ use serde::Deserialize;
 use sqlx::Connection as _;
 
 use super::events::StreamEvents;
+use super::stop::Stop;
 use super::{cursor, known_place, known_session, page_limit};
-use crate::domain::event::{EventBody, NewEvent, Streamed};
+use crate::domain::event::Streamed;
 use crate::domain::ids::{RunId, SessionId, TenantId};
-use crate::domain::run::{Outcome, Run, RunStatus, StopReason};
+use crate::domain::run::{Run, RunStatus};
 use crate::http::Api;
 use crate::http::auth::Caller;
 use crate::http::error::{ApiError, Problem};
 use crate::http::extract::{Params, RunPath, SessionPath, resume_after};
 use crate::http::resources::{Page, RunResource};
 use crate::http::sse::{Follow, Phase, respond};
-use crate::store::events::{Range, append, list as list_events};
-use crate::store::runs::{Cancellation, Filter, cancel_queued, find, list, request_cancel};
+use crate::store::events::{Range, list as list_events};
+use crate::store::runs::{Filter, find, list};
 
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields)]
@@ -232,31 +233,9 @@ async fn cancel(
     }
     let mut conn = api.pool.acquire().await?;
     let mut transaction = conn.begin().await?;
-    let met = request_cancel(&mut transaction, tenant, session_id, run_id).await?;
-    let interrupt = NewEvent::new(&EventBody::UserInterrupt {});
-    let frames = match met {
-        None | Some(Cancellation::Settled | Cancellation::Repeated) => Vec::new(),
-        Some(Cancellation::Requested) => {
-            append(&mut transaction, session_id, run_id, &[interrupt]).await?
-        }
-        Some(Cancellation::Queued) => {
-            let stop_reason = StopReason::Cancelled;
-            let idle = NewEvent::new(&EventBody::StatusIdle { stop_reason, limited: None });
-            let outcome = Outcome {
-                stop_reason: StopReason::Cancelled,
-                limited: None,
-                output_text: String::new(),
-                error: None,
-            };
-            cancel_queued(&mut transaction, run_id, &outcome).await?;
-            append(&mut transaction, session_id, run_id, &[interrupt, idle]).await?
-        }
-    };
+    let stop = Stop::request(&mut transaction, tenant, session_id, run_id).await?;
     transaction.commit().await?;
     conn.give_back();
-    api.bus.publish(session_id, frames);
-    if let Some(Cancellation::Requested | Cancellation::Repeated) = met {
-        api.bus.cancel(run_id);
-    }
+    stop.announce(api);
     known_run(api, tenant, session_id, run_id).await
 }

@@ -1,5 +1,6 @@
 //! A service of its own for every test, and a client that speaks to it.
 
+mod beside;
 #[path = "../../support/postgres.rs"]
 mod postgres;
 mod program;
@@ -24,8 +25,8 @@ use tokio_util::task::TaskTracker;
 use twostep::app::Application;
 use twostep::config::{Config, Database, Listen, ModelSource, Serve, Work};
 use twostep::domain::price::Prices;
-use twostep::domain::run::Limits;
-use twostep::http::{Defaults, KEEP_ALIVE_EVERY};
+use twostep::domain::run::{Limits, OnBusy};
+use twostep::http::{Defaults, KEEP_ALIVE_EVERY, Options as HttpOptions};
 use twostep::model::anthropic::ClientConfig;
 use twostep::simulator::{Options, Running, Script, Simulator};
 use twostep::tools::{Tool, builtin};
@@ -62,6 +63,8 @@ pub(crate) struct Setup {
     pub(crate) model: Option<&'static str>,
     pub(crate) slots: Option<usize>,
     pub(crate) keep_alive_every: Option<Duration>,
+    pub(crate) on_busy: OnBusy,
+    pub(crate) max_queued: Option<u32>,
     pub(crate) model_idle_timeout: Option<Duration>,
     /// None: what runs is let go at once.
     pub(crate) drain_for: Duration,
@@ -192,7 +195,11 @@ fn config(
             prices: setup.prices,
             workspace: Some(folder.to_str().unwrap().to_owned()),
         },
-        keep_alive_every: setup.keep_alive_every.unwrap_or(KEEP_ALIVE_EVERY),
+        http: HttpOptions {
+            keep_alive_every: setup.keep_alive_every.unwrap_or(KEEP_ALIVE_EVERY),
+            on_busy: setup.on_busy,
+            max_queued: setup.max_queued.unwrap_or(1000),
+        },
     };
     Config {
         listen: if setup.no_api { Listen::Nowhere } else { Listen::Api(Box::new(serve)) },

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::domain::message::Content;
-use crate::domain::run::Limits;
+use crate::domain::run::{Limits, OnBusy};
 use crate::domain::tool::ToolChoice;
 use crate::http::error::{ApiError, FieldError};
 use crate::http::extract::object;
@@ -27,6 +27,11 @@ pub(in crate::http) struct CreateMessage {
     /// How the model may use tools in the first round.
     #[serde(default, deserialize_with = "object")]
     pub(super) tool_choice: ToolChoice,
+    /// What happens if the session is busy. `queue`: the message waits its turn. `reject`: 409
+    /// `session_busy`. `interrupt`: the live run is cancelled and the message is accepted, both or
+    /// neither; messages that wait already keep their places before it. The operator's choice
+    /// where absent, which is `queue` unless they decide otherwise.
+    pub(super) on_busy: Option<OnBusy>,
 }
 
 /// A text, or blocks.
