@@ -135,7 +135,7 @@ impl ApiError {
             }
             Self::Draining => (StatusCode::SERVICE_UNAVAILABLE, "draining"),
             Self::TooManyStreams => (StatusCode::SERVICE_UNAVAILABLE, "too_many_streams"),
-            Self::Store(error) if error.is_unavailable() => {
+            Self::Store(error) if error.may_pass() => {
                 (StatusCode::SERVICE_UNAVAILABLE, "database_unavailable")
             }
             Self::Store(_) | Self::Internal(_) => (StatusCode::INTERNAL_SERVER_ERROR, "internal"),

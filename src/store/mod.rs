@@ -44,7 +44,7 @@ pub enum StoreError {
 
 impl StoreError {
     /// Whether the cause is the database being away, not the request.
-    pub fn is_unavailable(&self) -> bool {
+    fn is_unavailable(&self) -> bool {
         use sqlx::Error;
         match self {
             Self::Database(Error::Database(error)) => {

@@ -4,6 +4,7 @@ mod beside;
 #[path = "../../support/postgres.rs"]
 mod postgres;
 mod program;
+mod proxy;
 mod raw;
 mod refusal;
 mod sse;
@@ -17,6 +18,7 @@ use std::time::Duration;
 
 use reqwest::{Client, RequestBuilder, Response, StatusCode};
 use serde_json::{Value, json};
+use sqlx::postgres::PgConnectOptions;
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -33,6 +35,7 @@ use twostep::tools::{Tool, builtin};
 
 pub(crate) use postgres::{TestDatabase, database};
 pub(crate) use program::{Program, binary, data_dir, outcome};
+pub(crate) use proxy::Proxy;
 pub(crate) use raw::{RawStream, exchange};
 pub(crate) use refusal::{assert_refused, invalid, raw, refusal};
 pub(crate) use sse::{EventStream, Received, durable};
@@ -68,6 +71,8 @@ pub(crate) struct Setup {
     pub(crate) model_idle_timeout: Option<Duration>,
     /// None: what runs is let go at once.
     pub(crate) drain_for: Duration,
+    /// Another way to the database than the direct one.
+    pub(crate) database: Option<PgConnectOptions>,
     pub(crate) no_api: bool,
     pub(crate) no_worker: bool,
 }
@@ -82,7 +87,12 @@ impl TestApp {
         Self::on(script, setup, database().await, TempDir::new().unwrap()).await
     }
 
-    async fn on(script: Value, setup: Setup, database: TestDatabase, folder: TempDir) -> Self {
+    pub(crate) async fn on(
+        script: Value,
+        setup: Setup,
+        database: TestDatabase,
+        folder: TempDir,
+    ) -> Self {
         // What the service logs is shown with a test that fails.
         let _ = tracing_subscriber::fmt().with_test_writer().with_ansi(false).try_init();
         // A second test of the same process finds it installed.
@@ -203,7 +213,7 @@ fn config(
     };
     Config {
         listen: if setup.no_api { Listen::Nowhere } else { Listen::Api(Box::new(serve)) },
-        database: Database::Server(Box::new(database.options())),
+        database: Database::Server(Box::new(setup.database.unwrap_or_else(|| database.options()))),
         work: (!setup.no_worker).then_some(work),
         workspaces: folder.join("workspaces"),
         state_dir: state.to_owned(),
