@@ -13,6 +13,7 @@ mod busy;
 mod cancelling;
 mod commands;
 mod database_faults;
+mod draining;
 mod giving_up;
 mod idempotency;
 mod layers;
