@@ -12,6 +12,7 @@ use crate::support::{Session, TestApp};
 /// taken over as often as a run may be.
 async fn waiting(app: &TestApp, session: &Session<'_>) -> Value {
     let run = session.post(json!({ "content": "go" })).await;
+    session.reached(&run, "agent.tool_use").await;
     started(app, "launch").await;
     let done = sqlx::query(
         "UPDATE runs SET status = 'requires_action', attempt = attempt + 1, takeovers = 3,
@@ -52,6 +53,25 @@ async fn a_run_that_waits_for_its_client_is_cancelled_within_a_second() {
     let run = waiting(&app, &session).await;
     stops(&session, &run).await;
     assert_answered(&app, &session).await;
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn runs_that_wait_for_their_clients_are_taken_up_before_the_next_sweep() {
+    let app = app().await;
+    let mut waits = Vec::new();
+    for _ in 0..4 {
+        let session = app.session().await;
+        let run = waiting(&app, &session).await;
+        waits.push((session, run));
+    }
+    let asked = Instant::now();
+    for (session, run) in &waits {
+        session.cancel(run).await;
+        session.settled(run).await;
+    }
+    // The sweep comes once a second, and would take up one of them each time.
+    assert!(asked.elapsed() < Duration::from_secs(2), "{:?}", asked.elapsed());
     app.finish().await;
 }
 

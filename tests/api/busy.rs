@@ -277,7 +277,7 @@ async fn two_hundred_messages_in_all_modes_keep_their_order() {
     let posts = (0..200).map(|number: usize| {
         let session = &sessions[number % 20];
         let body = with(modes[number / 20 % 3], &format!("number {number}"));
-        let is_here = number / 20 % 2 == 0;
+        let is_here = (number / 20).is_multiple_of(2);
         let post = if is_here { session.message(&body) } else { other.message(session, &body) };
         async { post.send().await.unwrap() }
     });

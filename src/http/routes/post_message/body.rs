@@ -1,6 +1,7 @@
 //! The body of a posted message, and what may be in it.
 
-use serde::{Deserialize, Serialize};
+use serde::de::IntoDeserializer as _;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::domain::message::Content;
 use crate::domain::run::{Limits, OnBusy};
@@ -31,7 +32,14 @@ pub(in crate::http) struct CreateMessage {
     /// `session_busy`. `interrupt`: the live run is cancelled and the message is accepted, both or
     /// neither; messages that wait already keep their places before it. The operator's choice
     /// where absent, which is `queue` unless they decide otherwise.
+    #[serde(default, deserialize_with = "word")]
     pub(super) on_busy: Option<OnBusy>,
+}
+
+/// Reads a word of an enum. The enum itself takes every value that is no string for broken JSON.
+fn word<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<OnBusy>, D::Error> {
+    let word = Option::<String>::deserialize(deserializer)?;
+    word.map(|word| OnBusy::deserialize(word.into_deserializer())).transpose()
 }
 
 /// A text, or blocks.

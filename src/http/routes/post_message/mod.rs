@@ -32,7 +32,7 @@ use body::CreateMessage;
 ///
 /// An `Idempotency-Key`, or an `id` in the body, makes the post safe to repeat: a second one with
 /// the same body gives the same run, however busy the session or the service is, and interrupts
-/// nothing. Both are kept as long as the run itself, which is never less than 24 hours.
+/// nothing. Both are kept as long as the run itself, at least 24 hours.
 #[utoipa::path(
     post, path = "/sessions/{session_id}/messages", operation_id = "create_message", tag = "messages",
     params(
@@ -52,7 +52,7 @@ use body::CreateMessage;
                  ("idempotency-replayed" = String, description = "`true` for a repeated post."))),
         (status = 200, description = "The run, settled; or the stream of its events.",
          content((RunResource = "application/json"), (Streamed<'static> = "text/event-stream"))),
-        (status = 400, description = "`bad_json`", body = Problem, content_type = "application/problem+json"),
+        (status = 400, description = "`bad_json`, `body_incomplete`, `invalid_cursor`", body = Problem, content_type = "application/problem+json"),
         (status = 404, description = "`session_not_found`", body = Problem, content_type = "application/problem+json"),
         (status = 406, description = "`not_acceptable`", body = Problem, content_type = "application/problem+json"),
         (status = 409, description = "`queue_full`; `session_busy`, with `active_run_id` and `Retry-After`", body = Problem, content_type = "application/problem+json"),
