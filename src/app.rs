@@ -5,95 +5,116 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use axum::Router;
 use axum::serve::ListenerExt as _;
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{ConnectOptions as _, PgPool};
 use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::bus::Bus;
-use crate::config::{Config, Database, ModelSource};
-use crate::http::{Api, router};
+use crate::bus::{Bus, link};
+use crate::config::{Config, Database, Listen, ModelSource, Serve};
+use crate::http::{Api, Health, health_router, router};
 use crate::model::anthropic::{Client, ClientConfig};
 use crate::simulator::{Options as SimulatorOptions, Running, Script, Simulator};
 use crate::store::connections::Connections;
 use crate::store::embedded::EmbeddedPostgres;
 use crate::store::{self, PoolRole};
 use crate::tools::Registry;
-use crate::worker::{Parts, Worker};
+use crate::worker::{Node, Parts, Worker};
 
 /// Time for runs to end, short of what a container runtime grants.
 const RUNS_TIMEOUT: Duration = Duration::from_secs(28);
 /// Time for requests to end. A client that does not read what it is sent never ends its own.
 const REQUESTS_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A service that is about to listen.
+/// A process that is about to begin.
 #[derive(Debug)]
 pub struct Application {
-    listener: TcpListener,
-    address: SocketAddr,
-    api: Api,
-    worker: Arc<Worker>,
-    pools: [Connections; 2],
-    heartbeat_pool: PgPool,
+    listening: Option<Listening>,
+    worker: Option<Arc<Worker>>,
+    bus: Arc<Bus>,
+    pools: Pools,
     simulator: Option<Running>,
     embedded: Option<EmbeddedPostgres>,
     draining: CancellationToken,
 }
 
+/// An address that was bound, and what is served there.
+#[derive(Debug)]
+struct Listening {
+    listener: TcpListener,
+    address: SocketAddr,
+    router: Router,
+    posts: TaskTracker,
+}
+
+/// Connections to the database, apart by purpose.
+#[derive(Debug)]
+struct Pools {
+    api: Connections,
+    worker: Connections,
+    heartbeat: PgPool,
+    bus: PgPool,
+}
+
 impl Application {
-    /// Starts what the service stands on, brings the schema up to date, and binds the address.
+    /// Starts what the process stands on, brings the schema up to date, and binds the address.
     pub async fn build(config: Config) -> anyhow::Result<Self> {
         let (options, embedded) = open_database(config.database).await?;
-        let [api_pool, worker_pool, heartbeat_pool] =
-            [PoolRole::Api, PoolRole::Worker, PoolRole::Heartbeat]
-                .map(|role| store::pool(&options, role));
+        let pool = |role| store::pool(&options, role);
+        let api_pool = pool(PoolRole::Api);
         bring_up_to_date(&options, &api_pool).await?;
-
-        let (client, simulator) = open_model(config.model, config.model_idle_timeout).await?;
+        let pools = Pools {
+            api: api_pool.into(),
+            worker: pool(PoolRole::Worker).into(),
+            heartbeat: pool(PoolRole::Heartbeat),
+            bus: pool(PoolRole::Bus),
+        };
         let tools = Arc::new(Registry::new(config.tools)?);
         let bus = Arc::new(Bus::default());
-        let [api_pool, worker_pool] = [api_pool, worker_pool].map(Connections::from);
         let draining = CancellationToken::new();
-        let worker = Worker::new(Parts {
-            pool: worker_pool.clone(),
-            heartbeat_pool: heartbeat_pool.clone(),
-            bus: Arc::clone(&bus),
-            model: client,
-            tools: Arc::clone(&tools),
-            workspaces: config.workspaces,
-            use_prompt_cache: config.use_prompt_cache,
-            slots: config.slots,
-        });
-        let api = Api::new(
-            api_pool.clone(),
-            bus,
-            tools,
-            config.defaults,
-            config.keep_alive_every,
-            draining.clone(),
-        );
-        let listener = TcpListener::bind(config.bind)
-            .await
-            .with_context(|| format!("the address {} cannot be bound", config.bind))?;
-        Ok(Self {
-            address: listener.local_addr()?,
-            listener,
-            api,
-            worker,
-            pools: [api_pool, worker_pool],
-            heartbeat_pool,
-            simulator,
-            embedded,
-            draining,
-        })
+
+        let (mut worker, mut simulator) = (None, None);
+        if let Some(work) = config.work {
+            let (client, running) = open_model(work.model, work.model_idle_timeout).await?;
+            simulator = running;
+            worker = Some(Worker::new(Parts {
+                pool: pools.worker.clone(),
+                heartbeat_pool: pools.heartbeat.clone(),
+                bus: Arc::clone(&bus),
+                model: client,
+                tools: Arc::clone(&tools),
+                workspaces: config.workspaces,
+                use_prompt_cache: work.use_prompt_cache,
+                slots: work.slots,
+                drain_for: work.drain_for,
+                node: Node::take(&config.state_dir),
+            }));
+        }
+        let health = Health { pool: pools.api.clone(), draining: draining.clone() };
+        let listening = match config.listen {
+            Listen::Api(serve) => {
+                let Serve { bind, defaults, http } = *serve;
+                let bus = Arc::clone(&bus);
+                let api = Api::new(health, bus, tools, defaults, http);
+                let posts = api.posts.clone();
+                Some(Listening::bind(bind, router(api), posts).await?)
+            }
+            Listen::Health(bind) => {
+                Some(Listening::bind(bind, health_router(health), TaskTracker::new()).await?)
+            }
+            Listen::Nowhere => None,
+        };
+        Ok(Self { listening, worker, bus, pools, simulator, embedded, draining })
     }
 
-    /// The address that was bound.
-    pub fn address(&self) -> SocketAddr {
-        self.address
+    /// The address that was bound, if there is one.
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.listening.as_ref().map(|listening| listening.address)
     }
 
     /// The private database server, if the service runs one.
@@ -110,44 +131,33 @@ impl Application {
     /// let go, connections closed, the database last.
     pub async fn run_until_stopped(self, shutdown: CancellationToken) -> anyhow::Result<()> {
         let tasks = TaskTracker::new();
-        let mut worker = tasks.spawn(self.worker.run(self.draining.clone()));
-        let listener = self.listener.tap_io(|stream| {
-            if let Err(error) = stream.set_nodelay(true) {
-                tracing::debug!(%error, "a connection keeps Nagle's algorithm");
+        let unlink = CancellationToken::new();
+        let linked =
+            tasks.spawn(link(Arc::clone(&self.bus), self.pools.bus.clone(), unlink.clone()));
+        let worker = self.worker.map(|worker| tasks.spawn(worker.run(self.draining.clone())));
+        let (server, posts) = match self.listening {
+            Some(listening) => {
+                let posts = listening.posts.clone();
+                (Some(tasks.spawn(listening.serve(self.draining.clone()))), posts)
             }
-        });
-        let draining = self.draining.clone();
-        let posts = self.api.posts.clone();
-        let mut server = tasks.spawn(async move {
-            axum::serve(listener, router(self.api))
-                .with_graceful_shutdown(draining.cancelled_owned())
-                .await
-        });
+            None => (None, TaskTracker::new()),
+        };
 
         shutdown.cancelled().await;
         tracing::info!("stopping");
         self.draining.cancel();
-        let (runs, requests) = tokio::join!(
-            timeout(RUNS_TIMEOUT, &mut worker),
-            timeout(REQUESTS_TIMEOUT, &mut server),
+        tokio::join!(
+            ended(worker, RUNS_TIMEOUT, "not all runs ended in time"),
+            ended(server, REQUESTS_TIMEOUT, "not all requests ended in time"),
         );
-        if runs.is_err() {
-            tracing::warn!("not all runs ended in time");
-            worker.abort();
-        }
-        if requests.is_err() {
-            tracing::warn!("not all requests ended in time");
-            server.abort();
-        }
         // Of clients that have left: what they began is carried to its end.
         posts.close();
         if timeout(REQUESTS_TIMEOUT, posts.wait()).await.is_err() {
             tracing::warn!("not all posts ended in time");
         }
-        for pool in self.pools {
-            pool.close().await;
-        }
-        self.heartbeat_pool.close().await;
+        unlink.cancel();
+        ended(Some(linked), REQUESTS_TIMEOUT, "other processes were not told").await;
+        self.pools.close().await;
         if let Some(simulator) = self.simulator {
             simulator.stop().await;
         }
@@ -155,6 +165,46 @@ impl Application {
             embedded.stop().await.context("the private database did not stop")?;
         }
         Ok(())
+    }
+}
+
+impl Listening {
+    async fn bind(address: SocketAddr, router: Router, posts: TaskTracker) -> anyhow::Result<Self> {
+        let listener = TcpListener::bind(address)
+            .await
+            .with_context(|| format!("the address {address} cannot be bound"))?;
+        Ok(Self { address: listener.local_addr()?, listener, router, posts })
+    }
+
+    async fn serve(self, draining: CancellationToken) {
+        let listener = self.listener.tap_io(|stream| {
+            if let Err(error) = stream.set_nodelay(true) {
+                tracing::debug!(%error, "a connection keeps Nagle's algorithm");
+            }
+        });
+        let server =
+            axum::serve(listener, self.router).with_graceful_shutdown(draining.cancelled_owned());
+        if let Err(error) = server.await {
+            tracing::error!(%error, "the server ended");
+        }
+    }
+}
+
+impl Pools {
+    async fn close(self) {
+        self.api.close().await;
+        self.worker.close().await;
+        self.heartbeat.close().await;
+        self.bus.close().await;
+    }
+}
+
+/// Waits for a task, if there is one, and gives it up when that takes too long.
+async fn ended<T>(task: Option<JoinHandle<T>>, patience: Duration, otherwise: &'static str) {
+    let Some(mut task) = task else { return };
+    if timeout(patience, &mut task).await.is_err() {
+        tracing::warn!("{otherwise}");
+        task.abort();
     }
 }
 

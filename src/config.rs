@@ -15,12 +15,12 @@ use secrecy::SecretString;
 use sqlx::postgres::PgConnectOptions;
 
 use crate::domain::price::Prices;
-use crate::domain::run::Limits;
-use crate::http::{Defaults, KEEP_ALIVE_EVERY};
+use crate::domain::run::{Limits, OnBusy};
+use crate::http::{Defaults, KEEP_ALIVE_EVERY, Options as HttpOptions};
 use crate::model::anthropic::ClientConfig;
 use crate::store::embedded::{Durability, Options as EmbeddedOptions};
 #[cfg(feature = "faults")]
-use crate::tools::witness;
+use crate::tools::witness::tools as more_tools;
 use crate::tools::{Tool, builtin};
 
 const ANTHROPIC_URL: &str = "https://api.anthropic.com";
@@ -82,26 +82,49 @@ pub struct ServeArgs {
     /// The address to listen on, an IP and a port
     #[arg(long, env = "TWOSTEP_BIND", default_value = "127.0.0.1:8080")]
     pub bind: SocketAddr,
-    /// Where the database is.
-    #[command(flatten)]
-    pub database: DatabaseArgs,
     /// Let everybody in who reaches an address that is not loopback
     #[arg(long, env = "TWOSTEP_ALLOW_UNAUTHENTICATED", default_value = "false",
           default_missing_value = "true", num_args = 0..=1, action = ArgAction::Set)]
     pub allow_unauthenticated: bool,
-    /// Use the built-in simulator in place of a model
-    #[arg(long, env = "TWOSTEP_OFFLINE", default_value = "false",
+    /// Only accept and tell; runs are for `twostep worker` processes on the same database
+    #[arg(long, env = "TWOSTEP_NO_WORKER", default_value = "false",
           default_missing_value = "true", num_args = 0..=1, action = ArgAction::Set)]
-    pub offline: bool,
-    /// What the simulator does; a demonstration when absent
-    #[arg(long, env = "TWOSTEP_SIMULATOR_SCRIPT", value_name = "FILE")]
-    pub script: Option<PathBuf>,
-    /// The server of the Messages API; its key is taken from `ANTHROPIC_API_KEY`
-    #[arg(long, env = "ANTHROPIC_BASE_URL", default_value = ANTHROPIC_URL)]
-    pub anthropic_base_url: Url,
-    /// The version of the Messages API
-    #[arg(long, env = "ANTHROPIC_VERSION", default_value = "2023-06-01")]
-    pub anthropic_version: String,
+    pub no_worker: bool,
+    /// What a message to a busy session means, when it does not say so itself
+    #[arg(long, env = "TWOSTEP_ON_BUSY", value_enum, default_value = "queue")]
+    pub on_busy: OnBusy,
+    /// Runs that may wait, over all sessions; more messages are refused
+    #[arg(long, env = "TWOSTEP_MAX_QUEUED", default_value_t = 1000,
+          value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
+    pub max_queued: u32,
+    /// Where the database is.
+    #[command(flatten)]
+    pub database: DatabaseArgs,
+    /// What sessions pin.
+    #[command(flatten)]
+    pub session: SessionArgs,
+    /// How runs are worked on.
+    #[command(flatten)]
+    pub work: WorkArgs,
+}
+
+/// Options of `twostep worker`.
+#[derive(Debug, Clone, Args)]
+pub struct WorkerArgs {
+    /// An address for health checks [default: none]
+    #[arg(long, env = "TWOSTEP_BIND")]
+    pub bind: Option<SocketAddr>,
+    /// Where the database is.
+    #[command(flatten)]
+    pub database: DatabaseArgs,
+    /// How runs are worked on.
+    #[command(flatten)]
+    pub work: WorkArgs,
+}
+
+/// What sessions pin when their creation names nothing else.
+#[derive(Debug, Clone, Args)]
+pub struct SessionArgs {
     /// The model of sessions that name none [default: claude-sonnet-5-5]
     #[arg(long, env = "TWOSTEP_MODEL")]
     pub model: Option<String>,
@@ -119,6 +142,27 @@ pub struct ServeArgs {
     /// What models cost: JSON, by model, micro-dollars for a million tokens of each kind
     #[arg(long, env = "TWOSTEP_PRICES", value_name = "FILE")]
     pub prices: Option<PathBuf>,
+    /// A folder that all sessions work in [default: each session has one of its own]
+    #[arg(long, env = "TWOSTEP_WORKSPACE", value_name = "FOLDER")]
+    pub workspace: Option<PathBuf>,
+}
+
+/// How runs are worked on.
+#[derive(Debug, Clone, Args)]
+pub struct WorkArgs {
+    /// Use the built-in simulator in place of a model
+    #[arg(long, env = "TWOSTEP_OFFLINE", default_value = "false",
+          default_missing_value = "true", num_args = 0..=1, action = ArgAction::Set)]
+    pub offline: bool,
+    /// What the simulator does; a demonstration when absent
+    #[arg(long, env = "TWOSTEP_SIMULATOR_SCRIPT", value_name = "FILE")]
+    pub script: Option<PathBuf>,
+    /// The server of the Messages API; its key is taken from `ANTHROPIC_API_KEY`
+    #[arg(long, env = "ANTHROPIC_BASE_URL", default_value = ANTHROPIC_URL)]
+    pub anthropic_base_url: Url,
+    /// The version of the Messages API
+    #[arg(long, env = "ANTHROPIC_VERSION", default_value = "2023-06-01")]
+    pub anthropic_version: String,
     /// Seconds of silence after which a request to the model is given up
     #[arg(long, env = "TWOSTEP_MODEL_IDLE_TIMEOUT", default_value_t = 120, value_name = "SECONDS")]
     pub model_idle_timeout: u64,
@@ -126,13 +170,14 @@ pub struct ServeArgs {
     #[arg(long, env = "TWOSTEP_PROMPT_CACHE", default_value = "true",
           default_missing_value = "true", num_args = 0..=1, action = ArgAction::Set)]
     pub prompt_cache: bool,
-    /// A folder that all sessions work in [default: each session has one of its own]
-    #[arg(long, env = "TWOSTEP_WORKSPACE", value_name = "FOLDER")]
-    pub workspace: Option<PathBuf>,
     /// Runs at a time
     #[arg(long, env = "TWOSTEP_SLOTS", default_value_t = 64,
           value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub slots: u16,
+    /// Seconds that requests and tool calls in flight may take to end when the service stops
+    #[arg(long, env = "TWOSTEP_DRAIN_SECONDS", default_value_t = 20, value_name = "SECONDS",
+          value_parser = clap::value_parser!(u64).range(0..=25))]
+    pub drain_seconds: u64,
     /// Faults on purpose.
     #[cfg(feature = "faults")]
     #[command(flatten)]
@@ -160,54 +205,120 @@ pub enum ModelSource {
     Server(ClientConfig),
 }
 
-/// All that a service needs to know.
+/// What a process listens for.
 #[derive(Debug, Clone)]
-pub struct Config {
+pub enum Listen {
+    /// Everything.
+    Api(Box<Serve>),
+    /// Health checks, at this address.
+    Health(SocketAddr),
+    /// Nothing.
+    Nowhere,
+}
+
+/// How the API is served.
+#[derive(Debug, Clone)]
+pub struct Serve {
     /// The address to listen on.
     pub bind: SocketAddr,
+    /// What sessions pin by default.
+    pub defaults: Defaults,
+    /// How requests are met.
+    pub http: HttpOptions,
+}
+
+/// All that a process needs to know.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// What it listens for.
+    pub listen: Listen,
     /// The database.
     pub database: Database,
+    /// How it works on runs; a process without only accepts and tells.
+    pub work: Option<Work>,
+    /// Where sessions have their folders.
+    pub workspaces: PathBuf,
+    /// Where the process notes which worker it was.
+    pub state_dir: PathBuf,
+    /// The tools, in the order in which the model sees them.
+    pub tools: Vec<Arc<dyn Tool>>,
+}
+
+/// How runs are worked on.
+#[derive(Debug, Clone)]
+pub struct Work {
     /// The model.
     pub model: ModelSource,
     /// How long the model may be silent.
     pub model_idle_timeout: Duration,
-    /// What sessions pin by default.
-    pub defaults: Defaults,
-    /// The silence of a stream after which a comment is sent.
-    pub keep_alive_every: Duration,
-    /// Where sessions have their folders.
-    pub workspaces: PathBuf,
     /// Whether requests ask for prompt caching.
     pub use_prompt_cache: bool,
     /// Runs at a time.
     pub slots: usize,
-    /// The tools, in the order in which the model sees them.
-    pub tools: Vec<Arc<dyn Tool>>,
+    /// How long what is in flight may take to end when the process stops.
+    pub drain_for: Duration,
 }
 
 impl ServeArgs {
     /// Checks the options against each other.
     pub fn into_config(self) -> anyhow::Result<Config> {
-        if !self.bind.ip().is_loopback() && !self.allow_unauthenticated {
+        #[cfg(feature = "faults")]
+        self.work.faults.arm();
+        check_bind(self.bind, self.allow_unauthenticated)?;
+        let work = match self.no_worker {
+            true => None,
+            false => Some(self.work.check()?),
+        };
+        let defaults = self.session.into_defaults(self.work.default_model())?;
+        let database = self.database.clone().into_database()?;
+        if work.is_none() && matches!(database, Database::Embedded(_)) {
             bail!(
-                "{} is reachable from other machines, and the service asks nobody for a key; \
-                 bind a loopback address, or say --allow-unauthenticated",
-                self.bind
+                "without DATABASE_URL the database is private to this process, where --no-worker \
+                 leaves nobody to work on runs"
             );
         }
-        if !self.bind.ip().is_loopback() {
-            tracing::warn!(bind = %self.bind, "everybody who reaches this address is let in");
-        }
-        #[cfg(feature = "faults")]
-        self.faults.arm();
-        let idle = Duration::from_secs(self.model_idle_timeout);
-        let model = self.model_source(idle)?;
-        let default_model = match model {
-            ModelSource::Simulator { .. } => SIMULATOR,
-            ModelSource::Server(_) => DEFAULT_MODEL,
+        let http = HttpOptions {
+            keep_alive_every: KEEP_ALIVE_EVERY,
+            on_busy: self.on_busy,
+            max_queued: self.max_queued,
         };
-        let prices = self.prices.as_deref().map(read_prices).transpose()?.unwrap_or_default();
-        let data_dir = self.database.data_dir()?;
+        let serve = Serve { bind: self.bind, defaults, http };
+        self.database.into_config(Listen::Api(Box::new(serve)), database, work)
+    }
+}
+
+impl WorkerArgs {
+    /// Checks the options against each other.
+    pub fn into_config(self) -> anyhow::Result<Config> {
+        #[cfg(feature = "faults")]
+        self.work.faults.arm();
+        let work = self.work.check()?;
+        let database = self.database.clone().into_database()?;
+        if matches!(database, Database::Embedded(_)) {
+            bail!("a worker shares the database of those that serve: set DATABASE_URL");
+        }
+        // Health checks tell nothing that needs a key.
+        let listen = self.bind.map_or(Listen::Nowhere, Listen::Health);
+        self.database.into_config(listen, database, Some(work))
+    }
+}
+
+fn check_bind(bind: SocketAddr, allow_unauthenticated: bool) -> anyhow::Result<()> {
+    if bind.ip().is_loopback() {
+        return Ok(());
+    }
+    if !allow_unauthenticated {
+        bail!(
+            "{bind} is reachable from other machines, and the service asks nobody for a key; \
+             bind a loopback address, or say --allow-unauthenticated"
+        );
+    }
+    tracing::warn!(%bind, "everybody who reaches this address is let in");
+    Ok(())
+}
+
+impl SessionArgs {
+    fn into_defaults(self, default_model: &str) -> anyhow::Result<Defaults> {
         let workspace = self.workspace.map(|folder| {
             let folder = folder
                 .canonicalize()
@@ -217,28 +328,31 @@ impl ServeArgs {
                 .into_string()
                 .map_err(|path| anyhow::anyhow!("the workspace {} is not UTF-8", path.display()))
         });
-        let tools = builtin::all();
-        #[cfg(feature = "faults")]
-        let tools = [tools, self.faults.witness.map_or_else(Vec::new, witness::tools)].concat();
-        Ok(Config {
-            bind: self.bind,
-            workspaces: data_dir.join("workspaces"),
-            database: self.database.into_database()?,
-            model,
+        Ok(Defaults {
+            model: self.model.unwrap_or_else(|| default_model.to_owned()),
+            max_tokens: self.max_tokens,
+            system: self.system.unwrap_or_else(|| DEFAULT_SYSTEM.to_owned()),
+            limits: Limits { rounds: Some(self.max_rounds), ..Limits::default() },
+            prices: self.prices.as_deref().map(read_prices).transpose()?.unwrap_or_default(),
+            workspace: workspace.transpose()?,
+        })
+    }
+}
+
+impl WorkArgs {
+    fn check(&self) -> anyhow::Result<Work> {
+        let idle = Duration::from_secs(self.model_idle_timeout);
+        Ok(Work {
+            model: self.model_source(idle)?,
             model_idle_timeout: idle,
-            defaults: Defaults {
-                model: self.model.unwrap_or_else(|| default_model.to_owned()),
-                max_tokens: self.max_tokens,
-                system: self.system.unwrap_or_else(|| DEFAULT_SYSTEM.to_owned()),
-                limits: Limits { rounds: Some(self.max_rounds), ..Limits::default() },
-                prices,
-                workspace: workspace.transpose()?,
-            },
-            keep_alive_every: KEEP_ALIVE_EVERY,
             use_prompt_cache: self.prompt_cache,
             slots: self.slots.into(),
-            tools,
+            drain_for: Duration::from_secs(self.drain_seconds),
         })
+    }
+
+    fn default_model(&self) -> &'static str {
+        if self.offline { SIMULATOR } else { DEFAULT_MODEL }
     }
 
     fn model_source(&self, idle_timeout: Duration) -> anyhow::Result<ModelSource> {
@@ -266,6 +380,23 @@ impl ServeArgs {
 }
 
 impl DatabaseArgs {
+    fn into_config(
+        self,
+        listen: Listen,
+        database: Database,
+        work: Option<Work>,
+    ) -> anyhow::Result<Config> {
+        let data_dir = self.data_dir()?;
+        Ok(Config {
+            listen,
+            database,
+            work,
+            workspaces: data_dir.join("workspaces"),
+            state_dir: data_dir.join("state"),
+            tools: [builtin::all(), more_tools()].concat(),
+        })
+    }
+
     /// The server that is named, or the private one.
     pub fn into_database(self) -> anyhow::Result<Database> {
         if let Some(url) = self.database_url.as_deref().filter(|url| !url.is_empty()) {
@@ -303,6 +434,11 @@ impl DatabaseArgs {
 #[expect(clippy::disallowed_methods, reason = "this is the place")]
 fn variable(name: &str) -> Option<String> {
     env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+#[cfg(not(feature = "faults"))]
+fn more_tools() -> Vec<Arc<dyn Tool>> {
+    Vec::new()
 }
 
 fn read_prices(path: &Path) -> anyhow::Result<Prices> {

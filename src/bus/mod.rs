@@ -4,8 +4,12 @@
 //! workers by polling.
 
 mod desk;
+mod outbox;
+mod postgres;
 mod preview;
+mod remote;
 mod topic;
+mod wire;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,8 +23,12 @@ use crate::domain::ids::{RunId, SessionId, WorkerId};
 
 use desk::Desk;
 pub use desk::{HandOver, Reservation};
+use outbox::Outbox;
+pub use postgres::link;
+use preview::OpenPreview;
 pub use preview::{PreviewFrame, PreviewStart};
 use topic::Topic;
+use wire::Message;
 
 /// Requests to cancel that a slow listener may be behind; it catches up at its next heartbeat.
 const CANCEL_CAPACITY: usize = 1024;
@@ -32,31 +40,47 @@ pub enum Signal {
     Event(Arc<Frame>),
     /// Something streams that is not stored.
     Preview(Arc<PreviewFrame>),
+    /// Events up to this number were stored elsewhere; the database has them.
+    Stored(i64),
+    /// Something may have been missed; the database knows.
+    Look,
 }
 
-/// The bus of one process.
+/// The bus of one process, and its end of the link to others.
 #[derive(Debug)]
 pub struct Bus {
+    /// Tells this process from others.
+    id: WorkerId,
     topics: Mutex<HashMap<SessionId, Topic>>,
     work: Notify,
     desk: Desk,
     cancels: broadcast::Sender<RunId>,
+    /// Stays empty as long as nothing links this process with others.
+    outbox: Outbox,
 }
 
 impl Default for Bus {
     fn default() -> Self {
         Self {
+            id: WorkerId::new(),
             topics: Mutex::default(),
             work: Notify::new(),
             desk: Desk::default(),
             cancels: broadcast::channel(CANCEL_CAPACITY).0,
+            outbox: Outbox::default(),
         }
     }
 }
 
 impl Bus {
-    /// Says that a run waits.
+    /// Says that a run waits, here and elsewhere.
     pub fn announce_work(&self) {
+        self.wake_worker();
+        self.outbox.tell(Message::Work);
+    }
+
+    /// Says that this process may have a run to take up.
+    pub fn wake_worker(&self) {
         self.work.notify_one();
     }
 
@@ -89,6 +113,7 @@ impl Bus {
     pub fn cancel(&self, run_id: RunId) {
         // Nobody listens in a process without a worker.
         let _ = self.cancels.send(run_id);
+        self.outbox.tell(Message::Cancel { run: run_id });
     }
 
     /// Requests to cancel, from now on.
@@ -100,6 +125,9 @@ impl Bus {
     pub fn subscribe(self: &Arc<Self>, session_id: SessionId) -> Subscription {
         let mut topics = self.topics();
         let topic = topics.entry(session_id).or_default();
+        if !topic.has_readers() {
+            self.outbox.tell(Message::Watch { session: session_id, is_new: true });
+        }
         Subscription {
             open: topic.catch_up(),
             receiver: topic.subscribe(),
@@ -110,27 +138,50 @@ impl Bus {
 
     /// Tells readers of stored events. An event ends the preview that carries its id.
     pub fn publish(&self, session_id: SessionId, frames: Vec<Frame>) {
+        let Some(seq) = frames.last().map(|frame| frame.seq) else { return };
         let mut topics = self.topics();
-        let Some(topic) = topics.get_mut(&session_id) else {
-            return;
-        };
-        for frame in frames {
-            topic.event(frame);
+        let mut ended = Vec::new();
+        if let Some(topic) = topics.get_mut(&session_id) {
+            for frame in frames {
+                ended.extend(topic.event(frame));
+            }
+            if topic.is_idle() {
+                topics.remove(&session_id);
+            }
         }
-        if topic.is_idle() {
-            topics.remove(&session_id);
+        self.outbox.tell_readers(session_id, || Message::Stored {
+            session: session_id,
+            seq,
+            ended,
+        });
+    }
+
+    /// Sends the readers of a session to the database.
+    pub fn look_again(&self, session_id: SessionId) {
+        if let Some(topic) = self.topics().get(&session_id) {
+            topic.send(Signal::Look);
         }
     }
 
     /// Opens a preview, or resets it if it is open.
     pub fn preview_start(&self, session_id: SessionId, run_id: RunId, start: PreviewStart) {
-        self.topics().entry(session_id).or_default().start(session_id, run_id, start);
+        let mut topics = self.topics();
+        self.outbox.tell_readers(session_id, || start.message(None, session_id, run_id));
+        let topic = topics.entry(session_id).or_default();
+        topic.start(OpenPreview::new(session_id, run_id, start));
     }
 
     /// Adds text to an open preview.
     pub fn preview_delta(&self, session_id: SessionId, event_id: &str, index: usize, text: &str) {
         if let Some(topic) = self.topics().get_mut(&session_id) {
             topic.delta(event_id, index, text);
+            self.outbox.tell_readers(session_id, || Message::Delta {
+                to: None,
+                session: session_id,
+                id: event_id.to_owned(),
+                index,
+                text: text.to_owned(),
+            });
         }
     }
 
@@ -139,6 +190,7 @@ impl Bus {
         let mut topics = self.topics();
         let Some(topic) = topics.get_mut(&session_id) else { return };
         topic.end_all(run_id);
+        self.outbox.tell_readers(session_id, || Message::End { session: session_id, run: run_id });
         if topic.is_idle() {
             topics.remove(&session_id);
         }
@@ -181,7 +233,7 @@ impl Drop for Subscription {
     fn drop(&mut self) {
         let mut topics = self.bus.topics();
         // This receiver still counts.
-        if topics.get(&self.session_id).is_some_and(Topic::would_be_idle_without_one) {
+        if topics.get_mut(&self.session_id).is_some_and(Topic::is_idle_without_one) {
             topics.remove(&self.session_id);
         }
     }

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::wire::Message;
 use crate::domain::event::{Preview, PreviewDelta, PreviewKind, PreviewText, PreviewedEvent};
-use crate::domain::ids::{RunId, SessionId};
+use crate::domain::ids::{RunId, SessionId, WorkerId};
 
 /// The beginning of a preview.
 #[derive(Debug, Clone)]
@@ -29,6 +30,14 @@ pub struct PreviewFrame {
     pub sse: Bytes,
 }
 
+impl PreviewStart {
+    /// The beginning as other processes are told of it.
+    pub(super) fn message(&self, to: Option<WorkerId>, session: SessionId, run: RunId) -> Message {
+        let Self { event_id, kind, name } = self.clone();
+        Message::Start { to, session, run, id: event_id, kind, name }
+    }
+}
+
 /// A preview and all that has come of it, so that a reader who comes late misses nothing.
 #[derive(Debug)]
 pub(super) struct OpenPreview {
@@ -37,12 +46,40 @@ pub(super) struct OpenPreview {
     event_id: Arc<str>,
     start: PreviewStart,
     parts: Vec<(usize, String)>,
+    /// Whether another process streams it.
+    is_remote: bool,
 }
 
 impl OpenPreview {
     pub(super) fn new(session_id: SessionId, run_id: RunId, start: PreviewStart) -> Self {
         let event_id = start.event_id.as_str().into();
-        Self { session_id, run_id, event_id, start, parts: Vec::new() }
+        Self { session_id, run_id, event_id, start, parts: Vec::new(), is_remote: false }
+    }
+
+    /// A preview that another process streams.
+    pub(super) fn remote(session_id: SessionId, run_id: RunId, start: PreviewStart) -> Self {
+        Self { is_remote: true, ..Self::new(session_id, run_id, start) }
+    }
+
+    pub(super) fn is_remote(&self) -> bool {
+        self.is_remote
+    }
+
+    pub(super) fn event_id(&self) -> &str {
+        &self.event_id
+    }
+
+    /// The preview as a process that begins to listen now must be told of it.
+    pub(super) fn messages(&self, to: WorkerId) -> impl Iterator<Item = Message> {
+        let (to, session) = (Some(to), self.session_id);
+        let deltas = self.parts.iter().map(move |(index, text)| Message::Delta {
+            to,
+            session,
+            id: self.event_id.to_string(),
+            index: *index,
+            text: text.clone(),
+        });
+        std::iter::once(self.start.message(to, session, self.run_id)).chain(deltas)
     }
 
     pub(super) fn has_id(&self, event_id: &str) -> bool {

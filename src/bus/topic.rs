@@ -5,9 +5,10 @@ use std::sync::Arc;
 use tokio::sync::broadcast;
 
 use super::Signal;
-use super::preview::{OpenPreview, PreviewFrame, PreviewStart};
+use super::preview::{OpenPreview, PreviewFrame};
+use super::wire::Message;
 use crate::domain::event::Frame;
-use crate::domain::ids::{RunId, SessionId};
+use crate::domain::ids::{RunId, WorkerId};
 
 /// Signals that a reader may be behind before it has to read from the database again.
 const CAPACITY: usize = 256;
@@ -33,24 +34,48 @@ impl Topic {
         self.open.iter().flat_map(OpenPreview::catch_up).map(Arc::new).collect()
     }
 
-    pub(super) fn event(&mut self, frame: Frame) {
+    pub(super) fn has_readers(&self) -> bool {
+        self.sender.receiver_count() > 0
+    }
+
+    /// Tells of an event, and says which previews it ends.
+    pub(super) fn event(&mut self, frame: Frame) -> Vec<String> {
         let ends_all = matches!(
             frame.kind.as_str(),
             "span.model_request_end" | crate::domain::event::STATUS_IDLE
         );
-        self.open.retain(|preview| {
-            !(preview.has_id(&frame.id) || ends_all && preview.is_of(frame.run_id))
-        });
+        let is_ended = |preview: &mut OpenPreview| {
+            preview.has_id(&frame.id) || ends_all && preview.is_of(frame.run_id)
+        };
+        let ended = self.open.extract_if(.., is_ended);
+        let ended = ended.map(|preview| preview.event_id().to_owned()).collect();
         self.send(Signal::Event(Arc::new(frame)));
+        ended
+    }
+
+    /// Tells that events were stored elsewhere, and forgets the previews that they end.
+    pub(super) fn stored(&mut self, seq: i64, ended: &[String]) {
+        self.open.retain(|preview| !ended.iter().any(|id| preview.has_id(id)));
+        self.send(Signal::Stored(seq));
+    }
+
+    /// What is open here, for a process that begins to listen.
+    pub(super) fn messages(&self, to: WorkerId) -> impl Iterator<Item = Message> {
+        let here = self.open.iter().filter(|preview| !preview.is_remote());
+        here.flat_map(move |preview| preview.messages(to))
+    }
+
+    /// Forgets what other processes stream.
+    pub(super) fn forget_remote(&mut self) {
+        self.open.retain(|preview| !preview.is_remote());
     }
 
     pub(super) fn end_all(&mut self, run_id: RunId) {
         self.open.retain(|preview| !preview.is_of(Some(run_id)));
     }
 
-    pub(super) fn start(&mut self, session_id: SessionId, run_id: RunId, start: PreviewStart) {
-        self.open.retain(|preview| !preview.has_id(&start.event_id));
-        let preview = OpenPreview::new(session_id, run_id, start);
+    pub(super) fn start(&mut self, preview: OpenPreview) {
+        self.open.retain(|other| !other.has_id(preview.event_id()));
         self.send(Signal::Preview(Arc::new(preview.start_frame())));
         self.open.push(preview);
     }
@@ -68,11 +93,16 @@ impl Topic {
         self.open.is_empty() && self.sender.receiver_count() == 0
     }
 
-    pub(super) fn would_be_idle_without_one(&self) -> bool {
+    /// Whether nothing is lost by forgetting it when one reader leaves. What others stream is
+    /// told again to the next one.
+    pub(super) fn is_idle_without_one(&mut self) -> bool {
+        if self.sender.receiver_count() <= 1 {
+            self.forget_remote();
+        }
         self.open.is_empty() && self.sender.receiver_count() <= 1
     }
 
-    fn send(&self, signal: Signal) {
+    pub(super) fn send(&self, signal: Signal) {
         // Without readers there is nobody to tell.
         let _ = self.sender.send(signal);
     }

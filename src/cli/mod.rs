@@ -6,6 +6,7 @@ mod openapi;
 mod output;
 mod serve;
 mod simulator;
+mod worker;
 
 use std::process::ExitCode;
 
@@ -31,6 +32,8 @@ pub struct Cli {
 enum Command {
     /// Serve the API and work on runs
     Serve(Box<serve::Command>),
+    /// Work on runs that other processes accept
+    Worker(Box<worker::Command>),
     /// Bring the database's schema up to this version
     Migrate(migrate::Command),
     /// Print the OpenAPI document, or compare it with a file
@@ -61,6 +64,7 @@ impl Cli {
         runtime.block_on(async {
             match self.command {
                 Command::Serve(command) => command.run().await,
+                Command::Worker(command) => command.run().await,
                 Command::Migrate(command) => command.run().await,
                 Command::Openapi(command) => command.run(),
                 Command::Simulator(command) => command.run().await,

@@ -7,7 +7,7 @@ use clap::Args;
 
 use super::{output, shutdown_signal};
 use crate::app::Application;
-use crate::config::{Config, Database, ModelSource, ServeArgs};
+use crate::config::{Config, Database, Listen, ModelSource, ServeArgs, Work};
 
 #[derive(Debug, Args)]
 pub(super) struct Command {
@@ -27,15 +27,16 @@ impl Command {
     }
 }
 
-struct Said {
-    database: String,
-    model: String,
+/// What the greeting says of the configuration.
+pub(super) struct Said {
+    pub(super) database: String,
+    pub(super) model: String,
     workspace: String,
     /// A message that has an answer here.
     wish: &'static str,
 }
 
-fn said_of(config: &Config) -> Said {
+pub(super) fn said_of(config: &Config) -> Said {
     let database = match &config.database {
         Database::Server(options) => {
             let database = options.get_database().unwrap_or("postgres");
@@ -43,22 +44,28 @@ fn said_of(config: &Config) -> Said {
         }
         Database::Embedded(options) => format!("private, kept in {}", options.data_dir.display()),
     };
-    let model = match &config.model {
-        ModelSource::Simulator { .. } => {
+    let defaults = match &config.listen {
+        Listen::Api(serve) => Some(&serve.defaults),
+        Listen::Health(_) | Listen::Nowhere => None,
+    };
+    let model = match config.work.as_ref().map(|Work { model, .. }| model) {
+        Some(ModelSource::Simulator { .. }) => {
             "simulator: a scripted stand-in, not a language model".to_owned()
         }
-        ModelSource::Server(client) => {
+        Some(ModelSource::Server(client)) => {
             // Not the whole URL, which may hold a password.
             let place = client.base_url.origin().ascii_serialization();
-            format!("{} at {place}", config.defaults.model)
+            defaults.map_or(place.clone(), |defaults| format!("{} at {place}", defaults.model))
         }
+        None => "left to worker processes".to_owned(),
     };
-    let workspace = match &config.defaults.workspace {
+    let shared = defaults.and_then(|defaults| defaults.workspace.as_ref());
+    let workspace = match shared {
         Some(folder) => folder.clone(),
         None => format!("a folder for each session in {}", config.workspaces.display()),
     };
     let has_readme = |folder: &String| Path::new(folder).join("README.md").is_file();
-    let wish = if config.defaults.workspace.as_ref().is_some_and(has_readme) {
+    let wish = if shared.is_some_and(has_readme) {
         "Read README.md and explain it"
     } else {
         "Write hello to notes.txt and then read notes.txt"
@@ -68,7 +75,8 @@ fn said_of(config: &Config) -> Said {
 
 /// The lines for the person at the terminal.
 fn greet(app: &Application, said: &Said) {
-    let url = format!("http://{}", reachable(app.address()));
+    let Some(address) = app.address() else { return };
+    let url = format!("http://{}", reachable(address));
     let version = app.embedded().map(|embedded| format!("Postgres {}, ", embedded.version()));
     for line in [
         format!("twostep {} is ready", env!("CARGO_PKG_VERSION")),

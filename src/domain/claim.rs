@@ -36,6 +36,8 @@ pub struct Claimed {
     pub options: RunOptions,
     /// The length of the history.
     pub last_message_seq: i32,
+    /// Steps that are committed.
+    pub steps: i32,
     /// Claims since the last committed step, this one included.
     pub takeovers: i32,
     /// The time since a worker first took the run up.

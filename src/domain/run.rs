@@ -185,6 +185,30 @@ impl Limits {
     }
 }
 
+/// What a message means for a session that is busy: a run is live, or others wait.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Default,
+    Serialize,
+    Deserialize,
+    utoipa::ToSchema,
+    clap::ValueEnum,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum OnBusy {
+    /// It waits its turn.
+    #[default]
+    Queue,
+    /// It is refused.
+    Reject,
+    /// The live run is cancelled, and the message waits for its end and its turn.
+    Interrupt,
+}
+
 /// What a message asks of its run, stored with it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct RunOptions {

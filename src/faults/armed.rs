@@ -23,6 +23,7 @@ struct Armed {
     folder: PathBuf,
     bugs: Vec<Bug>,
     clock_skew: i64,
+    witness: Option<PathBuf>,
 }
 
 impl FaultArgs {
@@ -34,6 +35,7 @@ impl FaultArgs {
             folder: self.faults_dir.clone().unwrap_or_default(),
             bugs: self.bug.clone(),
             clock_skew: self.clock_skew,
+            witness: self.witness.clone(),
         };
         if ARMED.set(armed).is_err() {
             tracing::error!("faults can be armed only once");
@@ -65,6 +67,11 @@ pub(crate) fn has(bug: Bug) -> bool {
 /// The seconds by which the clock of this process is ahead.
 pub(crate) fn clock_skew() -> i64 {
     ARMED.get().map_or(0, |armed| armed.clock_skew)
+}
+
+/// The file of the tools that leave a trace, if there are to be any.
+pub(crate) fn witness() -> Option<PathBuf> {
+    ARMED.get()?.witness.clone()
 }
 
 /// Does what is in store here; the mark to wait for, if the process is to be held.

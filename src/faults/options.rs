@@ -30,7 +30,7 @@ pub struct FaultArgs {
     pub(super) clock_skew: i64,
     /// The file of the tools that leave a trace
     #[arg(long, value_name = "FILE", hide = true)]
-    pub witness: Option<PathBuf>,
+    pub(super) witness: Option<PathBuf>,
 }
 
 /// What happens at a point, and when.

@@ -38,8 +38,15 @@ pub(super) enum ApiError {
     BodyTooLarge(usize),
     #[error("this route answers with application/json or text/event-stream")]
     NotAcceptable,
+    #[error("the session is busy with {active_run_id}")]
+    SessionBusy {
+        /// The live run, or the first that waits.
+        active_run_id: RunId,
+    },
     #[error("{0} messages of this session wait already")]
     QueueFull(i32),
+    #[error("too many messages wait already; try again later")]
+    Overloaded,
     #[error("the idempotency key or message id was used before with another request")]
     IdempotencyKeyReused {
         /// The run that it made.
@@ -93,6 +100,16 @@ impl ApiError {
         }
     }
 
+    /// The seconds after which it may be worth to try again.
+    fn retry_after(&self, status: StatusCode) -> Option<&'static str> {
+        if matches!(self, Self::Overloaded) {
+            // Many runs must end before there is room again for all who come back.
+            return Some("5");
+        }
+        let is_brief = matches!(self, Self::SessionBusy { .. });
+        (is_brief || status == StatusCode::SERVICE_UNAVAILABLE).then_some("1")
+    }
+
     /// Status and code: the contract.
     fn status_and_code(&self) -> (StatusCode, &'static str) {
         match self {
@@ -110,13 +127,15 @@ impl ApiError {
             }
             Self::BodyTooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, "body_too_large"),
             Self::NotAcceptable => (StatusCode::NOT_ACCEPTABLE, "not_acceptable"),
+            Self::SessionBusy { .. } => (StatusCode::CONFLICT, "session_busy"),
             Self::QueueFull(_) => (StatusCode::CONFLICT, "queue_full"),
+            Self::Overloaded => (StatusCode::TOO_MANY_REQUESTS, "overloaded"),
             Self::IdempotencyKeyReused { .. } => {
                 (StatusCode::UNPROCESSABLE_ENTITY, "idempotency_key_reused")
             }
             Self::Draining => (StatusCode::SERVICE_UNAVAILABLE, "draining"),
             Self::TooManyStreams => (StatusCode::SERVICE_UNAVAILABLE, "too_many_streams"),
-            Self::Store(error) if error.is_unavailable() => {
+            Self::Store(error) if error.may_pass() => {
                 (StatusCode::SERVICE_UNAVAILABLE, "database_unavailable")
             }
             Self::Store(_) | Self::Internal(_) => (StatusCode::INTERNAL_SERVER_ERROR, "internal"),
@@ -144,12 +163,22 @@ pub(super) struct Problem {
     /// The members of the body that are wrong.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     errors: Vec<FieldError>,
+    /// The run that makes the session busy, for `session_busy`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    active_run_id: Option<RunId>,
 }
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let (status, code) = self.status_and_code();
         let detail = self.detail(code);
+        let retry_after = self.retry_after(status);
+        let active_run_id = if let Self::SessionBusy { active_run_id } = &self {
+            Some(*active_run_id)
+        } else {
+            None
+        };
         let problem = Problem {
             r#type: "about:blank",
             title: status.canonical_reason().unwrap_or_default(),
@@ -159,11 +188,12 @@ impl IntoResponse for ApiError {
             code,
             request_id: String::new(),
             errors: if let Self::Validation(errors) = self { errors } else { Vec::new() },
+            active_run_id,
         };
         let mut response = status.into_response();
         let headers = response.headers_mut();
-        if status == StatusCode::SERVICE_UNAVAILABLE {
-            headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
+        if let Some(seconds) = retry_after {
+            headers.insert(RETRY_AFTER, HeaderValue::from_static(seconds));
         }
         if status == StatusCode::CONFLICT {
             // The vendors' SDKs repeat a 409 by themselves, which would help nobody.

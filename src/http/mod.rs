@@ -1,6 +1,8 @@
 //! The HTTP surface: JSON and SSE, problem documents for every error.
 
+mod admission;
 mod auth;
+mod deadline;
 mod detached;
 mod error;
 mod extract;
@@ -22,10 +24,11 @@ use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::bus::Bus;
 use crate::domain::price::Prices;
-use crate::domain::run::Limits;
+use crate::domain::run::{Limits, OnBusy};
 use crate::store::connections::Connections;
 use crate::tools::Registry;
 
+use admission::Admission;
 pub use openapi::document;
 
 /// The largest request body, in bytes.
@@ -53,6 +56,26 @@ pub struct Defaults {
     pub workspace: Option<String>,
 }
 
+/// What it takes to say how the process is.
+#[derive(Debug, Clone)]
+pub struct Health {
+    /// For requests.
+    pub pool: Connections,
+    /// Fires when the process begins to stop.
+    pub draining: CancellationToken,
+}
+
+/// How requests are met.
+#[derive(Debug, Clone, Copy)]
+pub struct Options {
+    /// The silence of a stream after which a comment is sent.
+    pub keep_alive_every: Duration,
+    /// What a message means for a busy session when it does not say so itself.
+    pub on_busy: OnBusy,
+    /// Runs that may wait, of all sessions.
+    pub max_queued: u32,
+}
+
 /// What handlers work with.
 #[derive(Debug, Clone)]
 pub struct Api {
@@ -64,34 +87,36 @@ pub struct Api {
     pub tools: Arc<Registry>,
     /// What a session pins by default.
     pub defaults: Arc<Defaults>,
-    /// The silence of a stream after which a comment is sent.
-    pub keep_alive_every: Duration,
+    /// How requests are met.
+    pub options: Options,
     /// Fires when the service begins to stop: no longer ready, streams are torn.
     pub draining: CancellationToken,
     /// Posts in progress, those of clients that have left included.
     pub posts: TaskTracker,
     streams: Arc<Semaphore>,
+    admission: Arc<Admission>,
 }
 
 impl Api {
     /// What handlers work with.
     pub fn new(
-        pool: Connections,
+        health: Health,
         bus: Arc<Bus>,
         tools: Arc<Registry>,
         defaults: Defaults,
-        keep_alive_every: Duration,
-        draining: CancellationToken,
+        options: Options,
     ) -> Self {
+        let Health { pool, draining } = health;
         Self {
             pool,
             bus,
             tools,
             defaults: Arc::new(defaults),
-            keep_alive_every,
+            options,
             draining,
             posts: TaskTracker::new(),
             streams: Arc::new(Semaphore::new(MAX_STREAMS)),
+            admission: Arc::new(Admission::new(options.max_queued)),
         }
     }
 }
@@ -99,17 +124,32 @@ impl Api {
 /// All routes.
 pub fn router(api: Api) -> Router {
     let (v1, _) = openapi::routes().split_for_parts();
-    let (operations, _) = openapi::operations().split_for_parts();
+    let health = Health { pool: api.pool.clone(), draining: api.draining.clone() };
     // The version prefix is the promise; the bare paths are for people who type them.
     Router::new()
         .merge(v1.clone())
         .nest("/v1", v1)
-        .merge(operations)
+        .merge(operations(health))
         .fallback(error::no_route)
         .method_not_allowed_fallback(error::no_method)
+        .layer(middleware::from_fn(deadline::layer))
         .layer(middleware::from_fn_with_state(api.clone(), detached::layer))
         .with_state(api)
         .layer(DefaultBodyLimit::max(MAX_BODY))
         .layer(CatchPanicLayer::custom(error::panicked))
         .layer(middleware::from_fn(request_id::layer))
+}
+
+/// The routes of a process that only works on runs.
+pub fn health_router(health: Health) -> Router {
+    operations(health)
+        .fallback(error::no_route)
+        .method_not_allowed_fallback(error::no_method)
+        .layer(CatchPanicLayer::custom(error::panicked))
+        .layer(middleware::from_fn(request_id::layer))
+}
+
+fn operations<S: Clone + Send + Sync + 'static>(health: Health) -> Router<S> {
+    let (operations, _) = openapi::operations().split_for_parts();
+    operations.with_state(health)
 }

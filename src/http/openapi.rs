@@ -4,8 +4,8 @@ use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::Api;
 use super::routes::{events, health, messages, post_message, runs, sessions, tools};
+use super::{Api, Health};
 use crate::domain::event::Event;
 
 #[derive(OpenApi)]
@@ -47,7 +47,7 @@ pub(super) fn routes() -> OpenApiRouter<Api> {
 }
 
 /// The routes for those who run the service.
-pub(super) fn operations() -> OpenApiRouter<Api> {
+pub(super) fn operations() -> OpenApiRouter<Health> {
     OpenApiRouter::new()
         .routes(routes!(health::get_health))
         .routes(routes!(health::get_readiness))

@@ -6,6 +6,7 @@
 
 use std::collections::HashSet;
 use std::io;
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
@@ -14,7 +15,7 @@ use futures::stream;
 use http::HeaderValue;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use tokio::sync::OwnedSemaphorePermit;
-use tokio::time::{Interval, MissedTickBehavior, interval};
+use tokio::time::{Interval, MissedTickBehavior, interval, sleep};
 
 use super::Api;
 use super::error::ApiError;
@@ -27,6 +28,9 @@ use crate::store::events::{Range, list};
 const KEEP_ALIVE: Bytes = Bytes::from_static(b":\n");
 /// Sent at once, because proxies hold the headers back until the first byte of the body.
 const FIRST: Bytes = Bytes::from_static(b"retry: 2000\n");
+/// The pause after a backlog that could not be read, and how many of them a stream survives.
+const RETRY_EVERY: Duration = Duration::from_secs(1);
+const MAX_FAILURES: u32 = 30;
 /// Events read at a time.
 const PAGE: i64 = 256;
 
@@ -94,6 +98,8 @@ struct Reader {
     /// The number up to which the backlog is known to reach, whosever events those are.
     catch_up_to: i64,
     phase: Phase,
+    /// How often in a row the backlog could not be read.
+    failures: u32,
     _permit: OwnedSemaphorePermit,
 }
 
@@ -104,7 +110,7 @@ impl Reader {
         subscription: Subscription,
         permit: OwnedSemaphorePermit,
     ) -> Self {
-        let mut keep_alive = interval(api.keep_alive_every);
+        let mut keep_alive = interval(api.options.keep_alive_every);
         keep_alive.set_missed_tick_behavior(MissedTickBehavior::Delay);
         keep_alive.reset();
         Self {
@@ -116,6 +122,7 @@ impl Reader {
             closed: HashSet::new(),
             catch_up_to: 0,
             phase: follow.begins,
+            failures: 0,
             _permit: permit,
         }
     }
@@ -129,12 +136,19 @@ impl Reader {
             }
             match self.phase {
                 Phase::Ended => return None,
-                Phase::Backlog => {
-                    if let Err(error) = self.read_backlog().await {
+                Phase::Backlog => match self.read_backlog().await {
+                    Ok(()) => self.failures = 0,
+                    Err(error) if error.may_pass() && self.failures < MAX_FAILURES => {
+                        // The client is told that somebody is there; the database may be soon.
+                        self.failures += 1;
+                        self.pause().await;
+                        return Some(Ok(KEEP_ALIVE));
+                    }
+                    Err(error) => {
                         tracing::warn!(%error, "a stream's backlog cannot be read");
                         return Some(Err(io::Error::other("the backlog cannot be read")));
                     }
-                }
+                },
                 Phase::Live => {
                     let draining = self.api.draining.clone();
                     tokio::select! {
@@ -151,6 +165,14 @@ impl Reader {
                     }
                 }
             }
+        }
+    }
+
+    /// Waits a little, unless the service stops.
+    async fn pause(&self) {
+        tokio::select! {
+            () = self.api.draining.cancelled() => {}
+            () = sleep(RETRY_EVERY) => {}
         }
     }
 
@@ -204,6 +226,13 @@ impl Reader {
                 if is_wanted {
                     self.ready.push(preview.sse.clone());
                 }
+            }
+            Some(Signal::Look) => self.phase = Phase::Backlog,
+            Some(Signal::Stored(seq)) if seq <= self.follow.after => {}
+            Some(Signal::Stored(seq)) => {
+                self.closed.clear();
+                self.catch_up_to = self.catch_up_to.max(seq);
+                self.phase = Phase::Backlog;
             }
             Some(Signal::Event(frame)) => {
                 if frame.seq <= self.follow.after {

@@ -41,6 +41,8 @@ pub struct NewRun<'a> {
     pub event: &'a NewEvent,
     /// Who takes the run up at once, if the session is idle.
     pub worker: Option<WorkerId>,
+    /// Whether it may wait behind other runs of its session.
+    pub may_wait: bool,
 }
 
 /// How a message was met.
@@ -48,7 +50,8 @@ pub struct NewRun<'a> {
 pub enum Accepted {
     /// It has a run.
     Run(Box<AcceptedRun>),
-    /// The session has as many waiting messages as it may, or it does not exist.
+    /// The session has as many waiting messages as it may, or it is busy and the message may not
+    /// wait, or it does not exist.
     Refused,
     /// A run was accepted before under the same key or message id.
     Repeated,
@@ -80,7 +83,8 @@ struct Row {
     last_message_seq: i32,
 }
 
-/// Accepts a message, or says why not. The connection must not be in a transaction.
+/// Accepts a message, or says why not. The session stays locked for the rest of the caller's
+/// transaction, if there is one; it must be rolled back unless the message has a run then.
 pub async fn accept(conn: &mut PgConnection, new: &NewRun<'_>) -> Result<Accepted, StoreError> {
     let options = serde_json::to_string(new.options).map_err(unreadable("runs", "options"))?;
     let running = NewEvent::new(&EventBody::StatusRunning { attempt: 1 });
@@ -105,6 +109,7 @@ pub async fn accept(conn: &mut PgConnection, new: &NewRun<'_>) -> Result<Accepte
         running.kind,
         running.body,
         span.to_string(),
+        new.may_wait,
     )
     .fetch_all(conn)
     .await;
@@ -133,6 +138,7 @@ fn accepted(new: &NewRun<'_>, span: EventId, rows: Vec<Row>) -> Result<Accepted,
             input: new.input.to_owned(),
             options: new.options.clone(),
             last_message_seq: first.last_message_seq,
+            steps: 0,
             takeovers: 0,
             elapsed: Duration::ZERO,
             is_cancelled: false,

@@ -1,6 +1,7 @@
 -- A message is accepted. If its session is idle and a worker ($13) stands ready, its run begins
 -- with the same statement: claimed, its user message in the history, its first request announced.
--- The session's row decides, because it is the one that is locked and seen afresh.
+-- The session's row decides, because it is the one that is locked and seen afresh; so it also
+-- decides whether a message that may not wait ($18) finds its session idle.
 WITH session AS (
     UPDATE sessions SET
         last_seq = last_seq + CASE
@@ -14,6 +15,7 @@ WITH session AS (
             ELSE active_run_id END,
         updated_at = now()
     WHERE id = $1 AND tenant_id = $2 AND queued < $3
+      AND ($18::bool OR queued = 0 AND active_run_id IS NULL)
     RETURNING id, tenant_id, last_message_seq, queued, model, settings, workspace,
               active_run_id IS NOT DISTINCT FROM $4 AS is_begun,
               last_seq - CASE WHEN active_run_id IS NOT DISTINCT FROM $4 THEN 2 ELSE 0 END AS seq

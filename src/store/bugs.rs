@@ -17,27 +17,29 @@ pub(crate) async fn commit(
     conn: &mut PgConnection,
     session_id: SessionId,
     fence: Fence,
+    steps: i32,
     step: &StepCommit<'_>,
 ) -> Result<Option<Committed>, StoreError> {
-    let fence =
-        if faults::has(Bug::NoAttemptCheck) { unchecked(conn, fence).await? } else { fence };
+    let unchecked = if faults::has(Bug::NoAttemptCheck) { now(conn, fence).await? } else { None };
+    let (fence, steps) = unchecked.unwrap_or((fence, steps));
     if !faults::has(Bug::SplitCommit) || step.planned.is_empty() {
-        return step::commit(conn, session_id, fence, step).await;
+        return step::commit(conn, session_id, fence, steps, step).await;
     }
     let first = StepCommit { planned: &[], ..*step };
-    let committed = step::commit(conn, session_id, fence, &first).await?;
+    let committed = step::commit(conn, session_id, fence, steps, &first).await?;
     faults::point(Point::StepSplit).await;
     plan_late(conn, session_id, step.planned).await?;
     Ok(committed)
 }
 
-/// No attempt check: whoever writes names the attempt and the owner that the run has now.
-async fn unchecked(conn: &mut PgConnection, fence: Fence) -> Result<Fence, StoreError> {
+/// No attempt check: whoever writes names the attempt, the owner and the step that the run has now.
+async fn now(conn: &mut PgConnection, fence: Fence) -> Result<Option<(Fence, i32)>, StoreError> {
     let run = sqlx::query_as(
-        "SELECT attempt, lease_owner FROM runs WHERE id = $1 AND lease_owner IS NOT NULL",
+        "SELECT attempt, lease_owner, steps FROM runs WHERE id = $1 AND lease_owner IS NOT NULL",
     );
-    let now: Option<(i32, Uuid)> = run.bind(fence.run_id.as_uuid()).fetch_optional(conn).await?;
-    Ok(now.map_or(fence, |(attempt, owner)| Fence { attempt, worker: owner.into(), ..fence }))
+    let run: Option<(i32, Uuid, i32)> =
+        run.bind(fence.run_id.as_uuid()).fetch_optional(conn).await?;
+    Ok(run.map(|(attempt, owner, steps)| (Fence { attempt, worker: owner.into(), ..fence }, steps)))
 }
 
 /// Two commits in place of one: the second.

@@ -16,6 +16,7 @@ struct Row {
     id: Uuid,
     session_id: Uuid,
     attempt: i32,
+    steps: i32,
     takeovers: i32,
     message_id: String,
     input: String,
@@ -39,6 +40,7 @@ impl Row {
             input: self.input,
             options: serde_json::from_str(&self.options).map_err(unreadable("runs", "options"))?,
             last_message_seq: self.last_message_seq,
+            steps: self.steps,
             takeovers: self.takeovers,
             elapsed: Duration::try_from_secs_f64(self.elapsed).unwrap_or_default(),
             is_cancelled: self.is_cancelled,
@@ -83,7 +85,7 @@ pub async fn claim_queued(
                    FOR UPDATE OF r SKIP LOCKED)
                RETURNING *
            )
-           SELECT run.id, run.session_id, run.attempt, run.takeovers, run.message_id,
+           SELECT run.id, run.session_id, run.attempt, run.steps, run.takeovers, run.message_id,
                   run.input::text AS "input!", run.options::text AS "options!",
                   run.cancel_requested_at IS NOT NULL AS "is_cancelled!",
                   extract(epoch FROM now() - run.started_at)::float8 AS "elapsed!",
@@ -116,7 +118,7 @@ pub async fn claim_expired(
                    FOR UPDATE SKIP LOCKED)
                RETURNING *
            )
-           SELECT run.id, run.session_id, run.attempt, run.takeovers, run.message_id,
+           SELECT run.id, run.session_id, run.attempt, run.steps, run.takeovers, run.message_id,
                   run.input::text AS "input!", run.options::text AS "options!",
                   run.cancel_requested_at IS NOT NULL AS "is_cancelled!",
                   extract(epoch FROM now() - run.started_at)::float8 AS "elapsed!",
@@ -128,6 +130,19 @@ pub async fn claim_expired(
     .fetch_all(conn)
     .await?;
     Ok(readable(rows, worker))
+}
+
+/// Ends the leases of workers that are known to be dead, so that nobody waits for them.
+pub async fn expire(conn: &mut PgConnection, dead: &[WorkerId]) -> Result<u64, StoreError> {
+    let dead: Vec<Uuid> = dead.iter().map(|worker| worker.as_uuid()).collect();
+    let done = sqlx::query!(
+        "UPDATE runs SET lease_until = now()
+         WHERE status = 'running' AND lease_owner = ANY($1) AND lease_until > now()",
+        &dead,
+    )
+    .execute(conn)
+    .await?;
+    Ok(done.rows_affected())
 }
 
 /// A lease that was renewed.

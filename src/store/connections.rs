@@ -3,30 +3,47 @@
 //! The pool below asks the server for a sign of life whenever a connection is returned, because
 //! it may have been left in the middle of a statement. That doubles the round trips of a service
 //! whose steps are single statements. Here the caller says that its statement is done, and the
-//! connection is kept as it is; one that is merely dropped goes the pool's way.
+//! connection is kept as it is; one that is merely dropped is closed, and those that lie idle must
+//! give a sign of life before they are lent again.
 
 use std::ops::{Deref, DerefMut};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use sqlx::pool::PoolConnection;
-use sqlx::{PgConnection, PgPool, Postgres};
+use sqlx::{Connection as _, PgConnection, PgPool, Postgres};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
+
+/// How long a connection may take to give a sign of life.
+const PING_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A pool and those of its connections that wait for the next caller.
 #[derive(Debug, Clone)]
 pub struct Connections {
     pool: PgPool,
-    idle: Arc<Mutex<Vec<PoolConnection<Postgres>>>>,
+    idle: Arc<Mutex<Vec<Idle>>>,
     /// As many as the pool has connections: who holds one need not wait for another's return.
     turns: Arc<Semaphore>,
+    /// How many connections have broken. What lay idle at that time may be broken, too.
+    breaks: Arc<AtomicU64>,
+}
+
+#[derive(Debug)]
+struct Idle {
+    conn: PoolConnection<Postgres>,
+    /// The breaks that it is known to have survived.
+    survived: u64,
 }
 
 /// A connection on loan.
 #[derive(Debug)]
 pub struct Lent {
-    conn: PoolConnection<Postgres>,
+    /// Here until it is given back.
+    conn: Option<PoolConnection<Postgres>>,
     home: Connections,
+    survived: u64,
     _turn: OwnedSemaphorePermit,
 }
 
@@ -37,6 +54,7 @@ impl From<PgPool> for Connections {
             pool,
             idle: Arc::default(),
             turns: Arc::new(Semaphore::new(size.min(Semaphore::MAX_PERMITS))),
+            breaks: Arc::default(),
         }
     }
 }
@@ -49,32 +67,60 @@ impl Connections {
             .await
             .map_err(|_| sqlx::Error::PoolTimedOut)?
             .map_err(|_| sqlx::Error::PoolClosed)?;
-        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let conn = match idle {
+        let breaks = self.breaks.load(Ordering::Relaxed);
+        let conn = match self.idle_one(breaks).await {
             Some(conn) => conn,
             None => self.pool.acquire().await?,
         };
-        Ok(Lent { conn, home: self.clone(), _turn: turn })
+        Ok(Lent { conn: Some(conn), home: self.clone(), survived: breaks, _turn: turn })
+    }
+
+    /// One that lies idle and is not broken.
+    async fn idle_one(&self, breaks: u64) -> Option<PoolConnection<Postgres>> {
+        loop {
+            let Idle { mut conn, survived } = self.idle().pop()?;
+            if survived >= breaks || matches!(timeout(PING_TIMEOUT, conn.ping()).await, Ok(Ok(())))
+            {
+                return Some(conn);
+            }
+            conn.close_on_drop();
+        }
     }
 
     /// Closes all connections, and waits for those on loan.
     pub async fn close(&self) {
         self.turns.close();
         // Dropped outside of the lock.
-        let idle = std::mem::take(&mut *self.idle.lock().unwrap_or_else(PoisonError::into_inner));
+        let idle = std::mem::take(&mut *self.idle());
         drop(idle);
         self.pool.close().await;
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Vec<Idle>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Lent {
     /// Gives the connection back after a statement that was carried to its end.
-    pub fn give_back(self) {
-        let Self { conn, home, _turn } = self;
-        let mut idle = home.idle.lock().unwrap_or_else(PoisonError::into_inner);
+    pub fn give_back(mut self) {
+        let mut idle = self.home.idle();
         // Looked at under the lock: what comes later than the closing hand must not stay.
-        if !home.turns.is_closed() {
-            idle.push(conn);
+        if !self.home.turns.is_closed()
+            && let Some(conn) = self.conn.take()
+        {
+            idle.push(Idle { conn, survived: self.survived });
+        }
+    }
+}
+
+impl Drop for Lent {
+    /// A connection that is not given back failed, or was left in the middle of a statement. It
+    /// may lead to a server that is gone, or has become read-only, and is not used again.
+    fn drop(&mut self) {
+        if let Some(conn) = &mut self.conn {
+            conn.close_on_drop();
+            self.home.breaks.fetch_add(1, Ordering::Relaxed);
         }
     }
 }
@@ -82,14 +128,16 @@ impl Lent {
 impl Deref for Lent {
     type Target = PgConnection;
 
+    #[expect(clippy::expect_used, reason = "only `give_back` takes it, and ends the loan")]
     fn deref(&self) -> &PgConnection {
-        &self.conn
+        self.conn.as_ref().expect("a loan has its connection")
     }
 }
 
 impl DerefMut for Lent {
+    #[expect(clippy::expect_used, reason = "only `give_back` takes it, and ends the loan")]
     fn deref_mut(&mut self) -> &mut PgConnection {
-        &mut self.conn
+        self.conn.as_mut().expect("a loan has its connection")
     }
 }
 
@@ -126,6 +174,30 @@ mod tests {
         drop(conn);
         let mut fresh = connections.acquire().await.unwrap();
         assert_ne!(backend(&mut fresh).await, broken);
+    }
+
+    #[tokio::test]
+    async fn what_lay_idle_when_a_connection_broke_is_looked_at_before_it_is_lent() {
+        let database = database().await;
+        let connections = Connections::from(database.pool(3));
+        let mut lent = Vec::new();
+        for _ in 0..3 {
+            lent.push(connections.acquire().await.unwrap());
+        }
+        let mut broken = lent.pop().unwrap();
+        let mut witness = lent.pop().unwrap();
+        let mut idle = lent.pop().unwrap();
+        let backends = [backend(&mut broken).await, backend(&mut idle).await];
+        idle.give_back();
+        sqlx::query("SELECT pg_terminate_backend(pid, 5000) FROM unnest($1::int[]) AS pid")
+            .bind(&backends)
+            .execute(&mut *witness)
+            .await
+            .unwrap();
+        assert!(sqlx::query("SELECT 1").execute(&mut *broken).await.is_err());
+        drop(broken);
+        let mut fresh = connections.acquire().await.unwrap();
+        assert!(!backends.contains(&backend(&mut fresh).await));
     }
 
     #[tokio::test]

@@ -29,6 +29,9 @@ pub enum StoreError {
     /// The database refused, or is away.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
+    /// The database did not answer in time.
+    #[error("the database gave no answer in time")]
+    NoAnswer,
     /// A row holds what this version cannot read.
     #[error("{table}.{column} cannot be read: {cause}")]
     Unreadable {
@@ -43,7 +46,7 @@ pub enum StoreError {
 
 impl StoreError {
     /// Whether the cause is the database being away, not the request.
-    pub fn is_unavailable(&self) -> bool {
+    fn is_unavailable(&self) -> bool {
         use sqlx::Error;
         match self {
             Self::Database(Error::Database(error)) => {
@@ -58,7 +61,21 @@ impl StoreError {
                     | Error::PoolClosed
                     | Error::WorkerCrashed
             ),
+            Self::NoAnswer => true,
             Self::Unreadable { .. } => false,
+        }
+    }
+
+    /// Whether the same statement may succeed a little later.
+    pub fn may_pass(&self) -> bool {
+        let is_passing = |code: &str| PASSING.iter().any(|class| code.starts_with(class));
+        match self {
+            Self::Database(sqlx::Error::Database(error))
+                if is_passing(&error.code().unwrap_or_default()) =>
+            {
+                true
+            }
+            Self::Database(_) | Self::NoAnswer | Self::Unreadable { .. } => self.is_unavailable(),
         }
     }
 
@@ -69,7 +86,7 @@ impl StoreError {
                 let code = error.code().unwrap_or_default();
                 REFUSED.iter().any(|class| code.starts_with(class))
             }
-            Self::Database(_) => false,
+            Self::Database(_) | Self::NoAnswer => false,
             Self::Unreadable { .. } => true,
         }
     }
@@ -77,6 +94,10 @@ impl StoreError {
 
 /// Classes of Postgres' own error codes: values that no column takes, and broken constraints.
 const REFUSED: [&str; 2] = ["22", "23"];
+
+/// Classes of Postgres' own error codes: deadlocks and the like, locks that were waited for too
+/// long, and statements that ran too long.
+const PASSING: [&str; 3] = ["40", "55P03", "57014"];
 
 /// Classes of Postgres' own error codes: connections, resources, operator's intervention, and a
 /// server that has become read-only.
@@ -107,6 +128,8 @@ pub enum PoolRole {
     Worker,
     /// Renewing leases.
     Heartbeat,
+    /// Listening to other processes, and telling them.
+    Bus,
 }
 
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(3);
@@ -118,6 +141,7 @@ impl PoolRole {
             Self::Api => "twostep api",
             Self::Worker => "twostep worker",
             Self::Heartbeat => "twostep heartbeat",
+            Self::Bus => "twostep bus",
         }
     }
 
@@ -125,6 +149,7 @@ impl PoolRole {
         match self {
             Self::Api | Self::Worker => 8,
             Self::Heartbeat => 1,
+            Self::Bus => 2,
         }
     }
 }

@@ -124,7 +124,9 @@ pub async fn find(
 pub enum Cancellation {
     /// A worker holds the run and has been asked to stop.
     Requested,
-    /// A worker holds the run and was asked before.
+    /// Nobody holds the run. It can be taken up at once by a worker, which settles it.
+    Unheld,
+    /// The run was asked to stop before.
     Repeated,
     /// The run has not begun and can be settled at once.
     Queued,
@@ -135,6 +137,10 @@ pub enum Cancellation {
 /// Asks for a run to be cancelled. It, and its session, stay locked for the rest of the caller's
 /// transaction, so that no worker takes it up or settles it in between. The session is locked
 /// first, as everywhere.
+///
+/// A run that waits for the client is in nobody's hands, and only a worker can answer its open
+/// calls: it is put where workers find what another one has let go. It got to where it waits, so
+/// its takeovers count from the beginning.
 pub async fn request_cancel(
     conn: &mut PgConnection,
     tenant: TenantId,
@@ -145,10 +151,16 @@ pub async fn request_cancel(
         r#"WITH locked AS (
                SELECT id FROM sessions WHERE id = $2 AND tenant_id = $3 FOR UPDATE
            )
-           UPDATE runs SET cancel_requested_at = coalesce(cancel_requested_at, now())
+           UPDATE runs SET
+               cancel_requested_at = coalesce(cancel_requested_at, now()),
+               status = CASE status WHEN 'requires_action' THEN 'running' ELSE status END,
+               lease_owner = CASE WHEN status <> 'requires_action' THEN lease_owner END,
+               lease_until = CASE status WHEN 'requires_action' THEN now() ELSE lease_until END,
+               takeovers = CASE status WHEN 'requires_action' THEN 0 ELSE takeovers END
            FROM locked
            WHERE runs.id = $1 AND session_id = locked.id
-           RETURNING status, cancel_requested_at = now() AS "is_first!""#,
+           RETURNING status, lease_owner IS NOT NULL AS "is_held!",
+                     cancel_requested_at = now() AS "is_first!""#,
         id.as_uuid(),
         session_id.as_uuid(),
         tenant.as_uuid(),
@@ -156,15 +168,78 @@ pub async fn request_cancel(
     .fetch_optional(conn)
     .await?;
     Ok(row.map(|row| match RunStatus::parse(&row.status) {
-        Some(RunStatus::Running | RunStatus::RequiresAction) if row.is_first => {
-            Cancellation::Requested
-        }
-        Some(RunStatus::Running | RunStatus::RequiresAction) => Cancellation::Repeated,
+        Some(RunStatus::Running | RunStatus::RequiresAction) => match (row.is_first, row.is_held) {
+            (true, true) => Cancellation::Requested,
+            (true, false) => Cancellation::Unheld,
+            (false, _) => Cancellation::Repeated,
+        },
         Some(RunStatus::Queued) => Cancellation::Queued,
         Some(RunStatus::Completed | RunStatus::Failed | RunStatus::Cancelled) | None => {
             Cancellation::Settled
         }
     }))
+}
+
+/// Finds the live run of a session. The session stays locked for the rest of the caller's
+/// transaction, so that the run does not settle in between.
+pub async fn lock_live(
+    conn: &mut PgConnection,
+    tenant: TenantId,
+    session_id: SessionId,
+) -> Result<Option<RunId>, StoreError> {
+    // A statement of its own: the next one sees what was done while this one waited.
+    sqlx::query!(
+        "SELECT id FROM sessions WHERE id = $1 AND tenant_id = $2 FOR UPDATE",
+        session_id.as_uuid(),
+        tenant.as_uuid(),
+    )
+    .fetch_optional(&mut *conn)
+    .await?;
+    let live = sqlx::query_scalar!(
+        "SELECT id FROM runs
+         WHERE session_id = $1 AND tenant_id = $2 AND status IN ('running', 'requires_action')",
+        session_id.as_uuid(),
+        tenant.as_uuid(),
+    )
+    .fetch_optional(conn)
+    .await?;
+    Ok(live.map(Into::into))
+}
+
+/// Finds the run that makes a session busy: the live one, or else the first that waits. One that
+/// has settled a moment ago is still the one that stood in the way.
+pub async fn find_busy(
+    conn: &mut PgConnection,
+    tenant: TenantId,
+    session_id: SessionId,
+) -> Result<Option<RunId>, StoreError> {
+    let busy = sqlx::query_scalar!(
+        "SELECT coalesce(
+             (SELECT id FROM runs r WHERE r.session_id = s.id
+                AND status IN ('running', 'requires_action')),
+             (SELECT id FROM runs r WHERE r.session_id = s.id AND status = 'queued'
+              ORDER BY accepted_seq LIMIT 1),
+             (SELECT id FROM runs r WHERE r.session_id = s.id
+              ORDER BY accepted_seq DESC LIMIT 1))
+         FROM sessions s WHERE s.id = $1 AND s.tenant_id = $2",
+        session_id.as_uuid(),
+        tenant.as_uuid(),
+    )
+    .fetch_optional(conn)
+    .await?;
+    Ok(busy.flatten().map(Into::into))
+}
+
+/// Counts the runs that wait, of all sessions, up to a number that is enough to know.
+pub async fn count_queued(conn: &mut PgConnection, enough: i64) -> Result<i64, StoreError> {
+    let count = sqlx::query_scalar!(
+        r#"SELECT count(*) AS "count!"
+           FROM (SELECT FROM runs WHERE status = 'queued' LIMIT $1) AS waiting"#,
+        enough,
+    )
+    .fetch_one(conn)
+    .await?;
+    Ok(count)
 }
 
 /// Settles a run that has never begun. Its message never enters the history.

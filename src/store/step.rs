@@ -92,11 +92,52 @@ pub struct Committed {
     pub queued: i32,
 }
 
-/// Commits a step; none if the worker has lost its claim, in which case nothing was written.
+/// What became of a step whose commit was not answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Landed {
+    /// It was not written, and may be sent again.
+    No,
+    /// It was written.
+    Yes {
+        /// Runs of the session that wait.
+        queued: i32,
+    },
+    /// The worker has lost its claim.
+    Fenced,
+}
+
+/// Finds out what became of the step after the first `steps` ones. Nobody else writes steps under
+/// this fence, so one more than before can only be that one.
+pub async fn landed(
+    conn: &mut PgConnection,
+    fence: Fence,
+    steps: i32,
+) -> Result<Landed, StoreError> {
+    let row = sqlx::query!(
+        r#"SELECT r.steps, s.queued, r.lease_owner IS NOT DISTINCT FROM $3 AS "is_ours!"
+           FROM runs r JOIN sessions s ON s.id = r.session_id
+           WHERE r.id = $1 AND r.attempt = $2"#,
+        fence.run_id.as_uuid(),
+        fence.attempt,
+        fence.worker.as_uuid(),
+    )
+    .fetch_optional(conn)
+    .await?;
+    Ok(match row {
+        // The step that settles a run gives up its lease.
+        Some(row) if row.steps > steps => Landed::Yes { queued: row.queued },
+        Some(row) if row.is_ours => Landed::No,
+        Some(_) | None => Landed::Fenced,
+    })
+}
+
+/// Commits the step after the first `steps` ones; none if the worker has lost its claim, in which
+/// case nothing was written.
 pub async fn commit(
     conn: &mut PgConnection,
     session_id: SessionId,
     fence: Fence,
+    steps: i32,
     step: &StepCommit<'_>,
 ) -> Result<Option<Committed>, StoreError> {
     let usage = step.usage.unwrap_or_default();
@@ -140,6 +181,7 @@ pub async fn commit(
         &records.hashes_after as _,
         step.is_progress,
         session_id.as_uuid(),
+        steps,
     )
     .fetch_optional(conn)
     .await?;

@@ -5,6 +5,7 @@ WITH locked AS (
     SELECT id FROM sessions WHERE id = $32 FOR UPDATE
 ), fence AS (
     UPDATE runs SET
+        steps = steps + 1,
         takeovers = CASE WHEN $31::bool THEN 0 ELSE takeovers END,
         status = coalesce($4, status),
         outcome = coalesce(($5::text)::json, outcome),
@@ -19,6 +20,8 @@ WITH locked AS (
     FROM locked
     WHERE runs.id = $1 AND session_id = locked.id
       AND attempt = $2 AND lease_owner = $3 AND status = 'running'
+      -- A step that is sent again, because nobody heard what became of it, is written once.
+      AND steps = $33
     RETURNING runs.id, session_id, tenant_id, attempt
 ), session AS (
     UPDATE sessions s SET

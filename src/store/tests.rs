@@ -66,6 +66,7 @@ impl Bed {
             fingerprint: b"f",
             event: &event,
             worker,
+            may_wait: true,
         };
         accept(&mut self.pool.acquire().await.unwrap(), &new).await.unwrap()
     }
@@ -77,13 +78,22 @@ impl Bed {
         }
     }
 
+    async fn steps(&self, run: &Claimed) -> i32 {
+        sqlx::query_scalar("SELECT steps FROM runs WHERE id = $1")
+            .bind(run.fence.run_id.as_uuid())
+            .fetch_one(&self.pool)
+            .await
+            .unwrap()
+    }
+
     async fn claim(&self, worker: WorkerId) -> Vec<Claimed> {
         claim_queued(&mut self.pool.acquire().await.unwrap(), worker, 10).await.unwrap()
     }
 
     async fn commit(&self, run: &Claimed, step: &StepCommit<'_>) -> bool {
         let mut conn = self.pool.acquire().await.unwrap();
-        commit(&mut conn, self.session, run.fence, step).await.unwrap().is_some()
+        let steps = self.steps(run).await;
+        commit(&mut conn, self.session, run.fence, steps, step).await.unwrap().is_some()
     }
 
     /// Lets all leases run out.
@@ -274,7 +284,7 @@ async fn a_reply_and_its_ledger_rows_are_stored_together_and_kept_byte_for_byte(
     // The same call twice breaks a key, and then nothing of the step is stored.
     let twice = [call("c"), call("c")];
     let broken = StepCommit { messages: &reply, planned: &twice, ..StepCommit::default() };
-    assert!(commit(&mut conn, bed.session, run.fence, &broken).await.is_err());
+    assert!(commit(&mut conn, bed.session, run.fence, 1, &broken).await.is_err());
     assert_eq!(messages::list_of_run(&mut conn, run.fence.run_id).await.unwrap().len(), 2);
 }
 

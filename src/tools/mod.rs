@@ -5,7 +5,7 @@ pub mod lease;
 mod registry;
 mod typed;
 #[cfg(feature = "faults")]
-pub mod witness;
+pub(crate) mod witness;
 pub mod workspace;
 
 use std::fmt;

@@ -14,8 +14,9 @@ use crate::domain::tool::{ToolClass, ToolTiming};
 use crate::faults::{self, Point};
 use crate::tools::{Output, Tool, ToolContext, ToolError, Typed, TypedTool};
 
-/// The tools, with the file of the traces.
-pub fn tools(file: PathBuf) -> Vec<Arc<dyn Tool>> {
+/// The tools, if there is a file for the traces.
+pub(crate) fn tools() -> Vec<Arc<dyn Tool>> {
+    let Some(file) = faults::witness() else { return Vec::new() };
     vec![Arc::new(Typed(Witness { file })), Arc::new(Typed(Dawdle))]
 }
 

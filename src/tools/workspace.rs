@@ -37,7 +37,7 @@ pub struct Listed {
 /// knows what to clear away.
 #[derive(Debug, Clone)]
 pub struct Draft {
-    call: String,
+    call: u128,
     attempt: i32,
 }
 
@@ -45,12 +45,12 @@ impl Draft {
     /// The draft of a call. Ids of calls may repeat in other runs, and are not file names.
     pub fn new(claim: Fence, tool_use_id: &str) -> Self {
         let hash = hash(format!("{} {tool_use_id}", claim.run_id).as_bytes());
-        let call = hash.iter().take(12).map(|byte| format!("{byte:02x}")).collect();
+        let call = hash.iter().take(16).fold(0, |call, byte| call << 8 | u128::from(*byte));
         Self { call, attempt: claim.attempt }
     }
 
     fn name(&self, attempt: i32) -> String {
-        format!(".twostep-{}-{attempt}", self.call)
+        format!(".twostep-{:032x}-{attempt}", self.call)
     }
 }
 

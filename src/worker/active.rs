@@ -15,10 +15,21 @@ use crate::domain::ids::RunId;
 pub(super) struct Signals {
     /// The client cancelled it: settle it.
     pub(super) cancel: CancellationToken,
-    /// The worker must let it go, and may still write.
+    /// The worker will stop: let it go at the next safe point.
+    pub(super) drain: CancellationToken,
+    /// The worker must let it go now, and may still write.
     pub(super) halt: CancellationToken,
     /// The lease is lost: write nothing more.
     pub(super) lost: CancellationToken,
+}
+
+/// How a worker tells all its runs to stop.
+#[derive(Debug, Default)]
+pub(super) struct Stopping {
+    /// At the next safe point.
+    pub(super) drain: CancellationToken,
+    /// At once.
+    pub(super) halt: CancellationToken,
 }
 
 /// The runs of this process.
@@ -38,10 +49,11 @@ const MAX_EARLY: usize = 1024;
 
 impl Active {
     /// Notes a run until the guard is dropped, a panic of its driver included.
-    pub(super) fn enter(&self, run_id: RunId, halt: &CancellationToken) -> (Signals, Entered<'_>) {
+    pub(super) fn enter(&self, run_id: RunId, stopping: &Stopping) -> (Signals, Entered<'_>) {
         let signals = Signals {
             cancel: CancellationToken::new(),
-            halt: halt.clone(),
+            drain: stopping.drain.clone(),
+            halt: stopping.halt.clone(),
             lost: CancellationToken::new(),
         };
         let mut state = self.state();
@@ -127,6 +139,18 @@ impl Signals {
             biased;
             () = self.lost.cancelled() => Err(Halt::LeaseLost),
             done = work => Ok(done),
+        }
+    }
+
+    /// Waits for nothing in particular, unless the run is told to stop or the worker to drain.
+    pub(super) async fn unless_draining<T>(
+        &self,
+        wait: impl Future<Output = T>,
+    ) -> Result<T, Halt> {
+        tokio::select! {
+            biased;
+            () = self.drain.cancelled() => Err(Halt::ShuttingDown),
+            done = self.unless_stopped(wait) => done,
         }
     }
 

@@ -35,7 +35,7 @@ impl Driver<'_> {
         let event = NewEvent::new(&EventBody::StatusRescheduled { attempt: failures, retry_at });
         self.tell(&[event]).await?;
         let signals = self.signals.clone();
-        signals.unless_stopped(sleep(delay)).await
+        signals.unless_draining(sleep(delay)).await
     }
 
     /// One try. The outer error ends the run's drive, the inner one may be tried again.

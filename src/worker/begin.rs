@@ -2,6 +2,7 @@
 
 use super::drive::{Driver, empty, user_message};
 use super::halt::Halt;
+use super::patience::{Patience, in_time};
 use crate::agent::{AgentLoop, Bounds};
 use crate::domain::event::{EventBody, NewEvent};
 use crate::domain::message::{Content, Message, Role};
@@ -23,6 +24,10 @@ impl Driver<'_> {
         if self.run.takeovers > MAX_TAKEOVERS {
             return Err(Halt::CrashLoop);
         }
+        // Taken up only to be settled: a call that waited for a word must not run now.
+        if self.run.is_cancelled {
+            return Err(Halt::Cancelled);
+        }
         let attempt = self.run.fence.attempt;
         let mut events = vec![NewEvent::new(&EventBody::StatusRunning { attempt })];
         self.announce_request(&mut events);
@@ -42,25 +47,37 @@ impl Driver<'_> {
 
     /// Brings the loop to where the stored messages are, whatever it thought before.
     pub(super) async fn resume(&mut self, may_be_begun: bool) -> Result<(), Halt> {
-        let mut conn = self.worker.parts.pool.acquire().await?;
-        self.transcript.catch_up(&mut conn, self.run.session_id).await?;
-        if !may_be_begun {
+        let mut patience = Patience::default();
+        let messages = loop {
+            match in_time(self.load(may_be_begun)).await {
+                Ok(messages) => break messages,
+                Err(halt) => self.wait_out(&mut patience, halt).await?,
+            }
+        };
+        if messages.is_empty() {
             return Ok(());
         }
-        let stored = list_of_run(&mut conn, self.run_id()).await?;
-        conn.give_back();
-        let messages: Vec<Message> = stored.into_iter().map(|stored| stored.message).collect();
-        self.is_begun = !messages.is_empty();
-        if self.is_begun {
-            self.usage = Usage::default();
-            for message in &messages {
-                self.usage += message.usage;
-            }
-            let bounds = Bounds::new(&self.limits, self.run.settings.price);
-            self.agent = AgentLoop::resume(&messages, bounds)?;
-            self.is_resumed = true;
+        self.is_begun = true;
+        self.usage = Usage::default();
+        for message in &messages {
+            self.usage += message.usage;
         }
+        let bounds = Bounds::new(&self.limits, self.run.settings.price);
+        self.agent = AgentLoop::resume(&messages, bounds)?;
+        self.is_resumed = true;
         Ok(())
+    }
+
+    /// Brings the transcript up to date, and reads what the run has stored if it may have begun.
+    async fn load(&mut self, may_be_begun: bool) -> Result<Vec<Message>, Halt> {
+        let mut conn = self.worker.parts.pool.acquire().await?;
+        self.transcript.catch_up(&mut conn, self.run.session_id).await?;
+        let stored = match may_be_begun {
+            true => list_of_run(&mut conn, self.run_id()).await?,
+            false => Vec::new(),
+        };
+        conn.give_back();
+        Ok(stored.into_iter().map(|stored| stored.message).collect())
     }
 
     /// The run was begun when its message was accepted. Mostly the message is the only one that
@@ -70,7 +87,6 @@ impl Driver<'_> {
             self.transcript.push(Role::User, &self.run.input);
             return Ok(());
         }
-        let mut conn = self.worker.parts.pool.acquire().await?;
-        Ok(self.transcript.catch_up(&mut conn, self.run.session_id).await?)
+        self.resume(false).await
     }
 }

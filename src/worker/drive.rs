@@ -2,11 +2,13 @@
 
 use std::time::Instant;
 
+use sqlx::PgConnection;
 use tokio_util::sync::CancellationToken;
 
 use super::Worker;
 use super::active::Signals;
 use super::halt::Halt;
+use super::patience::{Patience, in_time};
 use super::previews::ReplyIds;
 use super::tell::reply_events;
 use super::transcript::Transcript;
@@ -25,7 +27,7 @@ use crate::model::anthropic::{Head, body};
 use crate::store::bugs::commit;
 #[cfg(not(feature = "faults"))]
 use crate::store::step::commit;
-use crate::store::step::{NewMessage, StepCommit};
+use crate::store::step::{Committed, Landed, NewMessage, StepCommit, landed};
 use crate::tools::ToolContext;
 use crate::tools::workspace::Workspace;
 
@@ -48,6 +50,8 @@ pub(super) struct Driver<'a> {
     pub(super) is_resumed: bool,
     /// Whether runs of the same session wait for this one.
     others_wait: bool,
+    /// Steps that are committed.
+    steps: i32,
 }
 
 /// How a request to the model ended; without a stop reason it failed.
@@ -97,6 +101,7 @@ impl<'a> Driver<'a> {
             is_begun: run.begun.is_some(),
             is_resumed: false,
             others_wait: false,
+            steps: run.steps,
             worker,
             run,
             signals,
@@ -122,6 +127,7 @@ impl<'a> Driver<'a> {
         self.begin().await?;
         let head = Head::new(&self.run.settings, self.worker.parts.use_prompt_cache)?;
         loop {
+            self.stop_if_draining()?;
             match self.agent.step().clone() {
                 Step::CallModel { is_first: true } => {
                     let choice = self.run.options.tool_choice.clone();
@@ -133,6 +139,15 @@ impl<'a> Driver<'a> {
                 Step::Finish(_) => return Ok(()),
             }
         }
+    }
+
+    /// Here, between a request and a call, nothing is lost by letting the run go.
+    pub(super) fn stop_if_draining(&self) -> Result<(), Halt> {
+        let is_over = matches!(self.agent.step(), Step::Finish(_));
+        if self.signals.drain.is_cancelled() && !is_over {
+            return Err(Halt::ShuttingDown);
+        }
+        Ok(())
     }
 
     async fn ask(&mut self, head: &Head, choice: &ToolChoice) -> Result<(), Halt> {
@@ -268,10 +283,14 @@ impl<'a> Driver<'a> {
             return Err(Halt::LeaseLost);
         }
         let step = StepCommit { messages, ..*step };
-        let mut conn = self.worker.parts.pool.acquire().await?;
-        let committed = commit(&mut conn, self.run.session_id, self.run.fence, &step).await?;
-        conn.give_back();
-        let committed = committed.ok_or(Halt::LeaseLost)?;
+        let mut patience = Patience::default();
+        let committed = loop {
+            match in_time(self.try_store(&step, patience.is_tried())).await {
+                Ok(committed) => break committed,
+                Err(halt) => self.wait_out(&mut patience, halt).await?,
+            }
+        };
+        self.steps += 1;
         let point = if step.settles.is_some() { Point::Settled } else { Point::StepStored };
         faults::point(point).await;
         self.others_wait = committed.queued > 0;
@@ -281,6 +300,38 @@ impl<'a> Driver<'a> {
             self.transcript.push(message.message.role, message.message.content.as_str());
         }
         Ok(())
+    }
+
+    /// A step that was tried before may have been written although nobody heard of it.
+    async fn try_store(&self, step: &StepCommit<'_>, is_tried: bool) -> Result<Committed, Halt> {
+        let mut conn = self.worker.parts.pool.acquire().await?;
+        let fence = self.run.fence;
+        let mut committed = None;
+        if is_tried {
+            committed = self.landed(&mut conn).await?;
+        }
+        if committed.is_none() {
+            committed = commit(&mut conn, self.session_id(), fence, self.steps, step).await?;
+        }
+        if committed.is_none() && is_tried {
+            // The first try was still under way.
+            committed = self.landed(&mut conn).await?;
+        }
+        conn.give_back();
+        committed.ok_or(Halt::LeaseLost)
+    }
+
+    /// What a step that was written left, if it was.
+    async fn landed(&self, conn: &mut PgConnection) -> Result<Option<Committed>, Halt> {
+        match landed(conn, self.run.fence, self.steps).await? {
+            Landed::No => Ok(None),
+            Landed::Fenced => Err(Halt::LeaseLost),
+            Landed::Yes { queued } => {
+                // Readers find its events in the database.
+                self.worker.parts.bus.look_again(self.session_id());
+                Ok(Some(Committed { frames: Vec::new(), queued }))
+            }
+        }
     }
 }
 

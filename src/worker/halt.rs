@@ -139,6 +139,8 @@ impl Driver<'_> {
     /// Lets the run go. One that failed may be what the failure comes from, and is counted.
     async fn release(&self, has_failed: bool) -> Result<(), Halt> {
         let mut conn = self.worker.parts.pool.acquire().await?;
-        Ok(release(&mut conn, self.run.fence, has_failed).await?)
+        release(&mut conn, self.run.fence, has_failed).await?;
+        conn.give_back();
+        Ok(())
     }
 }

@@ -14,6 +14,8 @@ use crate::store::claim::renew;
 use crate::tools::lease::since_boot;
 
 const EVERY: Duration = Duration::from_secs(3);
+/// The pause after a renewal that failed: a lease that is not renewed in time costs its run.
+const RETRY_EVERY: Duration = Duration::from_millis(500);
 
 /// Renews the leases of all runs of this process until it is told to stop.
 pub(super) async fn heartbeat(worker: Arc<Worker>, stop: CancellationToken) {
@@ -28,8 +30,14 @@ pub(super) async fn heartbeat(worker: Arc<Worker>, stop: CancellationToken) {
         let asked_at = since_boot();
         match timeout(EVERY, beat(&worker)).await {
             Ok(Ok(())) => worker.lease.renewed(asked_at),
-            Ok(Err(error)) => tracing::warn!(%error, "leases could not be renewed"),
-            Err(_) => tracing::warn!("renewing leases takes too long"),
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "leases could not be renewed");
+                ticks.reset_after(RETRY_EVERY);
+            }
+            Err(_) => {
+                tracing::warn!("renewing leases takes too long");
+                ticks.reset_after(RETRY_EVERY);
+            }
         }
         if !worker.lease.is_fresh() {
             let runs = worker.active.lose_all();

@@ -8,6 +8,7 @@ use futures::stream::{self, StreamExt as _};
 
 use super::drive::{Driver, millis};
 use super::halt::Halt;
+use super::patience::{Patience, in_time};
 use super::round::{AfterCrash, Answered, Ended, Round, after_crash};
 use crate::domain::tool::{CANCELLED, CallResult, CallState, INTERRUPTED, ToolCall, ToolClass};
 use crate::faults::{self, Bug, Point};
@@ -25,6 +26,10 @@ impl Driver<'_> {
         let mut round = Round::new(calls, self.ledger().await?);
         let mut next = 0;
         while next < calls.len() {
+            if self.stop_if_draining().is_err() {
+                self.record(&mut round).await?;
+                return Err(Halt::ShuttingDown);
+            }
             let is_pure = |call: &&ToolCall| self.class(call) == ToolClass::Pure;
             let pure = calls.iter().skip(next).take_while(is_pure).count();
             if pure > 0 {
@@ -66,8 +71,20 @@ impl Driver<'_> {
         if !self.is_resumed {
             return Ok(Vec::new());
         }
+        let mut patience = Patience::default();
+        loop {
+            match in_time(self.read_ledger()).await {
+                Ok(rows) => return Ok(rows),
+                Err(halt) => self.wait_out(&mut patience, halt).await?,
+            }
+        }
+    }
+
+    async fn read_ledger(&self) -> Result<Vec<LedgerRow>, Halt> {
         let mut conn = self.worker.parts.pool.acquire().await?;
-        Ok(list(&mut conn, self.session_id(), self.last_message_seq()).await?)
+        let rows = list(&mut conn, self.session_id(), self.last_message_seq()).await?;
+        conn.give_back();
+        Ok(rows)
     }
 
     async fn run_parallel(
@@ -135,7 +152,15 @@ impl Driver<'_> {
         // nobody repeats it while it goes on.
         let ended = match self.class(call) {
             ToolClass::Checkable => self.signals.unless_lost(running).await?,
-            ToolClass::Pure | ToolClass::Effect => self.signals.unless_stopped(running).await?,
+            ToolClass::Pure | ToolClass::Effect => {
+                let ended = self.signals.unless_stopped(running).await;
+                if let Err(Halt::ShuttingDown) = ended {
+                    // Nobody can know more of it than we do now.
+                    round.end(position, CallState::Interrupted, INTERRUPTED);
+                    self.record(round).await?;
+                }
+                ended?
+            }
         };
         faults::point(Point::CallEnded).await;
         // The execution was counted when it began.

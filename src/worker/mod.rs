@@ -7,6 +7,8 @@ mod drive;
 mod halt;
 mod lease;
 mod ledger;
+mod node;
+mod patience;
 mod previews;
 mod round;
 mod tell;
@@ -19,7 +21,7 @@ use std::time::Duration;
 use sqlx::PgPool;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -29,11 +31,13 @@ use crate::domain::ids::WorkerId;
 use crate::faults::{self, Bug, Point};
 use crate::model::anthropic::Client;
 use crate::store::StoreError;
-use crate::store::claim::{claim_expired, claim_queued};
+use crate::store::claim::{claim_expired, claim_queued, expire};
 use crate::store::connections::Connections;
 use crate::tools::Registry;
 use crate::tools::lease::LeaseClock;
-use active::Active;
+use active::{Active, Stopping};
+pub use node::Node;
+use patience::in_time;
 use transcript::TranscriptCache;
 
 /// How often every process looks for work that nobody announced, and for leases that ran out.
@@ -60,6 +64,10 @@ pub struct Parts {
     pub use_prompt_cache: bool,
     /// Runs at a time.
     pub slots: usize,
+    /// How long requests and calls in flight may go on when the worker stops.
+    pub drain_for: Duration,
+    /// The worker's place on its machine.
+    pub node: Node,
 }
 
 /// The worker of a process.
@@ -72,27 +80,27 @@ pub struct Worker {
     lease: LeaseClock,
     transcripts: TranscriptCache,
     runs: TaskTracker,
-    /// Fires when runs must stop and be let go.
-    halt: CancellationToken,
+    stopping: Stopping,
 }
 
 impl Worker {
     /// A worker that has not begun.
     pub fn new(parts: Parts) -> Arc<Self> {
         Arc::new(Self {
-            id: WorkerId::new(),
+            id: parts.node.id(),
             slots: Arc::new(Semaphore::new(parts.slots)),
             active: Active::default(),
             lease: LeaseClock::default(),
             transcripts: TranscriptCache::default(),
             runs: TaskTracker::new(),
-            halt: CancellationToken::new(),
+            stopping: Stopping::default(),
             parts,
         })
     }
 
     /// Works until it is told to stop; then lets its runs go and returns when they are gone.
     pub async fn run(self: Arc<Self>, shutdown: CancellationToken) {
+        self.succeed().await;
         let helpers = TaskTracker::new();
         let heartbeat_stop = CancellationToken::new();
         helpers.spawn(lease::heartbeat(Arc::clone(&self), heartbeat_stop.clone()));
@@ -101,19 +109,47 @@ impl Worker {
         let mut handed = self.parts.bus.open_desk(self.id, Arc::clone(&self.slots));
         tokio::join!(
             self.claim_loop(&shutdown),
+            self.sweep_loop(&shutdown),
             shutdown.run_until_cancelled(self.take_handed(&mut handed)),
         );
-        self.halt.cancel();
         self.parts.bus.close_desk();
         handed.close();
         faults::point(Point::Draining).await;
-        // What was handed over in the last moment is let go like the rest.
-        self.take_handed(&mut handed).await;
-        self.runs.close();
-        self.runs.wait().await;
+        self.drain(&mut handed).await;
         heartbeat_stop.cancel();
         helpers.close();
         helpers.wait().await;
+    }
+
+    /// Ends the leases of workers that died on this machine, so that their runs need not wait.
+    async fn succeed(&self) {
+        let node = &self.parts.node;
+        let expired = async {
+            let mut conn = self.parts.pool.acquire().await?;
+            let runs = expire(&mut conn, node.former()).await?;
+            conn.give_back();
+            Ok::<_, StoreError>(runs)
+        };
+        match in_time(expired).await {
+            Ok(0) => {}
+            Ok(runs) => tracing::info!(runs, "runs of a worker that died here are taken over"),
+            Err(error) => tracing::warn!(%error, "the leases of a former worker run out by time"),
+        }
+        if let Err(error) = node.settle() {
+            tracing::warn!(%error, "the worker's id cannot be noted");
+        }
+    }
+
+    /// Lets runs go at their next safe point, and after a while wherever they are.
+    async fn drain(self: &Arc<Self>, handed: &mut UnboundedReceiver<HandOver>) {
+        self.stopping.drain.cancel();
+        // What was handed over in the last moment is let go like the rest.
+        self.take_handed(handed).await;
+        self.runs.close();
+        if timeout(self.parts.drain_for, self.runs.wait()).await.is_err() {
+            self.stopping.halt.cancel();
+            self.runs.wait().await;
+        }
     }
 
     /// Drives runs that requests of this process hand over.
@@ -123,12 +159,9 @@ impl Worker {
         }
     }
 
-    /// Looks for work until it is told to stop, which is heeded only between two looks: a run
-    /// that was claimed and then forgotten would lie until its lease runs out.
+    /// Looks for runs that wait until it is told to stop, which is heeded only between two looks:
+    /// a run that was claimed and then forgotten would lie until its lease runs out.
     async fn claim_loop(self: &Arc<Self>, shutdown: &CancellationToken) {
-        // Processes that were started together do not sweep together for long.
-        let mut sweep = interval(SWEEP_EVERY.mul_f64(0.9 + 0.1 * fastrand::f64()));
-        sweep.set_missed_tick_behavior(MissedTickBehavior::Delay);
         while let Some(Ok(slot)) =
             shutdown.run_until_cancelled(Arc::clone(&self.slots).acquire_owned()).await
         {
@@ -139,19 +172,39 @@ impl Worker {
             }
             tokio::select! {
                 () = shutdown.cancelled() => return,
-                () = announced => {}
-                _ = sweep.tick(), if !faults::has(Bug::NoPoll) => {
-                    if let Ok(slot) = Arc::clone(&self.slots).try_acquire_owned() {
-                        self.take_up(TakeUp::Expired, slot).await;
-                    }
-                }
+                // A run that was let go, perhaps.
+                () = announced => self.take_over().await,
+                () = sleep(sweep_period()), if !faults::has(Bug::NoPoll) => {}
             }
+        }
+    }
+
+    /// Takes over runs that nobody holds, if there is a free slot.
+    async fn take_over(self: &Arc<Self>) {
+        if let Ok(slot) = Arc::clone(&self.slots).try_acquire_owned() {
+            self.take_up(TakeUp::Expired, slot).await;
+        }
+    }
+
+    /// Looks for leases that ran out, however busy the queue is.
+    async fn sweep_loop(self: &Arc<Self>, shutdown: &CancellationToken) {
+        if faults::has(Bug::NoPoll) {
+            return;
+        }
+        let mut sweep = interval(sweep_period());
+        sweep.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut next_slot = async || {
+            sweep.tick().await;
+            Arc::clone(&self.slots).acquire_owned().await
+        };
+        while let Some(Ok(slot)) = shutdown.run_until_cancelled(next_slot()).await {
+            self.take_up(TakeUp::Expired, slot).await;
         }
     }
 
     /// Takes up as many runs as there are free slots, and says how many.
     async fn take_up(self: &Arc<Self>, what: TakeUp, slot: OwnedSemaphorePermit) -> usize {
-        let claimed = self.claim(what).await.unwrap_or_else(|error| {
+        let claimed = in_time(self.claim(what)).await.unwrap_or_else(|error| {
             tracing::warn!(%error, ?what, "no run can be taken up");
             Vec::new()
         });
@@ -191,7 +244,7 @@ impl Worker {
             let others_wait = worker.drive(run).await;
             drop(slot);
             if others_wait {
-                worker.parts.bus.announce_work();
+                worker.parts.bus.wake_worker();
             }
         });
     }
@@ -199,7 +252,7 @@ impl Worker {
     /// Drives a run, and says whether another run may have waited for it.
     async fn drive(&self, run: Claimed) -> bool {
         let (run_id, session_id) = (run.fence.run_id, run.session_id);
-        let (signals, _entered) = self.active.enter(run_id, &self.halt);
+        let (signals, _entered) = self.active.enter(run_id, &self.stopping);
         if run.is_cancelled {
             signals.cancel.cancel();
         }
@@ -208,6 +261,11 @@ impl Worker {
         self.parts.bus.end_previews(session_id, run_id);
         others_wait
     }
+}
+
+/// Processes that were started together do not sweep together for long.
+fn sweep_period() -> Duration {
+    SWEEP_EVERY.mul_f64(0.9 + 0.1 * fastrand::f64())
 }
 
 #[derive(Debug, Clone, Copy)]

@@ -51,6 +51,8 @@ async fn the_id_and_the_form_of_a_message_are_checked() {
         (json!({ "content": "Hi", "id": long }), "/id"),
         (json!({ "content": "Hi", "id": 7 }), "/id"),
         (json!({ "content": "Hi", "stream": "yes" }), "/stream"),
+        (json!({ "content": "Hi", "on_busy": "drop" }), "/on_busy"),
+        (json!({ "content": "Hi", "on_busy": true }), "/on_busy"),
     ];
     for (body, pointer) in table {
         assert_refused(&session, session.message(&body), invalid(pointer)).await;

@@ -9,7 +9,7 @@ use twostep::tools::Typed;
 
 use crate::support::{Endless, Session, Setup, TestApp, calls, problem, replies, says};
 
-async fn start(script: Value) -> TestApp {
+pub(crate) async fn start(script: Value) -> TestApp {
     let setup = Setup {
         tools: vec![Arc::new(Typed(Endless::<true>)), Arc::new(Typed(Endless::<false>))],
         ..Setup::default()
@@ -18,7 +18,7 @@ async fn start(script: Value) -> TestApp {
 }
 
 /// A script that says `reply` to the first message and answers all others.
-fn first(reply: &Value) -> Value {
+pub(crate) fn first(reply: &Value) -> Value {
     json!({ "conversations": [
         { "when": "go", "replies": [reply] },
         { "replies": [says("Still here.")] },
@@ -36,7 +36,7 @@ async fn cancel(session: &Session<'_>, run: &Value) -> (StatusCode, Value) {
 }
 
 /// Cancels a run in flight, which must settle within a second and leave the session usable.
-async fn stops(session: &Session<'_>, run: &Value) {
+pub(crate) async fn stops(session: &Session<'_>, run: &Value) {
     let asked = Instant::now();
     let (status, answer) = cancel(session, run).await;
     assert!(status.is_success() && answer["id"] == run["id"], "{status}");
@@ -124,7 +124,7 @@ async fn a_run_stops_while_tools_run_and_their_calls_are_answered() {
 }
 
 /// Waits until a call of this tool has begun.
-async fn started(app: &TestApp, name: &str) {
+pub(crate) async fn started(app: &TestApp, name: &str) {
     let pool = app.database.pool(1);
     let deadline = Instant::now() + Duration::from_secs(20);
     loop {

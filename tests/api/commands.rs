@@ -6,7 +6,7 @@ use reqwest::{Client, StatusCode};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
-use crate::support::{Program, binary, data_dir, database, outcome};
+use crate::support::{Program, binary, data_dir, database, outcome, problem};
 
 const LOOPBACK: &str = "127.0.0.1:0";
 
@@ -240,8 +240,9 @@ async fn a_run_in_flight_does_not_keep_the_service_from_stopping() {
         { "content": [{ "type": "text", "text": "Well" }], "hang_after": 4 }] }] });
     std::fs::write(&script, hangs.to_string()).unwrap();
     let script = script.to_str().unwrap();
+    let drain = ["--drain-seconds", "1"];
     let mut command = binary(&["serve", "--offline", "--bind", LOOPBACK, "--script", script]);
-    command.env("DATABASE_URL", database.url());
+    command.args(drain).env("DATABASE_URL", database.url());
     let program = Program::serve(command).await;
     let session = new_session(&program.url).await;
     let response = client()
@@ -255,4 +256,25 @@ async fn a_run_in_flight_does_not_keep_the_service_from_stopping() {
     assert!(took < Duration::from_secs(10), "it took {took:?} to end");
     let torn = response.bytes().await;
     assert!(torn.is_err(), "the stream ended as if it were complete");
+}
+
+#[tokio::test]
+async fn the_operator_decides_what_may_wait() {
+    let folder = data_dir();
+    let database = database().await;
+    let script = folder.path().join("hangs.json");
+    std::fs::write(&script, r#"{"conversations":[{"replies":[{"hang_after":0}]}]}"#).unwrap();
+    let mut command = binary(&["serve", "--offline", "--bind", LOOPBACK, "--script"]);
+    command.arg(&script).env("DATABASE_URL", database.url());
+    command.env("TWOSTEP_ON_BUSY", "reject").env("TWOSTEP_MAX_QUEUED", "0");
+    let program = Program::serve(command).await;
+    let session = new_session(&program.url).await;
+    let messages = format!("{}/v1/sessions/{session}/messages", program.url);
+    let post = async |body: Value| client().post(&messages).json(&body).send().await.unwrap();
+    let live: Value = post(json!({ "content": "Hang" })).await.json().await.unwrap();
+    assert_eq!(live["status"], "running", "what can begin need not wait");
+    problem(post(json!({ "content": "Again" })).await, 409, "session_busy").await;
+    let waits = json!({ "content": "Again", "on_busy": "queue" });
+    problem(post(waits).await, 429, "overloaded").await;
+    program.terminate().await;
 }

@@ -6,17 +6,24 @@
     reason = "a test waits for what it spawns, and its environment is its own"
 )]
 
+mod awaiting;
 mod bad_input;
 mod bad_members;
+mod busy;
 mod cancelling;
 mod commands;
+mod database_faults;
+mod draining;
 mod giving_up;
+mod idempotency;
 mod layers;
 mod leaving;
 mod loop_behaviour;
 mod model_failures;
 mod openapi;
+mod overload;
 mod posting;
+mod processes;
 mod queueing;
 mod readme;
 mod stopping;

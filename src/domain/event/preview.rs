@@ -1,11 +1,12 @@
 //! Previews: what streams before its event exists. Best effort, never stored.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::domain::ids::{RunId, SessionId};
 
 /// What is being streamed before its event exists: text, thinking or a tool's input.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum PreviewKind {
     /// Becomes `agent.message`.
     Message,

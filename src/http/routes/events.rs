@@ -59,6 +59,7 @@ pub(in crate::http) async fn list_events(
     let mut conn = api.pool.acquire().await?;
     let range = Range { session_id, run_id: None, after: after.unwrap_or(0), limit: limit + 1 };
     let frames = list(&mut conn, range).await?;
+    conn.give_back();
     Ok(page_of(Page::new(frames, limit, |frame| frame.seq.to_string())))
 }
 

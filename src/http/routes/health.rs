@@ -5,7 +5,7 @@ use axum::extract::State;
 use http::StatusCode;
 use serde::Serialize;
 
-use crate::http::{Api, document};
+use crate::http::{Health as HealthState, document};
 
 /// Whether the process lives.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
@@ -43,13 +43,19 @@ pub(in crate::http) async fn get_health() -> Json<Health> {
     )
 )]
 pub(in crate::http) async fn get_readiness(
-    State(api): State<Api>,
+    State(state): State<HealthState>,
 ) -> (StatusCode, Json<Readiness>) {
-    let database = match api.pool.acquire().await {
-        Ok(mut conn) => sqlx::query("SELECT 1").execute(&mut *conn).await.is_ok(),
+    let database = match state.pool.acquire().await {
+        Ok(mut conn) => {
+            let answers = sqlx::query("SELECT 1").execute(&mut *conn).await.is_ok();
+            if answers {
+                conn.give_back();
+            }
+            answers
+        }
         Err(_) => false,
     };
-    let accepting = !api.draining.is_cancelled();
+    let accepting = !state.draining.is_cancelled();
     let is_ready = database && accepting;
     let status = if is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     (status, Json(Readiness { is_ready, database, accepting }))

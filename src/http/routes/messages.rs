@@ -49,6 +49,7 @@ pub(in crate::http) async fn list_messages(
     let mut conn = api.pool.acquire().await?;
     let range = Range { session_id, after, before, limit: limit + 1 };
     let stored = list(&mut conn, range).await?;
+    conn.give_back();
     let mut items: Vec<HistoryItem> =
         stored.into_iter().map(|stored| HistoryItem::new(session_id, stored)).collect();
     if before.is_none() {

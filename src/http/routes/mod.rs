@@ -6,6 +6,7 @@ pub(super) mod messages;
 pub(super) mod post_message;
 pub(super) mod runs;
 pub(super) mod sessions;
+mod stop;
 pub(super) mod tools;
 
 use crate::domain::ids::{SessionId, TenantId};
@@ -50,7 +51,7 @@ async fn known_session(
     session_id: SessionId,
 ) -> Result<i64, ApiError> {
     let mut conn = api.pool.acquire().await?;
-    last_seq(&mut conn, tenant, session_id)
-        .await?
-        .ok_or_else(|| ApiError::SessionNotFound(session_id.to_string()))
+    let last_seq = last_seq(&mut conn, tenant, session_id).await?;
+    conn.give_back();
+    last_seq.ok_or_else(|| ApiError::SessionNotFound(session_id.to_string()))
 }

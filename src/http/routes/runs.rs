@@ -8,18 +8,19 @@ use serde::Deserialize;
 use sqlx::Connection as _;
 
 use super::events::StreamEvents;
+use super::stop::Stop;
 use super::{cursor, known_place, known_session, page_limit};
-use crate::domain::event::{EventBody, NewEvent, Streamed};
+use crate::domain::event::Streamed;
 use crate::domain::ids::{RunId, SessionId, TenantId};
-use crate::domain::run::{Outcome, Run, RunStatus, StopReason};
+use crate::domain::run::{Run, RunStatus};
 use crate::http::Api;
 use crate::http::auth::Caller;
 use crate::http::error::{ApiError, Problem};
 use crate::http::extract::{Params, RunPath, SessionPath, resume_after};
 use crate::http::resources::{Page, RunResource};
 use crate::http::sse::{Follow, Phase, respond};
-use crate::store::events::{Range, append, list as list_events};
-use crate::store::runs::{Cancellation, Filter, cancel_queued, find, list, request_cancel};
+use crate::store::events::{Range, list as list_events};
+use crate::store::runs::{Filter, find, list};
 
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields)]
@@ -57,7 +58,9 @@ pub(in crate::http) async fn list_runs(
     let tenant = caller.tenant;
     let filter = Filter { tenant, session_id, only: None, status, after, limit: limit + 1 };
     let mut conn = api.pool.acquire().await?;
-    let page = Page::new(list(&mut conn, filter).await?, limit, |run| run.accepted_seq.to_string());
+    let runs = list(&mut conn, filter).await?;
+    conn.give_back();
+    let page = Page::new(runs, limit, |run| run.accepted_seq.to_string());
     Ok(Json(Page {
         data: page.data.into_iter().map(RunResource::from).collect(),
         has_more: page.has_more,
@@ -74,7 +77,7 @@ pub(super) async fn known_run(
 ) -> Result<Run, ApiError> {
     let mut conn = api.pool.acquire().await?;
     let run = find(&mut conn, tenant, session_id, run_id).await?;
-    drop(conn);
+    conn.give_back();
     if let Some(run) = run {
         return Ok(run);
     }
@@ -155,7 +158,9 @@ pub(super) async fn is_over(api: &Api, run: &Run, after: i64) -> Result<bool, Ap
     }
     let range = Range { session_id: run.session_id, run_id: Some(run.id), after, limit: 1 };
     let mut conn = api.pool.acquire().await?;
-    Ok(list_events(&mut conn, range).await?.is_empty())
+    let is_over = list_events(&mut conn, range).await?.is_empty();
+    conn.give_back();
+    Ok(is_over)
 }
 
 /// Asks for a run to be cancelled. Asking twice is the same as asking once.
@@ -205,6 +210,7 @@ pub(in crate::http) async fn cancel_session(
         let filter = Filter { tenant, session_id, only: None, status, after: 0, limit: 200 };
         let mut conn = api.pool.acquire().await?;
         open.extend(list(&mut conn, filter).await?.into_iter().map(|run| run.id));
+        conn.give_back();
     }
     let mut data = Vec::new();
     for run_id in open {
@@ -227,31 +233,9 @@ async fn cancel(
     }
     let mut conn = api.pool.acquire().await?;
     let mut transaction = conn.begin().await?;
-    let met = request_cancel(&mut transaction, tenant, session_id, run_id).await?;
-    let interrupt = NewEvent::new(&EventBody::UserInterrupt {});
-    let frames = match met {
-        None | Some(Cancellation::Settled | Cancellation::Repeated) => Vec::new(),
-        Some(Cancellation::Requested) => {
-            append(&mut transaction, session_id, run_id, &[interrupt]).await?
-        }
-        Some(Cancellation::Queued) => {
-            let stop_reason = StopReason::Cancelled;
-            let idle = NewEvent::new(&EventBody::StatusIdle { stop_reason, limited: None });
-            let outcome = Outcome {
-                stop_reason: StopReason::Cancelled,
-                limited: None,
-                output_text: String::new(),
-                error: None,
-            };
-            cancel_queued(&mut transaction, run_id, &outcome).await?;
-            append(&mut transaction, session_id, run_id, &[interrupt, idle]).await?
-        }
-    };
+    let stop = Stop::request(&mut transaction, tenant, session_id, run_id).await?;
     transaction.commit().await?;
-    drop(conn);
-    api.bus.publish(session_id, frames);
-    if let Some(Cancellation::Requested | Cancellation::Repeated) = met {
-        api.bus.cancel(run_id);
-    }
+    conn.give_back();
+    stop.announce(api);
     known_run(api, tenant, session_id, run_id).await
 }

@@ -13,6 +13,7 @@ use crate::domain::ids::SessionId;
 use crate::domain::run::Limits;
 use crate::domain::session::{Session, Settings};
 use crate::http::auth::Caller;
+use crate::http::deadline::in_time;
 use crate::http::error::{ApiError, FieldError, Problem};
 use crate::http::extract::{OptionalJsonBody, Params, SessionPath, object};
 use crate::http::resources::{Page, SessionResource};
@@ -203,11 +204,16 @@ pub(in crate::http) async fn create_session(
         settings: &settings,
         workspace: api.defaults.workspace.as_deref(),
     };
-    let mut conn = api.pool.acquire().await?;
-    insert(&mut conn, &row).await?;
-    let session = find(&mut conn, caller.tenant, id)
-        .await?
-        .ok_or_else(|| ApiError::Internal(format!("{id} was stored and is not there")))?;
+    let stored = async {
+        let mut conn = api.pool.acquire().await?;
+        insert(&mut conn, &row).await?;
+        let session = find(&mut conn, caller.tenant, id).await?;
+        conn.give_back();
+        Ok(session)
+    };
+    let session = in_time(stored).await?;
+    let session =
+        session.ok_or_else(|| ApiError::Internal(format!("{id} was stored and is not there")))?;
     let location = format!("/v1/sessions/{id}");
     Ok((StatusCode::CREATED, [(LOCATION, location)], resource(session)).into_response())
 }
@@ -240,6 +246,7 @@ pub(in crate::http) async fn get_session(
     let SessionPath(id) = path;
     let mut conn = api.pool.acquire().await?;
     let session = find(&mut conn, caller.tenant, id).await?;
+    conn.give_back();
     session.map(resource).ok_or_else(|| ApiError::SessionNotFound(id.to_string()))
 }
 
@@ -262,6 +269,7 @@ pub(in crate::http) async fn list_sessions(
     let before = cursor(after)?;
     let mut conn = api.pool.acquire().await?;
     let sessions = list(&mut conn, caller.tenant, before, limit + 1).await?;
+    conn.give_back();
     let page = Page::new(sessions, limit, |session| session.id.to_string());
     Ok(Json(Page {
         data: page.data.into_iter().map(SessionResource::from).collect(),

@@ -1,8 +1,10 @@
 //! A service of its own for every test, and a client that speaks to it.
 
+mod beside;
 #[path = "../../support/postgres.rs"]
 mod postgres;
 mod program;
+mod proxy;
 mod raw;
 mod refusal;
 mod sse;
@@ -16,22 +18,24 @@ use std::time::Duration;
 
 use reqwest::{Client, RequestBuilder, Response, StatusCode};
 use serde_json::{Value, json};
+use sqlx::postgres::PgConnectOptions;
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use twostep::app::Application;
-use twostep::config::{Config, Database, ModelSource};
+use twostep::config::{Config, Database, Listen, ModelSource, Serve, Work};
 use twostep::domain::price::Prices;
-use twostep::domain::run::Limits;
-use twostep::http::{Defaults, KEEP_ALIVE_EVERY};
+use twostep::domain::run::{Limits, OnBusy};
+use twostep::http::{Defaults, KEEP_ALIVE_EVERY, Options as HttpOptions};
 use twostep::model::anthropic::ClientConfig;
 use twostep::simulator::{Options, Running, Script, Simulator};
 use twostep::tools::{Tool, builtin};
 
 pub(crate) use postgres::{TestDatabase, database};
 pub(crate) use program::{Program, binary, data_dir, outcome};
+pub(crate) use proxy::Proxy;
 pub(crate) use raw::{RawStream, exchange};
 pub(crate) use refusal::{assert_refused, invalid, raw, refusal};
 pub(crate) use sse::{EventStream, Received, durable};
@@ -48,6 +52,7 @@ pub(crate) struct TestApp {
     pub(crate) simulator: Running,
     pub(crate) database: TestDatabase,
     pub(crate) folder: TempDir,
+    _state: TempDir,
     stop: CancellationToken,
     task: JoinHandle<anyhow::Result<()>>,
 }
@@ -61,7 +66,15 @@ pub(crate) struct Setup {
     pub(crate) model: Option<&'static str>,
     pub(crate) slots: Option<usize>,
     pub(crate) keep_alive_every: Option<Duration>,
+    pub(crate) on_busy: OnBusy,
+    pub(crate) max_queued: Option<u32>,
     pub(crate) model_idle_timeout: Option<Duration>,
+    /// None: what runs is let go at once.
+    pub(crate) drain_for: Duration,
+    /// Another way to the database than the direct one.
+    pub(crate) database: Option<PgConnectOptions>,
+    pub(crate) no_api: bool,
+    pub(crate) no_worker: bool,
 }
 
 impl TestApp {
@@ -74,7 +87,12 @@ impl TestApp {
         Self::on(script, setup, database().await, TempDir::new().unwrap()).await
     }
 
-    async fn on(script: Value, setup: Setup, database: TestDatabase, folder: TempDir) -> Self {
+    pub(crate) async fn on(
+        script: Value,
+        setup: Setup,
+        database: TestDatabase,
+        folder: TempDir,
+    ) -> Self {
         // What the service logs is shown with a test that fails.
         let _ = tracing_subscriber::fmt().with_test_writer().with_ansi(false).try_init();
         // A second test of the same process finds it installed.
@@ -82,16 +100,20 @@ impl TestApp {
         let script = Script::from_json(&script.to_string()).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let simulator = Simulator::start(listener, script, Options::recording());
+        let state = TempDir::new().unwrap();
         let app =
-            Application::build(config(&simulator, &database, folder.path(), setup)).await.unwrap();
+            Application::build(config(&simulator, &database, (folder.path(), state.path()), setup))
+                .await
+                .unwrap();
         let stop = CancellationToken::new();
         Self {
-            address: app.address(),
+            address: app.address().unwrap(),
             client: Client::builder().no_proxy().build().unwrap(),
             task: TaskTracker::new().spawn(app.run_until_stopped(stop.clone())),
             simulator,
             database,
             folder,
+            _state: state,
             stop,
         }
     }
@@ -152,13 +174,16 @@ impl TestApp {
     }
 }
 
-fn config(simulator: &Running, database: &TestDatabase, folder: &Path, setup: Setup) -> Config {
+fn config(
+    simulator: &Running,
+    database: &TestDatabase,
+    (folder, state): (&Path, &Path),
+    setup: Setup,
+) -> Config {
     let mut tools = builtin::all();
     tools.extend(setup.tools);
     let idle = setup.model_idle_timeout.unwrap_or(Duration::from_secs(10));
-    Config {
-        bind: "127.0.0.1:0".parse().unwrap(),
-        database: Database::Server(Box::new(database.options())),
+    let work = Work {
         model: ModelSource::Server(ClientConfig {
             base_url: simulator.base_url().parse().unwrap(),
             api_key: Some("test-key".to_owned().into()),
@@ -166,6 +191,12 @@ fn config(simulator: &Running, database: &TestDatabase, folder: &Path, setup: Se
             idle_timeout: idle,
         }),
         model_idle_timeout: idle,
+        use_prompt_cache: true,
+        slots: setup.slots.unwrap_or(16),
+        drain_for: setup.drain_for,
+    };
+    let serve = Serve {
+        bind: "127.0.0.1:0".parse().unwrap(),
         defaults: Defaults {
             model: setup.model.unwrap_or("simulator").to_owned(),
             max_tokens: 1000,
@@ -174,10 +205,18 @@ fn config(simulator: &Running, database: &TestDatabase, folder: &Path, setup: Se
             prices: setup.prices,
             workspace: Some(folder.to_str().unwrap().to_owned()),
         },
-        keep_alive_every: setup.keep_alive_every.unwrap_or(KEEP_ALIVE_EVERY),
+        http: HttpOptions {
+            keep_alive_every: setup.keep_alive_every.unwrap_or(KEEP_ALIVE_EVERY),
+            on_busy: setup.on_busy,
+            max_queued: setup.max_queued.unwrap_or(1000),
+        },
+    };
+    Config {
+        listen: if setup.no_api { Listen::Nowhere } else { Listen::Api(Box::new(serve)) },
+        database: Database::Server(Box::new(setup.database.unwrap_or_else(|| database.options()))),
+        work: (!setup.no_worker).then_some(work),
         workspaces: folder.join("workspaces"),
-        use_prompt_cache: true,
-        slots: setup.slots.unwrap_or(16),
+        state_dir: state.to_owned(),
         tools,
     }
 }

@@ -78,7 +78,8 @@ impl Post<'_> {
                         {
                             break;
                         }
-                        Some(_) => {}
+                        Some(Signal::Event(_) | Signal::Preview(_)) => {}
+                        Some(Signal::Stored(_) | Signal::Look) => break,
                         // Signals were missed; the database knows.
                         None => {
                             subscription = self.api.bus.subscribe(session_id);

@@ -1,9 +1,10 @@
 //! The body of a posted message, and what may be in it.
 
-use serde::{Deserialize, Serialize};
+use serde::de::IntoDeserializer as _;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::domain::message::Content;
-use crate::domain::run::Limits;
+use crate::domain::run::{Limits, OnBusy};
 use crate::domain::tool::ToolChoice;
 use crate::http::error::{ApiError, FieldError};
 use crate::http::extract::object;
@@ -27,6 +28,18 @@ pub(in crate::http) struct CreateMessage {
     /// How the model may use tools in the first round.
     #[serde(default, deserialize_with = "object")]
     pub(super) tool_choice: ToolChoice,
+    /// What happens if the session is busy. `queue`: the message waits its turn. `reject`: 409
+    /// `session_busy`. `interrupt`: the live run is cancelled and the message is accepted, both or
+    /// neither; messages that wait already keep their places before it. The operator's choice
+    /// where absent, which is `queue` unless they decide otherwise.
+    #[serde(default, deserialize_with = "word")]
+    pub(super) on_busy: Option<OnBusy>,
+}
+
+/// Reads a word of an enum. The enum itself takes every value that is no string for broken JSON.
+fn word<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<OnBusy>, D::Error> {
+    let word = Option::<String>::deserialize(deserializer)?;
+    word.map(|word| OnBusy::deserialize(word.into_deserializer())).transpose()
 }
 
 /// A text, or blocks.

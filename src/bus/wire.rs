@@ -1,0 +1,202 @@
+//! What processes tell each other, as text that fits into notifications.
+
+use serde::{Deserialize, Serialize};
+
+use crate::domain::event::PreviewKind;
+use crate::domain::ids::{RunId, SessionId, WorkerId};
+
+/// The largest payload: Postgres takes 7,999 bytes and aborts the transaction beyond.
+pub(super) const MAX_PAYLOAD: usize = 7_900;
+/// The most characters of text in one message. JSON makes at most six bytes of one of ASCII, and
+/// no other grows.
+const MAX_TEXT: usize = 1_200;
+
+/// One thing that a process tells the others.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "t", rename_all = "snake_case")]
+pub(super) enum Message {
+    /// A process is here. One that is new, or has missed something, wants to be told what is open.
+    Hello { is_new: bool },
+    /// A process leaves.
+    Bye,
+    /// A run waits for a worker.
+    Work,
+    /// A run is to be stopped.
+    Cancel { run: RunId },
+    /// Somebody here reads a session.
+    Watch { session: SessionId, is_new: bool },
+    /// Events up to a number were stored; these previews have become events.
+    Stored { session: SessionId, seq: i64, ended: Vec<String> },
+    /// A preview begins, for all or for one.
+    Start {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        to: Option<WorkerId>,
+        session: SessionId,
+        run: RunId,
+        id: String,
+        kind: PreviewKind,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        name: Option<String>,
+    },
+    /// A preview goes on.
+    Delta {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        to: Option<WorkerId>,
+        session: SessionId,
+        id: String,
+        index: usize,
+        text: String,
+    },
+    /// Nothing of a run is open any more.
+    End { session: SessionId, run: RunId },
+}
+
+impl Message {
+    /// The session that it tells of.
+    pub(super) fn session(&self) -> Option<SessionId> {
+        match self {
+            Self::Watch { session, .. }
+            | Self::Stored { session, .. }
+            | Self::Start { session, .. }
+            | Self::Delta { session, .. }
+            | Self::End { session, .. } => Some(*session),
+            Self::Hello { .. } | Self::Bye | Self::Work | Self::Cancel { .. } => None,
+        }
+    }
+
+    /// Whether nothing but a preview suffers without it.
+    pub(super) fn is_preview(&self) -> bool {
+        matches!(self, Self::Start { .. } | Self::Delta { .. } | Self::End { .. })
+    }
+
+    /// Itself, or parts of it that fit.
+    fn parts(&self) -> Vec<String> {
+        let encode = |message: &Self| serde_json::to_string(message).unwrap_or_default();
+        let Self::Delta { text, to, session, id, index } = self else {
+            return vec![encode(self)];
+        };
+        if text.len() <= MAX_TEXT {
+            return vec![encode(self)];
+        }
+        let part = |text: String| {
+            let (to, session, id, index) = (*to, *session, id.clone(), *index);
+            encode(&Self::Delta { to, session, id, index, text })
+        };
+        pieces(text).map(|piece| part(piece.to_owned())).collect()
+    }
+}
+
+/// Cuts a text into pieces of at most [`MAX_TEXT`] bytes.
+fn pieces(mut text: &str) -> impl Iterator<Item = &str> {
+    std::iter::from_fn(move || {
+        let (piece, rest) = text.split_at_checked(text.floor_char_boundary(MAX_TEXT))?;
+        text = rest;
+        (!piece.is_empty()).then_some(piece)
+    })
+}
+
+/// What one notification carries.
+#[derive(Debug, Deserialize)]
+pub(super) struct Batch {
+    pub(super) from: WorkerId,
+    #[serde(rename = "m")]
+    pub(super) messages: Vec<Message>,
+}
+
+/// Packs messages into as few payloads as they fit in, in their order.
+#[derive(Debug)]
+pub(super) struct Packer {
+    from: WorkerId,
+    /// Of two equal payloads in one transaction Postgres delivers one, so none are equal.
+    number: u64,
+}
+
+impl Packer {
+    pub(super) fn new(from: WorkerId) -> Self {
+        Self { from, number: 0 }
+    }
+
+    pub(super) fn pack(&mut self, messages: &[Message]) -> Vec<String> {
+        let mut payloads: Vec<String> = Vec::new();
+        for part in messages.iter().flat_map(Message::parts) {
+            match payloads.last_mut() {
+                Some(last) if last.len() + part.len() + 3 <= MAX_PAYLOAD => {
+                    last.push(',');
+                    last.push_str(&part);
+                }
+                _ => {
+                    self.number += 1;
+                    payloads.push(format!(
+                        r#"{{"from":"{}","n":{},"m":[{part}"#,
+                        self.from, self.number
+                    ));
+                }
+            }
+        }
+        for payload in &mut payloads {
+            payload.push_str("]}");
+        }
+        // What is too long in itself, such as a huge id, is a preview that nobody will miss.
+        payloads.retain(|payload| payload.len() <= MAX_PAYLOAD);
+        payloads
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn delta(text: &str) -> Message {
+        let session = SessionId::new();
+        Message::Delta {
+            to: None,
+            session,
+            id: "evt_1".to_owned(),
+            index: 0,
+            text: text.to_owned(),
+        }
+    }
+
+    fn unpacked(payloads: &[String]) -> Vec<Message> {
+        let batches = payloads.iter().map(|text| serde_json::from_str::<Batch>(text).unwrap());
+        batches.flat_map(|batch| batch.messages).collect()
+    }
+
+    #[test]
+    fn messages_arrive_as_they_were_sent() {
+        let session = SessionId::new();
+        let sent = vec![
+            Message::Hello { is_new: true },
+            Message::Work,
+            Message::Stored { session, seq: 7, ended: vec!["evt_1".to_owned()] },
+            delta("Grüße \"\u{0}\""),
+            Message::End { session, run: RunId::new() },
+        ];
+        let payloads = Packer::new(WorkerId::new()).pack(&sent);
+        assert_eq!(payloads.len(), 1);
+        assert_eq!(unpacked(&payloads), sent);
+    }
+
+    #[test]
+    fn every_payload_fits_whatever_the_text_is() {
+        for text in ["x".repeat(100_000), "\u{1}".repeat(20_000), "😀é\"".repeat(5_000)] {
+            let payloads = Packer::new(WorkerId::new()).pack(&[delta(&text), Message::Work]);
+            assert!(payloads.iter().all(|payload| payload.len() <= MAX_PAYLOAD));
+            let arrived: String = unpacked(&payloads)
+                .into_iter()
+                .filter_map(|message| match message {
+                    Message::Delta { text, .. } => Some(text),
+                    _ => None,
+                })
+                .collect();
+            assert!(arrived == text);
+        }
+    }
+
+    #[test]
+    fn no_two_payloads_are_equal() {
+        let payloads = Packer::new(WorkerId::new()).pack(&[delta(&"x".repeat(50_000))]);
+        let distinct: std::collections::HashSet<_> = payloads.iter().collect();
+        assert_eq!(distinct.len(), payloads.len());
+    }
+}

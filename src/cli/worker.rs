@@ -1,0 +1,31 @@
+//! `twostep worker`.
+
+use clap::Args;
+
+use super::serve::{Said, reachable, said_of};
+use super::{output, shutdown_signal};
+use crate::app::Application;
+use crate::config::WorkerArgs;
+
+#[derive(Debug, Args)]
+pub(super) struct Command {
+    #[command(flatten)]
+    args: WorkerArgs,
+}
+
+impl Command {
+    pub(super) async fn run(self) -> anyhow::Result<()> {
+        let config = self.args.into_config()?;
+        let Said { database, model, .. } = said_of(&config);
+        // Before anything is started: a signal must stop it in order.
+        let shutdown = shutdown_signal()?;
+        let app = Application::build(config).await?;
+        output::say(&format!("twostep {} works on runs", env!("CARGO_PKG_VERSION")));
+        if let Some(address) = app.address() {
+            output::say(&format!("  health     http://{}/readyz", reachable(address)));
+        }
+        output::say(&format!("  database   {database}"));
+        output::say(&format!("  model      {model}"));
+        app.run_until_stopped(shutdown).await
+    }
+}

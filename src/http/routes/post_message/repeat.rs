@@ -1,0 +1,66 @@
+//! Posts that were made before: by key, by message id, and by what they ask.
+
+use sha2::{Digest as _, Sha256};
+
+use super::{Post, Taken};
+use crate::domain::ids::SessionId;
+use crate::domain::run::{OnBusy, RunOptions};
+use crate::http::error::ApiError;
+use crate::http::routes::runs::known_run;
+use crate::store::accept::{Earlier, find_earlier};
+
+impl Post<'_> {
+    pub(super) fn idempotency_key(&self) -> Result<Option<&str>, ApiError> {
+        let Some(value) = self.headers.get("idempotency-key") else {
+            return Ok(None);
+        };
+        match value.to_str() {
+            Ok(key) if (1..=255).contains(&key.len()) => Ok(Some(key)),
+            _ => Err(ApiError::field(
+                "",
+                "the Idempotency-Key header is not 1 to 255 printable characters",
+            )),
+        }
+    }
+
+    /// The run that the same post made before.
+    pub(super) async fn repeated(
+        &self,
+        key: Option<&str>,
+        fingerprint: &[u8],
+    ) -> Result<Option<Taken>, ApiError> {
+        let message_id = self.message.id.as_deref();
+        let mut conn = self.api.pool.acquire().await?;
+        let earlier =
+            find_earlier(&mut conn, self.tenant, self.session_id, key, message_id).await?;
+        conn.give_back();
+        let Some(Earlier { run_id, session_id, fingerprint: before }) = earlier else {
+            return Ok(None);
+        };
+        if before != fingerprint {
+            return Err(ApiError::IdempotencyKeyReused { run_id });
+        }
+        let run = known_run(self.api, self.tenant, session_id, run_id).await?;
+        Ok(Some(Taken { run, is_repeated: true }))
+    }
+}
+
+/// What makes two posts the same post: what they say, not what the operator makes of it.
+pub(super) fn fingerprint(
+    session_id: SessionId,
+    content: &str,
+    options: &RunOptions,
+    on_busy: Option<OnBusy>,
+) -> Result<Vec<u8>, ApiError> {
+    let internal = |error: serde_json::Error| ApiError::Internal(error.to_string());
+    let options = serde_json::to_string(options).map_err(internal)?;
+    let on_busy = on_busy.map(|mode| serde_json::to_string(&mode)).transpose().map_err(internal)?;
+    let mut hash = Sha256::new();
+    let session_id = session_id.to_string();
+    let always = [session_id.as_str(), content, &options];
+    for part in always.into_iter().chain(on_busy.as_deref()) {
+        hash.update(u64::try_from(part.len()).unwrap_or(u64::MAX).to_be_bytes());
+        hash.update(part);
+    }
+    Ok(hash.finalize().to_vec())
+}

@@ -1,0 +1,226 @@
+//! Taking a message in: it begins, it waits its turn, it interrupts, or it is refused.
+
+use sqlx::Connection as _;
+
+use super::repeat::fingerprint;
+use super::{Post, Taken};
+use crate::bus::Reservation;
+use crate::domain::claim::Claimed;
+use crate::domain::event::{EventBody, NewEvent};
+use crate::domain::ids::{MessageId, RunId};
+use crate::domain::message::Content;
+use crate::domain::run::{OnBusy, Run, RunOptions, RunStatus, Usage};
+use crate::faults::{self, Point};
+use crate::http::error::ApiError;
+use crate::http::routes::known_session;
+use crate::http::routes::stop::Stop;
+use crate::store::accept::{Accepted, AcceptedRun, MAX_QUEUED, NewRun, accept};
+use crate::store::claim::release;
+use crate::store::runs::{find_busy, lock_live};
+use crate::store::sessions::find;
+
+impl Post<'_> {
+    /// Accepts the message, or finds the run that the same post made before.
+    pub(super) async fn take(&self) -> Result<Taken, ApiError> {
+        let key = self.idempotency_key()?;
+        let content = self.content_for_session().await?;
+        let options = RunOptions {
+            limits: self.message.limits.clone(),
+            tool_choice: self.message.tool_choice.clone(),
+        };
+        let fingerprint =
+            fingerprint(self.session_id, content.as_str(), &options, self.message.on_busy)?;
+        let may_repeat = key.is_some() || self.message.id.is_some();
+        if may_repeat && let Some(taken) = self.repeated(key, &fingerprint).await? {
+            return Ok(taken);
+        }
+        let message_id = self.message.id.clone().unwrap_or_else(|| MessageId::new().to_string());
+        let body = EventBody::UserMessage { content: content.clone() };
+        let event = NewEvent::with_id(message_id.clone(), &body);
+        let new = NewRun {
+            id: RunId::new(),
+            tenant: self.tenant,
+            session_id: self.session_id,
+            message_id: &message_id,
+            input: content.as_str(),
+            options: &options,
+            idempotency_key: key,
+            client_message_id: self.message.id.as_deref(),
+            fingerprint: &fingerprint,
+            event: &event,
+            worker: None,
+            may_wait: false,
+        };
+        self.accept(new).await
+    }
+
+    /// Accepts the message, and hands its run to the worker of this process if it can begin.
+    async fn accept(&self, mut new: NewRun<'_>) -> Result<Taken, ApiError> {
+        faults::point(Point::PostRead).await;
+        let place = self.api.admission.place(&self.api.pool).await?;
+        let reservation = self.api.bus.reserve();
+        if place.is_none() && reservation.is_none() {
+            // It could neither wait nor begin.
+            return self.earlier_or(&new, ApiError::Overloaded).await;
+        }
+        new.worker = reservation.as_ref().map(Reservation::worker);
+        let has_place = place.is_some();
+        match self.try_accept(&mut new, has_place).await? {
+            Accepted::Run(accepted) => {
+                let waits = accepted.begun.is_none();
+                let taken = self.begin_or_announce(&new, *accepted, reservation).await?;
+                if let Some(place) = place.filter(|_| waits) {
+                    place.take(&self.api.pool).await;
+                }
+                Ok(taken)
+            }
+            Accepted::Refused => {
+                let refusal = self.refusal(has_place).await?;
+                // The same post may have taken the last place a moment ago.
+                self.earlier_or(&new, refusal).await
+            }
+            Accepted::Repeated => {
+                let never = ApiError::Internal("no earlier run for a key".to_owned());
+                self.earlier_or(&new, never).await
+            }
+        }
+    }
+
+    /// An idle session takes every message, in one statement; a busy one as the message says.
+    async fn try_accept(
+        &self,
+        new: &mut NewRun<'_>,
+        has_place: bool,
+    ) -> Result<Accepted, ApiError> {
+        new.may_wait = has_place && self.on_busy() == OnBusy::Queue;
+        let mut conn = self.api.pool.acquire().await?;
+        let accepted = accept(&mut conn, new).await?;
+        conn.give_back();
+        let is_refused = matches!(accepted, Accepted::Refused);
+        if is_refused && has_place && self.on_busy() == OnBusy::Interrupt {
+            new.may_wait = true;
+            return self.interrupt(new).await;
+        }
+        Ok(accepted)
+    }
+
+    /// What the message means if the session is busy.
+    fn on_busy(&self) -> OnBusy {
+        self.message.on_busy.unwrap_or(self.api.options.on_busy)
+    }
+
+    /// Asks the live run to stop and accepts the message, both or neither. A post that turns out
+    /// to be repeated, or to be one too many, has interrupted nothing.
+    async fn interrupt(&self, new: &NewRun<'_>) -> Result<Accepted, ApiError> {
+        let mut conn = self.api.pool.acquire().await?;
+        let mut transaction = conn.begin().await?;
+        let stop = match lock_live(&mut transaction, self.tenant, self.session_id).await? {
+            Some(live) => {
+                Some(Stop::request(&mut transaction, self.tenant, self.session_id, live).await?)
+            }
+            None => None,
+        };
+        let accepted = accept(&mut transaction, new).await?;
+        if !matches!(accepted, Accepted::Run(_)) {
+            transaction.rollback().await?;
+            conn.give_back();
+            return Ok(accepted);
+        }
+        transaction.commit().await?;
+        conn.give_back();
+        if let Some(stop) = stop {
+            stop.announce(self.api);
+        }
+        Ok(accepted)
+    }
+
+    async fn begin_or_announce(
+        &self,
+        new: &NewRun<'_>,
+        accepted: AcceptedRun,
+        reservation: Option<Reservation>,
+    ) -> Result<Taken, ApiError> {
+        faults::point(Point::MessageStored).await;
+        let run = accepted_run(new, &accepted);
+        self.api.bus.publish(self.session_id, accepted.frames);
+        match (accepted.begun, reservation) {
+            (Some(begun), Some(reservation)) => self.hand_over(reservation, begun).await?,
+            _ => self.api.bus.announce_work(),
+        }
+        Ok(Taken { run, is_repeated: false })
+    }
+
+    async fn hand_over(&self, reservation: Reservation, run: Claimed) -> Result<(), ApiError> {
+        if let Err(run) = reservation.hand_over(run) {
+            // The worker stops just now: another one is to take the run over at once.
+            let mut conn = self.api.pool.acquire().await?;
+            release(&mut conn, run.fence, false).await?;
+            conn.give_back();
+        }
+        Ok(())
+    }
+
+    /// Why a message that could not begin was refused.
+    async fn refusal(&self, has_place: bool) -> Result<ApiError, ApiError> {
+        known_session(self.api, self.tenant, self.session_id).await?;
+        if self.on_busy() == OnBusy::Reject {
+            let mut conn = self.api.pool.acquire().await?;
+            let busy = find_busy(&mut conn, self.tenant, self.session_id).await?;
+            conn.give_back();
+            return Ok(match busy {
+                Some(active_run_id) => ApiError::SessionBusy { active_run_id },
+                None => ApiError::Internal("a busy session without a run".to_owned()),
+            });
+        }
+        Ok(if has_place { ApiError::QueueFull(MAX_QUEUED) } else { ApiError::Overloaded })
+    }
+
+    /// The run that the same post made before, or else this error.
+    async fn earlier_or(&self, new: &NewRun<'_>, error: ApiError) -> Result<Taken, ApiError> {
+        if new.idempotency_key.is_none() && new.client_message_id.is_none() {
+            return Err(error);
+        }
+        self.repeated(new.idempotency_key, new.fingerprint).await?.ok_or(error)
+    }
+
+    /// The message's content, once it is sure that the session can serve what the message asks.
+    async fn content_for_session(&self) -> Result<Content, ApiError> {
+        let has_cost = self.message.limits.cost.is_some();
+        if self.message.tool_choice.is_forced() || has_cost {
+            let mut conn = self.api.pool.acquire().await?;
+            let session = find(&mut conn, self.tenant, self.session_id).await?;
+            conn.give_back();
+            let session =
+                session.ok_or_else(|| ApiError::SessionNotFound(self.session_id.to_string()))?;
+            if let Some(reason) = session.settings.refuses(&self.message.tool_choice) {
+                return Err(ApiError::field("/tool_choice", reason));
+            }
+            if has_cost && session.settings.price.is_none() {
+                let model = session.settings.model;
+                return Err(ApiError::field(
+                    "/limits/cost",
+                    format!("no price is known for {model}; the operator gives it with --prices"),
+                ));
+            }
+        }
+        self.message.content()
+    }
+}
+
+fn accepted_run(new: &NewRun<'_>, accepted: &AcceptedRun) -> Run {
+    let is_begun = accepted.begun.is_some();
+    Run {
+        id: new.id,
+        session_id: new.session_id,
+        message_id: new.message_id.to_owned(),
+        status: if is_begun { RunStatus::Running } else { RunStatus::Queued },
+        accepted_seq: accepted.frames.first().map_or(0, |frame| frame.seq),
+        queue_position: (!is_begun).then_some(accepted.queued.into()),
+        outcome: None,
+        model_requests: 0,
+        usage: Usage::default(),
+        created_at: accepted.created_at,
+        started_at: is_begun.then_some(accepted.created_at),
+        finished_at: None,
+    }
+}

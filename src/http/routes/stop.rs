@@ -1,0 +1,66 @@
+//! Asking a run to stop: by a cancel, or by a message that interrupts.
+
+use sqlx::PgConnection;
+
+use crate::domain::event::{EventBody, Frame, NewEvent};
+use crate::domain::ids::{RunId, SessionId, TenantId};
+use crate::domain::run::{Outcome, StopReason};
+use crate::http::Api;
+use crate::http::error::ApiError;
+use crate::store::events::append;
+use crate::store::runs::{Cancellation, cancel_queued, request_cancel};
+
+/// A run that was asked to stop, in a transaction that is still to be committed.
+#[derive(Debug)]
+pub(super) struct Stop {
+    session_id: SessionId,
+    run_id: RunId,
+    met: Option<Cancellation>,
+    frames: Vec<Frame>,
+}
+
+impl Stop {
+    /// Asks a run to stop; one that has not begun is settled. The run and its session stay locked
+    /// for the rest of the caller's transaction.
+    pub(super) async fn request(
+        conn: &mut PgConnection,
+        tenant: TenantId,
+        session_id: SessionId,
+        run_id: RunId,
+    ) -> Result<Self, ApiError> {
+        let met = request_cancel(conn, tenant, session_id, run_id).await?;
+        let interrupt = NewEvent::new(&EventBody::UserInterrupt {});
+        let frames = match met {
+            None | Some(Cancellation::Settled | Cancellation::Repeated) => Vec::new(),
+            Some(Cancellation::Requested | Cancellation::Unheld) => {
+                append(conn, session_id, run_id, &[interrupt]).await?
+            }
+            Some(Cancellation::Queued) => {
+                cancel_queued(conn, run_id, &cancelled()).await?;
+                let stop_reason = StopReason::Cancelled;
+                let idle = NewEvent::new(&EventBody::StatusIdle { stop_reason, limited: None });
+                append(conn, session_id, run_id, &[interrupt, idle]).await?
+            }
+        };
+        Ok(Self { session_id, run_id, met, frames })
+    }
+
+    /// Tells readers, and the worker that has to do something about it. Called after the commit.
+    pub(super) fn announce(self, api: &Api) {
+        api.bus.publish(self.session_id, self.frames);
+        match self.met {
+            Some(Cancellation::Requested | Cancellation::Repeated) => api.bus.cancel(self.run_id),
+            Some(Cancellation::Unheld) => api.bus.announce_work(),
+            Some(Cancellation::Queued | Cancellation::Settled) | None => {}
+        }
+    }
+}
+
+fn cancelled() -> Outcome {
+    Outcome {
+        stop_reason: StopReason::Cancelled,
+        limited: None,
+        output_text: String::new(),
+        error: None,
+    }
+}

@@ -1,0 +1,136 @@
+//! The database goes away, falls silent, or becomes read-only: nothing is lost, and nobody waits
+//! for ever.
+
+use std::time::{Duration, Instant};
+
+use futures::future::join_all;
+use reqwest::StatusCode;
+use serde_json::{Value, json};
+use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection};
+use tempfile::TempDir;
+
+use crate::support::{Proxy, Session, Setup, TestApp, calls, database, problem, replies, says};
+
+/// Ends every connection of the service.
+async fn cut(app: &TestApp) {
+    let mut conn = PgConnection::connect_with(&app.database.options()).await.unwrap();
+    conn.execute(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+         WHERE datname = current_database() AND application_name LIKE 'twostep%'",
+    )
+    .await
+    .unwrap();
+}
+
+fn long_answer() -> Value {
+    let text = "word ".repeat(40);
+    let mut last = json!({ "content": [{ "type": "text", "text": text }], "chunk": 5 });
+    last["pace_ms"] = 25.into();
+    replies(&[calls("write_file", json!({ "path": "a.txt", "content": "1" })), last])
+}
+
+async fn attempts(session: &Session<'_>) -> Vec<Value> {
+    let events = session.events().await;
+    let running = events.iter().filter(|event| event["type"] == "session.status_running");
+    running.map(|event| event["attempt"].clone()).collect()
+}
+
+#[tokio::test]
+async fn a_run_goes_on_when_all_connections_are_cut() {
+    let app = TestApp::start(long_answer()).await;
+    let session = app.session().await;
+    let run = session.post(json!({ "content": "Write" })).await;
+    session.reached(&run, "agent.tool_result").await;
+    for _ in 0..3 {
+        cut(&app).await;
+        // Nobody who asks in between is told of it.
+        assert_ne!(session.run(&run).await["status"], "failed");
+    }
+    assert_eq!(session.settled(&run).await["status"], "completed");
+    assert_eq!(attempts(&session).await, [1]);
+    app.finish().await;
+}
+
+async fn set_read_only(app: &TestApp, is_read_only: bool) {
+    let mut conn = PgConnection::connect_with(&app.database.options()).await.unwrap();
+    let name = app.database.options();
+    let name = name.get_database().unwrap().to_owned();
+    conn.execute("SET default_transaction_read_only = false").await.unwrap();
+    conn.execute(AssertSqlSafe(format!(
+        "ALTER DATABASE {name} SET default_transaction_read_only = {is_read_only}"
+    )))
+    .await
+    .unwrap();
+    conn.close().await.unwrap();
+    cut(app).await;
+}
+
+#[tokio::test]
+async fn a_database_that_became_read_only_is_left_for_one_that_takes_writes() {
+    let app = TestApp::start(long_answer()).await;
+    let session = app.session().await;
+    let run = session.post(json!({ "content": "Write" })).await;
+    session.reached(&run, "agent.tool_result").await;
+    set_read_only(&app, true).await;
+    let refused = session.message(&json!({ "content": "Now?" })).send().await.unwrap();
+    assert_eq!(refused.headers()["retry-after"], "1");
+    problem(refused, 503, "database_unavailable").await;
+    set_read_only(&app, false).await;
+    assert_eq!(session.settled(&run).await["status"], "completed");
+    assert_eq!(session.ask("And now?").await["status"], "completed");
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_database_that_falls_silent_keeps_no_request_waiting() {
+    let (database, folder) = (database().await, TempDir::new().unwrap());
+    let proxy = Proxy::before(&database.options()).await;
+    let setup = Setup { database: Some(proxy.options(&database.options())), ..Setup::default() };
+    let app = TestApp::on(replies(&[says("Hello.")]), setup, database, folder).await;
+    let session = app.session().await;
+    assert_eq!(session.ask("Hello").await["status"], "completed");
+
+    proxy.fall_silent(true);
+    let asked = Instant::now();
+    let reads = (0..12).map(|_| async {
+        problem(app.get(&session.path("")).send().await.unwrap(), 503, "database_unavailable").await
+    });
+    let post = async {
+        let post = session.message(&json!({ "content": "Anybody?" }));
+        let post = post.header("idempotency-key", "once").send().await.unwrap();
+        problem(post, 503, "database_unavailable").await
+    };
+    tokio::join!(join_all(reads), post);
+    assert!(asked.elapsed() < Duration::from_secs(15), "{:?}", asked.elapsed());
+    let health = app.get("/healthz").send().await.unwrap();
+    assert_eq!(health.status(), StatusCode::OK);
+
+    proxy.fall_silent(false);
+    let again = session.message(&json!({ "content": "Anybody?" }));
+    let again = again.header("idempotency-key", "once").header("prefer", "wait=30");
+    let again: Value = again.send().await.unwrap().json().await.unwrap();
+    assert_eq!(again["status"], "completed");
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn who_finds_all_connections_taken_is_told_so_and_soon() {
+    let app = TestApp::start(replies(&[says("Hello.")])).await;
+    let session = app.session().await;
+    let mut lock = PgConnection::connect_with(&app.database.options()).await.unwrap();
+    let mut held = lock.begin().await.unwrap();
+    held.execute("LOCK TABLE sessions IN ACCESS EXCLUSIVE MODE").await.unwrap();
+    let asked = Instant::now();
+    let posts = (0..20).map(|_| async {
+        let post = session.message(&json!({ "content": "Hello" })).send().await.unwrap();
+        assert_eq!(post.headers()["retry-after"], "1");
+        problem(post, 503, "database_unavailable").await;
+    });
+    join_all(posts).await;
+    assert!(asked.elapsed() < Duration::from_secs(10), "{:?}", asked.elapsed());
+    let health = app.get("/healthz").send().await.unwrap();
+    assert_eq!(health.status(), StatusCode::OK);
+    held.rollback().await.unwrap();
+    assert_eq!(session.ask("Hello").await["status"], "completed");
+    app.finish().await;
+}

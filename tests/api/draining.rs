@@ -1,0 +1,105 @@
+//! A worker that stops: it ends what it can, answers for what it cannot, and hands over the rest.
+
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use twostep::tools::Typed;
+
+use crate::support::{Endless, Session, Setup, TestApp, binary, calls, data_dir, replies, says};
+
+fn api_only() -> Setup {
+    Setup { no_worker: true, ..Setup::default() }
+}
+
+/// A worker that gives what is in flight so many milliseconds when it stops.
+fn worker(drain_ms: u64) -> Setup {
+    Setup {
+        no_api: true,
+        drain_for: Duration::from_millis(drain_ms),
+        tools: vec![Arc::new(Typed(Endless::<false>))],
+        ..Setup::default()
+    }
+}
+
+async fn attempts(session: &Session<'_>) -> Vec<Value> {
+    let events = session.events().await;
+    let running = events.iter().filter(|event| event["type"] == "session.status_running");
+    running.map(|event| event["attempt"].clone()).collect()
+}
+
+#[tokio::test]
+async fn a_reply_in_flight_is_not_paid_for_twice() {
+    let mut slow = calls("get_time", json!({}));
+    slow["pace_ms"] = 200.into();
+    let app = TestApp::start_with(replies(&[slow, says("It is late.")]), api_only()).await;
+    let first = app.beside(worker(20_000)).await;
+    let session = app.session().await;
+    let run = session.post(json!({ "content": "What time is it?" })).await;
+    session.reached(&run, "span.model_request_start").await;
+    first.stop().await;
+    // The reply is stored and its call planned, and there the run was let go.
+    session.reached(&run, "agent.tool_use").await;
+    assert_eq!(session.run(&run).await["status"], "running");
+    assert_eq!(app.upstream().len(), 1);
+    let second = app.beside(worker(0)).await;
+    assert_eq!(session.settled(&run).await["output_text"], "It is late.");
+    assert_eq!(attempts(&session).await, [1, 2]);
+    assert_eq!(app.upstream().len(), 2);
+    second.stop().await;
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_call_with_effects_that_does_not_end_is_answered_by_the_worker_that_stops() {
+    let script = replies(&[calls("launch", json!({})), says("I do not know.")]);
+    let setup = Setup { tools: vec![Arc::new(Typed(Endless::<false>))], ..api_only() };
+    let app = TestApp::start_with(script, setup).await;
+    let first = app.beside(worker(200)).await;
+    let session = app.session().await;
+    let run = session.post(json!({ "content": "Launch" })).await;
+    session.reached(&run, "agent.tool_use").await;
+    first.stop().await;
+    // Before anybody takes the run over.
+    session.reached(&run, "agent.tool_result").await;
+    let second = app.beside(worker(0)).await;
+    assert_eq!(session.settled(&run).await["output_text"], "I do not know.");
+    let history = session.history().await;
+    let result = &history[2]["message"]["content"][0];
+    assert_eq!(result["is_error"], true);
+    assert!(result["content"].as_str().unwrap().starts_with("Interrupted: "));
+    second.stop().await;
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_process_that_comes_back_goes_on_with_its_runs_at_once() {
+    let mut reply = says("Here again.");
+    reply["fail_first"] = json!([{ "hang_after": 0 }]);
+    let app = TestApp::start_with(replies(&[reply]), api_only()).await;
+    let folder = data_dir();
+    let spawn = || {
+        let mut command = binary(&["worker", "--data-dir", folder.path().to_str().unwrap()]);
+        command.args(["--anthropic-base-url", &app.simulator.base_url()]);
+        command.env("DATABASE_URL", app.database.url()).env("ANTHROPIC_API_KEY", "test-key");
+        command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+    };
+    let mut first = spawn();
+    let session = app.session().await;
+    let run = session.post(json!({ "content": "Hello" })).await;
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while app.upstream().len() < 1 {
+        assert!(Instant::now() < deadline, "the model was not asked");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    first.kill().await.unwrap();
+    let mut second = spawn();
+    let back_at = Instant::now();
+    assert_eq!(session.settled(&run).await["output_text"], "Here again.");
+    // A lease takes 12 seconds to run out.
+    assert!(back_at.elapsed() < Duration::from_secs(6), "{:?}", back_at.elapsed());
+    assert_eq!(attempts(&session).await, [1, 2]);
+    second.kill().await.unwrap();
+    app.finish().await;
+}

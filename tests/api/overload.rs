@@ -1,0 +1,164 @@
+//! More messages than the service may keep waiting: some are refused, and none is forgotten.
+
+use std::time::{Duration, Instant};
+
+use futures::future::join_all;
+use reqwest::{RequestBuilder, Response};
+use serde_json::{Value, json};
+
+use crate::support::{Session, Setup, TestApp, hangs_first, problem};
+
+fn bounded(slots: usize, max_queued: u32) -> Setup {
+    Setup { slots: Some(slots), max_queued: Some(max_queued), ..Setup::default() }
+}
+
+async fn assert_overloaded(response: Response) {
+    assert_eq!(response.headers()["retry-after"], "5");
+    assert_eq!(response.headers().get("x-should-retry"), None);
+    problem(response, 429, "overloaded").await;
+}
+
+async fn hanging(session: &Session<'_>) -> Value {
+    let run = session.post(json!({ "content": "hang" })).await;
+    session.reached(&run, "span.model_request_start").await;
+    run
+}
+
+/// Posts until there is room, which is seen a moment late.
+async fn taken(post: impl Fn() -> RequestBuilder) -> Value {
+    let deadline = Instant::now() + Duration::from_secs(5);
+    loop {
+        let answer = post().send().await.unwrap();
+        if answer.status() == 202 {
+            return answer.json().await.unwrap();
+        }
+        assert_overloaded(answer).await;
+        assert!(Instant::now() < deadline, "there is room and nobody sees it");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+async fn waiting(app: &TestApp) -> i64 {
+    sqlx::query_scalar("SELECT count(*) FROM runs WHERE status = 'queued'")
+        .fetch_one(&app.database.pool(1))
+        .await
+        .unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn at_ten_times_the_load_some_are_refused_and_the_accepted_complete() {
+    let slow = json!({ "content": [{ "type": "text", "text": "Done." }], "delay_ms": 100 });
+    let script = json!({ "conversations": [{ "replies": [slow] }] });
+    let app = TestApp::start_with(script, bounded(4, 20)).await;
+    let sessions = join_all((0..240).map(|_| app.session())).await;
+    let posts = sessions.iter().enumerate().map(|(number, session)| {
+        let body = json!({ "content": format!("number {number}") });
+        let post = session.message(&body);
+        async move { (session, post.send().await.unwrap()) }
+    });
+    let (mut accepted, mut refused) = (Vec::new(), 0);
+    let (answers, most) = tokio::join!(join_all(posts), async {
+        let mut most = 0;
+        for _ in 0..20 {
+            most = waiting(&app).await.max(most);
+        }
+        most
+    });
+    for (session, answer) in answers {
+        if answer.status() == 202 {
+            accepted.push((session, answer.json::<Value>().await.unwrap()));
+        } else {
+            refused += 1;
+            assert_overloaded(answer).await;
+        }
+    }
+    assert!(most <= 20, "{most} waited");
+    assert!(refused > 0, "all were accepted");
+    // As many as can run and wait at a time, but for what is counted twice for a moment.
+    assert!(accepted.len() >= 12, "{} were accepted", accepted.len());
+    for (session, run) in &accepted {
+        assert_eq!(session.settled(run).await["status"], "completed");
+    }
+    let stored: i64 = sqlx::query_scalar("SELECT count(*) FROM runs")
+        .fetch_one(&app.database.pool(1))
+        .await
+        .unwrap();
+    assert_eq!(usize::try_from(stored).unwrap(), accepted.len(), "a refusal leaves nothing");
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_message_that_can_begin_is_never_refused() {
+    // Enough slots: one hangs, and the worker itself holds one while it looks for work.
+    let app = TestApp::start_with(hangs_first(), bounded(8, 3)).await;
+    let (busy, idle) = (app.session().await, app.session().await);
+    let live = hanging(&busy).await;
+    for number in 1..=3 {
+        busy.post(json!({ "content": format!("number {number}") })).await;
+    }
+    for on_busy in ["queue", "interrupt"] {
+        let body = json!({ "content": "One too many", "on_busy": on_busy });
+        assert_overloaded(busy.message(&body).send().await.unwrap()).await;
+    }
+    let body = json!({ "content": "One too many", "on_busy": "reject" });
+    problem(busy.message(&body).send().await.unwrap(), 409, "session_busy").await;
+    assert_eq!(busy.run(&live).await["status"], "running", "nothing was interrupted");
+    for on_busy in ["queue", "reject", "interrupt"] {
+        let run = idle.ask_with(json!({ "content": "Idle", "on_busy": on_busy })).await;
+        assert_eq!(run["output_text"], "You said Idle.");
+    }
+    let response = app.post(&busy.path("/cancel")).send().await.unwrap();
+    assert!(response.status().is_success());
+    busy.settled(&live).await;
+    // There is room again.
+    assert_eq!(busy.ask("Go on").await["output_text"], "You said Go on.");
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_repeated_post_finds_its_run_however_many_wait() {
+    let app = TestApp::start_with(hangs_first(), bounded(1, 2)).await;
+    let (blocker, session) = (app.session().await, app.session().await);
+    let live = hanging(&blocker).await;
+    let bodies = ["one", "two"].map(|id| json!({ "content": id, "id": id }));
+    let runs = join_all(bodies.iter().map(|body| taken(|| session.message(body)))).await;
+    // No slot is free, and no room.
+    assert_overloaded(session.message(&json!({ "content": "three" })).send().await.unwrap()).await;
+    let posts = (0..100).map(|number| session.post(bodies[number % 2].clone()));
+    for (number, again) in join_all(posts).await.into_iter().enumerate() {
+        assert_eq!(again["id"], runs[number % 2]["id"]);
+    }
+    blocker.cancel(&live).await;
+    for (run, id) in runs.iter().zip(["one", "two"]) {
+        assert_eq!(session.settled(run).await["output_text"], format!("You said {id}."));
+    }
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn the_bound_is_one_for_all_processes() {
+    let app = TestApp::start_with(hangs_first(), bounded(8, 4)).await;
+    let other = app.beside(bounded(8, 4)).await;
+    let session = app.session().await;
+    let live = hanging(&session).await;
+    for number in 1..=4 {
+        session.post(json!({ "content": format!("number {number}") })).await;
+    }
+    // A process that has not counted yet lets one message in, and then knows.
+    let body = json!({ "content": "number 5" });
+    assert_eq!(other.message(&session, &body).send().await.unwrap().status(), 202);
+    assert_overloaded(other.message(&session, &body).send().await.unwrap()).await;
+    assert_eq!(waiting(&app).await, 5);
+    let response = app.post(&session.path("/cancel")).send().await.unwrap();
+    assert!(response.status().is_success());
+    session.settled(&live).await;
+
+    // The other one soon sees that there is room again.
+    let live = hanging(&session).await;
+    let run = taken(|| other.message(&session, &body)).await;
+    assert_eq!(run["status"], "queued");
+    session.cancel(&live).await;
+    session.settled(&run).await;
+    other.stop().await;
+    app.finish().await;
+}

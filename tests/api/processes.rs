@@ -1,0 +1,224 @@
+//! Several processes on one database: some accept and tell, others work.
+
+use std::time::{Duration, Instant};
+
+use reqwest::StatusCode;
+use serde_json::{Value, json};
+use sqlx::PgPool;
+
+use crate::support::{EventStream, Received, Session, Setup, TestApp, durable, hangs_first, says};
+
+fn api_only() -> Setup {
+    Setup { no_worker: true, ..Setup::default() }
+}
+
+fn worker_only() -> Setup {
+    Setup { no_api: true, ..Setup::default() }
+}
+
+/// Waits until so many processes listen.
+async fn linked(app: &TestApp, processes: i64) {
+    let pool = app.database.pool(1);
+    let deadline = Instant::now() + Duration::from_secs(20);
+    loop {
+        let listening: i64 = sqlx::query_scalar(
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
+             AND application_name = 'twostep bus' AND query LIKE 'LISTEN%'",
+        )
+        .fetch_one(&pool)
+        .await
+        .unwrap();
+        if listening == processes {
+            return;
+        }
+        assert!(Instant::now() < deadline, "{listening} processes listen");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// The text of the previews among these.
+fn previewed(received: &[Received]) -> String {
+    let deltas = received.iter().filter(|one| one.name == "event_delta");
+    deltas.filter_map(|one| one.data["delta"]["content"]["text"].as_str()).collect()
+}
+
+/// Says a word every 50 ms.
+fn slowly(text: &str) -> Value {
+    json!({ "conversations": [
+        { "when": "slowly", "replies": [
+            { "content": [{ "type": "text", "text": text }], "chunk": 5, "pace_ms": 50 }] },
+        { "replies": [says("You said {{user}}.")] },
+    ], "otherwise": "refuse" })
+}
+
+const TEXT: &str = "One two three four five six seven eight nine ten eleven twelve thirteen.";
+
+#[tokio::test]
+async fn one_process_accepts_and_another_works() {
+    let app = TestApp::start_with(slowly(TEXT), api_only()).await;
+    let worker = app.beside(worker_only()).await;
+    linked(&app, 2).await;
+    let session = app.session().await;
+    let received = session.stream("slowly").await.rest().await;
+    assert_eq!(previewed(&received), TEXT);
+    let told = durable(&received);
+    let kinds: Vec<&str> = told.iter().map(|event| event["type"].as_str().unwrap()).collect();
+    let expected = [
+        "user.message",
+        "session.status_running",
+        "span.model_request_start",
+        "agent.message",
+        "span.model_request_end",
+        "session.usage",
+        "session.status_idle",
+    ];
+    assert_eq!(kinds, expected);
+    worker.stop().await;
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn without_a_worker_messages_wait_and_nothing_is_lost() {
+    let app = TestApp::start_with(slowly(TEXT), api_only()).await;
+    let session = app.session().await;
+    let run = session.post(json!({ "content": "anybody?" })).await;
+    assert_eq!(run["status"], "queued");
+    let worker = app.beside(worker_only()).await;
+    assert_eq!(session.settled(&run).await["output_text"], "You said anybody?.");
+    worker.stop().await;
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_reader_who_comes_late_to_another_process_gets_the_preview_from_its_start() {
+    let app = TestApp::start(slowly(TEXT)).await;
+    let other = app.beside(api_only()).await;
+    linked(&app, 2).await;
+    let session = app.session().await;
+    let run = session.post(json!({ "content": "slowly" })).await;
+    let mut near = session.open(&session.run_stream(&run), None).await;
+    let mut text = String::new();
+    while !text.contains("three") {
+        text.push_str(&previewed(&[near.until("event_delta").await]));
+    }
+    let response = other.get(&session.run_stream(&run)).send().await.unwrap();
+    let received = EventStream::new(response).rest().await;
+    assert_eq!(previewed(&received), TEXT);
+    other.stop().await;
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_reader_elsewhere_sees_previews_soon_after_a_reader_here() {
+    let app = TestApp::start(slowly(TEXT)).await;
+    let other = app.beside(api_only()).await;
+    linked(&app, 2).await;
+    let session = app.session().await;
+    let events = session.path("/events/stream");
+    let near = session.open(&events, None).await;
+    let far = EventStream::new(other.get(&events).send().await.unwrap());
+    session.post(json!({ "content": "slowly" })).await;
+    let (near, far) = tokio::join!(arrivals(near), arrivals(far));
+    // Where each character of the text arrived: the delay is that of the text, not of a frame.
+    let mut delays: Vec<Duration> =
+        near.iter().zip(&far).map(|(near, far)| far.saturating_duration_since(*near)).collect();
+    delays.sort_unstable();
+    let (median, last) = (delays[delays.len() / 2], delays[delays.len() - 1]);
+    println!("previews in another process: {median:?} later (median), {last:?} (most)");
+    assert_eq!(delays.len(), TEXT.len());
+    assert!(median < Duration::from_millis(150), "{median:?}");
+    other.stop().await;
+    app.finish().await;
+}
+
+/// When each character of the text arrived.
+async fn arrivals(mut stream: EventStream) -> Vec<Instant> {
+    let mut arrived = Vec::new();
+    loop {
+        let one = stream.next().await.unwrap();
+        if let Some(text) = one.data["delta"]["content"]["text"].as_str() {
+            arrived.extend(std::iter::repeat_n(Instant::now(), text.len()));
+        }
+        if one.name == "session.status_idle" {
+            return arrived;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_run_is_cancelled_within_a_second_wherever_it_runs() {
+    let app = TestApp::start_with(hangs_first(), api_only()).await;
+    let worker = app.beside(worker_only()).await;
+    linked(&app, 2).await;
+    let session = app.session().await;
+    let run = session.post(json!({ "content": "hang" })).await;
+    session.reached(&run, "span.model_request_start").await;
+    let asked = Instant::now();
+    session.cancel(&run).await;
+    assert_eq!(session.settled(&run).await["status"], "cancelled");
+    assert!(asked.elapsed() < Duration::from_secs(1), "{:?}", asked.elapsed());
+    assert_eq!(session.ask("Still there?").await["output_text"], "You said Still there?.");
+    worker.stop().await;
+    app.finish().await;
+}
+
+/// Ends the connections that processes listen and tell with.
+async fn cut_links(pool: &PgPool) {
+    sqlx::query(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+         WHERE datname = current_database() AND application_name = 'twostep bus'",
+    )
+    .execute(pool)
+    .await
+    .unwrap();
+}
+
+#[tokio::test]
+async fn a_reader_misses_no_event_when_the_link_is_cut() {
+    let app = TestApp::start_with(slowly(TEXT), api_only()).await;
+    let worker = app.beside(worker_only()).await;
+    linked(&app, 2).await;
+    let session = app.session().await;
+    let mut stream = session.open(&session.path("/events/stream"), None).await;
+    let pool = app.database.pool(1);
+    let mut received = Vec::new();
+    for round in 0..5 {
+        cut_links(&pool).await;
+        let posted = Instant::now();
+        let run = session.post(json!({ "content": format!("round {round}") })).await;
+        cut_links(&pool).await;
+        loop {
+            let one = stream.next().await.unwrap();
+            let is_last = one.name == "session.status_idle" && one.data["run_id"] == run["id"];
+            received.push(one);
+            if is_last {
+                break;
+            }
+        }
+        assert!(posted.elapsed() < Duration::from_secs(5), "{:?}", posted.elapsed());
+    }
+    let seen: Vec<i64> = received.iter().filter_map(|one| one.id).collect();
+    let stored = session.events().await.len();
+    assert_eq!(seen, (1..=i64::try_from(stored).unwrap()).collect::<Vec<_>>());
+    worker.stop().await;
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_wait_in_one_process_ends_with_the_run_in_another() {
+    let app = TestApp::start_with(slowly(TEXT), api_only()).await;
+    let worker = app.beside(worker_only()).await;
+    linked(&app, 2).await;
+    let session = app.session().await;
+    let run = waited(&session, "Hello").await;
+    assert_eq!(run["output_text"], "You said Hello.");
+    worker.stop().await;
+    app.finish().await;
+}
+
+async fn waited(session: &Session<'_>, text: &str) -> Value {
+    let message = session.message(&json!({ "content": text }));
+    let response = message.header("prefer", "wait=4").send().await.unwrap();
+    assert_eq!(response.status(), StatusCode::OK, "nobody told that the run had ended");
+    response.json().await.unwrap()
+}

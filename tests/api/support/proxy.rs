@@ -1,0 +1,118 @@
+//! A way to the database that can fall silent, as a network does that drops every packet.
+
+use std::path::PathBuf;
+
+use sqlx::postgres::{PgConnectOptions, PgSslMode};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream, UnixStream};
+use tokio::sync::watch;
+use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::task::TaskTracker;
+
+/// A proxy in front of a Postgres server.
+pub(crate) struct Proxy {
+    port: u16,
+    is_silent: watch::Sender<bool>,
+    _stop: DropGuard,
+}
+
+impl Proxy {
+    /// A proxy in front of this server.
+    pub(crate) async fn before(server: &PgConnectOptions) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let (is_silent, silence) = watch::channel(false);
+        let stop = CancellationToken::new();
+        let serve = accept(listener, Server::of(server), silence, stop.clone());
+        TaskTracker::new().spawn(stop.clone().run_until_cancelled_owned(serve));
+        Self { port, is_silent, _stop: stop.drop_guard() }
+    }
+
+    /// The way through the proxy.
+    pub(crate) fn options(&self, server: &PgConnectOptions) -> PgConnectOptions {
+        PgConnectOptions::new_without_pgpass()
+            .host("127.0.0.1")
+            .port(self.port)
+            .username(server.get_username())
+            .database(server.get_database().unwrap())
+            .ssl_mode(PgSslMode::Disable)
+    }
+
+    /// Passes nothing on any more, and closes nothing; or passes on what comes from now on.
+    pub(crate) fn fall_silent(&self, is_silent: bool) {
+        self.is_silent.send_replace(is_silent);
+    }
+}
+
+/// Where the server listens.
+#[derive(Clone)]
+enum Server {
+    Socket(PathBuf),
+    Tcp(String, u16),
+}
+
+impl Server {
+    fn of(options: &PgConnectOptions) -> Self {
+        let port = options.get_port();
+        let folder = options.get_socket().cloned().or_else(|| {
+            options.get_host().starts_with('/').then(|| PathBuf::from(options.get_host()))
+        });
+        match folder {
+            Some(folder) => Self::Socket(folder.join(format!(".s.PGSQL.{port}"))),
+            None => Self::Tcp(options.get_host().to_owned(), port),
+        }
+    }
+}
+
+async fn accept(
+    listener: TcpListener,
+    server: Server,
+    silence: watch::Receiver<bool>,
+    stop: CancellationToken,
+) {
+    let links = TaskTracker::new();
+    while let Ok((client, _)) = listener.accept().await {
+        let (server, silence) = (server.clone(), silence.clone());
+        links.spawn(stop.clone().run_until_cancelled_owned(async move {
+            match server {
+                Server::Socket(path) => {
+                    join(client, UnixStream::connect(path).await, silence).await
+                }
+                Server::Tcp(host, port) => {
+                    join(client, TcpStream::connect((host, port)).await, silence).await;
+                }
+            }
+        }));
+    }
+}
+
+async fn join<S: AsyncRead + AsyncWrite>(
+    client: TcpStream,
+    server: std::io::Result<S>,
+    silence: watch::Receiver<bool>,
+) {
+    let Ok(server) = server else { return };
+    let (client_reads, client_writes) = client.into_split();
+    let (server_reads, server_writes) = tokio::io::split(server);
+    tokio::select! {
+        () = pass(client_reads, server_writes, silence.clone()) => {}
+        () = pass(server_reads, client_writes, silence) => {}
+    }
+}
+
+async fn pass(
+    mut from: impl AsyncRead + Unpin,
+    mut to: impl AsyncWrite + Unpin,
+    mut silence: watch::Receiver<bool>,
+) {
+    let mut buffer = vec![0; 16 * 1024];
+    loop {
+        let Ok(read @ 1..) = from.read(&mut buffer).await else { return };
+        // What arrives in silence is held, as a network holds what it sends again and again.
+        if silence.wait_for(|is_silent| !is_silent).await.is_err()
+            || to.write_all(&buffer[..read]).await.is_err()
+        {
+            return;
+        }
+    }
+}
