@@ -212,6 +212,7 @@ impl Arena {
                 sqlx::query_as(rows).fetch_all(&self.pool).await?;
             let most = |name: &str| match name {
                 "twostep api" | "twostep worker" => 8,
+                "twostep bus" => 2,
                 _ => 1,
             };
             let Some((node, name, count)) =

@@ -9,6 +9,8 @@ use jiff_sqlx::Timestamp as SqlTimestamp;
 use crate::arena::{Arena, Deed, Entry};
 use crate::cluster::NODES;
 
+/// The most that a node may take that is started again.
+const SAME_NODE: Duration = Duration::from_secs(2);
 /// The most that another node may take.
 const OTHER_NODE: Duration = Duration::from_secs(15);
 
@@ -83,16 +85,21 @@ impl Arena {
         let Some(ready) = lives.ready_since() else { return };
         if after.node == before.node {
             if fault.deed == Deed::Died {
-                self.tally.same_node.add(since(after.begun(), ready));
+                let time = since(after.begun(), ready);
+                self.tally.same_node.add(time);
+                self.in_time(after, time, SAME_NODE);
             }
             return;
         }
         // Who was not there at first can only be measured from its own beginning.
         let time = since(after.begun(), fault.at.max(ready));
         self.tally.other_node.add(time);
-        if time > OTHER_NODE {
-            let run = &after.run;
-            self.red(&format!("{} took {run} over after {time:.1?}", after.node));
+        self.in_time(after, time, OTHER_NODE);
+    }
+
+    fn in_time(&self, claim: &Claim, time: Duration, most: Duration) {
+        if time > most {
+            self.red(&format!("{} took {} over after {time:.1?}", claim.node, claim.run));
         }
     }
 }
