@@ -160,6 +160,11 @@ impl Arena {
         Ok(node)
     }
 
+    /// Gives a node a fault for its next start.
+    pub(crate) fn arm(&self, seat: usize, fault: &str) {
+        locked(&self.seats[seat].launch).faults.push(fault.to_owned());
+    }
+
     /// Kills a node. False if there is none.
     pub(crate) async fn kill(&self, seat: usize) -> anyhow::Result<bool> {
         let Some(node) = self.seats[seat].node.lock().await.take() else { return Ok(false) };

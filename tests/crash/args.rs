@@ -30,7 +30,7 @@ pub(crate) struct Args {
     #[arg(long, default_value = "")]
     pub(crate) case: String,
     /// Cases at a time
-    #[arg(long, default_value_t = 8)]
+    #[arg(long, default_value_t = 12)]
     pub(crate) at_a_time: usize,
     /// Keep the folder with the logs
     #[arg(long)]

@@ -12,7 +12,7 @@ use crate::arena::{Arena, locked};
 use crate::rebuild;
 
 /// How long a run may take to settle after the last fault.
-const AT_REST_WITHIN: Duration = Duration::from_secs(60);
+const AT_REST_WITHIN: Duration = Duration::from_mins(1);
 
 impl Arena {
     /// Waits until all runs have settled, lets every session speak once more, and checks all that

@@ -77,7 +77,7 @@ async fn talk(
         let run = arena.post(rng.usize(..2), &session, &format!("{kind}.s{number}t{turn}")).await?;
         // Now and then a message comes before the last one is answered.
         if rng.u8(..4) > 0 {
-            let settled = arena.settled(&run, Duration::from_secs(60));
+            let settled = arena.settled(&run, Duration::from_mins(1));
             stop.run_until_cancelled(settled).await;
         }
         sleep(Duration::from_millis(rng.u64(..120))).await;

@@ -5,7 +5,6 @@
 //! `make crash` runs it. Everything random follows from the seed that is printed first. `--help`
 //! lists what can be changed.
 #![cfg(test)]
-#![expect(clippy::indexing_slicing, reason = "there are two nodes, and JSON has what it has")]
 
 mod arena;
 mod args;

@@ -12,7 +12,7 @@ use tokio::process::{Child, ChildStdout, Command};
 use tokio::time::timeout;
 
 /// A start takes a tenth of a second, and much longer on a machine that is busy.
-const READY_WITHIN: Duration = Duration::from_secs(60);
+const READY_WITHIN: Duration = Duration::from_mins(1);
 
 /// How to start a node.
 #[derive(Debug, Clone)]

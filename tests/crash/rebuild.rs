@@ -56,7 +56,7 @@ fn told(events: &[Value]) -> BTreeMap<String, Vec<Value>> {
         match event["type"].as_str().unwrap_or_default() {
             "user.message" => turns.push(json!(["user", event["content"]])),
             "agent.message" => {
-                open.said.extend(event["content"].as_array().cloned().unwrap_or_default())
+                open.said.extend(event["content"].as_array().cloned().unwrap_or_default());
             }
             "agent.tool_use" => {
                 open.calls.push(event["id"].clone());
@@ -117,12 +117,10 @@ fn plain(block: &Value) -> Value {
     let mut plain: Map<String, Value> =
         fields.iter().map(|field| ((*field).to_owned(), block[*field].clone())).collect();
     if block["type"] == "tool_result" {
-        let text = match &block["content"] {
-            Value::Array(blocks) => {
-                blocks.iter().filter_map(|part| part["text"].as_str()).collect()
-            }
-            other => other.as_str().unwrap_or_default().to_owned(),
-        };
+        let content = &block["content"];
+        let parts = content.as_array().into_iter().flatten();
+        let texts: String = parts.filter_map(|part| part["text"].as_str()).collect();
+        let text = content.as_str().map_or(texts, str::to_owned);
         plain.insert("text".to_owned(), json!(text));
         plain.insert("is_error".to_owned(), json!(block["is_error"].as_bool().unwrap_or(false)));
     }

@@ -43,6 +43,7 @@ pub(crate) fn report(world: &World) -> bool {
     count("kills", &tally.kills);
     count("restarts of Postgres", &tally.restarts);
     count("stops", &tally.stops);
+    count("wrong clocks", &tally.wrong_clocks);
     count("terminated connections", &tally.terminations);
     count("commits cut", &tally.cuts);
     line("points hit / known", format!("{} / {}", hit.len(), known.len()));

@@ -60,6 +60,7 @@ pub(crate) struct Tally {
     pub(crate) terminations: Count,
     pub(crate) cuts: Count,
     pub(crate) events_followed: Count,
+    pub(crate) wrong_clocks: Count,
     points: Mutex<BTreeSet<&'static str>>,
     red: Mutex<Vec<String>>,
     /// Whether nobody is told at once, because red is what is wanted.

@@ -6,16 +6,16 @@ use std::time::Duration;
 
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
 use crate::arena::Arena;
 
-/// A watcher at work.
+/// A watcher at work. It stops when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Watch {
     task: JoinHandle<()>,
-    stop: CancellationToken,
+    stop: DropGuard,
 }
 
 impl Watch {
@@ -29,11 +29,11 @@ impl Watch {
                 arena.look(&mut known).await;
             }
         });
-        Self { task, stop }
+        Self { task, stop: stop.drop_guard() }
     }
 
     pub(crate) async fn finish(self) {
-        self.stop.cancel();
+        drop(self.stop);
         let _ = self.task.await;
     }
 }

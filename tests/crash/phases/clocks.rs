@@ -34,6 +34,7 @@ async fn one(world: &World, name: &str, seconds: i64) -> anyhow::Result<()> {
     let load = Load::start(&arena, SESSIONS, &mut world.rng(name)).await?;
     // What is taken over here was taken from somebody who lives.
     sleep(WATCHED).await;
+    arena.tally.wrong_clocks.add(1);
     load.finish().await
 }
 

@@ -14,7 +14,7 @@ const SESSIONS: usize = 6;
 /// Of a thousand commits.
 const CUT: u32 = 40;
 /// For all cuts together.
-const PATIENCE: Duration = Duration::from_secs(240);
+const PATIENCE: Duration = Duration::from_mins(4);
 
 pub(crate) async fn play(world: &World) -> anyhow::Result<()> {
     let mut rng = world.rng("cuts");

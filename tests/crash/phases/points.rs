@@ -14,8 +14,10 @@ use tokio_util::task::TaskTracker;
 
 use crate::arena::{Arena, Deed, Setup};
 use crate::hold::{Commit, Held, Hold, REACHED_WITHIN, reached};
+use crate::phases::poison;
 use crate::phases::stops::stand_still;
 use crate::points::{CASES, Case, Place, QUEUED_CLAIM, TAKEOVER};
+use crate::watch::Watch;
 use crate::world::World;
 
 /// What happens at a point.
@@ -41,6 +43,10 @@ pub(crate) async fn play(world: &World) {
                 stories.push((name.clone(), one(world, name, case, fault).boxed_local()));
             }
         }
+    }
+    let poison = "a run that kills its workers";
+    if wanted(poison) {
+        stories.push((poison.to_owned(), poison::play(world, poison).boxed_local()));
     }
     world.play(world.args.at_a_time, stories).await;
     let all = "all bold points, Postgres";
@@ -88,7 +94,12 @@ impl Story<'_> {
     async fn in_code(&self, point: &str, nth: u32) -> anyhow::Result<()> {
         let action = if self.fault == Fault::Kill { "abort" } else { "pause" };
         let arena = self.arena(Some(format!("{point}@{nth}={action}"))).await?;
-        arena.start_all().await?;
+        arena.start(0).await?;
+        // Now and then there is nobody else until it is back.
+        let is_alone = self.fault == Fault::Kill && self.world.rng(&self.name).u8(..3) == 0;
+        if !is_alone {
+            arena.start(1).await?;
+        }
         let posts = self.posts(&arena, 1).await?;
         if self.fault == Fault::Kill {
             ensure!(arena.has_died(0, REACHED_WITHIN).await, "{point} was not reached");
@@ -114,12 +125,7 @@ impl Story<'_> {
     }
 
     /// Strikes whoever is held.
-    async fn strike(
-        &self,
-        arena: &Arc<Arena>,
-        hold: Hold,
-        posts: Vec<Posting>,
-    ) -> anyhow::Result<()> {
+    async fn strike(&self, arena: &Arc<Arena>, hold: Hold, posts: Posts) -> anyhow::Result<()> {
         let Some(Held { seat, backend }) = hold.held(&arena.pool).await? else {
             bail!("the commit was not reached");
         };
@@ -186,7 +192,7 @@ impl Story<'_> {
     }
 
     /// Posts messages, the first of them to the node that has faults in store.
-    async fn posts(&self, arena: &Arc<Arena>, messages: usize) -> anyhow::Result<Vec<Posting>> {
+    async fn posts(&self, arena: &Arc<Arena>, messages: usize) -> anyhow::Result<Posts> {
         let session = arena.session().await?;
         let mut posts = Vec::new();
         for number in 0..messages {
@@ -195,46 +201,53 @@ impl Story<'_> {
             let post = async move { arena.post(0, &session, &text).await };
             posts.push(TaskTracker::new().spawn(post));
         }
-        Ok(posts)
+        Ok(Posts { posts, watch: Watch::start(arena) })
     }
 
-    /// Starts the dead node again: at once, or after the other one has finished its work.
+    /// Starts the dead node again: at once, or after the other one has finished its work. If there
+    /// is no other, it must do the work alone.
     async fn revive(
         &self,
         arena: &Arc<Arena>,
         seat: usize,
-        posts: Vec<Posting>,
+        mut posts: Posts,
     ) -> anyhow::Result<()> {
-        let mut posts = posts;
-        let is_late = self.world.rng(&self.name).bool() && arena.address(1 - seat).is_some();
-        if is_late {
-            accepted(std::mem::take(&mut posts)).await?;
-            arena.settle_within(Duration::from_secs(60)).await?;
+        let has_other = arena.address(1 - seat).is_some();
+        let is_late = has_other && self.world.rng(&self.name).bool();
+        if !is_late {
+            arena.start(seat).await?;
         }
-        for seat in [0, 1] {
-            if arena.address(seat).is_none() {
-                arena.start(seat).await?;
-            }
+        if is_late || !has_other {
+            posts.accepted().await?;
+            arena.settle_within(Duration::from_mins(1)).await?;
+            arena.start(if is_late { seat } else { 1 - seat }).await?;
         }
         self.end(arena, posts).await
     }
 
-    async fn end(&self, arena: &Arc<Arena>, posts: Vec<Posting>) -> anyhow::Result<()> {
-        accepted(posts).await?;
+    async fn end(&self, arena: &Arc<Arena>, mut posts: Posts) -> anyhow::Result<()> {
+        posts.accepted().await?;
         arena.settle_and_check().await?;
+        posts.watch.finish().await;
         arena.tally.reached(self.case.point);
         Ok(())
     }
 }
 
-type Posting = JoinHandle<anyhow::Result<String>>;
+/// Posts under way, and a watcher as long as they are kept.
+struct Posts {
+    posts: Vec<JoinHandle<anyhow::Result<String>>>,
+    watch: Watch,
+}
 
-/// Waits until all posts are accepted.
-async fn accepted(posts: Vec<Posting>) -> anyhow::Result<()> {
-    for post in posts {
-        post.await??;
+impl Posts {
+    /// Waits until all of them are accepted.
+    async fn accepted(&mut self) -> anyhow::Result<()> {
+        for post in std::mem::take(&mut self.posts) {
+            post.await??;
+        }
+        Ok(())
     }
-    Ok(())
 }
 
 /// Waits until a node drives a run.

@@ -6,6 +6,7 @@ use tokio::time::sleep;
 
 use crate::arena::{Arena, Deed, Setup};
 use crate::load::Load;
+use crate::node::Node;
 use crate::world::World;
 
 const SESSIONS: usize = 6;
@@ -32,7 +33,7 @@ pub(crate) async fn play(world: &World) -> anyhow::Result<()> {
             arena.red(&format!("no run settled for {:.1?} after a restart", answered.elapsed()));
         }
         for seat in &arena.seats {
-            if seat.node.lock().await.as_mut().is_none_or(|node| node.has_ended()) {
+            if seat.node.lock().await.as_mut().is_none_or(Node::has_ended) {
                 arena.red("a node ended with the database");
             }
         }
