@@ -98,11 +98,15 @@ impl Arena {
 
     async fn runs_completed(&self) -> anyhow::Result<()> {
         let rows = "SELECT id::text, coalesce(outcome ->> 'error', outcome::text, '') FROM runs
-                    WHERE status <> 'completed'";
+                    WHERE status <> 'completed'
+                      AND NOT (status = 'cancelled' AND cancel_requested_at IS NOT NULL)";
         let mut failed: Vec<(String, String)> = sqlx::query_as(rows).fetch_all(&self.pool).await?;
-        let all: i64 =
-            sqlx::query_scalar("SELECT count(*) FROM runs").fetch_one(&self.pool).await?;
-        self.tally.completed.add(usize::try_from(all)?.saturating_sub(failed.len()));
+        let counts = "SELECT count(*) FILTER (WHERE status = 'completed'),
+                             count(*) FILTER (WHERE status = 'cancelled') FROM runs";
+        let (completed, cancelled): (i64, i64) =
+            sqlx::query_as(counts).fetch_one(&self.pool).await?;
+        self.tally.completed.add(usize::try_from(completed)?);
+        self.tally.cancelled.add(usize::try_from(cancelled)?);
         // Fault after fault on the same step is what this is for.
         failed.retain(|(_, error)| {
             !error.contains("crash_loop") || {
@@ -171,13 +175,15 @@ impl Arena {
     }
 
     /// A call that was lost is made again: at most once for each time that the run changed hands.
+    /// One that is cancelled in the middle is paid as well.
     async fn model_was_paid_once(&self) -> anyhow::Result<()> {
         let mut paid: HashMap<String, i32> = HashMap::new();
         for request in self.simulator.requests().iter().filter(|request| request.status == 200) {
             *paid.entry(rebuild::asked_by(&request.body)?).or_default() += 1;
         }
         self.tally.model_calls.add(usize::try_from(paid.values().sum::<i32>())?);
-        let runs = "SELECT idempotency_key, model_requests, attempt FROM runs";
+        let runs = "SELECT idempotency_key, model_requests,
+                           attempt + CASE status WHEN 'cancelled' THEN 1 ELSE 0 END FROM runs";
         let runs: Vec<(String, i32, i32)> = sqlx::query_as(runs).fetch_all(&self.pool).await?;
         for (key, stored, attempts) in runs {
             let calls = paid.get(&key).copied().unwrap_or(0);

@@ -31,12 +31,40 @@ impl Arena {
         session: &str,
         text: &str,
     ) -> anyhow::Result<String> {
+        self.post_as(first, session, &json!({ "content": text })).await
+    }
+
+    /// Posts a message that stops what the session is doing.
+    pub(crate) async fn interrupt(
+        &self,
+        first: usize,
+        session: &str,
+        text: &str,
+    ) -> anyhow::Result<String> {
+        let body = json!({ "content": text, "on_busy": "interrupt" });
+        self.post_as(first, session, &body).await
+    }
+
+    async fn post_as(&self, first: usize, session: &str, body: &Value) -> anyhow::Result<String> {
+        let text = body["content"].as_str().context("a message without a text")?;
         let path = format!("/v1/sessions/{session}/messages");
-        let run = self.insist(first, &path, &json!({ "content": text }), Some(text)).await?;
+        let run = self.insist(first, &path, body, Some(text)).await?;
         let run = run["id"].as_str().context("a run without an id")?.to_owned();
         locked(&self.accepted).push((text.to_owned(), run.clone()));
         self.tally.accepted.add(1);
         Ok(run)
+    }
+
+    /// Asks for a run to be cancelled until somebody has heard it.
+    pub(crate) async fn cancel(
+        &self,
+        first: usize,
+        session: &str,
+        run: &str,
+    ) -> anyhow::Result<()> {
+        let path = format!("/v1/sessions/{session}/runs/{run}/cancel");
+        self.insist(first, &path, &json!({}), None).await?;
+        Ok(())
     }
 
     async fn insist(

@@ -74,7 +74,16 @@ async fn talk(
             break;
         }
         let kind = rng.choice(KINDS).unwrap_or("say");
-        let run = arena.post(rng.usize(..2), &session, &format!("{kind}.s{number}t{turn}")).await?;
+        let (text, seat) = (format!("{kind}.s{number}t{turn}"), rng.usize(..2));
+        let run = if rng.u8(..15) == 0 {
+            arena.interrupt(seat, &session, &text).await?
+        } else {
+            arena.post(seat, &session, &text).await?
+        };
+        if rng.u8(..15) == 0 {
+            sleep(Duration::from_millis(rng.u64(..300))).await;
+            arena.cancel(seat, &session, &run).await?;
+        }
         // Now and then a message comes before the last one is answered.
         if rng.u8(..4) > 0 {
             let settled = arena.settled(&run, Duration::from_mins(1));

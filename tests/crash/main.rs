@@ -25,6 +25,7 @@ mod report;
 mod takeover;
 mod tally;
 mod watch;
+mod work;
 mod world;
 
 use std::process::ExitCode;

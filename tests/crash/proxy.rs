@@ -170,6 +170,8 @@ impl Reader {
                 false
             }
             Some(b'S') => std::mem::take(&mut self.writes),
+            // The end of a transaction of several statements.
+            Some(b'Q') => parts.next().is_some_and(|sql| sql.starts_with(b"COMMIT")),
             _ => false,
         }
     }

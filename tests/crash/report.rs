@@ -27,6 +27,7 @@ pub(crate) fn report(world: &World) -> bool {
     count("accepted", &tally.accepted);
     count("lost", &tally.lost);
     count("completed", &tally.completed);
+    count("cancelled by clients", &tally.cancelled);
     count("given up as crash loops", &tally.crash_loops);
     count("effects", &tally.effects);
     count("doubled effects", &tally.doubled_effects);

@@ -41,6 +41,7 @@ impl Longest {
 pub(crate) struct Tally {
     pub(crate) accepted: Count,
     pub(crate) completed: Count,
+    pub(crate) cancelled: Count,
     pub(crate) crash_loops: Count,
     pub(crate) lost: Count,
     pub(crate) effects: Count,

@@ -1,23 +1,20 @@
 //! A fault at every point.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{bail, ensure};
 use futures::FutureExt as _;
 use futures::future::try_join_all;
 use rustix::process::Signal;
 use sqlx::Executor as _;
-use tokio::task::JoinHandle;
-use tokio::time::sleep;
-use tokio_util::task::TaskTracker;
 
 use crate::arena::{Arena, Deed, Setup};
 use crate::hold::{Commit, Held, Hold, REACHED_WITHIN, reached};
 use crate::phases::poison;
 use crate::phases::stops::stand_still;
 use crate::points::{CASES, Case, Place, QUEUED_CLAIM, TAKEOVER};
-use crate::watch::Watch;
+use crate::work::{Posts, at_work, take_leases_away};
 use crate::world::World;
 
 /// What happens at a point.
@@ -100,7 +97,7 @@ impl Story<'_> {
         if !is_alone {
             arena.start(1).await?;
         }
-        let posts = self.posts(&arena, 1).await?;
+        let posts = Posts::start(&arena, self.case.kind, 1).await?;
         if self.fault == Fault::Kill {
             ensure!(arena.has_died(0, REACHED_WITHIN).await, "{point} was not reached");
             ensure!(arena.mark(point, "hit").exists(), "it died elsewhere");
@@ -120,7 +117,7 @@ impl Story<'_> {
         let arena = self.arena(None).await?;
         arena.start_all().await?;
         let hold = Hold::commit(&arena.database, commit).await?;
-        let posts = self.posts(&arena, messages).await?;
+        let posts = Posts::start(&arena, self.case.kind, messages).await?;
         self.strike(&arena, hold, posts).await
     }
 
@@ -146,7 +143,7 @@ impl Story<'_> {
     async fn in_sweep(&self) -> anyhow::Result<()> {
         let arena = self.arena(None).await?;
         arena.start_all().await?;
-        let posts = self.posts(&arena, 1).await?;
+        let posts = Posts::start(&arena, self.case.kind, 1).await?;
         at_work(&arena, 0).await?;
         arena.kill(0).await?;
         let hold = Hold::commit(&arena.database, TAKEOVER).await?;
@@ -157,7 +154,7 @@ impl Story<'_> {
     async fn in_drain(&self) -> anyhow::Result<()> {
         let arena = self.arena(Some("draining=abort".to_owned())).await?;
         arena.start_all().await?;
-        let posts = self.posts(&arena, 1).await?;
+        let posts = Posts::start(&arena, self.case.kind, 1).await?;
         at_work(&arena, 0).await?;
         arena.signal(0, Signal::TERM).await?;
         ensure!(arena.has_died(0, REACHED_WITHIN).await, "it did not end");
@@ -187,21 +184,8 @@ impl Story<'_> {
         }
         arena.start_all().await?;
         arena.pool.execute(include_str!("../audit.sql")).await?;
-        let posts = self.posts(&arena, 1).await?;
+        let posts = Posts::start(&arena, self.case.kind, 1).await?;
         self.end(&arena, posts).await
-    }
-
-    /// Posts messages, the first of them to the node that has faults in store.
-    async fn posts(&self, arena: &Arc<Arena>, messages: usize) -> anyhow::Result<Posts> {
-        let session = arena.session().await?;
-        let mut posts = Vec::new();
-        for number in 0..messages {
-            let (arena, session) = (Arc::clone(arena), session.clone());
-            let text = format!("{}.m{number}", self.case.kind);
-            let post = async move { arena.post(0, &session, &text).await };
-            posts.push(TaskTracker::new().spawn(post));
-        }
-        Ok(Posts { posts, watch: Watch::start(arena) })
     }
 
     /// Starts the dead node again: at once, or after the other one has finished its work. If there
@@ -228,50 +212,10 @@ impl Story<'_> {
     async fn end(&self, arena: &Arc<Arena>, mut posts: Posts) -> anyhow::Result<()> {
         posts.accepted().await?;
         arena.settle_and_check().await?;
-        posts.watch.finish().await;
+        posts.end().await;
         arena.tally.reached(self.case.point);
         Ok(())
     }
-}
-
-/// Posts under way, and a watcher as long as they are kept.
-struct Posts {
-    posts: Vec<JoinHandle<anyhow::Result<String>>>,
-    watch: Watch,
-}
-
-impl Posts {
-    /// Waits until all of them are accepted.
-    async fn accepted(&mut self) -> anyhow::Result<()> {
-        for post in std::mem::take(&mut self.posts) {
-            post.await??;
-        }
-        Ok(())
-    }
-}
-
-/// Waits until a node drives a run.
-pub(crate) async fn at_work(arena: &Arena, seat: usize) -> anyhow::Result<()> {
-    let deadline = Instant::now() + REACHED_WITHIN;
-    let node = crate::cluster::NODES.get(seat).context("no such node")?;
-    let claims = "SELECT count(*) FROM crash.claims c JOIN runs r ON r.id = c.run_id
-                  WHERE node = $1 AND r.status = 'running' AND r.attempt = c.attempt";
-    loop {
-        let count: i64 = sqlx::query_scalar(claims).bind(node).fetch_one(&arena.pool).await?;
-        if count > 0 {
-            return Ok(());
-        }
-        ensure!(Instant::now() < deadline, "{node} takes no run up");
-        sleep(Duration::from_millis(5)).await;
-    }
-}
-
-/// Ends all leases, so that nobody has to wait for it.
-pub(crate) async fn take_leases_away(arena: &Arena) -> anyhow::Result<()> {
-    arena.note(None, Deed::Stopped);
-    let end = "UPDATE runs SET lease_until = now() - interval '1 second' WHERE status = 'running'";
-    arena.pool.execute(end).await?;
-    Ok(())
 }
 
 /// A crash of Postgres while a node of every arena is at a point.
@@ -292,7 +236,7 @@ async fn postgres(world: &World) -> anyhow::Result<()> {
         let setup = Setup { faults: [vec![fault], vec![]], ..Setup::default() };
         let arena = world.arena(&story.name, &world.durable, setup).await?;
         arena.start_all().await?;
-        let posts = story.posts(&arena, 1).await?;
+        let posts = Posts::start(&arena, story.case.kind, 1).await?;
         let mark = reached(&arena, point, "pause").await?;
         Ok((arena, posts, mark))
     }))

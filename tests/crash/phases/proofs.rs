@@ -11,8 +11,8 @@ use tokio::time::sleep;
 use crate::arena::{Arena, Setup};
 use crate::hold::{REACHED_WITHIN, reached};
 use crate::output::say;
-use crate::phases::points::{at_work, take_leases_away};
 use crate::tally::Tally;
+use crate::work::{at_work, take_leases_away};
 use crate::world::World;
 
 /// A defect, and what must be said of it.
