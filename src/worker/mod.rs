@@ -8,6 +8,8 @@ mod halt;
 mod lease;
 mod ledger;
 mod previews;
+#[cfg(test)]
+mod proof;
 mod round;
 mod tell;
 mod transcript;
