@@ -15,7 +15,8 @@ use tokio_util::task::TaskTracker;
 
 use crate::bus::Bus;
 use crate::config::{Config, Database, ModelSource};
-use crate::http::{Api, router};
+use crate::http::{Api, ApiParts, router};
+use crate::metrics::Metrics;
 use crate::model::anthropic::{Client, ClientConfig};
 use crate::simulator::{Options as SimulatorOptions, Running, Script, Simulator};
 use crate::store::connections::Connections;
@@ -57,6 +58,7 @@ impl Application {
         let bus = Arc::new(Bus::default());
         let [api_pool, worker_pool] = [api_pool, worker_pool].map(Connections::from);
         let draining = CancellationToken::new();
+        let metrics = Arc::new(Metrics::new());
         let worker = Worker::new(Parts {
             pool: worker_pool.clone(),
             heartbeat_pool: heartbeat_pool.clone(),
@@ -66,15 +68,17 @@ impl Application {
             workspaces: config.workspaces,
             use_prompt_cache: config.use_prompt_cache,
             slots: config.slots,
+            metrics: Arc::clone(&metrics),
         });
-        let api = Api::new(
-            api_pool.clone(),
+        let api = Api::new(ApiParts {
+            pool: api_pool.clone(),
             bus,
             tools,
-            config.defaults,
-            config.keep_alive_every,
-            draining.clone(),
-        );
+            defaults: config.defaults,
+            keep_alive_every: config.keep_alive_every,
+            draining: draining.clone(),
+            metrics,
+        });
         let listener = TcpListener::bind(config.bind)
             .await
             .with_context(|| format!("the address {} cannot be bound", config.bind))?;

@@ -23,6 +23,7 @@ use tower_http::catch_panic::CatchPanicLayer;
 use crate::bus::Bus;
 use crate::domain::price::Prices;
 use crate::domain::run::Limits;
+use crate::metrics::Metrics;
 use crate::store::connections::Connections;
 use crate::tools::Registry;
 
@@ -53,6 +54,25 @@ pub struct Defaults {
     pub workspace: Option<String>,
 }
 
+/// What the HTTP surface stands on.
+#[derive(Debug)]
+pub struct ApiParts {
+    /// For requests.
+    pub pool: Connections,
+    /// Where work is announced and progress is told.
+    pub bus: Arc<Bus>,
+    /// The catalogue.
+    pub tools: Arc<Registry>,
+    /// What a session pins by default.
+    pub defaults: Defaults,
+    /// The silence of a stream after which a comment is sent.
+    pub keep_alive_every: Duration,
+    /// Fires when the service begins to stop.
+    pub draining: CancellationToken,
+    /// Where it is counted what happens.
+    pub metrics: Arc<Metrics>,
+}
+
 /// What handlers work with.
 #[derive(Debug, Clone)]
 pub struct Api {
@@ -70,26 +90,22 @@ pub struct Api {
     pub draining: CancellationToken,
     /// Posts in progress, those of clients that have left included.
     pub posts: TaskTracker,
+    /// Where it is counted what happens.
+    pub metrics: Arc<Metrics>,
     streams: Arc<Semaphore>,
 }
 
 impl Api {
     /// What handlers work with.
-    pub fn new(
-        pool: Connections,
-        bus: Arc<Bus>,
-        tools: Arc<Registry>,
-        defaults: Defaults,
-        keep_alive_every: Duration,
-        draining: CancellationToken,
-    ) -> Self {
+    pub fn new(parts: ApiParts) -> Self {
         Self {
-            pool,
-            bus,
-            tools,
-            defaults: Arc::new(defaults),
-            keep_alive_every,
-            draining,
+            pool: parts.pool,
+            bus: parts.bus,
+            tools: parts.tools,
+            defaults: Arc::new(parts.defaults),
+            keep_alive_every: parts.keep_alive_every,
+            draining: parts.draining,
+            metrics: parts.metrics,
             posts: TaskTracker::new(),
             streams: Arc::new(Semaphore::new(MAX_STREAMS)),
         }

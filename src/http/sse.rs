@@ -21,6 +21,7 @@ use super::error::ApiError;
 use crate::bus::{Signal, Subscription};
 use crate::domain::event::Frame;
 use crate::domain::ids::{RunId, SessionId};
+use crate::metrics::Held;
 use crate::store::StoreError;
 use crate::store::events::{Range, list};
 
@@ -95,6 +96,7 @@ struct Reader {
     catch_up_to: i64,
     phase: Phase,
     _permit: OwnedSemaphorePermit,
+    _open: Held,
 }
 
 impl Reader {
@@ -108,6 +110,7 @@ impl Reader {
         keep_alive.set_missed_tick_behavior(MissedTickBehavior::Delay);
         keep_alive.reset();
         Self {
+            _open: api.metrics.open_stream(),
             api,
             follow,
             subscription,

@@ -130,6 +130,7 @@ impl<'a> Driver<'a> {
     async fn ask(&mut self, head: &Head, choice: &ToolChoice) -> Result<(), Halt> {
         let started = Instant::now();
         let ids = ReplyIds::new();
+        self.report_repairs();
         let request = body(head, self.transcript.as_bytes(), choice);
         let reply = self.request(request, ids).await?;
         self.take_in(reply, ids, started).await
@@ -259,7 +260,14 @@ impl<'a> Driver<'a> {
         let mut conn = self.worker.parts.pool.acquire().await?;
         let committed = commit(&mut conn, self.run.session_id, self.run.fence, &step).await?;
         conn.give_back();
-        let committed = committed.ok_or(Halt::LeaseLost)?;
+        let metrics = &self.worker.parts.metrics;
+        let Some(committed) = committed else {
+            metrics.step_fenced();
+            return Err(Halt::LeaseLost);
+        };
+        if let Some((status, _)) = step.settles {
+            metrics.run_settled(status);
+        }
         self.others_wait = committed.queued > 0;
         self.is_begun |= step.dequeues;
         self.worker.parts.bus.publish(self.run.session_id, committed.frames);

@@ -28,6 +28,7 @@ use tokio_util::task::TaskTracker;
 use crate::bus::{Bus, HandOver};
 use crate::domain::claim::Claimed;
 use crate::domain::ids::WorkerId;
+use crate::metrics::{ClaimedFrom, Metrics};
 use crate::model::anthropic::Client;
 use crate::store::StoreError;
 use crate::store::claim::{claim_expired, claim_queued};
@@ -61,6 +62,8 @@ pub struct Parts {
     pub use_prompt_cache: bool,
     /// Runs at a time.
     pub slots: usize,
+    /// Where it is counted what happens.
+    pub metrics: Arc<Metrics>,
 }
 
 /// The worker of a process.
@@ -119,6 +122,7 @@ impl Worker {
     /// Drives runs that requests of this process hand over.
     async fn take_handed(self: &Arc<Self>, handed: &mut UnboundedReceiver<HandOver>) {
         while let Some(HandOver { run, slot }) = handed.recv().await {
+            self.parts.metrics.runs_claimed(ClaimedFrom::HandOver, 1);
             self.spawn(run, slot);
         }
     }
@@ -156,6 +160,7 @@ impl Worker {
             Vec::new()
         });
         let taken = claimed.len();
+        self.parts.metrics.runs_claimed(what.into(), taken);
         let mut first = Some(slot);
         for run in claimed {
             let slot = match first.take() {
@@ -196,6 +201,7 @@ impl Worker {
     async fn drive(&self, run: Claimed) -> bool {
         let (run_id, session_id) = (run.fence.run_id, run.session_id);
         let (signals, _entered) = self.active.enter(run_id, &self.halt);
+        let _active = self.parts.metrics.active_run();
         if run.is_cancelled {
             signals.cancel.cancel();
         }
@@ -210,4 +216,13 @@ impl Worker {
 enum TakeUp {
     Queued,
     Expired,
+}
+
+impl From<TakeUp> for ClaimedFrom {
+    fn from(what: TakeUp) -> Self {
+        match what {
+            TakeUp::Queued => Self::Queue,
+            TakeUp::Expired => Self::ExpiredLease,
+        }
+    }
 }

@@ -19,6 +19,7 @@ mod openapi;
 mod posting;
 mod queueing;
 mod readme;
+mod repairing;
 mod stopping;
 mod streams;
 mod support;

@@ -229,6 +229,7 @@ async fn cancel(
     let mut transaction = conn.begin().await?;
     let met = request_cancel(&mut transaction, tenant, session_id, run_id).await?;
     let interrupt = NewEvent::new(&EventBody::UserInterrupt {});
+    let mut is_settled = false;
     let frames = match met {
         None | Some(Cancellation::Settled | Cancellation::Repeated) => Vec::new(),
         Some(Cancellation::Requested) => {
@@ -243,12 +244,15 @@ async fn cancel(
                 output_text: String::new(),
                 error: None,
             };
-            cancel_queued(&mut transaction, run_id, &outcome).await?;
+            is_settled = cancel_queued(&mut transaction, run_id, &outcome).await?;
             append(&mut transaction, session_id, run_id, &[interrupt, idle]).await?
         }
     };
     transaction.commit().await?;
     drop(conn);
+    if is_settled {
+        api.metrics.run_settled(RunStatus::Cancelled);
+    }
     api.bus.publish(session_id, frames);
     if let Some(Cancellation::Requested | Cancellation::Repeated) = met {
         api.bus.cancel(run_id);

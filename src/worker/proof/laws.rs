@@ -5,9 +5,12 @@ use crate::domain::run::RunStatus;
 use crate::domain::tool::CallState;
 use crate::store::claim::MAX_TAKEOVERS;
 
+/// A law's name, and whether a state keeps it.
+type Law = (&'static str, fn(&State) -> bool);
+
 /// The first law that a state breaks.
 pub(super) fn broken(state: &State) -> Option<&'static str> {
-    let laws: [(&str, fn(&State) -> bool); 7] = [
+    let laws: [Law; 7] = [
         ("an effect runs at most once", |state| state.witness.effects <= 1),
         ("no step is written under an old attempt", |state| !state.witness.stale_write),
         ("the model accepts the history", is_history_valid),

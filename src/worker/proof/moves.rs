@@ -146,7 +146,11 @@ fn run_next(state: &State, rules: &Rules, found: &mut Vec<Move>) {
     let (status, entry) = match state.tables.next {
         RunStatus::Queued if is_its_turn => (RunStatus::Running, Entry::User),
         RunStatus::Running => (RunStatus::Completed, Entry::Answer),
-        _ => return,
+        RunStatus::Queued
+        | RunStatus::RequiresAction
+        | RunStatus::Completed
+        | RunStatus::Failed
+        | RunStatus::Cancelled => return,
     };
     after.tables.next = status;
     after.tables.history.push(entry);

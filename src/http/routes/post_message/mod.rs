@@ -145,6 +145,7 @@ impl Post<'_> {
         match accepted {
             Accepted::Run(accepted) => {
                 let run = accepted_run(&new, &accepted);
+                self.api.metrics.run_accepted();
                 self.api.bus.publish(self.session_id, accepted.frames);
                 match (accepted.begun, reservation) {
                     (Some(begun), Some(reservation)) => self.hand_over(reservation, begun).await?,
