@@ -18,6 +18,7 @@ use tokio_util::task::TaskTracker;
 use crate::bus::{Bus, link};
 use crate::config::{Config, Database, Listen, ModelSource, Serve};
 use crate::http::{Api, Health, health_router, router};
+use crate::metrics::Metrics;
 use crate::model::anthropic::{Client, ClientConfig};
 use crate::simulator::{Options as SimulatorOptions, Running, Script, Simulator};
 use crate::store::connections::Connections;
@@ -77,12 +78,13 @@ impl Application {
         let tools = Arc::new(Registry::new(config.tools)?);
         let bus = Arc::new(Bus::default());
         let draining = CancellationToken::new();
+        let metrics = Arc::new(Metrics::new());
 
         let (mut worker, mut simulator) = (None, None);
         if let Some(work) = config.work {
             let (client, running) = open_model(work.model, work.model_idle_timeout).await?;
             simulator = running;
-            worker = Some(Worker::new(Parts {
+            let new = Worker::new(Parts {
                 pool: pools.worker.clone(),
                 heartbeat_pool: pools.heartbeat.clone(),
                 bus: Arc::clone(&bus),
@@ -92,10 +94,13 @@ impl Application {
                 use_prompt_cache: work.use_prompt_cache,
                 slots: work.slots,
                 drain_for: work.drain_for,
+                metrics: Arc::clone(&metrics),
                 node: Node::take(&config.state_dir),
-            }));
+            });
+            new.succeed().await;
+            worker = Some(new);
         }
-        let health = Health { pool: pools.api.clone(), draining: draining.clone() };
+        let health = Health { pool: pools.api.clone(), draining: draining.clone(), metrics };
         let listening = match config.listen {
             Listen::Api(serve) => {
                 let Serve { bind, defaults, http } = *serve;

@@ -25,6 +25,7 @@ use tower_http::catch_panic::CatchPanicLayer;
 use crate::bus::Bus;
 use crate::domain::price::Prices;
 use crate::domain::run::{Limits, OnBusy};
+use crate::metrics::Metrics;
 use crate::store::connections::Connections;
 use crate::tools::Registry;
 
@@ -63,6 +64,8 @@ pub struct Health {
     pub pool: Connections,
     /// Fires when the process begins to stop.
     pub draining: CancellationToken,
+    /// Where it is counted what happens.
+    pub metrics: Arc<Metrics>,
 }
 
 /// How requests are met.
@@ -93,6 +96,8 @@ pub struct Api {
     pub draining: CancellationToken,
     /// Posts in progress, those of clients that have left included.
     pub posts: TaskTracker,
+    /// Where it is counted what happens.
+    pub metrics: Arc<Metrics>,
     streams: Arc<Semaphore>,
     admission: Arc<Admission>,
 }
@@ -106,7 +111,7 @@ impl Api {
         defaults: Defaults,
         options: Options,
     ) -> Self {
-        let Health { pool, draining } = health;
+        let Health { pool, draining, metrics } = health;
         Self {
             pool,
             bus,
@@ -114,6 +119,7 @@ impl Api {
             defaults: Arc::new(defaults),
             options,
             draining,
+            metrics,
             posts: TaskTracker::new(),
             streams: Arc::new(Semaphore::new(MAX_STREAMS)),
             admission: Arc::new(Admission::new(options.max_queued)),
@@ -124,7 +130,8 @@ impl Api {
 /// All routes.
 pub fn router(api: Api) -> Router {
     let (v1, _) = openapi::routes().split_for_parts();
-    let health = Health { pool: api.pool.clone(), draining: api.draining.clone() };
+    let Api { pool, draining, metrics, .. } = api.clone();
+    let health = Health { pool, draining, metrics };
     // The version prefix is the promise; the bare paths are for people who type them.
     Router::new()
         .merge(v1.clone())

@@ -51,6 +51,7 @@ pub(super) fn operations() -> OpenApiRouter<Health> {
     OpenApiRouter::new()
         .routes(routes!(health::get_health))
         .routes(routes!(health::get_readiness))
+        .routes(routes!(health::get_metrics))
         .routes(routes!(health::get_openapi))
 }
 

@@ -22,6 +22,7 @@ use super::error::ApiError;
 use crate::bus::{Signal, Subscription};
 use crate::domain::event::Frame;
 use crate::domain::ids::{RunId, SessionId};
+use crate::metrics::Held;
 use crate::store::StoreError;
 use crate::store::events::{Range, list};
 
@@ -101,6 +102,7 @@ struct Reader {
     /// How often in a row the backlog could not be read.
     failures: u32,
     _permit: OwnedSemaphorePermit,
+    _open: Held,
 }
 
 impl Reader {
@@ -114,6 +116,7 @@ impl Reader {
         keep_alive.set_missed_tick_behavior(MissedTickBehavior::Delay);
         keep_alive.reset();
         Self {
+            _open: api.metrics.open_stream(),
             api,
             follow,
             subscription,

@@ -145,6 +145,7 @@ impl<'a> Driver<'a> {
     async fn ask(&mut self, head: &Head, choice: &ToolChoice) -> Result<(), Halt> {
         let started = Instant::now();
         let ids = ReplyIds::new();
+        self.report_repairs();
         let request = body(head, self.transcript.as_bytes(), choice);
         let reply = self.request(request, ids).await?;
         self.take_in(reply, ids, started).await
@@ -279,6 +280,9 @@ impl<'a> Driver<'a> {
             }
         };
         self.steps += 1;
+        if let Some((status, _)) = step.settles {
+            self.worker.parts.metrics.run_settled(status);
+        }
         self.others_wait = committed.queued > 0;
         self.is_begun |= step.dequeues;
         self.worker.parts.bus.publish(self.run.session_id, committed.frames);
@@ -304,7 +308,10 @@ impl<'a> Driver<'a> {
             committed = self.landed(&mut conn).await?;
         }
         conn.give_back();
-        committed.ok_or(Halt::LeaseLost)
+        committed.ok_or_else(|| {
+            self.worker.parts.metrics.step_fenced();
+            Halt::LeaseLost
+        })
     }
 
     /// What a step that was written left, if it was.

@@ -26,6 +26,7 @@ mod posting;
 mod processes;
 mod queueing;
 mod readme;
+mod repairing;
 mod stopping;
 mod streams;
 mod support;

@@ -159,13 +159,41 @@ impl TestApp {
     }
 
     /// Checks what must hold after every test, and stops the service: the model refused nothing,
-    /// each request was a byte prefix of the next, and the database keeps its invariants.
+    /// each request was a byte prefix of the next, no history needed a repair, and the database
+    /// keeps its invariants.
     pub(crate) async fn finish(self) {
         assert_eq!(self.simulator.refusals(), Vec::<String>::new());
+        assert_eq!(self.repairs().await, []);
         self.upstream().assert_prefixes();
         let broken = self.broken_invariants().await;
         assert_eq!(broken, Vec::<(String, String)>::new());
         self.stop().await;
+    }
+
+    /// Stops a service that had to repair a history, in these ways and no others: the model refused
+    /// nothing all the same.
+    pub(crate) async fn finish_repaired(self, kinds: &[(&str, u64)]) {
+        assert_eq!(self.simulator.refusals(), Vec::<String>::new());
+        let mut expected: Vec<(String, u64)> =
+            kinds.iter().map(|(kind, times)| ((*kind).to_owned(), *times)).collect();
+        expected.sort();
+        assert_eq!(self.repairs().await, expected);
+        self.stop().await;
+    }
+
+    /// The repairs that the service has counted, by kind.
+    async fn repairs(&self) -> Vec<(String, u64)> {
+        let text = self.get("/metrics").send().await.unwrap().text().await.unwrap();
+        let repairs = text.lines().filter_map(|line| {
+            let line = line.strip_prefix(r#"twostep_history_repairs_total{kind=""#)?;
+            let (kind, times) = line.split_once(r#""} "#)?;
+            Some((kind.to_owned(), times.parse().unwrap()))
+        });
+        let mut repairs: Vec<(String, u64)> = repairs.collect();
+        assert!(!repairs.is_empty(), "{text}");
+        repairs.retain(|(_, times)| *times > 0);
+        repairs.sort();
+        repairs
     }
 
     pub(crate) async fn broken_invariants(&self) -> Vec<(String, String)> {

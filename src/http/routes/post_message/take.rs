@@ -139,6 +139,7 @@ impl Post<'_> {
         reservation: Option<Reservation>,
     ) -> Result<Taken, ApiError> {
         let run = accepted_run(new, &accepted);
+        self.api.metrics.run_accepted();
         self.api.bus.publish(self.session_id, accepted.frames);
         match (accepted.begun, reservation) {
             (Some(begun), Some(reservation)) => self.hand_over(reservation, begun).await?,
