@@ -9,3 +9,4 @@ pub mod price;
 pub mod run;
 pub mod session;
 pub mod tool;
+pub mod verification;

@@ -10,6 +10,7 @@ pub mod runs;
 pub mod sessions;
 pub mod step;
 pub mod tool_calls;
+pub mod verify;
 
 #[cfg(test)]
 #[path = "../../tests/support/postgres.rs"]
