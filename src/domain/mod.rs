@@ -2,6 +2,7 @@
 
 pub mod claim;
 pub mod event;
+pub mod explanation;
 pub mod ids;
 pub mod message;
 pub mod model;

@@ -5,6 +5,7 @@ pub mod claim;
 pub mod connections;
 pub mod embedded;
 pub mod events;
+pub mod explain;
 pub mod messages;
 pub mod runs;
 pub mod sessions;
