@@ -10,6 +10,7 @@ mod refusal;
 mod sse;
 mod tools;
 mod upstream;
+mod verification;
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -160,13 +161,14 @@ impl TestApp {
 
     /// Checks what must hold after every test, and stops the service: the model refused nothing,
     /// each request was a byte prefix of the next, no history needed a repair, and the database
-    /// keeps its invariants.
+    /// keeps its invariants, by two witnesses that know nothing of each other.
     pub(crate) async fn finish(self) {
         assert_eq!(self.simulator.refusals(), Vec::<String>::new());
         assert_eq!(self.repairs().await, []);
         self.upstream().assert_prefixes();
         let broken = self.broken_invariants().await;
         assert_eq!(broken, Vec::<(String, String)>::new());
+        assert_eq!(self.findings().await, Vec::<String>::new());
         self.stop().await;
     }
 
