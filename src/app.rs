@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use axum::serve::ListenerExt as _;
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{ConnectOptions as _, PgPool};
 use tokio::net::TcpListener;
@@ -15,7 +14,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::bus::Bus;
 use crate::config::{Config, Database, ModelSource};
-use crate::http::{Api, router};
+use crate::http::{Api, serve};
 use crate::model::anthropic::{Client, ClientConfig};
 use crate::simulator::{Options as SimulatorOptions, Running, Script, Simulator};
 use crate::store::connections::Connections;
@@ -74,7 +73,8 @@ impl Application {
             config.defaults,
             config.keep_alive_every,
             draining.clone(),
-        );
+        )
+        .with_timeouts(config.timeouts);
         let listener = TcpListener::bind(config.bind)
             .await
             .with_context(|| format!("the address {} cannot be bound", config.bind))?;
@@ -111,18 +111,8 @@ impl Application {
     pub async fn run_until_stopped(self, shutdown: CancellationToken) -> anyhow::Result<()> {
         let tasks = TaskTracker::new();
         let mut worker = tasks.spawn(self.worker.run(self.draining.clone()));
-        let listener = self.listener.tap_io(|stream| {
-            if let Err(error) = stream.set_nodelay(true) {
-                tracing::debug!(%error, "a connection keeps Nagle's algorithm");
-            }
-        });
-        let draining = self.draining.clone();
         let posts = self.api.posts.clone();
-        let mut server = tasks.spawn(async move {
-            axum::serve(listener, router(self.api))
-                .with_graceful_shutdown(draining.cancelled_owned())
-                .await
-        });
+        let mut server = tasks.spawn(serve(self.listener, self.api));
 
         shutdown.cancelled().await;
         tracing::info!("stopping");

@@ -16,7 +16,7 @@ use sqlx::postgres::PgConnectOptions;
 
 use crate::domain::price::Prices;
 use crate::domain::run::Limits;
-use crate::http::{Defaults, KEEP_ALIVE_EVERY};
+use crate::http::{Defaults, KEEP_ALIVE_EVERY, Timeouts};
 use crate::model::anthropic::ClientConfig;
 use crate::store::embedded::{Durability, Options as EmbeddedOptions};
 use crate::tools::{Tool, builtin};
@@ -169,6 +169,8 @@ pub struct Config {
     pub defaults: Defaults,
     /// The silence of a stream after which a comment is sent.
     pub keep_alive_every: Duration,
+    /// How long clients may take.
+    pub timeouts: Timeouts,
     /// Where sessions have their folders.
     pub workspaces: PathBuf,
     /// Whether requests ask for prompt caching.
@@ -224,6 +226,7 @@ impl ServeArgs {
                 workspace: workspace.transpose()?,
             },
             keep_alive_every: KEEP_ALIVE_EVERY,
+            timeouts: Timeouts::default(),
             use_prompt_cache: self.prompt_cache,
             slots: self.slots.into(),
             tools: builtin::all(),

@@ -8,6 +8,7 @@ mod openapi;
 mod request_id;
 mod resources;
 mod routes;
+mod serve;
 mod sse;
 
 use std::sync::Arc;
@@ -27,6 +28,7 @@ use crate::store::connections::Connections;
 use crate::tools::Registry;
 
 pub use openapi::document;
+pub use serve::{Timeouts, serve};
 
 /// The largest request body, in bytes.
 const MAX_BODY: usize = 4 * 1024 * 1024;
@@ -66,6 +68,8 @@ pub struct Api {
     pub defaults: Arc<Defaults>,
     /// The silence of a stream after which a comment is sent.
     pub keep_alive_every: Duration,
+    /// How long clients may take.
+    pub timeouts: Timeouts,
     /// Fires when the service begins to stop: no longer ready, streams are torn.
     pub draining: CancellationToken,
     /// Posts in progress, those of clients that have left included.
@@ -89,10 +93,17 @@ impl Api {
             tools,
             defaults: Arc::new(defaults),
             keep_alive_every,
+            timeouts: Timeouts::default(),
             draining,
             posts: TaskTracker::new(),
             streams: Arc::new(Semaphore::new(MAX_STREAMS)),
         }
+    }
+
+    /// The same for clients that may take another time.
+    #[must_use]
+    pub fn with_timeouts(self, timeouts: Timeouts) -> Self {
+        Self { timeouts, ..self }
     }
 }
 

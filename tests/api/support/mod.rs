@@ -1,5 +1,6 @@
 //! A service of its own for every test, and a client that speaks to it.
 
+mod fill;
 #[path = "../../support/postgres.rs"]
 mod postgres;
 mod program;
@@ -25,13 +26,14 @@ use twostep::app::Application;
 use twostep::config::{Config, Database, ModelSource};
 use twostep::domain::price::Prices;
 use twostep::domain::run::Limits;
-use twostep::http::{Defaults, KEEP_ALIVE_EVERY};
+use twostep::http::{Defaults, KEEP_ALIVE_EVERY, Timeouts};
 use twostep::model::anthropic::ClientConfig;
 use twostep::simulator::{Options, Running, Script, Simulator};
 use twostep::tools::{Tool, builtin};
 
+pub(crate) use fill::fill_with_events;
 pub(crate) use postgres::{TestDatabase, database};
-pub(crate) use program::{Program, binary, data_dir, outcome};
+pub(crate) use program::{Program, binary, binary_of_few_files, data_dir, outcome};
 pub(crate) use raw::{RawStream, exchange};
 pub(crate) use refusal::{assert_refused, invalid, raw, refusal};
 pub(crate) use sse::{EventStream, Received, durable};
@@ -61,6 +63,7 @@ pub(crate) struct Setup {
     pub(crate) model: Option<&'static str>,
     pub(crate) slots: Option<usize>,
     pub(crate) keep_alive_every: Option<Duration>,
+    pub(crate) timeouts: Timeouts,
     pub(crate) model_idle_timeout: Option<Duration>,
 }
 
@@ -175,6 +178,7 @@ fn config(simulator: &Running, database: &TestDatabase, folder: &Path, setup: Se
             workspace: Some(folder.to_str().unwrap().to_owned()),
         },
         keep_alive_every: setup.keep_alive_every.unwrap_or(KEEP_ALIVE_EVERY),
+        timeouts: setup.timeouts,
         workspaces: folder.join("workspaces"),
         use_prompt_cache: true,
         slots: setup.slots.unwrap_or(16),
