@@ -34,6 +34,16 @@ pub enum Signal {
     Preview(Arc<PreviewFrame>),
 }
 
+impl Signal {
+    /// What it takes to keep it, in bytes.
+    fn size(&self) -> usize {
+        match self {
+            Self::Event(frame) => frame.sse().len(),
+            Self::Preview(preview) => preview.sse.len(),
+        }
+    }
+}
+
 /// The bus of one process.
 #[derive(Debug)]
 pub struct Bus {
@@ -171,8 +181,8 @@ impl Subscription {
     pub fn try_next(&mut self) -> Option<Option<Signal>> {
         match self.receiver.try_recv() {
             Ok(signal) => Some(Some(signal)),
-            Err(TryRecvError::Lagged(_)) => Some(None),
-            Err(TryRecvError::Empty | TryRecvError::Closed) => None,
+            Err(TryRecvError::Lagged(_) | TryRecvError::Closed) => Some(None),
+            Err(TryRecvError::Empty) => None,
         }
     }
 }
@@ -180,6 +190,10 @@ impl Subscription {
 impl Drop for Subscription {
     fn drop(&mut self) {
         let mut topics = self.bus.topics();
+        if self.receiver.is_closed() {
+            // One that was too slow is of no topic any more.
+            return;
+        }
         // This receiver still counts.
         if topics.get(&self.session_id).is_some_and(Topic::would_be_idle_without_one) {
             topics.remove(&self.session_id);
