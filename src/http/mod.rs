@@ -10,6 +10,7 @@ mod openapi;
 mod request_id;
 mod resources;
 mod routes;
+mod serve;
 mod sse;
 
 use std::sync::Arc;
@@ -31,6 +32,7 @@ use crate::tools::Registry;
 
 use admission::Admission;
 pub use openapi::document;
+pub use serve::{Site, Timeouts, serve};
 
 /// The largest request body, in bytes.
 const MAX_BODY: usize = 4 * 1024 * 1024;
@@ -77,6 +79,8 @@ pub struct Options {
     pub on_busy: OnBusy,
     /// Runs that may wait, of all sessions.
     pub max_queued: u32,
+    /// How long clients may take.
+    pub timeouts: Timeouts,
 }
 
 /// What handlers work with.

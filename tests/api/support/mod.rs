@@ -1,6 +1,7 @@
 //! A service of its own for every test, and a client that speaks to it.
 
 mod beside;
+mod fill;
 #[path = "../../support/postgres.rs"]
 mod postgres;
 mod program;
@@ -29,13 +30,14 @@ use twostep::app::Application;
 use twostep::config::{Config, Database, Listen, ModelSource, Serve, Work};
 use twostep::domain::price::Prices;
 use twostep::domain::run::{Limits, OnBusy};
-use twostep::http::{Defaults, KEEP_ALIVE_EVERY, Options as HttpOptions};
+use twostep::http::{Defaults, KEEP_ALIVE_EVERY, Options as HttpOptions, Timeouts};
 use twostep::model::anthropic::ClientConfig;
 use twostep::simulator::{Options, Running, Script, Simulator};
 use twostep::tools::{Tool, builtin};
 
+pub(crate) use fill::fill_with_events;
 pub(crate) use postgres::{TestDatabase, database};
-pub(crate) use program::{Program, binary, data_dir, outcome};
+pub(crate) use program::{Program, binary, binary_of_few_files, data_dir, outcome};
 pub(crate) use proxy::Proxy;
 pub(crate) use raw::{RawStream, exchange};
 pub(crate) use refusal::{assert_refused, invalid, raw, refusal};
@@ -69,6 +71,7 @@ pub(crate) struct Setup {
     pub(crate) keep_alive_every: Option<Duration>,
     pub(crate) on_busy: OnBusy,
     pub(crate) max_queued: Option<u32>,
+    pub(crate) timeouts: Timeouts,
     pub(crate) model_idle_timeout: Option<Duration>,
     /// None: what runs is let go at once.
     pub(crate) drain_for: Duration,
@@ -239,6 +242,7 @@ fn config(
             keep_alive_every: setup.keep_alive_every.unwrap_or(KEEP_ALIVE_EVERY),
             on_busy: setup.on_busy,
             max_queued: setup.max_queued.unwrap_or(1000),
+            timeouts: setup.timeouts,
         },
     };
     Config {
