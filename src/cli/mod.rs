@@ -6,6 +6,7 @@ mod openapi;
 mod output;
 mod serve;
 mod simulator;
+mod verify;
 
 use std::process::ExitCode;
 
@@ -33,6 +34,8 @@ enum Command {
     Serve(Box<serve::Command>),
     /// Bring the database's schema up to this version
     Migrate(migrate::Command),
+    /// Check that all that is stored is sound, whether or not a service runs
+    Verify(verify::Command),
     /// Print the OpenAPI document, or compare it with a file
     Openapi(openapi::Command),
     /// Serve a scripted stand-in for the Messages API
@@ -45,7 +48,7 @@ impl Cli {
     /// Runs the command, and says on stderr why it failed if it did.
     pub fn run(self) -> ExitCode {
         match self.try_run() {
-            Ok(()) => ExitCode::SUCCESS,
+            Ok(status) => status,
             Err(error) => {
                 output::complain(&format!("twostep: {error:#}"));
                 ExitCode::FAILURE
@@ -53,19 +56,22 @@ impl Cli {
         }
     }
 
-    fn try_run(self) -> anyhow::Result<()> {
+    fn try_run(self) -> anyhow::Result<ExitCode> {
         telemetry::init(&self.log)?;
         // One TLS provider for the whole process; a second call would be a second command.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         runtime.block_on(async {
             match self.command {
-                Command::Serve(command) => command.run().await,
-                Command::Migrate(command) => command.run().await,
-                Command::Openapi(command) => command.run(),
-                Command::Simulator(command) => command.run().await,
-                Command::Healthcheck(command) => command.run().await,
+                Command::Serve(command) => command.run().await?,
+                Command::Migrate(command) => command.run().await?,
+                // The only one whose answer can be no.
+                Command::Verify(command) => return command.run().await,
+                Command::Openapi(command) => command.run()?,
+                Command::Simulator(command) => command.run().await?,
+                Command::Healthcheck(command) => command.run().await?,
             }
+            Ok(ExitCode::SUCCESS)
         })
     }
 }
