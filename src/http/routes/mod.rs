@@ -1,12 +1,14 @@
 //! One file a resource.
 
 pub(super) mod events;
+pub(super) mod explain;
 pub(super) mod health;
 pub(super) mod messages;
 pub(super) mod post_message;
 pub(super) mod runs;
 pub(super) mod sessions;
 pub(super) mod tools;
+pub(super) mod verify;
 
 use crate::domain::ids::{SessionId, TenantId};
 use crate::http::Api;

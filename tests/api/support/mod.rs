@@ -8,6 +8,7 @@ mod refusal;
 mod sse;
 mod tools;
 mod upstream;
+mod verification;
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -137,12 +138,14 @@ impl TestApp {
     }
 
     /// Checks what must hold after every test, and stops the service: the model refused nothing,
-    /// each request was a byte prefix of the next, and the database keeps its invariants.
+    /// each request was a byte prefix of the next, and the database keeps its invariants, by two
+    /// witnesses that know nothing of each other.
     pub(crate) async fn finish(self) {
         assert_eq!(self.simulator.refusals(), Vec::<String>::new());
         self.upstream().assert_prefixes();
         let broken = self.broken_invariants().await;
         assert_eq!(broken, Vec::<(String, String)>::new());
+        assert_eq!(self.findings().await, Vec::<String>::new());
         self.stop().await;
     }
 
