@@ -93,6 +93,7 @@ fn every_route_has_a_name_of_its_own_and_says_how_it_fails() {
         "create_message",
         "create_session",
         "get_health",
+        "get_metrics",
         "get_openapi",
         "get_readiness",
         "get_run",
