@@ -110,11 +110,11 @@ impl Transcript {
     }
 
     fn repair_last_turn(&mut self) {
+        let seq = self.seq;
         let turn = self.cut_last_turn();
         let turn = sent(&turn);
         let lines: Vec<repair::Line<'_>> = turn.iter().map(Sent::line).collect();
         let seqs: Vec<i32> = (self.turn.seq + 1..).take(lines.len()).collect();
-        let seq = self.seq;
         self.append_repaired(&lines, &seqs);
         self.seq = seq;
     }

@@ -94,6 +94,7 @@ fn every_route_has_a_name_of_its_own_and_says_how_it_fails() {
         "create_session",
         "explain_run",
         "get_health",
+        "get_metrics",
         "get_openapi",
         "get_readiness",
         "get_run",

@@ -10,6 +10,7 @@
 //! and blocks that stay are never edited: that is the least harm.
 
 mod check;
+mod entry;
 mod mend;
 
 use std::borrow::Cow;
