@@ -6,6 +6,7 @@ use anyhow::Context as _;
 use criterion::{BenchmarkId, Criterion, Throughput};
 use serde_json::json;
 use serde_json::value::RawValue;
+use twostep::agent::repair::{Line, repair};
 use twostep::agent::{AgentLoop, Bounds};
 use twostep::domain::event::{EventBody, Frame, NewEvent, Stamp};
 use twostep::domain::ids::{RunId, SessionId};
@@ -23,6 +24,7 @@ fn main() -> anyhow::Result<()> {
     request_bodies(&mut criterion)?;
     event_frames(&mut criterion)?;
     resuming(&mut criterion)?;
+    checking(&mut criterion)?;
     criterion.final_summary();
     Ok(())
 }
@@ -103,6 +105,36 @@ fn resuming(criterion: &mut Criterion) -> anyhow::Result<()> {
     group.bench_function("resume_100_messages", |bencher| {
         bencher.iter(|| AgentLoop::resume(black_box(&messages), bounds));
     });
+    group.finish();
+    Ok(())
+}
+
+/// The look at a history that comes from the database, beside the copy that is made of it anyway.
+fn checking(criterion: &mut Criterion) -> anyhow::Result<()> {
+    let called = rounds(2_500)?;
+    let said: Vec<Message> = (0..2_500)
+        .flat_map(|_| [(Role::User, None), (Role::Assistant, Some(ModelStop::EndTurn))])
+        .map(|(role, stop)| message(role, &json!([{ "type": "text", "text": TEXT }]), stop))
+        .collect::<anyhow::Result<_>>()?;
+    let mut group = criterion.benchmark_group("history_of_5000");
+    for (name, messages) in [("said", said), ("called", called)] {
+        let line = |message| {
+            let Message { role, content, .. }: &Message = message;
+            Line::stored(*role, content.as_str())
+        };
+        let lines: Vec<Line<'_>> = messages.iter().map(line).collect();
+        let bytes: usize = lines.iter().map(|line| line.content.len()).sum();
+        group.throughput(Throughput::Bytes(bytes.try_into()?));
+        group.bench_function(BenchmarkId::new("check", name), |bencher| {
+            bencher.iter(|| repair(black_box(&lines), true));
+        });
+        group.bench_function(BenchmarkId::new("copy", name), |bencher| {
+            bencher.iter(|| {
+                let contents = black_box(&lines).iter().map(|line| line.content.as_ref());
+                contents.collect::<Vec<_>>().join(",")
+            });
+        });
+    }
     group.finish();
     Ok(())
 }

@@ -5,8 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use axum::Router;
-use axum::serve::ListenerExt as _;
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{ConnectOptions as _, PgPool};
 use tokio::net::TcpListener;
@@ -17,7 +15,8 @@ use tokio_util::task::TaskTracker;
 
 use crate::bus::{Bus, link};
 use crate::config::{Config, Database, Listen, ModelSource, Serve};
-use crate::http::{Api, Health, health_router, router};
+use crate::http::{Api, Health, Site, Timeouts, health_router, router, serve};
+use crate::metrics::Metrics;
 use crate::model::anthropic::{Client, ClientConfig};
 use crate::simulator::{Options as SimulatorOptions, Running, Script, Simulator};
 use crate::store::connections::Connections;
@@ -48,7 +47,7 @@ pub struct Application {
 struct Listening {
     listener: TcpListener,
     address: SocketAddr,
-    router: Router,
+    site: Site,
     posts: TaskTracker,
 }
 
@@ -77,12 +76,13 @@ impl Application {
         let tools = Arc::new(Registry::new(config.tools)?);
         let bus = Arc::new(Bus::default());
         let draining = CancellationToken::new();
+        let metrics = Arc::new(Metrics::new());
 
         let (mut worker, mut simulator) = (None, None);
         if let Some(work) = config.work {
             let (client, running) = open_model(work.model, work.model_idle_timeout).await?;
             simulator = running;
-            worker = Some(Worker::new(Parts {
+            let new = Worker::new(Parts {
                 pool: pools.worker.clone(),
                 heartbeat_pool: pools.heartbeat.clone(),
                 bus: Arc::clone(&bus),
@@ -92,20 +92,26 @@ impl Application {
                 use_prompt_cache: work.use_prompt_cache,
                 slots: work.slots,
                 drain_for: work.drain_for,
+                metrics: Arc::clone(&metrics),
                 node: Node::take(&config.state_dir),
-            }));
+            });
+            new.succeed().await;
+            worker = Some(new);
         }
-        let health = Health { pool: pools.api.clone(), draining: draining.clone() };
+        let health = Health { pool: pools.api.clone(), draining: draining.clone(), metrics };
+        let site = |router, timeouts| Site { router, timeouts, draining: draining.clone() };
         let listening = match config.listen {
             Listen::Api(serve) => {
                 let Serve { bind, defaults, http } = *serve;
                 let bus = Arc::clone(&bus);
                 let api = Api::new(health, bus, tools, defaults, http);
                 let posts = api.posts.clone();
-                Some(Listening::bind(bind, router(api), posts).await?)
+                let site = site(router(api), http.timeouts);
+                Some(Listening::bind(bind, site, posts).await?)
             }
             Listen::Health(bind) => {
-                Some(Listening::bind(bind, health_router(health), TaskTracker::new()).await?)
+                let site = site(health_router(health), Timeouts::default());
+                Some(Listening::bind(bind, site, TaskTracker::new()).await?)
             }
             Listen::Nowhere => None,
         };
@@ -138,7 +144,7 @@ impl Application {
         let (server, posts) = match self.listening {
             Some(listening) => {
                 let posts = listening.posts.clone();
-                (Some(tasks.spawn(listening.serve(self.draining.clone()))), posts)
+                (Some(tasks.spawn(serve(listening.listener, listening.site))), posts)
             }
             None => (None, TaskTracker::new()),
         };
@@ -169,24 +175,11 @@ impl Application {
 }
 
 impl Listening {
-    async fn bind(address: SocketAddr, router: Router, posts: TaskTracker) -> anyhow::Result<Self> {
+    async fn bind(address: SocketAddr, site: Site, posts: TaskTracker) -> anyhow::Result<Self> {
         let listener = TcpListener::bind(address)
             .await
             .with_context(|| format!("the address {address} cannot be bound"))?;
-        Ok(Self { address: listener.local_addr()?, listener, router, posts })
-    }
-
-    async fn serve(self, draining: CancellationToken) {
-        let listener = self.listener.tap_io(|stream| {
-            if let Err(error) = stream.set_nodelay(true) {
-                tracing::debug!(%error, "a connection keeps Nagle's algorithm");
-            }
-        });
-        let server =
-            axum::serve(listener, self.router).with_graceful_shutdown(draining.cancelled_owned());
-        if let Err(error) = server.await {
-            tracing::error!(%error, "the server ended");
-        }
+        Ok(Self { address: listener.local_addr()?, listener, site, posts })
     }
 }
 

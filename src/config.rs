@@ -16,7 +16,7 @@ use sqlx::postgres::PgConnectOptions;
 
 use crate::domain::price::Prices;
 use crate::domain::run::{Limits, OnBusy};
-use crate::http::{Defaults, KEEP_ALIVE_EVERY, Options as HttpOptions};
+use crate::http::{Defaults, KEEP_ALIVE_EVERY, Options as HttpOptions, Timeouts};
 use crate::model::anthropic::ClientConfig;
 use crate::store::embedded::{Durability, Options as EmbeddedOptions};
 #[cfg(feature = "faults")]
@@ -281,6 +281,7 @@ impl ServeArgs {
             keep_alive_every: KEEP_ALIVE_EVERY,
             on_busy: self.on_busy,
             max_queued: self.max_queued,
+            timeouts: Timeouts::default(),
         };
         let serve = Serve { bind: self.bind, defaults, http };
         self.database.into_config(Listen::Api(Box::new(serve)), database, work)

@@ -12,6 +12,7 @@ pub mod config;
 pub mod domain;
 pub mod faults;
 pub mod http;
+pub mod metrics;
 pub mod model;
 pub mod simulator;
 pub mod store;

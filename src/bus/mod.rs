@@ -46,6 +46,17 @@ pub enum Signal {
     Look,
 }
 
+impl Signal {
+    /// What it takes to keep it, in bytes.
+    fn size(&self) -> usize {
+        match self {
+            Self::Event(frame) => frame.sse().len(),
+            Self::Preview(preview) => preview.sse.len(),
+            Self::Stored(_) | Self::Look => 0,
+        }
+    }
+}
+
 /// The bus of one process, and its end of the link to others.
 #[derive(Debug)]
 pub struct Bus {
@@ -158,7 +169,7 @@ impl Bus {
 
     /// Sends the readers of a session to the database.
     pub fn look_again(&self, session_id: SessionId) {
-        if let Some(topic) = self.topics().get(&session_id) {
+        if let Some(topic) = self.topics().get_mut(&session_id) {
             topic.send(Signal::Look);
         }
     }
@@ -223,8 +234,8 @@ impl Subscription {
     pub fn try_next(&mut self) -> Option<Option<Signal>> {
         match self.receiver.try_recv() {
             Ok(signal) => Some(Some(signal)),
-            Err(TryRecvError::Lagged(_)) => Some(None),
-            Err(TryRecvError::Empty | TryRecvError::Closed) => None,
+            Err(TryRecvError::Lagged(_) | TryRecvError::Closed) => Some(None),
+            Err(TryRecvError::Empty) => None,
         }
     }
 }
@@ -232,6 +243,10 @@ impl Subscription {
 impl Drop for Subscription {
     fn drop(&mut self) {
         let mut topics = self.bus.topics();
+        if self.receiver.is_closed() {
+            // One that was too slow is of no topic any more.
+            return;
+        }
         // This receiver still counts.
         if topics.get_mut(&self.session_id).is_some_and(Topic::is_idle_without_one) {
             topics.remove(&self.session_id);

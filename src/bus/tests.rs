@@ -73,6 +73,46 @@ async fn a_reader_that_is_too_slow_is_told_to_start_again() {
 }
 
 #[tokio::test]
+async fn a_reader_that_is_behind_by_many_bytes_is_told_to_start_again() {
+    let bus = Arc::new(Bus::default());
+    let (session, run) = (SessionId::new(), RunId::new());
+    let mut slow = bus.subscribe(session);
+    bus.preview_start(session, run, start("evt_1"));
+    let text = "x".repeat(100_000);
+    for _ in 0..12 {
+        bus.preview_delta(session, "evt_1", 0, &text);
+    }
+    let mut heard = 0;
+    let is_told = loop {
+        match slow.try_next() {
+            Some(Some(_)) => heard += 1,
+            end => break end.is_some(),
+        }
+    };
+    assert!(is_told && heard < 12, "{heard}");
+    let mut again = bus.subscribe(session);
+    drop(slow);
+    assert_eq!(texts(&again.open), [text.repeat(12)]);
+    bus.preview_delta(session, "evt_1", 0, "y");
+    let Some(Signal::Preview(frame)) = again.next().await else { panic!("expected a preview") };
+    assert_eq!(texts(&[frame]), ["y"]);
+}
+
+#[tokio::test]
+async fn a_reader_that_keeps_up_may_hear_any_number_of_bytes() {
+    let bus = Arc::new(Bus::default());
+    let (session, run) = (SessionId::new(), RunId::new());
+    let mut reader = bus.subscribe(session);
+    bus.preview_start(session, run, start("evt_1"));
+    assert!(reader.next().await.is_some());
+    let text = "x".repeat(100_000);
+    for _ in 0..50 {
+        bus.preview_delta(session, "evt_1", 0, &text);
+        assert!(reader.next().await.is_some());
+    }
+}
+
+#[tokio::test]
 async fn nothing_is_kept_of_a_session_without_readers_and_previews() {
     let bus = Arc::new(Bus::default());
     let (session, run) = (SessionId::new(), RunId::new());

@@ -1,5 +1,6 @@
 //! One session on the bus: its readers and what is open.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use tokio::sync::broadcast;
@@ -12,16 +13,26 @@ use crate::domain::ids::{RunId, WorkerId};
 
 /// Signals that a reader may be behind before it has to read from the database again.
 const CAPACITY: usize = 256;
+/// Bytes of signals that are kept for readers who are behind.
+const CAPACITY_BYTES: usize = 1024 * 1024;
 
 #[derive(Debug)]
 pub(super) struct Topic {
     sender: broadcast::Sender<Signal>,
+    /// The sizes of what was sent last, oldest first, and their sum.
+    sizes: VecDeque<usize>,
+    bytes: usize,
     open: Vec<OpenPreview>,
 }
 
 impl Default for Topic {
     fn default() -> Self {
-        Self { sender: broadcast::channel(CAPACITY).0, open: Vec::new() }
+        Self {
+            sender: broadcast::channel(CAPACITY).0,
+            sizes: VecDeque::new(),
+            bytes: 0,
+            open: Vec::new(),
+        }
     }
 }
 
@@ -102,8 +113,26 @@ impl Topic {
         self.open.is_empty() && self.sender.receiver_count() <= 1
     }
 
-    pub(super) fn send(&self, signal: Signal) {
+    pub(super) fn send(&mut self, signal: Signal) {
+        let size = signal.size();
+        self.forget_heard();
+        if self.bytes + size > CAPACITY_BYTES {
+            // Readers find their queue closed, and turn to the database.
+            *self = Self { open: std::mem::take(&mut self.open), ..Self::default() };
+            return;
+        }
         // Without readers there is nobody to tell.
-        let _ = self.sender.send(signal);
+        if self.sender.send(signal).is_ok() {
+            self.sizes.push_back(size);
+            self.bytes += size;
+        }
+    }
+
+    /// What every reader has heard is kept no more.
+    fn forget_heard(&mut self) {
+        let kept = self.sender.len();
+        while self.sizes.len() > kept {
+            self.bytes -= self.sizes.pop_front().unwrap_or_default();
+        }
     }
 }

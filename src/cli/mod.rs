@@ -5,18 +5,22 @@ mod migrate;
 mod openapi;
 mod output;
 mod serve;
+mod signals;
 mod simulator;
+mod verify;
 mod worker;
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{Parser, Subcommand};
-use tokio::signal::unix::{SignalKind, signal};
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 use crate::config::LogArgs;
 use crate::telemetry;
+use signals::{Hurried, shutdown_signal, until_told_twice};
+
+/// Time for what still works on a thread of its own, once the command has ended.
+const THREADS_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A tool-using agent behind one HTTP endpoint
 #[derive(Debug, Parser)]
@@ -36,6 +40,8 @@ enum Command {
     Worker(Box<worker::Command>),
     /// Bring the database's schema up to this version
     Migrate(migrate::Command),
+    /// Check that all that is stored is sound, whether or not a service runs
+    Verify(verify::Command),
     /// Print the OpenAPI document, or compare it with a file
     Openapi(openapi::Command),
     /// Serve a scripted stand-in for the Messages API
@@ -48,44 +54,33 @@ impl Cli {
     /// Runs the command, and says on stderr why it failed if it did.
     pub fn run(self) -> ExitCode {
         match self.try_run() {
-            Ok(()) => ExitCode::SUCCESS,
+            Ok(status) => status,
             Err(error) => {
                 output::complain(&format!("twostep: {error:#}"));
-                ExitCode::FAILURE
+                error.downcast_ref::<Hurried>().map_or(ExitCode::FAILURE, |told| told.exit_code())
             }
         }
     }
 
-    fn try_run(self) -> anyhow::Result<()> {
+    fn try_run(self) -> anyhow::Result<ExitCode> {
         telemetry::init(&self.log)?;
         // One TLS provider for the whole process; a second call would be a second command.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-        runtime.block_on(async {
+        let result = runtime.block_on(async {
             match self.command {
-                Command::Serve(command) => command.run().await,
-                Command::Worker(command) => command.run().await,
-                Command::Migrate(command) => command.run().await,
-                Command::Openapi(command) => command.run(),
-                Command::Simulator(command) => command.run().await,
-                Command::Healthcheck(command) => command.run().await,
+                Command::Serve(command) => until_told_twice(command.run()).await?,
+                Command::Worker(command) => until_told_twice(command.run()).await?,
+                Command::Migrate(command) => command.run().await?,
+                // The only one whose answer can be no.
+                Command::Verify(command) => return command.run().await,
+                Command::Openapi(command) => command.run()?,
+                Command::Simulator(command) => command.run().await?,
+                Command::Healthcheck(command) => command.run().await?,
             }
-        })
+            Ok(ExitCode::SUCCESS)
+        });
+        runtime.shutdown_timeout(THREADS_TIMEOUT);
+        result
     }
-}
-
-/// Fires at SIGTERM and at SIGINT.
-fn shutdown_signal() -> anyhow::Result<CancellationToken> {
-    let token = CancellationToken::new();
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let fired = token.clone();
-    TaskTracker::new().spawn(async move {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
-        fired.cancel();
-    });
-    Ok(token)
 }

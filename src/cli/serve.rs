@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use clap::Args;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::{output, shutdown_signal};
 use crate::app::Application;
@@ -18,12 +19,23 @@ pub(super) struct Command {
 impl Command {
     pub(super) async fn run(self) -> anyhow::Result<()> {
         let config = self.args.into_config()?;
+        allow_open_files();
         let said = said_of(&config);
         // Before anything is started: a signal must stop it in order.
         let shutdown = shutdown_signal()?;
         let app = Application::build(config).await?;
         greet(&app, &said);
         app.run_until_stopped(shutdown).await
+    }
+}
+
+/// A connection is an open file, and the usual limit of 1024 is meant for programs that cannot
+/// count further. The hard one is the operator's word.
+fn allow_open_files() {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
+    if let Err(error) = raised {
+        tracing::debug!(%error, "the limit of open files stays as it is");
     }
 }
 

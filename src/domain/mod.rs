@@ -2,6 +2,7 @@
 
 pub mod claim;
 pub mod event;
+pub mod explanation;
 pub mod ids;
 pub mod message;
 pub mod model;
@@ -9,3 +10,4 @@ pub mod price;
 pub mod run;
 pub mod session;
 pub mod tool;
+pub mod verification;

@@ -87,7 +87,7 @@ impl From<&ToolUse<'_>> for ToolCall {
 }
 
 /// Where a call stands in the ledger.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CallState {
     /// Stored with the assistant message; nothing has happened yet.

@@ -1,10 +1,11 @@
 //! Errors as clients see them: problem documents (RFC 9457) with stable codes.
 
 use std::any::Any;
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
-use http::header::{CONTENT_TYPE, RETRY_AFTER};
+use http::header::{CONNECTION, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, StatusCode};
 use serde::Serialize;
 
@@ -26,6 +27,8 @@ pub(super) enum ApiError {
     BadJson(String),
     #[error("the body ended before it was complete")]
     BodyIncomplete,
+    #[error("the body did not come within {} s", .0.as_secs_f32())]
+    RequestTimeout(Duration),
     #[error("the cursor {0:?} is not one of ours")]
     InvalidCursor(String),
     #[error("the query is not valid: {0}")]
@@ -119,6 +122,7 @@ impl ApiError {
             Self::RunNotFound(_) => (StatusCode::NOT_FOUND, "run_not_found"),
             Self::BadJson(_) => (StatusCode::BAD_REQUEST, "bad_json"),
             Self::BodyIncomplete => (StatusCode::BAD_REQUEST, "body_incomplete"),
+            Self::RequestTimeout(_) => (StatusCode::REQUEST_TIMEOUT, "request_timeout"),
             Self::InvalidCursor(_) => (StatusCode::BAD_REQUEST, "invalid_cursor"),
             Self::InvalidQuery(_) => (StatusCode::BAD_REQUEST, "invalid_query"),
             Self::Validation(_) => (StatusCode::UNPROCESSABLE_ENTITY, "validation_failed"),
@@ -194,6 +198,10 @@ impl IntoResponse for ApiError {
         let headers = response.headers_mut();
         if let Some(seconds) = retry_after {
             headers.insert(RETRY_AFTER, HeaderValue::from_static(seconds));
+        }
+        if status == StatusCode::REQUEST_TIMEOUT {
+            // The rest of the body would be in the way of another request.
+            headers.insert(CONNECTION, HeaderValue::from_static("close"));
         }
         if status == StatusCode::CONFLICT {
             // The vendors' SDKs repeat a 409 by themselves, which would help nobody.

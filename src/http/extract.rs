@@ -3,6 +3,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 use std::str::FromStr;
+use std::time::Duration;
 
 use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
@@ -14,23 +15,24 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{DeserializeOwned, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_path_to_error::{Path as JsonPath, Segment};
+use tokio::time::{sleep, timeout};
 
-use super::MAX_BODY;
 use super::error::{ApiError, FieldError};
+use super::{Api, MAX_BODY};
 use crate::domain::ids::{RunId, SessionId};
 
 /// A JSON body. What does not fit its type is refused with a pointer to it.
 #[derive(Debug)]
 pub(super) struct JsonBody<T>(pub(super) T);
 
-impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for JsonBody<T> {
+impl<T: DeserializeOwned> FromRequest<Api> for JsonBody<T> {
     type Rejection = ApiError;
 
-    async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
+    async fn from_request(request: Request, api: &Api) -> Result<Self, ApiError> {
         if !is_json(request.headers()) {
             return Err(ApiError::UnsupportedMediaType);
         }
-        let body = Bytes::from_request(request, state).await.map_err(body_error)?;
+        let body = body(request, api).await?;
         parse(&body).map(Self)
     }
 }
@@ -39,13 +41,13 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for JsonBody<T> {
 #[derive(Debug)]
 pub(super) struct OptionalJsonBody<T>(pub(super) T);
 
-impl<S: Send + Sync, T: DeserializeOwned + Default> FromRequest<S> for OptionalJsonBody<T> {
+impl<T: DeserializeOwned + Default> FromRequest<Api> for OptionalJsonBody<T> {
     type Rejection = ApiError;
 
-    async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
+    async fn from_request(request: Request, api: &Api) -> Result<Self, ApiError> {
         let has_type = request.headers().contains_key(CONTENT_TYPE);
         let is_json = is_json(request.headers());
-        let body = Bytes::from_request(request, state).await.map_err(body_error)?;
+        let body = body(request, api).await?;
         match (body.is_empty(), has_type && !is_json) {
             (true, _) => Ok(Self(T::default())),
             (false, true) => Err(ApiError::UnsupportedMediaType),
@@ -58,6 +60,24 @@ fn is_json(headers: &HeaderMap) -> bool {
     let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     kind == "application/json" || (kind.starts_with("application/") && kind.ends_with("+json"))
+}
+
+/// The whole body, if it comes in time.
+async fn body(request: Request, api: &Api) -> Result<Bytes, ApiError> {
+    let patience = api.options.timeouts.body;
+    let read = Bytes::from_request(request, api);
+    tokio::select! {
+        read = timeout(patience, read) => {
+            read.map_err(|_| ApiError::RequestTimeout(patience))?.map_err(body_error)
+        }
+        () = stops_soon(api) => Err(ApiError::Draining),
+    }
+}
+
+/// Returns a moment after the service has begun to stop: for a body that is all but here.
+async fn stops_soon(api: &Api) {
+    api.draining.cancelled().await;
+    sleep(Duration::from_secs(1)).await;
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "the shape that map_err takes")]

@@ -10,6 +10,7 @@ mod openapi;
 mod request_id;
 mod resources;
 mod routes;
+mod serve;
 mod sse;
 
 use std::sync::Arc;
@@ -25,11 +26,13 @@ use tower_http::catch_panic::CatchPanicLayer;
 use crate::bus::Bus;
 use crate::domain::price::Prices;
 use crate::domain::run::{Limits, OnBusy};
+use crate::metrics::Metrics;
 use crate::store::connections::Connections;
 use crate::tools::Registry;
 
 use admission::Admission;
 pub use openapi::document;
+pub use serve::{Site, Timeouts, serve};
 
 /// The largest request body, in bytes.
 const MAX_BODY: usize = 4 * 1024 * 1024;
@@ -63,6 +66,8 @@ pub struct Health {
     pub pool: Connections,
     /// Fires when the process begins to stop.
     pub draining: CancellationToken,
+    /// Where it is counted what happens.
+    pub metrics: Arc<Metrics>,
 }
 
 /// How requests are met.
@@ -74,6 +79,8 @@ pub struct Options {
     pub on_busy: OnBusy,
     /// Runs that may wait, of all sessions.
     pub max_queued: u32,
+    /// How long clients may take.
+    pub timeouts: Timeouts,
 }
 
 /// What handlers work with.
@@ -93,6 +100,8 @@ pub struct Api {
     pub draining: CancellationToken,
     /// Posts in progress, those of clients that have left included.
     pub posts: TaskTracker,
+    /// Where it is counted what happens.
+    pub metrics: Arc<Metrics>,
     streams: Arc<Semaphore>,
     admission: Arc<Admission>,
 }
@@ -106,7 +115,7 @@ impl Api {
         defaults: Defaults,
         options: Options,
     ) -> Self {
-        let Health { pool, draining } = health;
+        let Health { pool, draining, metrics } = health;
         Self {
             pool,
             bus,
@@ -114,6 +123,7 @@ impl Api {
             defaults: Arc::new(defaults),
             options,
             draining,
+            metrics,
             posts: TaskTracker::new(),
             streams: Arc::new(Semaphore::new(MAX_STREAMS)),
             admission: Arc::new(Admission::new(options.max_queued)),
@@ -124,7 +134,8 @@ impl Api {
 /// All routes.
 pub fn router(api: Api) -> Router {
     let (v1, _) = openapi::routes().split_for_parts();
-    let health = Health { pool: api.pool.clone(), draining: api.draining.clone() };
+    let Api { pool, draining, metrics, .. } = api.clone();
+    let health = Health { pool, draining, metrics };
     // The version prefix is the promise; the bare paths are for people who type them.
     Router::new()
         .merge(v1.clone())

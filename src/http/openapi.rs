@@ -4,7 +4,9 @@ use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::routes::{events, health, messages, post_message, runs, sessions, tools};
+use super::routes::{
+    events, explain, health, messages, post_message, runs, sessions, tools, verify,
+};
 use super::{Api, Health};
 use crate::domain::event::Event;
 
@@ -35,11 +37,13 @@ pub(super) fn routes() -> OpenApiRouter<Api> {
     OpenApiRouter::new()
         .routes(routes!(sessions::create_session, sessions::list_sessions))
         .routes(routes!(sessions::get_session))
+        .routes(routes!(verify::verify_session))
         .routes(routes!(post_message::create_message, messages::list_messages))
         .routes(routes!(events::list_events))
         .routes(routes!(events::stream_events))
         .routes(routes!(runs::list_runs))
         .routes(routes!(runs::get_run))
+        .routes(routes!(explain::explain_run))
         .routes(routes!(runs::stream_run))
         .routes(routes!(runs::cancel_run))
         .routes(routes!(runs::cancel_session))
@@ -51,6 +55,7 @@ pub(super) fn operations() -> OpenApiRouter<Health> {
     OpenApiRouter::new()
         .routes(routes!(health::get_health))
         .routes(routes!(health::get_readiness))
+        .routes(routes!(health::get_metrics))
         .routes(routes!(health::get_openapi))
 }
 

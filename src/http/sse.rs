@@ -4,9 +4,9 @@
 //! takes every blank line for a message; and a stream that is not finished never ends cleanly,
 //! because clients take a clean end for success.
 
-use std::collections::HashSet;
-use std::io;
+use std::collections::VecDeque;
 use std::time::Duration;
+use std::{io, mem};
 
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
@@ -22,8 +22,9 @@ use super::error::ApiError;
 use crate::bus::{Signal, Subscription};
 use crate::domain::event::Frame;
 use crate::domain::ids::{RunId, SessionId};
+use crate::metrics::Held;
 use crate::store::StoreError;
-use crate::store::events::{Range, list};
+use crate::store::events::{Range, read_some};
 
 const KEEP_ALIVE: Bytes = Bytes::from_static(b":\n");
 /// Sent at once, because proxies hold the headers back until the first byte of the body.
@@ -31,8 +32,15 @@ const FIRST: Bytes = Bytes::from_static(b"retry: 2000\n");
 /// The pause after a backlog that could not be read, and how many of them a stream survives.
 const RETRY_EVERY: Duration = Duration::from_secs(1);
 const MAX_FAILURES: u32 = 30;
-/// Events read at a time.
-const PAGE: i64 = 256;
+/// Sent before a stream is torn because the service stops: another takes over at once.
+const LAST: Bytes = Bytes::from_static(b"retry: 1000\n");
+/// Time for the last bytes to be written, because an error discards what is not.
+const TEARS_AFTER: Duration = Duration::from_millis(50);
+/// Events read at a time, and remembered.
+const PAGE: usize = 256;
+/// Bytes read at a time. A reader that stalls holds as much, and its connection about as much
+/// again, so that thousands of them fit into memory.
+const PAGE_BYTES: usize = 64 * 1024;
 
 /// What a reader follows.
 #[derive(Debug, Clone, Copy)]
@@ -58,6 +66,12 @@ pub(super) enum Phase {
     Live,
     /// Nothing more: there will never be any.
     Ended,
+}
+
+impl Phase {
+    fn is_live(self) -> bool {
+        self == Self::Live
+    }
 }
 
 /// Streams what is followed. A subscription made before the run was accepted misses nothing of it.
@@ -89,18 +103,22 @@ pub(super) fn respond(
 struct Reader {
     api: Api,
     follow: Follow,
-    subscription: Subscription,
+    /// None while there is much to read: signals would only wait.
+    subscription: Option<Subscription>,
     keep_alive: Interval,
     /// Bytes to be sent before anything else is looked at.
     ready: Vec<Bytes>,
-    /// Events that came from the backlog: what still streams of them is old.
-    closed: HashSet<String>,
+    ready_bytes: usize,
+    /// The newest events that came from the backlog: what still streams of them is old.
+    closed: VecDeque<String>,
     /// The number up to which the backlog is known to reach, whosever events those are.
     catch_up_to: i64,
     phase: Phase,
     /// How often in a row the backlog could not be read.
     failures: u32,
+    is_torn: bool,
     _permit: OwnedSemaphorePermit,
+    _open: Held,
 }
 
 impl Reader {
@@ -114,15 +132,18 @@ impl Reader {
         keep_alive.set_missed_tick_behavior(MissedTickBehavior::Delay);
         keep_alive.reset();
         Self {
+            _open: api.metrics.open_stream(),
             api,
             follow,
-            subscription,
+            subscription: Some(subscription),
             keep_alive,
             ready: vec![FIRST],
-            closed: HashSet::new(),
+            ready_bytes: FIRST.len(),
+            closed: VecDeque::new(),
             catch_up_to: 0,
             phase: follow.begins,
             failures: 0,
+            is_torn: false,
             _permit: permit,
         }
     }
@@ -132,48 +153,56 @@ impl Reader {
         loop {
             if !self.ready.is_empty() {
                 self.keep_alive.reset();
-                return Some(Ok(joined(&mut self.ready)));
+                return Some(Ok(self.joined()));
             }
-            match self.phase {
-                Phase::Ended => return None,
-                Phase::Backlog => match self.read_backlog().await {
-                    Ok(()) => self.failures = 0,
-                    Err(error) if error.may_pass() && self.failures < MAX_FAILURES => {
-                        // The client is told that somebody is there; the database may be soon.
-                        self.failures += 1;
-                        self.pause().await;
-                        return Some(Ok(KEEP_ALIVE));
-                    }
-                    Err(error) => {
-                        tracing::warn!(%error, "a stream's backlog cannot be read");
-                        return Some(Err(io::Error::other("the backlog cannot be read")));
-                    }
-                },
-                Phase::Live => {
-                    let draining = self.api.draining.clone();
-                    tokio::select! {
-                        biased;
-                        () = draining.cancelled() => {
-                            return Some(Err(io::Error::other("the service is stopping")));
-                        }
-                        signal = self.subscription.next() => self.take_all(signal),
-                        _ = self.keep_alive.tick() => {
-                            // Silence may mean that nobody told us: the database knows.
-                            self.phase = Phase::Backlog;
-                            return Some(Ok(KEEP_ALIVE));
-                        }
-                    }
+            if self.phase == Phase::Ended {
+                return None;
+            }
+            if self.api.draining.is_cancelled() {
+                return Some(self.tear().await);
+            }
+            let Some(subscription) = self.subscription.as_mut().filter(|_| self.phase.is_live())
+            else {
+                if let Err(error) = self.read_backlog().await {
+                    return Some(self.wait_out(&error).await);
+                }
+                self.failures = 0;
+                continue;
+            };
+            tokio::select! {
+                biased;
+                () = self.api.draining.cancelled() => {}
+                signal = subscription.next() => self.take_all(signal),
+                _ = self.keep_alive.tick() => {
+                    // Silence may mean that nobody told us: the database knows.
+                    self.phase = Phase::Backlog;
+                    return Some(Ok(KEEP_ALIVE));
                 }
             }
         }
     }
 
-    /// Waits a little, unless the service stops.
-    async fn pause(&self) {
+    /// Waits for a database that is away, and meanwhile tells the client that somebody is there.
+    async fn wait_out(&mut self, error: &StoreError) -> io::Result<Bytes> {
+        self.failures += 1;
+        if !error.may_pass() || self.failures > MAX_FAILURES {
+            tracing::warn!(%error, "a stream's backlog cannot be read");
+            return Err(io::Error::other("the backlog cannot be read"));
+        }
         tokio::select! {
             () = self.api.draining.cancelled() => {}
             () = sleep(RETRY_EVERY) => {}
         }
+        Ok(KEEP_ALIVE)
+    }
+
+    /// A last word to the client, and then the tear.
+    async fn tear(&mut self) -> io::Result<Bytes> {
+        if !mem::replace(&mut self.is_torn, true) {
+            return Ok(LAST);
+        }
+        sleep(TEARS_AFTER).await;
+        Err(io::Error::other("the service is stopping"))
     }
 
     async fn read_backlog(&mut self) -> Result<(), StoreError> {
@@ -181,32 +210,43 @@ impl Reader {
             session_id: self.follow.session_id,
             run_id: self.follow.run_id,
             after: self.follow.after,
-            limit: PAGE,
+            limit: i64::try_from(PAGE).unwrap_or(i64::MAX),
         };
+        let bytes = i64::try_from(PAGE_BYTES).unwrap_or(i64::MAX);
         let mut conn = self.api.pool.acquire().await?;
-        let frames = list(&mut conn, range).await?;
+        let piece = read_some(&mut conn, range, bytes).await?;
         conn.give_back();
-        let is_last_page = i64::try_from(frames.len()).is_ok_and(|read| read < PAGE);
-        for frame in &frames {
-            self.closed.insert(frame.id.clone());
+        for frame in &piece.frames {
+            self.close(frame);
             self.send(frame);
         }
-        if is_last_page && self.phase == Phase::Backlog {
-            self.phase = Phase::Live;
-            self.follow.after = self.follow.after.max(self.catch_up_to);
-            let open = std::mem::take(&mut self.subscription.open);
-            for preview in open {
-                self.take(Some(Signal::Preview(preview)));
-            }
+        if self.phase == Phase::Ended {
+            return Ok(());
+        }
+        if !piece.is_last {
+            self.subscription = None;
+            return Ok(());
+        }
+        let Some(subscription) = &mut self.subscription else {
+            // What is stored from now on is heard of; what was stored up to now is read.
+            self.subscription = Some(self.api.bus.subscribe(self.follow.session_id));
+            return Ok(());
+        };
+        let open = mem::take(&mut subscription.open);
+        self.phase = Phase::Live;
+        self.follow.after = self.follow.after.max(self.catch_up_to);
+        for preview in open {
+            self.take(Some(Signal::Preview(preview)));
         }
         Ok(())
     }
 
-    /// Takes a signal and all that came with it, so that they are written together.
+    /// Takes a signal and what came with it, so that they are written together.
     fn take_all(&mut self, first: Option<Signal>) {
         self.take(first);
         while self.phase == Phase::Live
-            && let Some(signal) = self.subscription.try_next()
+            && self.ready_bytes < PAGE_BYTES
+            && let Some(signal) = self.subscription.as_mut().and_then(Subscription::try_next)
         {
             self.take(signal);
         }
@@ -216,15 +256,15 @@ impl Reader {
         match signal {
             // Too slow: begin again where the last event left off.
             None => {
-                self.subscription = self.api.bus.subscribe(self.follow.session_id);
+                self.subscription = Some(self.api.bus.subscribe(self.follow.session_id));
                 self.phase = Phase::Backlog;
             }
             Some(Signal::Preview(preview)) => {
                 let is_wanted = self.follow.deltas
                     && self.follow.run_id.is_none_or(|run_id| run_id == preview.run_id)
-                    && !self.closed.contains(preview.event_id.as_ref());
+                    && !self.closed.iter().any(|id| **id == *preview.event_id);
                 if is_wanted {
-                    self.ready.push(preview.sse.clone());
+                    self.give(preview.sse.clone());
                 }
             }
             Some(Signal::Look) => self.phase = Phase::Backlog,
@@ -251,6 +291,14 @@ impl Reader {
         }
     }
 
+    /// Remembers an event as long as the bus may still have something of it.
+    fn close(&mut self, frame: &Frame) {
+        if self.closed.len() == PAGE {
+            self.closed.pop_front();
+        }
+        self.closed.push_back(frame.id.clone());
+    }
+
     fn send(&mut self, frame: &Frame) {
         if self.phase == Phase::Ended {
             return;
@@ -261,16 +309,23 @@ impl Reader {
             Some(_) if frame.ends_run() => self.phase = Phase::Ended,
             _ => {}
         }
-        self.ready.push(frame.sse());
+        self.give(frame.sse());
     }
-}
 
-/// One write for all that is ready.
-fn joined(ready: &mut Vec<Bytes>) -> Bytes {
-    if ready.len() == 1 {
-        return ready.pop().unwrap_or_default();
+    fn give(&mut self, bytes: Bytes) {
+        self.ready_bytes += bytes.len();
+        self.ready.push(bytes);
     }
-    let joined = ready.concat();
-    ready.clear();
-    joined.into()
+
+    /// One write for all that is ready.
+    fn joined(&mut self) -> Bytes {
+        self.ready_bytes = 0;
+        if self.ready.len() == 1 {
+            return self.ready.pop().unwrap_or_default();
+        }
+        let joined = self.ready.concat();
+        // Not its room either: a reader may be quiet for hours.
+        self.ready = Vec::new();
+        joined.into()
+    }
 }

@@ -51,6 +51,70 @@ pub async fn list(conn: &mut PgConnection, range: Range) -> Result<Vec<Frame>, S
         .collect())
 }
 
+/// A piece of what is to be read, for one who reads on when it is used up.
+#[derive(Debug)]
+pub struct Piece {
+    /// The events, in their order.
+    pub frames: Vec<Frame>,
+    /// Whether there was nothing more.
+    pub is_last: bool,
+}
+
+/// Reads events up to a number of bytes of their bodies, and the one that goes beyond it: however
+/// large events are, and however many, this is all that the reader and the server hold of them.
+pub async fn read_some(
+    conn: &mut PgConnection,
+    range: Range,
+    bytes: i64,
+) -> Result<Piece, StoreError> {
+    // Step by step, because only a body that is looked at has to be fetched and unpacked.
+    let rows = sqlx::query!(
+        r#"WITH RECURSIVE piece AS (
+               (SELECT seq, run_id, event_id, type AS kind, body::text AS body, created_at,
+                       1::bigint AS count, octet_length(body::text)::bigint AS bytes
+                FROM events
+                WHERE session_id = $1 AND seq > $2 AND ($3::uuid IS NULL OR run_id = $3)
+                ORDER BY seq
+                LIMIT 1)
+               UNION ALL
+               SELECT next.seq, next.run_id, next.event_id, next.type, next.body,
+                      next.created_at, piece.count + 1,
+                      piece.bytes + octet_length(next.body)
+               FROM piece,
+                    LATERAL (SELECT seq, run_id, event_id, type, body::text AS body, created_at
+                             FROM events
+                             WHERE session_id = $1 AND seq > piece.seq
+                                   AND ($3::uuid IS NULL OR run_id = $3)
+                             ORDER BY seq
+                             LIMIT 1) AS next
+               WHERE piece.count < $4 AND piece.bytes < $5
+           )
+           SELECT seq AS "seq!", run_id, event_id AS "event_id!", kind AS "kind!",
+                  body AS "body!", created_at AS "created_at!: Timestamp", bytes AS "bytes!"
+           FROM piece
+           ORDER BY seq"#,
+        range.session_id.as_uuid(),
+        range.after,
+        range.run_id.map(RunId::as_uuid),
+        range.limit,
+        bytes,
+    )
+    .fetch_all(conn)
+    .await?;
+    let is_short = i64::try_from(rows.len()).is_ok_and(|read| read < range.limit);
+    let is_last = is_short && rows.last().is_none_or(|row| row.bytes < bytes);
+    let frames = rows.into_iter().map(|row| {
+        let stamp = Stamp {
+            session_id: range.session_id,
+            run_id: row.run_id.map(Into::into),
+            seq: row.seq,
+            created_at: row.created_at.to_jiff(),
+        };
+        Frame::encode(row.event_id, row.kind, &row.body, &stamp)
+    });
+    Ok(Piece { frames: frames.collect(), is_last })
+}
+
 /// Appends events outside of a worker's step: what a client did to a run.
 pub async fn append(
     conn: &mut PgConnection,

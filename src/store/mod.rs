@@ -7,11 +7,13 @@ pub mod claim;
 pub mod connections;
 pub mod embedded;
 pub mod events;
+pub mod explain;
 pub mod messages;
 pub mod runs;
 pub mod sessions;
 pub mod step;
 pub mod tool_calls;
+pub mod verify;
 
 #[cfg(test)]
 #[path = "../../tests/support/postgres.rs"]

@@ -357,3 +357,28 @@ async fn events_are_numbered_without_a_gap_under_concurrent_writers() {
     let numbers: Vec<i64> = frames.iter().map(|frame| frame.seq).collect();
     assert_eq!(numbers, (1..=48).collect::<Vec<i64>>());
 }
+
+#[tokio::test]
+async fn events_are_read_up_to_a_number_or_a_size_and_the_last_piece_says_so() {
+    let bed = bed().await;
+    let run = bed.posted().await.frames[0].run_id.unwrap();
+    let small = NewEvent::new(&EventBody::UserInterrupt {});
+    let large = Content::text(&"x".repeat(1000)).unwrap();
+    let large = NewEvent::new(&EventBody::AgentMessage { content: large });
+    let mut conn = bed.pool.acquire().await.unwrap();
+    let all = [&small, &small, &large, &small, &large].map(Clone::clone);
+    events::append(&mut conn, bed.session, run, &all).await.unwrap();
+    let mut read = async |run_id, after, limit, bytes| {
+        let range = Range { session_id: bed.session, run_id, after, limit };
+        let piece = events::read_some(&mut conn, range, bytes).await.unwrap();
+        let numbers: Vec<i64> = piece.frames.iter().map(|frame| frame.seq).collect();
+        (numbers, piece.is_last)
+    };
+    assert_eq!(read(None, 1, 100, 1_000_000).await, (vec![2, 3, 4, 5, 6], true));
+    assert_eq!(read(None, 1, 2, 1_000_000).await, (vec![2, 3], false));
+    assert_eq!(read(None, 1, 100, 1000).await, (vec![2, 3, 4], false));
+    assert_eq!(read(None, 3, 100, 1).await, (vec![4], false));
+    assert_eq!(read(Some(run), 5, 100, 1000).await, (vec![6], false));
+    assert_eq!(read(None, 6, 100, 1000).await, (vec![], true));
+    assert_eq!(read(Some(RunId::new()), 1, 100, 1000).await, (vec![], true));
+}

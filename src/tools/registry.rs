@@ -150,6 +150,11 @@ impl Registry {
         self.entry(name).map_or(ToolClass::Pure, |entry| entry.tool.class())
     }
 
+    /// How long a tool usually takes; none for one that is not known.
+    pub fn timing(&self, name: &str) -> Option<ToolTiming> {
+        self.entry(name).map(|entry| entry.tool.timing())
+    }
+
     /// Makes a call. Whatever goes wrong is an answer for the model: an unknown name, an input
     /// that does not fit, a failure, a panic, a missed deadline.
     pub async fn call(&self, context: &ToolContext, name: &str, input: &RawValue) -> Answer {

@@ -8,9 +8,23 @@ use super::halt::Halt;
 use super::previews::{Previews, ReplyIds};
 use crate::domain::event::{EventBody, NewEvent};
 use crate::faults::{self, Point};
+use crate::metrics::RequestOutcome;
 use crate::model::{ModelError, Reply, retry};
 
 impl Driver<'_> {
+    /// Says what the next request does not send as it is stored.
+    pub(super) fn report_repairs(&mut self) {
+        for (kind, seq) in self.transcript.take_repairs() {
+            self.worker.parts.metrics.history_repaired(kind);
+            tracing::warn!(
+                session.id = %self.session_id(),
+                repair.kind = kind.as_str(),
+                message.seq = seq,
+                "a stored history is sent repaired"
+            );
+        }
+    }
+
     /// Asks until there is a reply, or no hope for one.
     pub(super) async fn request(&mut self, body: Bytes, ids: ReplyIds) -> Result<Reply, Halt> {
         let mut failures = 0;
@@ -40,7 +54,13 @@ impl Driver<'_> {
 
     /// One try. The outer error ends the run's drive, the inner one may be tried again.
     async fn attempt(&self, body: Bytes, ids: ReplyIds) -> Result<Result<Reply, ModelError>, Halt> {
-        self.signals.unless_stopped(self.stream(body, ids)).await
+        let ended = self.signals.unless_stopped(self.stream(body, ids)).await;
+        self.worker.parts.metrics.model_request(match &ended {
+            Ok(Ok(_)) => RequestOutcome::Replied,
+            Ok(Err(_)) => RequestOutcome::Failed,
+            Err(_) => RequestOutcome::Stopped,
+        });
+        ended
     }
 
     async fn stream(&self, body: Bytes, ids: ReplyIds) -> Result<Reply, ModelError> {

@@ -153,6 +153,7 @@ impl<'a> Driver<'a> {
     async fn ask(&mut self, head: &Head, choice: &ToolChoice) -> Result<(), Halt> {
         let started = Instant::now();
         let ids = ReplyIds::new();
+        self.report_repairs();
         let request = body(head, self.transcript.as_bytes(), choice);
         let reply = self.request(request, ids).await?;
         faults::point(Point::ReplyRead).await;
@@ -293,6 +294,9 @@ impl<'a> Driver<'a> {
         self.steps += 1;
         let point = if step.settles.is_some() { Point::Settled } else { Point::StepStored };
         faults::point(point).await;
+        if let Some((status, _)) = step.settles {
+            self.worker.parts.metrics.run_settled(status);
+        }
         self.others_wait = committed.queued > 0;
         self.is_begun |= step.dequeues;
         self.worker.parts.bus.publish(self.run.session_id, committed.frames);
@@ -318,7 +322,10 @@ impl<'a> Driver<'a> {
             committed = self.landed(&mut conn).await?;
         }
         conn.give_back();
-        committed.ok_or(Halt::LeaseLost)
+        committed.ok_or_else(|| {
+            self.worker.parts.metrics.step_fenced();
+            Halt::LeaseLost
+        })
     }
 
     /// What a step that was written left, if it was.

@@ -70,6 +70,7 @@ impl Driver<'_> {
         let failed = |r#type, message: &str| RunError { r#type, message: message.to_owned() };
         let error = match halt {
             Halt::LeaseLost => {
+                self.worker.parts.metrics.lease_lost();
                 tracing::warn!(run.id = %self.run_id(), "the lease is lost; another worker goes on");
                 return Ok(());
             }

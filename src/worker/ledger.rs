@@ -10,7 +10,7 @@ use super::drive::{Driver, millis};
 use super::halt::Halt;
 use super::patience::{Patience, in_time};
 use super::round::{AfterCrash, Answered, Ended, Round, after_crash};
-use crate::domain::tool::{CANCELLED, CallResult, CallState, INTERRUPTED, ToolCall, ToolClass};
+use crate::domain::tool::{CallResult, CallState, INTERRUPTED, ToolCall, ToolClass};
 use crate::faults::{self, Bug, Point};
 use crate::store::step::{CallRecord, StepCommit};
 use crate::store::tool_calls::{LedgerRow, list};
@@ -50,15 +50,7 @@ impl Driver<'_> {
             return Ok(Answered::default());
         }
         let mut round = Round::new(&calls, self.ledger().await?);
-        for position in 0..calls.len() {
-            match round.open(position) {
-                None => {}
-                Some(row) if row.is_some_and(|row| row.state == CallState::Started) => {
-                    round.end(position, CallState::Interrupted, INTERRUPTED);
-                }
-                Some(_) => round.end(position, CallState::Denied, CANCELLED),
-            }
-        }
+        round.close();
         Ok(round.answered())
     }
 
@@ -129,19 +121,16 @@ impl Driver<'_> {
             return Ok(());
         };
         let change = self.planned_change(call).await;
-        match row.filter(|row| row.state == CallState::Started) {
-            None => {}
-            Some(row) => match after_crash(row, change.as_ref()) {
-                AfterCrash::Done(text) => {
-                    round.end(position, CallState::Done, text);
-                    return Ok(());
-                }
-                AfterCrash::RunAgain => {}
-                AfterCrash::Unknown => {
-                    round.end(position, CallState::Interrupted, INTERRUPTED);
-                    return Ok(());
-                }
-            },
+        match after_crash(row, change.as_ref()) {
+            AfterCrash::Run => {}
+            AfterCrash::Done(text) => {
+                round.end(position, CallState::Done, text);
+                return Ok(());
+            }
+            AfterCrash::Unknown => {
+                round.end(position, CallState::Interrupted, INTERRUPTED);
+                return Ok(());
+            }
         }
         self.record(round).await?;
         self.start(call, change).await?;

@@ -10,6 +10,8 @@ mod ledger;
 mod node;
 mod patience;
 mod previews;
+#[cfg(test)]
+mod proof;
 mod round;
 mod tell;
 mod transcript;
@@ -29,6 +31,7 @@ use crate::bus::{Bus, HandOver};
 use crate::domain::claim::Claimed;
 use crate::domain::ids::WorkerId;
 use crate::faults::{self, Bug, Point};
+use crate::metrics::{ClaimedFrom, Metrics};
 use crate::model::anthropic::Client;
 use crate::store::StoreError;
 use crate::store::claim::{claim_expired, claim_queued, expire};
@@ -68,6 +71,8 @@ pub struct Parts {
     pub drain_for: Duration,
     /// The worker's place on its machine.
     pub node: Node,
+    /// Where it is counted what happens.
+    pub metrics: Arc<Metrics>,
 }
 
 /// The worker of a process.
@@ -100,7 +105,6 @@ impl Worker {
 
     /// Works until it is told to stop; then lets its runs go and returns when they are gone.
     pub async fn run(self: Arc<Self>, shutdown: CancellationToken) {
-        self.succeed().await;
         let helpers = TaskTracker::new();
         let heartbeat_stop = CancellationToken::new();
         helpers.spawn(lease::heartbeat(Arc::clone(&self), heartbeat_stop.clone()));
@@ -121,8 +125,9 @@ impl Worker {
         helpers.wait().await;
     }
 
-    /// Ends the leases of workers that died on this machine, so that their runs need not wait.
-    async fn succeed(&self) {
+    /// Ends the leases of workers that died on this machine, so that their runs need not wait. To
+    /// be called before anything is claimed.
+    pub async fn succeed(&self) {
         let node = &self.parts.node;
         let expired = async {
             let mut conn = self.parts.pool.acquire().await?;
@@ -155,6 +160,7 @@ impl Worker {
     /// Drives runs that requests of this process hand over.
     async fn take_handed(self: &Arc<Self>, handed: &mut UnboundedReceiver<HandOver>) {
         while let Some(HandOver { run, slot }) = handed.recv().await {
+            self.parts.metrics.runs_claimed(ClaimedFrom::HandOver, 1);
             self.spawn(run, slot);
         }
     }
@@ -209,6 +215,7 @@ impl Worker {
             Vec::new()
         });
         let taken = claimed.len();
+        self.parts.metrics.runs_claimed(what.into(), taken);
         let mut first = Some(slot);
         for run in claimed {
             let slot = match first.take() {
@@ -253,6 +260,7 @@ impl Worker {
     async fn drive(&self, run: Claimed) -> bool {
         let (run_id, session_id) = (run.fence.run_id, run.session_id);
         let (signals, _entered) = self.active.enter(run_id, &self.stopping);
+        let _active = self.parts.metrics.active_run();
         if run.is_cancelled {
             signals.cancel.cancel();
         }
@@ -272,4 +280,13 @@ fn sweep_period() -> Duration {
 enum TakeUp {
     Queued,
     Expired,
+}
+
+impl From<TakeUp> for ClaimedFrom {
+    fn from(what: TakeUp) -> Self {
+        match what {
+            TakeUp::Queued => Self::Queue,
+            TakeUp::Expired => Self::ExpiredLease,
+        }
+    }
 }

@@ -2,7 +2,7 @@
 
 use crate::domain::event::{EventBody, NewEvent};
 use crate::domain::message::Content;
-use crate::domain::tool::{CallResult, CallState, ToolCall};
+use crate::domain::tool::{CANCELLED, CallResult, CallState, INTERRUPTED, ToolCall};
 use crate::store::step::CallRecord;
 use crate::store::tool_calls::LedgerRow;
 use crate::tools::FileChange;
@@ -84,28 +84,45 @@ impl<'a> Round<'a> {
         *place = Some(result);
     }
 
+    /// Ends all open calls, because their run ends first.
+    pub(super) fn close(&mut self) {
+        for position in 0..self.calls.len() {
+            match self.open(position) {
+                None => {}
+                Some(row) if row.is_some_and(|row| row.state == CallState::Started) => {
+                    self.end(position, CallState::Interrupted, INTERRUPTED);
+                }
+                Some(_) => self.end(position, CallState::Denied, CANCELLED),
+            }
+        }
+    }
+
     pub(super) fn answered(self) -> Answered {
         Answered { results: self.results.into_iter().flatten().collect(), ..self.answered }
     }
 }
 
-/// What is to be done with a call that had begun when its worker died.
+/// What is to be done with a call that changes something and has no result yet.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum AfterCrash {
     Done(String),
-    RunAgain,
+    Run,
     Unknown,
 }
 
-/// Decides by the file: it is as the call would leave it, or as the call found it, or neither.
-pub(super) fn after_crash(row: &LedgerRow, now: Option<&FileChange>) -> AfterCrash {
+/// Decides on a call that may have begun when its worker died. The ledger says whether it had, and
+/// the file how far it came: it is as the call would leave it, or as the call found it, or neither.
+pub(super) fn after_crash(row: Option<&LedgerRow>, now: Option<&FileChange>) -> AfterCrash {
+    let Some(row) = row.filter(|row| row.state == CallState::Started) else {
+        return AfterCrash::Run;
+    };
     let (Some(now), Some(after)) = (now, &row.hash_after) else {
         return AfterCrash::Unknown;
     };
     if now.before.as_ref() == Some(after) {
         AfterCrash::Done(now.result.clone())
     } else if now.before == row.hash_before {
-        AfterCrash::RunAgain
+        AfterCrash::Run
     } else {
         AfterCrash::Unknown
     }
@@ -134,17 +151,24 @@ mod tests {
     fn a_change_of_a_file_is_decided_by_the_file() {
         let started = row(Some(b"old"), Some(b"new"));
         let done = AfterCrash::Done("Written.".into());
-        assert_eq!(after_crash(&started, Some(&now(Some(b"new")))), done);
-        assert_eq!(after_crash(&started, Some(&now(Some(b"old")))), AfterCrash::RunAgain);
-        assert_eq!(after_crash(&started, Some(&now(Some(b"else")))), AfterCrash::Unknown);
-        assert_eq!(after_crash(&started, Some(&now(None))), AfterCrash::Unknown);
+        assert_eq!(after_crash(Some(&started), Some(&now(Some(b"new")))), done);
+        assert_eq!(after_crash(Some(&started), Some(&now(Some(b"old")))), AfterCrash::Run);
+        assert_eq!(after_crash(Some(&started), Some(&now(Some(b"else")))), AfterCrash::Unknown);
+        assert_eq!(after_crash(Some(&started), Some(&now(None))), AfterCrash::Unknown);
         let new_file = row(None, Some(b"new"));
-        assert_eq!(after_crash(&new_file, Some(&now(None))), AfterCrash::RunAgain);
+        assert_eq!(after_crash(Some(&new_file), Some(&now(None))), AfterCrash::Run);
     }
 
     #[test]
     fn without_evidence_nobody_knows() {
-        assert_eq!(after_crash(&row(None, None), None), AfterCrash::Unknown);
-        assert_eq!(after_crash(&row(None, None), Some(&now(None))), AfterCrash::Unknown);
+        assert_eq!(after_crash(Some(&row(None, None)), None), AfterCrash::Unknown);
+        assert_eq!(after_crash(Some(&row(None, None)), Some(&now(None))), AfterCrash::Unknown);
+    }
+
+    #[test]
+    fn a_call_that_has_not_begun_is_run() {
+        let planned = LedgerRow { state: CallState::Planned, ..row(None, None) };
+        assert_eq!(after_crash(Some(&planned), None), AfterCrash::Run);
+        assert_eq!(after_crash(None, None), AfterCrash::Run);
     }
 }

@@ -116,6 +116,8 @@ async fn the_operator_decides_for_messages_that_do_not_say() {
 async fn a_message_that_interrupts_an_idle_session_just_begins() {
     let app = TestApp::start(hangs_first()).await;
     let session = app.session().await;
+    // A worker that has just been started may not be ready to begin what is posted.
+    session.ask("Ready?").await;
     let run = session.post(with("interrupt", "Hello")).await;
     assert_eq!(run["status"], "running");
     assert_eq!(session.settled(&run).await["output_text"], "You said Hello.");

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// A module and the modules of this crate that it may import.
-const MAY_IMPORT: [(&str, &[&str]); 10] = [
+const MAY_IMPORT: [(&str, &[&str]); 11] = [
     ("faults", &[]),
     ("domain", &[]),
     ("agent", &["domain"]),
@@ -13,8 +13,9 @@ const MAY_IMPORT: [(&str, &[&str]); 10] = [
     ("model", &["domain"]),
     ("bus", &["domain"]),
     ("tools", &["domain", "store", "model"]),
-    ("worker", &["domain", "agent", "store", "model", "tools", "bus"]),
-    ("http", &["domain", "store", "bus", "tools"]),
+    ("metrics", &["domain", "agent"]),
+    ("worker", &["domain", "agent", "store", "model", "tools", "bus", "metrics"]),
+    ("http", &["domain", "store", "bus", "tools", "metrics"]),
     ("simulator", &["domain"]),
 ];
 
@@ -46,7 +47,12 @@ fn modules_import_only_what_they_may() {
     let mut seen = 0;
     for (module, allowed) in MAY_IMPORT {
         let mut files = Vec::new();
-        sources(&src.join(module), &mut files);
+        let file = src.join(module).with_extension("rs");
+        if file.exists() {
+            files.push(file);
+        } else {
+            sources(&src.join(module), &mut files);
+        }
         for file in files {
             seen += 1;
             let text = fs::read_to_string(&file).unwrap();

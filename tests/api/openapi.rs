@@ -92,7 +92,9 @@ fn every_route_has_a_name_of_its_own_and_says_how_it_fails() {
         "cancel_session",
         "create_message",
         "create_session",
+        "explain_run",
         "get_health",
+        "get_metrics",
         "get_openapi",
         "get_readiness",
         "get_run",
@@ -104,6 +106,7 @@ fn every_route_has_a_name_of_its_own_and_says_how_it_fails() {
         "list_tools",
         "stream_events",
         "stream_run",
+        "verify_session",
     ];
     assert_eq!(names.into_keys().collect::<Vec<_>>(), expected);
 }
@@ -179,6 +182,9 @@ async fn answers_fit_their_schemas() {
     }
     let read = app.get(&session.path("")).send().await.unwrap();
     check("SessionResource", &read.json().await.unwrap());
+    let verified = app.get(&session.path("/verify")).send().await.unwrap();
+    check("VerificationResource", &verified.json().await.unwrap());
+    check("ExplanationResource", &session.explain(&run).await);
     let missing = app.get("/v1/sessions/ses_0").send().await.unwrap();
     check("Problem", &missing.json().await.unwrap());
     app.finish().await;

@@ -94,7 +94,8 @@ async fn a_message_that_can_begin_is_never_refused() {
     let (busy, idle) = (app.session().await, app.session().await);
     let live = hanging(&busy).await;
     for number in 1..=3 {
-        busy.post(json!({ "content": format!("number {number}") })).await;
+        let body = json!({ "content": format!("number {number}") });
+        taken(|| busy.message(&body)).await;
     }
     for on_busy in ["queue", "interrupt"] {
         let body = json!({ "content": "One too many", "on_busy": on_busy });
@@ -142,7 +143,8 @@ async fn the_bound_is_one_for_all_processes() {
     let session = app.session().await;
     let live = hanging(&session).await;
     for number in 1..=4 {
-        session.post(json!({ "content": format!("number {number}") })).await;
+        let body = json!({ "content": format!("number {number}") });
+        taken(|| session.message(&body)).await;
     }
     // A process that has not counted yet lets one message in, and then knows.
     let body = json!({ "content": "number 5" });

@@ -2,10 +2,14 @@
 
 use axum::Json;
 use axum::extract::State;
+use axum::response::IntoResponse;
 use http::StatusCode;
+use http::header::CONTENT_TYPE;
 use serde::Serialize;
 
+use crate::http::error::ApiError;
 use crate::http::{Health as HealthState, document};
+use crate::metrics;
 
 /// Whether the process lives.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
@@ -59,6 +63,21 @@ pub(in crate::http) async fn get_readiness(
     let is_ready = database && accepting;
     let status = if is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     (status, Json(Readiness { is_ready, database, accepting }))
+}
+
+/// Figures in the text format that Prometheus reads.
+#[utoipa::path(
+    get, path = "/metrics", operation_id = "get_metrics", tag = "operations",
+    responses((
+        status = 200, description = "The figures.", body = String,
+        content_type = "application/openmetrics-text",
+    ))
+)]
+pub(in crate::http) async fn get_metrics(
+    State(state): State<HealthState>,
+) -> Result<impl IntoResponse, ApiError> {
+    let text = state.metrics.encode().map_err(|error| ApiError::Internal(error.to_string()))?;
+    Ok(([(CONTENT_TYPE, metrics::CONTENT_TYPE)], text))
 }
 
 /// This document.

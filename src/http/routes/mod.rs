@@ -1,6 +1,7 @@
 //! One file a resource.
 
 pub(super) mod events;
+pub(super) mod explain;
 pub(super) mod health;
 pub(super) mod messages;
 pub(super) mod post_message;
@@ -8,6 +9,7 @@ pub(super) mod runs;
 pub(super) mod sessions;
 mod stop;
 pub(super) mod tools;
+pub(super) mod verify;
 
 use crate::domain::ids::{SessionId, TenantId};
 use crate::http::Api;

@@ -180,6 +180,7 @@ pub(in crate::http) struct ListSessions {
          headers(("location" = String, description = "The session's path."),
                  ("etag" = String, description = "Its version."))),
         (status = 400, description = "`bad_json`", body = Problem, content_type = "application/problem+json"),
+        (status = 408, description = "`request_timeout`", body = Problem, content_type = "application/problem+json"),
         (status = 415, description = "`unsupported_media_type`", body = Problem, content_type = "application/problem+json"),
         (status = 422, description = "`validation_failed`", body = Problem, content_type = "application/problem+json"),
     )

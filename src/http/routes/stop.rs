@@ -4,7 +4,7 @@ use sqlx::PgConnection;
 
 use crate::domain::event::{EventBody, Frame, NewEvent};
 use crate::domain::ids::{RunId, SessionId, TenantId};
-use crate::domain::run::{Outcome, StopReason};
+use crate::domain::run::{Outcome, RunStatus, StopReason};
 use crate::http::Api;
 use crate::http::error::ApiError;
 use crate::store::events::append;
@@ -51,7 +51,8 @@ impl Stop {
         match self.met {
             Some(Cancellation::Requested | Cancellation::Repeated) => api.bus.cancel(self.run_id),
             Some(Cancellation::Unheld) => api.bus.announce_work(),
-            Some(Cancellation::Queued | Cancellation::Settled) | None => {}
+            Some(Cancellation::Queued) => api.metrics.run_settled(RunStatus::Cancelled),
+            Some(Cancellation::Settled) | None => {}
         }
     }
 }

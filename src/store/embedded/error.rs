@@ -45,6 +45,10 @@ pub enum EmbeddedError {
     )]
     InUse(PathBuf),
 
+    /// Somebody came to look at a database that is not there.
+    #[error("there is no database in {}", .0.display())]
+    Empty(PathBuf),
+
     /// A throwaway server removes its directory, so it takes only a fresh one.
     #[error("the directory {} exists already: a throwaway server needs a new one", .0.display())]
     NotFresh(PathBuf),

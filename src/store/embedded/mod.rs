@@ -13,6 +13,7 @@ mod account;
 mod binaries;
 mod cluster;
 mod error;
+mod existing;
 mod predecessor;
 mod server;
 #[cfg(test)]
@@ -30,6 +31,7 @@ use self::account::Account;
 use self::binaries::Binaries;
 use self::cluster::Layout;
 pub use self::error::EmbeddedError;
+pub use self::existing::Existing;
 use self::server::Server;
 
 /// The role that owns everything in the private cluster.
@@ -105,12 +107,7 @@ impl EmbeddedPostgres {
 
     /// How to connect to its database.
     pub fn connect_options(&self) -> PgConnectOptions {
-        PgConnectOptions::new_without_pgpass()
-            .socket(&self.layout.socket_dir)
-            .port(5432)
-            .username(ROLE)
-            .database(DATABASE)
-            .ssl_mode(PgSslMode::Disable)
+        connect_options(&self.layout.socket_dir)
     }
 
     /// The same as a URL, for other programs.
@@ -158,4 +155,13 @@ impl EmbeddedPostgres {
         }
         Ok(())
     }
+}
+
+fn connect_options(socket_dir: &Path) -> PgConnectOptions {
+    PgConnectOptions::new_without_pgpass()
+        .socket(socket_dir)
+        .port(5432)
+        .username(ROLE)
+        .database(DATABASE)
+        .ssl_mode(PgSslMode::Disable)
 }

@@ -1,6 +1,7 @@
 //! A service of its own for every test, and a client that speaks to it.
 
 mod beside;
+mod fill;
 #[path = "../../support/postgres.rs"]
 mod postgres;
 mod program;
@@ -10,6 +11,7 @@ mod refusal;
 mod sse;
 mod tools;
 mod upstream;
+mod verification;
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -28,13 +30,14 @@ use twostep::app::Application;
 use twostep::config::{Config, Database, Listen, ModelSource, Serve, Work};
 use twostep::domain::price::Prices;
 use twostep::domain::run::{Limits, OnBusy};
-use twostep::http::{Defaults, KEEP_ALIVE_EVERY, Options as HttpOptions};
+use twostep::http::{Defaults, KEEP_ALIVE_EVERY, Options as HttpOptions, Timeouts};
 use twostep::model::anthropic::ClientConfig;
 use twostep::simulator::{Options, Running, Script, Simulator};
 use twostep::tools::{Tool, builtin};
 
+pub(crate) use fill::fill_with_events;
 pub(crate) use postgres::{TestDatabase, database};
-pub(crate) use program::{Program, binary, data_dir, outcome};
+pub(crate) use program::{Program, binary, binary_of_few_files, data_dir, outcome};
 pub(crate) use proxy::Proxy;
 pub(crate) use raw::{RawStream, exchange};
 pub(crate) use refusal::{assert_refused, invalid, raw, refusal};
@@ -68,6 +71,7 @@ pub(crate) struct Setup {
     pub(crate) keep_alive_every: Option<Duration>,
     pub(crate) on_busy: OnBusy,
     pub(crate) max_queued: Option<u32>,
+    pub(crate) timeouts: Timeouts,
     pub(crate) model_idle_timeout: Option<Duration>,
     /// None: what runs is let go at once.
     pub(crate) drain_for: Duration,
@@ -159,13 +163,42 @@ impl TestApp {
     }
 
     /// Checks what must hold after every test, and stops the service: the model refused nothing,
-    /// each request was a byte prefix of the next, and the database keeps its invariants.
+    /// each request was a byte prefix of the next, no history needed a repair, and the database
+    /// keeps its invariants, by two witnesses that know nothing of each other.
     pub(crate) async fn finish(self) {
         assert_eq!(self.simulator.refusals(), Vec::<String>::new());
+        assert_eq!(self.repairs().await, []);
         self.upstream().assert_prefixes();
         let broken = self.broken_invariants().await;
         assert_eq!(broken, Vec::<(String, String)>::new());
+        assert_eq!(self.findings().await, Vec::<String>::new());
         self.stop().await;
+    }
+
+    /// Stops a service that had to repair a history, in these ways and no others: the model refused
+    /// nothing all the same.
+    pub(crate) async fn finish_repaired(self, kinds: &[(&str, u64)]) {
+        assert_eq!(self.simulator.refusals(), Vec::<String>::new());
+        let mut expected: Vec<(String, u64)> =
+            kinds.iter().map(|(kind, times)| ((*kind).to_owned(), *times)).collect();
+        expected.sort();
+        assert_eq!(self.repairs().await, expected);
+        self.stop().await;
+    }
+
+    /// The repairs that the service has counted, by kind.
+    async fn repairs(&self) -> Vec<(String, u64)> {
+        let text = self.get("/metrics").send().await.unwrap().text().await.unwrap();
+        let repairs = text.lines().filter_map(|line| {
+            let line = line.strip_prefix(r#"twostep_history_repairs_total{kind=""#)?;
+            let (kind, times) = line.split_once(r#""} "#)?;
+            Some((kind.to_owned(), times.parse().unwrap()))
+        });
+        let mut repairs: Vec<(String, u64)> = repairs.collect();
+        assert!(!repairs.is_empty(), "{text}");
+        repairs.retain(|(_, times)| *times > 0);
+        repairs.sort();
+        repairs
     }
 
     pub(crate) async fn broken_invariants(&self) -> Vec<(String, String)> {
@@ -209,6 +242,7 @@ fn config(
             keep_alive_every: setup.keep_alive_every.unwrap_or(KEEP_ALIVE_EVERY),
             on_busy: setup.on_busy,
             max_queued: setup.max_queued.unwrap_or(1000),
+            timeouts: setup.timeouts,
         },
     };
     Config {

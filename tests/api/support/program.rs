@@ -1,6 +1,7 @@
 //! The program itself, as an operator runs it.
 
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
 use std::process::{ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -22,6 +23,15 @@ pub(crate) fn binary(args: &[&str]) -> Command {
             command.env(name, value);
         }
     }
+    command
+}
+
+/// The program where a process may have only so many files open.
+pub(crate) fn binary_of_few_files(files: u32, args: &[&str]) -> Command {
+    let mut command = Command::new("/bin/sh");
+    let script = format!("ulimit -n {files}; exec \"$0\" \"$@\"");
+    command.args(["-c", &script, env!("CARGO_BIN_EXE_twostep")]).args(args);
+    command.env_clear().kill_on_drop(true);
     command
 }
 
@@ -78,11 +88,43 @@ impl Program {
         self.url.strip_prefix("http://").unwrap()
     }
 
-    /// Tells it to stop and waits for its end.
-    pub(crate) async fn terminate(mut self) -> (ExitStatus, Duration) {
+    /// The memory that it has, in KiB.
+    pub(crate) fn resident_kib(&self) -> u64 {
+        let status = format!("/proc/{}/status", self.child.id().unwrap());
+        let status = std::fs::read_to_string(status).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        line.trim().strip_suffix(" kB").unwrap().parse().unwrap()
+    }
+
+    /// The processor time that it has taken, in hundredths of a second.
+    pub(crate) fn ticks(&self) -> u64 {
+        let stat = format!("/proc/{}/stat", self.child.id().unwrap());
+        let stat = std::fs::read_to_string(stat).unwrap();
+        // The name, which may hold anything, ends with the last parenthesis.
+        let fields: Vec<&str> = stat.rsplit_once(") ").unwrap().1.split(' ').collect();
+        fields[11..13].iter().map(|ticks| ticks.parse::<u64>().unwrap()).sum()
+    }
+
+    /// The folder that has an entry for every file it has open.
+    pub(crate) fn files(&self) -> PathBuf {
+        format!("/proc/{}/fd", self.child.id().unwrap()).into()
+    }
+
+    /// Sends a signal.
+    pub(crate) fn signal(&self, signal: Signal) {
         let pid = self.child.id().unwrap().try_into().unwrap();
+        kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
+    }
+
+    /// Tells it to stop and waits for its end.
+    pub(crate) async fn terminate(self) -> (ExitStatus, Duration) {
+        self.end_by(Signal::TERM).await
+    }
+
+    /// Sends a signal and waits for the end.
+    pub(crate) async fn end_by(mut self, signal: Signal) -> (ExitStatus, Duration) {
         let started = Instant::now();
-        kill_process(Pid::from_raw(pid).unwrap(), Signal::TERM).unwrap();
+        self.signal(signal);
         let status = timeout(PATIENCE, self.child.wait()).await;
         let status = status.expect("it did not end within 30 s").unwrap();
         (status, started.elapsed())

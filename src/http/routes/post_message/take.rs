@@ -142,6 +142,7 @@ impl Post<'_> {
     ) -> Result<Taken, ApiError> {
         faults::point(Point::MessageStored).await;
         let run = accepted_run(new, &accepted);
+        self.api.metrics.run_accepted();
         self.api.bus.publish(self.session_id, accepted.frames);
         match (accepted.begun, reservation) {
             (Some(begun), Some(reservation)) => self.hand_over(reservation, begun).await?,

@@ -1,0 +1,139 @@
+//! Whether a history needs a repair, in one pass that keeps nothing.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+
+use super::Line;
+use crate::domain::message::Role;
+
+/// Whether the model takes these messages as they are.
+pub(super) fn is_sound(lines: &[Line<'_>], is_start: bool) -> bool {
+    if is_start && lines.first().is_some_and(|first| first.role != Role::User) {
+        return false;
+    }
+    let mut turn = Turn::default();
+    let mut calls: Vec<Cow<'_, str>> = Vec::new();
+    for line in lines {
+        if may_be_blank(&line.content) && !is_said(&line.content) {
+            return false;
+        }
+        let tags = tags(&line.content);
+        let is_paired = match line.role {
+            Role::User => answers(&tags, &calls),
+            Role::Assistant => calls.is_empty() && tags.iter().all(|tag| tag.kind != RESULT),
+        };
+        if !is_paired || !turn.takes(line.role, &tags) {
+            return false;
+        }
+        calls.clear();
+        if line.role == Role::Assistant {
+            calls.extend(tags.into_iter().filter(|tag| tag.kind == CALL).filter_map(|tag| tag.id));
+        }
+    }
+    true
+}
+
+const CALL: &str = "tool_use";
+const RESULT: &str = "tool_result";
+const SERVER_CALL: &str = "server_tool_use";
+
+/// What matters of a block.
+#[derive(Debug, Deserialize)]
+struct Tag<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Cow<'a, str>,
+    #[serde(borrow, default)]
+    id: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    tool_use_id: Option<Cow<'a, str>>,
+}
+
+/// The blocks that pairing looks at. All their types have `tool_` in them, unless it is escaped;
+/// a message without either need not be read.
+fn tags(content: &str) -> Vec<Tag<'_>> {
+    if !content.contains("tool_") && !content.contains("\\u") {
+        return if content.contains('{') { vec![Tag::other()] } else { Vec::new() };
+    }
+    serde_json::from_str(content).unwrap_or_default()
+}
+
+impl Tag<'_> {
+    fn other() -> Self {
+        Self { kind: Cow::Borrowed("text"), id: None, tool_use_id: None }
+    }
+}
+
+/// Whether a user message begins with one result for each call, and has no others.
+fn answers(tags: &[Tag<'_>], calls: &[Cow<'_, str>]) -> bool {
+    let results: Vec<&Tag<'_>> = tags.iter().filter(|tag| tag.kind == RESULT).collect();
+    let leading = tags.iter().take_while(|tag| tag.kind == RESULT).count();
+    let has = |id: &Cow<'_, str>| results.iter().any(|tag| tag.tool_use_id.as_ref() == Some(id));
+    leading == results.len() && results.len() == calls.len() && calls.iter().all(has)
+}
+
+/// The assistant's turn and the user's behind it, each of which may be several messages.
+#[derive(Debug, Default)]
+struct Turn {
+    last: Option<Role>,
+    open: Vec<String>,
+}
+
+impl Turn {
+    /// Whether the user says nothing but results while a call of a server's tool is open.
+    fn takes(&mut self, role: Role, tags: &[Tag<'_>]) -> bool {
+        if role == Role::User {
+            self.last = Some(role);
+            return self.open.is_empty() || tags.iter().all(|tag| tag.kind == RESULT);
+        }
+        if self.last == Some(Role::User) {
+            self.open.clear();
+        }
+        self.last = Some(role);
+        for tag in tags {
+            match (tag.kind.as_ref(), &tag.id, &tag.tool_use_id) {
+                (SERVER_CALL, Some(id), _) => self.open.push(id.clone().into_owned()),
+                (_, _, Some(answered)) => self.open.retain(|open| open != answered),
+                _ => {}
+            }
+        }
+        true
+    }
+}
+
+/// Whether a text of the message may be blank, or the message empty. Says yes too often, and
+/// never no where it is so: a key that is not written plainly has an escape.
+fn may_be_blank(content: &str) -> bool {
+    let is_blank = |(at, key): (usize, &str)| {
+        let value = content.get(at + key.len()..).unwrap_or_default().trim_start();
+        let Some(text) = value.strip_prefix(':').and_then(|v| v.trim_start().strip_prefix('"'))
+        else {
+            return false;
+        };
+        // White space may be written as an escape.
+        let is_space = |c: char| c.is_whitespace() || matches!(c, '\\' | 'n' | 'r' | 't' | 'f');
+        text.trim_start_matches(is_space).starts_with('"')
+    };
+    !content.contains('{')
+        || content.contains("\\u")
+        || content.match_indices(r#""text""#).any(is_blank)
+}
+
+#[derive(Debug, Deserialize)]
+struct Text<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Cow<'a, str>,
+    #[serde(borrow, default)]
+    text: Option<Cow<'a, str>>,
+}
+
+/// Whether the message has blocks, and each of its texts says something.
+fn is_said(content: &str) -> bool {
+    // What cannot be read is left to the model to judge.
+    let Ok(blocks) = serde_json::from_str::<Vec<Text<'_>>>(content) else {
+        return true;
+    };
+    let is_blank =
+        |block: &Text<'_>| block.text.as_ref().is_some_and(|text| text.trim().is_empty());
+    !blocks.is_empty() && !blocks.iter().any(|block| block.kind == "text" && is_blank(block))
+}

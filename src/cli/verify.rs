@@ -1,0 +1,117 @@
+//! `twostep verify`.
+
+use std::process::ExitCode;
+
+use anyhow::{Context as _, bail};
+use clap::Args;
+use sqlx::postgres::PgConnectOptions;
+use sqlx::{ConnectOptions as _, Connection as _, PgConnection};
+
+use super::output;
+use crate::config::{Database, DatabaseArgs};
+use crate::domain::ids::SessionId;
+use crate::domain::verification::{Checked, Verification};
+use crate::store::embedded::Existing;
+use crate::store::verify::{check_schema, list_sessions, session};
+
+/// Sessions whose ids are read at a time.
+const BATCH: i64 = 100;
+
+#[derive(Debug, Args)]
+pub(super) struct Command {
+    #[command(flatten)]
+    database: DatabaseArgs,
+    /// Only this session
+    #[arg(long, value_name = "ID")]
+    session: Option<SessionId>,
+}
+
+impl Command {
+    /// Says what is wrong, a line a finding. The status is 1 if anything is.
+    pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
+        match self.database.into_database()? {
+            Database::Server(options) => verify(&options, self.session).await,
+            Database::Embedded(options) => {
+                let existing = Existing::open(&options).await?;
+                let verified = verify(&existing.connect_options(), self.session).await;
+                existing.close().await?;
+                verified
+            }
+        }
+    }
+}
+
+/// What was seen so far.
+#[derive(Debug, Default)]
+struct Total {
+    sessions: usize,
+    broken: usize,
+    findings: usize,
+    checked: Checked,
+}
+
+impl Total {
+    fn take(&mut self, verification: &Verification) {
+        for finding in &verification.findings {
+            // Ids are the model's, and a line is a finding.
+            output::say(&finding.to_string().replace(char::is_control, " "));
+        }
+        self.sessions += 1;
+        self.broken += usize::from(!verification.findings.is_empty());
+        self.findings += verification.findings.len();
+        self.checked += verification.checked;
+    }
+
+    fn summary(&self) -> String {
+        let Checked { messages, runs, calls, events } = self.checked;
+        let rows = [(messages, "message"), (runs, "run"), (calls, "call"), (events, "event")]
+            .map(|(number, noun)| count(number, noun))
+            .join(", ");
+        let found = match self.findings {
+            0 => "nothing is wrong".to_owned(),
+            number => format!("{} in {}", count(number, "finding"), count(self.broken, "session")),
+        };
+        format!("{} checked ({rows}): {found}", count(self.sessions, "session"))
+    }
+}
+
+fn count(number: usize, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+}
+
+async fn verify(options: &PgConnectOptions, only: Option<SessionId>) -> anyhow::Result<ExitCode> {
+    let options = options
+        .clone()
+        .application_name("twostep verify")
+        .options([("default_transaction_read_only", "on"), ("lock_timeout", "5s")]);
+    let mut conn = options.connect().await.context("the database cannot be reached")?;
+    check_schema(&mut conn).await?;
+    let mut total = Total::default();
+    match only {
+        Some(id) => match session(&mut conn, None, id).await? {
+            Some(verification) => total.take(&verification),
+            None => bail!("there is no session {id}"),
+        },
+        None => verify_all(&mut conn, &mut total).await?,
+    }
+    conn.close().await?;
+    output::say(&total.summary());
+    Ok(if total.findings == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// One session after the other, each in a transaction of its own: a large database takes long,
+/// but neither memory nor a snapshot that keeps old rows alive.
+async fn verify_all(conn: &mut PgConnection, total: &mut Total) -> anyhow::Result<()> {
+    let mut after = None;
+    loop {
+        let ids = list_sessions(conn, after, BATCH).await?;
+        let Some(last) = ids.last() else { return Ok(()) };
+        after = Some(*last);
+        for id in ids {
+            // One that is gone meanwhile has nothing wrong with it.
+            if let Some(verification) = session(conn, None, id).await? {
+                total.take(&verification);
+            }
+        }
+    }
+}

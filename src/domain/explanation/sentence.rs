@@ -1,0 +1,126 @@
+//! An explanation in words.
+
+use super::{Facts, Latest, OpenCall, Wait, WaitsFor};
+use crate::domain::run::{LimitKind, Outcome, RunStatus, StopReason};
+use crate::domain::tool::CallState;
+
+impl Facts {
+    pub(super) fn waiting(&self, wait: &Wait) -> String {
+        let since = format!("{:.0}", wait.since);
+        match wait.on {
+            WaitsFor::Queue => {
+                let place = self.queue_position.unwrap_or(1);
+                let behind = self.behind.map(|id| format!("; {id} goes first")).unwrap_or_default();
+                format!("The run is number {place} in its session's queue{behind}.")
+            }
+            WaitsFor::Worker => self.for_worker(&since),
+            WaitsFor::Model => self.for_model(&since),
+            WaitsFor::Retry => {
+                let failures = match &self.latest {
+                    Some((Latest::Rescheduled { failures, .. }, _)) => *failures,
+                    Some((Latest::Request | Latest::Other, _)) | None => 1,
+                };
+                let times =
+                    if failures == 1 { "once" } else { &format!("{failures} times in a row") };
+                let at = wait.deadline.map(|at| format!(" at {at:.0}")).unwrap_or_default();
+                format!("The model failed {times}; it is asked again{at}.")
+            }
+            WaitsFor::Tool => format!("The run waits for {}.", calls(&self.calls)),
+            WaitsFor::Cancel => {
+                format!("The run was asked to stop at {since}, and has not settled yet.")
+            }
+            WaitsFor::Limit => {
+                "The run has paused at a limit, and waits for the client.".to_owned()
+            }
+            WaitsFor::Approval => {
+                format!("The run waits for the client to approve {}.", calls(&self.calls))
+            }
+            WaitsFor::ClientTool => {
+                format!("The run waits for the client to answer {}.", calls(&self.calls))
+            }
+        }
+    }
+
+    fn for_worker(&self, since: &str) -> String {
+        let is_lost = self.lease_until.is_none_or(|until| until <= self.now);
+        match self.status {
+            RunStatus::Running if is_lost => format!(
+                "The worker of the run has been lost since {since}; another one with a free slot \
+                 takes it over within a second."
+            ),
+            RunStatus::Running if self.latest.is_none() => {
+                format!("A worker took the run up at {since}, and has not begun it yet.")
+            }
+            RunStatus::Running => format!("The worker of the run has been at work since {since}."),
+            RunStatus::Queued
+            | RunStatus::RequiresAction
+            | RunStatus::Completed
+            | RunStatus::Failed
+            | RunStatus::Cancelled => format!(
+                "The run has been the first in its session's queue since {since}, and no worker \
+                 has taken it up yet."
+            ),
+        }
+    }
+
+    fn for_model(&self, since: &str) -> String {
+        let limit = match self.limit_at() {
+            Some(at) if at <= self.now => {
+                format!(" Its time was up at {at:.0}: no tool is called after this reply.")
+            }
+            Some(at) => format!(" Its time is up at {at:.0}."),
+            None => String::new(),
+        };
+        format!("The run waits for the model, which was asked at {since}.{limit}")
+    }
+
+    pub(super) fn settled(&self) -> String {
+        let at = self.finished_at.map(|at| format!(" at {at:.0}")).unwrap_or_default();
+        let outcome = self.outcome.as_ref();
+        let why = outcome.map(|outcome| format!(": {}", why(outcome))).unwrap_or_default();
+        match self.status {
+            RunStatus::Cancelled => format!("The run was cancelled{at}."),
+            RunStatus::Failed => format!("The run failed{at}{why}."),
+            RunStatus::Completed
+            | RunStatus::Queued
+            | RunStatus::Running
+            | RunStatus::RequiresAction => format!("The run completed{at}{why}."),
+        }
+    }
+}
+
+fn why(outcome: &Outcome) -> String {
+    if let Some(error) = &outcome.error {
+        return error.message.trim_end_matches('.').to_owned();
+    }
+    let reason = match &outcome.stop_reason {
+        StopReason::EndTurn => "the model finished its answer",
+        StopReason::StopSequence => "the model wrote a stop string",
+        StopReason::MaxTokens => "the answer was cut by the output budget",
+        StopReason::ModelContextWindowExceeded => "the answer was cut by the end of the context",
+        StopReason::Refusal => "the model declined",
+        StopReason::Unknown { .. } => "the model stopped for a reason that is not known here",
+        StopReason::RetriesExhausted => "the model gave no answer",
+        StopReason::Cancelled => "the client stopped it",
+    };
+    let limit = match outcome.limited {
+        None => return reason.to_owned(),
+        Some(LimitKind::Rounds) => "rounds",
+        Some(LimitKind::Tokens) => "tokens",
+        Some(LimitKind::Cost) => "cost",
+        Some(LimitKind::Seconds) => "seconds",
+    };
+    format!("{reason}, at the limit of {limit}")
+}
+
+fn calls(calls: &[OpenCall]) -> String {
+    let named: Vec<String> = calls
+        .iter()
+        .map(|OpenCall { name, tool_use_id, state, since, .. }| {
+            let did = if *state == CallState::Started { "began" } else { "was asked for" };
+            format!("{name} ({tool_use_id}, which {did} at {since:.0})")
+        })
+        .collect();
+    let noun = if named.len() == 1 { "the call" } else { "the calls" };
+    format!("{noun} {}", named.join(", "))
+}

@@ -1,0 +1,263 @@
+use super::*;
+use crate::domain::run::{ErrorType, LimitKind, RunError, StopReason};
+
+/// So many seconds after noon.
+fn at(seconds: i64) -> Timestamp {
+    "2026-11-21T12:00:00Z".parse::<Timestamp>().unwrap() + jiff::SignedDuration::from_secs(seconds)
+}
+
+fn id(number: u128) -> RunId {
+    uuid::Uuid::from_u128(number).into()
+}
+
+/// A run that a worker took up at second 5 and holds until second 40; it is second 30.
+fn running() -> Facts {
+    Facts {
+        now: at(30),
+        run_id: id(7),
+        status: RunStatus::Running,
+        created_at: at(0),
+        started_at: Some(at(5)),
+        finished_at: None,
+        cancel_requested_at: None,
+        lease_until: Some(at(40)),
+        limit_seconds: None,
+        outcome: None,
+        queue_position: None,
+        behind: None,
+        idle_since: None,
+        calls: Vec::new(),
+        latest: Some((Latest::Request, at(6))),
+    }
+}
+
+fn queued() -> Facts {
+    let base = running();
+    Facts {
+        status: RunStatus::Queued,
+        started_at: None,
+        lease_until: None,
+        latest: None,
+        queue_position: Some(1),
+        ..base
+    }
+}
+
+fn call(
+    name: &str,
+    state: CallState,
+    since: i64,
+    deadline: Option<i64>,
+    is_ours: bool,
+) -> OpenCall {
+    OpenCall {
+        tool_use_id: format!("toolu_{name}"),
+        name: name.to_owned(),
+        state,
+        since: at(since),
+        deadline: deadline.map(at),
+        is_ours,
+    }
+}
+
+/// Checks all of an explanation: what is waited for, since when, until when, what ends it.
+#[track_caller]
+fn check(
+    facts: &Facts,
+    expected: (Option<WaitsFor>, i64, Option<i64>, Option<RunId>),
+    sentence: &str,
+) {
+    let (waits_for, since, deadline, cancel) = expected;
+    let whole = Explanation {
+        waits_for,
+        since: at(since),
+        deadline: deadline.map(at),
+        cancel,
+        sentence: sentence.to_owned(),
+    };
+    assert_eq!(facts.explain(), whole);
+}
+
+#[test]
+fn a_run_behind_others_waits_for_the_first_of_them() {
+    let facts = Facts { queue_position: Some(3), behind: Some(id(9)), ..queued() };
+    check(
+        &facts,
+        (Some(WaitsFor::Queue), 0, None, Some(id(9))),
+        &format!("The run is number 3 in its session's queue; {} goes first.", id(9)),
+    );
+}
+
+#[test]
+fn the_first_in_the_queue_waits_for_a_worker_since_nobody_stands_before_it() {
+    for (idle_since, since) in [(None, 0), (Some(at(20)), 20), (Some(at(-20)), 0)] {
+        check(
+            &Facts { idle_since, ..queued() },
+            (Some(WaitsFor::Worker), since, None, Some(id(7))),
+            &format!(
+                "The run has been the first in its session's queue since {:.0}, and no worker has \
+                 taken it up yet.",
+                at(since)
+            ),
+        );
+    }
+}
+
+#[test]
+fn a_run_waits_for_the_model_that_it_asked() {
+    let expected = (Some(WaitsFor::Model), 6, None, Some(id(7)));
+    let asked = "The run waits for the model, which was asked at 2026-11-21T12:00:06Z.";
+    check(&running(), expected, asked);
+    let limited = |seconds| Facts { limit_seconds: Some(seconds), ..running() };
+    let soon = format!("{asked} Its time is up at 2026-11-21T12:01:05Z.");
+    check(&limited(60), expected, &soon);
+    let over = format!(
+        "{asked} Its time was up at 2026-11-21T12:00:15Z: no tool is called after this reply."
+    );
+    check(&limited(10), expected, &over);
+}
+
+#[test]
+fn a_failed_request_is_waited_out_and_then_made_again() {
+    let rescheduled = |failures, retry_at| {
+        let latest = Latest::Rescheduled { failures, retry_at: at(retry_at) };
+        Facts { latest: Some((latest, at(25))), ..running() }
+    };
+    let waits = |times: &str| {
+        format!("The model failed {times}; it is asked again at 2026-11-21T12:00:35Z.")
+    };
+    let expected = (Some(WaitsFor::Retry), 25, Some(35), Some(id(7)));
+    check(&rescheduled(1, 35), expected, &waits("once"));
+    check(&rescheduled(3, 35), expected, &waits("3 times in a row"));
+    check(
+        &rescheduled(3, 28),
+        (Some(WaitsFor::Model), 28, None, Some(id(7))),
+        "The run waits for the model, which was asked at 2026-11-21T12:00:28Z.",
+    );
+}
+
+#[test]
+fn open_calls_are_named_and_the_last_of_their_deadlines_counts() {
+    let launch = call("launch", CallState::Started, 20, Some(50), true);
+    let ponder = call("ponder", CallState::Started, 10, Some(45), true);
+    let later = call("later", CallState::Planned, 10, None, true);
+    let one = Facts { calls: vec![launch.clone()], ..running() };
+    check(
+        &one,
+        (Some(WaitsFor::Tool), 20, Some(50), Some(id(7))),
+        "The run waits for the call launch (toolu_launch, which began at 2026-11-21T12:00:20Z).",
+    );
+    let both = Facts { calls: vec![ponder, launch.clone()], ..running() };
+    let Explanation { since, deadline, .. } = both.explain();
+    assert_eq!((since, deadline), (at(10), Some(at(50))));
+    check(
+        &Facts { calls: vec![launch, later], ..running() },
+        (Some(WaitsFor::Tool), 10, None, Some(id(7))),
+        "The run waits for the calls launch (toolu_launch, which began at 2026-11-21T12:00:20Z), \
+         later (toolu_later, which was asked for at 2026-11-21T12:00:10Z).",
+    );
+}
+
+#[test]
+fn a_lost_worker_comes_before_all_that_it_was_doing() {
+    let facts = Facts {
+        lease_until: Some(at(28)),
+        cancel_requested_at: Some(at(27)),
+        calls: vec![call("launch", CallState::Started, 20, None, true)],
+        ..running()
+    };
+    check(
+        &facts,
+        (Some(WaitsFor::Worker), 28, Some(29), Some(id(7))),
+        "The worker of the run has been lost since 2026-11-21T12:00:28Z; another one with a free \
+         slot takes it over within a second.",
+    );
+}
+
+#[test]
+fn a_worker_that_is_alive_is_waited_for_until_its_lease_ends() {
+    let expected = |since| (Some(WaitsFor::Worker), since, Some(40), Some(id(7)));
+    check(
+        &Facts { latest: None, ..running() },
+        expected(5),
+        "A worker took the run up at 2026-11-21T12:00:05Z, and has not begun it yet.",
+    );
+    check(
+        &Facts { latest: Some((Latest::Other, at(29))), ..running() },
+        expected(29),
+        "The worker of the run has been at work since 2026-11-21T12:00:29Z.",
+    );
+}
+
+#[test]
+fn a_run_that_was_asked_to_stop_waits_for_nothing_else() {
+    let calls = vec![call("launch", CallState::Started, 20, None, true)];
+    let facts = Facts { cancel_requested_at: Some(at(29)), calls, ..running() };
+    let sentence = "The run was asked to stop at 2026-11-21T12:00:29Z, and has not settled yet.";
+    check(&facts, (Some(WaitsFor::Cancel), 29, Some(40), None), sentence);
+    let paused = Facts { status: RunStatus::RequiresAction, lease_until: None, ..facts };
+    check(&paused, (Some(WaitsFor::Cancel), 29, None, None), sentence);
+}
+
+#[test]
+fn a_run_that_needs_the_client_says_what_for() {
+    let waits =
+        |calls| Facts { status: RunStatus::RequiresAction, lease_until: None, calls, ..running() };
+    let ours = call("write_file", CallState::Planned, 8, None, true);
+    let theirs = call("open_door", CallState::Planned, 9, None, false);
+    check(
+        &waits(vec![ours.clone()]),
+        (Some(WaitsFor::Approval), 8, None, Some(id(7))),
+        "The run waits for the client to approve the call write_file (toolu_write_file, which was \
+         asked for at 2026-11-21T12:00:08Z).",
+    );
+    let explained = waits(vec![ours, theirs]).explain();
+    assert_eq!(explained.waits_for, Some(WaitsFor::ClientTool));
+    check(
+        &waits(Vec::new()),
+        (Some(WaitsFor::Limit), 5, None, Some(id(7))),
+        "The run has paused at a limit, and waits for the client.",
+    );
+}
+
+#[test]
+fn a_settled_run_waits_for_nothing_and_says_why_it_settled() {
+    let outcome = Outcome {
+        stop_reason: StopReason::EndTurn,
+        limited: None,
+        output_text: String::new(),
+        error: None,
+    };
+    let settled = |status, outcome| Facts {
+        status,
+        outcome: Some(outcome),
+        finished_at: Some(at(28)),
+        lease_until: None,
+        ..running()
+    };
+    let error = RunError {
+        r#type: ErrorType::CrashLoop,
+        message: "worker after worker stopped".to_owned(),
+    };
+    for (facts, sentence) in [
+        (
+            settled(RunStatus::Completed, outcome.clone()),
+            "The run completed at 2026-11-21T12:00:28Z: the model finished its answer.",
+        ),
+        (
+            settled(
+                RunStatus::Completed,
+                Outcome { limited: Some(LimitKind::Rounds), ..outcome.clone() },
+            ),
+            "The run completed at 2026-11-21T12:00:28Z: the model finished its answer, at the \
+             limit of rounds.",
+        ),
+        (
+            settled(RunStatus::Failed, Outcome { error: Some(error), ..outcome.clone() }),
+            "The run failed at 2026-11-21T12:00:28Z: worker after worker stopped.",
+        ),
+        (settled(RunStatus::Cancelled, outcome), "The run was cancelled at 2026-11-21T12:00:28Z."),
+    ] {
+        check(&facts, (None, 28, None, None), sentence);
+    }
+}

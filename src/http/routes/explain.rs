@@ -1,0 +1,129 @@
+//! Why a run stands where it stands.
+
+use axum::Json;
+use axum::extract::State;
+use jiff::Timestamp;
+use serde::Serialize;
+
+use super::known_session;
+use crate::domain::explanation::{Facts, OpenCall, WaitsFor, after};
+use crate::domain::ids::{RunId, SessionId};
+use crate::domain::run::{RunStatus, StopReason};
+use crate::domain::tool::CallState;
+use crate::http::Api;
+use crate::http::auth::Caller;
+use crate::http::error::{ApiError, Problem};
+use crate::http::extract::RunPath;
+use crate::http::resources::run_path;
+use crate::store::explain::find;
+use crate::tools::Registry;
+
+/// Why a run stands where it stands.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub(in crate::http) struct ExplanationResource {
+    /// `run_explanation`.
+    r#type: &'static str,
+    /// The run.
+    #[schema(value_type = String)]
+    run_id: RunId,
+    /// Where it stands.
+    status: RunStatus,
+    /// What it waits for; null when it has settled.
+    waits_for: Option<WaitsFor>,
+    /// Since when it waits; for a settled run, when it settled.
+    #[schema(value_type = String, format = DateTime)]
+    since: Timestamp,
+    /// When the wait ends by itself at the latest, if that is known: the retry, the end of the
+    /// lease with the sweep after it, the deadline of the calls.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    deadline: Option<Timestamp>,
+    /// Its place in the session's queue, from 1; absent when it does not wait there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    queue_position: Option<i64>,
+    /// The run that goes first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    behind: Option<RunId>,
+    /// Tool calls that have not ended.
+    calls: Vec<OpenCall>,
+    /// Why it settled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stop_reason: Option<StopReason>,
+    /// The call of this API that ends the wait; absent when there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unblocked_by: Option<Remedy>,
+    /// All of it for people.
+    sentence: String,
+}
+
+/// A call of this API.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub(in crate::http) struct Remedy {
+    /// The method.
+    method: &'static str,
+    /// The path.
+    path: String,
+}
+
+impl ExplanationResource {
+    fn new(session_id: SessionId, facts: Facts) -> Self {
+        let explanation = facts.explain();
+        let cancel = |run_id| Remedy {
+            method: "POST",
+            path: format!("{}/cancel", run_path(session_id, run_id)),
+        };
+        Self {
+            r#type: "run_explanation",
+            run_id: facts.run_id,
+            status: facts.status,
+            waits_for: explanation.waits_for,
+            since: explanation.since,
+            deadline: explanation.deadline,
+            queue_position: facts.queue_position,
+            behind: facts.behind,
+            calls: facts.calls,
+            stop_reason: facts.outcome.map(|outcome| outcome.stop_reason),
+            unblocked_by: explanation.cancel.map(cancel),
+            sentence: explanation.sentence,
+        }
+    }
+}
+
+/// Adds what only the catalogue knows.
+fn look_up(tools: &Registry, call: &mut OpenCall) {
+    let timing = tools.timing(&call.name);
+    call.is_ours = timing.is_some();
+    call.deadline = timing
+        .filter(|_| call.state == CallState::Started)
+        .and_then(|timing| after(call.since, timing.deadline()));
+}
+
+/// Explains what a run waits for, since when, and what would end the wait.
+#[utoipa::path(
+    get, path = "/sessions/{session_id}/runs/{run_id}/explain", operation_id = "explain_run", tag = "runs",
+    params(("session_id" = String, Path, description = "The session."),
+           ("run_id" = String, Path, description = "The run.")),
+    responses(
+        (status = 200, description = "The explanation, as of this moment.", body = ExplanationResource),
+        (status = 404, description = "`session_not_found`, `run_not_found`", body = Problem, content_type = "application/problem+json"),
+    )
+)]
+pub(in crate::http) async fn explain_run(
+    State(api): State<Api>,
+    caller: Caller,
+    path: RunPath,
+) -> Result<Json<ExplanationResource>, ApiError> {
+    let RunPath(session_id, run_id) = path;
+    let mut conn = api.pool.acquire().await?;
+    let facts = find(&mut conn, caller.tenant, session_id, run_id).await?;
+    conn.give_back();
+    let Some(mut facts) = facts else {
+        known_session(&api, caller.tenant, session_id).await?;
+        return Err(ApiError::RunNotFound(run_id.to_string()));
+    };
+    for call in &mut facts.calls {
+        look_up(&api.tools, call);
+    }
+    Ok(Json(ExplanationResource::new(session_id, facts)))
+}

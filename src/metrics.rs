@@ -1,0 +1,242 @@
+//! Figures for those who run the service, in the text format that Prometheus reads.
+//!
+//! A value and not a global: tests run many services in one process.
+
+use std::fmt;
+use std::sync::atomic::AtomicU64;
+
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+
+use crate::agent::repair::RepairKind;
+use crate::domain::run::RunStatus;
+
+/// What [`Metrics::encode`] writes.
+pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// A counter for each value of one label.
+type Counters = Family<[(&'static str, &'static str); 1], Counter>;
+
+/// Where a run that a worker takes up comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClaimedFrom {
+    /// The queue.
+    Queue,
+    /// A worker that did not renew its lease.
+    ExpiredLease,
+    /// The request that accepted it.
+    HandOver,
+}
+
+impl ClaimedFrom {
+    const ALL: [Self; 3] = [Self::Queue, Self::ExpiredLease, Self::HandOver];
+
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Queue => "queued",
+            Self::ExpiredLease => "expired",
+            Self::HandOver => "handed",
+        }
+    }
+}
+
+/// How a request to the model ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RequestOutcome {
+    /// With a reply.
+    Replied,
+    /// With an error.
+    Failed,
+    /// With the run being told to stop.
+    Stopped,
+}
+
+impl RequestOutcome {
+    const ALL: [Self; 3] = [Self::Replied, Self::Failed, Self::Stopped];
+
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Replied => "replied",
+            Self::Failed => "failed",
+            Self::Stopped => "stopped",
+        }
+    }
+}
+
+/// The figures of one service.
+pub struct Metrics {
+    registry: Registry,
+    repairs: Counters,
+    accepted: Counter,
+    settled: Counters,
+    claimed: Counters,
+    leases_lost: Counter,
+    steps_fenced: Counter,
+    model_requests: Counters,
+    active: Gauge,
+    streams: Gauge,
+}
+
+impl Metrics {
+    /// Figures that are all zero, and all there: what is missing cannot be told from zero.
+    pub fn new() -> Self {
+        let mut registry = Registry::with_prefix("twostep");
+        let this = Self {
+            repairs: counters(&mut registry, "history_repairs", "Repairs of a sent history"),
+            accepted: counter(&mut registry, "runs_accepted", "Runs accepted"),
+            settled: counters(&mut registry, "runs_settled", "Runs settled, by status"),
+            claimed: counters(
+                &mut registry,
+                "runs_claimed",
+                "Runs taken up, by where they came from",
+            ),
+            leases_lost: counter(&mut registry, "leases_lost", "Runs dropped for a lost lease"),
+            steps_fenced: counter(&mut registry, "steps_fenced", "Steps refused by the fence"),
+            model_requests: counters(&mut registry, "model_requests", "Model requests, by outcome"),
+            active: gauge(
+                &mut registry,
+                "runs_active",
+                "Runs that a worker of this process drives",
+            ),
+            streams: gauge(&mut registry, "streams_open", "Event streams that are held"),
+            registry,
+        };
+        for kind in RepairKind::ALL {
+            let _ = this.repairs.get_or_create(&[("kind", kind.as_str())]);
+        }
+        for status in [RunStatus::Completed, RunStatus::Failed, RunStatus::Cancelled] {
+            let _ = this.settled.get_or_create(&[("status", status.as_str())]);
+        }
+        for from in ClaimedFrom::ALL {
+            let _ = this.claimed.get_or_create(&[("how", from.as_str())]);
+        }
+        for outcome in RequestOutcome::ALL {
+            let _ = this.model_requests.get_or_create(&[("outcome", outcome.as_str())]);
+        }
+        this
+    }
+
+    /// A history was sent otherwise than it is stored.
+    pub fn history_repaired(&self, kind: RepairKind) {
+        self.repairs.get_or_create(&[("kind", kind.as_str())]).inc();
+    }
+
+    /// A message was accepted.
+    pub fn run_accepted(&self) {
+        self.accepted.inc();
+    }
+
+    /// A run came to rest.
+    pub fn run_settled(&self, status: RunStatus) {
+        self.settled.get_or_create(&[("status", status.as_str())]).inc();
+    }
+
+    /// A worker took runs up.
+    pub fn runs_claimed(&self, from: ClaimedFrom, count: usize) {
+        let count = u64::try_from(count).unwrap_or(u64::MAX);
+        self.claimed.get_or_create(&[("how", from.as_str())]).inc_by(count);
+    }
+
+    /// A driver dropped its run, because another worker may hold it.
+    pub fn lease_lost(&self) {
+        self.leases_lost.inc();
+    }
+
+    /// The fence refused a step.
+    pub fn step_fenced(&self) {
+        self.steps_fenced.inc();
+    }
+
+    /// A request to the model ended.
+    pub fn model_request(&self, outcome: RequestOutcome) {
+        self.model_requests.get_or_create(&[("outcome", outcome.as_str())]).inc();
+    }
+
+    /// Counts a run as active until the guard is dropped.
+    pub fn active_run(&self) -> Held {
+        Held::new(&self.active)
+    }
+
+    /// Counts a stream as open until the guard is dropped.
+    pub fn open_stream(&self) -> Held {
+        Held::new(&self.streams)
+    }
+
+    /// All figures as text.
+    pub fn encode(&self) -> Result<String, fmt::Error> {
+        let mut text = String::new();
+        encode(&mut text, &self.registry)?;
+        Ok(text)
+    }
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Metrics").finish_non_exhaustive()
+    }
+}
+
+/// One more, for as long as it lives.
+#[derive(Debug)]
+pub struct Held(Gauge);
+
+impl Held {
+    fn new(gauge: &Gauge) -> Self {
+        gauge.inc();
+        Self(gauge.clone())
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+fn counter(registry: &mut Registry, name: &str, help: &str) -> Counter {
+    let counter = Counter::<u64, AtomicU64>::default();
+    registry.register(name, help, counter.clone());
+    counter
+}
+
+fn counters(registry: &mut Registry, name: &str, help: &str) -> Counters {
+    let counters = Counters::default();
+    registry.register(name, help, counters.clone());
+    counters
+}
+
+fn gauge(registry: &mut Registry, name: &str, help: &str) -> Gauge {
+    let gauge = Gauge::default();
+    registry.register(name, help, gauge.clone());
+    gauge
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_there_before_anything_happens_and_count_what_does() {
+        let metrics = Metrics::new();
+        let has = |line: &str| metrics.encode().unwrap().lines().any(|found| found == line);
+        assert!(has(r#"twostep_history_repairs_total{kind="late_result"} 0"#));
+        assert!(has("twostep_runs_active 0"));
+        metrics.history_repaired(RepairKind::LateResult);
+        metrics.runs_claimed(ClaimedFrom::ExpiredLease, 2);
+        let run = metrics.active_run();
+        assert!(has(r#"twostep_history_repairs_total{kind="late_result"} 1"#));
+        assert!(has(r#"twostep_runs_claimed_total{how="expired"} 2"#));
+        assert!(has("twostep_runs_active 1"));
+        drop(run);
+        assert!(has("twostep_runs_active 0"));
+    }
+}

@@ -1,0 +1,163 @@
+//! What is known of a session's rows. Long texts are reduced to their hashes, so that a long
+//! history is checked in little memory.
+
+use std::collections::HashMap;
+
+use super::body::Body;
+use super::parts::{Hash, Parts};
+use crate::domain::ids::{RunId, SessionId};
+use crate::domain::message::Role;
+use crate::domain::run::{ModelStop, RunStatus, Usage};
+use crate::domain::tool::CallState;
+
+/// A session with all that belongs to it.
+#[derive(Debug)]
+pub(super) struct Facts {
+    pub(super) session: SessionFacts,
+    pub(super) runs: Runs,
+    /// In the order of their places.
+    pub(super) messages: Vec<MessageFacts>,
+    /// In the order of messages, and of calls in a message.
+    pub(super) calls: Vec<CallFacts>,
+    /// In the order of their numbers.
+    pub(super) events: Vec<EventFacts>,
+}
+
+/// Runs in the order of acceptance.
+#[derive(Debug)]
+pub(super) struct Runs {
+    all: Vec<RunFacts>,
+    places: HashMap<RunId, usize>,
+}
+
+impl From<Vec<RunFacts>> for Runs {
+    fn from(all: Vec<RunFacts>) -> Self {
+        let places = all.iter().enumerate().map(|(place, run)| (run.id, place)).collect();
+        Self { all, places }
+    }
+}
+
+impl Runs {
+    pub(super) fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    pub(super) fn iter(&self) -> std::slice::Iter<'_, RunFacts> {
+        self.all.iter()
+    }
+
+    pub(super) fn find(&self, id: RunId) -> Option<&RunFacts> {
+        self.places.get(&id).and_then(|place| self.all.get(*place))
+    }
+
+    /// Whether a run may still write.
+    pub(super) fn is_live(&self, id: RunId) -> bool {
+        self.find(id).is_some_and(RunFacts::is_live)
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct SessionFacts {
+    pub(super) id: SessionId,
+    pub(super) last_seq: i64,
+    pub(super) last_message_seq: i32,
+    pub(super) queued: i32,
+    pub(super) active_run_id: Option<RunId>,
+    pub(super) usage: Usage,
+    /// Columns that cannot be read, and why.
+    pub(super) unreadable: Vec<String>,
+}
+
+#[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "facts, each of its own")]
+pub(super) struct RunFacts {
+    pub(super) id: RunId,
+    pub(super) has_tenant: bool,
+    /// None for a word that this version does not know.
+    pub(super) status: Option<RunStatus>,
+    pub(super) accepted_seq: i64,
+    pub(super) message_id: String,
+    /// Its message.
+    pub(super) input: Hash,
+    /// Its message, as its event must tell it.
+    pub(super) announced: Hash,
+    pub(super) attempt: i32,
+    pub(super) has_lease: bool,
+    /// When its lease ran out, if that is so long ago that no worker can be alive.
+    pub(super) abandoned_at: Option<jiff::Timestamp>,
+    pub(super) has_outcome: bool,
+    pub(super) has_finished: bool,
+    pub(super) model_requests: i32,
+    pub(super) usage: Usage,
+    pub(super) unreadable: Vec<String>,
+}
+
+impl RunFacts {
+    pub(super) fn is_live(&self) -> bool {
+        matches!(self.status, Some(RunStatus::Running | RunStatus::RequiresAction))
+    }
+
+    pub(super) fn is_settled(&self) -> bool {
+        self.status.is_some_and(RunStatus::is_terminal)
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct MessageFacts {
+    pub(super) seq: i32,
+    pub(super) run_id: RunId,
+    pub(super) has_tenant: bool,
+    pub(super) attempt: i32,
+    pub(super) role: Role,
+    pub(super) message_id: String,
+    pub(super) stop: Option<ModelStop>,
+    /// The whole content.
+    pub(super) hash: Hash,
+    pub(super) parts: Parts,
+    pub(super) unreadable: Vec<String>,
+}
+
+impl MessageFacts {
+    pub(super) fn is_users(&self) -> bool {
+        self.role == Role::User
+    }
+
+    pub(super) fn is_paused(&self) -> bool {
+        self.stop == Some(ModelStop::PauseTurn)
+    }
+}
+
+/// A row of the ledger.
+#[derive(Debug)]
+pub(super) struct CallFacts {
+    pub(super) message_seq: i32,
+    pub(super) run_id: RunId,
+    pub(super) has_tenant: bool,
+    pub(super) tool_use_id: String,
+    pub(super) position: i32,
+    pub(super) name: String,
+    /// None for a word that this version does not know.
+    pub(super) state: Option<CallState>,
+    pub(super) executions: i32,
+    /// Whether the file tells what a crash left, so that the call may be made again.
+    pub(super) has_evidence: bool,
+    pub(super) result: Option<Hash>,
+    /// Whether the history tells the same; none while it tells nothing.
+    pub(super) is_told: Option<bool>,
+}
+
+impl CallFacts {
+    pub(super) fn is_error(&self) -> bool {
+        self.state != Some(CallState::Done)
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct EventFacts {
+    pub(super) seq: i64,
+    pub(super) run_id: Option<RunId>,
+    pub(super) has_tenant: bool,
+    /// Its own id, or that of what it tells of.
+    pub(super) id: String,
+    pub(super) body: Body,
+}

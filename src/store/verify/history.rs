@@ -1,0 +1,217 @@
+//! Whether the model accepts the history, and whether it is in order.
+
+use std::collections::HashSet;
+
+use super::Report;
+use super::facts::{Facts, MessageFacts, RunFacts};
+use super::parts::Answer;
+use crate::domain::ids::RunId;
+use crate::domain::message::Role;
+use crate::domain::run::RunStatus;
+use crate::domain::verification::{Invariant, Place};
+
+/// The messages of a session, one after the other.
+struct Walk<'a> {
+    facts: &'a Facts,
+    report: &'a mut Report,
+    call_ids: HashSet<&'a str>,
+    /// Calls of the model's own tools that have no result yet.
+    open: Vec<&'a str>,
+    seen: HashSet<RunId>,
+}
+
+pub(super) fn check(facts: &Facts, report: &mut Report) {
+    let mut walk =
+        Walk { facts, report, call_ids: HashSet::new(), open: Vec::new(), seen: HashSet::new() };
+    walk.numbers();
+    let mut before = None;
+    for message in &facts.messages {
+        walk.role(before, message);
+        walk.content(message);
+        walk.answers(before, message);
+        walk.server_calls(message);
+        walk.run(before, message);
+        before = Some(message);
+    }
+    if let Some(last) = before {
+        walk.end(last);
+    }
+}
+
+impl<'a> Walk<'a> {
+    fn at(&self, message: &MessageFacts) -> Place {
+        self.report.session().run(message.run_id).message(message.seq)
+    }
+
+    fn numbers(&mut self) {
+        for (expected, message) in (1..).zip(&self.facts.messages) {
+            if message.seq != expected {
+                let detail = format!("message {} stands where {expected} is due", message.seq);
+                let place = self.at(message);
+                return self.report.add(Invariant::MessagesNumbered, place, detail);
+            }
+        }
+    }
+
+    fn role(&mut self, before: Option<&MessageFacts>, message: &MessageFacts) {
+        let detail = match (before, message.role) {
+            (None, Role::Assistant) => "the history begins with the assistant",
+            (Some(before), Role::Assistant)
+                if before.role == Role::Assistant
+                    && !(before.is_paused() && before.run_id == message.run_id) =>
+            {
+                "two messages of the assistant follow each other"
+            }
+            (Some(before), Role::User)
+                if before.role == Role::User && before.run_id == message.run_id =>
+            {
+                "two messages of the user follow each other in one run"
+            }
+            _ => return,
+        };
+        let place = self.at(message);
+        self.report.add(Invariant::RolesAlternate, place, detail);
+    }
+
+    fn content(&mut self, message: &'a MessageFacts) {
+        let place = self.at(message);
+        if message.parts.is_empty {
+            self.report.add(Invariant::ContentNotBlank, place.clone(), "the message is empty");
+        }
+        if message.parts.has_blank_text {
+            let detail = "the message has a text without a word";
+            self.report.add(Invariant::ContentNotBlank, place.clone(), detail);
+        }
+        for call in &message.parts.calls {
+            if !self.call_ids.insert(&call.id) {
+                let detail = format!("the call id {} was used before", call.id);
+                self.report.add(Invariant::CallIdsUnique, place.clone().call(&call.id), detail);
+            }
+        }
+    }
+
+    fn answers(&mut self, before: Option<&MessageFacts>, message: &MessageFacts) {
+        let asked = before.filter(|before| before.role == Role::Assistant);
+        let asked: Vec<&str> = asked
+            .iter()
+            .flat_map(|before| before.parts.calls.iter().map(|call| call.id.as_str()))
+            .collect();
+        let answers = match message.role {
+            Role::User => message.parts.answers.as_slice(),
+            Role::Assistant => &[],
+        };
+        let answered: Vec<&str> = answers.iter().map(|answer| answer.id.as_str()).collect();
+        if asked != answered {
+            self.explain_answers(&asked, answers, message);
+        } else if message.parts.answers_are_late {
+            let place = self.at(message);
+            let detail = "something stands before the answers of calls";
+            self.report.add(Invariant::CallsAnswered, place, detail);
+        }
+    }
+
+    fn explain_answers(&mut self, asked: &[&str], answers: &[Answer], message: &MessageFacts) {
+        let place = self.at(message);
+        let times = |id: &str| answers.iter().filter(|answer| answer.id == id).count();
+        let mut is_explained = false;
+        for id in asked {
+            let detail = match times(id) {
+                0 => format!("the call {id} of the message before is not answered"),
+                1 => continue,
+                times => format!("the call {id} of the message before is answered {times} times"),
+            };
+            is_explained = true;
+            self.report.add(Invariant::CallsAnswered, place.clone().call(id), detail);
+        }
+        for Answer { id, .. } in answers.iter().filter(|it| !asked.contains(&it.id.as_str())) {
+            is_explained = true;
+            let detail = format!("no call {id} of the message before asks for this answer");
+            self.report.add(Invariant::CallsAnswered, place.clone().call(id), detail);
+        }
+        if !is_explained {
+            let detail = "the answers are not in the order of the calls";
+            self.report.add(Invariant::CallsAnswered, place, detail);
+        }
+    }
+
+    fn server_calls(&mut self, message: &'a MessageFacts) {
+        match message.role {
+            Role::Assistant => {
+                self.open.extend(message.parts.server_calls.iter().map(String::as_str));
+                self.open.retain(|id| !message.parts.server_answers.iter().any(|it| it == id));
+            }
+            // Answers of our own tools do not end the assistant's turn.
+            Role::User if message.parts.only_answers => {}
+            Role::User => {
+                let place = self.at(message);
+                self.open_server_calls(&place);
+            }
+        }
+    }
+
+    fn open_server_calls(&mut self, place: &Place) {
+        for id in std::mem::take(&mut self.open) {
+            let detail = format!("the call {id} of the model's own tool was never answered");
+            self.report.add(Invariant::ServerCallsClosed, place.clone().call(id), detail);
+        }
+    }
+
+    fn run(&mut self, before: Option<&MessageFacts>, message: &MessageFacts) {
+        let facts = self.facts;
+        let Some(run) = facts.runs.find(message.run_id) else {
+            let detail = "the message belongs to no run of the session";
+            let place = self.at(message);
+            return self.report.add(Invariant::RunsInOrder, place, detail);
+        };
+        let same_run = before.filter(|before| before.run_id == message.run_id);
+        self.attempt(same_run, message, run);
+        if same_run.is_none() {
+            let earlier = before.and_then(|before| facts.runs.find(before.run_id));
+            self.turn(earlier, message, run);
+        }
+    }
+
+    fn attempt(&mut self, before: Option<&MessageFacts>, message: &MessageFacts, run: &RunFacts) {
+        let detail = match before {
+            Some(before) if message.attempt < before.attempt => {
+                format!("attempt {} wrote it after attempt {}", message.attempt, before.attempt)
+            }
+            _ if message.attempt > run.attempt => {
+                format!("attempt {} wrote it, and the run is at {}", message.attempt, run.attempt)
+            }
+            _ => return,
+        };
+        let place = self.at(message);
+        self.report.add(Invariant::AttemptsInOrder, place, detail);
+    }
+
+    /// The first message of a run's part of the history.
+    fn turn(&mut self, earlier: Option<&RunFacts>, message: &MessageFacts, run: &RunFacts) {
+        let detail = if !self.seen.insert(run.id) {
+            "the run's messages are torn apart by another run's"
+        } else if run.message_id != message.message_id || run.input != message.hash {
+            "the run does not begin with the message that was accepted"
+        } else if earlier.is_some_and(|earlier| earlier.accepted_seq > run.accepted_seq) {
+            "the run began after one that was accepted later"
+        } else if run.status == Some(RunStatus::Queued) {
+            "the run waits in the queue, and has begun"
+        } else {
+            return;
+        };
+        let place = self.at(message);
+        self.report.add(Invariant::RunsInOrder, place, detail);
+    }
+
+    /// What may be open while a run is live must not be when it has settled.
+    fn end(&mut self, last: &MessageFacts) {
+        if self.facts.runs.is_live(last.run_id) {
+            return;
+        }
+        let place = self.at(last);
+        for call in &last.parts.calls {
+            let detail = format!("the call {} is not answered, and its run has settled", call.id);
+            self.report.add(Invariant::CallsAnswered, place.clone().call(&call.id), detail);
+        }
+        self.open_server_calls(&place);
+    }
+}

@@ -1,0 +1,95 @@
+//! Whether the ledger has every call, once, as it ended.
+
+use super::Report;
+use super::facts::{CallFacts, Facts, MessageFacts};
+use crate::domain::tool::CallState;
+use crate::domain::verification::{Invariant, Place};
+
+pub(super) fn check(facts: &Facts, report: &mut Report) {
+    let mut rows = facts.calls.as_slice();
+    for message in &facts.messages {
+        let before = rows.partition_point(|row| row.message_seq < message.seq);
+        let (stray, rest) = rows.split_at(before);
+        strays(stray, report);
+        let (own, rest) = rest.split_at(rest.partition_point(|row| row.message_seq == message.seq));
+        rows = rest;
+        complete(message, own, report);
+    }
+    strays(rows, report);
+    let last = facts.messages.last().map(|message| message.seq);
+    for row in &facts.calls {
+        let may_be_open = last == Some(row.message_seq) && facts.runs.is_live(row.run_id);
+        call(facts, row, may_be_open, report);
+    }
+}
+
+fn at(row: &CallFacts, report: &Report) -> Place {
+    report.session().run(row.run_id).message(row.message_seq).call(&row.tool_use_id)
+}
+
+fn strays(rows: &[CallFacts], report: &mut Report) {
+    for row in rows {
+        let place = at(row, report);
+        report.add(Invariant::LedgerComplete, place, "the ledger's row belongs to no message");
+    }
+}
+
+fn complete(message: &MessageFacts, rows: &[CallFacts], report: &mut Report) {
+    for (position, call) in (1..).zip(&message.parts.calls) {
+        let place = report.session().run(message.run_id).message(message.seq).call(&call.id);
+        let detail = match rows.iter().find(|row| row.tool_use_id == call.id) {
+            None => format!("the call {} has no row in the ledger", call.id),
+            Some(row) if row.name != call.name || row.position != position => {
+                format!(
+                    "the ledger has the call {} as {} at place {}, and the message as {} at \
+                         place {position}",
+                    call.id, row.name, row.position, call.name
+                )
+            }
+            Some(row) if row.run_id != message.run_id => {
+                format!("the ledger has the call {} in another run", call.id)
+            }
+            Some(_) => continue,
+        };
+        report.add(Invariant::LedgerComplete, place, detail);
+    }
+    for row in rows {
+        if !message.parts.calls.iter().any(|call| call.id == row.tool_use_id) {
+            let detail = format!("the message does not ask for the call {}", row.tool_use_id);
+            report.add(Invariant::LedgerComplete, at(row, report), detail);
+        }
+    }
+}
+
+fn call(facts: &Facts, row: &CallFacts, may_be_open: bool, report: &mut Report) {
+    let Some(state) = row.state else {
+        return report.add(Invariant::Readable, at(row, report), "its state is no word of ours");
+    };
+    let (id, word) = (&row.tool_use_id, state.as_str());
+    let is_open = matches!(state, CallState::Planned | CallState::Started);
+    if is_open != row.result.is_none() {
+        let detail = format!("the call {id} is {word}, which does not go with its result");
+        report.add(Invariant::CallsEnded, at(row, report), detail);
+    }
+    if is_open && !may_be_open {
+        let detail = format!("the call {id} is {word}, and its round is over");
+        report.add(Invariant::CallsEnded, at(row, report), detail);
+    }
+    // A call whose file tells what a crash left may be made again, once by each attempt.
+    let attempts = facts.runs.find(row.run_id).map_or(1, |run| run.attempt);
+    let most = match state {
+        CallState::Planned | CallState::Denied => 0,
+        CallState::Started | CallState::Done | CallState::Failed | CallState::Interrupted => {
+            if row.has_evidence { attempts } else { 1 }
+        }
+    };
+    let least = i32::from(matches!(state, CallState::Started | CallState::Done));
+    if !(least..=most).contains(&row.executions) {
+        let detail = format!("the call {id} is {word} and was made {} times", row.executions);
+        report.add(Invariant::CallsMadeOnce, at(row, report), detail);
+    }
+    if row.is_told == Some(false) {
+        let detail = format!("the history does not tell the result of the call {id}");
+        report.add(Invariant::AnswersRecorded, at(row, report), detail);
+    }
+}

@@ -1,0 +1,114 @@
+//! Whether a session is sound: its history one that the model accepts, its ledger, events and
+//! counters telling the same story. Reads only, and takes no lock that anybody waits for.
+
+mod body;
+mod events;
+mod facts;
+mod history;
+mod ledger;
+mod parts;
+mod read;
+mod runs;
+mod schema;
+
+use sqlx::{Connection as _, PgConnection};
+
+use super::StoreError;
+use crate::domain::ids::{SessionId, TenantId};
+use crate::domain::verification::{Checked, Finding, Invariant, Place, Verification};
+use facts::Facts;
+pub use schema::{SchemaMismatch, check_schema};
+
+/// What is found, in the order of finding.
+#[derive(Debug)]
+struct Report {
+    session: Place,
+    findings: Vec<Finding>,
+}
+
+impl Report {
+    fn add(&mut self, invariant: Invariant, place: Place, detail: impl Into<String>) {
+        self.findings.push(Finding { invariant, place, detail: detail.into() });
+    }
+
+    /// The place that all others are in.
+    fn session(&self) -> Place {
+        self.session.clone()
+    }
+}
+
+/// Checks one session as it is at this moment; none if it does not exist, or is not the tenant's
+/// where one is named. The connection must not be in a transaction: all rows are read in one
+/// snapshot.
+pub async fn session(
+    conn: &mut PgConnection,
+    tenant: Option<TenantId>,
+    id: SessionId,
+) -> Result<Option<Verification>, StoreError> {
+    let mut snapshot = conn.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await?;
+    let facts = read::facts(&mut snapshot, tenant, id).await?;
+    snapshot.commit().await?;
+    Ok(facts.as_ref().map(check))
+}
+
+/// The next sessions in the order of their ids, for those who check all of them.
+pub async fn list_sessions(
+    conn: &mut PgConnection,
+    after: Option<SessionId>,
+    limit: i64,
+) -> Result<Vec<SessionId>, StoreError> {
+    let ids = sqlx::query_scalar!(
+        "SELECT id FROM sessions WHERE $1::uuid IS NULL OR id > $1 ORDER BY id LIMIT $2",
+        after.map(SessionId::as_uuid),
+        limit,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(ids.into_iter().map(SessionId::from).collect())
+}
+
+fn check(facts: &Facts) -> Verification {
+    let session_id = facts.session.id;
+    let mut report = Report { session: Place::of(session_id), findings: Vec::new() };
+    check_reading(facts, &mut report);
+    history::check(facts, &mut report);
+    runs::check(facts, &mut report);
+    ledger::check(facts, &mut report);
+    events::check(facts, &mut report);
+    let checked = Checked {
+        messages: facts.messages.len(),
+        runs: facts.runs.len(),
+        calls: facts.calls.len(),
+        events: facts.events.len(),
+    };
+    Verification { session_id, findings: report.findings, checked }
+}
+
+/// Columns that cannot be read, and rows of another tenant.
+fn check_reading(facts: &Facts, report: &mut Report) {
+    let at = report.session();
+    let session = facts.session.unreadable.iter().map(|cause| (at.clone(), cause));
+    let runs = facts.runs.iter().flat_map(|run| {
+        let place = at.clone().run(run.id);
+        run.unreadable.iter().map(move |cause| (place.clone(), cause))
+    });
+    let messages = facts.messages.iter().flat_map(|message| {
+        let place = at.clone().run(message.run_id).message(message.seq);
+        message.unreadable.iter().map(move |cause| (place.clone(), cause))
+    });
+    for (place, cause) in session.chain(runs).chain(messages) {
+        report.add(Invariant::Readable, place, cause);
+    }
+    let runs = facts.runs.iter().map(|run| (run.has_tenant, at.clone().run(run.id)));
+    let messages = facts.messages.iter().map(|row| (row.has_tenant, at.clone().message(row.seq)));
+    let calls = facts
+        .calls
+        .iter()
+        .map(|row| (row.has_tenant, at.clone().message(row.message_seq).call(&row.tool_use_id)));
+    let events = facts.events.iter().map(|row| (row.has_tenant, at.clone().event(row.seq)));
+    for (has_tenant, place) in runs.chain(messages).chain(calls).chain(events) {
+        if !has_tenant {
+            report.add(Invariant::TenantsAgree, place, "the row belongs to another tenant");
+        }
+    }
+}

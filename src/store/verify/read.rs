@@ -1,0 +1,238 @@
+//! Reading the rows of one session, one at a time: what is kept of each is small.
+
+use std::collections::HashMap;
+
+use futures::TryStreamExt as _;
+use jiff_sqlx::Timestamp;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use sqlx::PgConnection;
+
+use super::body::Body;
+use super::facts::{CallFacts, EventFacts, Facts, MessageFacts, RunFacts, SessionFacts};
+use super::parts::{Answers, Parts, hash, hash_of_line, is_told};
+use crate::domain::ids::{SessionId, TenantId};
+use crate::domain::message::{Content, Role};
+use crate::domain::run::{ModelStop, Outcome, RunOptions, RunStatus, StopReason, Usage};
+use crate::domain::session::Settings;
+use crate::domain::tool::CallState;
+use crate::store::StoreError;
+
+/// Notes what cannot be read, in place of failing.
+fn try_read<'a, T: Deserialize<'a>>(
+    column: &str,
+    text: Option<&'a str>,
+    unreadable: &mut Vec<String>,
+) {
+    if let Some(Err(error)) = text.map(serde_json::from_str::<T>) {
+        unreadable.push(format!("{column} cannot be read: {error}"));
+    }
+}
+
+pub(super) async fn facts(
+    conn: &mut PgConnection,
+    tenant: Option<TenantId>,
+    id: SessionId,
+) -> Result<Option<Facts>, StoreError> {
+    let Some((session, tenant)) = session(conn, tenant, id).await? else {
+        return Ok(None);
+    };
+    let runs = runs(conn, id, tenant).await?;
+    let messages = messages(conn, id, tenant).await?;
+    let calls = calls(conn, id, tenant, &messages).await?;
+    let events = events(conn, id, tenant).await?;
+    Ok(Some(Facts { session, runs: runs.into(), messages, calls, events }))
+}
+
+async fn session(
+    conn: &mut PgConnection,
+    tenant: Option<TenantId>,
+    id: SessionId,
+) -> Result<Option<(SessionFacts, TenantId)>, StoreError> {
+    let row = sqlx::query!(
+        r#"SELECT tenant_id, last_seq, last_message_seq, queued, active_run_id, input_tokens,
+                  cache_creation_input_tokens, cache_read_input_tokens, output_tokens,
+                  settings::text AS "settings!", metadata::text AS "metadata!", stop_reason::text
+           FROM sessions WHERE id = $1 AND ($2::uuid IS NULL OR tenant_id = $2)"#,
+        id.as_uuid(),
+        tenant.map(TenantId::as_uuid),
+    )
+    .fetch_optional(conn)
+    .await?;
+    let Some(row) = row else { return Ok(None) };
+    let mut unreadable = Vec::new();
+    try_read::<Settings>("settings", Some(&row.settings), &mut unreadable);
+    try_read::<&RawValue>("metadata", Some(&row.metadata), &mut unreadable);
+    try_read::<StopReason>("stop_reason", row.stop_reason.as_deref(), &mut unreadable);
+    let session = SessionFacts {
+        id,
+        last_seq: row.last_seq,
+        last_message_seq: row.last_message_seq,
+        queued: row.queued,
+        active_run_id: row.active_run_id.map(Into::into),
+        usage: Usage {
+            input_tokens: row.input_tokens,
+            cache_creation_input_tokens: row.cache_creation_input_tokens,
+            cache_read_input_tokens: row.cache_read_input_tokens,
+            output_tokens: row.output_tokens,
+        },
+        unreadable,
+    };
+    Ok(Some((session, row.tenant_id.into())))
+}
+
+async fn runs(
+    conn: &mut PgConnection,
+    id: SessionId,
+    tenant: TenantId,
+) -> Result<Vec<RunFacts>, StoreError> {
+    let mut rows = sqlx::query!(
+        r#"SELECT id, tenant_id, status, accepted_seq, message_id, input::text AS "input!",
+                  options::text AS "options!", attempt, lease_until IS NOT NULL AS "has_lease!",
+                  CASE WHEN lease_until < now() - interval '1 minute' THEN lease_until END
+                      AS "abandoned_at: Timestamp",
+                  outcome::text, finished_at IS NOT NULL AS "has_finished!", model_requests,
+                  input_tokens, cache_creation_input_tokens, cache_read_input_tokens, output_tokens
+           FROM runs WHERE session_id = $1 ORDER BY accepted_seq, id"#,
+        id.as_uuid(),
+    )
+    .fetch(conn);
+    let mut runs = Vec::new();
+    while let Some(row) = rows.try_next().await? {
+        let mut unreadable = Vec::new();
+        try_read::<RunOptions>("options", Some(&row.options), &mut unreadable);
+        try_read::<Outcome>("outcome", row.outcome.as_deref(), &mut unreadable);
+        let status = RunStatus::parse(&row.status);
+        if status.is_none() {
+            unreadable.push(format!("{} is no status of ours", row.status));
+        }
+        runs.push(RunFacts {
+            id: row.id.into(),
+            has_tenant: row.tenant_id == tenant.as_uuid(),
+            status,
+            accepted_seq: row.accepted_seq,
+            message_id: row.message_id,
+            input: hash(&row.input),
+            announced: hash_of_line(&row.input),
+            attempt: row.attempt,
+            has_lease: row.has_lease,
+            abandoned_at: row.abandoned_at.map(Timestamp::to_jiff),
+            has_outcome: row.outcome.is_some(),
+            has_finished: row.has_finished,
+            model_requests: row.model_requests,
+            usage: Usage {
+                input_tokens: row.input_tokens,
+                cache_creation_input_tokens: row.cache_creation_input_tokens,
+                cache_read_input_tokens: row.cache_read_input_tokens,
+                output_tokens: row.output_tokens,
+            },
+            unreadable,
+        });
+    }
+    Ok(runs)
+}
+
+async fn messages(
+    conn: &mut PgConnection,
+    id: SessionId,
+    tenant: TenantId,
+) -> Result<Vec<MessageFacts>, StoreError> {
+    let mut rows = sqlx::query!(
+        r#"SELECT seq, run_id, tenant_id, attempt, role, message_id, content::text AS "content!",
+                  stop_reason, usage::text
+           FROM messages WHERE session_id = $1 ORDER BY seq"#,
+        id.as_uuid(),
+    )
+    .fetch(conn);
+    let mut messages = Vec::new();
+    while let Some(row) = rows.try_next().await? {
+        let mut unreadable = Vec::new();
+        try_read::<Usage>("usage", row.usage.as_deref(), &mut unreadable);
+        let hash = hash(&row.content);
+        let parts = Content::parse(row.content).and_then(|content| Parts::read(&content));
+        let parts = parts.unwrap_or_else(|error| {
+            unreadable.push(error.to_string());
+            Parts::default()
+        });
+        messages.push(MessageFacts {
+            seq: row.seq,
+            run_id: row.run_id.into(),
+            has_tenant: row.tenant_id == tenant.as_uuid(),
+            attempt: row.attempt,
+            role: if row.role == Role::User.as_str() { Role::User } else { Role::Assistant },
+            message_id: row.message_id,
+            stop: row.stop_reason.as_deref().map(ModelStop::from),
+            hash,
+            parts,
+            unreadable,
+        });
+    }
+    Ok(messages)
+}
+
+async fn calls(
+    conn: &mut PgConnection,
+    id: SessionId,
+    tenant: TenantId,
+    messages: &[MessageFacts],
+) -> Result<Vec<CallFacts>, StoreError> {
+    let mut answers: Answers<'_> = HashMap::new();
+    for message in messages {
+        let of_message = message.parts.answers.iter();
+        answers.extend(of_message.map(|answer| ((message.seq - 1, answer.id.as_str()), answer)));
+    }
+    let mut rows = sqlx::query!(
+        r#"SELECT message_seq, run_id, tenant_id, tool_use_id, position, name, state, executions,
+                  hash_after IS NOT NULL AS "has_evidence!", result
+           FROM tool_calls WHERE session_id = $1 ORDER BY message_seq, position, tool_use_id"#,
+        id.as_uuid(),
+    )
+    .fetch(conn);
+    let mut calls = Vec::new();
+    while let Some(row) = rows.try_next().await? {
+        let state = CallState::parse(&row.state);
+        let told = row.result.as_deref().and_then(|result| {
+            let is_error = state != Some(CallState::Done);
+            is_told(&answers, row.message_seq, &row.tool_use_id, (result, is_error))
+        });
+        calls.push(CallFacts {
+            message_seq: row.message_seq,
+            run_id: row.run_id.into(),
+            has_tenant: row.tenant_id == tenant.as_uuid(),
+            tool_use_id: row.tool_use_id,
+            position: row.position,
+            name: row.name,
+            state,
+            executions: row.executions,
+            has_evidence: row.has_evidence,
+            result: row.result.as_deref().map(hash),
+            is_told: told,
+        });
+    }
+    Ok(calls)
+}
+
+async fn events(
+    conn: &mut PgConnection,
+    id: SessionId,
+    tenant: TenantId,
+) -> Result<Vec<EventFacts>, StoreError> {
+    let mut rows = sqlx::query!(
+        r#"SELECT seq, run_id, tenant_id, event_id, type AS kind, body::text AS "body!"
+           FROM events WHERE session_id = $1 ORDER BY seq"#,
+        id.as_uuid(),
+    )
+    .fetch(conn);
+    let mut events = Vec::new();
+    while let Some(row) = rows.try_next().await? {
+        let body = Body::read(&row.kind, &row.event_id, &row.body);
+        events.push(EventFacts {
+            seq: row.seq,
+            run_id: row.run_id.map(Into::into),
+            has_tenant: row.tenant_id == tenant.as_uuid(),
+            id: row.event_id,
+            body,
+        });
+    }
+    Ok(events)
+}

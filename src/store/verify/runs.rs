@@ -1,0 +1,105 @@
+//! Whether runs stand where their rows say, and the session's counters with them.
+
+use std::collections::{HashMap, HashSet};
+
+use super::Report;
+use super::body::Body;
+use super::facts::{Facts, RunFacts};
+use crate::domain::ids::RunId;
+use crate::domain::run::{RunStatus, Usage};
+use crate::domain::verification::Invariant;
+
+pub(super) fn check(facts: &Facts, report: &mut Report) {
+    for run in facts.runs.iter() {
+        state(run, report);
+    }
+    let live: Vec<&RunFacts> = facts.runs.iter().filter(|run| run.is_live()).collect();
+    if live.len() > 1 {
+        let ids: Vec<String> = live.iter().map(|run| run.id.to_string()).collect();
+        let detail = format!("the runs {} are live at a time", ids.join(" and "));
+        report.add(Invariant::OneLiveRun, report.session(), detail);
+    }
+    counters(facts, &live, report);
+    requests(facts, report);
+}
+
+fn state(run: &RunFacts, report: &mut Report) {
+    let place = report.session().run(run.id);
+    let Some(status) = run.status else { return };
+    let is_running = status == RunStatus::Running;
+    let word = status.as_str();
+    for (is_wrong, detail) in [
+        (
+            run.has_lease != is_running,
+            format!("the run is {word}, which does not go with its lease"),
+        ),
+        (
+            run.has_finished != status.is_terminal(),
+            format!("the run is {word}, which does not go with its end"),
+        ),
+        (
+            run.has_outcome != status.is_terminal(),
+            format!("the run is {word}, which does not go with its outcome"),
+        ),
+    ] {
+        if is_wrong {
+            report.add(Invariant::RunStateWhole, place.clone(), detail);
+        }
+    }
+    if let Some(at) = run.abandoned_at.filter(|_| is_running) {
+        let detail = format!("the lease ran out at {at:.0}, and no worker took the run over");
+        report.add(Invariant::LeaseRenewed, place, detail);
+    }
+}
+
+/// A run that a worker has taken up counts as waiting until its message enters the history.
+fn counters(facts: &Facts, live: &[&RunFacts], report: &mut Report) {
+    let begun: HashSet<RunId> = facts.messages.iter().map(|message| message.run_id).collect();
+    let has_begun = |run: &&&RunFacts| begun.contains(&run.id);
+    let waits = |run: &&RunFacts| {
+        run.status == Some(RunStatus::Queued) || run.is_live() && !begun.contains(&run.id)
+    };
+    let queued = facts.runs.iter().filter(waits).count();
+    let active = live.iter().find(has_begun).map(|run| run.id);
+    let session = &facts.session;
+    let name = |id: Option<RunId>| id.map_or("none".to_owned(), |id| id.to_string());
+    let mut usage = Usage::default();
+    for run in facts.runs.iter() {
+        usage += run.usage;
+    }
+    for (what, said, counted) in [
+        ("runs that wait", session.queued.to_string(), queued.to_string()),
+        ("the live run", name(session.active_run_id), name(active)),
+        ("messages", session.last_message_seq.to_string(), facts.messages.len().to_string()),
+        ("tokens", format!("{:?}", session.usage), format!("{usage:?}")),
+    ] {
+        if said != counted {
+            let detail = format!("the session says of {what}: {said}; its rows say: {counted}");
+            report.add(Invariant::CountersAgree, report.session(), detail);
+        }
+    }
+}
+
+/// Requests and tokens of each run are those that its events tell of.
+fn requests(facts: &Facts, report: &mut Report) {
+    let mut told: HashMap<RunId, (i32, Usage)> = HashMap::new();
+    for event in &facts.events {
+        if let (Some(run_id), Body::RequestEnd { usage, is_error }) = (event.run_id, &event.body) {
+            let (requests, sum) = told.entry(run_id).or_default();
+            *requests += i32::from(!is_error);
+            *sum += *usage;
+        }
+    }
+    for run in facts.runs.iter() {
+        let (requests, usage) = told.get(&run.id).copied().unwrap_or_default();
+        for (what, said, counted) in [
+            ("requests", run.model_requests.to_string(), requests.to_string()),
+            ("tokens", format!("{:?}", run.usage), format!("{usage:?}")),
+        ] {
+            if said != counted {
+                let detail = format!("the run says of {what}: {said}; its events say: {counted}");
+                report.add(Invariant::CountersAgree, report.session().run(run.id), detail);
+            }
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! The rules that make the service safe. The search takes each of them away to show that it would
+//! notice.
+
+/// What holds.
+#[derive(Debug, Clone, Copy)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a rule that can be taken away")]
+pub(super) struct Rules {
+    /// Every step names its attempt and its worker, and is refused if they are not the newest.
+    pub(super) steps_are_fenced: bool,
+    /// So are the steps that carry results.
+    pub(super) results_are_fenced: bool,
+    /// The beginning of a call with effects is stored before it.
+    pub(super) starts_are_recorded: bool,
+    /// A reply and the ledger's rows of its calls are one commit.
+    pub(super) plans_come_with_the_reply: bool,
+    /// A call with effects that may have begun is not run again.
+    pub(super) effects_are_not_repeated: bool,
+    /// Each claim counts as a takeover.
+    pub(super) takeovers_are_counted: bool,
+    /// A committed step starts the count afresh.
+    pub(super) progress_is_noticed: bool,
+    /// A run waits until the one before it in its session has settled.
+    pub(super) runs_wait_in_line: bool,
+    /// A driver goes on from the stored messages.
+    pub(super) drivers_resume: bool,
+    /// A run that is stopped answers its open calls.
+    pub(super) open_calls_are_closed: bool,
+    /// The lease of a worker that is gone ends.
+    pub(super) leases_end: bool,
+}
+
+impl Rules {
+    /// All of them.
+    pub(super) const ALL: Self = Self {
+        steps_are_fenced: true,
+        results_are_fenced: true,
+        starts_are_recorded: true,
+        plans_come_with_the_reply: true,
+        effects_are_not_repeated: true,
+        takeovers_are_counted: true,
+        progress_is_noticed: true,
+        runs_wait_in_line: true,
+        drivers_resume: true,
+        open_calls_are_closed: true,
+        leases_end: true,
+    };
+}

@@ -1,0 +1,98 @@
+//! The statements of the store by their meaning: `claim`, `renew`, `release`, `step`.
+
+use super::rules::Rules;
+use super::state::{Doing, Driver, Entry, Ledger, State};
+use crate::domain::run::RunStatus;
+
+/// What a step changes, as [`crate::store::step::StepCommit`] says it.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Step {
+    pub(super) message: Option<Entry>,
+    pub(super) records: Ledger,
+    pub(super) is_progress: bool,
+    pub(super) settles: Option<RunStatus>,
+}
+
+/// Two drivers, and the processes that they run in.
+pub(super) type Processes = [u8; 2];
+
+impl State {
+    /// Whether a driver's fence holds.
+    pub(super) fn holds(&self, driver: &Driver, process: u8) -> bool {
+        self.tables.status == RunStatus::Running
+            && self.tables.attempt == driver.attempt
+            && self.tables.owner == Some(process)
+    }
+
+    /// Commits a step, or not, and then the driver must stop.
+    pub(super) fn commit(
+        &mut self,
+        rules: &Rules,
+        driver: &Driver,
+        process: u8,
+        step: Step,
+    ) -> bool {
+        let holds = self.holds(driver, process);
+        let is_result = matches!(step.message, Some(Entry::Results(_)));
+        let is_fenced = rules.steps_are_fenced && (rules.results_are_fenced || !is_result);
+        if !holds && is_fenced {
+            return false;
+        }
+        self.witness.stale_write |= !holds;
+        if let Some(message) = step.message {
+            self.tables.history.push(message);
+        }
+        for (row, record) in self.tables.ledger.iter_mut().zip(step.records) {
+            *row = record.or(*row);
+        }
+        if step.is_progress && step.settles.is_none() {
+            self.witness.claims_in_vain = 0;
+        }
+        if step.is_progress && rules.progress_is_noticed {
+            self.tables.takeovers = 0;
+        }
+        if let Some(status) = step.settles {
+            self.tables.status = status;
+            self.tables.owner = None;
+            self.tables.is_leased = false;
+        }
+        true
+    }
+
+    /// Takes the run up, from the queue or from a worker whose lease ran out.
+    pub(super) fn claim(&mut self, rules: &Rules, process: u8) -> Option<Driver> {
+        let tables = &mut self.tables;
+        let is_expired = tables.status == RunStatus::Running && !tables.is_leased;
+        if tables.status != RunStatus::Queued && !is_expired {
+            return None;
+        }
+        tables.status = RunStatus::Running;
+        tables.attempt += 1;
+        tables.takeovers += i32::from(rules.takeovers_are_counted);
+        tables.owner = Some(process);
+        tables.is_leased = true;
+        self.witness.claims_in_vain += 1;
+        Some(Driver::new(tables.attempt, tables.takeovers, Doing::Resume))
+    }
+
+    /// Renews the lease if the process still has it.
+    pub(super) fn renew(&mut self, process: u8) -> bool {
+        let tables = &mut self.tables;
+        let has_it = tables.status == RunStatus::Running && tables.owner == Some(process);
+        tables.is_leased |= has_it;
+        has_it
+    }
+
+    /// Lets the run go.
+    pub(super) fn release(&mut self, driver: &Driver, process: u8, has_failed: bool) {
+        if !self.holds(driver, process) {
+            return;
+        }
+        self.tables.is_leased = false;
+        self.tables.owner = None;
+        if !has_failed {
+            self.tables.takeovers = (self.tables.takeovers - 1).max(0);
+            self.witness.claims_in_vain = (self.witness.claims_in_vain - 1).max(0);
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Between the small words of the search and the real types that the decisions are made on.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+
+use serde_json::value::RawValue;
+
+use super::state::{CALLS, Entry, History, Ledger, WRITE};
+use crate::agent::history::results;
+use crate::agent::{AgentLoop, Bounds, Step};
+use crate::domain::message::{Content, Message, Role};
+use crate::domain::run::{Limits, Usage};
+use crate::domain::tool::{CallResult, CallState, ToolCall};
+use crate::store::tool_calls::LedgerRow;
+use crate::tools::FileChange;
+
+const OLD: &[u8] = b"old";
+const NEW: &[u8] = b"new";
+
+/// The calls of the reply that has calls.
+pub(super) fn calls() -> Vec<ToolCall> {
+    let call = |name: &&str| ToolCall {
+        tool_use_id: format!("toolu_{name}"),
+        name: (*name).to_owned(),
+        input: RawValue::from_string("{}".to_owned()).unwrap(),
+    };
+    ["look", "write", "launch"].iter().map(call).collect()
+}
+
+/// What the loop does after these messages.
+pub(super) fn next_step(history: &History) -> Step {
+    thread_local! {
+        static KNOWN: RefCell<HashMap<History, Step>> = RefCell::default();
+    }
+    KNOWN.with_borrow_mut(|known| {
+        let step = || {
+            let messages: Vec<Message> = history.entries().map(message).collect();
+            let bounds = Bounds::new(&Limits::default(), None);
+            AgentLoop::resume(&messages, bounds).unwrap().step().clone()
+        };
+        known.entry(*history).or_insert_with(step).clone()
+    })
+}
+
+fn message(entry: Entry) -> Message {
+    let (role, content, stop) = match entry {
+        Entry::User => (Role::User, Content::text("Do it.").unwrap(), None),
+        Entry::Answer => (Role::Assistant, Content::text("Done.").unwrap(), Some("end_turn")),
+        Entry::Calls => {
+            let block = |call: &ToolCall| {
+                let (id, name) = (&call.tool_use_id, &call.name);
+                format!(r#"{{"type":"tool_use","id":"{id}","name":"{name}","input":{{}}}}"#)
+            };
+            let blocks: Vec<String> = calls().iter().map(block).collect();
+            let content = Content::parse(format!("[{}]", blocks.join(","))).unwrap();
+            (Role::Assistant, content, Some("tool_use"))
+        }
+        Entry::Results(states) => (Role::User, results(&answers(states)).unwrap(), None),
+    };
+    Message { role, content, stop_reason: stop.map(Into::into), usage: Usage::default() }
+}
+
+fn answers(states: [CallState; CALLS]) -> Vec<CallResult> {
+    let answer = |(call, state): (ToolCall, CallState)| CallResult {
+        tool_use_id: call.tool_use_id,
+        state,
+        text: "said".to_owned(),
+    };
+    calls().into_iter().zip(states).map(answer).collect()
+}
+
+/// The rows of the ledger as the store reads them.
+pub(super) fn rows(ledger: Option<Ledger>) -> Vec<LedgerRow> {
+    let calls = calls();
+    let stored = ledger.iter().flatten().enumerate().zip(&calls);
+    stored
+        .filter_map(|((position, state), call)| {
+            let state = (*state)?;
+            let is_open = matches!(state, CallState::Planned | CallState::Started);
+            let has_hashes = position == WRITE && state != CallState::Planned;
+            Some(LedgerRow {
+                tool_use_id: call.tool_use_id.clone(),
+                state,
+                hash_before: has_hashes.then(|| OLD.to_vec()),
+                hash_after: has_hashes.then(|| NEW.to_vec()),
+                result: (!is_open).then(|| "said".to_owned()),
+            })
+        })
+        .collect()
+}
+
+/// What the call that writes would do to the file now.
+pub(super) fn change(is_written: bool) -> FileChange {
+    let before = if is_written { NEW } else { OLD };
+    FileChange { before: Some(before.to_vec()), after: NEW.to_vec(), result: "said".to_owned() }
+}

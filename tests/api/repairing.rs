@@ -1,0 +1,163 @@
+//! Histories that the model would refuse as they are stored: broken by hand here, because nothing
+//! that the service writes is. What is sent is repaired, and what is stored stays.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::support::{Session, TestApp, calls, replies, says, stops_short};
+
+/// Two calls in the first message, and an answer to every other.
+fn script() -> Value {
+    let call = |zone: &str| json!({ "type": "tool_use", "name": "get_time", "input": { "timezone": zone } });
+    json!({ "conversations": [
+        { "when": "time", "replies": [
+            { "content": [{ "type": "text", "text": "Let me look." }, call("UTC"), call("Asia/Tokyo")] },
+            says("It is late."),
+        ] },
+        { "replies": [says("Still here.")] },
+    ], "otherwise": "refuse" })
+}
+
+/// Changes the history behind the service's back.
+async fn break_history(app: &TestApp, statement: &str) {
+    let mut conn = app.database.pool(1).acquire().await.unwrap();
+    for statement in ["SET session_replication_role = replica", statement] {
+        sqlx::raw_sql(sqlx::AssertSqlSafe(statement.to_owned())).execute(&mut *conn).await.unwrap();
+    }
+}
+
+async fn stored(session: &Session<'_>) -> Vec<Value> {
+    session.history().await.into_iter().map(|item| item["message"].clone()).collect()
+}
+
+/// Asks for the time, breaks the history, and asks again a service that has not seen it.
+async fn assert_goes_on(statement: &str, kinds: &[(&str, u64)]) {
+    let app = TestApp::start(script()).await;
+    let session = app.session().await;
+    assert_eq!(session.ask("What time is it?").await["output_text"], "It is late.");
+    let id = session.id.clone();
+    break_history(&app, statement).await;
+    let app = app.restarted(script()).await;
+    let session = app.session_again(&id);
+    let before = stored(&session).await;
+    let run = session.ask("Are you there?").await;
+    assert_eq!(run["output_text"], "Still here.", "{statement}: {run}");
+    let after = stored(&session).await;
+    assert_eq!(after[..before.len()], before, "{statement}: what is stored stays");
+    app.finish_repaired(kinds).await;
+}
+
+/// The blocks of a message, without the one at this place.
+fn without(seq: u32, block: u32) -> String {
+    format!(
+        "UPDATE messages SET content = (
+             SELECT json_agg(b.value ORDER BY b.ord)
+             FROM json_array_elements(content) WITH ORDINALITY AS b (value, ord)
+             WHERE b.ord <> {block})
+         WHERE seq = {seq}"
+    )
+}
+
+#[tokio::test]
+async fn a_missing_result_is_made_up() {
+    assert_goes_on(&without(3, 1), &[("missing_result", 1)]).await;
+    assert_goes_on("DELETE FROM messages WHERE seq = 3", &[("missing_result", 2)]).await;
+}
+
+#[tokio::test]
+async fn a_result_without_its_call_is_left_out() {
+    assert_goes_on(&without(2, 2), &[("orphaned_result", 1)]).await;
+    let calls = "DELETE FROM messages WHERE seq = 2";
+    assert_goes_on(calls, &[("orphaned_result", 2), ("empty_message", 1)]).await;
+}
+
+#[tokio::test]
+async fn late_and_repeated_results_find_their_place() {
+    let late = "UPDATE messages SET seq = seq + 100 WHERE seq IN (3, 4);
+                UPDATE messages SET seq = 107 - seq WHERE seq > 100";
+    assert_goes_on(late, &[("late_result", 2), ("empty_message", 1)]).await;
+    let twice = "UPDATE messages SET content = (
+                     SELECT json_agg(b) FROM (
+                         SELECT b FROM json_array_elements(content) b
+                         UNION ALL SELECT json_array_elements(content)) AS twice (b))
+                 WHERE seq = 3";
+    assert_goes_on(twice, &[("duplicate_result", 2)]).await;
+}
+
+#[tokio::test]
+async fn what_says_nothing_is_left_out() {
+    let blank = r#"UPDATE messages SET content = '[{"type":"text","text":"\n"}]' WHERE seq = 4"#;
+    assert_goes_on(blank, &[("blank_text", 1), ("empty_message", 1)]).await;
+    let empty = "ALTER TABLE messages DROP CONSTRAINT messages_content_check;
+                 UPDATE messages SET content = '[]' WHERE seq = 4";
+    assert_goes_on(empty, &[("empty_message", 1)]).await;
+}
+
+#[tokio::test]
+async fn a_history_without_its_beginning_gets_one() {
+    let first = "DELETE FROM messages WHERE seq = 1";
+    assert_goes_on(first, &[("missing_user_message", 1)]).await;
+}
+
+#[tokio::test]
+async fn a_session_goes_on_after_a_paused_turn_was_cancelled() {
+    let paused = json!({ "stop_reason": "pause_turn", "content": [
+        { "type": "text", "text": "I will search." },
+        { "type": "server_tool_use", "name": "web_search", "input": { "query": "x" } } ] });
+    let script = || {
+        json!({ "conversations": [
+            { "when": "search", "replies": [paused, stops_short("And found much")] },
+            { "replies": [says("Still here.")] },
+        ], "otherwise": "refuse" })
+    };
+    // With the transcript that this process has, and with one that it must read.
+    for restarts in [false, true] {
+        let mut app = TestApp::start(script()).await;
+        let id = app.session().await.id;
+        let session = app.session_again(&id);
+        let run = session.post(json!({ "content": "Please search" })).await;
+        asked_twice(&app).await;
+        session.cancel(&run).await;
+        assert_eq!(session.settled(&run).await["status"], "cancelled");
+        if restarts {
+            app = app.restarted(script()).await;
+        }
+        let session = app.session_again(&id);
+        assert_eq!(session.ask("Are you there?").await["output_text"], "Still here.");
+        assert_eq!(session.ask("And now?").await["output_text"], "Still here.");
+        app.finish_repaired(&[("open_server_call", 1)]).await;
+    }
+}
+
+async fn asked_twice(app: &TestApp) {
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(20);
+    while app.upstream().len() < 2 {
+        assert!(tokio::time::Instant::now() < deadline, "the turn was not resumed");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test]
+async fn what_happens_is_counted() {
+    let app = TestApp::start(replies(&[calls("get_time", json!({})), says("Noon.")])).await;
+    let session = app.session().await;
+    assert_eq!(session.ask("Hello").await["status"], "completed");
+    let response = app.get("/metrics").send().await.unwrap();
+    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    assert_eq!(response.headers()["content-type"], kind);
+    let text = response.text().await.unwrap();
+    let figures: Vec<&str> = text
+        .lines()
+        .filter(|line| !line.starts_with('#') && !line.starts_with("twostep_history_repairs"))
+        .filter(|line| !line.ends_with(" 0"))
+        .collect();
+    let expected = [
+        "twostep_runs_accepted_total 1",
+        r#"twostep_runs_settled_total{status="completed"} 1"#,
+        r#"twostep_runs_claimed_total{how="handed"} 1"#,
+        r#"twostep_model_requests_total{outcome="replied"} 2"#,
+    ];
+    assert_eq!(figures, expected);
+    app.finish().await;
+}

@@ -1,0 +1,281 @@
+//! Clients that take their time: each is closed when it has had enough, and others notice nothing.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use futures::future::join_all;
+use futures::stream;
+use reqwest::{Body, Client, StatusCode, Version};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, Interest};
+use tokio::net::{TcpSocket, TcpStream};
+use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
+use tokio_util::sync::CancellationToken;
+use twostep::http::Timeouts;
+
+use crate::support::{EventStream, RawStream, Setup, TestApp, fill_with_events, replies, says};
+
+/// What the service grants in these tests.
+const TIMEOUTS: Timeouts = Timeouts {
+    head: Duration::from_secs(1),
+    body: Duration::from_millis(1500),
+    idle: Duration::from_secs(2),
+    write: Duration::from_secs(1),
+};
+/// What a busy machine and a farewell may add.
+const SLACK: Duration = Duration::from_secs(8);
+
+fn setup() -> Setup {
+    Setup { timeouts: TIMEOUTS, ..Setup::default() }
+}
+
+/// A way to be slow.
+#[derive(Debug, Clone, Copy)]
+struct Kind {
+    /// What is sent at once.
+    first: &'static str,
+    /// What is sent again and again.
+    drip: Option<&'static [u8]>,
+    /// How long the service bears it.
+    limit: Duration,
+    /// The last status that it answers with.
+    status: Option<&'static str>,
+}
+
+const HALF_A_BODY: &str = "POST /v1/sessions HTTP/1.1\r\nhost: x\r\n\
+    content-type: application/json\r\ncontent-length: 1000\r\n\r\n{\"title\":";
+
+const KINDS: [Kind; 7] = [
+    Kind { first: "", drip: None, limit: TIMEOUTS.head, status: None },
+    Kind { first: "PRI * HTTP/2.0\r\n", drip: None, limit: TIMEOUTS.head, status: None },
+    Kind {
+        first: "GET /healthz HTTP/1.1\r\nhost: x\r\n",
+        drip: None,
+        limit: TIMEOUTS.head,
+        status: None,
+    },
+    Kind { first: "GET /", drip: Some(b"a"), limit: TIMEOUTS.head, status: None },
+    Kind { first: HALF_A_BODY, drip: None, limit: TIMEOUTS.body, status: Some("408") },
+    Kind { first: HALF_A_BODY, drip: Some(b" "), limit: TIMEOUTS.body, status: Some("408") },
+    Kind {
+        first: "GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n",
+        drip: None,
+        limit: TIMEOUTS.idle,
+        status: Some("200"),
+    },
+];
+
+/// Is slow until the service closes the connection: what it answered, and when it closed.
+async fn be_slow(address: SocketAddr, kind: Kind) -> (Kind, String, Duration) {
+    let started = Instant::now();
+    let mut socket = TcpStream::connect(address).await.unwrap();
+    socket.write_all(kind.first.as_bytes()).await.unwrap();
+    let (mut reader, mut writer) = socket.split();
+    let drips = async {
+        let mut every = interval(Duration::from_millis(100));
+        while let Some(drip) = kind.drip {
+            every.tick().await;
+            // The service may have closed.
+            let _ = writer.write_all(drip).await;
+        }
+        std::future::pending::<()>().await;
+    };
+    let mut answer = Vec::new();
+    tokio::select! {
+        // One that closes before it has read everything may reset the connection.
+        read = timeout(kind.limit + SLACK, reader.read_to_end(&mut answer)) => {
+            let _ = read.unwrap_or_else(|_| panic!("{kind:?} is still connected"));
+        }
+        () = drips => {}
+    }
+    (kind, String::from_utf8(answer).unwrap(), started.elapsed())
+}
+
+/// Asks all the time, and says how long answers took.
+async fn be_well_behaved(url: String, until: CancellationToken) -> Vec<Duration> {
+    let client = Client::builder().no_proxy().build().unwrap();
+    let mut times = Vec::new();
+    let mut every = interval(Duration::from_millis(10));
+    every.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    while until.run_until_cancelled(every.tick()).await.is_some() {
+        let started = Instant::now();
+        let response = client.get(&url).send().await.unwrap();
+        assert_eq!(response.status(), StatusCode::OK);
+        times.push(started.elapsed());
+    }
+    times.sort();
+    times
+}
+
+#[tokio::test]
+async fn slow_clients_are_closed_in_time_and_others_are_served_meanwhile() {
+    const OF_EACH: usize = 30;
+    let app = TestApp::start_with(replies(&[says("Yes.")]), setup()).await;
+    let url = app.url(&app.session().await.path(""));
+    let until = CancellationToken::new();
+    let other = tokio::spawn(be_well_behaved(url, until.clone()));
+    let kinds = KINDS.iter().cycle().take(KINDS.len() * OF_EACH);
+    let slow = join_all(kinds.map(|kind| tokio::spawn(be_slow(app.address, *kind))));
+    for ended in slow.await {
+        let (kind, answer, time) = ended.unwrap();
+        let status = answer.split(' ').nth(1);
+        assert_eq!(status, kind.status, "{kind:?}: {answer}");
+        assert!(time >= kind.limit, "{kind:?} was closed after {time:?}");
+    }
+    until.cancel();
+    let times = other.await.unwrap();
+    let p99 = times[times.len() * 99 / 100];
+    eprintln!("{} requests beside slow clients, p99 {p99:?}", times.len());
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_body_that_does_not_come_is_answered_with_a_problem() {
+    let app = TestApp::start_with(replies(&[says("Yes.")]), setup()).await;
+    let (_, answer, _) = be_slow(app.address, KINDS[4]).await;
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    let head = head.to_ascii_lowercase();
+    assert!(head.contains("connection: close") && head.contains("application/problem+json"));
+    let mut problem: Value = serde_json::from_str(body).unwrap();
+    problem.as_object_mut().unwrap().remove("request_id").unwrap();
+    let expected = json!({
+        "type": "about:blank",
+        "title": "Request Timeout",
+        "status": 408,
+        "detail": "the body did not come within 1.5 s",
+        "instance": "/v1/sessions",
+        "code": "request_timeout",
+    });
+    assert_eq!(problem, expected);
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_connection_that_is_used_stays() {
+    let app = TestApp::start_with(replies(&[says("Yes.")]), setup()).await;
+    let mut socket = TcpStream::connect(app.address).await.unwrap();
+    let mut answer = [0; 4096];
+    for _ in 0..4 {
+        socket.write_all(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+        let read = socket.read(&mut answer).await.unwrap();
+        assert!(answer[..read].ends_with(b"{\"status\":\"ok\"}"));
+        // Longer than a head may take, and shorter than the connection may be idle.
+        tokio::time::sleep(TIMEOUTS.idle * 3 / 4).await;
+    }
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_quiet_stream_is_not_a_slow_client() {
+    let app = TestApp::start_with(replies(&[says("Yes.")]), setup()).await;
+    let session = app.session().await;
+    let mut stream = session.open(&session.path("/events/stream"), None).await;
+    tokio::time::sleep(TIMEOUTS.idle + TIMEOUTS.write).await;
+    session.ask("Are you there?").await;
+    stream.until("session.status_idle").await;
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_read_is_cut() {
+    let app = TestApp::start_with(replies(&[says("Yes.")]), setup()).await;
+    let session = app.session().await;
+    fill_with_events(&app.database, &session.id, 10_000).await;
+    let stalled = TcpSocket::new_v4().unwrap();
+    stalled.set_recv_buffer_size(4096).unwrap();
+    let mut stalled = stalled.connect(app.address).await.unwrap();
+    let head = format!("GET {} HTTP/1.1\r\nhost: x\r\n\r\n", session.path("/events/stream"));
+    stalled.write_all(head.as_bytes()).await.unwrap();
+    let cut = timeout(TIMEOUTS.write + SLACK, stalled.ready(Interest::ERROR)).await;
+    assert!(cut.expect("it was not cut").unwrap().is_error());
+    let mut read = Vec::new();
+    assert!(stalled.read_to_end(&mut read).await.is_err());
+    assert_eq!(session.ask("Are you there?").await["output_text"], "Yes.");
+    app.finish().await;
+}
+
+fn http2() -> Client {
+    Client::builder().no_proxy().http2_prior_knowledge().build().unwrap()
+}
+
+#[tokio::test]
+async fn http2_is_spoken_with_those_who_know_it() {
+    let app = TestApp::start_with(replies(&[says("Yes.")]), setup()).await;
+    let session = app.session().await;
+    let client = http2();
+    let post = client.post(app.url(&session.path("/messages")));
+    let post = post.header("accept", "text/event-stream").json(&json!({ "content": "Well?" }));
+    let response = post.send().await.unwrap();
+    assert_eq!(response.version(), Version::HTTP_2);
+    let events = EventStream::new(response).rest().await;
+    assert_eq!(events.last().unwrap().name, "session.status_idle");
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_body_that_does_not_come_over_http2_spoils_nothing_for_others() {
+    let app = TestApp::start_with(replies(&[says("Yes.")]), setup()).await;
+    let client = http2();
+    let half = futures::StreamExt::chain(
+        stream::iter([Ok::<_, std::io::Error>("{\"title\":")]),
+        stream::pending(),
+    );
+    let post = client.post(app.url("/v1/sessions")).header("content-type", "application/json");
+    let slow = tokio::spawn(post.body(Body::wrap_stream(half)).send());
+    let fast = client.get(app.url("/healthz")).send().await.unwrap();
+    assert_eq!((fast.version(), fast.status()), (Version::HTTP_2, StatusCode::OK));
+    let slow = timeout(TIMEOUTS.body + SLACK, slow).await.expect("there was no answer");
+    let slow = slow.unwrap().unwrap();
+    assert_eq!((slow.version(), slow.status()), (Version::HTTP_2, StatusCode::REQUEST_TIMEOUT));
+    let fast = client.get(app.url("/healthz")).send().await.unwrap();
+    assert_eq!(fast.status(), StatusCode::OK);
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_read_one_of_its_http2_streams_loses_that_one() {
+    let app = TestApp::start_with(replies(&[says("Yes.")]), setup()).await;
+    let session = app.session().await;
+    fill_with_events(&app.database, &session.id, 10_000).await;
+    let client = http2();
+    let stream = app.url(&session.path("/events/stream"));
+    let mut unread = client.get(&stream).send().await.unwrap();
+    let mut read = EventStream::new(client.get(&stream).send().await.unwrap());
+    let started = Instant::now();
+    while started.elapsed() < TIMEOUTS.write * 2 {
+        read.next().await.unwrap();
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let rest = async {
+        while unread.chunk().await?.is_some() {}
+        Ok::<_, reqwest::Error>(())
+    };
+    assert!(timeout(SLACK, rest).await.expect("it was not cut").is_err());
+    while read.next().await.unwrap().id != Some(10_000) {}
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_service_that_stops_waits_for_no_slow_client() {
+    let patient = Timeouts::default();
+    let setup = Setup { timeouts: patient, ..Setup::default() };
+    let app = TestApp::start_with(replies(&[says("Yes.")]), setup).await;
+    let session = app.session().await;
+    fill_with_events(&app.database, &session.id, 10_000).await;
+    let head = format!("GET {} HTTP/1.1", session.path("/events/stream"));
+    let unread = RawStream::open(app.address, &head, "").await;
+    drop(session);
+    let mut slow = Vec::new();
+    for kind in KINDS {
+        let mut socket = TcpStream::connect(app.address).await.unwrap();
+        socket.write_all(kind.first.as_bytes()).await.unwrap();
+        slow.push(socket);
+    }
+    // Answered, and so all of them are known to the service.
+    slow.last_mut().unwrap().readable().await.unwrap();
+    let started = Instant::now();
+    app.stop().await;
+    let time = started.elapsed();
+    assert!(time < Duration::from_secs(4), "{time:?}");
+    drop((slow, unread));
+}

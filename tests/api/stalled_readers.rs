@@ -1,0 +1,78 @@
+//! Readers that never read cost the program next to nothing.
+
+use std::time::Duration;
+
+use reqwest::Client;
+use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::{TcpSocket, TcpStream};
+use tokio::time::{Instant, timeout};
+
+use crate::support::{Program, binary, database, fill_with_events};
+
+const READERS: usize = 200;
+const EVENTS: i64 = 10_000;
+const MAX_GROWTH: u64 = 64 * 1024;
+
+async fn stalled_reader(address: &str, session: &str) -> TcpStream {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(4096).unwrap();
+    let mut stream = socket.connect(address.parse().unwrap()).await.unwrap();
+    let head =
+        format!("GET /v1/sessions/{session}/events/stream HTTP/1.1\r\nhost: {address}\r\n\r\n");
+    stream.write_all(head.as_bytes()).await.unwrap();
+    stream
+}
+
+async fn new_session(client: &Client, url: &str) -> String {
+    let session = client.post(format!("{url}/v1/sessions")).send().await.unwrap();
+    session.json::<Value>().await.unwrap()["id"].as_str().unwrap().to_owned()
+}
+
+/// One run, and how long it took.
+async fn ask(client: &Client, url: &str, session: &str) -> Duration {
+    let started = Instant::now();
+    let path = format!("{url}/v1/sessions/{session}/messages");
+    let post = client.post(path).header("prefer", "wait=30");
+    let run = post.json(&json!({ "content": "What time is it?" })).send().await.unwrap();
+    assert_eq!(run.json::<Value>().await.unwrap()["status"], "completed");
+    started.elapsed()
+}
+
+#[tokio::test]
+async fn readers_that_stall_cost_little_memory_and_hold_up_nobody() {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let database = database().await;
+    let mut command = binary(&["serve", "--offline", "--bind", "127.0.0.1:0"]);
+    command.env("DATABASE_URL", database.url());
+    let program = Program::serve(command).await;
+    let client = Client::builder().no_proxy().build().unwrap();
+    let [full, side] =
+        [new_session(&client, &program.url).await, new_session(&client, &program.url).await];
+    fill_with_events(&database, &full, EVENTS).await;
+    // What a working service needs anyway is there before it is measured.
+    for _ in 0..20 {
+        ask(&client, &program.url, &side).await;
+    }
+    let before = program.resident_kib();
+
+    let mut readers = Vec::new();
+    for _ in 0..READERS {
+        readers.push(stalled_reader(program.address(), &full).await);
+    }
+    for reader in &readers {
+        timeout(Duration::from_secs(30), reader.readable()).await.unwrap().unwrap();
+    }
+    let mut peak = 0;
+    let mut slowest = Duration::ZERO;
+    for _ in 0..40 {
+        slowest = slowest.max(ask(&client, &program.url, &side).await);
+        peak = peak.max(program.resident_kib());
+    }
+    let growth = peak.saturating_sub(before);
+    eprintln!("{READERS} stalled readers: {growth} KiB more; slowest run beside them {slowest:?}");
+    assert!(growth < MAX_GROWTH, "{growth} KiB more");
+    assert!(slowest < Duration::from_secs(5), "{slowest:?}");
+    drop(readers);
+    program.terminate().await;
+}

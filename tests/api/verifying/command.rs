@@ -1,0 +1,106 @@
+//! `twostep verify`: its words, its status, and which databases it can look at.
+
+use super::script;
+use crate::support::{Program, TestApp, binary, data_dir, outcome};
+
+async fn command(args: &[&str]) -> (Option<i32>, String, String) {
+    outcome(binary(&[&["verify"], args].concat())).await
+}
+
+#[tokio::test]
+async fn the_command_names_what_is_wrong_and_ends_with_status_1() {
+    let app = TestApp::start(script()).await;
+    let (sound, broken) = (app.session().await, app.session().await);
+    for session in [&sound, &broken] {
+        session.ask("What time is it?").await;
+    }
+    let url = app.database.url();
+    let (one, two) = (sound.events().await.len(), broken.events().await.len());
+    let summary = format!("2 sessions checked (8 messages, 2 runs, 4 calls, {} events)", one + two);
+    let clean = format!("{summary}: nothing is wrong\n");
+    assert_eq!(command(&["--database-url", &url]).await, (Some(0), clean, String::new()));
+
+    let pool = app.database.pool(1);
+    let off = "UPDATE sessions SET queued = 1 WHERE id = $1";
+    sqlx::query(off).bind(broken.uuid()).execute(&pool).await.unwrap();
+    let finding = format!(
+        "counters_agree: the session says of runs that wait: 1; its rows say: 0 ({})\n",
+        broken.id
+    );
+    let all = format!("{finding}{summary}: 1 finding in 1 session\n");
+    assert_eq!(command(&["--database-url", &url]).await, (Some(1), all, String::new()));
+    for (session, status) in [(&sound, 0), (&broken, 1)] {
+        let only = command(&["--database-url", &url, "--session", &session.id]).await;
+        assert_eq!(only.0, Some(status), "{only:?}");
+        assert!(only.1.contains("1 session checked"), "{only:?}");
+    }
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn the_command_says_why_it_cannot_look() {
+    let app = TestApp::start(script()).await;
+    let url = app.database.url();
+    let nobody = "ses_00000000000070008000000000000000";
+    let unknown = command(&["--database-url", &url, "--session", nobody]).await;
+    let sentence = format!("twostep: there is no session {nobody}\n");
+    assert_eq!(unknown, (Some(1), String::new(), sentence));
+    let usage = command(&["--database-url", &url, "--session", "nonsense"]).await;
+    assert_eq!(usage.0, Some(2));
+
+    let pool = app.database.pool(1);
+    let newest = twostep::store::MIGRATIONS.iter().map(|one| one.version).max().unwrap();
+    for (statement, expected) in [
+        (
+            "DELETE FROM _sqlx_migrations
+             WHERE version = (SELECT max(version) FROM _sqlx_migrations)",
+            format!(
+                "the schema is at version {}, and this program's is {newest}; migrate brings it \
+                 up to date",
+                newest - 1
+            ),
+        ),
+        (
+            "INSERT INTO _sqlx_migrations SELECT 9999, 'later', now(), true, '', 0",
+            format!(
+                "the schema is at version 9999, and this program's is {newest}; use the program \
+                 that made it"
+            ),
+        ),
+        (
+            "DROP TABLE _sqlx_migrations",
+            "the database has no schema of twostep; serve or migrate makes it".to_owned(),
+        ),
+    ] {
+        sqlx::query(statement).execute(&pool).await.unwrap();
+        let refused = command(&["--database-url", &url]).await;
+        assert_eq!(refused, (Some(1), String::new(), format!("twostep: {expected}\n")));
+    }
+    app.stop().await;
+
+    let folder = data_dir();
+    let name = folder.path().to_str().unwrap();
+    let empty = command(&["--data-dir", name]).await;
+    let sentence = format!("twostep: there is no database in {name}/postgres\n");
+    assert_eq!(empty, (Some(1), String::new(), sentence));
+    assert!(!folder.path().join("postgres").exists(), "nothing was made");
+}
+
+#[tokio::test]
+async fn a_private_database_is_verified_with_its_service_and_without() {
+    let folder = data_dir();
+    let name = folder.path().to_str().unwrap();
+    let serve = ["serve", "--offline", "--bind", "127.0.0.1:0", "--data-dir", name];
+    let service = Program::serve(binary(&serve)).await;
+    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    let made = client.post(format!("{}/v1/sessions", service.url)).send().await.unwrap();
+    assert!(made.status().is_success());
+    let summary = "1 session checked (0 messages, 0 runs, 0 calls, 0 events): nothing is wrong\n";
+    let expected = (Some(0), summary.to_owned(), String::new());
+    assert_eq!(command(&["--data-dir", name]).await, expected);
+    let ready = client.get(format!("{}/readyz", service.url)).send().await.unwrap();
+    assert!(ready.status().is_success(), "the service goes on");
+    assert_eq!(service.terminate().await.0.code(), Some(0));
+    assert_eq!(command(&["--data-dir", name]).await, expected);
+    assert!(!folder.path().join("postgres/pg/postmaster.pid").exists(), "the server was stopped");
+}
