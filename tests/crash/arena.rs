@@ -13,7 +13,7 @@ use tokio::sync::Mutex as AsyncMutex;
 use twostep::simulator::{Options, Running, Simulator};
 
 use crate::cluster::{Cluster, Database, NODES};
-use crate::node::{Launch, Node};
+use crate::node::{Launch, Node, Role};
 use crate::plans;
 use crate::tally::Tally;
 
@@ -54,6 +54,8 @@ pub(crate) struct Setup {
     pub(crate) faults: [Vec<String>; 2],
     /// The clocks of the nodes.
     pub(crate) clocks: [Option<i64>; 2],
+    /// Whether the first node only accepts, and the second only works.
+    pub(crate) is_split: bool,
     /// Ports of proxies to the database.
     pub(crate) proxies: [Option<u16>; 2],
 }
@@ -99,11 +101,13 @@ impl Arena {
         }
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let simulator = Simulator::start(listener, plans::script()?, Options::recording());
-        let Setup { faults, clocks, proxies } = setup;
+        let Setup { faults, clocks, proxies, is_split } = setup;
+        let roles = if is_split { [Role::Accept, Role::Work] } else { [Role::All; 2] };
         let launch = |seat: usize, faults: Vec<String>| {
             let node = NODES.get(seat).copied().unwrap_or_default();
             let proxy = proxies.get(seat).copied().flatten();
             Launch {
+                role: roles[seat],
                 database_url: match proxy {
                     Some(port) => database.url_through(node, port),
                     None => database.url(node),
@@ -147,7 +151,7 @@ impl Arena {
         let log = || format!("{}: see {}", self.name, self.folder.display());
         let address = node.ready().await.with_context(log)?;
         self.note(Some(seat), Deed::Ready);
-        *locked(&self.seats[seat].address) = Some(address);
+        *locked(&self.seats[seat].address) = address;
         *self.seats[seat].node.lock().await = Some(node);
         Ok(())
     }

@@ -162,6 +162,10 @@ impl Arena {
             if let Some(difference) = rebuild::difference(&events, &messages) {
                 self.red(&format!("the events of {session} tell another history: {difference}"));
             }
+            let verified = self.get(&format!("/v1/sessions/{session}/verify")).await?;
+            if verified["is_valid"] != true {
+                self.red(&format!("the service itself finds: {}", verified["findings"]));
+            }
         }
         Ok(())
     }

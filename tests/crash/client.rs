@@ -126,7 +126,8 @@ impl Arena {
         }
     }
 
-    async fn get(&self, path: &str) -> anyhow::Result<Value> {
+    /// Reads one thing, from whoever answers.
+    pub(crate) async fn get(&self, path: &str) -> anyhow::Result<Value> {
         let deadline = Instant::now() + PATIENCE;
         loop {
             for address in [0, 1].into_iter().filter_map(|seat| self.address(seat)) {

@@ -94,8 +94,13 @@ async fn play(args: Args, seed: u64) -> anyhow::Result<bool> {
             note(&format!("proofs: done after {:.0?}", started.elapsed()));
         }
     };
-    let kills = story(&world, Phase::Kills, phases::kills::play(&world).boxed_local());
-    tokio::join!(proofs.boxed_local(), kills);
+    let kills = async {
+        if wants(Phase::Kills) {
+            phases::kills::play(&world).await;
+            note(&format!("kills: done after {:.0?}", started.elapsed()));
+        }
+    };
+    tokio::join!(proofs.boxed_local(), kills.boxed_local());
     let clocks = async {
         if wants(Phase::Clocks) {
             phases::clocks::play(&world).await;

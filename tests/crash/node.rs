@@ -14,9 +14,21 @@ use tokio::time::timeout;
 /// A start takes a tenth of a second, and much longer on a machine that is busy.
 const READY_WITHIN: Duration = Duration::from_mins(1);
 
+/// What a node does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// It accepts, and works.
+    All,
+    /// It only accepts.
+    Accept,
+    /// It only works.
+    Work,
+}
+
 /// How to start a node.
 #[derive(Debug, Clone)]
 pub(crate) struct Launch {
+    pub(crate) role: Role,
     pub(crate) database_url: String,
     pub(crate) model_url: String,
     pub(crate) data_dir: PathBuf,
@@ -28,6 +40,16 @@ pub(crate) struct Launch {
     pub(crate) clock: Option<i64>,
     /// Faults that it has in store.
     pub(crate) faults: Vec<String>,
+}
+
+impl Role {
+    fn words(self) -> &'static [&'static str] {
+        match self {
+            Self::All => &["serve"],
+            Self::Accept => &["serve", "--no-worker"],
+            Self::Work => &["worker"],
+        }
+    }
 }
 
 /// A process. Dropping it kills it.
@@ -46,18 +68,20 @@ impl Node {
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
             .env("ANTHROPIC_API_KEY", "test-key")
-            .args(["serve", "--bind", "127.0.0.1:0", "--model", "simulator"])
+            .args(launch.role.words())
             .args(["--database-url", &launch.database_url])
             .args(["--anthropic-base-url", &launch.model_url])
             .arg("--data-dir")
             .arg(&launch.data_dir)
-            .arg("--workspace")
-            .arg(&launch.workspace)
             .arg("--witness")
             .arg(&launch.witness)
             .arg("--faults-dir")
             .arg(&launch.faults_dir)
             .args(&launch.faults);
+        if launch.role != Role::Work {
+            command.args(["--bind", "127.0.0.1:0", "--model", "simulator"]);
+            command.arg("--workspace").arg(&launch.workspace);
+        }
         if let Some(seconds) = launch.clock {
             crate::phases::clocks::set_clock(&mut command, seconds);
         }
@@ -73,12 +97,15 @@ impl Node {
         Ok(Self { child, pid, stdout: BufReader::new(stdout).lines() })
     }
 
-    /// Waits until it says where it listens.
-    pub(crate) async fn ready(&mut self) -> anyhow::Result<String> {
+    /// Waits until it says where it listens, or that it works.
+    pub(crate) async fn ready(&mut self) -> anyhow::Result<Option<String>> {
         let address = async {
             while let Some(line) = self.stdout.next_line().await? {
                 if let Some(url) = line.trim().strip_prefix("url ") {
-                    return Ok(url.trim().to_owned());
+                    return Ok(Some(url.trim().to_owned()));
+                }
+                if line.ends_with("works on runs") {
+                    return Ok(None);
                 }
             }
             bail!("a node ended at its start")
