@@ -3,7 +3,7 @@
 
 .POSIX:
 .SUFFIXES:
-.PHONY: help run test check fmt-check clippy doc sqlx-check openapi-check deny bench load \
+.PHONY: help run test check fmt-check clippy doc sqlx-check openapi-check deny bench load crash \
 	sqlx-prepare openapi tools
 
 # Arguments for the program behind a target: make run ARGS="--bind 127.0.0.1:9000"
@@ -25,6 +25,7 @@ fmt-check: ## formatting
 
 clippy: ## lints, warnings are errors
 	SQLX_OFFLINE=true cargo clippy --all-targets -- -D warnings
+	SQLX_OFFLINE=true cargo clippy --all-targets --features faults -- -D warnings
 
 doc: ## documentation, warnings are errors
 	SQLX_OFFLINE=true RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --document-private-items
@@ -37,6 +38,9 @@ openapi-check: ## is openapi/openapi.json what the handlers say?
 
 deny: ## dependencies: duplicates, licences, sources
 	cargo deny --locked check --hide-inclusion-graph bans licenses sources
+
+crash: ## kill the service again and again, and look at what is left
+	@scripts/run crash $(ARGS)
 
 bench: ## measure the pure parts
 	SQLX_OFFLINE=true cargo bench --bench pure $(ARGS)

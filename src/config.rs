@@ -19,6 +19,8 @@ use crate::domain::run::{Limits, OnBusy};
 use crate::http::{Defaults, KEEP_ALIVE_EVERY, Options as HttpOptions, Timeouts};
 use crate::model::anthropic::ClientConfig;
 use crate::store::embedded::{Durability, Options as EmbeddedOptions};
+#[cfg(feature = "faults")]
+use crate::tools::witness::tools as more_tools;
 use crate::tools::{Tool, builtin};
 
 const ANTHROPIC_URL: &str = "https://api.anthropic.com";
@@ -176,6 +178,10 @@ pub struct WorkArgs {
     #[arg(long, env = "TWOSTEP_DRAIN_SECONDS", default_value_t = 20, value_name = "SECONDS",
           value_parser = clap::value_parser!(u64).range(0..=25))]
     pub drain_seconds: u64,
+    /// Faults on purpose.
+    #[cfg(feature = "faults")]
+    #[command(flatten)]
+    pub faults: crate::faults::FaultArgs,
 }
 
 /// Which database a service uses.
@@ -256,6 +262,8 @@ pub struct Work {
 impl ServeArgs {
     /// Checks the options against each other.
     pub fn into_config(self) -> anyhow::Result<Config> {
+        #[cfg(feature = "faults")]
+        self.work.faults.arm();
         check_bind(self.bind, self.allow_unauthenticated)?;
         let work = if self.no_worker { None } else { Some(self.work.check()?) };
         let defaults = self.session.into_defaults(self.work.default_model())?;
@@ -280,6 +288,8 @@ impl ServeArgs {
 impl WorkerArgs {
     /// Checks the options against each other.
     pub fn into_config(self) -> anyhow::Result<Config> {
+        #[cfg(feature = "faults")]
+        self.work.faults.arm();
         let work = self.work.check()?;
         let database = self.database.clone().into_database()?;
         if matches!(database, Database::Embedded(_)) {
@@ -381,7 +391,7 @@ impl DatabaseArgs {
             work,
             workspaces: data_dir.join("workspaces"),
             state_dir: data_dir.join("state"),
-            tools: builtin::all(),
+            tools: [builtin::all(), more_tools()].concat(),
         })
     }
 
@@ -422,6 +432,11 @@ impl DatabaseArgs {
 #[expect(clippy::disallowed_methods, reason = "this is the place")]
 fn variable(name: &str) -> Option<String> {
     env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+#[cfg(not(feature = "faults"))]
+fn more_tools() -> Vec<Arc<dyn Tool>> {
+    Vec::new()
 }
 
 fn read_prices(path: &Path) -> anyhow::Result<Prices> {

@@ -10,6 +10,7 @@ pub mod bus;
 pub mod cli;
 pub mod config;
 pub mod domain;
+pub mod faults;
 pub mod http;
 pub mod metrics;
 pub mod model;

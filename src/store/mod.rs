@@ -1,6 +1,8 @@
 //! All SQL: one module a table, functions over a connection whose caller owns the transaction.
 
 pub mod accept;
+#[cfg(feature = "faults")]
+pub(crate) mod bugs;
 pub mod claim;
 pub mod connections;
 pub mod embedded;

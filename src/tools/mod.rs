@@ -4,6 +4,8 @@ pub mod builtin;
 pub mod lease;
 mod registry;
 mod typed;
+#[cfg(feature = "faults")]
+pub(crate) mod witness;
 pub mod workspace;
 
 use std::fmt;
@@ -13,12 +15,13 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
+use crate::domain::claim::Fence;
 use crate::domain::tool::{ToolClass, ToolTiming};
 
 use lease::LeaseClock;
 pub use registry::{Answer, BadTool, CatalogEntry, Registry};
 pub use typed::{Output, Typed, TypedTool};
-use workspace::Workspace;
+use workspace::{Draft, Workspace};
 
 /// A tool.
 pub trait Tool: fmt::Debug + Send + Sync + 'static {
@@ -61,9 +64,24 @@ pub struct ToolContext {
     pub stop: CancellationToken,
     /// The lease under which the call runs.
     pub lease: LeaseClock,
+    /// The model's id of the call; empty where there is none yet.
+    pub tool_use_id: String,
+    /// The claim under which the call runs.
+    pub claim: Fence,
 }
 
 impl ToolContext {
+    /// The surroundings of one call.
+    #[must_use]
+    pub fn of_call(&self, tool_use_id: &str) -> Self {
+        Self { tool_use_id: tool_use_id.to_owned(), ..self.clone() }
+    }
+
+    /// What the call calls a file that is not finished.
+    pub fn draft(&self) -> Draft {
+        Draft::new(self.claim, &self.tool_use_id)
+    }
+
     /// Whether a change that is ready may still be made.
     pub fn may_change(&self) -> bool {
         self.lease.is_fresh() && !self.stop.is_cancelled()

@@ -8,9 +8,10 @@ use cap_std::ambient_authority;
 use cap_std::fs::{Dir, File, OpenOptions, OpenOptionsExt as _};
 use rustix::fs::OFlags;
 use sha2::{Digest as _, Sha256};
-use uuid::Uuid;
 
 use super::ToolError;
+use crate::domain::claim::Fence;
+use crate::faults::{self, Point};
 
 /// The largest file that is read or hashed.
 const MAX_FILE: u64 = 16 * 1024 * 1024;
@@ -32,6 +33,27 @@ pub struct Listed {
     pub is_folder: bool,
 }
 
+/// The name of a file that is not finished: of one attempt at one call, so that the next attempt
+/// knows what to clear away.
+#[derive(Debug, Clone)]
+pub struct Draft {
+    call: u128,
+    attempt: i32,
+}
+
+impl Draft {
+    /// The draft of a call. Ids of calls may repeat in other runs, and are not file names.
+    pub fn new(claim: Fence, tool_use_id: &str) -> Self {
+        let hash = hash(format!("{} {tool_use_id}", claim.run_id).as_bytes());
+        let call = hash.iter().take(16).fold(0, |call, byte| call << 8 | u128::from(*byte));
+        Self { call, attempt: claim.attempt }
+    }
+
+    fn name(&self, attempt: i32) -> String {
+        format!(".twostep-{:032x}-{attempt}", self.call)
+    }
+}
+
 impl Workspace {
     /// The folder need not exist yet.
     pub fn new(root: PathBuf) -> Self {
@@ -50,7 +72,7 @@ impl Workspace {
         Ok(self.read_in(&dir, path)?.map(|bytes| hash(&bytes)))
     }
 
-    /// Writes a file whole: after a crash there is the old one or the new one.
+    /// Writes a file whole: after a crash there is the old one or the new one, and a draft.
     ///
     /// `may_finish` is asked at the last moment: a write that took too long may not be ours to
     /// make any more.
@@ -58,6 +80,7 @@ impl Workspace {
         &self,
         path: &str,
         content: &[u8],
+        draft: &Draft,
         may_finish: impl FnOnce() -> bool,
     ) -> Result<(), ToolError> {
         let dir = self.dir()?;
@@ -78,7 +101,7 @@ impl Workspace {
             Ok(old) if old.is_file() => Some(old.permissions()),
             _ => None,
         };
-        let temporary = format!(".twostep-{}", Uuid::now_v7().simple());
+        let temporary = draft.name(draft.attempt);
         let written = (|| {
             let options = OpenOptions::new().write(true).create_new(true).to_owned();
             let mut file = folder.open_with(&temporary, &options)?;
@@ -87,6 +110,7 @@ impl Workspace {
                 file.set_permissions(permissions)?;
             }
             file.sync_all()?;
+            faults::point_blocking(Point::FileWritten);
             if !may_finish() {
                 return Err(io::Error::other("the call was given up before the file was in place"));
             }
@@ -97,6 +121,22 @@ impl Workspace {
             let _ = folder.remove_file(&temporary);
         }
         written.map_err(fail)
+    }
+
+    /// Removes what dead attempts of a call left beside its file. An attempt that only seems dead
+    /// cannot put its draft in place any more.
+    pub fn discard_drafts(&self, path: &str, draft: &Draft) -> Result<(), ToolError> {
+        let relative = self.relative(path)?;
+        let dir = self.dir()?;
+        for name in (1..draft.attempt).map(|attempt| draft.name(attempt)) {
+            match dir.remove_file(relative.with_file_name(name)) {
+                Err(error) if error.kind() != ErrorKind::NotFound => {
+                    return Err(failed(path, error));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     /// Lists a folder, sorted by name.

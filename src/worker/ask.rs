@@ -7,6 +7,7 @@ use super::drive::Driver;
 use super::halt::Halt;
 use super::previews::{Previews, ReplyIds};
 use crate::domain::event::{EventBody, NewEvent};
+use crate::faults::{self, Point};
 use crate::metrics::RequestOutcome;
 use crate::model::{ModelError, Reply, retry};
 
@@ -66,6 +67,7 @@ impl Driver<'_> {
         let parts = &self.worker.parts;
         let mut previews = Previews::new(&parts.bus, self.session_id(), self.run_id(), ids);
         let mut stream = parts.model.send(body).await?;
+        faults::point(Point::RequestSent).await;
         loop {
             let flush_at = previews.flush_at();
             tokio::select! {
@@ -74,7 +76,10 @@ impl Driver<'_> {
                     previews.flush();
                 }
                 progress = stream.next() => match progress? {
-                    Some(progress) => previews.push(progress),
+                    Some(progress) => {
+                        previews.push(progress);
+                        faults::point(Point::InReply).await;
+                    }
                     None => break,
                 },
             }

@@ -20,9 +20,14 @@ use crate::domain::ids::{EventId, MessageId, RunId, SessionId};
 use crate::domain::message::{Content, Message, Role};
 use crate::domain::run::{LimitKind, Limits, Outcome, RunStatus, Usage};
 use crate::domain::tool::{ToolCall, ToolChoice};
+use crate::faults::{self, Point};
 use crate::model::Reply;
 use crate::model::anthropic::{Head, body};
-use crate::store::step::{Committed, Landed, NewMessage, StepCommit, commit, landed};
+#[cfg(feature = "faults")]
+use crate::store::bugs::commit;
+#[cfg(not(feature = "faults"))]
+use crate::store::step::commit;
+use crate::store::step::{Committed, Landed, NewMessage, StepCommit, landed};
 use crate::tools::ToolContext;
 use crate::tools::workspace::Workspace;
 
@@ -85,6 +90,8 @@ impl<'a> Driver<'a> {
                 workspace,
                 stop: CancellationToken::new(),
                 lease: worker.lease.clone(),
+                tool_use_id: String::new(),
+                claim: run.fence,
             },
             agent: AgentLoop::new(Bounds::new(&limits, run.settings.price)),
             transcript: worker.transcripts.take(run.session_id),
@@ -116,6 +123,7 @@ impl<'a> Driver<'a> {
     }
 
     async fn run_steps(&mut self) -> Result<(), Halt> {
+        faults::point(Point::Claimed).await;
         self.begin().await?;
         let head = Head::new(&self.run.settings, self.worker.parts.use_prompt_cache)?;
         loop {
@@ -148,6 +156,7 @@ impl<'a> Driver<'a> {
         self.report_repairs();
         let request = body(head, self.transcript.as_bytes(), choice);
         let reply = self.request(request, ids).await?;
+        faults::point(Point::ReplyRead).await;
         self.take_in(reply, ids, started).await
     }
 
@@ -208,6 +217,7 @@ impl<'a> Driver<'a> {
     /// Runs the calls of the last reply and stores their results in one message.
     async fn answer(&mut self, calls: &[ToolCall]) -> Result<(), Halt> {
         let answered = self.call_tools(calls).await?;
+        faults::point(Point::ResultsReady).await;
         self.is_resumed = false;
         let message = user_message(history::results(&answered.results)?);
         self.agent.push(&message)?;
@@ -220,7 +230,9 @@ impl<'a> Driver<'a> {
             events: &events,
             ..empty()
         };
-        self.store(&messages, &step).await
+        self.store(&messages, &step).await?;
+        faults::point(Point::ResultsStored).await;
+        Ok(())
     }
 
     /// The event that closes the request in flight, if there is one.
@@ -280,6 +292,8 @@ impl<'a> Driver<'a> {
             }
         };
         self.steps += 1;
+        let point = if step.settles.is_some() { Point::Settled } else { Point::StepStored };
+        faults::point(point).await;
         if let Some((status, _)) = step.settles {
             self.worker.parts.metrics.run_settled(status);
         }

@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Worker;
 use crate::domain::ids::RunId;
+use crate::faults::{self, Point};
 use crate::store::StoreError;
 use crate::store::claim::renew;
 use crate::tools::lease::since_boot;
@@ -25,6 +26,7 @@ pub(super) async fn heartbeat(worker: Arc<Worker>, stop: CancellationToken) {
             () = stop.cancelled() => return,
             _ = ticks.tick() => {}
         }
+        faults::point(Point::Heartbeat).await;
         let asked_at = since_boot();
         match timeout(EVERY, beat(&worker)).await {
             Ok(Ok(())) => worker.lease.renewed(asked_at),

@@ -11,6 +11,7 @@ use super::halt::Halt;
 use super::patience::{Patience, in_time};
 use super::round::{AfterCrash, Answered, Ended, Round, after_crash};
 use crate::domain::tool::{CallResult, CallState, INTERRUPTED, ToolCall, ToolClass};
+use crate::faults::{self, Bug, Point};
 use crate::store::step::{CallRecord, StepCommit};
 use crate::store::tool_calls::{LedgerRow, list};
 use crate::tools::{FileChange, Registry, ToolContext};
@@ -100,7 +101,10 @@ impl Driver<'_> {
         let mut ended = Box::pin(running.buffer_unordered(PARALLEL).ready_chunks(PARALLEL));
         let signals = self.signals.clone();
         while let Some(ended) = signals.unless_stopped(ended.next()).await? {
-            self.record(round).await?;
+            if !round.answered.records.is_empty() {
+                self.record(round).await?;
+                faults::point(Point::SomeRecorded).await;
+            }
             for ended in ended {
                 round.take(ended);
             }
@@ -130,6 +134,7 @@ impl Driver<'_> {
         }
         self.record(round).await?;
         self.start(call, change).await?;
+        faults::point(Point::CallStarted).await;
         let tools = &self.worker.parts.tools;
         let running = run(tools, &self.context, position, call);
         // A write that has begun is not called back, and is short: its end is waited for, so that
@@ -146,6 +151,7 @@ impl Driver<'_> {
                 ended?
             }
         };
+        faults::point(Point::CallEnded).await;
         // The execution was counted when it began.
         round.take(Ended { is_execution: false, ..ended });
         Ok(())
@@ -155,13 +161,17 @@ impl Driver<'_> {
         match self.class(call) {
             ToolClass::Checkable => {
                 let tools = &self.worker.parts.tools;
-                tools.planned_change(&self.context, &call.name, &call.input).await
+                let context = self.context.of_call(&call.tool_use_id);
+                tools.planned_change(&context, &call.name, &call.input).await
             }
             ToolClass::Pure | ToolClass::Effect => None,
         }
     }
 
     async fn start(&mut self, call: &ToolCall, change: Option<FileChange>) -> Result<(), Halt> {
+        if faults::has(Bug::NoStarted) {
+            return Ok(());
+        }
         let (hash_before, hash_after) =
             change.map_or((None, None), |change| (change.before, Some(change.after)));
         let record = CallRecord {
@@ -197,7 +207,8 @@ impl Driver<'_> {
 
 async fn run(tools: &Registry, context: &ToolContext, position: usize, call: &ToolCall) -> Ended {
     let started = Instant::now();
-    let answer = tools.call(context, &call.name, &call.input).await;
+    let context = context.of_call(&call.tool_use_id);
+    let answer = tools.call(&context, &call.name, &call.input).await;
     let state = if answer.is_error { CallState::Failed } else { CallState::Done };
     let result = CallResult { tool_use_id: call.tool_use_id.clone(), state, text: answer.text };
     Ended { position, result, is_execution: true, duration_ms: millis(started) }

@@ -30,6 +30,7 @@ use tokio_util::task::TaskTracker;
 use crate::bus::{Bus, HandOver};
 use crate::domain::claim::Claimed;
 use crate::domain::ids::WorkerId;
+use crate::faults::{self, Bug, Point};
 use crate::metrics::{ClaimedFrom, Metrics};
 use crate::model::anthropic::Client;
 use crate::store::StoreError;
@@ -117,6 +118,7 @@ impl Worker {
         );
         self.parts.bus.close_desk();
         handed.close();
+        faults::point(Point::Draining).await;
         self.drain(&mut handed).await;
         heartbeat_stop.cancel();
         helpers.close();
@@ -178,7 +180,7 @@ impl Worker {
                 () = shutdown.cancelled() => return,
                 // A run that was let go, perhaps.
                 () = announced => self.take_over().await,
-                () = sleep(sweep_period()) => {}
+                () = sleep(sweep_period()), if !faults::has(Bug::NoPoll) => {}
             }
         }
     }
@@ -192,6 +194,9 @@ impl Worker {
 
     /// Looks for leases that ran out, however busy the queue is.
     async fn sweep_loop(self: &Arc<Self>, shutdown: &CancellationToken) {
+        if faults::has(Bug::NoPoll) {
+            return;
+        }
         let mut sweep = interval(sweep_period());
         sweep.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut next_slot = async || {
@@ -230,7 +235,11 @@ impl Worker {
         let mut conn = self.parts.pool.acquire().await?;
         let claimed = match what {
             TakeUp::Queued => claim_queued(&mut conn, self.id, limit).await?,
-            TakeUp::Expired => claim_expired(&mut conn, self.id, limit).await?,
+            TakeUp::Expired => {
+                #[cfg(feature = "faults")]
+                crate::store::bugs::expire_by_process_clock(&mut conn).await?;
+                claim_expired(&mut conn, self.id, limit).await?
+            }
         };
         conn.give_back();
         Ok(claimed)

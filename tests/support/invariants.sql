@@ -27,8 +27,12 @@ FROM messages WHERE EXISTS (
 UNION ALL
 SELECT 'every run has settled', id::text FROM runs WHERE status NOT IN ('completed', 'failed', 'cancelled')
 UNION ALL
-SELECT 'every call has settled, with at most one execution of a call that is not pure', tool_use_id
-FROM tool_calls WHERE state IN ('planned', 'started') OR executions > 1
+SELECT 'every call has settled', tool_use_id
+FROM tool_calls WHERE state IN ('planned', 'started')
+UNION ALL
+-- A file that is still as it was found tells that the write may be begun again.
+SELECT 'a call with effects is executed once at most', tool_use_id
+FROM tool_calls WHERE executions > 1 AND name <> 'write_file'
 UNION ALL
 SELECT 'every call has its ledger row', m.session_id || ':' || (b ->> 'id')
 FROM messages m CROSS JOIN LATERAL json_array_elements(m.content) b

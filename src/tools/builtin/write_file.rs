@@ -37,7 +37,8 @@ impl TypedTool for WriteFile {
         let context = context.clone();
         blocking(move || {
             let may_finish = || context.may_change();
-            context.workspace.write(&input.path, input.content.as_bytes(), may_finish)?;
+            let content = input.content.as_bytes();
+            context.workspace.write(&input.path, content, &context.draft(), may_finish)?;
             Ok(WRITTEN.to_owned().into())
         })
         .await
@@ -48,8 +49,9 @@ impl TypedTool for WriteFile {
         context: &ToolContext,
         input: Input,
     ) -> Result<FileChange, ToolError> {
-        let workspace = context.workspace.clone();
+        let (workspace, draft) = (context.workspace.clone(), context.draft());
         blocking(move || {
+            workspace.discard_drafts(&input.path, &draft)?;
             let before = workspace.hash(&input.path)?;
             let after = hash(input.content.as_bytes());
             Ok(FileChange { before, after, result: WRITTEN.to_owned() })

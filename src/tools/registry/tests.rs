@@ -7,6 +7,8 @@ use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
+use crate::domain::claim::Fence;
+use crate::domain::ids::{RunId, WorkerId};
 use crate::tools::lease::LeaseClock;
 use crate::tools::workspace::Workspace;
 use crate::tools::{Output, Typed, TypedTool, builtin};
@@ -56,6 +58,8 @@ async fn call(name: &str, input: Value) -> Answer {
         workspace: Workspace::new(folder.path().to_owned()),
         stop: CancellationToken::new(),
         lease: LeaseClock::default(),
+        tool_use_id: "toolu_1".to_owned(),
+        claim: Fence { run_id: RunId::new(), attempt: 1, worker: WorkerId::new() },
     };
     registry().call(&context, name, &to_raw_value(&input).unwrap()).await
 }

@@ -2,11 +2,13 @@
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::sync::LazyLock;
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use tempfile::TempDir;
 
 use super::*;
+use crate::domain::ids::{RunId, WorkerId};
 
 /// A workspace beside a secret.
 struct Place {
@@ -23,7 +25,18 @@ fn place() -> Place {
     Place { workspace: Workspace::new(root), outer }
 }
 
+/// The draft of one attempt at the same call.
+fn draft(attempt: i32) -> Draft {
+    static RUN: LazyLock<RunId> = LazyLock::new(RunId::new);
+    Draft::new(Fence { run_id: *RUN, attempt, worker: WorkerId::new() }, "toolu_1")
+}
+
 impl Place {
+    fn drafts(&self) -> usize {
+        let is_draft = |entry: &Listed| entry.name.starts_with(".twostep-");
+        self.workspace.list(".").unwrap().iter().filter(|entry| is_draft(entry)).count()
+    }
+
     fn root(&self) -> PathBuf {
         self.outer.path().join("work")
     }
@@ -59,7 +72,7 @@ fn nothing_outside_is_read_or_written() {
         assert!(place.workspace.hash(path).is_err(), "{path}");
         // Writing over a link replaces the link itself, which is inside.
         if path != "link" {
-            assert!(place.workspace.write(path, b"x", || true).is_err(), "{path}");
+            assert!(place.workspace.write(path, b"x", &draft(1), || true).is_err(), "{path}");
         }
     }
     assert!(place.workspace.list("..").is_err());
@@ -88,11 +101,11 @@ fn a_missing_file_is_said_to_be_missing() {
 #[test]
 fn a_write_makes_folders_keeps_permissions_and_leaves_nothing_else() {
     let place = place();
-    place.workspace.write("a/b/c.txt", b"new", || true).unwrap();
+    place.workspace.write("a/b/c.txt", b"new", &draft(1), || true).unwrap();
     assert_eq!(place.workspace.read("a/b/c.txt").unwrap(), b"new");
     let script = place.root().join("notes.txt");
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
-    place.workspace.write("notes.txt", b"changed", || true).unwrap();
+    place.workspace.write("notes.txt", b"changed", &draft(1), || true).unwrap();
     assert_eq!(fs::metadata(&script).unwrap().permissions().mode() & 0o777, 0o755);
     let names: Vec<String> =
         place.workspace.list(".").unwrap().into_iter().map(|entry| entry.name).collect();
@@ -103,7 +116,7 @@ fn a_write_makes_folders_keeps_permissions_and_leaves_nothing_else() {
 fn what_other_programs_would_run_is_not_written() {
     let place = place();
     for path in [".git/hooks/pre-commit", "sub/.GIT/config", ".git"] {
-        let error = place.workspace.write(path, b"x", || true).unwrap_err();
+        let error = place.workspace.write(path, b"x", &draft(1), || true).unwrap_err();
         assert_eq!(error.to_string(), format!("{path} is protected and cannot be written"));
     }
 }
@@ -113,7 +126,7 @@ fn a_link_does_not_lead_a_write_to_what_is_protected() {
     let place = place();
     fs::create_dir_all(place.root().join(".git/hooks")).unwrap();
     symlink(".git", place.root().join("g")).unwrap();
-    let error = place.workspace.write("g/hooks/evil", b"x", || true).unwrap_err();
+    let error = place.workspace.write("g/hooks/evil", b"x", &draft(1), || true).unwrap_err();
     assert_eq!(error.to_string(), "g/hooks/evil: g is a link");
     assert!(!place.root().join(".git/hooks/evil").exists());
 }
@@ -121,7 +134,7 @@ fn a_link_does_not_lead_a_write_to_what_is_protected() {
 #[test]
 fn a_write_that_was_given_up_leaves_the_file_and_nothing_else() {
     let place = place();
-    assert!(place.workspace.write("notes.txt", b"late", || false).is_err());
+    assert!(place.workspace.write("notes.txt", b"late", &draft(1), || false).is_err());
     assert_eq!(place.workspace.read("notes.txt").unwrap(), b"hello");
     assert_eq!(place.workspace.list(".").unwrap().len(), 1);
 }
@@ -131,10 +144,10 @@ fn a_folder_is_not_overwritten() {
     let place = place();
     fs::create_dir(place.root().join("sub")).unwrap();
     assert_eq!(
-        place.workspace.write("sub", b"x", || true).unwrap_err().to_string(),
+        place.workspace.write("sub", b"x", &draft(1), || true).unwrap_err().to_string(),
         "sub: it is a folder"
     );
-    assert!(place.workspace.write("", b"x", || true).is_err());
+    assert!(place.workspace.write("", b"x", &draft(1), || true).is_err());
 }
 
 #[test]
@@ -142,4 +155,22 @@ fn a_workspace_is_made_when_it_is_first_used() {
     let outer = TempDir::new().unwrap();
     let workspace = Workspace::new(outer.path().join("new/one"));
     assert_eq!(workspace.list(".").unwrap(), []);
+}
+
+#[test]
+fn the_next_attempt_clears_away_what_a_dead_one_left() {
+    let place = place();
+    let written = place.workspace.write("notes.txt", b"new", &draft(1), || {
+        // A crash leaves the draft; the next attempt comes before this one goes on.
+        assert_eq!(place.drafts(), 1);
+        place.workspace.discard_drafts("notes.txt", &draft(1)).unwrap();
+        assert_eq!(place.drafts(), 1, "it is our own");
+        place.workspace.discard_drafts("notes.txt", &draft(2)).unwrap();
+        assert_eq!(place.drafts(), 0);
+        true
+    });
+    assert!(written.is_err());
+    assert_eq!(place.workspace.read("notes.txt").unwrap(), b"hello");
+    place.workspace.discard_drafts("no/such/folder.txt", &draft(3)).unwrap();
+    assert!(place.workspace.discard_drafts("../notes.txt", &draft(3)).is_err());
 }

@@ -12,6 +12,7 @@ use http::HeaderMap;
 use crate::domain::event::Streamed;
 use crate::domain::ids::{SessionId, TenantId};
 use crate::domain::run::Run;
+use crate::faults::{self, Point};
 use crate::http::Api;
 use crate::http::auth::Caller;
 use crate::http::deadline::in_time;
@@ -82,6 +83,7 @@ pub(in crate::http) async fn create_message(
     let subscription = api.bus.subscribe(session_id);
     let post = Post { api: &api, tenant: caller.tenant, session_id, message, headers: &headers };
     let taken = in_time(post.take()).await?;
+    faults::point(Point::BeforeReply).await;
     match (form, wait_seconds(&headers)) {
         (Form::EventStream, _) => post.stream(&taken, subscription).await,
         (Form::Json, Some(seconds)) => post.wait(taken, subscription, seconds).await,

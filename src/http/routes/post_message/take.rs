@@ -10,6 +10,7 @@ use crate::domain::event::{EventBody, NewEvent};
 use crate::domain::ids::{MessageId, RunId};
 use crate::domain::message::Content;
 use crate::domain::run::{OnBusy, Run, RunOptions, RunStatus, Usage};
+use crate::faults::{self, Point};
 use crate::http::error::ApiError;
 use crate::http::routes::known_session;
 use crate::http::routes::stop::Stop;
@@ -55,6 +56,7 @@ impl Post<'_> {
 
     /// Accepts the message, and hands its run to the worker of this process if it can begin.
     async fn accept(&self, mut new: NewRun<'_>) -> Result<Taken, ApiError> {
+        faults::point(Point::PostRead).await;
         let place = self.api.admission.place(&self.api.pool).await?;
         let reservation = self.api.bus.reserve();
         if place.is_none() && reservation.is_none() {
@@ -138,6 +140,7 @@ impl Post<'_> {
         accepted: AcceptedRun,
         reservation: Option<Reservation>,
     ) -> Result<Taken, ApiError> {
+        faults::point(Point::MessageStored).await;
         let run = accepted_run(new, &accepted);
         self.api.metrics.run_accepted();
         self.api.bus.publish(self.session_id, accepted.frames);

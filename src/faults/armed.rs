@@ -1,0 +1,101 @@
+//! What a process has in store, and what happens when it is reached.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use clap::ValueEnum as _;
+use rustix::process::{Signal, getpid, kill_process};
+
+use super::options::{Action, Failpoint, FaultArgs};
+use super::{Bug, Point};
+
+/// How often a held process looks whether it may go on.
+const LOOK_EVERY: Duration = Duration::from_millis(2);
+
+static ARMED: OnceLock<Armed> = OnceLock::new();
+
+#[derive(Debug)]
+struct Armed {
+    failpoints: Vec<(Failpoint, AtomicU32)>,
+    folder: PathBuf,
+    bugs: Vec<Bug>,
+    clock_skew: i64,
+    witness: Option<PathBuf>,
+}
+
+impl FaultArgs {
+    /// Arms the process. Once only: a process has one command line.
+    pub fn arm(&self) {
+        let failpoints = self.failpoint.iter().map(|failpoint| (*failpoint, AtomicU32::new(0)));
+        let armed = Armed {
+            failpoints: failpoints.collect(),
+            folder: self.faults_dir.clone().unwrap_or_default(),
+            bugs: self.bug.clone(),
+            clock_skew: self.clock_skew,
+            witness: self.witness.clone(),
+        };
+        if ARMED.set(armed).is_err() {
+            tracing::error!("faults can be armed only once");
+        }
+    }
+}
+
+/// Says that the process is at this place, and waits if it is to be held here.
+pub(crate) async fn point(point: Point) {
+    let Some(mark) = reached(point) else { return };
+    while mark.exists() {
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
+/// [`point`] where the thread may block.
+pub(crate) fn point_blocking(point: Point) {
+    let Some(mark) = reached(point) else { return };
+    while mark.exists() {
+        std::thread::sleep(LOOK_EVERY);
+    }
+}
+
+/// Whether a defect is switched on.
+pub(crate) fn has(bug: Bug) -> bool {
+    ARMED.get().is_some_and(|armed| armed.bugs.contains(&bug))
+}
+
+/// The seconds by which the clock of this process is ahead.
+pub(crate) fn clock_skew() -> i64 {
+    ARMED.get().map_or(0, |armed| armed.clock_skew)
+}
+
+/// The file of the tools that leave a trace, if there are to be any.
+pub(crate) fn witness() -> Option<PathBuf> {
+    ARMED.get()?.witness.clone()
+}
+
+/// Does what is in store here; the mark to wait for, if the process is to be held.
+fn reached(point: Point) -> Option<PathBuf> {
+    let armed = ARMED.get()?;
+    let (failpoint, hits) = armed.failpoints.iter().find(|(armed, _)| armed.point == point)?;
+    if hits.fetch_add(1, Ordering::Relaxed) + 1 != failpoint.nth {
+        return None;
+    }
+    let value = point.to_possible_value()?;
+    let mark = |kind| armed.folder.join(format!("{}.{kind}", value.get_name()));
+    // The mark stays, so that a process that is started again is not ended again.
+    if !is_new(&mark("hit")) {
+        return None;
+    }
+    match failpoint.action {
+        Action::Abort => {
+            let _ = kill_process(getpid(), Signal::KILL);
+            std::process::abort()
+        }
+        Action::Pause => Some(mark("pause")).filter(|mark| is_new(mark)),
+    }
+}
+
+fn is_new(mark: &Path) -> bool {
+    File::create_new(mark).is_ok() && fs::exists(mark).is_ok_and(|is_there| is_there)
+}

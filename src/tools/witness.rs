@@ -1,0 +1,85 @@
+//! Tools of the crash test: one that leaves a trace outside of the database, and a slow one.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use tokio::time::sleep;
+
+use crate::domain::tool::{ToolClass, ToolTiming};
+use crate::faults::{self, Point};
+use crate::tools::{Output, Tool, ToolContext, ToolError, Typed, TypedTool};
+
+/// The tools, if there is a file for the traces.
+pub(crate) fn tools() -> Vec<Arc<dyn Tool>> {
+    let Some(file) = faults::witness() else { return Vec::new() };
+    vec![Arc::new(Typed(Witness { file })), Arc::new(Typed(Dawdle))]
+}
+
+#[derive(Debug)]
+struct Witness {
+    file: PathBuf,
+}
+
+/// How long to take.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Effect {
+    /// Milliseconds before the trace is left.
+    #[serde(default)]
+    before_ms: u64,
+    /// Milliseconds after it.
+    #[serde(default)]
+    after_ms: u64,
+}
+
+impl TypedTool for Witness {
+    const NAME: &'static str = "witness";
+    const DESCRIPTION: &'static str = "Leaves a trace of the call.";
+    const CLASS: ToolClass = ToolClass::Effect;
+    const TIMING: ToolTiming = ToolTiming::Variable;
+    type Input = Effect;
+
+    async fn run(&self, context: &ToolContext, input: Effect) -> Result<Output, ToolError> {
+        faults::point(Point::CallRunning).await;
+        sleep(Duration::from_millis(input.before_ms)).await;
+        let trace = format!("{} {}\n", context.tool_use_id, context.claim.attempt);
+        // One write, so that traces of two processes never mix.
+        File::options()
+            .append(true)
+            .create(true)
+            .open(&self.file)
+            .and_then(|mut file| file.write_all(trace.as_bytes()))
+            .map_err(|error| ToolError::Failed(error.to_string()))?;
+        sleep(Duration::from_millis(input.after_ms)).await;
+        Ok("Witnessed.".to_owned().into())
+    }
+}
+
+#[derive(Debug)]
+struct Dawdle;
+
+/// How long to take.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Pace {
+    /// Milliseconds.
+    ms: u64,
+}
+
+impl TypedTool for Dawdle {
+    const NAME: &'static str = "dawdle";
+    const DESCRIPTION: &'static str = "Takes its time and changes nothing.";
+    const CLASS: ToolClass = ToolClass::Pure;
+    const TIMING: ToolTiming = ToolTiming::Variable;
+    type Input = Pace;
+
+    async fn run(&self, _context: &ToolContext, input: Pace) -> Result<Output, ToolError> {
+        sleep(Duration::from_millis(input.ms)).await;
+        Ok(format!("{} ms went by.", input.ms).into())
+    }
+}

@@ -1,0 +1,67 @@
+-- The test's own book on who does what. Every node of the service connects under a name of its
+-- own, so that triggers see who writes.
+CREATE SCHEMA crash;
+
+-- Who took a run up, and when.
+CREATE TABLE crash.claims (
+    run_id uuid, attempt integer, node text, at timestamptz DEFAULT clock_timestamp(),
+    PRIMARY KEY (run_id, attempt)
+);
+CREATE FUNCTION crash.note_claim() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO crash.claims (run_id, attempt, node) VALUES (NEW.id, NEW.attempt, session_user);
+    RETURN NULL;
+END
+$$;
+CREATE TRIGGER crash_claimed AFTER INSERT ON runs
+    FOR EACH ROW WHEN (NEW.attempt > 0) EXECUTE FUNCTION crash.note_claim();
+CREATE TRIGGER crash_claimed_again AFTER UPDATE ON runs
+    FOR EACH ROW WHEN (NEW.attempt > OLD.attempt) EXECUTE FUNCTION crash.note_claim();
+
+-- When a taken-over run was seen to go on.
+CREATE TABLE crash.begins (
+    run_id uuid, attempt integer, node text, at timestamptz DEFAULT clock_timestamp()
+);
+-- What was written for a run by a node that did not hold it.
+CREATE TABLE crash.zombies (
+    run_id uuid, node text, what text, at timestamptz DEFAULT clock_timestamp()
+);
+CREATE FUNCTION crash.note_event() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+    holder text := (SELECT node FROM crash.claims WHERE run_id = NEW.run_id
+                    ORDER BY attempt DESC LIMIT 1);
+BEGIN
+    IF holder <> session_user THEN
+        INSERT INTO crash.zombies (run_id, node, what) VALUES (NEW.run_id, session_user, NEW.type);
+    END IF;
+    IF NEW.type = 'session.status_running' THEN
+        INSERT INTO crash.begins (run_id, attempt, node)
+        VALUES (NEW.run_id, (NEW.body ->> 'attempt')::integer, session_user);
+    END IF;
+    RETURN NULL;
+END
+$$;
+-- What clients do, any node may write down.
+CREATE TRIGGER crash_told AFTER INSERT ON events
+    FOR EACH ROW WHEN (NEW.run_id IS NOT NULL AND NEW.type NOT LIKE 'user.%')
+    EXECUTE FUNCTION crash.note_event();
+
+CREATE FUNCTION crash.note_message() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF NEW.attempt <> (SELECT attempt FROM runs WHERE id = NEW.run_id) THEN
+        INSERT INTO crash.zombies (run_id, node, what)
+        VALUES (NEW.run_id, session_user, 'a message of attempt ' || NEW.attempt);
+    END IF;
+    RETURN NULL;
+END
+$$;
+CREATE TRIGGER crash_written AFTER INSERT ON messages
+    FOR EACH ROW EXECUTE FUNCTION crash.note_message();
+
+-- Waits as long as the test holds the lock.
+CREATE FUNCTION crash.hold() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM pg_advisory_xact_lock_shared(4711);
+    RETURN NULL;
+END
+$$;

@@ -1,0 +1,272 @@
+//! What must be true once everything has come to rest.
+
+use std::collections::{BTreeSet, HashMap};
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use tokio::time::sleep;
+
+use crate::arena::{Arena, locked};
+use crate::rebuild;
+
+/// How long a run may take to settle after the last fault.
+const AT_REST_WITHIN: Duration = Duration::from_mins(1);
+
+impl Arena {
+    /// Waits until all runs have settled, lets every session speak once more, and checks all that
+    /// is left.
+    pub(crate) async fn settle_and_check(&self) -> anyhow::Result<()> {
+        self.settle_within(AT_REST_WITHIN).await?;
+        self.check().await
+    }
+
+    /// Waits until all runs have settled; those that do not are told.
+    pub(crate) async fn settle_within(&self, within: Duration) -> anyhow::Result<()> {
+        let deadline = Instant::now() + within;
+        let open = "SELECT id::text || ' ' || status || ', attempt ' || attempt || ', lease '
+                        || coalesce((lease_until - now())::text, 'none') FROM runs
+                    WHERE status NOT IN ('completed', 'failed', 'cancelled')";
+        loop {
+            let left: Vec<String> = sqlx::query_scalar(open).fetch_all(&self.pool).await?;
+            if left.is_empty() {
+                return Ok(());
+            }
+            if Instant::now() > deadline {
+                for run in left {
+                    self.red(&format!("not settled after {} s: run {run}", within.as_secs()));
+                }
+                return Ok(());
+            }
+            sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    async fn check(&self) -> anyhow::Result<()> {
+        self.every_session_goes_on().await?;
+        self.look(&mut BTreeSet::new()).await;
+        self.invariants_hold().await?;
+        self.nothing_is_lost().await?;
+        self.runs_completed().await?;
+        self.effects_happened_once().await?;
+        self.events_tell_the_history().await?;
+        self.model_refused_nothing();
+        self.model_was_paid_once().await?;
+        self.nobody_wrote_without_a_claim().await?;
+        self.takeovers_were_in_time().await?;
+        self.connections_are_few().await?;
+        self.no_files_are_left();
+        self.no_children_are_left().await?;
+        Ok(())
+    }
+
+    async fn every_session_goes_on(&self) -> anyhow::Result<()> {
+        let sessions = locked(&self.sessions).clone();
+        for (number, session) in sessions.iter().enumerate() {
+            let run = self.post(number % 2, session, &format!("effect.last{number}")).await?;
+            if !self.settled(&run, AT_REST_WITHIN).await {
+                self.red(&format!("{session} does not go on: {run} does not settle"));
+            }
+        }
+        Ok(())
+    }
+
+    async fn invariants_hold(&self) -> anyhow::Result<()> {
+        let broken: Vec<(String, String)> =
+            sqlx::query_as(include_str!("../support/invariants.sql")).fetch_all(&self.pool).await?;
+        self.tally.broken_invariants.add(broken.len());
+        for (invariant, place) in broken {
+            self.red(&format!("at rest not: {invariant} ({place})"));
+        }
+        Ok(())
+    }
+
+    /// What clients were told is there, and under one run a key.
+    async fn nothing_is_lost(&self) -> anyhow::Result<()> {
+        let rows = "SELECT idempotency_key, 'run_' || replace(id::text, '-', '') FROM runs";
+        let rows: Vec<(String, String)> = sqlx::query_as(rows).fetch_all(&self.pool).await?;
+        let accepted = locked(&self.accepted).clone();
+        for (key, run) in accepted {
+            if !rows.contains(&(key.clone(), run.clone())) {
+                self.tally.lost.add(1);
+                self.red(&format!("{key} was accepted as {run} and is not there"));
+            }
+        }
+        Ok(())
+    }
+
+    async fn runs_completed(&self) -> anyhow::Result<()> {
+        let rows = "SELECT id::text, coalesce(outcome ->> 'error', outcome::text, '') FROM runs
+                    WHERE status <> 'completed'
+                      AND NOT (status = 'cancelled' AND cancel_requested_at IS NOT NULL)";
+        let mut failed: Vec<(String, String)> = sqlx::query_as(rows).fetch_all(&self.pool).await?;
+        let counts = "SELECT count(*) FILTER (WHERE status = 'completed'),
+                             count(*) FILTER (WHERE status = 'cancelled') FROM runs";
+        let (completed, cancelled): (i64, i64) =
+            sqlx::query_as(counts).fetch_one(&self.pool).await?;
+        self.tally.completed.add(usize::try_from(completed)?);
+        self.tally.cancelled.add(usize::try_from(cancelled)?);
+        // Fault after fault on the same step is what this is for.
+        failed.retain(|(_, error)| {
+            !error.contains("crash_loop") || {
+                self.tally.crash_loops.add(1);
+                false
+            }
+        });
+        for (run, error) in failed {
+            self.red(&format!("run {run} did not complete: {error}"));
+        }
+        Ok(())
+    }
+
+    /// The traces outside of the database against the ledger.
+    async fn effects_happened_once(&self) -> anyhow::Result<()> {
+        let text = fs::read_to_string(self.folder.join("witness")).unwrap_or_default();
+        let mut traces: HashMap<&str, usize> = HashMap::new();
+        for line in text.lines() {
+            let (id, _attempt) = line.split_once(' ').context("half a trace")?;
+            *traces.entry(id).or_default() += 1;
+        }
+        self.tally.effects.add(traces.len());
+        for (id, times) in &traces {
+            if *times > 1 {
+                self.tally.doubled_effects.add(1);
+                self.red(&format!("the call {id} ran {times} times"));
+            }
+        }
+        let calls = "SELECT tool_use_id, state FROM tool_calls WHERE name = 'witness'";
+        let calls: Vec<(String, String)> = sqlx::query_as(calls).fetch_all(&self.pool).await?;
+        for (id, state) in calls {
+            let times = traces.remove(id.as_str()).unwrap_or(0);
+            let is_right = match state.as_str() {
+                "done" => times == 1,
+                "interrupted" => times <= 1,
+                _ => times == 0,
+            };
+            if !is_right {
+                self.red(&format!("the call {id} is {state} and left {times} traces"));
+            }
+        }
+        for id in traces.keys() {
+            self.red(&format!("the call {id} left a trace and is not in the ledger"));
+        }
+        Ok(())
+    }
+
+    async fn events_tell_the_history(&self) -> anyhow::Result<()> {
+        let sessions = locked(&self.sessions).clone();
+        for session in sessions {
+            let events = self.list(&session, "events").await?;
+            let messages = self.list(&session, "messages").await?;
+            if let Some(difference) = rebuild::difference(&events, &messages) {
+                self.red(&format!("the events of {session} tell another history: {difference}"));
+            }
+            let verified = self.get(&format!("/v1/sessions/{session}/verify")).await?;
+            if verified["is_valid"] != true {
+                self.red(&format!("the service itself finds: {}", verified["findings"]));
+            }
+        }
+        Ok(())
+    }
+
+    fn model_refused_nothing(&self) {
+        let refusals = self.simulator.refusals();
+        self.tally.refusals.add(refusals.len());
+        for refusal in refusals {
+            self.red(&format!("the model refused: {refusal}"));
+        }
+    }
+
+    /// A call that was lost is made again: at most once for each time that the run changed hands.
+    /// One that is cancelled in the middle is paid as well.
+    async fn model_was_paid_once(&self) -> anyhow::Result<()> {
+        let mut paid: HashMap<String, i32> = HashMap::new();
+        for request in self.simulator.requests().iter().filter(|request| request.status == 200) {
+            *paid.entry(rebuild::asked_by(&request.body)?).or_default() += 1;
+        }
+        self.tally.model_calls.add(usize::try_from(paid.values().sum::<i32>())?);
+        let runs = "SELECT idempotency_key, model_requests,
+                           attempt + CASE status WHEN 'cancelled' THEN 1 ELSE 0 END FROM runs";
+        let runs: Vec<(String, i32, i32)> = sqlx::query_as(runs).fetch_all(&self.pool).await?;
+        for (key, stored, attempts) in runs {
+            let calls = paid.get(&key).copied().unwrap_or(0);
+            self.tally.paid_twice.add(usize::try_from(calls - stored).unwrap_or(0));
+            if calls < stored || calls > stored + attempts - 1 {
+                let what = format!("{calls} calls paid, {stored} stored, {attempts} attempts");
+                self.red(&format!("{key}: {what}"));
+            }
+        }
+        Ok(())
+    }
+
+    async fn nobody_wrote_without_a_claim(&self) -> anyhow::Result<()> {
+        let rows = "SELECT node, what, run_id::text FROM crash.zombies";
+        let rows: Vec<(String, String, String)> =
+            sqlx::query_as(rows).fetch_all(&self.pool).await?;
+        self.tally.zombie_writes.add(rows.len());
+        for (node, what, run) in rows {
+            self.red(&format!("{node} wrote {what} for the run {run}, which it did not hold"));
+        }
+        Ok(())
+    }
+
+    /// Connections are not more than the pools of the nodes may have.
+    async fn connections_are_few(&self) -> anyhow::Result<()> {
+        let deadline = Instant::now() + Duration::from_secs(10);
+        let rows = "SELECT usename::text, application_name, count(*) FROM pg_stat_activity
+                    WHERE datname = current_database() AND usename LIKE 'node_%'
+                    GROUP BY 1, 2";
+        loop {
+            let rows: Vec<(String, String, i64)> =
+                sqlx::query_as(rows).fetch_all(&self.pool).await?;
+            let most = |name: &str| match name {
+                "twostep api" | "twostep worker" => 8,
+                "twostep bus" => 2,
+                _ => 1,
+            };
+            let Some((node, name, count)) =
+                rows.into_iter().find(|(_, name, count)| *count > most(name))
+            else {
+                return Ok(());
+            };
+            if Instant::now() > deadline {
+                self.red(&format!("{node} has {count} connections as {name:?}"));
+                return Ok(());
+            }
+            sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    fn no_files_are_left(&self) {
+        for file in left_over(&self.folder.join("work")) {
+            self.red(&format!("a temporary file is left: {file}"));
+        }
+    }
+
+    async fn no_children_are_left(&self) -> anyhow::Result<()> {
+        for seat in &self.seats {
+            let Some(pid) = seat.node.lock().await.as_ref().map(|node| node.pid) else { continue };
+            let path = format!("/proc/{0}/task/{0}/children", pid.as_raw_nonzero());
+            let children = fs::read_to_string(path).unwrap_or_default();
+            if !children.trim().is_empty() {
+                self.red(&format!("a node has children: {children}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Temporary files in a folder and those in it.
+fn left_over(folder: &Path) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            found.extend(left_over(&path));
+        } else if entry.file_name().to_string_lossy().starts_with(".twostep-") {
+            found.push(path.display().to_string());
+        }
+    }
+    found
+}

@@ -1,0 +1,142 @@
+//! A Postgres server of the test's own, and databases on it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use rustix::process::{Pid, Signal, kill_process};
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, Executor as _, PgPool};
+use tokio::sync::Mutex;
+use twostep::store::MIGRATIONS;
+use twostep::store::embedded::{Durability, EmbeddedPostgres, Options};
+
+use crate::args::Args;
+
+/// The names under which the nodes connect.
+pub(crate) const NODES: [&str; 2] = ["node_a", "node_b"];
+
+/// The database that the others are copied from.
+const TEMPLATE: &str = "template_crash";
+
+/// A server.
+#[derive(Debug)]
+pub(crate) struct Cluster {
+    options: Options,
+    admin: PgConnectOptions,
+    socket: PathBuf,
+    server: Mutex<Option<EmbeddedPostgres>>,
+    databases: AtomicU32,
+}
+
+impl Cluster {
+    /// Starts a server in a new folder. What survives a crash of the server must be durable.
+    pub(crate) async fn start(
+        args: &Args,
+        folder: &Path,
+        durability: Durability,
+    ) -> anyhow::Result<Self> {
+        let options = Options {
+            data_dir: folder.to_owned(),
+            bin_dir: args.pg_bin_dir.clone(),
+            search_path: std::env::var_os("PATH"),
+            durability,
+        };
+        let server = EmbeddedPostgres::start(&options).await?;
+        let this = Self {
+            admin: server.connect_options().disable_statement_logging(),
+            socket: server.data_dir().join("run/.s.PGSQL.5432"),
+            options,
+            server: Mutex::new(Some(server)),
+            databases: AtomicU32::new(0),
+        };
+        this.make_template().await?;
+        Ok(this)
+    }
+
+    async fn make_template(&self) -> anyhow::Result<()> {
+        for node in NODES {
+            self.execute(format!("CREATE ROLE {node} SUPERUSER LOGIN")).await?;
+        }
+        self.execute(format!("CREATE DATABASE {TEMPLATE}")).await?;
+        let pool = PgPoolOptions::new().connect_lazy_with(self.admin.clone().database(TEMPLATE));
+        MIGRATIONS.run(&pool).await?;
+        pool.execute(include_str!("audit.sql")).await?;
+        pool.close().await;
+        Ok(())
+    }
+
+    /// Makes a database: with the schema and the test's book, or empty.
+    pub(crate) async fn database(&self, is_empty: bool) -> anyhow::Result<Database> {
+        let number = self.databases.fetch_add(1, Ordering::Relaxed);
+        let name = format!("crash_{number}");
+        let template = if is_empty { "template0" } else { TEMPLATE };
+        self.execute(format!("CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy"))
+            .await?;
+        Ok(Database { options: self.admin.clone().database(&name), socket: self.socket.clone() })
+    }
+
+    /// Ends the server as a crash would, and starts it again.
+    pub(crate) async fn crash(&self) -> anyhow::Result<()> {
+        let mut server = self.server.lock().await;
+        let running = server.take().context("the server is gone")?;
+        let pid_file = running.data_dir().join("pg/postmaster.pid");
+        let pid = fs::read_to_string(&pid_file)?.lines().next().map(str::parse).transpose()?;
+        let pid = pid.and_then(Pid::from_raw).context("no process of the server")?;
+        // What `pg_ctl -m immediate stop` does.
+        kill_process(pid, Signal::QUIT)?;
+        running.stop().await?;
+        *server = Some(EmbeddedPostgres::start(&self.options).await?);
+        Ok(())
+    }
+
+    /// Ends the server in order.
+    pub(crate) async fn stop(&self) -> anyhow::Result<()> {
+        if let Some(server) = self.server.lock().await.take() {
+            server.stop().await?;
+        }
+        Ok(())
+    }
+
+    async fn execute(&self, sql: String) -> anyhow::Result<()> {
+        let mut conn = self.admin.clone().connect().await?;
+        conn.execute(AssertSqlSafe(sql)).await?;
+        conn.close().await?;
+        Ok(())
+    }
+}
+
+/// A database of one arena.
+#[derive(Debug, Clone)]
+pub(crate) struct Database {
+    options: PgConnectOptions,
+    pub(crate) socket: PathBuf,
+}
+
+impl Database {
+    /// What a node is given.
+    pub(crate) fn url(&self, node: &str) -> String {
+        self.options.clone().username(node).to_url_lossy().to_string()
+    }
+
+    /// What a node is given whose connections go through a proxy.
+    pub(crate) fn url_through(&self, node: &str, port: u16) -> String {
+        let name = self.options.get_database().unwrap_or_default();
+        format!("postgres://{node}@127.0.0.1:{port}/{name}?sslmode=disable")
+    }
+
+    /// For the test itself.
+    pub(crate) fn pool(&self) -> PgPool {
+        PgPoolOptions::new()
+            .max_connections(4)
+            .acquire_timeout(Duration::from_secs(20))
+            .connect_lazy_with(self.options.clone())
+    }
+
+    /// A connection that is not of the pool.
+    pub(crate) async fn connect(&self) -> anyhow::Result<sqlx::PgConnection> {
+        Ok(self.options.connect().await?)
+    }
+}

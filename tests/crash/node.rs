@@ -1,0 +1,134 @@
+//! One process of the service.
+
+use std::fs::File;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
+use tokio::process::{Child, ChildStdout, Command};
+use tokio::time::timeout;
+
+/// A start takes a tenth of a second, and much longer on a machine that is busy.
+const READY_WITHIN: Duration = Duration::from_mins(1);
+
+/// What a node does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// It accepts, and works.
+    All,
+    /// It only accepts.
+    Accept,
+    /// It only works.
+    Work,
+}
+
+/// How to start a node.
+#[derive(Debug, Clone)]
+pub(crate) struct Launch {
+    pub(crate) role: Role,
+    pub(crate) database_url: String,
+    pub(crate) model_url: String,
+    pub(crate) data_dir: PathBuf,
+    pub(crate) workspace: PathBuf,
+    pub(crate) witness: PathBuf,
+    pub(crate) faults_dir: PathBuf,
+    pub(crate) log: PathBuf,
+    /// Seconds that its clock is ahead, if it has a clock of its own.
+    pub(crate) clock: Option<i64>,
+    /// Faults that it has in store.
+    pub(crate) faults: Vec<String>,
+}
+
+impl Role {
+    fn words(self) -> &'static [&'static str] {
+        match self {
+            Self::All => &["serve"],
+            Self::Accept => &["serve", "--no-worker"],
+            Self::Work => &["worker"],
+        }
+    }
+}
+
+/// A process. Dropping it kills it.
+#[derive(Debug)]
+pub(crate) struct Node {
+    child: Child,
+    pub(crate) pid: Pid,
+    stdout: Lines<BufReader<ChildStdout>>,
+}
+
+impl Node {
+    pub(crate) fn spawn(launch: &Launch) -> anyhow::Result<Self> {
+        let log = File::options().create(true).append(true).open(&launch.log)?;
+        let mut command = Command::new(env!("CARGO_BIN_EXE_twostep"));
+        command
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("ANTHROPIC_API_KEY", "test-key")
+            .args(launch.role.words())
+            .args(["--database-url", &launch.database_url])
+            .args(["--anthropic-base-url", &launch.model_url])
+            .arg("--data-dir")
+            .arg(&launch.data_dir)
+            .arg("--witness")
+            .arg(&launch.witness)
+            .arg("--faults-dir")
+            .arg(&launch.faults_dir)
+            .args(&launch.faults);
+        if launch.role != Role::Work {
+            command.args(["--bind", "127.0.0.1:0", "--model", "simulator"]);
+            command.arg("--workspace").arg(&launch.workspace);
+        }
+        if let Some(seconds) = launch.clock {
+            crate::phases::clocks::set_clock(&mut command, seconds);
+        }
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(log)
+            .kill_on_drop(true)
+            .spawn()?;
+        let id = child.id().and_then(|id| i32::try_from(id).ok());
+        let pid = id.and_then(Pid::from_raw).context("a process that has ended")?;
+        let stdout = child.stdout.take().context("no stdout")?;
+        Ok(Self { child, pid, stdout: BufReader::new(stdout).lines() })
+    }
+
+    /// Waits until it says where it listens, or that it works.
+    pub(crate) async fn ready(&mut self) -> anyhow::Result<Option<String>> {
+        let address = async {
+            while let Some(line) = self.stdout.next_line().await? {
+                if let Some(url) = line.trim().strip_prefix("url ") {
+                    return Ok(Some(url.trim().to_owned()));
+                }
+                if line.ends_with("works on runs") {
+                    return Ok(None);
+                }
+            }
+            bail!("a node ended at its start")
+        };
+        timeout(READY_WITHIN, address).await.context("a node did not become ready")?
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) -> anyhow::Result<()> {
+        Ok(kill_process(self.pid, signal)?)
+    }
+
+    /// Kills it, and waits for its end.
+    pub(crate) async fn kill(mut self) -> anyhow::Result<()> {
+        Ok(self.child.kill().await?)
+    }
+
+    /// Waits for its end.
+    pub(crate) async fn ended(&mut self, within: Duration) -> bool {
+        timeout(within, self.child.wait()).await.is_ok()
+    }
+
+    /// Whether it has ended by itself.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        !matches!(self.child.try_wait(), Ok(None))
+    }
+}

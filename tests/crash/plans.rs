@@ -1,0 +1,87 @@
+//! What the model says. The kind of a conversation is the word before the dot in the user's text.
+
+use serde_json::{Value, json};
+use twostep::simulator::Script;
+
+/// The kinds, for random choice.
+pub(crate) const KINDS: [&str; 8] =
+    ["say", "look", "write", "effect", "mixed", "rounds", "busy", "input"];
+
+const TEXT: &str = "It was a long story with many turns, and nobody who heard it for the first \
+    time could tell how it would end, though everybody had a guess and most of them were wrong.";
+
+fn text(text: &str) -> Value {
+    json!({ "type": "text", "text": text })
+}
+
+fn call(name: &str, input: &Value) -> Value {
+    json!({ "type": "tool_use", "name": name, "input": input })
+}
+
+fn reply(content: &[Value]) -> Value {
+    json!({ "content": content, "chunk": 6, "pace_ms": 3 })
+}
+
+fn says(said: &str) -> Value {
+    reply(&[text(said)])
+}
+
+fn look() -> Vec<Value> {
+    vec![
+        call("get_time", &json!({})),
+        call("dawdle", &json!({ "ms": 40 })),
+        call("dawdle", &json!({ "ms": 150 })),
+        call("list_files", &json!({})),
+        call("dawdle", &json!({ "ms": 300 })),
+    ]
+}
+
+fn write(suffix: &str) -> Value {
+    let path = format!("out/{{{{user}}}}{suffix}.txt");
+    call("write_file", &json!({ "path": path, "content": format!("{TEXT} {{{{user}}}}") }))
+}
+
+fn effect(before_ms: u64, after_ms: u64) -> Value {
+    call("witness", &json!({ "before_ms": before_ms, "after_ms": after_ms }))
+}
+
+/// The script of all kinds.
+pub(crate) fn script() -> anyhow::Result<Script> {
+    let mixed = [
+        text("Many things at once."),
+        call("dawdle", &json!({ "ms": 20 })),
+        effect(20, 20),
+        write("-mixed"),
+        effect(0, 60),
+        call("get_time", &json!({})),
+        call("dawdle", &json!({ "ms": 30 })),
+    ];
+    let overloaded = json!([{ "status": 529 }, { "status": 529 }]);
+    let mut busy = says("At last. {{user}}");
+    busy["fail_first"] = overloaded;
+    let mut slow = says(TEXT);
+    slow["pace_ms"] = json!(60);
+    let conversation =
+        |kind: &str, replies: &[Value]| json!({ "when": format!("{kind}."), "replies": replies });
+    let conversations = [
+        conversation("say", &[says(TEXT)]),
+        conversation("slow", &[slow]),
+        conversation("look", &[reply(&look()), says("Looked.")]),
+        conversation("write", &[reply(&[write("")]), says("Written.")]),
+        conversation("effect", &[reply(&[effect(60, 60)]), says("Done.")]),
+        conversation("mixed", &[reply(&mixed), says("All of it.")]),
+        conversation(
+            "rounds",
+            &[
+                reply(&[text("First."), effect(10, 10)]),
+                reply(&[text("Then."), call("get_time", &json!({})), write("-rounds")]),
+                reply(&[effect(0, 10), effect(10, 0)]),
+                says("That was it."),
+            ],
+        ),
+        conversation("busy", &[busy]),
+        conversation("input", &[reply(&[write("-a"), write("-b")]), says("Both.")]),
+    ];
+    let script = json!({ "conversations": conversations, "otherwise": "refuse" });
+    Ok(Script::from_json(&script.to_string())?)
+}

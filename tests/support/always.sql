@@ -1,0 +1,67 @@
+-- What must hold at every moment, also while runs are under way and processes die. Each row names
+-- an invariant and where it is broken.
+SELECT 'messages are numbered from 1 without a gap' AS invariant, session_id::text AS place
+FROM messages GROUP BY session_id HAVING count(*) <> max(seq) OR min(seq) <> 1
+UNION ALL
+SELECT 'a history starts with the user and never has two assistant messages in a row', session_id::text
+FROM (SELECT session_id, role, run_id, lag(role) OVER w AS before, lag(run_id) OVER w AS run_before
+      FROM messages WINDOW w AS (PARTITION BY session_id ORDER BY seq)) m
+WHERE before IS NULL AND role <> 'user' OR before = role AND (role = 'assistant' OR run_id = run_before)
+UNION ALL
+-- The calls of the newest message may be open.
+SELECT 'every call is answered once in the next message', session_id || ':' || seq
+FROM (SELECT m.session_id, m.seq,
+        (SELECT coalesce(array_agg(b ->> 'id' ORDER BY b ->> 'id'), '{}')
+         FROM json_array_elements(m.content) b
+         WHERE m.role = 'assistant' AND b ->> 'type' = 'tool_use') AS asked,
+        (SELECT coalesce(array_agg(b ->> 'tool_use_id' ORDER BY b ->> 'tool_use_id'), '{}')
+         FROM json_array_elements(n.content) b
+         WHERE n.role = 'user' AND b ->> 'type' = 'tool_result') AS answered
+      FROM messages m JOIN messages n ON n.session_id = m.session_id AND n.seq = m.seq + 1) c
+WHERE asked <> answered
+UNION ALL
+SELECT 'no text is blank', session_id || ':' || seq
+FROM messages WHERE EXISTS (
+    SELECT FROM json_array_elements(content) b
+    WHERE b ->> 'type' = 'text' AND btrim(b ->> 'text', E' \t\r\n') = '')
+UNION ALL
+SELECT 'a session has one live run at most', session_id::text
+FROM runs WHERE status IN ('running', 'requires_action') GROUP BY session_id HAVING count(*) > 1
+UNION ALL
+SELECT 'a key has one run at most', session_id || ':' || idempotency_key
+FROM runs WHERE idempotency_key IS NOT NULL GROUP BY session_id, idempotency_key HAVING count(*) > 1
+UNION ALL
+SELECT 'every call has its ledger row', m.session_id || ':' || (b ->> 'id')
+FROM messages m CROSS JOIN LATERAL json_array_elements(m.content) b
+LEFT JOIN tool_calls c ON c.session_id = m.session_id AND c.message_seq = m.seq
+                      AND c.tool_use_id = b ->> 'id'
+WHERE m.role = 'assistant' AND b ->> 'type' = 'tool_use' AND c.tool_use_id IS NULL
+UNION ALL
+SELECT 'attempts never go back along a run', session_id || ':' || seq
+FROM (SELECT m.session_id, m.seq, m.attempt, r.attempt AS newest,
+             max(m.attempt) OVER (PARTITION BY m.run_id ORDER BY m.seq) AS highest
+      FROM messages m JOIN runs r ON r.id = m.run_id) m
+WHERE attempt < highest OR attempt > newest
+UNION ALL
+SELECT 'events are numbered from 1 without a gap', s.id::text
+FROM sessions s LEFT JOIN events e ON e.session_id = s.id
+GROUP BY s.id HAVING count(e.seq) <> s.last_seq OR coalesce(min(e.seq), 1) <> 1
+UNION ALL
+SELECT 'a settled run has one last event, and it is the last', r.id::text
+FROM runs r JOIN events e ON e.run_id = r.id
+GROUP BY r.id
+HAVING count(*) FILTER (WHERE e.type = 'session.status_idle') > 1
+    OR max(e.seq) > max(e.seq) FILTER (WHERE e.type = 'session.status_idle')
+UNION ALL
+SELECT 'every row has the tenant of its session', s.id::text
+FROM sessions s JOIN (
+    SELECT session_id, tenant_id FROM runs
+    UNION ALL SELECT session_id, tenant_id FROM messages
+    UNION ALL SELECT session_id, tenant_id FROM tool_calls
+    UNION ALL SELECT session_id, tenant_id FROM events) r ON r.session_id = s.id
+WHERE r.tenant_id <> s.tenant_id
+UNION ALL
+SELECT 'nobody idles in a transaction', application_name || ' ' || pid
+FROM pg_stat_activity
+WHERE datname = current_database() AND application_name LIKE 'twostep%'
+  AND state LIKE 'idle in transaction%' AND now() - state_change > interval '5 seconds'
