@@ -138,6 +138,7 @@ impl Application {
     pub async fn run_until_stopped(self, shutdown: CancellationToken) -> anyhow::Result<()> {
         let tasks = TaskTracker::new();
         let unlink = CancellationToken::new();
+        let database = self.embedded.map(|embedded| tasks.spawn(embedded.keep(unlink.clone())));
         let linked =
             tasks.spawn(link(Arc::clone(&self.bus), self.pools.bus.clone(), unlink.clone()));
         let worker = self.worker.map(|worker| tasks.spawn(worker.run(self.draining.clone())));
@@ -167,8 +168,9 @@ impl Application {
         if let Some(simulator) = self.simulator {
             simulator.stop().await;
         }
-        if let Some(embedded) = self.embedded {
-            embedded.stop().await.context("the private database did not stop")?;
+        if let Some(database) = database {
+            let stopped = async { database.await??.stop().await };
+            stopped.await.context("the private database did not stop")?;
         }
         Ok(())
     }

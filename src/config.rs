@@ -265,10 +265,7 @@ impl ServeArgs {
         #[cfg(feature = "faults")]
         self.work.faults.arm();
         check_bind(self.bind, self.allow_unauthenticated)?;
-        let work = match self.no_worker {
-            true => None,
-            false => Some(self.work.check()?),
-        };
+        let work = if self.no_worker { None } else { Some(self.work.check()?) };
         let defaults = self.session.into_defaults(self.work.default_model())?;
         let database = self.database.clone().into_database()?;
         if work.is_none() && matches!(database, Database::Embedded(_)) {

@@ -165,10 +165,7 @@ impl State {
 }
 
 fn text_of(message: &Message) -> usize {
-    match message {
-        Message::Delta { text, .. } => text.len(),
-        _ => 0,
-    }
+    if let Message::Delta { text, .. } = message { text.len() } else { 0 }
 }
 
 #[cfg(test)]

@@ -40,7 +40,9 @@ enum Broken {
 /// Links this process with the others until it is told to stop. The pool lends two connections.
 pub async fn link(bus: Arc<Bus>, pool: PgPool, stop: CancellationToken) {
     let mut is_up = true;
-    while let Some(Err(broken)) = stop.run_until_cancelled(live(&bus, &pool, &mut is_up)).await {
+    while let Some(Err(broken)) =
+        stop.run_until_cancelled(Box::pin(live(&bus, &pool, &mut is_up))).await
+    {
         bus.outbox.forget();
         if std::mem::take(&mut is_up) {
             tracing::warn!(error = %broken, "other processes are out of hearing");

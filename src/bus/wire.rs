@@ -184,9 +184,8 @@ mod tests {
             assert!(payloads.iter().all(|payload| payload.len() <= MAX_PAYLOAD));
             let arrived: String = unpacked(&payloads)
                 .into_iter()
-                .filter_map(|message| match message {
-                    Message::Delta { text, .. } => Some(text),
-                    _ => None,
+                .filter_map(|message| {
+                    if let Message::Delta { text, .. } = message { Some(text) } else { None }
                 })
                 .collect();
             assert!(arrived == text);

@@ -69,8 +69,8 @@ impl Cli {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         let result = runtime.block_on(async {
             match self.command {
-                Command::Serve(command) => until_told_twice(command.run()).await?,
-                Command::Worker(command) => until_told_twice(command.run()).await?,
+                Command::Serve(command) => until_told_twice(Box::pin(command.run())).await?,
+                Command::Worker(command) => until_told_twice(Box::pin(command.run())).await?,
                 Command::Migrate(command) => command.run().await?,
                 // The only one whose answer can be no.
                 Command::Verify(command) => return command.run().await,

@@ -190,7 +190,7 @@ mod tests {
         let backends = [backend(&mut broken).await, backend(&mut idle).await];
         idle.give_back();
         sqlx::query("SELECT pg_terminate_backend(pid, 5000) FROM unnest($1::int[]) AS pid")
-            .bind(&backends)
+            .bind(backends)
             .execute(&mut *witness)
             .await
             .unwrap();

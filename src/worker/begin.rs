@@ -72,10 +72,8 @@ impl Driver<'_> {
     async fn load(&mut self, may_be_begun: bool) -> Result<Vec<Message>, Halt> {
         let mut conn = self.worker.parts.pool.acquire().await?;
         self.transcript.catch_up(&mut conn, self.run.session_id).await?;
-        let stored = match may_be_begun {
-            true => list_of_run(&mut conn, self.run_id()).await?,
-            false => Vec::new(),
-        };
+        let stored =
+            if may_be_begun { list_of_run(&mut conn, self.run_id()).await? } else { Vec::new() };
         conn.give_back();
         Ok(stored.into_iter().map(|stored| stored.message).collect())
     }

@@ -124,7 +124,7 @@ async fn a_reader_elsewhere_sees_previews_soon_after_a_reader_here() {
         near.iter().zip(&far).map(|(near, far)| far.saturating_duration_since(*near)).collect();
     delays.sort_unstable();
     let (median, last) = (delays[delays.len() / 2], delays[delays.len() - 1]);
-    println!("previews in another process: {median:?} later (median), {last:?} (most)");
+    tracing::info!("previews in another process: {median:?} later (median), {last:?} (most)");
     assert_eq!(delays.len(), TEXT.len());
     assert!(median < Duration::from_millis(150), "{median:?}");
     other.stop().await;

@@ -17,7 +17,8 @@ use crate::support::{
     durable, replies, says, stops_short,
 };
 
-const SERVE: [&str; 4] = ["serve", "--offline", "--bind", "127.0.0.1:0"];
+/// A model that hangs is waited for only a second.
+const SERVE: [&str; 6] = ["serve", "--offline", "--bind", "127.0.0.1:0", "--drain-seconds", "1"];
 
 fn client() -> Client {
     // A second test of the same process finds it installed.

@@ -191,7 +191,8 @@ async fn a_client_that_does_not_read_is_cut() {
     let mut read = Vec::new();
     assert!(stalled.read_to_end(&mut read).await.is_err());
     assert_eq!(session.ask("Are you there?").await["output_text"], "Yes.");
-    app.finish().await;
+    // Its past is made up, and would not stand a check.
+    app.stop().await;
 }
 
 fn http2() -> Client {
@@ -252,7 +253,8 @@ async fn a_client_that_does_not_read_one_of_its_http2_streams_loses_that_one() {
     };
     assert!(timeout(SLACK, rest).await.expect("it was not cut").is_err());
     while read.next().await.unwrap().id != Some(10_000) {}
-    app.finish().await;
+    // Its past is made up, and would not stand a check.
+    app.stop().await;
 }
 
 #[tokio::test]

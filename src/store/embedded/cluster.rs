@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
+use std::time::{Duration, Instant};
 
 use super::account::Account;
 use super::binaries::Binaries;
@@ -22,6 +23,9 @@ const SOCKET_NAME: &str = ".s.PGSQL.5432";
 
 /// The lock file beside the socket: it names the process of the server.
 pub(super) const SOCKET_LOCK: &str = ".s.PGSQL.5432.lock";
+
+/// A watchdog looks ten times a second whether its server is gone.
+const REMOVED_WITHIN: Duration = Duration::from_secs(2);
 
 /// The folders of a private server.
 #[derive(Debug)]
@@ -69,7 +73,23 @@ impl Layout {
                 socket.dir = %self.socket_dir.display(),
                 "the data directory's path is too long for a socket: using a short one"
             );
-        } else if let Err(error) = private_dir(&self.socket_dir)
+            return account.own(&self.socket_dir);
+        }
+        self.make_socket_dir(account)
+    }
+
+    /// Makes the socket's folder again, in its place, after the server has died. A short one goes
+    /// with the server, a moment later.
+    pub(super) fn renew_socket_dir(&self, account: Account) -> Result<(), EmbeddedError> {
+        let deadline = Instant::now() + REMOVED_WITHIN;
+        while self.has_short_socket_dir() && self.socket_dir.exists() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        self.make_socket_dir(account)
+    }
+
+    fn make_socket_dir(&self, account: Account) -> Result<(), EmbeddedError> {
+        if let Err(error) = private_dir(&self.socket_dir)
             && error.kind() != io::ErrorKind::AlreadyExists
         {
             return Err(io_error("create", &self.socket_dir)(error));

@@ -24,8 +24,11 @@ use std::ffi::OsString;
 use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use sqlx::postgres::{PgConnectOptions, PgSslMode};
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
 
 use self::account::Account;
 use self::binaries::Binaries;
@@ -71,8 +74,12 @@ pub struct EmbeddedPostgres {
     server: Server,
     layout: Layout,
     binaries: Binaries,
+    account: Account,
     durability: Durability,
 }
+
+/// How often the server is looked at, and how long after a start that failed the next one comes.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
 
 impl EmbeddedPostgres {
     /// Starts the server, after making its cluster on the first start. The work is done on a
@@ -102,7 +109,34 @@ impl EmbeddedPostgres {
         }
         layout.create_socket_dir(account)?;
         let server = Server::start(&layout, &binaries, account, durability)?;
-        Ok(Self { server, layout, binaries, durability })
+        Ok(Self { server, layout, binaries, account, durability })
+    }
+
+    /// Looks after the server until it is told to stop: one that somebody has killed is started
+    /// again, as an operator's would be.
+    pub async fn keep(mut self, stop: CancellationToken) -> Result<Self, EmbeddedError> {
+        while stop.run_until_cancelled(sleep(LOOK_EVERY)).await.is_some() {
+            if !self.server.has_ended() {
+                continue;
+            }
+            tracing::error!("the private database has ended, and is started again");
+            let (kept, started) = tokio::task::spawn_blocking(move || {
+                let started = self.start_again();
+                (self, started)
+            })
+            .await?;
+            self = kept;
+            if let Err(error) = started {
+                tracing::error!(%error, "the private database cannot be started");
+            }
+        }
+        Ok(self)
+    }
+
+    fn start_again(&mut self) -> Result<(), EmbeddedError> {
+        self.layout.renew_socket_dir(self.account)?;
+        self.server = Server::start(&self.layout, &self.binaries, self.account, self.durability)?;
+        Ok(())
     }
 
     /// How to connect to its database.

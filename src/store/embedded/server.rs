@@ -132,6 +132,11 @@ impl Server {
         }
     }
 
+    /// Whether the server is gone, whoever ended it.
+    pub(super) fn has_ended(&mut self) -> bool {
+        matches!(self.exit_status(), Ok(Some(_)))
+    }
+
     /// Ends the server: open transactions are rolled back, then a checkpoint. One that does not
     /// end is stopped the hard way and recovers at its next start.
     pub(super) fn stop(&mut self) -> Result<(), EmbeddedError> {

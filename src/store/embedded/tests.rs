@@ -4,6 +4,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use std::{env, fs};
 
+use rustix::process::{Pid, Signal, kill_process};
 use sqlx::{Connection, PgConnection};
 use tempfile::TempDir;
 
@@ -42,6 +43,41 @@ async fn gone_within(path: &Path, time: Duration) -> bool {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     true
+}
+
+/// Kills the server process, as somebody else might.
+fn kill(data_dir: &Path) {
+    let pid_file = fs::read_to_string(data_dir.join("pg/postmaster.pid")).unwrap();
+    let pid = pid_file.lines().next().unwrap().parse().unwrap();
+    kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
+}
+
+#[tokio::test]
+async fn a_server_that_somebody_kills_is_started_again() {
+    let dir = folder();
+    // The second one's path is too long for a socket.
+    for data_dir in [dir.path().join("data"), dir.path().join("d".repeat(90))] {
+        let server = EmbeddedPostgres::start(&options(data_dir.clone(), Durability::Durable));
+        let server = server.await.unwrap();
+        let connect_options = server.connect_options();
+        let mut conn = connect(&server).await;
+        sqlx::raw_sql("CREATE TABLE kept AS SELECT 1 AS id").execute(&mut conn).await.unwrap();
+        let stop = CancellationToken::new();
+        let kept = tokio_util::task::TaskTracker::new().spawn(server.keep(stop.clone()));
+        kill(&data_dir);
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while conn.ping().await.is_ok() {
+            assert!(Instant::now() < deadline, "the server was not killed");
+        }
+        while PgConnection::connect_with(&connect_options).await.is_err() {
+            assert!(Instant::now() < deadline, "the server was not started again");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        stop.cancel();
+        let server = kept.await.unwrap().unwrap();
+        assert_eq!(count(&server).await, 1);
+        server.stop().await.unwrap();
+    }
 }
 
 #[tokio::test]

@@ -76,7 +76,7 @@ async fn accept(
         links.spawn(stop.clone().run_until_cancelled_owned(async move {
             match server {
                 Server::Socket(path) => {
-                    join(client, UnixStream::connect(path).await, silence).await
+                    join(client, UnixStream::connect(path).await, silence).await;
                 }
                 Server::Tcp(host, port) => {
                     join(client, TcpStream::connect((host, port)).await, silence).await;
