@@ -82,7 +82,7 @@ impl Arena {
             return;
         }
         let lives = Lives { book, seat: after.seat(), until: after.begun() };
-        let Some(ready) = lives.ready_since() else { return };
+        let ready = lives.ready_since();
         if after.node == before.node {
             if fault.deed == Deed::Died {
                 let time = since(after.begun(), ready);
@@ -112,10 +112,14 @@ struct Lives<'a> {
 }
 
 impl Lives<'_> {
-    fn ready_since(&self) -> Option<SystemTime> {
-        let is_mine = |entry: &&Entry| entry.node == self.seat && entry.at <= self.until;
-        let ready = |entry: &&Entry| entry.deed == Deed::Ready;
-        self.book.iter().filter(is_mine).filter(ready).map(|entry| entry.at).next_back()
+    /// Since when the node lives that was there at the end. A run may be taken up before the test
+    /// has read that the node is ready.
+    fn ready_since(&self) -> SystemTime {
+        let mine = || self.book.iter().filter(|entry| entry.node == self.seat);
+        let died = mine().filter(|entry| entry.deed == Deed::Died && entry.at <= self.until);
+        let died = died.map(|entry| entry.at).next_back();
+        let ready = mine().filter(|entry| entry.deed == Deed::Ready && Some(entry.at) >= died);
+        ready.map(|entry| entry.at).next().map_or(self.until, |ready| ready.min(self.until))
     }
 }
 
