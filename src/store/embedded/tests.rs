@@ -57,8 +57,8 @@ async fn a_server_that_somebody_kills_is_started_again() {
     let dir = folder();
     // The second one's path is too long for a socket.
     for data_dir in [dir.path().join("data"), dir.path().join("d".repeat(90))] {
-        let server = EmbeddedPostgres::start(&options(data_dir.clone(), Durability::Durable));
-        let server = server.await.unwrap();
+        let options = options(data_dir.clone(), Durability::Durable);
+        let server = EmbeddedPostgres::start(&options).await.unwrap();
         let connect_options = server.connect_options();
         let mut conn = connect(&server).await;
         sqlx::raw_sql("CREATE TABLE kept AS SELECT 1 AS id").execute(&mut conn).await.unwrap();
