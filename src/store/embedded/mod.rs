@@ -134,6 +134,7 @@ impl EmbeddedPostgres {
     }
 
     fn start_again(&mut self) -> Result<(), EmbeddedError> {
+        self.server.let_go();
         self.layout.renew_socket_dir(self.account)?;
         self.server = Server::start(&self.layout, &self.binaries, self.account, self.durability)?;
         Ok(())

@@ -56,7 +56,7 @@ pub(super) struct Server {
     child: Child,
     log: PathBuf,
     /// Nothing is ever written to it: its end of file is the message.
-    _leash: Option<ChildStdin>,
+    leash: Option<ChildStdin>,
 }
 
 impl Server {
@@ -107,7 +107,7 @@ impl Server {
         command.stdout(log).stderr(second);
         let mut child = command.spawn().map_err(io_error("run", Path::new(SHELL)))?;
         let leash = child.stdin.take();
-        Ok(Self { child, log: layout.log.clone(), _leash: leash })
+        Ok(Self { child, log: layout.log.clone(), leash })
     }
 
     /// Line 8 of `postmaster.pid` is the server's own word that it takes connections.
@@ -135,6 +135,11 @@ impl Server {
     /// Whether the server is gone, whoever ended it.
     pub(super) fn has_ended(&mut self) -> bool {
         matches!(self.exit_status(), Ok(Some(_)))
+    }
+
+    /// Ends the watchdog of a server that has ended, which clears away what goes with the server.
+    pub(super) fn let_go(&mut self) {
+        self.leash = None;
     }
 
     /// Ends the server: open transactions are rolled back, then a checkpoint. One that does not

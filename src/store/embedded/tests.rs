@@ -40,7 +40,7 @@ async fn gone_within(path: &Path, time: Duration) -> bool {
         if Instant::now() > deadline {
             return false;
         }
-        tokio::time::sleep(Duration::from_millis(10)).await;
+        sleep(Duration::from_millis(10)).await;
     }
     true
 }
@@ -57,21 +57,21 @@ async fn a_server_that_somebody_kills_is_started_again() {
     let dir = folder();
     // The second one's path is too long for a socket.
     for data_dir in [dir.path().join("data"), dir.path().join("d".repeat(90))] {
-        let server = EmbeddedPostgres::start(&options(data_dir.clone(), Durability::Durable));
-        let server = server.await.unwrap();
+        let options = options(data_dir.clone(), Durability::Durable);
+        let server = EmbeddedPostgres::start(&options).await.unwrap();
         let connect_options = server.connect_options();
         let mut conn = connect(&server).await;
         sqlx::raw_sql("CREATE TABLE kept AS SELECT 1 AS id").execute(&mut conn).await.unwrap();
         let stop = CancellationToken::new();
         let kept = tokio_util::task::TaskTracker::new().spawn(server.keep(stop.clone()));
         kill(&data_dir);
-        let deadline = Instant::now() + Duration::from_secs(60);
+        let deadline = Instant::now() + Duration::from_mins(1);
         while conn.ping().await.is_ok() {
             assert!(Instant::now() < deadline, "the server was not killed");
         }
         while PgConnection::connect_with(&connect_options).await.is_err() {
             assert!(Instant::now() < deadline, "the server was not started again");
-            tokio::time::sleep(Duration::from_millis(20)).await;
+            sleep(Duration::from_millis(20)).await;
         }
         stop.cancel();
         let server = kept.await.unwrap().unwrap();
@@ -250,7 +250,7 @@ async fn a_killed_server_is_recovered() {
     sqlx::raw_sql("CREATE TABLE kept AS SELECT 1 AS id").execute(&mut conn).await.unwrap();
     let pid_file = server.layout.cluster.join("postmaster.pid");
     let postmaster = predecessor::read_pid(&pid_file).unwrap();
-    rustix::process::kill_process(postmaster, rustix::process::Signal::KILL).unwrap();
+    kill_process(postmaster, Signal::KILL).unwrap();
     // `server` stays: its dead child is now a zombie that still answers to its number
     let account = Account::choose(&server.layout.cluster).unwrap();
     let again = Server::start(&server.layout, &server.binaries, account, Durability::Durable);
