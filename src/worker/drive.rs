@@ -2,13 +2,11 @@
 
 use std::time::Instant;
 
-use sqlx::PgConnection;
 use tokio_util::sync::CancellationToken;
 
 use super::Worker;
 use super::active::Signals;
 use super::halt::Halt;
-use super::patience::{Patience, in_time};
 use super::previews::ReplyIds;
 use super::tell::reply_events;
 use super::transcript::Transcript;
@@ -23,11 +21,7 @@ use crate::domain::tool::{ToolCall, ToolChoice};
 use crate::faults::{self, Point};
 use crate::model::Reply;
 use crate::model::anthropic::{Head, body};
-#[cfg(feature = "faults")]
-use crate::store::bugs::commit;
-#[cfg(not(feature = "faults"))]
-use crate::store::step::commit;
-use crate::store::step::{Committed, Landed, NewMessage, StepCommit, landed};
+use crate::store::step::{NewMessage, StepCommit};
 use crate::tools::ToolContext;
 use crate::tools::workspace::Workspace;
 
@@ -49,9 +43,9 @@ pub(super) struct Driver<'a> {
     /// Whether calls may have been touched by an earlier attempt.
     pub(super) is_resumed: bool,
     /// Whether runs of the same session wait for this one.
-    others_wait: bool,
+    pub(super) others_wait: bool,
     /// Steps that are committed.
-    steps: i32,
+    pub(super) steps: i32,
 }
 
 /// How a request to the model ended; without a stop reason it failed.
@@ -266,78 +260,6 @@ impl<'a> Driver<'a> {
         match self.agent.step() {
             Step::CallTools(calls) => calls.clone(),
             Step::CallModel { .. } | Step::Exhausted(_) | Step::Finish(_) => Vec::new(),
-        }
-    }
-
-    /// Stores events, and nothing else, as a step.
-    pub(super) async fn tell(&mut self, events: &[NewEvent]) -> Result<(), Halt> {
-        self.store(&[], &StepCommit { events, ..empty() }).await
-    }
-
-    /// Commits a step, tells readers of it, and keeps the transcript in line with the history.
-    pub(super) async fn store(
-        &mut self,
-        messages: &[NewMessage],
-        step: &StepCommit<'_>,
-    ) -> Result<(), Halt> {
-        if self.signals.lost.is_cancelled() {
-            return Err(Halt::LeaseLost);
-        }
-        let step = StepCommit { messages, ..*step };
-        let mut patience = Patience::default();
-        let committed = loop {
-            match in_time(self.try_store(&step, patience.is_tried())).await {
-                Ok(committed) => break committed,
-                Err(halt) => self.wait_out(&mut patience, halt).await?,
-            }
-        };
-        self.steps += 1;
-        let point = if step.settles.is_some() { Point::Settled } else { Point::StepStored };
-        faults::point(point).await;
-        if let Some((status, _)) = step.settles {
-            self.worker.parts.metrics.run_settled(status);
-        }
-        self.others_wait = committed.queued > 0;
-        self.is_begun |= step.dequeues;
-        self.worker.parts.bus.publish(self.run.session_id, committed.frames);
-        for message in messages {
-            self.transcript.push(message.message.role, message.message.content.as_str());
-        }
-        Ok(())
-    }
-
-    /// A step that was tried before may have been written although nobody heard of it.
-    async fn try_store(&self, step: &StepCommit<'_>, is_tried: bool) -> Result<Committed, Halt> {
-        let mut conn = self.worker.parts.pool.acquire().await?;
-        let fence = self.run.fence;
-        let mut committed = None;
-        if is_tried {
-            committed = self.landed(&mut conn).await?;
-        }
-        if committed.is_none() {
-            committed = commit(&mut conn, self.session_id(), fence, self.steps, step).await?;
-        }
-        if committed.is_none() && is_tried {
-            // The first try was still under way.
-            committed = self.landed(&mut conn).await?;
-        }
-        conn.give_back();
-        committed.ok_or_else(|| {
-            self.worker.parts.metrics.step_fenced();
-            Halt::LeaseLost
-        })
-    }
-
-    /// What a step that was written left, if it was.
-    async fn landed(&self, conn: &mut PgConnection) -> Result<Option<Committed>, Halt> {
-        match landed(conn, self.run.fence, self.steps).await? {
-            Landed::No => Ok(None),
-            Landed::Fenced => Err(Halt::LeaseLost),
-            Landed::Yes { queued } => {
-                // Readers find its events in the database.
-                self.worker.parts.bus.look_again(self.session_id());
-                Ok(Some(Committed { frames: Vec::new(), queued }))
-            }
         }
     }
 }

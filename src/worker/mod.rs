@@ -15,6 +15,7 @@ mod proof;
 mod round;
 mod tell;
 mod transcript;
+mod write;
 
 use std::path::PathBuf;
 use std::sync::Arc;

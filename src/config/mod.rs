@@ -1,5 +1,7 @@
 //! What the operator decides. The only reader of the environment.
 
+mod args;
+
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -9,13 +11,13 @@ use std::time::Duration;
 use std::{env, fs};
 
 use anyhow::{Context as _, bail};
-use clap::{ArgAction, Args, ValueEnum};
-use reqwest::Url;
 use secrecy::SecretString;
 use sqlx::postgres::PgConnectOptions;
 
+pub use args::{DatabaseArgs, LogArgs, LogFormat, ServeArgs, SessionArgs, WorkArgs, WorkerArgs};
+
 use crate::domain::price::Prices;
-use crate::domain::run::{Limits, OnBusy};
+use crate::domain::run::Limits;
 use crate::http::{Defaults, KEEP_ALIVE_EVERY, Options as HttpOptions, Timeouts};
 use crate::model::anthropic::ClientConfig;
 use crate::store::embedded::{Durability, Options as EmbeddedOptions};
@@ -34,155 +36,6 @@ pub const DEFAULT_SYSTEM: &str = "You are a helpful assistant with tools that wo
     other together. When you have what you need, answer the user's question in your own words: \
     explain what you found instead of repeating raw output, quote only the lines that matter, and \
     say so if a tool failed. Keep answers short, in plain text or simple Markdown.";
-
-/// How log lines are written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum LogFormat {
-    /// For people.
-    Text,
-    /// One JSON object a line.
-    Json,
-}
-
-/// Options of every command.
-#[derive(Debug, Clone, Args)]
-pub struct LogArgs {
-    /// How log lines are written
-    #[arg(long, env = "TWOSTEP_LOG_FORMAT", value_enum, default_value = "text", global = true)]
-    pub log_format: LogFormat,
-    /// What is logged, such as `info` or `twostep=debug,sqlx=warn`
-    #[arg(
-        long,
-        env = "TWOSTEP_LOG",
-        // The database has a notice for every migration that is there already.
-        default_value = "info,sqlx::postgres::notice=warn",
-        global = true
-    )]
-    pub log: String,
-}
-
-/// Where the database is.
-#[derive(Debug, Clone, Args)]
-pub struct DatabaseArgs {
-    /// A Postgres server, 15 to 18; without it a private one is run on the installed binaries
-    #[arg(long, env = "DATABASE_URL", hide_env_values = true)]
-    pub database_url: Option<String>,
-    /// Where the private server keeps its data, and sessions their folders
-    /// [default: ~/.local/share/twostep, for root /var/lib/twostep]
-    #[arg(long, env = "TWOSTEP_DATA_DIR")]
-    pub data_dir: Option<PathBuf>,
-    /// The folder of the `postgres` and `initdb` programs
-    #[arg(long, env = "PG_BIN_DIR")]
-    pub pg_bin_dir: Option<PathBuf>,
-}
-
-/// Options of `twostep serve`.
-#[derive(Debug, Clone, Args)]
-pub struct ServeArgs {
-    /// The address to listen on, an IP and a port
-    #[arg(long, env = "TWOSTEP_BIND", default_value = "127.0.0.1:8080")]
-    pub bind: SocketAddr,
-    /// Let everybody in who reaches an address that is not loopback
-    #[arg(long, env = "TWOSTEP_ALLOW_UNAUTHENTICATED", default_value = "false",
-          default_missing_value = "true", num_args = 0..=1, action = ArgAction::Set)]
-    pub allow_unauthenticated: bool,
-    /// Only accept and tell; runs are for `twostep worker` processes on the same database
-    #[arg(long, env = "TWOSTEP_NO_WORKER", default_value = "false",
-          default_missing_value = "true", num_args = 0..=1, action = ArgAction::Set)]
-    pub no_worker: bool,
-    /// What a message to a busy session means, when it does not say so itself
-    #[arg(long, env = "TWOSTEP_ON_BUSY", value_enum, default_value = "queue")]
-    pub on_busy: OnBusy,
-    /// Runs that may wait, over all sessions; more messages are refused
-    #[arg(long, env = "TWOSTEP_MAX_QUEUED", default_value_t = 1000,
-          value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
-    pub max_queued: u32,
-    /// Where the database is.
-    #[command(flatten)]
-    pub database: DatabaseArgs,
-    /// What sessions pin.
-    #[command(flatten)]
-    pub session: SessionArgs,
-    /// How runs are worked on.
-    #[command(flatten)]
-    pub work: WorkArgs,
-}
-
-/// Options of `twostep worker`.
-#[derive(Debug, Clone, Args)]
-pub struct WorkerArgs {
-    /// An address for health checks [default: none]
-    #[arg(long, env = "TWOSTEP_BIND")]
-    pub bind: Option<SocketAddr>,
-    /// Where the database is.
-    #[command(flatten)]
-    pub database: DatabaseArgs,
-    /// How runs are worked on.
-    #[command(flatten)]
-    pub work: WorkArgs,
-}
-
-/// What sessions pin when their creation names nothing else.
-#[derive(Debug, Clone, Args)]
-pub struct SessionArgs {
-    /// The model of sessions that name none [default: claude-sonnet-5-5]
-    #[arg(long, env = "TWOSTEP_MODEL")]
-    pub model: Option<String>,
-    /// The output budget of one request to the model
-    #[arg(long, env = "TWOSTEP_MAX_TOKENS", default_value_t = 8192,
-          value_parser = clap::value_parser!(u32).range(1..=128_000))]
-    pub max_tokens: u32,
-    /// The system prompt of sessions that name none
-    #[arg(long, env = "TWOSTEP_SYSTEM")]
-    pub system: Option<String>,
-    /// Rounds of tool calls in a run, before the model is asked for its answer
-    #[arg(long, env = "TWOSTEP_MAX_ROUNDS", default_value_t = Limits::DEFAULT_ROUNDS,
-          value_parser = clap::value_parser!(u32).range(0..=i64::from(Limits::MAX_ROUNDS)))]
-    pub max_rounds: u32,
-    /// What models cost: JSON, by model, micro-dollars for a million tokens of each kind
-    #[arg(long, env = "TWOSTEP_PRICES", value_name = "FILE")]
-    pub prices: Option<PathBuf>,
-    /// A folder that all sessions work in [default: each session has one of its own]
-    #[arg(long, env = "TWOSTEP_WORKSPACE", value_name = "FOLDER")]
-    pub workspace: Option<PathBuf>,
-}
-
-/// How runs are worked on.
-#[derive(Debug, Clone, Args)]
-pub struct WorkArgs {
-    /// Use the built-in simulator in place of a model
-    #[arg(long, env = "TWOSTEP_OFFLINE", default_value = "false",
-          default_missing_value = "true", num_args = 0..=1, action = ArgAction::Set)]
-    pub offline: bool,
-    /// What the simulator does; a demonstration when absent
-    #[arg(long, env = "TWOSTEP_SIMULATOR_SCRIPT", value_name = "FILE")]
-    pub script: Option<PathBuf>,
-    /// The server of the Messages API; its key is taken from `ANTHROPIC_API_KEY`
-    #[arg(long, env = "ANTHROPIC_BASE_URL", default_value = ANTHROPIC_URL)]
-    pub anthropic_base_url: Url,
-    /// The version of the Messages API
-    #[arg(long, env = "ANTHROPIC_VERSION", default_value = "2023-06-01")]
-    pub anthropic_version: String,
-    /// Seconds of silence after which a request to the model is given up
-    #[arg(long, env = "TWOSTEP_MODEL_IDLE_TIMEOUT", default_value_t = 120, value_name = "SECONDS")]
-    pub model_idle_timeout: u64,
-    /// Ask the model's side to cache the unchanging part of requests
-    #[arg(long, env = "TWOSTEP_PROMPT_CACHE", default_value = "true",
-          default_missing_value = "true", num_args = 0..=1, action = ArgAction::Set)]
-    pub prompt_cache: bool,
-    /// Runs at a time
-    #[arg(long, env = "TWOSTEP_SLOTS", default_value_t = 64,
-          value_parser = clap::value_parser!(u16).range(1..=1024))]
-    pub slots: u16,
-    /// Seconds that requests and tool calls in flight may take to end when the service stops
-    #[arg(long, env = "TWOSTEP_DRAIN_SECONDS", default_value_t = 20, value_name = "SECONDS",
-          value_parser = clap::value_parser!(u64).range(0..=25))]
-    pub drain_seconds: u64,
-    /// Faults on purpose.
-    #[cfg(feature = "faults")]
-    #[command(flatten)]
-    pub faults: crate::faults::FaultArgs,
-}
 
 /// Which database a service uses.
 #[derive(Debug, Clone)]
