@@ -64,17 +64,3 @@ impl FromStr for Failpoint {
         })
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_failpoint_names_its_point_its_turn_and_its_action() {
-        let failpoint = |point, nth, action| Ok(Failpoint { point, nth, action });
-        assert_eq!("in-reply@5=abort".parse(), failpoint(Point::InReply, 5, Action::Abort));
-        assert_eq!("claimed=pause".parse(), failpoint(Point::Claimed, 1, Action::Pause));
-        assert!("claimed".parse::<Failpoint>().is_err());
-        assert!("nowhere=abort".parse::<Failpoint>().is_err());
-    }
-}

@@ -13,8 +13,8 @@ use crate::world::World;
 const SESSIONS: usize = 6;
 /// Of a thousand commits.
 const CUT: u32 = 40;
-/// For all cuts together.
-const PATIENCE: Duration = Duration::from_mins(4);
+/// For one cut; mostly there are two in a second.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 pub(crate) async fn play(world: &World) -> anyhow::Result<()> {
     let mut rng = world.rng("cuts");
@@ -26,7 +26,7 @@ pub(crate) async fn play(world: &World) -> anyhow::Result<()> {
     arena.note(None, Deed::Disconnected);
     arena.start_all().await?;
     let load = Load::start(&arena, SESSIONS, &mut rng).await?;
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + PATIENCE * world.args.cuts;
     while proxy.cuts() < world.args.cuts && Instant::now() < deadline {
         proxy.cut_per_mille(CUT);
         sleep(Duration::from_millis(100)).await;
