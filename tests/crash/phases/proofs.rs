@@ -20,14 +20,59 @@ use crate::world::World;
 struct Proof {
     bug: &'static str,
     reason: &'static str,
+    /// What the first node has in store, with the defect and without.
+    first: &'static [&'static str],
+    /// What both nodes have in store with the defect.
+    more: &'static [&'static str],
+    story: Story,
+}
+
+/// What happens.
+#[derive(Debug, Clone, Copy)]
+enum Story {
+    Zombie,
+    Death,
+    Bystander,
 }
 
 const PROOFS: [Proof; 5] = [
-    Proof { bug: "no_attempt_check", reason: "which it did not hold" },
-    Proof { bug: "no_started", reason: "ran 2 times" },
-    Proof { bug: "split_commit", reason: "every call has its ledger row" },
-    Proof { bug: "process_clock", reason: "a false takeover" },
-    Proof { bug: "no_poll", reason: "not settled" },
+    Proof {
+        bug: "no_attempt_check",
+        reason: "which it did not hold",
+        // With all its slots taken it does not take over from itself.
+        first: &["--failpoint=heartbeat=pause", "--failpoint=reply-read=pause", "--slots=1"],
+        more: &["--bug=no_attempt_check"],
+        story: Story::Zombie,
+    },
+    Proof {
+        bug: "no_started",
+        reason: "ran 2 times",
+        first: &["--failpoint=call-ended=abort"],
+        more: &["--bug=no_started"],
+        story: Story::Death,
+    },
+    Proof {
+        bug: "split_commit",
+        reason: "every call has its ledger row",
+        // Without the defect only the second is there, at the end of the same step.
+        first: &["--failpoint=step-split=abort", "--failpoint=step-stored=abort"],
+        more: &["--bug=split_commit"],
+        story: Story::Death,
+    },
+    Proof {
+        bug: "process_clock",
+        reason: "a false takeover",
+        first: &[],
+        more: &["--bug=process_clock", "--clock-skew=3600"],
+        story: Story::Bystander,
+    },
+    Proof {
+        bug: "no_poll",
+        reason: "not settled",
+        first: &["--failpoint=claimed=abort"],
+        more: &["--bug=no_poll"],
+        story: Story::Death,
+    },
 ];
 
 pub(crate) async fn play(world: &World) {
@@ -45,7 +90,7 @@ pub(crate) async fn play(world: &World) {
 
 async fn one(world: &World, name: String, proof: Proof, has_bug: bool) -> anyhow::Result<()> {
     let tally = Arc::new(Tally::quiet());
-    tell(world, &name, proof.bug, has_bug, &tally).await?;
+    tell(world, &name, proof, has_bug, &tally).await?;
     let reds = tally.reds();
     if !has_bug {
         ensure!(reds.is_empty(), "found where there is nothing: {}", reds.join("; "));
@@ -60,40 +105,21 @@ async fn one(world: &World, name: String, proof: Proof, has_bug: bool) -> anyhow
 async fn tell(
     world: &World,
     name: &str,
-    bug: &str,
+    proof: Proof,
     has_bug: bool,
     tally: &Arc<Tally>,
 ) -> anyhow::Result<()> {
-    let faults = |failpoints: &[&str], more: &[&str]| {
-        let mut faults: Vec<String> =
-            failpoints.iter().map(|point| format!("--failpoint={point}")).collect();
-        if has_bug {
-            faults.push(format!("--bug={bug}"));
-            faults.extend(more.iter().map(|word| (*word).to_owned()));
-        }
-        faults
-    };
-    let split = if has_bug { "step-split=abort" } else { "reply-read=abort" };
-    let faults = match bug {
-        "no_attempt_check" => {
-            let mut zombie = faults(&["heartbeat=pause", "reply-read=pause"], &[]);
-            // With all its slots taken it does not take over from itself.
-            zombie.push("--slots=1".to_owned());
-            [zombie, faults(&[], &[])]
-        }
-        "no_started" => [faults(&["call-ended=abort"], &[]), faults(&[], &[])],
-        "split_commit" => [faults(&[split], &[]), faults(&[], &[])],
-        "process_clock" => [faults(&[], &[]), faults(&[], &["--clock-skew=3600"])],
-        _ => [faults(&["claimed=abort"], &[]), faults(&[], &[])],
-    };
+    let more = if has_bug { proof.more } else { &[] };
+    let faults = [proof.first, &[]].map(|own| [own, more].concat());
+    let faults = faults.map(|faults| faults.into_iter().map(str::to_owned).collect());
     let setup = Setup { faults, ..Setup::default() };
     let arena = world.arena_on(name, world.fast.database(false).await?, setup, tally).await?;
     arena.start_all().await?;
     let session = arena.session().await?;
-    match bug {
-        "no_attempt_check" => zombie(&arena, &session).await,
-        "process_clock" => bystander(&arena, &session).await,
-        _ => death(&arena, &session).await,
+    match proof.story {
+        Story::Zombie => zombie(&arena, &session).await,
+        Story::Death => death(&arena, &session).await,
+        Story::Bystander => bystander(&arena, &session).await,
     }
 }
 
