@@ -51,14 +51,14 @@ impl Posts {
     }
 }
 
-/// Waits until a node drives a run.
+/// Waits until a node has said that it drives a run.
 pub(crate) async fn at_work(arena: &Arena, seat: usize) -> anyhow::Result<()> {
     let deadline = Instant::now() + REACHED_WITHIN;
     let node = NODES.get(seat).context("no such node")?;
-    let claims = "SELECT count(*) FROM crash.claims c JOIN runs r ON r.id = c.run_id
-                  WHERE node = $1 AND r.status = 'running' AND r.attempt = c.attempt";
+    let begins = "SELECT count(*) FROM crash.begins b JOIN runs r ON r.id = b.run_id
+                  WHERE node = $1 AND r.status = 'running' AND r.attempt = b.attempt";
     loop {
-        let count: i64 = sqlx::query_scalar(claims).bind(node).fetch_one(&arena.pool).await?;
+        let count: i64 = sqlx::query_scalar(begins).bind(node).fetch_one(&arena.pool).await?;
         if count > 0 {
             return Ok(());
         }
