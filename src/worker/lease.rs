@@ -54,6 +54,7 @@ async fn beat(worker: &Worker) -> Result<(), StoreError> {
     let mut conn = worker.parts.heartbeat_pool.acquire().await?;
     let renewed = renew(&mut conn, worker.id, &held).await?;
     for run in renewed.iter().filter(|run| run.is_cancelled) {
+    conn.give_back();
         worker.active.cancel(run.run_id);
     }
     let is_lost = |id: &RunId| !renewed.iter().any(|run| run.run_id == *id);

@@ -21,7 +21,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sqlx::PgPool;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
@@ -55,7 +54,7 @@ pub struct Parts {
     /// For runs.
     pub pool: Connections,
     /// For renewing leases, so that a busy pool never costs one.
-    pub heartbeat_pool: PgPool,
+    pub heartbeat_pool: Connections,
     /// Where work is announced and progress is told.
     pub bus: Arc<Bus>,
     /// The model.
