@@ -9,13 +9,16 @@
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sqlx::pool::PoolConnection;
 use sqlx::{Connection as _, PgConnection, PgPool, Postgres};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
+/// How long a connection may lie idle and be lent without a look at it. A server that restarts
+/// takes longer.
+const FRESH: Duration = Duration::from_secs(1);
 /// How long a connection may take to give a sign of life.
 const PING_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -35,6 +38,7 @@ struct Idle {
     conn: PoolConnection<Postgres>,
     /// The breaks that it is known to have survived.
     survived: u64,
+    since: Instant,
 }
 
 /// A connection on loan.
@@ -78,12 +82,13 @@ impl Connections {
     /// One that lies idle and is not broken.
     async fn idle_one(&self, breaks: u64) -> Option<PoolConnection<Postgres>> {
         loop {
-            let Idle { mut conn, survived } = self.idle().pop()?;
-            if survived >= breaks || matches!(timeout(PING_TIMEOUT, conn.ping()).await, Ok(Ok(())))
-            {
+            let Idle { mut conn, survived, since } = self.idle().pop()?;
+            let is_sure = survived >= breaks && since.elapsed() < FRESH;
+            if is_sure || matches!(timeout(PING_TIMEOUT, conn.ping()).await, Ok(Ok(()))) {
                 return Some(conn);
             }
             conn.close_on_drop();
+            self.breaks.fetch_add(1, Ordering::Relaxed);
         }
     }
 
@@ -109,7 +114,7 @@ impl Lent {
         if !self.home.turns.is_closed()
             && let Some(conn) = self.conn.take()
         {
-            idle.push(Idle { conn, survived: self.survived });
+            idle.push(Idle { conn, survived: self.survived, since: Instant::now() });
         }
     }
 }
