@@ -56,7 +56,7 @@ struct Listening {
 struct Pools {
     api: Connections,
     worker: Connections,
-    heartbeat: PgPool,
+    heartbeat: Connections,
     bus: PgPool,
 }
 
@@ -70,7 +70,7 @@ impl Application {
         let pools = Pools {
             api: api_pool.into(),
             worker: pool(PoolRole::Worker).into(),
-            heartbeat: pool(PoolRole::Heartbeat),
+            heartbeat: pool(PoolRole::Heartbeat).into(),
             bus: pool(PoolRole::Bus),
         };
         let tools = Arc::new(Registry::new(config.tools)?);

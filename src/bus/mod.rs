@@ -57,6 +57,15 @@ impl Signal {
     }
 }
 
+/// A request to stop a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cancel {
+    /// It was made here, and is stored.
+    Asked(RunId),
+    /// Another process says so.
+    Heard(RunId),
+}
+
 /// The bus of one process, and its end of the link to others.
 #[derive(Debug)]
 pub struct Bus {
@@ -65,7 +74,7 @@ pub struct Bus {
     topics: Mutex<HashMap<SessionId, Topic>>,
     work: Notify,
     desk: Desk,
-    cancels: broadcast::Sender<RunId>,
+    cancels: broadcast::Sender<Cancel>,
     /// Stays empty as long as nothing links this process with others.
     outbox: Outbox,
 }
@@ -123,12 +132,12 @@ impl Bus {
     /// Asks whoever holds a run to stop it.
     pub fn cancel(&self, run_id: RunId) {
         // Nobody listens in a process without a worker.
-        let _ = self.cancels.send(run_id);
+        let _ = self.cancels.send(Cancel::Asked(run_id));
         self.outbox.tell(Message::Cancel { run: run_id });
     }
 
     /// Requests to cancel, from now on.
-    pub fn cancels(&self) -> broadcast::Receiver<RunId> {
+    pub fn cancels(&self) -> broadcast::Receiver<Cancel> {
         self.cancels.subscribe()
     }
 
@@ -244,7 +253,10 @@ impl Drop for Subscription {
     fn drop(&mut self) {
         let mut topics = self.bus.topics();
         if self.receiver.is_closed() {
-            // One that was too slow is of no topic any more.
+            // One that was too slow is of no topic any more; it may have been the last reader.
+            if topics.get_mut(&self.session_id).is_some_and(Topic::is_unread) {
+                topics.remove(&self.session_id);
+            }
             return;
         }
         // This receiver still counts.

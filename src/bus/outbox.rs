@@ -105,9 +105,9 @@ impl Outbox {
         self.has_peers.store(!state.peers.is_empty(), Ordering::Relaxed);
     }
 
-    /// Notes that a session is read elsewhere.
-    pub(super) fn watch(&self, session_id: SessionId) {
-        self.state().watched.insert(session_id, Instant::now());
+    /// Notes that a session is read elsewhere; says whether that is new.
+    pub(super) fn watch(&self, session_id: SessionId) -> bool {
+        self.state().watched.insert(session_id, Instant::now()).is_none()
     }
 
     /// Forgets what was not repeated in time.

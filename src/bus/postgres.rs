@@ -64,7 +64,9 @@ pub async fn link(bus: Arc<Bus>, pool: PgPool, stop: CancellationToken) {
 
 /// One life of the link, from its connections to their end.
 async fn live(bus: &Bus, pool: &PgPool, is_up: &mut bool) -> Result<(), Broken> {
-    let mut listener = in_time(listen(pool)).await?;
+    // Of its own: connections of an earlier life that fell silent may take long to be given up.
+    let pool = pool.options().clone().connect_lazy_with((*pool.connect_options()).clone());
+    let mut listener = in_time(listen(&pool)).await?;
     let conn: PoolConnection<Postgres> = in_time(pool.acquire()).await?;
     let mut link = Link::new(bus, conn);
     if !std::mem::replace(is_up, true) {

@@ -2,7 +2,7 @@
 
 use super::preview::{OpenPreview, PreviewStart};
 use super::wire::{Batch, Message};
-use super::{Bus, Signal};
+use super::{Bus, Cancel, Signal};
 use crate::domain::ids::WorkerId;
 
 impl Bus {
@@ -29,10 +29,11 @@ impl Bus {
             Message::Work => self.wake_worker(),
             Message::Cancel { run } => {
                 // Nobody listens in a process without a worker.
-                let _ = self.cancels.send(run);
+                let _ = self.cancels.send(Cancel::Heard(run));
             }
             Message::Watch { session, is_new } => {
-                self.outbox.watch(session);
+                // Who was silent for so long that we forgot what it reads has missed a part.
+                let is_new = self.outbox.watch(session) || is_new;
                 if is_new && let Some(topic) = self.topics().get(&session) {
                     topic.messages(from).for_each(|message| self.outbox.push(message));
                 }

@@ -125,3 +125,31 @@ async fn nothing_is_kept_of_a_session_without_readers_and_previews() {
     drop(bus.subscribe(session));
     assert_eq!(bus.topics().len(), 0);
 }
+
+#[tokio::test]
+async fn who_was_silent_for_long_is_told_the_whole_preview_again() {
+    let bus = Arc::new(Bus::default());
+    let (session, run, peer) = (SessionId::new(), RunId::new(), WorkerId::new());
+    let say = |message: Message| {
+        let batch = serde_json::json!({ "from": peer, "m": [message] });
+        bus.hear(&batch.to_string());
+    };
+    say(Message::Hello { is_new: true });
+    say(Message::Watch { session, is_new: true });
+    bus.preview_start(session, run, start("evt_1"));
+    bus.preview_delta(session, "evt_1", 0, "One ");
+    bus.outbox.take();
+    bus.outbox.forget();
+    // Nobody is told of this.
+    bus.preview_delta(session, "evt_1", 0, "two ");
+    say(Message::Hello { is_new: false });
+    say(Message::Watch { session, is_new: false });
+    bus.preview_delta(session, "evt_1", 0, "three");
+    let told: String = bus
+        .outbox
+        .take()
+        .into_iter()
+        .filter_map(|one| if let Message::Delta { text, .. } = one { Some(text) } else { None })
+        .collect();
+    assert_eq!(told, "One two three");
+}

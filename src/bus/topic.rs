@@ -113,6 +113,14 @@ impl Topic {
         self.open.is_empty() && self.sender.receiver_count() <= 1
     }
 
+    /// Whether nothing is lost by forgetting it, now that a reader has left that was not of it.
+    pub(super) fn is_unread(&mut self) -> bool {
+        if !self.has_readers() {
+            self.forget_remote();
+        }
+        self.is_idle()
+    }
+
     pub(super) fn send(&mut self, signal: Signal) {
         let size = signal.size();
         self.forget_heard();

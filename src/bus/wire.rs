@@ -11,6 +11,9 @@ pub(super) const MAX_PAYLOAD: usize = 7_900;
 /// no other grows.
 const MAX_TEXT: usize = 1_200;
 
+/// The most previews that one message ends; the ids of the model's calls take some 30 bytes.
+const MAX_ENDED: usize = 100;
+
 /// One thing that a process tells the others.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "t", rename_all = "snake_case")]
@@ -72,6 +75,14 @@ impl Message {
     /// Itself, or parts of it that fit.
     fn parts(&self) -> Vec<String> {
         let encode = |message: &Self| serde_json::to_string(message).unwrap_or_default();
+        if let Self::Stored { session, seq, ended } = self
+            && ended.len() > MAX_ENDED
+        {
+            let (session, seq) = (*session, *seq);
+            // What has ended first: who reads the events then has nothing open that they replace.
+            let ended = ended.chunks(MAX_ENDED).map(<[String]>::to_vec);
+            return ended.map(|ended| encode(&Self::Stored { session, seq, ended })).collect();
+        }
         let Self::Delta { text, to, session, id, index } = self else {
             return vec![encode(self)];
         };
@@ -190,6 +201,22 @@ mod tests {
                 .collect();
             assert!(arrived == text);
         }
+    }
+
+    #[test]
+    fn events_are_told_of_however_many_previews_they_end() {
+        let session = SessionId::new();
+        let ended: Vec<String> = (0..500).map(|n| format!("toolu_{n:0>24}")).collect();
+        let message = Message::Stored { session, seq: 7, ended: ended.clone() };
+        let payloads = Packer::new(WorkerId::new()).pack(&[message]);
+        let mut arrived = Vec::new();
+        for message in unpacked(&payloads) {
+            let Message::Stored { seq: 7, ended, .. } = message else {
+                panic!("{message:?}");
+            };
+            arrived.extend(ended);
+        }
+        assert_eq!(arrived, ended);
     }
 
     #[test]

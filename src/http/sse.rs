@@ -74,19 +74,31 @@ impl Phase {
     }
 }
 
+/// A stream's place among those that are held at a time.
+#[derive(Debug)]
+pub(super) struct Place {
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Place {
+    /// A place, if there is one, and somebody to serve it.
+    pub(super) fn take(api: &Api) -> Result<Self, ApiError> {
+        if api.draining.is_cancelled() {
+            return Err(ApiError::Draining);
+        }
+        let permit = api.streams.clone().try_acquire_owned();
+        permit.map(|permit| Self { _permit: permit }).map_err(|_| ApiError::TooManyStreams)
+    }
+}
+
 /// Streams what is followed. A subscription made before the run was accepted misses nothing of it.
 pub(super) fn respond(
     api: &Api,
     follow: Follow,
     subscription: Subscription,
-) -> Result<Response, ApiError> {
-    let Ok(permit) = api.streams.clone().try_acquire_owned() else {
-        return Err(ApiError::TooManyStreams);
-    };
-    if api.draining.is_cancelled() {
-        return Err(ApiError::Draining);
-    }
-    let reader = Reader::new(api.clone(), follow, subscription, permit);
+    place: Place,
+) -> Response {
+    let reader = Reader::new(api.clone(), follow, subscription, place);
     let body = stream::unfold(reader, async |mut reader| {
         let item = reader.next().await?;
         Some((item, reader))
@@ -96,7 +108,7 @@ pub(super) fn respond(
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
     headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
-    Ok(response)
+    response
 }
 
 /// One reader's place in a stream.
@@ -117,17 +129,12 @@ struct Reader {
     /// How often in a row the backlog could not be read.
     failures: u32,
     is_torn: bool,
-    _permit: OwnedSemaphorePermit,
+    _place: Place,
     _open: Held,
 }
 
 impl Reader {
-    fn new(
-        api: Api,
-        follow: Follow,
-        subscription: Subscription,
-        permit: OwnedSemaphorePermit,
-    ) -> Self {
+    fn new(api: Api, follow: Follow, subscription: Subscription, place: Place) -> Self {
         let mut keep_alive = interval(api.options.keep_alive_every);
         keep_alive.set_missed_tick_behavior(MissedTickBehavior::Delay);
         keep_alive.reset();
@@ -144,7 +151,7 @@ impl Reader {
             phase: follow.begins,
             failures: 0,
             is_torn: false,
-            _permit: permit,
+            _place: place,
         }
     }
 
@@ -269,9 +276,9 @@ impl Reader {
             }
             Some(Signal::Look) => self.phase = Phase::Backlog,
             Some(Signal::Stored(seq)) if seq <= self.follow.after => {}
-            Some(Signal::Stored(seq)) => {
+            Some(Signal::Stored(_)) => {
+                // Hearsay: what is read says how far the events reach, not this number.
                 self.closed.clear();
-                self.catch_up_to = self.catch_up_to.max(seq);
                 self.phase = Phase::Backlog;
             }
             Some(Signal::Event(frame)) => {

@@ -18,9 +18,9 @@ use tokio::time::timeout;
 
 /// How long a connection may take to give a sign of life.
 const PING_TIMEOUT: Duration = Duration::from_secs(1);
-/// A connection that lay idle for so long may have been cut without a word: by a server that has
-/// restarted, or by a firewall.
-const TRUSTED_FOR: Duration = Duration::from_secs(2);
+/// How long a connection may lie idle and be lent without a look at it. A server that restarts
+/// takes longer.
+const TRUSTED_FOR: Duration = Duration::from_secs(1);
 
 /// A pool and those of its connections that wait for the next caller.
 #[derive(Debug, Clone)]
@@ -96,6 +96,7 @@ impl Connections {
                 return Some(idle.conn);
             }
             idle.conn.close_on_drop();
+            self.breaks.fetch_add(1, Ordering::Relaxed);
         }
     }
 

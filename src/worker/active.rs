@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Worker;
 use super::halt::Halt;
+use crate::bus::Cancel;
 use crate::domain::ids::RunId;
 
 /// How one run is told to stop.
@@ -38,10 +39,19 @@ pub(super) struct Active(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    runs: HashMap<RunId, Signals>,
+    runs: HashMap<RunId, Drive>,
+    /// Drives that have entered.
+    count: u64,
     /// Requests to cancel runs that are not here, or not yet: a run may have been claimed and
     /// not entered. What is forgotten here, the next heartbeat brings.
     early: HashSet<RunId>,
+}
+
+/// A drive of a run. A run that was lost can come back before its last drive has noticed.
+#[derive(Debug)]
+struct Drive {
+    number: u64,
+    signals: Signals,
 }
 
 /// Early requests that are remembered.
@@ -60,21 +70,30 @@ impl Active {
         if state.early.remove(&run_id) {
             signals.cancel.cancel();
         }
-        state.runs.insert(run_id, signals.clone());
+        state.count += 1;
+        let number = state.count;
+        let drive = Drive { number, signals: signals.clone() };
+        if let Some(before) = state.runs.insert(run_id, drive) {
+            before.signals.lost.cancel();
+        }
         drop(state);
-        (signals, Entered { active: self, run_id })
+        (signals, Entered { active: self, run_id, number })
     }
 
     pub(super) fn cancel(&self, run_id: RunId) {
         let mut state = self.state();
-        if let Some(signals) = state.runs.get(&run_id) {
-            signals.cancel.cancel();
+        if let Some(drive) = state.runs.get(&run_id) {
+            drive.signals.cancel.cancel();
             return;
         }
         if state.early.len() >= MAX_EARLY {
             state.early.clear();
         }
         state.early.insert(run_id);
+    }
+
+    pub(super) fn holds(&self, run_id: RunId) -> bool {
+        self.state().runs.contains_key(&run_id)
     }
 
     pub(super) fn ids(&self) -> Vec<RunId> {
@@ -84,16 +103,16 @@ impl Active {
     /// Tells a run that another worker has taken it over. A run that has settled meanwhile is
     /// past hearing it.
     pub(super) fn lose(&self, run_id: RunId) {
-        if let Some(signals) = self.state().runs.get(&run_id) {
-            signals.lost.cancel();
+        if let Some(drive) = self.state().runs.get(&run_id) {
+            drive.signals.lost.cancel();
         }
     }
 
     /// Tells all runs that their lease is lost.
     pub(super) fn lose_all(&self) -> usize {
         let state = self.state();
-        for signals in state.runs.values() {
-            signals.lost.cancel();
+        for drive in state.runs.values() {
+            drive.signals.lost.cancel();
         }
         state.runs.len()
     }
@@ -108,11 +127,16 @@ impl Active {
 pub(super) struct Entered<'a> {
     active: &'a Active,
     run_id: RunId,
+    number: u64,
 }
 
 impl Drop for Entered<'_> {
+    /// Leaves a later drive of the same run where it is: without it nobody would keep its lease.
     fn drop(&mut self) {
-        self.active.state().runs.remove(&self.run_id);
+        let mut state = self.active.state();
+        if state.runs.get(&self.run_id).is_some_and(|drive| drive.number == self.number) {
+            state.runs.remove(&self.run_id);
+        }
     }
 }
 
@@ -123,7 +147,13 @@ pub(super) async fn cancel_announced(worker: Arc<Worker>, stop: CancellationToke
     let pass_on = async {
         loop {
             match cancels.recv().await {
-                Ok(run_id) => worker.active.cancel(run_id),
+                Ok(Cancel::Asked(run_id)) => worker.active.cancel(run_id),
+                // Whoever can reach the database can say so. The run's row knows.
+                Ok(Cancel::Heard(run_id)) => {
+                    if worker.active.holds(run_id) {
+                        worker.beat_now.notify_one();
+                    }
+                }
                 Err(RecvError::Lagged(_)) => {}
                 Err(RecvError::Closed) => return,
             }
@@ -163,5 +193,23 @@ impl Signals {
             () = self.halt.cancelled() => Err(Halt::ShuttingDown),
             done = work => Ok(done),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_drive_that_ends_leaves_the_next_one_of_its_run() {
+        let (active, stopping) = (Active::default(), Stopping::default());
+        let run_id = RunId::new();
+        let (first, entered) = active.enter(run_id, &stopping);
+        let (second, _entered) = active.enter(run_id, &stopping);
+        assert!(first.lost.is_cancelled(), "it is not the run's drive any more");
+        drop(entered);
+        assert_eq!(active.ids(), [run_id]);
+        active.cancel(run_id);
+        assert!(second.cancel.is_cancelled());
     }
 }

@@ -25,6 +25,7 @@ pub(super) async fn heartbeat(worker: Arc<Worker>, stop: CancellationToken) {
         tokio::select! {
             () = stop.cancelled() => return,
             _ = ticks.tick() => {}
+            () = worker.beat_now.notified() => {}
         }
         faults::point(Point::Heartbeat).await;
         let asked_at = since_boot();
@@ -53,6 +54,7 @@ async fn beat(worker: &Worker) -> Result<(), StoreError> {
     let held = worker.active.ids();
     let mut conn = worker.parts.heartbeat_pool.acquire().await?;
     let renewed = renew(&mut conn, worker.id, &held).await?;
+    conn.give_back();
     for run in renewed.iter().filter(|run| run.is_cancelled) {
         worker.active.cancel(run.run_id);
     }

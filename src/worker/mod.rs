@@ -21,9 +21,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sqlx::PgPool;
 use tokio::sync::mpsc::UnboundedReceiver;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -55,7 +54,7 @@ pub struct Parts {
     /// For runs.
     pub pool: Connections,
     /// For renewing leases, so that a busy pool never costs one.
-    pub heartbeat_pool: PgPool,
+    pub heartbeat_pool: Connections,
     /// Where work is announced and progress is told.
     pub bus: Arc<Bus>,
     /// The model.
@@ -87,6 +86,8 @@ pub struct Worker {
     transcripts: TranscriptCache,
     runs: TaskTracker,
     stopping: Stopping,
+    /// The leases are to be renewed now, because a run is said to have been cancelled.
+    beat_now: Notify,
 }
 
 impl Worker {
@@ -100,6 +101,7 @@ impl Worker {
             transcripts: TranscriptCache::default(),
             runs: TaskTracker::new(),
             stopping: Stopping::default(),
+            beat_now: Notify::new(),
             parts,
         })
     }
@@ -167,7 +169,7 @@ impl Worker {
     async fn take_handed(self: &Arc<Self>, handed: &mut UnboundedReceiver<HandOver>) {
         while let Some(HandOver { run, slot }) = handed.recv().await {
             self.parts.metrics.runs_claimed(ClaimedFrom::HandOver, 1);
-            self.spawn(run, slot);
+            self.spawn(run, Some(slot));
         }
     }
 
@@ -224,12 +226,9 @@ impl Worker {
         self.parts.metrics.runs_claimed(what.into(), taken);
         let mut first = Some(slot);
         for run in claimed {
-            let slot = match first.take() {
-                Some(slot) => Ok(slot),
-                // At most a request takes one in between, and gives it back.
-                None => Arc::clone(&self.slots).acquire_owned().await,
-            };
-            let Ok(slot) = slot else { break };
+            // Requests may have taken slots in between. A run too many is better than one that
+            // is claimed and lies, with nobody who keeps its lease.
+            let slot = first.take().or_else(|| Arc::clone(&self.slots).try_acquire_owned().ok());
             self.spawn(run, slot);
         }
         taken
@@ -251,7 +250,7 @@ impl Worker {
         Ok(claimed)
     }
 
-    fn spawn(self: &Arc<Self>, run: Claimed, slot: OwnedSemaphorePermit) {
+    fn spawn(self: &Arc<Self>, run: Claimed, slot: Option<OwnedSemaphorePermit>) {
         let worker = Arc::clone(self);
         self.runs.spawn(async move {
             let others_wait = worker.drive(run).await;

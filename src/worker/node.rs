@@ -3,10 +3,12 @@
 //!
 //! Each worker holds a slot: a locked file in the state folder, with the worker's id in it. The
 //! lock ends with its process in every way, so a file that can be locked names a worker that is
-//! dead. Several workers of one machine hold several slots.
+//! dead. Several workers of one machine hold several slots. The file's own place on the disk stands
+//! beside the id: a copy of the folder is locked by nobody, and says nothing of who lives.
 
 use std::fs::{File, OpenOptions, create_dir_all};
 use std::io::{self, Read as _, Seek as _, Write as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use crate::domain::ids::WorkerId;
@@ -60,7 +62,11 @@ impl Node {
             }
             let mut text = String::new();
             slot.read_to_string(&mut text)?;
-            node.former.extend(text.trim().parse::<WorkerId>());
+            if let Some((id, place)) = text.trim().split_once(' ')
+                && place == place_of(&slot)?
+            {
+                node.former.extend(id.parse::<WorkerId>());
+            }
             node.slots.push(slot);
             if is_new {
                 break;
@@ -86,7 +92,7 @@ impl Node {
             slot.set_len(0)?;
             slot.rewind()?;
             if number == 0 {
-                writeln!(slot, "{}", self.id)?;
+                writeln!(slot, "{} {}", self.id, place_of(slot)?)?;
             }
             slot.sync_all()?;
             if number > 0 {
@@ -97,9 +103,25 @@ impl Node {
     }
 }
 
+/// Which file it is, whatever it is called.
+fn place_of(slot: &File) -> io::Result<String> {
+    let metadata = slot.metadata()?;
+    Ok(format!("{}:{}", metadata.dev(), metadata.ino()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_copy_of_the_folder_says_nothing_of_who_lives() {
+        let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+        let living = Node::take(folders[0].path());
+        living.settle().unwrap();
+        let slots = folders.each_ref().map(|folder| folder.path().join("worker-0"));
+        std::fs::copy(&slots[0], &slots[1]).unwrap();
+        assert_eq!(Node::take(folders[1].path()).former(), []);
+    }
 
     #[test]
     fn a_successor_knows_who_died_in_its_place() {

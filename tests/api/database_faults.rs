@@ -134,3 +134,60 @@ async fn who_finds_all_connections_taken_is_told_so_and_soon() {
     assert_eq!(session.ask("Hello").await["status"], "completed");
     app.finish().await;
 }
+
+#[tokio::test]
+async fn a_run_goes_on_when_all_connections_are_lost_without_a_word() {
+    let (database, folder) = (database().await, TempDir::new().unwrap());
+    let proxy = Proxy::before(&database.options()).await;
+    let setup = Setup { database: Some(proxy.options(&database.options())), ..Setup::default() };
+    let last = json!({ "content": [{ "type": "text", "text": "word ".repeat(40) }],
+                       "chunk": 5, "pace_ms": 400 });
+    let app = TestApp::on(replies(&[last]), setup, database, folder).await;
+    let session = app.session().await;
+    let run = session.post(json!({ "content": "Write" })).await;
+    session.reached(&run, "span.model_request_start").await;
+    proxy.lose_connections();
+    // Whoever asks first finds that out for the others.
+    tokio::time::sleep(Duration::from_secs(14)).await;
+    assert_eq!(session.settled(&run).await["status"], "completed");
+    assert_eq!(attempts(&session).await, [1]);
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn what_comes_after_a_restart_of_the_database_is_not_told_of_it() {
+    let app = TestApp::start(replies(&[says("Hello.")])).await;
+    let session = app.session().await;
+    assert_eq!(session.ask("Hello").await["status"], "completed");
+    cut(&app).await;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let post = session.message(&json!({ "content": "Hello" })).send().await.unwrap();
+    assert_eq!(post.status(), StatusCode::ACCEPTED);
+    session.settled(&post.json().await.unwrap()).await;
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_wait_that_the_database_interrupts_ends_as_an_accepted_message() {
+    let (database, folder) = (database().await, TempDir::new().unwrap());
+    let proxy = Proxy::before(&database.options()).await;
+    let setup = Setup { database: Some(proxy.options(&database.options())), ..Setup::default() };
+    let last = json!({ "content": [{ "type": "text", "text": "word ".repeat(40) }],
+                       "chunk": 5, "pace_ms": 200 });
+    let app = TestApp::on(replies(&[last]), setup, database, folder).await;
+    let session = app.session().await;
+    let waits = async {
+        let post = session.message(&json!({ "content": "Write" })).header("prefer", "wait=3");
+        let asked = Instant::now();
+        let answer = tokio::time::timeout(Duration::from_secs(20), post.send()).await;
+        (answer.map(|answer| answer.unwrap().status()), asked.elapsed())
+    };
+    let silence = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        proxy.fall_silent(true);
+    };
+    let ((status, took), ()) = tokio::join!(waits, silence);
+    proxy.fall_silent(false);
+    assert_eq!(status, Ok(StatusCode::ACCEPTED), "after {took:?}");
+    app.stop().await;
+}

@@ -4,10 +4,13 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures::future::join_all;
 use serde_json::{Value, json};
 use twostep::tools::Typed;
 
-use crate::support::{Endless, Session, Setup, TestApp, binary, calls, data_dir, replies, says};
+use crate::support::{
+    Endless, Session, Setup, TestApp, binary, calls, data_dir, hangs_first, replies, says,
+};
 
 fn api_only() -> Setup {
     Setup { no_worker: true, ..Setup::default() }
@@ -102,4 +105,33 @@ async fn a_process_that_comes_back_goes_on_with_its_runs_at_once() {
     assert_eq!(attempts(&session).await, [1, 2]);
     second.kill().await.unwrap();
     app.finish().await;
+}
+
+#[tokio::test]
+async fn a_worker_that_found_more_runs_than_it_has_room_for_stops_in_time() {
+    let setup = Setup { slots: Some(3), ..Setup::default() };
+    let app = TestApp::start_with(hangs_first(), setup).await;
+    let other = app.beside(api_only()).await;
+    // Claims take their time, so that a message can come in between.
+    let pool = app.database.pool(1);
+    for statement in [
+        "CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS
+         $$ BEGIN PERFORM pg_sleep(1); RETURN NEW; END $$",
+        "CREATE TRIGGER slow BEFORE UPDATE ON runs FOR EACH ROW
+         WHEN (OLD.status = 'queued' AND NEW.status = 'running') EXECUTE FUNCTION slow()",
+    ] {
+        sqlx::query(statement).execute(&pool).await.unwrap();
+    }
+    let sessions = [app.session().await, app.session().await, app.session().await];
+    let hang = json!({ "content": "hang" });
+    let queued = sessions.each_ref().map(|session| other.message(session, &hang).send());
+    join_all(queued).await;
+    tokio::time::sleep(Duration::from_millis(1300)).await;
+    let here = app.session().await;
+    here.post(hang.clone()).await;
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    other.stop().await;
+    let asked = Instant::now();
+    app.stop().await;
+    assert!(asked.elapsed() < Duration::from_secs(5), "{:?}", asked.elapsed());
 }

@@ -16,6 +16,7 @@ mod database_faults;
 mod draining;
 mod explaining;
 mod giving_up;
+mod hearsay;
 mod idempotency;
 mod layers;
 mod leaving;

@@ -13,7 +13,7 @@ use crate::http::auth::Caller;
 use crate::http::error::{ApiError, Problem};
 use crate::http::extract::{Params, SessionPath, resume_after};
 use crate::http::resources::Page;
-use crate::http::sse::{Follow, Phase, respond};
+use crate::http::sse::{Follow, Phase, Place, respond};
 use crate::store::events::{Range, list};
 
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
@@ -115,5 +115,5 @@ pub(in crate::http) async fn stream_events(
         deltas: deltas.unwrap_or(true),
         begins: Phase::Backlog,
     };
-    respond(&api, follow, subscription)
+    Ok(respond(&api, follow, subscription, Place::take(&api)?))
 }

@@ -18,7 +18,7 @@ use crate::http::auth::Caller;
 use crate::http::error::{ApiError, Problem};
 use crate::http::extract::{Params, RunPath, SessionPath, resume_after};
 use crate::http::resources::{Page, RunResource};
-use crate::http::sse::{Follow, Phase, respond};
+use crate::http::sse::{Follow, Phase, Place, respond};
 use crate::store::events::{Range, list as list_events};
 use crate::store::runs::{Filter, find, list};
 
@@ -148,7 +148,7 @@ pub(in crate::http) async fn stream_run(
         deltas: deltas.unwrap_or(true),
         begins: Phase::Backlog,
     };
-    respond(&api, follow, subscription)
+    Ok(respond(&api, follow, subscription, Place::take(&api)?))
 }
 
 /// Whether a run has settled and has no event after this one.

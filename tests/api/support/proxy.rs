@@ -12,8 +12,17 @@ use tokio_util::task::TaskTracker;
 /// A proxy in front of a Postgres server.
 pub(crate) struct Proxy {
     port: u16,
-    is_silent: watch::Sender<bool>,
+    silence: watch::Sender<Silence>,
     _stop: DropGuard,
+}
+
+/// What a proxy holds back.
+#[derive(Clone, Copy, Default)]
+struct Silence {
+    /// Everything, for now.
+    is_all: bool,
+    /// Connections made before so many losses, for ever.
+    losses: u64,
 }
 
 impl Proxy {
@@ -21,11 +30,11 @@ impl Proxy {
     pub(crate) async fn before(server: &PgConnectOptions) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let (is_silent, silence) = watch::channel(false);
+        let (sender, silence) = watch::channel(Silence::default());
         let stop = CancellationToken::new();
         let serve = accept(listener, Server::of(server), silence, stop.clone());
         TaskTracker::new().spawn(stop.clone().run_until_cancelled_owned(serve));
-        Self { port, is_silent, _stop: stop.drop_guard() }
+        Self { port, silence: sender, _stop: stop.drop_guard() }
     }
 
     /// The way through the proxy.
@@ -40,7 +49,13 @@ impl Proxy {
 
     /// Passes nothing on any more, and closes nothing; or passes on what comes from now on.
     pub(crate) fn fall_silent(&self, is_silent: bool) {
-        self.is_silent.send_replace(is_silent);
+        self.silence.send_modify(|silence| silence.is_all = is_silent);
+    }
+
+    /// Passes nothing on any more over the connections that there are, and closes none of them:
+    /// somebody on the way has forgotten them. New ones work.
+    pub(crate) fn lose_connections(&self) {
+        self.silence.send_modify(|silence| silence.losses += 1);
     }
 }
 
@@ -67,7 +82,7 @@ impl Server {
 async fn accept(
     listener: TcpListener,
     server: Server,
-    silence: watch::Receiver<bool>,
+    silence: watch::Receiver<Silence>,
     stop: CancellationToken,
 ) {
     let links = TaskTracker::new();
@@ -89,7 +104,7 @@ async fn accept(
 async fn join<S: AsyncRead + AsyncWrite>(
     client: TcpStream,
     server: std::io::Result<S>,
-    silence: watch::Receiver<bool>,
+    silence: watch::Receiver<Silence>,
 ) {
     let Ok(server) = server else { return };
     let (client_reads, client_writes) = client.into_split();
@@ -103,14 +118,15 @@ async fn join<S: AsyncRead + AsyncWrite>(
 async fn pass(
     mut from: impl AsyncRead + Unpin,
     mut to: impl AsyncWrite + Unpin,
-    mut silence: watch::Receiver<bool>,
+    mut silence: watch::Receiver<Silence>,
 ) {
     let mut buffer = vec![0; 16 * 1024];
+    let made_after = silence.borrow().losses;
     loop {
         let Ok(read @ 1..) = from.read(&mut buffer).await else { return };
         // What arrives in silence is held, as a network holds what it sends again and again.
-        if silence.wait_for(|is_silent| !is_silent).await.is_err()
-            || to.write_all(&buffer[..read]).await.is_err()
+        let is_heard = |silence: &Silence| !silence.is_all && silence.losses == made_after;
+        if silence.wait_for(is_heard).await.is_err() || to.write_all(&buffer[..read]).await.is_err()
         {
             return;
         }

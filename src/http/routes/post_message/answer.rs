@@ -11,12 +11,13 @@ use tokio::time::{Instant, timeout_at};
 use super::{Post, Taken};
 use crate::bus::{Signal, Subscription};
 use crate::domain::run::Run;
+use crate::http::deadline::in_time;
 use crate::http::error::ApiError;
 use crate::http::extract::resume_after;
 use crate::http::resources::{RunResource, run_path};
 use crate::http::routes::known_place;
 use crate::http::routes::runs::{is_over, known_run};
-use crate::http::sse::{Follow, Phase, respond};
+use crate::http::sse::{Follow, Phase, Place, respond};
 
 /// How often a run that is waited for is looked at when nothing is told of it.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
@@ -27,6 +28,7 @@ impl Post<'_> {
         &self,
         taken: &Taken,
         subscription: Subscription,
+        place: Place,
     ) -> Result<Response, ApiError> {
         let run = &taken.run;
         let (after, begins) = self.begin(taken).await?;
@@ -37,7 +39,7 @@ impl Post<'_> {
             deltas: true,
             begins,
         };
-        let mut response = respond(self.api, follow, subscription)?;
+        let mut response = respond(self.api, follow, subscription, place);
         let path = run_path(run.session_id, run.id);
         set(&mut response, LOCATION, &format!("{path}/stream"));
         set(&mut response, CONTENT_LOCATION, &path);
@@ -94,7 +96,12 @@ impl Post<'_> {
                 }
                 () = self.api.draining.cancelled() => true,
             };
-            run = known_run(self.api, self.tenant, session_id, id).await?;
+            // The message is accepted: a database that is away must not make the client post it
+            // again. It is waited for, as the run is.
+            match in_time(known_run(self.api, self.tenant, session_id, id)).await {
+                Ok(now) => run = now,
+                Err(error) => tracing::warn!(run.id = %id, ?error, "a run cannot be looked at"),
+            }
             if is_late {
                 break;
             }

@@ -19,6 +19,7 @@ use crate::http::deadline::in_time;
 use crate::http::error::{ApiError, Problem};
 use crate::http::extract::{Form, JsonBody, SessionPath, wait_seconds};
 use crate::http::resources::RunResource;
+use crate::http::sse::Place;
 use answer::accepted;
 use body::CreateMessage;
 
@@ -79,15 +80,17 @@ pub(in crate::http) async fn create_message(
     if api.draining.is_cancelled() {
         return Err(ApiError::Draining);
     }
-    // Before the run exists: nothing that it does is missed.
+    // Before the run exists: nobody is refused whose message has been accepted.
+    let place = (form == Form::EventStream).then(|| Place::take(&api)).transpose()?;
+    // And nothing that it does is missed.
     let subscription = api.bus.subscribe(session_id);
     let post = Post { api: &api, tenant: caller.tenant, session_id, message, headers: &headers };
     let taken = in_time(post.take()).await?;
     faults::point(Point::BeforeReply).await;
-    match (form, wait_seconds(&headers)) {
-        (Form::EventStream, _) => post.stream(&taken, subscription).await,
-        (Form::Json, Some(seconds)) => post.wait(taken, subscription, seconds).await,
-        (Form::Json, None) => Ok(accepted(taken)),
+    match (place, wait_seconds(&headers)) {
+        (Some(place), _) => post.stream(&taken, subscription, place).await,
+        (None, Some(seconds)) => post.wait(taken, subscription, seconds).await,
+        (None, None) => Ok(accepted(taken)),
     }
 }
 
