@@ -172,6 +172,7 @@ impl Application {
             let stopped = async { database.await??.stop().await };
             stopped.await.context("the private database did not stop")?;
         }
+        tracing::info!("stopped");
         Ok(())
     }
 }

@@ -31,7 +31,9 @@ const RETRY_EVERY: Duration = Duration::from_secs(1);
 enum Broken {
     #[error(transparent)]
     Database(#[from] sqlx::Error),
-    #[error("the listener hears nothing")]
+    #[error("the connection was lost")]
+    Lost,
+    #[error("the listener does not hear what is told")]
     Deaf,
     #[error("the server does not answer")]
     Silent,
@@ -45,7 +47,7 @@ pub async fn link(bus: Arc<Bus>, pool: PgPool, stop: CancellationToken) {
     {
         bus.outbox.forget();
         if std::mem::take(&mut is_up) {
-            tracing::warn!(error = %broken, "other processes are out of hearing");
+            tracing::warn!(error = %broken, "the link to other processes is down");
         }
         // Without the link nobody says when there is something to read.
         bus.look_everywhere();
@@ -66,7 +68,7 @@ async fn live(bus: &Bus, pool: &PgPool, is_up: &mut bool) -> Result<(), Broken> 
     let conn: PoolConnection<Postgres> = in_time(pool.acquire()).await?;
     let mut link = Link::new(bus, conn);
     if !std::mem::replace(is_up, true) {
-        tracing::info!("other processes are in hearing again");
+        tracing::info!("the link to other processes is up again");
     }
     // What was told before anybody listened must be looked for.
     bus.look_everywhere();
@@ -80,7 +82,7 @@ async fn live(bus: &Bus, pool: &PgPool, is_up: &mut bool) -> Result<(), Broken> 
             biased;
             heard = listener.try_recv() => {
                 // Without a notification, the connection was lost and some may have been missed.
-                let heard = heard?.ok_or(Broken::Deaf)?;
+                let heard = heard?.ok_or(Broken::Lost)?;
                 link.has_heard_itself |= bus.hear(heard.payload());
             }
             _ = hello.tick() => link.greet()?,

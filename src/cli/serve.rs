@@ -43,7 +43,7 @@ fn allow_open_files() {
 pub(super) struct Said {
     pub(super) database: String,
     pub(super) model: String,
-    workspace: String,
+    pub(super) workspace: String,
     /// A message that has an answer here.
     wish: &'static str,
 }

@@ -27,8 +27,16 @@ pub(super) struct Command {
 }
 
 impl Command {
-    /// Says what is wrong, a line a finding. The status is 1 if anything is.
-    pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
+    /// Says what is wrong, a line a finding. The status is 1 if anything is, and 2 if it could not
+    /// be found out.
+    pub(super) async fn run(self) -> ExitCode {
+        self.look().await.unwrap_or_else(|error| {
+            output::complain(&format!("twostep: {error:#}"));
+            ExitCode::from(2)
+        })
+    }
+
+    async fn look(self) -> anyhow::Result<ExitCode> {
         match self.database.into_database()? {
             Database::Server(options) => verify(&options, self.session).await,
             Database::Embedded(options) => {

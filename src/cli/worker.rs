@@ -16,7 +16,7 @@ pub(super) struct Command {
 impl Command {
     pub(super) async fn run(self) -> anyhow::Result<()> {
         let config = self.args.into_config()?;
-        let Said { database, model, .. } = said_of(&config);
+        let Said { database, model, workspace, .. } = said_of(&config);
         // Before anything is started: a signal must stop it in order.
         let shutdown = shutdown_signal()?;
         let app = Application::build(config).await?;
@@ -26,6 +26,7 @@ impl Command {
         }
         output::say(&format!("  database   {database}"));
         output::say(&format!("  model      {model}"));
+        output::say(&format!("  workspace  {workspace}"));
         app.run_until_stopped(shutdown).await
     }
 }

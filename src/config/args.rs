@@ -38,7 +38,8 @@ pub struct LogArgs {
 /// Where the database is.
 #[derive(Debug, Clone, Args)]
 pub struct DatabaseArgs {
-    /// A Postgres server, 15 to 18; without it a private one is run on the installed binaries
+    /// A Postgres server, 15 to 18; where it is not named, `serve` runs a private one on the
+    /// installed binaries
     #[arg(long, env = "DATABASE_URL", hide_env_values = true)]
     pub database_url: Option<String>,
     /// Where the private server keeps its data, and sessions their folders
@@ -144,10 +145,14 @@ pub struct WorkArgs {
     #[arg(long, env = "TWOSTEP_PROMPT_CACHE", default_value = "true",
           default_missing_value = "true", num_args = 0..=1, action = ArgAction::Set)]
     pub prompt_cache: bool,
-    /// Runs at a time
+    /// Runs at a time, 1 to 1024
     #[arg(long, env = "TWOSTEP_SLOTS", default_value_t = 64,
           value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub slots: u16,
+    /// Where sessions have their folders; processes that share a database share them as well
+    /// [default: a folder in the data folder]
+    #[arg(long, env = "TWOSTEP_WORKSPACES", value_name = "FOLDER")]
+    pub workspaces: Option<PathBuf>,
     /// Seconds that requests and tool calls in flight may take to end when the service stops
     #[arg(long, env = "TWOSTEP_DRAIN_SECONDS", default_value_t = 20, value_name = "SECONDS",
           value_parser = clap::value_parser!(u64).range(0..=25))]

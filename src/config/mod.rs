@@ -134,7 +134,8 @@ impl ServeArgs {
             timeouts: Timeouts::default(),
         };
         let serve = Serve { bind: self.bind, defaults, http };
-        self.database.into_config(Listen::Api(Box::new(serve)), database, work)
+        let workspaces = self.work.workspaces;
+        self.database.into_config(Listen::Api(Box::new(serve)), database, work, workspaces)
     }
 }
 
@@ -150,7 +151,7 @@ impl WorkerArgs {
         }
         // Health checks tell nothing that needs a key.
         let listen = self.bind.map_or(Listen::Nowhere, Listen::Health);
-        self.database.into_config(listen, database, Some(work))
+        self.database.into_config(listen, database, Some(work), self.work.workspaces)
     }
 }
 
@@ -207,6 +208,9 @@ impl WorkArgs {
     }
 
     fn model_source(&self, idle_timeout: Duration) -> anyhow::Result<ModelSource> {
+        if self.script.is_some() && !self.offline {
+            bail!("--script is for the simulator: say --offline as well");
+        }
         if self.offline {
             if variable("ANTHROPIC_API_KEY").is_some() {
                 tracing::warn!("ANTHROPIC_API_KEY is set, and not used: --offline wins");
@@ -236,13 +240,14 @@ impl DatabaseArgs {
         listen: Listen,
         database: Database,
         work: Option<Work>,
+        workspaces: Option<PathBuf>,
     ) -> anyhow::Result<Config> {
         let data_dir = self.data_dir()?;
         Ok(Config {
             listen,
             database,
             work,
-            workspaces: data_dir.join("workspaces"),
+            workspaces: workspaces.unwrap_or_else(|| data_dir.join("workspaces")),
             state_dir: data_dir.join("state"),
             tools: [builtin::all(), more_tools()].concat(),
         })

@@ -8,7 +8,7 @@ use std::time::Duration;
 use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
-use http::header::CONTENT_TYPE;
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use http::request::Parts;
 use http::{HeaderMap, StatusCode};
 use serde::de::value::MapAccessDeserializer;
@@ -64,6 +64,13 @@ fn is_json(headers: &HeaderMap) -> bool {
 
 /// The whole body, if it comes in time.
 async fn body(request: Request, api: &Api) -> Result<Bytes, ApiError> {
+    let announced = request.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok());
+    if announced
+        .and_then(|length| length.parse().ok())
+        .is_some_and(|length: usize| length > MAX_BODY)
+    {
+        return Err(ApiError::BodyTooLarge(MAX_BODY));
+    }
     let patience = api.options.timeouts.body;
     let read = Bytes::from_request(request, api);
     tokio::select! {

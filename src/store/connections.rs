@@ -9,7 +9,7 @@
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sqlx::pool::PoolConnection;
 use sqlx::{Connection as _, PgConnection, PgPool, Postgres};
@@ -18,6 +18,9 @@ use tokio::time::timeout;
 
 /// How long a connection may take to give a sign of life.
 const PING_TIMEOUT: Duration = Duration::from_secs(1);
+/// A connection that lay idle for so long may have been cut without a word: by a server that has
+/// restarted, or by a firewall.
+const TRUSTED_FOR: Duration = Duration::from_secs(2);
 
 /// A pool and those of its connections that wait for the next caller.
 #[derive(Debug, Clone)]
@@ -35,6 +38,14 @@ struct Idle {
     conn: PoolConnection<Postgres>,
     /// The breaks that it is known to have survived.
     survived: u64,
+    /// When it was given back.
+    since: Instant,
+}
+
+impl Idle {
+    fn is_trusted(&self, breaks: u64) -> bool {
+        self.survived >= breaks && self.since.elapsed() < TRUSTED_FOR
+    }
 }
 
 /// A connection on loan.
@@ -78,12 +89,13 @@ impl Connections {
     /// One that lies idle and is not broken.
     async fn idle_one(&self, breaks: u64) -> Option<PoolConnection<Postgres>> {
         loop {
-            let Idle { mut conn, survived } = self.idle().pop()?;
-            if survived >= breaks || matches!(timeout(PING_TIMEOUT, conn.ping()).await, Ok(Ok(())))
+            let mut idle = self.idle().pop()?;
+            if idle.is_trusted(breaks)
+                || matches!(timeout(PING_TIMEOUT, idle.conn.ping()).await, Ok(Ok(())))
             {
-                return Some(conn);
+                return Some(idle.conn);
             }
-            conn.close_on_drop();
+            idle.conn.close_on_drop();
         }
     }
 
@@ -109,7 +121,7 @@ impl Lent {
         if !self.home.turns.is_closed()
             && let Some(conn) = self.conn.take()
         {
-            idle.push(Idle { conn, survived: self.survived });
+            idle.push(Idle { conn, survived: self.survived, since: Instant::now() });
         }
     }
 }

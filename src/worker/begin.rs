@@ -29,6 +29,9 @@ impl Driver<'_> {
             return Err(Halt::Cancelled);
         }
         let attempt = self.run.fence.attempt;
+        if attempt > 1 {
+            tracing::info!(run.id = %self.run_id(), attempt, "a run is taken over");
+        }
         let mut events = vec![NewEvent::new(&EventBody::StatusRunning { attempt })];
         self.announce_request(&mut events);
         if self.is_begun {

@@ -95,10 +95,13 @@ impl Driver<'_> {
                 tracing::error!(run.id = %self.run_id(), cause, "a run met a defect");
                 failed(ErrorType::InternalError, DEFECT)
             }
-            Halt::CrashLoop => failed(
-                ErrorType::CrashLoop,
-                "worker after worker stopped on this run without getting further",
-            ),
+            Halt::CrashLoop => {
+                tracing::error!(run.id = %self.run_id(), "a run is given up: its workers die");
+                failed(
+                    ErrorType::CrashLoop,
+                    "worker after worker stopped on this run without getting further",
+                )
+            }
         };
         self.settle(RunStatus::Failed, StopReason::RetriesExhausted, Some(error)).await
     }

@@ -152,7 +152,12 @@ impl Worker {
         // What was handed over in the last moment is let go like the rest.
         self.take_handed(handed).await;
         self.runs.close();
+        let runs = self.runs.len();
+        if runs > 0 {
+            tracing::info!(runs, seconds = self.parts.drain_for.as_secs(), "runs may still end");
+        }
         if timeout(self.parts.drain_for, self.runs.wait()).await.is_err() {
+            tracing::info!(runs = self.runs.len(), "runs are let go where they are");
             self.stopping.halt.cancel();
             self.runs.wait().await;
         }

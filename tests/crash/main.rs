@@ -72,7 +72,9 @@ async fn until_stopped(args: Args, seed: u64) -> anyhow::Result<bool> {
 async fn play(args: Args, seed: u64) -> anyhow::Result<bool> {
     let started = Instant::now();
     let world = World::new(args, seed).await?;
-    note(&format!("logs are in {}", world.folder().display()));
+    if world.args.keep {
+        note(&format!("logs are in {}", world.folder().display()));
+    }
     let wants = |phase| world.args.wants(phase);
     // Those that mostly wait share the time with those that mostly work.
     let points = async {

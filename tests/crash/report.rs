@@ -19,6 +19,9 @@ pub(crate) fn report(world: &World) -> bool {
             tally.red(point, "never reached");
         }
     }
+    if world.is_untouched() {
+        tally.red("nothing was played", &format!("no case has {:?} in its name", world.args.case));
+    }
     for (point, what) in MISSING {
         say(&format!("{point}: not there yet ({what})"));
     }

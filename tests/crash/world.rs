@@ -65,6 +65,11 @@ impl World {
         Arena::new(name, self.next_folder(), cluster, setup, &self.tally).await
     }
 
+    /// Whether there was no arena at all.
+    pub(crate) fn is_untouched(&self) -> bool {
+        self.arenas.load(Ordering::Relaxed) == 0
+    }
+
     /// A new arena on a database that is there, with a tally of its own.
     pub(crate) async fn arena_on(
         &self,

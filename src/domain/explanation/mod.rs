@@ -18,6 +18,9 @@ use super::tool::CallState;
 /// How often every worker with a free slot looks for runs whose lease ran out.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
 
+/// The time without a lease after which no worker can be there to take the run over.
+const ABANDONED_AFTER: Duration = Duration::from_secs(5);
+
 /// What a run waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
@@ -187,10 +190,17 @@ impl Facts {
         Wait { on: WaitsFor::Worker, since, deadline: None }
     }
 
+    /// Whether the run should have been taken over long ago.
+    fn is_abandoned(&self) -> bool {
+        let lost_at = self.lease_until.and_then(|until| after(until, ABANDONED_AFTER));
+        lost_at.is_some_and(|lost_at| lost_at < self.now)
+    }
+
     fn running(&self) -> Wait {
         let lease_until = self.lease_until.unwrap_or(self.now);
         if lease_until <= self.now {
-            let deadline = after(lease_until, SWEEP_EVERY);
+            let taken_over_by = after(lease_until, SWEEP_EVERY);
+            let deadline = taken_over_by.filter(|_| !self.is_abandoned());
             return Wait { on: WaitsFor::Worker, since: lease_until, deadline };
         }
         if let Some(since) = self.cancel_requested_at {

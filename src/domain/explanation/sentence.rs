@@ -44,6 +44,10 @@ impl Facts {
     fn for_worker(&self, since: &str) -> String {
         let is_lost = self.lease_until.is_none_or(|until| until <= self.now);
         match self.status {
+            RunStatus::Running if self.is_abandoned() => format!(
+                "The worker of the run has been lost since {since}, and nobody has taken it over: \
+                 no other worker is alive, or none has a free slot."
+            ),
             RunStatus::Running if is_lost => format!(
                 "The worker of the run has been lost since {since}; another one with a free slot \
                  takes it over within a second."

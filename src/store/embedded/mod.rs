@@ -126,8 +126,9 @@ impl EmbeddedPostgres {
             })
             .await?;
             self = kept;
-            if let Err(error) = started {
-                tracing::error!(%error, "the private database cannot be started");
+            match started {
+                Ok(()) => tracing::info!("the private database is back"),
+                Err(error) => tracing::error!(%error, "the private database cannot be started"),
             }
         }
         Ok(self)

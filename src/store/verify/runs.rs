@@ -71,13 +71,22 @@ fn counters(facts: &Facts, live: &[&RunFacts], report: &mut Report) {
         ("runs that wait", session.queued.to_string(), queued.to_string()),
         ("the live run", name(session.active_run_id), name(active)),
         ("messages", session.last_message_seq.to_string(), facts.messages.len().to_string()),
-        ("tokens", format!("{:?}", session.usage), format!("{usage:?}")),
+        ("tokens", tokens(session.usage), tokens(usage)),
     ] {
         if said != counted {
             let detail = format!("the session says of {what}: {said}; its rows say: {counted}");
             report.add(Invariant::CountersAgree, report.session(), detail);
         }
     }
+}
+
+fn tokens(usage: Usage) -> String {
+    let Usage { input_tokens, cache_creation_input_tokens, cache_read_input_tokens, output_tokens } =
+        usage;
+    format!(
+        "{input_tokens} in, {cache_creation_input_tokens} into the cache, \
+         {cache_read_input_tokens} from the cache, {output_tokens} out"
+    )
 }
 
 /// Requests and tokens of each run are those that its events tell of.
@@ -94,7 +103,7 @@ fn requests(facts: &Facts, report: &mut Report) {
         let (requests, usage) = told.get(&run.id).copied().unwrap_or_default();
         for (what, said, counted) in [
             ("requests", run.model_requests.to_string(), requests.to_string()),
-            ("tokens", format!("{:?}", run.usage), format!("{usage:?}")),
+            ("tokens", tokens(run.usage), tokens(usage)),
         ] {
             if said != counted {
                 let detail = format!("the run says of {what}: {said}; its events say: {counted}");

@@ -44,7 +44,7 @@ async fn the_command_says_why_it_cannot_look() {
     let nobody = "ses_00000000000070008000000000000000";
     let unknown = command(&["--database-url", &url, "--session", nobody]).await;
     let sentence = format!("twostep: there is no session {nobody}\n");
-    assert_eq!(unknown, (Some(1), String::new(), sentence));
+    assert_eq!(unknown, (Some(2), String::new(), sentence));
     let usage = command(&["--database-url", &url, "--session", "nonsense"]).await;
     assert_eq!(usage.0, Some(2));
 
@@ -74,7 +74,7 @@ async fn the_command_says_why_it_cannot_look() {
     ] {
         sqlx::query(statement).execute(&pool).await.unwrap();
         let refused = command(&["--database-url", &url]).await;
-        assert_eq!(refused, (Some(1), String::new(), format!("twostep: {expected}\n")));
+        assert_eq!(refused, (Some(2), String::new(), format!("twostep: {expected}\n")));
     }
     app.stop().await;
 
@@ -82,7 +82,7 @@ async fn the_command_says_why_it_cannot_look() {
     let name = folder.path().to_str().unwrap();
     let empty = command(&["--data-dir", name]).await;
     let sentence = format!("twostep: there is no database in {name}/postgres\n");
-    assert_eq!(empty, (Some(1), String::new(), sentence));
+    assert_eq!(empty, (Some(2), String::new(), sentence));
     assert!(!folder.path().join("postgres").exists(), "nothing was made");
 }
 
