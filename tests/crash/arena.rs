@@ -56,6 +56,8 @@ pub(crate) struct Setup {
     pub(crate) clocks: [Option<i64>; 2],
     /// Whether the first node only accepts, and the second only works.
     pub(crate) is_split: bool,
+    /// The program; the world knows it.
+    pub(crate) program: PathBuf,
     /// Ports of proxies to the database.
     pub(crate) proxies: [Option<u16>; 2],
 }
@@ -101,12 +103,13 @@ impl Arena {
         }
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let simulator = Simulator::start(listener, plans::script()?, Options::recording());
-        let Setup { faults, clocks, proxies, is_split } = setup;
+        let Setup { faults, clocks, proxies, is_split, program } = setup;
         let roles = if is_split { [Role::Accept, Role::Work] } else { [Role::All; 2] };
         let launch = |seat: usize, faults: Vec<String>| {
             let node = NODES.get(seat).copied().unwrap_or_default();
             let proxy = proxies.get(seat).copied().flatten();
             Launch {
+                program: program.clone(),
                 role: roles[seat],
                 database_url: match proxy {
                     Some(port) => database.url_through(node, port),

@@ -28,6 +28,7 @@ pub(crate) enum Role {
 /// How to start a node.
 #[derive(Debug, Clone)]
 pub(crate) struct Launch {
+    pub(crate) program: PathBuf,
     pub(crate) role: Role,
     pub(crate) database_url: String,
     pub(crate) model_url: String,
@@ -63,7 +64,7 @@ pub(crate) struct Node {
 impl Node {
     pub(crate) fn spawn(launch: &Launch) -> anyhow::Result<Self> {
         let log = File::options().create(true).append(true).open(&launch.log)?;
-        let mut command = Command::new(env!("CARGO_BIN_EXE_twostep"));
+        let mut command = Command::new(&launch.program);
         command
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())

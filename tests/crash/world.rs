@@ -1,7 +1,8 @@
 //! What all phases share.
 
-use std::fs::Permissions;
+use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -38,6 +39,8 @@ impl World {
             .permissions(Permissions::from_mode(0o755))
             .disable_cleanup(args.keep)
             .tempdir_in("/tmp")?;
+        // A copy, because another build may take the place of this one in the meantime.
+        fs::copy(env!("CARGO_BIN_EXE_twostep"), folder.path().join("twostep"))?;
         let [safe, quick] = ["durable", "fast"].map(|name| folder.path().join(name));
         let durable = Cluster::start(&args, &safe, Durability::Durable);
         let fast = Cluster::start(&args, &quick, Durability::Throwaway);
@@ -47,7 +50,7 @@ impl World {
     }
 
     /// Where the logs are.
-    pub(crate) fn folder(&self) -> &std::path::Path {
+    pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
     }
 
@@ -58,6 +61,7 @@ impl World {
         cluster: &Cluster,
         setup: Setup,
     ) -> anyhow::Result<Arc<Arena>> {
+        let setup = Setup { program: self.program(), ..setup };
         Arena::new(name, self.next_folder(), cluster, setup, &self.tally).await
     }
 
@@ -74,10 +78,15 @@ impl World {
         setup: Setup,
         tally: &Arc<Tally>,
     ) -> anyhow::Result<Arc<Arena>> {
+        let setup = Setup { program: self.program(), ..setup };
         Arena::on(name, self.next_folder(), database, setup, tally).await
     }
 
-    fn next_folder(&self) -> std::path::PathBuf {
+    fn program(&self) -> PathBuf {
+        self.folder.path().join("twostep")
+    }
+
+    fn next_folder(&self) -> PathBuf {
         let number = self.arenas.fetch_add(1, Ordering::Relaxed);
         self.folder.path().join(format!("arena-{number}"))
     }
