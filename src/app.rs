@@ -164,7 +164,9 @@ impl Application {
         }
         unlink.cancel();
         ended(Some(linked), REQUESTS_TIMEOUT, "other processes were not told").await;
-        self.pools.close().await;
+        if timeout(REQUESTS_TIMEOUT, self.pools.close()).await.is_err() {
+            tracing::warn!("not all connections to the database were closed in time");
+        }
         if let Some(simulator) = self.simulator {
             simulator.stop().await;
         }

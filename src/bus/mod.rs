@@ -176,11 +176,13 @@ impl Bus {
         });
     }
 
-    /// Sends the readers of a session to the database.
+    /// Sends the readers of a session, here and elsewhere, to the database.
     pub fn look_again(&self, session_id: SessionId) {
         if let Some(topic) = self.topics().get_mut(&session_id) {
             topic.send(Signal::Look);
         }
+        let (session, seq, ended) = (session_id, i64::MAX, Vec::new());
+        self.outbox.tell_readers(session_id, || Message::Stored { session, seq, ended });
     }
 
     /// Opens a preview, or resets it if it is open.

@@ -10,8 +10,9 @@ use tokio::sync::Notify;
 use super::wire::Message;
 use crate::domain::ids::{SessionId, WorkerId};
 
-/// Messages that may wait. Beyond it, previews are given up and begin again.
-const MAX_WAITING: usize = 10_000;
+/// Messages that may wait: more than there are streams, whose sessions are all told at once.
+/// Beyond it, previews are given up and begin again.
+const MAX_WAITING: usize = 40_000;
 /// Bytes of text that may wait.
 const MAX_TEXT: usize = 4 * 1024 * 1024;
 /// How far back a delta looks for one that it can join.

@@ -26,6 +26,7 @@ impl Bus {
         match message {
             Message::Hello { is_new } => self.greet(from, is_new),
             Message::Bye => self.outbox.part(from),
+            Message::Unknown => {}
             Message::Work => self.wake_worker(),
             Message::Cancel { run } => {
                 // Nobody listens in a process without a worker.

@@ -52,6 +52,9 @@ pub(super) enum Message {
     },
     /// Nothing of a run is open any more.
     End { session: SessionId, run: RunId },
+    /// What a later version says.
+    #[serde(other)]
+    Unknown,
 }
 
 impl Message {
@@ -63,7 +66,9 @@ impl Message {
             | Self::Start { session, .. }
             | Self::Delta { session, .. }
             | Self::End { session, .. } => Some(*session),
-            Self::Hello { .. } | Self::Bye | Self::Work | Self::Cancel { .. } => None,
+            Self::Hello { .. } | Self::Bye | Self::Work | Self::Cancel { .. } | Self::Unknown => {
+                None
+            }
         }
     }
 
@@ -217,6 +222,14 @@ mod tests {
             arrived.extend(ended);
         }
         assert_eq!(arrived, ended);
+    }
+
+    #[test]
+    fn what_a_later_version_says_hides_nothing_else() {
+        let (from, run) = (WorkerId::new(), RunId::new());
+        let payload =
+            format!(r#"{{"from":"{from}","m":[{{"t":"dance"}},{{"t":"cancel","run":"{run}"}}]}}"#);
+        assert_eq!(unpacked(&[payload]), [Message::Unknown, Message::Cancel { run }]);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Why a run is no longer driven, and what is left to do then.
 
 use super::drive::{Driver, RequestEnd, idle, new_user_message, user_message};
+use super::patience::in_time;
 use crate::agent::history::{self, BadReply};
 use crate::domain::event::{EventBody, NewEvent};
 use crate::domain::message::BadContent;
@@ -142,9 +143,12 @@ impl Driver<'_> {
 
     /// Lets the run go. One that failed may be what the failure comes from, and is counted.
     async fn release(&self, has_failed: bool) -> Result<(), Halt> {
-        let mut conn = self.worker.parts.pool.acquire().await?;
-        release(&mut conn, self.run.fence, has_failed).await?;
-        conn.give_back();
-        Ok(())
+        in_time(async {
+            let mut conn = self.worker.parts.pool.acquire().await?;
+            release(&mut conn, self.run.fence, has_failed).await?;
+            conn.give_back();
+            Ok(())
+        })
+        .await
     }
 }

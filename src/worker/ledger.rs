@@ -50,8 +50,24 @@ impl Driver<'_> {
             return Ok(Answered::default());
         }
         let mut round = Round::new(&calls, self.ledger().await?);
+        for (position, call) in calls.iter().enumerate() {
+            self.close_change(&mut round, position, call).await;
+        }
         round.close();
         Ok(round.answered())
+    }
+
+    /// A change of a file that had begun is judged by the file. To look at it also clears away
+    /// what the change left unfinished.
+    async fn close_change(&self, round: &mut Round<'_>, position: usize, call: &ToolCall) {
+        let Some(Some(row)) = round.open(position) else { return };
+        if row.state != CallState::Started {
+            return;
+        }
+        let change = self.planned_change(call).await;
+        if let AfterCrash::Done(text) = after_crash(Some(row), change.as_ref()) {
+            round.end(position, CallState::Done, text);
+        }
     }
 
     fn class(&self, call: &ToolCall) -> ToolClass {

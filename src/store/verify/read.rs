@@ -89,7 +89,9 @@ async fn runs(
     let mut rows = sqlx::query!(
         r#"SELECT id, tenant_id, status, accepted_seq, message_id, input::text AS "input!",
                   options::text AS "options!", attempt, lease_until IS NOT NULL AS "has_lease!",
-                  CASE WHEN lease_until < now() - interval '1 minute' THEN lease_until END
+                  -- A run that was let go in order waits for a worker; nobody is at fault.
+                  CASE WHEN lease_owner IS NOT NULL AND lease_until < now() - interval '1 minute'
+                       THEN lease_until END
                       AS "abandoned_at: Timestamp",
                   outcome::text, finished_at IS NOT NULL AS "has_finished!", model_requests,
                   input_tokens, cache_creation_input_tokens, cache_read_input_tokens, output_tokens
