@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::{StoreError, unreadable};
 use crate::domain::claim::{Claimed, Fence};
-use crate::domain::ids::{RunId, WorkerId};
+use crate::domain::ids::{RunId, SessionId, WorkerId};
 
 /// Takeovers without a committed step after which a run is given up.
 pub const MAX_TAKEOVERS: i32 = 3;
@@ -49,16 +49,43 @@ impl Row {
     }
 }
 
-/// The runs that can be read. One that cannot must not hold up the others.
-fn readable(rows: Vec<Row>, worker: WorkerId) -> Vec<Claimed> {
-    rows.into_iter()
-        .filter_map(|row| {
-            let id = RunId::from(row.id);
-            row.claimed(worker)
-                .inspect_err(|error| tracing::error!(run.id = %id, %error, "a run is unreadable"))
-                .ok()
-        })
-        .collect()
+/// What a worker took up.
+#[derive(Debug, Default)]
+pub struct Claims {
+    /// Runs to drive.
+    pub runs: Vec<Claimed>,
+    /// Runs that this version cannot read. Another one may, when their leases have run out.
+    pub unreadable: Vec<Unreadable>,
+}
+
+/// What can be said of a run that cannot be read.
+#[derive(Debug, Clone, Copy)]
+pub struct Unreadable {
+    /// The right to end it.
+    pub fence: Fence,
+    /// The session.
+    pub session_id: SessionId,
+    /// Claims since the last committed step, this one included.
+    pub takeovers: i32,
+}
+
+impl Claims {
+    /// A run that cannot be read must not hold up the others.
+    fn of(rows: Vec<Row>, worker: WorkerId) -> Self {
+        let mut claims = Self::default();
+        for row in rows {
+            let fence = Fence { run_id: row.id.into(), attempt: row.attempt, worker };
+            let (session_id, takeovers) = (row.session_id.into(), row.takeovers);
+            match row.claimed(worker) {
+                Ok(run) => claims.runs.push(run),
+                Err(error) => {
+                    tracing::error!(run.id = %fence.run_id, %error, "a run is unreadable");
+                    claims.unreadable.push(Unreadable { fence, session_id, takeovers });
+                }
+            }
+        }
+        claims
+    }
 }
 
 /// Takes up runs that wait and are the first of their session, oldest first.
@@ -66,7 +93,7 @@ pub async fn claim_queued(
     conn: &mut PgConnection,
     worker: WorkerId,
     limit: i64,
-) -> Result<Vec<Claimed>, StoreError> {
+) -> Result<Claims, StoreError> {
     let rows = sqlx::query_as!(
         Row,
         r#"WITH run AS (
@@ -96,7 +123,7 @@ pub async fn claim_queued(
     )
     .fetch_all(conn)
     .await?;
-    Ok(readable(rows, worker))
+    Ok(Claims::of(rows, worker))
 }
 
 /// Takes over runs whose worker has not renewed its lease.
@@ -104,7 +131,7 @@ pub async fn claim_expired(
     conn: &mut PgConnection,
     worker: WorkerId,
     limit: i64,
-) -> Result<Vec<Claimed>, StoreError> {
+) -> Result<Claims, StoreError> {
     let rows = sqlx::query_as!(
         Row,
         r#"WITH run AS (
@@ -129,7 +156,7 @@ pub async fn claim_expired(
     )
     .fetch_all(conn)
     .await?;
-    Ok(readable(rows, worker))
+    Ok(Claims::of(rows, worker))
 }
 
 /// Ends the leases of workers that are known to be dead, so that nobody waits for them.

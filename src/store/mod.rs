@@ -8,6 +8,7 @@ pub mod connections;
 pub mod embedded;
 pub mod events;
 pub mod explain;
+pub mod give_up;
 pub mod messages;
 pub mod runs;
 pub mod sessions;

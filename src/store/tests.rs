@@ -87,7 +87,7 @@ impl Bed {
     }
 
     async fn claim(&self, worker: WorkerId) -> Vec<Claimed> {
-        claim_queued(&mut self.pool.acquire().await.unwrap(), worker, 10).await.unwrap()
+        claim_queued(&mut self.pool.acquire().await.unwrap(), worker, 10).await.unwrap().runs
     }
 
     async fn commit(&self, run: &Claimed, step: &StepCommit<'_>) -> bool {
@@ -219,7 +219,7 @@ async fn a_stale_attempt_writes_nothing() {
     let zombie = bed.claim(WorkerId::new()).await.remove(0);
     bed.expire().await;
     let mut conn = bed.pool.acquire().await.unwrap();
-    let holder = claim_expired(&mut conn, WorkerId::new(), 10).await.unwrap().remove(0);
+    let holder = claim_expired(&mut conn, WorkerId::new(), 10).await.unwrap().runs.remove(0);
     assert_eq!((zombie.fence.attempt, holder.fence.attempt, holder.takeovers), (1, 2, 2));
 
     let messages = [message(Role::User, r#"[{"type":"text","text":"x"}]"#)];
@@ -243,7 +243,7 @@ async fn a_renewed_lease_is_not_taken_and_a_released_one_is_at_once() {
     let run_id = run.fence.run_id;
     let renewed = Renewed { run_id, is_cancelled: false };
     assert_eq!(renew(&mut conn, owner, &[run_id]).await.unwrap(), [renewed]);
-    assert!(claim_expired(&mut conn, WorkerId::new(), 10).await.unwrap().is_empty());
+    assert!(claim_expired(&mut conn, WorkerId::new(), 10).await.unwrap().runs.is_empty());
     let nothing = renew(&mut conn, owner, &[RunId::new()]).await.unwrap();
     assert_eq!(nothing, [], "a run that nobody drives runs out");
     runs::request_cancel(&mut conn, TenantId::DEFAULT, bed.session, run.fence.run_id)
@@ -252,7 +252,7 @@ async fn a_renewed_lease_is_not_taken_and_a_released_one_is_at_once() {
     let renewed = Renewed { run_id, is_cancelled: true };
     assert_eq!(renew(&mut conn, owner, &[run_id]).await.unwrap(), [renewed]);
     release(&mut conn, run.fence, false).await.unwrap();
-    let taken = claim_expired(&mut conn, WorkerId::new(), 10).await.unwrap();
+    let taken = claim_expired(&mut conn, WorkerId::new(), 10).await.unwrap().runs;
     assert_eq!((taken[0].fence.attempt, taken[0].takeovers, taken[0].is_cancelled), (2, 1, true));
 }
 

@@ -4,6 +4,7 @@ mod active;
 mod ask;
 mod begin;
 mod drive;
+mod give_up;
 mod halt;
 mod lease;
 mod ledger;
@@ -34,11 +35,12 @@ use crate::faults::{self, Bug, Point};
 use crate::metrics::{ClaimedFrom, Metrics};
 use crate::model::anthropic::Client;
 use crate::store::StoreError;
-use crate::store::claim::{claim_expired, claim_queued, expire};
+use crate::store::claim::{MAX_TAKEOVERS, claim_expired, claim_queued, expire};
 use crate::store::connections::Connections;
 use crate::tools::Registry;
 use crate::tools::lease::LeaseClock;
 use active::{Active, Stopping};
+use give_up::HOPELESS_AFTER;
 pub use node::Node;
 use patience::in_time;
 use transcript::TranscriptCache;
@@ -238,7 +240,7 @@ impl Worker {
         let limit = self.slots.available_permits().min(CLAIM_BATCH - 1) + 1;
         let limit = i64::try_from(limit).unwrap_or(1);
         let mut conn = self.parts.pool.acquire().await?;
-        let claimed = match what {
+        let claims = match what {
             TakeUp::Queued => claim_queued(&mut conn, self.id, limit).await?,
             TakeUp::Expired => {
                 #[cfg(feature = "faults")]
@@ -247,7 +249,10 @@ impl Worker {
             }
         };
         conn.give_back();
-        Ok(claimed)
+        for run in claims.unreadable.iter().filter(|run| run.takeovers > MAX_TAKEOVERS) {
+            self.give_up(run.session_id, run.fence).await;
+        }
+        Ok(claims.runs)
     }
 
     fn spawn(self: &Arc<Self>, run: Claimed, slot: Option<OwnedSemaphorePermit>) {
@@ -264,6 +269,10 @@ impl Worker {
     /// Drives a run, and says whether another run may have waited for it.
     async fn drive(&self, run: Claimed) -> bool {
         let (run_id, session_id) = (run.fence.run_id, run.session_id);
+        if run.takeovers > HOPELESS_AFTER {
+            self.give_up(session_id, run.fence).await;
+            return true;
+        }
         let (signals, _entered) = self.active.enter(run_id, &self.stopping);
         let _active = self.parts.metrics.active_run();
         if run.is_cancelled {

@@ -77,6 +77,44 @@ async fn a_run_on_which_worker_after_worker_dies_is_given_up() {
 }
 
 #[tokio::test]
+async fn a_run_that_nobody_lives_to_settle_is_ended_by_its_row_alone() {
+    let script = json!({ "conversations": [
+        { "when": "once", "replies": [
+            calls("write_file", json!({ "path": "once.txt", "content": "1" })),
+            hangs_once(says("Never said.")) ] },
+        { "replies": [says("Fine.")] },
+    ]});
+    let app = TestApp::start(script).await;
+    let session = app.session().await;
+    let run = session.post(json!({ "content": "Write it once" })).await;
+    asked(&app, 2).await;
+    lose_worker(&app, &run, 6).await;
+    let run = session.settled(&run).await;
+    assert_eq!((&run["status"], &run["error"]["type"]), (&json!("failed"), &json!("crash_loop")));
+    assert_eq!(session.ask("And now?").await["output_text"], "Fine.");
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_run_that_cannot_be_read_ends_and_its_session_goes_on() {
+    let app = TestApp::start(replies(&[hangs_once(says("Here again."))])).await;
+    let session = app.session().await;
+    let run = session.post(json!({ "content": "Hello" })).await;
+    asked(&app, 1).await;
+    sqlx::query("UPDATE runs SET options = '{\"tool_choice\":{\"type\":\"later\"}}'")
+        .execute(&app.database.pool(1))
+        .await
+        .unwrap();
+    lose_worker(&app, &run, 3).await;
+    let run = session.settled(&run).await;
+    assert_eq!((&run["status"], &run["error"]["type"]), (&json!("failed"), &json!("crash_loop")));
+    assert_eq!(session.ask("Are you well?").await["status"], "completed");
+    assert_eq!(app.broken_invariants().await, []);
+    // What cannot be read is still there, and a check says so.
+    app.stop().await;
+}
+
+#[tokio::test]
 async fn a_run_that_never_began_is_given_up_and_leaves_the_queue() {
     let script = json!({ "conversations": [
         { "when": "block", "replies": [{ "content": [], "hang_after": 0 }] },
