@@ -250,7 +250,8 @@ impl Worker {
         };
         conn.give_back();
         for run in claims.unreadable.iter().filter(|run| run.takeovers > MAX_TAKEOVERS) {
-            self.give_up(run.session_id, run.fence).await;
+            // Boxed, because it is rare and large.
+            Box::pin(self.give_up(run.session_id, run.fence)).await;
         }
         Ok(claims.runs)
     }
