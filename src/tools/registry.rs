@@ -177,6 +177,14 @@ impl Registry {
             && self.entry(name).is_none_or(|entry| entry.tool.runs_in_parallel())
     }
 
+    /// What the model reads of a failure, in the style of a tool.
+    pub fn error_text(&self, name: &str, text: &str) -> String {
+        match self.entry(name).map(|entry| entry.tool.error_style()) {
+            Some(ErrorStyle::Wrapped) => format!("<tool_use_error>{text}</tool_use_error>"),
+            Some(ErrorStyle::Plain) | None => format!("Error: {text}"),
+        }
+    }
+
     /// Makes a call. Whatever goes wrong is an answer for the model: an unknown name, an input
     /// that does not fit, a failure, a panic, a missed deadline.
     pub async fn call(&self, context: &ToolContext, name: &str, input: &RawValue) -> Answer {
