@@ -221,6 +221,20 @@ impl Registry {
         planned.map_err(|error| entry.answer(Err(error)))
     }
 
+    /// What a call would change of a file, as a unified diff; none if it changes none.
+    pub async fn diff(
+        &self,
+        context: &ToolContext,
+        name: &str,
+        input: &RawValue,
+    ) -> Option<String> {
+        if self.class(name) != ToolClass::Checkable {
+            return None;
+        }
+        let change = self.plan(context, name, input).await.ok()?;
+        change::diff(context, change).await
+    }
+
     /// Makes a change that was planned.
     pub async fn apply(&self, context: &ToolContext, name: &str, change: FileChange) -> Answer {
         let Some(entry) = self.entry(name) else { return unknown(name) };
