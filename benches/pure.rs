@@ -42,6 +42,8 @@ fn request_bodies(criterion: &mut Criterion) -> anyhow::Result<()> {
         stop_sequences: Vec::new(),
         limits: Limits::default(),
         price: None,
+        permission_mode: None,
+        permissions: Vec::new(),
     };
     let head = Head::new(&settings, true)?;
     let mut group = criterion.benchmark_group("request_body");

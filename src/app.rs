@@ -74,6 +74,7 @@ impl Application {
             bus: pool(PoolRole::Bus),
         };
         let tools = Arc::new(Registry::new(config.tools)?);
+        let permissions = Arc::new(config.permissions);
         let bus = Arc::new(Bus::default());
         let draining = CancellationToken::new();
         let metrics = Arc::new(Metrics::new());
@@ -104,7 +105,7 @@ impl Application {
             Listen::Api(serve) => {
                 let Serve { bind, defaults, http } = *serve;
                 let bus = Arc::clone(&bus);
-                let api = Api::new(health, bus, tools, defaults, http);
+                let api = Api::new(health, bus, tools, permissions, (defaults, http));
                 let posts = api.posts.clone();
                 let site = site(router(api), http.timeouts);
                 Some(Listening::bind(bind, site, posts).await?)

@@ -8,6 +8,7 @@ pub mod message;
 pub mod model;
 pub mod note;
 pub mod permission;
+pub mod plain;
 pub mod price;
 pub mod run;
 pub mod session;

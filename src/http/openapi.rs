@@ -5,7 +5,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::routes::{
-    events, explain, health, messages, post_message, runs, sessions, tools, verify,
+    events, explain, health, messages, post_message, runs, sessions, todos, tools, verify,
 };
 use super::{Api, Health};
 use crate::domain::event::Event;
@@ -38,6 +38,7 @@ pub(super) fn routes() -> OpenApiRouter<Api> {
         .routes(routes!(sessions::create_session, sessions::list_sessions))
         .routes(routes!(sessions::get_session))
         .routes(routes!(verify::verify_session))
+        .routes(routes!(todos::get_todos))
         .routes(routes!(post_message::create_message, messages::list_messages))
         .routes(routes!(events::list_events))
         .routes(routes!(events::stream_events))

@@ -92,6 +92,8 @@ mod tests {
             stop_sequences: Vec::new(),
             limits: Limits::default(),
             price: None,
+            permission_mode: None,
+            permissions: Vec::new(),
         }
     }
 
