@@ -35,6 +35,7 @@ struct Row {
     metadata: String,
     settings: String,
     active_run_id: Option<Uuid>,
+    is_waiting: bool,
     queued: i32,
     last_seq: i64,
     input_tokens: i64,
@@ -56,6 +57,7 @@ impl TryFrom<Row> for Session {
             metadata: RawValue::from_string(row.metadata).map_err(unreadable(TABLE, "metadata"))?,
             settings: serde_json::from_str(&row.settings).map_err(unreadable(TABLE, "settings"))?,
             active_run_id: row.active_run_id.map(Into::into),
+            is_waiting: row.is_waiting,
             queued: row.queued,
             last_seq: row.last_seq,
             usage: Usage {
@@ -125,6 +127,8 @@ async fn select(conn: &mut PgConnection, page: &Page) -> Result<Vec<Session>, St
         Row,
         r#"SELECT s.id, s.title, s.metadata::text AS "metadata!", s.settings::text AS "settings!",
                   s.active_run_id, s.queued, s.last_seq,
+                  EXISTS (SELECT FROM runs r WHERE r.id = s.active_run_id
+                            AND r.status = 'requires_action') AS "is_waiting!",
                   s.input_tokens, s.cache_creation_input_tokens, s.cache_read_input_tokens,
                   s.output_tokens, s.stop_reason::text,
                   s.created_at AS "created_at: Timestamp", s.updated_at AS "updated_at: Timestamp"

@@ -58,7 +58,7 @@ use body::CreateMessage;
         (status = 404, description = "`session_not_found`", body = Problem, content_type = "application/problem+json"),
         (status = 406, description = "`not_acceptable`", body = Problem, content_type = "application/problem+json"),
         (status = 408, description = "`request_timeout`", body = Problem, content_type = "application/problem+json"),
-        (status = 409, description = "`queue_full`; `session_busy`, with `active_run_id` and `Retry-After`", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "`queue_full`; `session_busy`, with `active_run_id` and `Retry-After`; `action_required`, with `active_run_id`", body = Problem, content_type = "application/problem+json"),
         (status = 413, description = "`body_too_large`", body = Problem, content_type = "application/problem+json"),
         (status = 415, description = "`unsupported_media_type`", body = Problem, content_type = "application/problem+json"),
         (status = 422, description = "`validation_failed`, `idempotency_key_reused`", body = Problem, content_type = "application/problem+json"),
