@@ -4,6 +4,7 @@ pub mod builtin;
 mod change;
 mod definition;
 pub mod lease;
+pub mod policy;
 mod registry;
 pub mod seen;
 mod typed;
@@ -23,6 +24,7 @@ use tokio_util::sync::CancellationToken;
 use crate::domain::claim::Fence;
 use crate::domain::ids::{RunId, WorkerId};
 use crate::domain::note::Note;
+use crate::domain::permission::PermissionMode;
 use crate::domain::tool::{ToolClass, ToolTiming};
 use crate::domain::tool_error::ToolErrorType;
 
@@ -91,6 +93,8 @@ pub struct ToolContext {
     pub claim: Fence,
     /// The files that the model has seen.
     pub seen: SeenFiles,
+    /// The mode that follows on an approved plan; none outside of plan mode.
+    pub after_plan: Option<PermissionMode>,
 }
 
 impl ToolContext {
@@ -104,6 +108,7 @@ impl ToolContext {
             tool_use_id: String::new(),
             claim: Fence { run_id: RunId::new(), attempt: 1, worker: WorkerId::new() },
             seen: SeenFiles::default(),
+            after_plan: None,
         }
     }
 

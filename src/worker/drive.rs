@@ -88,6 +88,7 @@ impl<'a> Driver<'a> {
                 tool_use_id: String::new(),
                 claim: run.fence,
                 seen: SeenFiles::of(worker.parts.pool.clone(), run.session_id),
+                after_plan: None,
             },
             agent: AgentLoop::new(Bounds::new(&limits, run.settings.price)),
             transcript: worker.transcripts.take(run.session_id),
