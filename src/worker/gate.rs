@@ -30,7 +30,8 @@ const DENIED: &str = "This call was denied, and did not run.";
 /// What a call is told on which nobody decided.
 const UNDECIDED: &str = "Nobody decided in time whether this call may run, so it did not run.";
 /// What a call is told that the client did not answer.
-const UNANSWERED: &str = "The client gave no result in time. It may have run the call all the same.";
+const UNANSWERED: &str =
+    "The client gave no result in time. It may have run the call all the same.";
 /// What a call is told whose input is not the one that was shown.
 const NOT_APPROVED: &str = "This call did not run: its input is not the one that was approved.";
 
@@ -125,7 +126,9 @@ impl Driver<'_> {
         let Verdict { permission, reason, is_by_mode } = self.verdict(call)?;
         Ok(match permission {
             Permission::Allow => Gate::Run,
-            Permission::Ask if is_by_mode && self.worker.parts.evaluator.is_some() => Gate::Evaluate,
+            Permission::Ask if is_by_mode && self.worker.parts.evaluator.is_some() => {
+                Gate::Evaluate
+            }
             Permission::Ask => Gate::Wait(Awaits::Approval, reason),
             Permission::Deny => Gate::End(CallState::Denied, denial(reason), None),
         })
@@ -176,7 +179,8 @@ impl Driver<'_> {
     ) {
         let Some(call) = round.calls.get(position) else { return };
         let text = self.worker.parts.tools.error_text(&call.name, text);
-        let result = CallResult { error_type, ..CallResult::of_text(&call.tool_use_id, state, text) };
+        let result =
+            CallResult { error_type, ..CallResult::of_text(&call.tool_use_id, state, text) };
         round.end_with(position, result);
     }
 
@@ -292,10 +296,7 @@ mod tests {
 
     #[test]
     fn a_decision_in_time_holds_after_the_deadline() {
-        let late = |decision| Wait {
-            is_overdue: true,
-            ..wait(Awaits::Approval, Some(decision))
-        };
+        let late = |decision| Wait { is_overdue: true, ..wait(Awaits::Approval, Some(decision)) };
         assert_eq!(decide(late(Decision::Allow)), Gate::Run);
         assert_eq!(decide(late(Decision::Deny)), denied(DENIED));
     }
