@@ -23,6 +23,7 @@ use crate::store::connections::Connections;
 use crate::store::embedded::EmbeddedPostgres;
 use crate::store::{self, PoolRole};
 use crate::tools::Registry;
+use crate::tools::policy::Evaluator;
 use crate::worker::{Node, Parts, Worker};
 
 /// Time for runs to end, short of what a container runtime grants.
@@ -89,6 +90,8 @@ impl Application {
                 bus: Arc::clone(&bus),
                 model: client,
                 tools: Arc::clone(&tools),
+                policy: Arc::clone(&permissions),
+                evaluator: Evaluator::of(&permissions)?,
                 workspaces: config.workspaces,
                 use_prompt_cache: work.use_prompt_cache,
                 slots: work.slots,

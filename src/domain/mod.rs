@@ -7,6 +7,7 @@ pub mod ids;
 pub mod message;
 pub mod model;
 pub mod note;
+pub mod pending;
 pub mod permission;
 pub mod plain;
 pub mod price;

@@ -5,7 +5,8 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::routes::{
-    events, explain, health, messages, post_message, runs, sessions, todos, tools, verify,
+    approvals, events, explain, health, messages, post_message, runs, sessions, todos,
+    tool_results, tools, verify,
 };
 use super::{Api, Health};
 use crate::domain::event::Event;
@@ -25,6 +26,7 @@ use crate::domain::event::Event;
         (name = "sessions", description = "Conversations."),
         (name = "messages", description = "What was said, in the form of the Messages API."),
         (name = "runs", description = "The work that a message starts."),
+        (name = "approvals", description = "Calls that wait for somebody: decisions and results."),
         (name = "events", description = "What happens, numbered."),
         (name = "tools", description = "What the model may ask for."),
         (name = "operations", description = "For those who run the service."),
@@ -48,6 +50,9 @@ pub(super) fn routes() -> OpenApiRouter<Api> {
         .routes(routes!(runs::stream_run))
         .routes(routes!(runs::cancel_run))
         .routes(routes!(runs::cancel_session))
+        .routes(routes!(approvals::list_approvals))
+        .routes(routes!(approvals::decide_approval))
+        .routes(routes!(tool_results::create_tool_results))
         .routes(routes!(tools::list_tools))
 }
 

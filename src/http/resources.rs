@@ -6,9 +6,10 @@ use serde_json::value::RawValue;
 
 use crate::domain::ids::{RunId, SessionId};
 use crate::domain::message::{Content, Role};
+use crate::domain::pending::PendingCall;
 use crate::domain::permission::{PermissionMode, Rule};
 use crate::domain::run::{LimitKind, Limits, Outcome, Run, RunError, RunStatus, StopReason, Usage};
-use crate::domain::session::{Session, SessionStatus};
+use crate::domain::session::{Dispatch, Session, SessionStatus};
 use crate::store::messages::Stored;
 use crate::tools::policy::OperatorPolicy;
 
@@ -56,6 +57,10 @@ pub(super) struct SessionResource {
     system: String,
     /// The names of the tools that were pinned, in their order.
     tools: Vec<String>,
+    /// The names of those of them that the client runs.
+    client_tools: Vec<String>,
+    /// Who runs the others.
+    dispatch: Dispatch,
     /// The limits of runs that name none.
     limits: Limits,
     /// What becomes of calls that no rule speaks of, at the moment.
@@ -95,6 +100,8 @@ impl SessionResource {
             status,
             stop_reason: session.stop_reason,
             tools: session.settings.tool_names(),
+            client_tools: session.settings.client_tools,
+            dispatch: session.settings.dispatch,
             model: session.settings.model,
             system: session.settings.system,
             limits: session.settings.limits,
@@ -132,6 +139,9 @@ pub(super) struct RunResource {
     queue_position: Option<i64>,
     /// Where its events stream.
     stream_url: String,
+    /// The calls that it waits for somebody to answer; absent when it does not.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pending: Vec<PendingCall>,
     /// Why it settled.
     #[serde(skip_serializing_if = "Option::is_none")]
     stop_reason: Option<StopReason>,
@@ -185,6 +195,7 @@ impl From<Run> for RunResource {
             status: run.status,
             queue_position: run.queue_position,
             stream_url: format!("{}/stream", run_path(run.session_id, run.id)),
+            pending: run.pending,
             limited_by: outcome.and_then(|outcome| outcome.limited),
             limited: outcome.map(|outcome| outcome.limited.is_some()),
             empty: outcome.filter(|_| is_completed).map(is_empty),

@@ -5,6 +5,7 @@ pub mod accept;
 pub(crate) mod bugs;
 pub mod claim;
 pub mod connections;
+pub mod decisions;
 pub mod embedded;
 pub mod events;
 pub mod explain;

@@ -39,6 +39,7 @@ struct Row {
     permission_mode: Option<String>,
     remembered: String,
     active_run_id: Option<Uuid>,
+    is_waiting: bool,
     queued: i32,
     last_seq: i64,
     input_tokens: i64,
@@ -67,6 +68,7 @@ impl TryFrom<Row> for Session {
             remembered: serde_json::from_str(&row.remembered)
                 .map_err(unreadable(TABLE, "remembered"))?,
             active_run_id: row.active_run_id.map(Into::into),
+            is_waiting: row.is_waiting,
             queued: row.queued,
             last_seq: row.last_seq,
             usage: Usage {
@@ -137,6 +139,8 @@ async fn select(conn: &mut PgConnection, page: &Page) -> Result<Vec<Session>, St
         r#"SELECT s.id, s.title, s.metadata::text AS "metadata!", s.settings::text AS "settings!",
                   s.permission_mode, s.remembered::text AS "remembered!",
                   s.active_run_id, s.queued, s.last_seq,
+                  EXISTS (SELECT FROM runs r WHERE r.id = s.active_run_id
+                            AND r.status = 'requires_action') AS "is_waiting!",
                   s.input_tokens, s.cache_creation_input_tokens, s.cache_read_input_tokens,
                   s.output_tokens, s.stop_reason::text,
                   s.created_at AS "created_at: Timestamp", s.updated_at AS "updated_at: Timestamp"

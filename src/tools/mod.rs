@@ -2,6 +2,7 @@
 
 pub mod builtin;
 mod change;
+mod definition;
 pub mod lease;
 pub mod policy;
 mod registry;
@@ -28,6 +29,7 @@ use crate::domain::tool::{ToolClass, ToolTiming};
 use crate::domain::tool_error::ToolErrorType;
 
 pub use change::file_hash;
+pub use definition::check_definition;
 use lease::LeaseClock;
 pub use registry::{Answer, BadTool, CatalogEntry, Registry};
 use seen::SeenFiles;

@@ -126,7 +126,12 @@ impl<'a> Driver<'a> {
     async fn run_steps(&mut self) -> Result<(), Halt> {
         faults::point(Point::Claimed).await;
         self.begin().await?;
-        let head = Head::new(&self.run.settings, self.worker.parts.use_prompt_cache)?;
+        self.enter_mode().await?;
+        let head = Head::new(
+            &self.run.settings,
+            self.run.options.tools.as_deref(),
+            self.worker.parts.use_prompt_cache,
+        )?;
         loop {
             self.stop_if_draining()?;
             match self.agent.step().clone() {

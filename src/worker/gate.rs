@@ -5,12 +5,11 @@ use futures::future::join_all;
 use super::drive::Driver;
 use super::halt::Halt;
 use super::round::Round;
-use crate::domain::permission::{Awaits, Decision, Permission};
+use crate::domain::permission::{Awaits, Decision, Permission, PermissionMode};
 use crate::domain::tool::{CallResult, CallState, ToolCall};
 use crate::domain::tool_error::ToolErrorType;
 use crate::store::tool_calls::{LedgerRow, Wait};
-use crate::tools::ToolError;
-use crate::tools::policy::{Policy, PolicySource, Verdict};
+use crate::tools::policy::{Policy, PolicySource, Verdict, refusal};
 use crate::tools::workspace::hash;
 
 /// What is to be done with a call.
@@ -20,8 +19,8 @@ pub(super) enum Gate {
     Run,
     /// Answer it so, without running it.
     End(CallState, String, Option<ToolErrorType>),
-    /// Let it wait.
-    Wait(Awaits),
+    /// Let it wait, for this reason.
+    Wait(Awaits, Option<String>),
     /// Ask the policy.
     Evaluate,
 }
@@ -31,7 +30,8 @@ const DENIED: &str = "This call was denied, and did not run.";
 /// What a call is told on which nobody decided.
 const UNDECIDED: &str = "Nobody decided in time whether this call may run, so it did not run.";
 /// What a call is told that the client did not answer.
-const UNANSWERED: &str = "The client gave no result in time. It may have run the call all the same.";
+const UNANSWERED: &str =
+    "The client gave no result in time. It may have run the call all the same.";
 /// What a call is told whose input is not the one that was shown.
 const NOT_APPROVED: &str = "This call did not run: its input is not the one that was approved.";
 
@@ -43,7 +43,7 @@ pub(super) fn gate(call: &ToolCall, row: Option<&LedgerRow>, default: Decision) 
     }
     let Some(wait) = &row.wait else { return Gate::Evaluate };
     match (wait.awaits, wait.decision) {
-        (awaits, None) if !wait.is_overdue => Gate::Wait(awaits),
+        (awaits, None) if !wait.is_overdue => Gate::Wait(awaits, None),
         (Awaits::Client, _) => {
             Gate::End(CallState::Failed, UNANSWERED.to_owned(), Some(ToolErrorType::Timeout))
         }
@@ -91,7 +91,7 @@ pub(super) fn edited_note(input: &str) -> String {
 impl Driver<'_> {
     /// What the policy says of a call that has just been asked for; none if the client runs it.
     pub(super) fn permission(&mut self, call: &ToolCall) -> Result<Option<Permission>, Halt> {
-        if self.is_for_client(call) {
+        if self.is_clients(call) {
             return Ok(None);
         }
         Ok(Some(self.verdict(call)?.permission))
@@ -109,7 +109,7 @@ impl Driver<'_> {
             match decided {
                 Gate::Run => {}
                 Gate::Evaluate => asked.push(position),
-                Gate::Wait(awaits) => round.hold(position, awaits),
+                Gate::Wait(awaits, reason) => round.hold(position, awaits, reason),
                 Gate::End(state, text, error_type) => {
                     self.refuse(round, position, (state, &text, error_type));
                 }
@@ -120,14 +120,16 @@ impl Driver<'_> {
 
     /// The policy's word on a call; [`Gate::Evaluate`] if there is somebody else to ask.
     fn evaluate(&mut self, call: &ToolCall) -> Result<Gate, Halt> {
-        if self.is_for_client(call) {
-            return Ok(Gate::Wait(Awaits::Client));
+        if self.is_clients(call) {
+            return Ok(Gate::Wait(Awaits::Client, None));
         }
         let Verdict { permission, reason, is_by_mode } = self.verdict(call)?;
         Ok(match permission {
             Permission::Allow => Gate::Run,
-            Permission::Ask if is_by_mode && self.worker.parts.evaluator.is_some() => Gate::Evaluate,
-            Permission::Ask => Gate::Wait(Awaits::Approval),
+            Permission::Ask if is_by_mode && self.worker.parts.evaluator.is_some() => {
+                Gate::Evaluate
+            }
+            Permission::Ask => Gate::Wait(Awaits::Approval, reason),
             Permission::Deny => Gate::End(CallState::Denied, denial(reason), None),
         })
     }
@@ -144,19 +146,25 @@ impl Driver<'_> {
         let asked = positions.iter().filter_map(|position| {
             let call = calls.get(*position)?;
             let class = self.class(call);
-            Some(async move { (*position, evaluator.ask(session_id, call, class).await) })
+            let asking = evaluator.ask(session_id, call, class);
+            Some(async move { (*position, call.tool_use_id.clone(), asking.await) })
         });
         let answers = self.signals.unless_stopped(join_all(asked)).await?;
-        for (position, answer) in answers {
+        for (position, call_id, answer) in answers {
             match answer {
                 Ok(Verdict { permission: Permission::Allow, .. }) => {}
-                Ok(Verdict { permission: Permission::Ask, .. }) => {
-                    round.hold(position, Awaits::Approval);
+                Ok(Verdict { permission: Permission::Ask, reason, .. }) => {
+                    round.hold(position, Awaits::Approval, reason);
                 }
                 Ok(Verdict { permission: Permission::Deny, reason, .. }) => {
                     self.refuse(round, position, (CallState::Denied, &denial(reason), None));
                 }
-                Err(error) => self.fail(round, position, &error),
+                Err(error) => {
+                    let answer = refusal(&error);
+                    let result = CallResult::of_text(&call_id, CallState::Failed, answer.text);
+                    let error_type = answer.error_type;
+                    round.end_with(position, CallResult { error_type, ..result });
+                }
             }
         }
         Ok(())
@@ -171,15 +179,9 @@ impl Driver<'_> {
     ) {
         let Some(call) = round.calls.get(position) else { return };
         let text = self.worker.parts.tools.error_text(&call.name, text);
-        let result = CallResult { error_type, ..CallResult::of_text(&call.tool_use_id, state, text) };
+        let result =
+            CallResult { error_type, ..CallResult::of_text(&call.tool_use_id, state, text) };
         round.end_with(position, result);
-    }
-
-    fn fail(&self, round: &mut Round<'_>, position: usize, error: &ToolError) {
-        let Some(call) = round.calls.get(position) else { return };
-        let text = format!("<tool_use_error>{error}</tool_use_error>");
-        let result = CallResult::of_text(&call.tool_use_id, CallState::Failed, text);
-        round.end_with(position, CallResult { error_type: error.error_type(), ..result });
     }
 
     fn verdict(&mut self, call: &ToolCall) -> Result<Verdict, Halt> {
@@ -191,17 +193,26 @@ impl Driver<'_> {
         Ok(self.policy.insert(policy).evaluate(call, class))
     }
 
-    fn read_policy(&self) -> Result<Policy, Halt> {
-        let permissions = &self.run.permissions;
+    /// Reads the rules as they are now, and what follows on a plan.
+    fn read_policy(&mut self) -> Result<Policy, Halt> {
         let operator = &self.worker.parts.policy;
-        let pinned = self.run.settings.permission_mode;
+        let settings = &self.run.settings;
+        let mode = operator.mode(self.run.permissions.mode, settings.permission_mode);
+        let is_planning = mode == PermissionMode::Plan;
+        self.context.after_plan =
+            is_planning.then(|| operator.mode_after_plan(settings.permission_mode));
         let source = PolicySource {
             operator,
-            session_rules: &self.run.settings.permissions,
-            remembered: &permissions.remembered,
-            mode: permissions.mode.or(pinned).unwrap_or(operator.default_mode),
+            session_rules: &settings.permissions,
+            remembered: &self.run.permissions.remembered,
+            mode,
+            workspace: self.context.workspace.root(),
         };
         Policy::new(source).map_err(|error| Halt::Defect(error.to_string()))
+    }
+
+    fn is_clients(&self, call: &ToolCall) -> bool {
+        self.run.settings.is_clients(&self.run.options, &call.name)
     }
 }
 
@@ -271,7 +282,7 @@ mod tests {
     #[test]
     fn an_open_call_waits_until_its_time_is_over() {
         for awaits in [Awaits::Approval, Awaits::Client] {
-            assert_eq!(decide(wait(awaits, None)), Gate::Wait(awaits));
+            assert_eq!(decide(wait(awaits, None)), Gate::Wait(awaits, None));
         }
         let overdue = Wait { is_overdue: true, ..wait(Awaits::Approval, None) };
         assert_eq!(decide(overdue.clone()), denied(UNDECIDED));
@@ -285,10 +296,7 @@ mod tests {
 
     #[test]
     fn a_decision_in_time_holds_after_the_deadline() {
-        let late = |decision| Wait {
-            is_overdue: true,
-            ..wait(Awaits::Approval, Some(decision))
-        };
+        let late = |decision| Wait { is_overdue: true, ..wait(Awaits::Approval, Some(decision)) };
         assert_eq!(decide(late(Decision::Allow)), Gate::Run);
         assert_eq!(decide(late(Decision::Deny)), denied(DENIED));
     }

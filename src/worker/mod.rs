@@ -37,7 +37,9 @@ use crate::faults::{self, Bug, Point};
 use crate::metrics::{ClaimedFrom, Metrics};
 use crate::model::anthropic::Client;
 use crate::store::StoreError;
-use crate::store::claim::{MAX_TAKEOVERS, Claims, claim_expired, claim_queued, claim_woken, expire};
+use crate::store::claim::{
+    Claims, MAX_TAKEOVERS, claim_expired, claim_queued, claim_woken, expire,
+};
 use crate::store::connections::Connections;
 use crate::tools::Registry;
 use crate::tools::lease::LeaseClock;

@@ -37,13 +37,20 @@ impl Ended {
     }
 }
 
+/// What a call waits for that cannot run yet.
+#[derive(Debug, Clone)]
+pub(super) struct Hold {
+    pub(super) awaits: Awaits,
+    pub(super) reason: Option<String>,
+}
+
 /// The calls of one reply and how far they are.
 pub(super) struct Round<'a> {
     pub(super) calls: &'a [ToolCall],
     ledger: Vec<LedgerRow>,
     results: Vec<Option<CallResult>>,
     /// What calls wait for that cannot run yet.
-    held: Vec<Option<Awaits>>,
+    held: Vec<Option<Hold>>,
     pub(super) answered: Answered,
 }
 
@@ -59,7 +66,7 @@ impl<'a> Round<'a> {
             })
         };
         let results = calls.iter().map(recorded).collect();
-        let held = vec![None; calls.len()];
+        let held = calls.iter().map(|_| None).collect();
         Self { calls, results, held, ledger, answered: Answered::default() }
     }
 
@@ -79,9 +86,9 @@ impl<'a> Round<'a> {
     }
 
     /// Lets a call wait.
-    pub(super) fn hold(&mut self, position: usize, awaits: Awaits) {
+    pub(super) fn hold(&mut self, position: usize, awaits: Awaits, reason: Option<String>) {
         if let Some(held) = self.held.get_mut(position) {
-            *held = Some(awaits);
+            *held = Some(Hold { awaits, reason });
         }
     }
 
@@ -90,10 +97,10 @@ impl<'a> Round<'a> {
         self.held.iter().take(position).any(Option::is_some)
     }
 
-    /// The calls that wait, and for whom.
-    pub(super) fn held(&self) -> Vec<(&'a ToolCall, Awaits)> {
+    /// The calls that wait, and for what.
+    pub(super) fn held(&self) -> Vec<(&'a ToolCall, Hold)> {
         let held = self.calls.iter().zip(&self.held);
-        held.filter_map(|(call, awaits)| Some((call, (*awaits)?))).collect()
+        held.filter_map(|(call, hold)| Some((call, hold.clone()?))).collect()
     }
 
     /// Whether the ledger knows that a call waits.

@@ -2,13 +2,13 @@
 
 use super::drive::Driver;
 use super::halt::Halt;
-use super::round::{Answered, Round};
+use super::round::{Answered, Hold, Round};
 use crate::domain::event::{EventBody, NewEvent};
 use crate::domain::permission::Awaits;
 use crate::domain::run::StopReason;
 use crate::domain::tool::{CallState, ToolCall};
 use crate::faults::{self, Point};
-use crate::store::step::{CallRecord, StepCommit};
+use crate::store::step::{CallRecord, NewWait, StepCommit};
 use crate::tools::workspace::hash;
 
 impl Driver<'_> {
@@ -18,8 +18,11 @@ impl Driver<'_> {
         let event_ids = held.iter().map(|(call, _)| call.tool_use_id.clone()).collect();
         let stop_reason = StopReason::RequiresAction { event_ids };
         let mut records = std::mem::take(&mut round.answered.records);
-        let new = held.iter().filter(|(call, _)| !round.is_known_to_wait(call));
-        records.extend(new.map(|(call, awaits)| self.waiting(call, *awaits)));
+        for (call, hold) in held {
+            if !round.is_known_to_wait(call) {
+                records.push(self.waiting(call, hold).await);
+            }
+        }
         let mut events = std::mem::take(&mut round.answered.events);
         events.push(NewEvent::new(&EventBody::StatusIdle {
             stop_reason: stop_reason.clone(),
@@ -39,11 +42,23 @@ impl Driver<'_> {
     }
 
     /// What the ledger keeps of a call from the moment that it waits.
-    fn waiting(&self, call: &ToolCall, awaits: Awaits) -> CallRecord {
+    async fn waiting(&self, call: &ToolCall, hold: Hold) -> CallRecord {
+        let Hold { awaits, reason } = hold;
+        let diff = match awaits {
+            Awaits::Approval => self.diff(call).await,
+            Awaits::Client => None,
+        };
+        let within = self.worker.parts.policy.answer_within;
         CallRecord {
-            awaits: Some((awaits, self.worker.parts.policy.answer_within)),
+            wait: Some(NewWait { awaits, within, reason, diff }),
             input_hash: Some(hash(call.input.get().as_bytes())),
             ..CallRecord::new(&call.tool_use_id, CallState::Planned)
         }
+    }
+
+    /// What a call would change of a file, for who decides on it.
+    async fn diff(&self, call: &ToolCall) -> Option<String> {
+        let context = self.context.of_call(&call.tool_use_id);
+        self.worker.parts.tools.diff(&context, &call.name, &call.input).await
     }
 }

@@ -8,15 +8,17 @@ use http::header::{ETAG, LOCATION};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::client_tool::{SessionTool, definitions, joined, problems};
 use super::{cursor, page_limit};
 use crate::domain::ids::SessionId;
 use crate::domain::permission::{PermissionMode, Rule};
 use crate::domain::run::Limits;
-use crate::domain::session::{Session, Settings};
+use crate::domain::session::{Dispatch, Session, Settings};
+use crate::domain::tool::defined_names;
 use crate::http::auth::Caller;
 use crate::http::deadline::in_time;
 use crate::http::error::{ApiError, FieldError, Problem};
-use crate::http::extract::{OptionalJsonBody, Params, SessionPath, object};
+use crate::http::extract::{OptionalJsonBody, Params, SessionPath, object, words};
 use crate::http::permissions::{check_mode, check_rules};
 use crate::http::resources::{Page, SessionResource};
 use crate::http::{Api, Defaults};
@@ -40,7 +42,14 @@ pub(in crate::http) struct CreateSession {
     system: Option<String>,
     /// The names of the tools that the model may use; when absent, those that the operator chose,
     /// `read_file`, `write_file`, `list_files` and `get_time` unless they decide otherwise.
-    tools: Option<Vec<String>>,
+    ///
+    /// Tools that the client runs itself are given by their definitions; they come behind the
+    /// others, in their order.
+    tools: Option<Vec<SessionTool>>,
+    /// Who runs the tools. `auto`: the service, but for those that the client has declared.
+    /// `client`: the client, all of them.
+    #[serde(default, deserialize_with = "words")]
+    dispatch: Option<Dispatch>,
     /// The thinking setting, passed to the model as it is.
     #[schema(value_type = Option<Object>)]
     thinking: Option<Box<RawValue>>,
@@ -98,10 +107,7 @@ impl CreateSession {
             api.defaults.as_ref();
         check_mode(api, self.permission_mode)?;
         check_rules(&self.permissions)?;
-        let names = self.tools.as_deref().or(tools.as_deref());
-        let tools = api.tools.definitions(names).map_err(|name| {
-            ApiError::field("/tools", format!("names a tool that does not exist: {name:?}"))
-        })?;
+        let (tools, client_tools) = session_tools(api, self.tools.as_deref(), tools.as_deref())?;
         let model = self.model.unwrap_or_else(|| model.clone());
         let limits = self.limits.or(limits);
         let price = prices.get(&model).copied();
@@ -122,15 +128,44 @@ impl CreateSession {
             price,
             permission_mode: self.permission_mode,
             permissions: self.permissions,
+            client_tools,
+            dispatch: self.dispatch.unwrap_or_default(),
         })
     }
+}
+
+/// The definitions of the tools that a session names, or of the usual ones, and the names of
+/// those that the client runs.
+fn session_tools(
+    api: &Api,
+    wanted: Option<&[SessionTool]>,
+    usual: Option<&[String]>,
+) -> Result<(Box<RawValue>, Vec<String>), ApiError> {
+    let (mut names, mut declared) = (Vec::new(), Vec::new());
+    for (index, tool) in wanted.into_iter().flatten().enumerate() {
+        match tool {
+            SessionTool::Name(name) => names.push(name.clone()),
+            SessionTool::Client(tool) => declared.push((index, tool)),
+        }
+    }
+    let names = if wanted.is_some() { Some(names.as_slice()) } else { usual };
+    let ours = api.tools.definitions(names).map_err(|name| {
+        ApiError::field("/tools", format!("names a tool that does not exist: {name:?}"))
+    })?;
+    let errors = problems(declared.iter().copied(), &defined_names(&ours));
+    if !errors.is_empty() {
+        return Err(ApiError::Validation(errors));
+    }
+    let client_tools = declared.iter().map(|(_, tool)| tool.name.clone()).collect();
+    let theirs = definitions(declared.iter().map(|(_, tool)| *tool))?;
+    Ok((joined(&ours, &theirs)?, client_tools))
 }
 
 /// How deep the members that are kept as they are may be: what every client can read back.
 const MAX_DEPTH: usize = 64;
 const NOT_READABLE: &str = "is not an object, or is nested deeper than 64";
 
-fn is_readable_object(json: &str) -> bool {
+pub(super) fn is_readable_object(json: &str) -> bool {
     json.trim_start().starts_with('{') && depth(json) <= MAX_DEPTH
 }
 
