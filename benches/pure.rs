@@ -42,6 +42,8 @@ fn request_bodies(criterion: &mut Criterion) -> anyhow::Result<()> {
         stop_sequences: Vec::new(),
         limits: Limits::default(),
         price: None,
+        permission_mode: None,
+        permissions: Vec::new(),
         client_tools: Vec::new(),
         dispatch: Dispatch::Auto,
     };

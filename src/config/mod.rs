@@ -1,6 +1,7 @@
 //! What the operator decides. The only reader of the environment.
 
 mod args;
+mod permissions;
 mod tools;
 
 use std::ffi::OsString;
@@ -16,6 +17,7 @@ use secrecy::SecretString;
 use sqlx::postgres::PgConnectOptions;
 
 pub use args::{DatabaseArgs, LogArgs, LogFormat, ServeArgs, SessionArgs, WorkArgs, WorkerArgs};
+pub use permissions::{DefaultDecision, PermissionArgs};
 pub use tools::ToolArgs;
 
 use crate::domain::price::Prices;
@@ -24,6 +26,7 @@ use crate::http::{Defaults, KEEP_ALIVE_EVERY, Options as HttpOptions, Timeouts};
 use crate::model::anthropic::ClientConfig;
 use crate::store::embedded::{Durability, Options as EmbeddedOptions};
 use crate::tools::Tool;
+use crate::tools::policy::OperatorPolicy;
 
 const ANTHROPIC_URL: &str = "https://api.anthropic.com";
 const DEFAULT_MODEL: &str = "claude-sonnet-5-5";
@@ -99,6 +102,8 @@ pub struct Config {
     pub state_dir: PathBuf,
     /// The tools, in the order in which the model sees them.
     pub tools: Vec<Arc<dyn Tool>>,
+    /// The operator's part of every policy.
+    pub permissions: OperatorPolicy,
 }
 
 /// How runs are worked on.
@@ -124,6 +129,7 @@ impl ServeArgs {
         check_bind(self.bind, self.allow_unauthenticated)?;
         let work = if self.no_worker { None } else { Some(self.work.check()?) };
         let tools = self.work.tools.clone().into_tools()?;
+        let permissions = self.work.permissions.clone().into_policy()?;
         let defaults = self.session.into_defaults(self.work.default_model(), &tools)?;
         let database = self.database.clone().into_database()?;
         if work.is_none() && matches!(database, Database::Embedded(_)) {
@@ -139,9 +145,9 @@ impl ServeArgs {
             timeouts: Timeouts::default(),
         };
         let serve = Serve { bind: self.bind, defaults, http };
-        let workspaces = self.work.workspaces;
         let listen = Listen::Api(Box::new(serve));
-        self.database.into_config(listen, database, work, workspaces, tools)
+        let (workspaces, state_dir) = self.database.folders(self.work.workspaces)?;
+        Ok(Config { listen, database, work, workspaces, state_dir, tools, permissions })
     }
 }
 
@@ -158,7 +164,10 @@ impl WorkerArgs {
         // Health checks tell nothing that needs a key.
         let listen = self.bind.map_or(Listen::Nowhere, Listen::Health);
         let tools = self.work.tools.into_tools()?;
-        self.database.into_config(listen, database, Some(work), self.work.workspaces, tools)
+        let permissions = self.work.permissions.into_policy()?;
+        let (workspaces, state_dir) = self.database.folders(self.work.workspaces)?;
+        let work = Some(work);
+        Ok(Config { listen, database, work, workspaces, state_dir, tools, permissions })
     }
 }
 
@@ -252,23 +261,11 @@ impl WorkArgs {
 }
 
 impl DatabaseArgs {
-    fn into_config(
-        self,
-        listen: Listen,
-        database: Database,
-        work: Option<Work>,
-        workspaces: Option<PathBuf>,
-        tools: Vec<Arc<dyn Tool>>,
-    ) -> anyhow::Result<Config> {
+    /// Where sessions have their folders, and where the process notes what it is.
+    fn folders(&self, workspaces: Option<PathBuf>) -> anyhow::Result<(PathBuf, PathBuf)> {
         let data_dir = self.data_dir()?;
-        Ok(Config {
-            listen,
-            database,
-            work,
-            workspaces: workspaces.unwrap_or_else(|| data_dir.join("workspaces")),
-            state_dir: data_dir.join("state"),
-            tools,
-        })
+        let workspaces = workspaces.unwrap_or_else(|| data_dir.join("workspaces"));
+        Ok((workspaces, data_dir.join("state")))
     }
 
     /// The server that is named, or the private one.

@@ -9,6 +9,7 @@ pub mod model;
 pub mod note;
 pub mod pending;
 pub mod permission;
+pub mod plain;
 pub mod price;
 pub mod run;
 pub mod session;

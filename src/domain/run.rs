@@ -229,7 +229,7 @@ pub struct RunOptions {
     /// The definitions of tools that the client runs in this run only, an array.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tools: Option<Box<RawValue>>,
-    /// The permission mode of this run.
+    /// The permission mode of the session from this message on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub permission_mode: Option<PermissionMode>,
 }

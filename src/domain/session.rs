@@ -6,6 +6,7 @@ use serde_json::value::RawValue;
 
 use super::ids::{RunId, SessionId};
 use super::model::refuses_forced_tool_choice;
+use super::permission::{PermissionMode, Rule};
 use super::price::Price;
 use super::run::{Limits, RunOptions, StopReason, Usage};
 use super::tool::{ToolChoice, defined_names};
@@ -37,6 +38,12 @@ pub struct Settings {
     /// What the model's tokens cost, if the operator said so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub price: Option<Price>,
+    /// The permission mode, if the client named one; else it is the operator's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub permission_mode: Option<PermissionMode>,
+    /// The session's own rules, asked after the operator's.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub permissions: Vec<Rule>,
     /// The names of those tools that the client runs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub client_tools: Vec<String>,
@@ -86,6 +93,10 @@ pub struct Session {
     pub metadata: Box<RawValue>,
     /// What was pinned at creation.
     pub settings: Settings,
+    /// The permission mode, if something has changed it since.
+    pub permission_mode: Option<PermissionMode>,
+    /// Rules that people made while they decided on calls.
+    pub remembered: Vec<Rule>,
     /// The live run.
     pub active_run_id: Option<RunId>,
     /// Whether the live run waits for somebody to answer its calls.

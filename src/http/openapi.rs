@@ -5,8 +5,8 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::routes::{
-    approvals, events, explain, health, messages, post_message, runs, sessions, tool_results,
-    tools, verify,
+    approvals, events, explain, health, messages, post_message, runs, sessions, todos,
+    tool_results, tools, verify,
 };
 use super::{Api, Health};
 use crate::domain::event::Event;
@@ -40,6 +40,7 @@ pub(super) fn routes() -> OpenApiRouter<Api> {
         .routes(routes!(sessions::create_session, sessions::list_sessions))
         .routes(routes!(sessions::get_session))
         .routes(routes!(verify::verify_session))
+        .routes(routes!(todos::get_todos))
         .routes(routes!(post_message::create_message, messages::list_messages))
         .routes(routes!(events::list_events))
         .routes(routes!(events::stream_events))

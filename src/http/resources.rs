@@ -7,9 +7,11 @@ use serde_json::value::RawValue;
 use crate::domain::ids::{RunId, SessionId};
 use crate::domain::message::{Content, Role};
 use crate::domain::pending::PendingCall;
+use crate::domain::permission::{PermissionMode, Rule};
 use crate::domain::run::{LimitKind, Limits, Outcome, Run, RunError, RunStatus, StopReason, Usage};
 use crate::domain::session::{Dispatch, Session, SessionStatus};
 use crate::store::messages::Stored;
+use crate::tools::policy::OperatorPolicy;
 
 /// A page of a list.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
@@ -61,6 +63,12 @@ pub(super) struct SessionResource {
     dispatch: Dispatch,
     /// The limits of runs that name none.
     limits: Limits,
+    /// What becomes of calls that no rule speaks of, at the moment.
+    permission_mode: PermissionMode,
+    /// The rules that were pinned.
+    permissions: Vec<Rule>,
+    /// Rules that people made while they decided on calls. They are asked last.
+    remembered: Vec<Rule>,
     /// What the client attached.
     #[schema(value_type = Object)]
     metadata: Box<RawValue>,
@@ -81,9 +89,10 @@ pub(super) struct SessionResource {
     updated_at: Timestamp,
 }
 
-impl From<Session> for SessionResource {
-    fn from(session: Session) -> Self {
+impl SessionResource {
+    pub(super) fn new(session: Session, operator: &OperatorPolicy) -> Self {
         let status = session.status();
+        let pinned = session.settings.permission_mode;
         Self {
             r#type: "session",
             id: session.id,
@@ -96,6 +105,9 @@ impl From<Session> for SessionResource {
             model: session.settings.model,
             system: session.settings.system,
             limits: session.settings.limits,
+            permission_mode: operator.mode(session.permission_mode, pinned),
+            permissions: session.settings.permissions,
+            remembered: session.remembered,
             metadata: session.metadata,
             active_run_id: session.active_run_id,
             queued: session.queued,

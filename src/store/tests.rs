@@ -38,6 +38,8 @@ async fn bed() -> Bed {
         stop_sequences: Vec::new(),
         limits: Limits::default(),
         price: None,
+        permission_mode: None,
+        permissions: Vec::new(),
         client_tools: Vec::new(),
         dispatch: Dispatch::Auto,
     };

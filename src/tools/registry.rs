@@ -181,6 +181,14 @@ impl Registry {
             && self.entry(name).is_none_or(|entry| entry.tool.runs_in_parallel())
     }
 
+    /// What the model reads of a failure, in the style of a tool.
+    pub fn error_text(&self, name: &str, text: &str) -> String {
+        match self.entry(name).map(|entry| entry.tool.error_style()) {
+            Some(ErrorStyle::Wrapped) => format!("<tool_use_error>{text}</tool_use_error>"),
+            Some(ErrorStyle::Plain) | None => format!("Error: {text}"),
+        }
+    }
+
     /// What is wrong with an input, and where, as a pointer into it; nothing for one that fits.
     pub fn input_problems(&self, name: &str, input: &RawValue) -> Vec<(String, String)> {
         let whole = |message: String| vec![(String::new(), message)];
@@ -227,6 +235,20 @@ impl Registry {
             })
             .await;
         planned.map_err(|error| entry.answer(Err(error)))
+    }
+
+    /// What a call would change of a file, as a unified diff; none if it changes none.
+    pub async fn diff(
+        &self,
+        context: &ToolContext,
+        name: &str,
+        input: &RawValue,
+    ) -> Option<String> {
+        if self.class(name) != ToolClass::Checkable {
+            return None;
+        }
+        let change = self.plan(context, name, input).await.ok()?;
+        change::diff(context, change).await
     }
 
     /// Makes a change that was planned.

@@ -60,6 +60,11 @@ impl Workspace {
         Self { root }
     }
 
+    /// The real folder.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
     /// A path in its plainest form: what is stored of it, and compared.
     pub fn plain(&self, path: &str) -> Result<String, ToolError> {
         let relative = self.relative(path)?;

@@ -11,6 +11,7 @@ pub(super) mod post_message;
 pub(super) mod runs;
 pub(super) mod sessions;
 mod stop;
+pub(super) mod todos;
 pub(super) mod tool_results;
 pub(super) mod tools;
 pub(super) mod verify;

@@ -11,6 +11,7 @@ use serde_json::value::RawValue;
 use super::client_tool::{SessionTool, definitions, joined, problems};
 use super::{cursor, page_limit};
 use crate::domain::ids::SessionId;
+use crate::domain::permission::{PermissionMode, Rule};
 use crate::domain::run::Limits;
 use crate::domain::session::{Dispatch, Session, Settings};
 use crate::domain::tool::defined_names;
@@ -18,6 +19,7 @@ use crate::http::auth::Caller;
 use crate::http::deadline::in_time;
 use crate::http::error::{ApiError, FieldError, Problem};
 use crate::http::extract::{OptionalJsonBody, Params, SessionPath, object, words};
+use crate::http::permissions::{check_mode, check_rules};
 use crate::http::resources::{Page, SessionResource};
 use crate::http::{Api, Defaults};
 use crate::store::sessions::{NewSession, find, insert, list};
@@ -57,6 +59,12 @@ pub(in crate::http) struct CreateSession {
     /// The limits of runs that name none.
     #[serde(default, deserialize_with = "object")]
     limits: Limits,
+    /// What becomes of calls that no rule speaks of; when absent, what the operator chose,
+    /// `accept_edits` unless they decide otherwise. `bypass` must have been enabled by them.
+    permission_mode: Option<PermissionMode>,
+    /// Rules for calls, at most 200. The first that matches decides; the operator's come before.
+    #[serde(default)]
+    permissions: Vec<Rule>,
 }
 
 impl CreateSession {
@@ -97,6 +105,8 @@ impl CreateSession {
     fn settings(self, api: &Api) -> Result<Settings, ApiError> {
         let Defaults { model, max_tokens, system, limits, prices, tools, .. } =
             api.defaults.as_ref();
+        check_mode(api, self.permission_mode)?;
+        check_rules(&self.permissions)?;
         let (tools, client_tools) = session_tools(api, self.tools.as_deref(), tools.as_deref())?;
         let model = self.model.unwrap_or_else(|| model.clone());
         let limits = self.limits.or(limits);
@@ -116,6 +126,8 @@ impl CreateSession {
             stop_sequences: self.stop_sequences,
             limits,
             price,
+            permission_mode: self.permission_mode,
+            permissions: self.permissions,
             client_tools,
             dispatch: self.dispatch.unwrap_or_default(),
         })
@@ -254,17 +266,17 @@ pub(in crate::http) async fn create_session(
     let session =
         session.ok_or_else(|| ApiError::Internal(format!("{id} was stored and is not there")))?;
     let location = format!("/v1/sessions/{id}");
-    Ok((StatusCode::CREATED, [(LOCATION, location)], resource(session)).into_response())
+    Ok((StatusCode::CREATED, [(LOCATION, location)], resource(&api, session)).into_response())
 }
 
 fn empty_object() -> Result<Box<RawValue>, ApiError> {
     RawValue::from_string("{}".to_owned()).map_err(|error| ApiError::Internal(error.to_string()))
 }
 
-fn resource(session: Session) -> Response {
+fn resource(api: &Api, session: Session) -> Response {
     // Everything that changes a session has an event, so the newest one is its version.
     let version = format!("\"v{}\"", session.last_seq);
-    ([(ETAG, version)], Json(SessionResource::from(session))).into_response()
+    ([(ETAG, version)], Json(SessionResource::new(session, &api.permissions))).into_response()
 }
 
 /// Reads a session.
@@ -286,7 +298,8 @@ pub(in crate::http) async fn get_session(
     let mut conn = api.pool.acquire().await?;
     let session = find(&mut conn, caller.tenant, id).await?;
     conn.give_back();
-    session.map(resource).ok_or_else(|| ApiError::SessionNotFound(id.to_string()))
+    let session = session.ok_or_else(|| ApiError::SessionNotFound(id.to_string()))?;
+    Ok(resource(&api, session))
 }
 
 /// Lists sessions, newest first.
@@ -310,8 +323,9 @@ pub(in crate::http) async fn list_sessions(
     let sessions = list(&mut conn, caller.tenant, before, limit + 1).await?;
     conn.give_back();
     let page = Page::new(sessions, limit, |session| session.id.to_string());
+    let resource = |session| SessionResource::new(session, &api.permissions);
     Ok(Json(Page {
-        data: page.data.into_iter().map(SessionResource::from).collect(),
+        data: page.data.into_iter().map(resource).collect(),
         has_more: page.has_more,
         next_cursor: page.next_cursor,
     }))

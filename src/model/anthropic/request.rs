@@ -111,6 +111,8 @@ mod tests {
             stop_sequences: Vec::new(),
             limits: Limits::default(),
             price: None,
+            permission_mode: None,
+            permissions: Vec::new(),
             client_tools: Vec::new(),
             dispatch: Dispatch::Auto,
         }

@@ -1,8 +1,10 @@
 //! The tools that ship with the service.
 
+mod exit_plan_mode;
 mod get_time;
 mod list_files;
 mod read_file;
+mod todo_write;
 mod write_file;
 
 use std::sync::Arc;
@@ -20,6 +22,8 @@ pub fn all(_options: &Options) -> Vec<Arc<dyn Tool>> {
         Arc::new(Typed(write_file::WriteFile)),
         Arc::new(Typed(list_files::ListFiles)),
         Arc::new(Typed(get_time::GetTime)),
+        Arc::new(Typed(todo_write::TodoWrite)),
+        Arc::new(Typed(exit_plan_mode::ExitPlanMode)),
     ]
 }
 

@@ -74,8 +74,8 @@ impl Policy {
             }
         }
         // The operator may have taken it back since the session was made.
-        let is_void = mode == PermissionMode::Bypass && !operator.allows_bypass;
-        Ok(Self { rules, mode: if is_void { PermissionMode::Default } else { mode } })
+        let mode = if operator.permits(mode) { mode } else { PermissionMode::Default };
+        Ok(Self { rules, mode })
     }
 
     /// What is to become of a call of a tool of this class.

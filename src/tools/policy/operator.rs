@@ -44,6 +44,11 @@ impl Default for OperatorPolicy {
 }
 
 impl OperatorPolicy {
+    /// Whether sessions and messages may name a mode.
+    pub fn permits(&self, mode: PermissionMode) -> bool {
+        mode != PermissionMode::Bypass || self.allows_bypass
+    }
+
     /// The mode of a session: as something has changed it, as it was pinned, or the operator's.
     pub fn mode(
         &self,

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use reqwest::Url;
+
 use super::Verdict;
 use super::command::CommandPattern;
 use super::input::{Input, Node};
@@ -15,17 +17,21 @@ use crate::domain::tool::ToolCall;
 /// Members that hold a shell command, and those that hold a path.
 const COMMAND: &str = "command";
 const PATHS: [&str; 3] = ["file_path", "notebook_path", "path"];
+/// The member that holds the address of a page.
+const URL: &str = "url";
 
 /// A rule that cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("rule {index}: {cause}")]
+#[error("rule {index}, for {tool:?}: {} {cause}", .member.as_deref().unwrap_or("the tool"))]
 pub struct BadRule {
     /// Its place in its list, from 0.
     pub index: usize,
-    /// The member of the rule: `tool`, or `input/<member>`.
-    pub place: String,
+    /// Of which tool it speaks.
+    pub tool: String,
+    /// The member of the input whose pattern is wrong; none if the tool's name is.
+    pub member: Option<String>,
     /// What is wrong with it.
-    pub cause: String,
+    pub cause: &'static str,
 }
 
 /// Whether rules can be read.
@@ -42,13 +48,14 @@ pub fn remember(call: &ToolCall) -> Option<Rule> {
     let input = Input::read(&call.input);
     let mut members = BTreeMap::new();
     for member in [COMMAND].into_iter().chain(PATHS) {
-        let Some(texts) = input.find(member).first().map(|node| node.texts()) else { continue };
-        let text = *texts?.first()?;
+        let Some(node) = input.find(member).first().copied() else { continue };
+        let texts = node.texts()?;
+        let [text] = texts.as_slice() else { return None };
         // A star in the model's input is a star; in a rule it would be anything.
         if text.contains('*') {
             return None;
         }
-        members.insert(member.to_owned(), text.to_owned());
+        members.insert(member.to_owned(), (*text).to_owned());
     }
     let tool = call.name.clone();
     let rule = Rule { tool, input: members, decision: Permission::Allow, reason: None };
@@ -60,6 +67,7 @@ pub fn remember(call: &ToolCall) -> Option<Rule> {
 enum Pattern {
     Command(CommandPattern),
     Path(PathPattern),
+    Url(Wildcard),
     Text(Wildcard),
 }
 
@@ -78,16 +86,12 @@ impl Compiled {
         rule: &Rule,
         workspace: Option<&Path>,
     ) -> Result<Self, BadRule> {
-        let bad = |place: String, cause: &str| BadRule {
-            index,
-            cause: format!("{place} {cause}"),
-            place,
-        };
-        refuse_odd(&rule.tool).map_err(|cause| bad("tool".to_owned(), cause))?;
+        let bad = |member, cause| BadRule { index, tool: rule.tool.clone(), member, cause };
+        refuse_odd(&rule.tool).map_err(|cause| bad(None, cause))?;
         let mut members = Vec::new();
         for (member, pattern) in &rule.input {
             let read = refuse_odd(pattern).and_then(|()| Pattern::new(member, pattern, workspace));
-            let pattern = read.map_err(|cause| bad(format!("input/{member}"), cause))?;
+            let pattern = read.map_err(|cause| bad(Some(member.clone()), cause))?;
             members.push((member.clone(), pattern));
         }
         let (tool, decision) = (Wildcard::of_word(&rule.tool), rule.decision);
@@ -146,13 +150,17 @@ impl Pattern {
         if PATHS.contains(&name) {
             return PathPattern::new(pattern, workspace).map(Self::Path);
         }
-        Ok(Self::Text(Wildcard::of_text(pattern)))
+        let text = Wildcard::of_text(pattern);
+        Ok(if name == URL { Self::Url(text) } else { Self::Text(text) })
     }
 
     fn surely(&self, text: &str) -> bool {
         match self {
             Self::Command(pattern) => pattern.surely(text),
             Self::Path(pattern) => pattern.surely(text),
+            Self::Url(pattern) => {
+                text.len() <= MAX_TEXT && is_plain_url(text) && pattern.matches(text)
+            }
             Self::Text(pattern) => {
                 text.len() <= MAX_TEXT && !has_hidden(text) && pattern.matches(text)
             }
@@ -163,9 +171,21 @@ impl Pattern {
         match self {
             Self::Command(pattern) => pattern.maybe(text),
             Self::Path(pattern) => pattern.maybe(text),
+            Self::Url(pattern) => {
+                let read = Url::parse(text).map_or_else(|_| text.to_owned(), String::from);
+                text.len() > MAX_TEXT || pattern.matches(text) || pattern.matches(&read)
+            }
             Self::Text(pattern) => text.len() > MAX_TEXT || pattern.matches(text),
         }
     }
+}
+
+/// Whether an address is written as programs write it, so that its host is where it seems to be,
+/// and no user's name stands before it.
+fn is_plain_url(text: &str) -> bool {
+    Url::parse(text).is_ok_and(|url| {
+        url.as_str() == text && url.username().is_empty() && url.password().is_none()
+    })
 }
 
 fn refuse_odd(pattern: &str) -> Result<(), &'static str> {

@@ -39,9 +39,9 @@ pub(in crate::http) struct CreateMessage {
     #[serde(default)]
     #[schema(value_type = Vec<ClientTool>)]
     tools: Vec<Object<ClientTool>>,
-    /// The permission mode of this run; the session's where absent.
+    /// The permission mode of the session from this message on.
     #[serde(default, deserialize_with = "words")]
-    permission_mode: Option<PermissionMode>,
+    pub(super) permission_mode: Option<PermissionMode>,
 }
 
 /// A text, or blocks.

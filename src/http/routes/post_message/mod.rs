@@ -18,6 +18,7 @@ use crate::http::auth::Caller;
 use crate::http::deadline::in_time;
 use crate::http::error::{ApiError, Problem};
 use crate::http::extract::{Form, JsonBody, SessionPath, wait_seconds};
+use crate::http::permissions::check_mode;
 use crate::http::resources::RunResource;
 use crate::http::sse::Place;
 use answer::accepted;
@@ -77,6 +78,7 @@ pub(in crate::http) async fn create_message(
     let JsonBody(message) = body;
     let form = if message.stream { Form::EventStream } else { Form::of(&headers)? };
     message.check()?;
+    check_mode(&api, message.permission_mode)?;
     if api.draining.is_cancelled() {
         return Err(ApiError::Draining);
     }
