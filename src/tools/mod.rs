@@ -4,6 +4,7 @@ pub mod builtin;
 mod change;
 pub mod lease;
 mod registry;
+mod search;
 pub mod seen;
 mod typed;
 #[cfg(feature = "faults")]

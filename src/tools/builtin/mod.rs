@@ -1,6 +1,10 @@
 //! The tools that ship with the service.
 
+#[cfg(test)]
+mod against_rg;
 mod get_time;
+mod glob;
+mod grep;
 mod list_files;
 mod read_file;
 mod write_file;
@@ -20,6 +24,8 @@ pub fn all(_options: &Options) -> Vec<Arc<dyn Tool>> {
         Arc::new(Typed(write_file::WriteFile)),
         Arc::new(Typed(list_files::ListFiles)),
         Arc::new(Typed(get_time::GetTime)),
+        Arc::new(Typed(glob::Glob)),
+        Arc::new(Typed(grep::Grep)),
     ]
 }
 
