@@ -24,6 +24,7 @@ use crate::http::{Defaults, KEEP_ALIVE_EVERY, Options as HttpOptions, Timeouts};
 use crate::model::anthropic::ClientConfig;
 use crate::store::embedded::{Durability, Options as EmbeddedOptions};
 use crate::tools::Tool;
+use crate::tools::builtin::Records;
 
 const ANTHROPIC_URL: &str = "https://api.anthropic.com";
 const DEFAULT_MODEL: &str = "claude-sonnet-5-5";
@@ -99,6 +100,8 @@ pub struct Config {
     pub state_dir: PathBuf,
     /// The tools, in the order in which the model sees them.
     pub tools: Vec<Arc<dyn Tool>>,
+    /// The table of one of the tools, to be looked at before anybody searches it.
+    pub records: Option<Arc<Records>>,
 }
 
 /// How runs are worked on.
@@ -123,7 +126,8 @@ impl ServeArgs {
         self.work.faults.arm();
         check_bind(self.bind, self.allow_unauthenticated)?;
         let work = if self.no_worker { None } else { Some(self.work.check()?) };
-        let tools = self.work.tools.clone().into_tools()?;
+        let options = self.work.tools.options()?;
+        let tools = self.work.tools.clone().into_tools(&options)?;
         let defaults = self.session.into_defaults(self.work.default_model(), &tools)?;
         let database = self.database.clone().into_database()?;
         if work.is_none() && matches!(database, Database::Embedded(_)) {
@@ -141,7 +145,8 @@ impl ServeArgs {
         let serve = Serve { bind: self.bind, defaults, http };
         let workspaces = self.work.workspaces;
         let listen = Listen::Api(Box::new(serve));
-        self.database.into_config(listen, database, work, workspaces, tools)
+        let config = self.database.into_config(listen, database, work, workspaces, tools)?;
+        Ok(Config { records: options.records, ..config })
     }
 }
 
@@ -157,8 +162,10 @@ impl WorkerArgs {
         }
         // Health checks tell nothing that needs a key.
         let listen = self.bind.map_or(Listen::Nowhere, Listen::Health);
-        let tools = self.work.tools.into_tools()?;
-        self.database.into_config(listen, database, Some(work), self.work.workspaces, tools)
+        let options = self.work.tools.options()?;
+        let (workspaces, tools) = (self.work.workspaces, self.work.tools.into_tools(&options)?);
+        let config = self.database.into_config(listen, database, Some(work), workspaces, tools)?;
+        Ok(Config { records: options.records, ..config })
     }
 }
 
@@ -268,17 +275,15 @@ impl DatabaseArgs {
             workspaces: workspaces.unwrap_or_else(|| data_dir.join("workspaces")),
             state_dir: data_dir.join("state"),
             tools,
+            records: None,
         })
     }
 
     /// The server that is named, or the private one.
     pub fn into_database(self) -> anyhow::Result<Database> {
         if let Some(url) = self.database_url.as_deref().filter(|url| !url.is_empty()) {
-            let is_ours =
-                ["postgres://", "postgresql://"].iter().any(|scheme| url.starts_with(scheme));
-            // The parser takes any scheme, and its own message may quote the password.
-            let options = PgConnectOptions::from_str(url).ok().filter(|_| is_ours);
-            let options = options.context("DATABASE_URL is not the URL of a Postgres server")?;
+            let options =
+                server_of(url).context("DATABASE_URL is not the URL of a Postgres server")?;
             return Ok(Database::Server(Box::new(options)));
         }
         Ok(Database::Embedded(EmbeddedOptions {
@@ -308,6 +313,13 @@ impl DatabaseArgs {
 #[expect(clippy::disallowed_methods, reason = "this is the place")]
 fn variable(name: &str) -> Option<String> {
     env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// The server that a URL names. The parser takes any scheme, and its own message may quote the
+/// password.
+fn server_of(url: &str) -> Option<PgConnectOptions> {
+    let is_ours = ["postgres://", "postgresql://"].iter().any(|scheme| url.starts_with(scheme));
+    PgConnectOptions::from_str(url).ok().filter(|_| is_ours)
 }
 
 fn read_prices(path: &Path) -> anyhow::Result<Prices> {

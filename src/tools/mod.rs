@@ -1,6 +1,7 @@
 //! Tools: what the model may ask for, each one schema and one function in one file.
 
 pub mod builtin;
+mod caller;
 mod change;
 pub mod lease;
 mod registry;
@@ -26,6 +27,7 @@ use crate::domain::note::Note;
 use crate::domain::tool::{ToolClass, ToolTiming};
 use crate::domain::tool_error::ToolErrorType;
 
+pub use caller::Caller;
 pub use change::file_hash;
 use lease::LeaseClock;
 pub use registry::{Answer, BadTool, CatalogEntry, Registry};
@@ -90,6 +92,8 @@ pub struct ToolContext {
     pub claim: Fence,
     /// The files that the model has seen.
     pub seen: SeenFiles,
+    /// On whose behalf the call is made.
+    pub caller: Caller,
 }
 
 impl ToolContext {
@@ -103,6 +107,7 @@ impl ToolContext {
             tool_use_id: String::new(),
             claim: Fence { run_id: RunId::new(), attempt: 1, worker: WorkerId::new() },
             seen: SeenFiles::default(),
+            caller: Caller::default(),
         }
     }
 

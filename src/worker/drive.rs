@@ -22,9 +22,9 @@ use crate::faults::{self, Point};
 use crate::model::Reply;
 use crate::model::anthropic::{Head, body};
 use crate::store::step::{NewMessage, StepCommit};
-use crate::tools::ToolContext;
 use crate::tools::seen::SeenFiles;
 use crate::tools::workspace::Workspace;
+use crate::tools::{Caller, ToolContext};
 
 /// A run in the hands of a worker.
 pub(super) struct Driver<'a> {
@@ -88,6 +88,7 @@ impl<'a> Driver<'a> {
                 tool_use_id: String::new(),
                 claim: run.fence,
                 seen: SeenFiles::of(worker.parts.pool.clone(), run.session_id),
+                caller: Caller::of(worker.parts.pool.clone(), run.session_id),
             },
             agent: AgentLoop::new(Bounds::new(&limits, run.settings.price)),
             transcript: worker.transcripts.take(run.session_id),

@@ -21,7 +21,7 @@ const GLOBS: [&str; 14] = [
     "**/*.rs",
     "*.rs",
     "src/**",
-    "/src/*/*",
+    "/src/**/*.py",
     "*.{md,txt}",
     "!*.txt",
     "*.log",
@@ -44,7 +44,7 @@ fn greps() -> Vec<(Value, Vec<&'static str>)> {
         (content("needle", json!({})), vec!["-n", "needle"]),
         (content("needle", json!({ "-i": true })), vec!["-n", "-i", "needle"]),
         (content("^fn \\w+\\(\\) \\{", json!({})), vec!["-n", "^fn \\w+\\(\\) \\{"]),
-        (content("needle$", json!({ "-C": 1 })), vec!["-n", "-C1", "needle$"]),
+        (content("\\.3$", json!({ "-C": 1 })), vec!["-n", "-C1", "\\.3$"]),
         (
             content("Needle.*alpha", json!({ "-A": 2, "-B": 1, "-n": false })),
             vec!["-N", "-A2", "-B1", "Needle.*alpha"],
@@ -55,8 +55,8 @@ fn greps() -> Vec<(Value, Vec<&'static str>)> {
         (content("import os", json!({ "type": "py" })), vec!["-n", "-t", "py", "import os"]),
         (content("needle", json!({ "path": "sub" })), vec!["-n", "needle", "sub"]),
         (
-            content("beta.\\d*\\.\\d+.gamma", json!({ "multiline": true })),
-            vec!["-n", "-U", "--multiline-dotall", "beta.\\d*\\.\\d+.gamma"],
+            content("\\.3\\s\\w+ beta", json!({ "multiline": true })),
+            vec!["-n", "-U", "--multiline-dotall", "\\.3\\s\\w+ beta"],
         ),
         (json!({ "pattern": "needle" }), vec!["-l", "needle"]),
         (json!({ "pattern": "delta", "output_mode": "count" }), vec!["-c", "delta"]),

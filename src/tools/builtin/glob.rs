@@ -12,7 +12,7 @@ use super::blocking;
 use crate::domain::tool::{ToolClass, ToolTiming};
 use crate::tools::search::{Filter, Place, Seen, Watch, walk};
 use crate::tools::workspace::Workspace;
-use crate::tools::{Output, ToolContext, ToolError, TypedTool};
+use crate::tools::{ErrorStyle, Output, ToolContext, ToolError, TypedTool};
 
 /// Paths that a result names at most.
 const MAX_PATHS: usize = 100;
@@ -45,6 +45,7 @@ impl TypedTool for Glob {
         them.";
     const CLASS: ToolClass = ToolClass::Pure;
     const TIMING: ToolTiming = ToolTiming::Fast;
+    const ERROR_STYLE: ErrorStyle = ErrorStyle::Wrapped;
     type Input = Input;
 
     async fn run(&self, context: &ToolContext, input: Input) -> Result<Output, ToolError> {

@@ -63,6 +63,7 @@ pub(crate) struct TestApp {
 /// What a test changes of the usual service.
 #[derive(Default)]
 pub(crate) struct Setup {
+    pub(crate) options: builtin::Options,
     pub(crate) tools: Vec<Arc<dyn Tool>>,
     pub(crate) limits: Limits,
     pub(crate) prices: Prices,
@@ -213,7 +214,7 @@ fn config(
     (folder, state): (&Path, &Path),
     setup: Setup,
 ) -> Config {
-    let mut tools = builtin::all(&builtin::Options::default());
+    let mut tools = builtin::all(&setup.options);
     tools.extend(setup.tools);
     let idle = setup.model_idle_timeout.unwrap_or(Duration::from_secs(10));
     let work = Work {
@@ -253,6 +254,7 @@ fn config(
         workspaces: folder.join("workspaces"),
         state_dir: state.to_owned(),
         tools,
+        records: setup.options.records,
     }
 }
 

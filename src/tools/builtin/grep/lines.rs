@@ -1,5 +1,7 @@
 //! The lines of a result, in the form that ripgrep gives them.
 
+use std::borrow::Cow;
+use std::fmt::Write as _;
 use std::io;
 use std::path::Path;
 
@@ -46,8 +48,8 @@ impl Shape {
 /// What was found in a file.
 #[derive(Debug)]
 pub(super) enum Hit {
-    /// Lines of the result.
-    Lines(Vec<String>),
+    /// Lines of the result, each with its end.
+    Lines(String),
     /// It was not searched to the end.
     Unsearched,
 }
@@ -57,15 +59,17 @@ pub(super) enum Hit {
 pub(super) struct Lines<'a> {
     matcher: &'a RegexMatcher,
     shape: Shape,
-    path: &'a Path,
-    lines: Vec<String>,
+    path: Cow<'a, str>,
+    text: String,
+    lines: usize,
     matches: u64,
     is_binary: bool,
 }
 
 impl<'a> Lines<'a> {
     pub(super) fn new(matcher: &'a RegexMatcher, shape: Shape, path: &'a Path) -> Self {
-        Self { matcher, shape, path, lines: Vec::new(), matches: 0, is_binary: false }
+        let path = path.to_string_lossy();
+        Self { matcher, shape, path, text: String::new(), lines: 0, matches: 0, is_binary: false }
     }
 
     /// What was found; nothing in a binary file, whatever it was.
@@ -73,26 +77,31 @@ impl<'a> Lines<'a> {
         if self.is_binary || self.matches == 0 {
             return None;
         }
-        let path = self.path.display();
         Some(Hit::Lines(match self.shape.mode {
-            Mode::Content => self.lines,
-            Mode::FilesWithMatches => vec![path.to_string()],
-            Mode::Count => vec![format!("{path}:{}", self.matches)],
+            Mode::Content => self.text,
+            Mode::FilesWithMatches => format!("{}\n", self.path),
+            Mode::Count => format!("{}:{}\n", self.path, self.matches),
         }))
     }
 
     fn has_room(&self) -> bool {
-        self.lines.len() < self.shape.room
+        self.lines < self.shape.room
     }
 
     /// A line of the file; what stands between its parts tells matches from lines around them.
     fn push(&mut self, number: Option<u64>, line: &[u8], between: char) {
-        let path = self.path.display();
-        let text = shown(line);
-        self.lines.push(match number {
-            Some(number) => format!("{path}{between}{number}{between}{text}"),
-            None => format!("{path}{between}{text}"),
-        });
+        self.text.push_str(&self.path);
+        self.text.push(between);
+        if let Some(number) = number {
+            let _ = write!(self.text, "{number}{between}");
+        }
+        show(line, &mut self.text);
+        self.end_line();
+    }
+
+    fn end_line(&mut self) {
+        self.text.push('\n');
+        self.lines += 1;
     }
 
     /// As `rg --count`: lines, or matches where one may span lines.
@@ -140,7 +149,8 @@ impl Sink for Lines<'_> {
     }
 
     fn context_break(&mut self, _searcher: &Searcher) -> io::Result<bool> {
-        self.lines.push("--".to_owned());
+        self.text.push_str("--");
+        self.end_line();
         Ok(self.has_room())
     }
 
@@ -150,19 +160,17 @@ impl Sink for Lines<'_> {
     }
 }
 
-/// A line as text, and not without end.
-fn shown(line: &[u8]) -> String {
+/// Adds a line as text, and not without end.
+fn show(line: &[u8], text: &mut String) {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
-    if line.len() <= MAX_LINE {
-        return String::from_utf8_lossy(line).into_owned();
-    }
-    let (shown, hidden) = line.split_at(MAX_LINE);
+    let (start, rest) = line.split_at(line.len().min(MAX_LINE));
     // The cut may fall inside a character, which then is left out.
-    let whole = match std::str::from_utf8(shown) {
-        Err(error) if error.error_len().is_none() => error.valid_up_to(),
-        _ => MAX_LINE,
+    let whole = match std::str::from_utf8(start) {
+        Err(error) if error.error_len().is_none() && !rest.is_empty() => error.valid_up_to(),
+        _ => start.len(),
     };
-    let hidden = hidden.len() + MAX_LINE - whole;
-    let shown = String::from_utf8_lossy(shown.get(..whole).unwrap_or(shown)).into_owned();
-    format!("{shown} [{hidden} more bytes]")
+    text.push_str(&String::from_utf8_lossy(start.get(..whole).unwrap_or(start)));
+    if !rest.is_empty() {
+        let _ = write!(text, " [{} more bytes]", line.len() - whole);
+    }
 }

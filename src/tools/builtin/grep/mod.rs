@@ -9,7 +9,7 @@ use serde::Deserialize;
 use super::blocking;
 use crate::domain::tool::{ToolClass, ToolTiming};
 use crate::tools::search::Watch;
-use crate::tools::{Output, ToolContext, ToolError, TypedTool};
+use crate::tools::{ErrorStyle, Output, ToolContext, ToolError, TypedTool};
 
 #[derive(Debug)]
 pub(super) struct Grep;
@@ -88,6 +88,7 @@ impl TypedTool for Grep {
         find where something is said; use Glob to find files by their names.";
     const CLASS: ToolClass = ToolClass::Pure;
     const TIMING: ToolTiming = ToolTiming::Fast;
+    const ERROR_STYLE: ErrorStyle = ErrorStyle::Wrapped;
     type Input = Input;
 
     async fn run(&self, context: &ToolContext, input: Input) -> Result<Output, ToolError> {

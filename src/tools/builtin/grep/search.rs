@@ -187,18 +187,18 @@ impl Found {
 
     /// Takes what was found in the next file. Returns whether there is room for more.
     fn take(&mut self, hit: Hit) -> bool {
-        let lines = match hit {
-            Hit::Lines(lines) => lines,
+        let text = match hit {
+            Hit::Lines(text) => text,
             Hit::Unsearched => {
                 self.unsearched += 1;
                 return true;
             }
         };
         if self.is_apart && self.lines > 0 {
-            self.line("--");
+            self.line("--\n");
         }
-        for line in lines {
-            self.line(&line);
+        for line in text.split_inclusive('\n') {
+            self.line(line);
         }
         !self.is_full
     }
@@ -208,7 +208,6 @@ impl Found {
         if !self.is_full {
             self.lines += 1;
             self.text.push_str(line);
-            self.text.push('\n');
         }
     }
 

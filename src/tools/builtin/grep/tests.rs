@@ -13,11 +13,11 @@ pub(in crate::tools::builtin) fn every_line(
     let mut all = Vec::new();
     let is_apart = input.before + input.after + input.around > 0;
     search::find(workspace, input, watch, |hit| {
-        if let Hit::Lines(lines) = hit {
+        if let Hit::Lines(text) = hit {
             if is_apart && !all.is_empty() {
                 all.push("--".to_owned());
             }
-            all.extend(lines);
+            all.extend(text.split_terminator('\n').map(str::to_owned));
         }
         true
     })?;

@@ -1,0 +1,1 @@
+//! The table of the tools, and what they ask for.
