@@ -78,7 +78,7 @@ fn rg(root: &Path, arguments: &[&str]) -> (Vec<String>, Duration) {
         "--color=never",
         "--threads=2",
     ]);
-    command.args(arguments).current_dir(root).env("HOME", "/nonexistent");
+    command.args(arguments).arg("--glob=!.git").current_dir(root).env("HOME", "/nonexistent");
     command.env_remove("XDG_CONFIG_HOME").stdin(Stdio::null());
     let started = Instant::now();
     let output = command.output().unwrap();

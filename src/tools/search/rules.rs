@@ -15,7 +15,8 @@ use crate::tools::workspace::open_regular;
 
 /// The largest ignore file that is read.
 const MAX_IGNORE_FILE: u64 = 1024 * 1024;
-const GIT: &str = ".git";
+/// Where git keeps what is its own.
+pub(super) const GIT: &str = ".git";
 /// The kinds of ignore files, the stronger ones first; those of git last.
 const FILES: [&str; 4] = [".rgignore", ".ignore", ".gitignore", ".git/info/exclude"];
 const FIRST_OF_GIT: usize = 2;

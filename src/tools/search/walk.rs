@@ -12,7 +12,7 @@ use super::THREADS;
 use super::filter::{Filter, Verdict};
 use super::place::{Place, or_dot};
 use super::queue::Queue;
-use super::rules::{Rules, makes_rules};
+use super::rules::{GIT, Rules, makes_rules};
 use super::watch::Watch;
 use crate::tools::ToolError;
 
@@ -105,8 +105,12 @@ impl<T, F: Fn(Seen<'_>) -> Option<T>> Walk<'_, F> {
     }
 
     /// What is asked for comes first, then what the ignore files say, then whether it is hidden.
+    /// What git keeps for itself is nobody's wish, not even of who asks for everything.
     fn wants(&self, rules: &Rules, path: &Path, name: &OsStr, kind: FileType) -> bool {
         let is_folder = kind.is_dir();
+        if name == GIT {
+            return false;
+        }
         match self.filter.by_glob(path, is_folder) {
             Verdict::Wanted => return true,
             Verdict::Unwanted => return false,

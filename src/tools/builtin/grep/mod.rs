@@ -4,7 +4,7 @@ mod lines;
 mod search;
 
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::blocking;
 use crate::domain::tool::{ToolClass, ToolTiming};
@@ -58,7 +58,7 @@ pub(super) struct Input {
 }
 
 /// What is returned.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum Mode {
     Content,

@@ -22,6 +22,9 @@ use crate::tools::workspace::{Workspace, open_regular};
 const CHUNK: usize = 256;
 /// Bytes of a result at most, short of where the registry cuts.
 const MAX_TEXT: usize = 90 * 1024;
+/// Memory for a pattern, and for what a thread learns of it while it searches.
+const MAX_REGEX: usize = 8 * 1024 * 1024;
+const MAX_DFA: usize = 16 * 1024 * 1024;
 /// Memory for one line, and for a file whose matches may span lines.
 const MAX_HEAP: usize = 32 * 1024 * 1024;
 
@@ -79,6 +82,8 @@ impl Plan {
             .multi_line(true)
             .case_insensitive(input.ignore_case)
             .dot_matches_new_line(input.multiline)
+            .size_limit(MAX_REGEX)
+            .dfa_size_limit(MAX_DFA)
             .line_terminator((!input.multiline).then_some(b'\n'))
             .build(&input.pattern)
             .map_err(|error| {

@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use reqwest::redirect::Policy;
 use reqwest::{Client, Url};
-use serde::Deserialize;
+use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 use crate::tools::ToolError;
 pub(super) use place::Place;
@@ -40,7 +41,7 @@ pub enum BadOpenMeteo {
 }
 
 /// A scale of temperature.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Unit {
     #[default]

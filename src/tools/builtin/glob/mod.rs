@@ -40,9 +40,9 @@ impl TypedTool for Glob {
     const NAME: &'static str = "Glob";
     const DESCRIPTION: &'static str = "Finds files of the workspace by a pattern for their names, \
         and returns their paths, one a line, relative to the workspace, the newest first. It looks \
-        in all sub-folders, but not at hidden files, nor at those that a .gitignore names, and it \
-        follows no links. Use it to find files before reading them; use Grep to find what is in \
-        them.";
+        in all sub-folders but those that are hidden or that a .gitignore names, unless the \
+        pattern fits them as well, and it follows no links. Use it to find files before reading \
+        them; use Grep to find what is in them.";
     const CLASS: ToolClass = ToolClass::Pure;
     const TIMING: ToolTiming = ToolTiming::Fast;
     const ERROR_STYLE: ErrorStyle = ErrorStyle::Wrapped;
@@ -100,3 +100,6 @@ fn text(fits: Vec<Fit>) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests;
