@@ -12,7 +12,7 @@ pub(super) struct SequentialThinking;
 /// One thought of a chain.
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Thought {
+pub(super) struct Input {
     /// Which thought of the chain this is, from 1.
     #[serde(default = "one")]
     #[schemars(range(min = 1))]
@@ -48,15 +48,15 @@ impl TypedTool for SequentialThinking {
         It looks nothing up and changes nothing.";
     const CLASS: ToolClass = ToolClass::Pure;
     const TIMING: ToolTiming = ToolTiming::Immediate;
-    type Input = Thought;
+    type Input = Input;
 
     /// The thought needs no place of its own: the call and its result are in the history.
-    async fn run(&self, _context: &ToolContext, mut thought: Thought) -> Result<Output, ToolError> {
-        if thought.thought.trim().is_empty() {
+    async fn run(&self, _context: &ToolContext, mut input: Input) -> Result<Output, ToolError> {
+        if input.thought.trim().is_empty() {
             return Err(ToolError::Invalid("the thought is empty".to_owned()));
         }
         // A chain that went on longer than was foreseen.
-        thought.total_thoughts = thought.total_thoughts.max(thought.thought_number);
-        Output::json(&thought)
+        input.total_thoughts = input.total_thoughts.max(input.thought_number);
+        Output::json(&input)
     }
 }

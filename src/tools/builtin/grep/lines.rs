@@ -56,7 +56,7 @@ pub(super) enum Hit {
 
 /// Gathers what is found in one file.
 #[derive(Debug)]
-pub(super) struct Lines<'a> {
+pub(super) struct Listing<'a> {
     matcher: &'a RegexMatcher,
     shape: Shape,
     path: Cow<'a, str>,
@@ -66,7 +66,7 @@ pub(super) struct Lines<'a> {
     is_binary: bool,
 }
 
-impl<'a> Lines<'a> {
+impl<'a> Listing<'a> {
     pub(super) fn new(matcher: &'a RegexMatcher, shape: Shape, path: &'a Path) -> Self {
         let path = path.to_string_lossy();
         Self { matcher, shape, path, text: String::new(), lines: 0, matches: 0, is_binary: false }
@@ -120,7 +120,7 @@ impl<'a> Lines<'a> {
     }
 }
 
-impl Sink for Lines<'_> {
+impl Sink for Listing<'_> {
     type Error = io::Error;
 
     fn matched(&mut self, _searcher: &Searcher, found: &SinkMatch<'_>) -> io::Result<bool> {

@@ -11,7 +11,7 @@ use std::thread;
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, MmapChoice, SearcherBuilder};
 
-use super::lines::{Hit, Lines, Shape};
+use super::lines::{Hit, Listing, Shape};
 use super::{Input, Mode};
 use crate::tools::ToolError;
 use crate::tools::search::{Filter, Place, THREADS, Watch, walk};
@@ -122,7 +122,7 @@ fn search_chunk(
             // What is gone by now, or may not be read, is passed over as ripgrep does.
             let Ok(Some(file)) = open_regular(&place.root, path) else { continue };
             let file = Watched { file: file.into_std(), watch };
-            let mut lines = Lines::new(&matcher, plan.shape, path);
+            let mut lines = Listing::new(&matcher, plan.shape, path);
             let searched = searcher.search_reader(&matcher, file, &mut lines);
             let hit = searched.map_or(Some(Hit::Unsearched), |()| lines.hit());
             hits.extend(hit.map(|hit| (index, hit)));

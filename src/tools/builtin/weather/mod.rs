@@ -150,7 +150,6 @@ fn extended(url: &Url, last: &str) -> Result<Url, BadOpenMeteo> {
     Ok(extended)
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "the shape that map_err takes")]
 fn unreachable(error: reqwest::Error) -> ToolError {
     tracing::warn!(error = %error.without_url(), "the weather service cannot be reached");
     ToolError::Network("fetch failed: the weather service cannot be reached".to_owned())
