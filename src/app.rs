@@ -82,6 +82,9 @@ impl Application {
 
         let (mut worker, mut simulator) = (None, None);
         if let Some(work) = config.work {
+            if let Some(records) = config.records {
+                records.check().await.context("the table of records cannot be searched")?;
+            }
             let (client, running) = open_model(work.model, work.model_idle_timeout).await?;
             simulator = running;
             let new = Worker::new(Parts {

@@ -1,11 +1,13 @@
 //! Tools: what the model may ask for, each one schema and one function in one file.
 
 pub mod builtin;
+mod caller;
 mod change;
 mod definition;
 pub mod lease;
 pub mod policy;
 mod registry;
+mod search;
 pub mod seen;
 mod typed;
 #[cfg(feature = "faults")]
@@ -28,6 +30,7 @@ use crate::domain::permission::PermissionMode;
 use crate::domain::tool::{ToolClass, ToolTiming};
 use crate::domain::tool_error::ToolErrorType;
 
+pub use caller::Caller;
 pub use change::file_hash;
 pub use definition::check_definition;
 use lease::LeaseClock;
@@ -95,6 +98,8 @@ pub struct ToolContext {
     pub seen: SeenFiles,
     /// The mode that follows on an approved plan; none outside of plan mode.
     pub after_plan: Option<PermissionMode>,
+    /// On whose behalf the call is made.
+    pub caller: Caller,
 }
 
 impl ToolContext {
@@ -109,6 +114,7 @@ impl ToolContext {
             claim: Fence { run_id: RunId::new(), attempt: 1, worker: WorkerId::new() },
             seen: SeenFiles::default(),
             after_plan: None,
+            caller: Caller::default(),
         }
     }
 

@@ -169,6 +169,22 @@ impl Workspace {
         Ok(entries)
     }
 
+    /// The folder's handle and a path beneath it, without `.` and `..`; empty for the folder itself.
+    pub(in crate::tools) fn beneath(&self, path: &str) -> Result<(Dir, PathBuf), ToolError> {
+        let mut plain = PathBuf::new();
+        for part in self.relative(path)?.components() {
+            match part {
+                Component::Normal(name) => plain.push(name),
+                Component::ParentDir if plain.pop() => {}
+                Component::CurDir => {}
+                Component::ParentDir | Component::RootDir | Component::Prefix(_) => {
+                    return Err(failed(path, ErrorKind::PermissionDenied.into()));
+                }
+            }
+        }
+        Ok((self.dir()?, plain))
+    }
+
     fn dir(&self) -> Result<Dir, ToolError> {
         let open = || Dir::open_ambient_dir(&self.root, ambient_authority());
         let opened = match open() {
@@ -211,7 +227,7 @@ impl Workspace {
 
 /// Opens what is a file and nothing else: opening a FIFO would wait for ever, and reading a
 /// device may never end.
-fn open_regular(dir: &Dir, path: &Path) -> io::Result<Option<File>> {
+pub(in crate::tools) fn open_regular(dir: &Dir, path: &Path) -> io::Result<Option<File>> {
     let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();
     let options = OpenOptions::new().read(true).custom_flags(flags).to_owned();
     let file = match dir.open_with(path, &options) {
@@ -255,7 +271,7 @@ pub fn hash(bytes: &[u8]) -> Vec<u8> {
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "the shape that map_err takes")]
-fn failed(path: &str, error: io::Error) -> ToolError {
+pub(in crate::tools) fn failed(path: &str, error: io::Error) -> ToolError {
     const WORDS: [(ErrorKind, &str); 4] = [
         (ErrorKind::NotFound, "there is no such file or folder"),
         (ErrorKind::PermissionDenied, "it is outside of the workspace, or not allowed"),

@@ -65,6 +65,7 @@ pub(crate) struct TestApp {
 /// What a test changes of the usual service.
 #[derive(Default)]
 pub(crate) struct Setup {
+    pub(crate) options: builtin::Options,
     pub(crate) tools: Vec<Arc<dyn Tool>>,
     pub(crate) limits: Limits,
     pub(crate) permissions: Option<OperatorPolicy>,
@@ -222,7 +223,7 @@ fn config(
     (folder, state): (&Path, &Path),
     setup: Setup,
 ) -> Config {
-    let mut tools = builtin::all(&builtin::Options::default());
+    let mut tools = builtin::all(&setup.options);
     tools.extend(setup.tools);
     let idle = setup.model_idle_timeout.unwrap_or(Duration::from_secs(10));
     let work = Work {
@@ -263,6 +264,7 @@ fn config(
         state_dir: state.to_owned(),
         tools,
         permissions: setup.permissions.unwrap_or_else(everything_runs),
+        records: setup.options.records,
     }
 }
 
