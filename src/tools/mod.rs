@@ -3,6 +3,7 @@
 pub mod builtin;
 pub mod lease;
 mod registry;
+pub mod sandbox;
 mod typed;
 #[cfg(feature = "faults")]
 pub(crate) mod witness;
