@@ -29,16 +29,19 @@ pub enum ClaimedFrom {
     ExpiredLease,
     /// The request that accepted it.
     HandOver,
+    /// Its calls waited for somebody.
+    Wait,
 }
 
 impl ClaimedFrom {
-    const ALL: [Self; 3] = [Self::Queue, Self::ExpiredLease, Self::HandOver];
+    const ALL: [Self; 4] = [Self::Queue, Self::ExpiredLease, Self::HandOver, Self::Wait];
 
     const fn as_str(self) -> &'static str {
         match self {
             Self::Queue => "queued",
             Self::ExpiredLease => "expired",
             Self::HandOver => "handed",
+            Self::Wait => "woken",
         }
     }
 }

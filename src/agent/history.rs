@@ -105,8 +105,8 @@ pub fn results(results: &[CallResult]) -> Result<Content, BadContent> {
     struct ToolResult<'a> {
         r#type: &'static str,
         tool_use_id: &'a str,
-        #[serde(skip_serializing_if = "str::is_empty")]
-        content: &'a str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        content: Option<&'a RawValue>,
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         is_error: bool,
     }
@@ -115,10 +115,15 @@ pub fn results(results: &[CallResult]) -> Result<Content, BadContent> {
         .iter()
         .map(|result| {
             let text = cut(&result.text, share);
+            let content = match &result.content {
+                Some(blocks) => Some(RawValue::from_string(blocks.clone())?),
+                None if text.is_empty() => None,
+                None => Some(to_raw_value(&text)?),
+            };
             to_raw_value(&ToolResult {
                 r#type: "tool_result",
                 tool_use_id: &result.tool_use_id,
-                content: &text,
+                content: content.as_deref(),
                 is_error: result.is_error(),
             })
         })
@@ -189,20 +194,21 @@ mod tests {
 
     #[test]
     fn all_results_make_one_message_in_the_order_of_the_calls() {
-        let result = |id: &str, state, text: &str| CallResult {
-            tool_use_id: id.into(),
-            state,
-            text: text.into(),
-        };
+        let result = CallResult::of_text;
         let content = results(&[
             result("b", CallState::Done, "say \"hi\""),
             result("a", CallState::Interrupted, "who knows"),
             result("c", CallState::Done, ""),
+            CallResult {
+                content: Some(r#"[{"type":"text","text":"two"}]"#.into()),
+                ..result("d", CallState::Done, "two")
+            },
         ]);
         let expected = concat!(
             r#"[{"type":"tool_result","tool_use_id":"b","content":"say \"hi\""},"#,
             r#"{"type":"tool_result","tool_use_id":"a","content":"who knows","is_error":true},"#,
-            r#"{"type":"tool_result","tool_use_id":"c"}]"#,
+            r#"{"type":"tool_result","tool_use_id":"c"},"#,
+            r#"{"type":"tool_result","tool_use_id":"d","content":[{"type":"text","text":"two"}]}]"#,
         );
         assert_eq!(content.unwrap().as_str(), expected);
     }
@@ -217,11 +223,8 @@ mod tests {
 
     #[test]
     fn results_that_are_too_large_together_are_cut_alike() {
-        let one = |id: usize| CallResult {
-            tool_use_id: id.to_string(),
-            state: CallState::Done,
-            text: "é".repeat(50_000),
-        };
+        let one =
+            |id: usize| CallResult::of_text(&id.to_string(), CallState::Done, "é".repeat(50_000));
         let many: Vec<CallResult> = (0..45).map(one).collect();
         let content = results(&many).unwrap();
         assert!(content.as_str().len() < MAX_RESULTS + 45 * 200);

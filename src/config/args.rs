@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{ArgAction, Args, ValueEnum};
 use reqwest::Url;
 
-use super::ANTHROPIC_URL;
+use super::{ANTHROPIC_URL, ToolArgs};
 use crate::domain::run::{Limits, OnBusy};
 
 /// How log lines are written.
@@ -117,6 +117,9 @@ pub struct SessionArgs {
     /// What models cost: JSON, by model, micro-dollars for a million tokens of each kind
     #[arg(long, env = "TWOSTEP_PRICES", value_name = "FILE")]
     pub prices: Option<PathBuf>,
+    /// The tools of sessions that name none [default: read_file,write_file,list_files,get_time]
+    #[arg(long, env = "TWOSTEP_SESSION_TOOLS", value_delimiter = ',', value_name = "NAMES")]
+    pub session_tools: Option<Vec<String>>,
     /// A folder that all sessions work in [default: each session has one of its own]
     #[arg(long, env = "TWOSTEP_WORKSPACE", value_name = "FOLDER")]
     pub workspace: Option<PathBuf>,
@@ -157,6 +160,9 @@ pub struct WorkArgs {
     #[arg(long, env = "TWOSTEP_DRAIN_SECONDS", default_value_t = 20, value_name = "SECONDS",
           value_parser = clap::value_parser!(u64).range(0..=25))]
     pub drain_seconds: u64,
+    /// The tools.
+    #[command(flatten)]
+    pub tools: ToolArgs,
     /// Faults on purpose.
     #[cfg(feature = "faults")]
     #[command(flatten)]

@@ -1,6 +1,7 @@
 //! What the operator decides. The only reader of the environment.
 
 mod args;
+mod tools;
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -15,15 +16,14 @@ use secrecy::SecretString;
 use sqlx::postgres::PgConnectOptions;
 
 pub use args::{DatabaseArgs, LogArgs, LogFormat, ServeArgs, SessionArgs, WorkArgs, WorkerArgs};
+pub use tools::ToolArgs;
 
 use crate::domain::price::Prices;
 use crate::domain::run::Limits;
 use crate::http::{Defaults, KEEP_ALIVE_EVERY, Options as HttpOptions, Timeouts};
 use crate::model::anthropic::ClientConfig;
 use crate::store::embedded::{Durability, Options as EmbeddedOptions};
-#[cfg(feature = "faults")]
-use crate::tools::witness::tools as more_tools;
-use crate::tools::{Tool, builtin};
+use crate::tools::Tool;
 
 const ANTHROPIC_URL: &str = "https://api.anthropic.com";
 const DEFAULT_MODEL: &str = "claude-sonnet-5-5";
@@ -36,6 +36,10 @@ pub const DEFAULT_SYSTEM: &str = "You are a helpful assistant with tools that wo
     other together. When you have what you need, answer the user's question in your own words: \
     explain what you found instead of repeating raw output, quote only the lines that matter, and \
     say so if a tool failed. Keep answers short, in plain text or simple Markdown.";
+
+/// The tools of sessions that name none: each of the others is one more thing for the model to
+/// weigh, and to pay for with every request.
+const PLAIN_TOOLS: [&str; 4] = ["read_file", "write_file", "list_files", "get_time"];
 
 /// Which database a service uses.
 #[derive(Debug, Clone)]
@@ -119,7 +123,8 @@ impl ServeArgs {
         self.work.faults.arm();
         check_bind(self.bind, self.allow_unauthenticated)?;
         let work = if self.no_worker { None } else { Some(self.work.check()?) };
-        let defaults = self.session.into_defaults(self.work.default_model())?;
+        let tools = self.work.tools.clone().into_tools()?;
+        let defaults = self.session.into_defaults(self.work.default_model(), &tools)?;
         let database = self.database.clone().into_database()?;
         if work.is_none() && matches!(database, Database::Embedded(_)) {
             bail!(
@@ -135,7 +140,8 @@ impl ServeArgs {
         };
         let serve = Serve { bind: self.bind, defaults, http };
         let workspaces = self.work.workspaces;
-        self.database.into_config(Listen::Api(Box::new(serve)), database, work, workspaces)
+        let listen = Listen::Api(Box::new(serve));
+        self.database.into_config(listen, database, work, workspaces, tools)
     }
 }
 
@@ -151,7 +157,8 @@ impl WorkerArgs {
         }
         // Health checks tell nothing that needs a key.
         let listen = self.bind.map_or(Listen::Nowhere, Listen::Health);
-        self.database.into_config(listen, database, Some(work), self.work.workspaces)
+        let tools = self.work.tools.into_tools()?;
+        self.database.into_config(listen, database, Some(work), self.work.workspaces, tools)
     }
 }
 
@@ -170,7 +177,16 @@ fn check_bind(bind: SocketAddr, allow_unauthenticated: bool) -> anyhow::Result<(
 }
 
 impl SessionArgs {
-    fn into_defaults(self, default_model: &str) -> anyhow::Result<Defaults> {
+    fn into_defaults(
+        self,
+        default_model: &str,
+        tools: &[Arc<dyn Tool>],
+    ) -> anyhow::Result<Defaults> {
+        let is_known = |name: &String| tools.iter().any(|tool| tool.name() == name);
+        if let Some(unknown) = self.session_tools.iter().flatten().find(|name| !is_known(name)) {
+            bail!("--session-tools names {unknown:?}, which is not among the tools of the service");
+        }
+        let usual = || PLAIN_TOOLS.map(str::to_owned).into_iter().filter(is_known).collect();
         let workspace = self.workspace.map(|folder| {
             let folder = folder
                 .canonicalize()
@@ -187,6 +203,7 @@ impl SessionArgs {
             limits: Limits { rounds: Some(self.max_rounds), ..Limits::default() },
             prices: self.prices.as_deref().map(read_prices).transpose()?.unwrap_or_default(),
             workspace: workspace.transpose()?,
+            tools: Some(self.session_tools.unwrap_or_else(usual)),
         })
     }
 }
@@ -241,6 +258,7 @@ impl DatabaseArgs {
         database: Database,
         work: Option<Work>,
         workspaces: Option<PathBuf>,
+        tools: Vec<Arc<dyn Tool>>,
     ) -> anyhow::Result<Config> {
         let data_dir = self.data_dir()?;
         Ok(Config {
@@ -249,7 +267,7 @@ impl DatabaseArgs {
             work,
             workspaces: workspaces.unwrap_or_else(|| data_dir.join("workspaces")),
             state_dir: data_dir.join("state"),
-            tools: [builtin::all(), more_tools()].concat(),
+            tools,
         })
     }
 
@@ -290,11 +308,6 @@ impl DatabaseArgs {
 #[expect(clippy::disallowed_methods, reason = "this is the place")]
 fn variable(name: &str) -> Option<String> {
     env::var(name).ok().filter(|value| !value.is_empty())
-}
-
-#[cfg(not(feature = "faults"))]
-fn more_tools() -> Vec<Arc<dyn Tool>> {
-    Vec::new()
 }
 
 fn read_prices(path: &Path) -> anyhow::Result<Prices> {

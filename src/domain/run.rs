@@ -257,6 +257,11 @@ pub enum StopReason {
     RetriesExhausted,
     /// The client stopped the run.
     Cancelled,
+    /// The run waits for the client: it goes on when these calls are answered.
+    RequiresAction {
+        /// The events of the calls, which carry their ids.
+        event_ids: Vec<String>,
+    },
 }
 
 /// A failure as clients see it.

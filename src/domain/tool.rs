@@ -5,6 +5,8 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use super::tool_error::ToolErrorType;
+
 /// What a tool may do to the world, and so what a crash in the middle of a call means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
@@ -15,6 +17,8 @@ pub enum ToolClass {
     Checkable,
     /// Anything else: never repeated by itself.
     Effect,
+    /// Starts a run of its own, which is found again by its id: never started twice.
+    Child,
 }
 
 /// How long calls of a tool usually take, and so its default deadline.
@@ -132,7 +136,7 @@ pub const INTERRUPTED: &str = "Interrupted: the worker stopped while this call w
 /// What the model is told when a call has no answer because its run was cancelled.
 pub const CANCELLED: &str = "Cancelled: the run was cancelled before this call was answered.";
 
-/// The answer to a call: one text, in the order and with the ids of the calls.
+/// The answer to a call, in the order and with the ids of the calls.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallResult {
     /// The call that it answers.
@@ -141,9 +145,19 @@ pub struct CallResult {
     pub state: CallState,
     /// What the model reads.
     pub text: String,
+    /// What the model reads in its place, if it is more than a text: a JSON array of blocks.
+    pub content: Option<String>,
+    /// Of what type the failure was, if it has one.
+    pub error_type: Option<ToolErrorType>,
 }
 
 impl CallResult {
+    /// An answer that is a text.
+    pub fn of_text(tool_use_id: &str, state: CallState, text: impl Into<String>) -> Self {
+        let tool_use_id = tool_use_id.to_owned();
+        Self { tool_use_id, state, text: text.into(), content: None, error_type: None }
+    }
+
     /// Whether the model is told that the call failed.
     pub const fn is_error(&self) -> bool {
         !matches!(self.state, CallState::Done)

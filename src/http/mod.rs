@@ -57,6 +57,8 @@ pub struct Defaults {
     pub prices: Prices,
     /// A folder for all sessions in place of one of their own.
     pub workspace: Option<String>,
+    /// The names of the tools; all of them when absent.
+    pub tools: Option<Vec<String>>,
 }
 
 /// What it takes to say how the process is.

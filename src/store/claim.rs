@@ -115,7 +115,7 @@ pub async fn claim_queued(
            SELECT run.id, run.session_id, run.attempt, run.steps, run.takeovers, run.message_id,
                   run.input::text AS "input!", run.options::text AS "options!",
                   run.cancel_requested_at IS NOT NULL AS "is_cancelled!",
-                  extract(epoch FROM now() - run.started_at)::float8 AS "elapsed!",
+                  extract(epoch FROM now() - run.started_at - run.waited)::float8 AS "elapsed!",
                   s.settings::text AS "settings!", s.workspace, s.last_message_seq
            FROM run JOIN sessions s ON s.id = run.session_id"#,
         worker.as_uuid(),
@@ -148,7 +148,43 @@ pub async fn claim_expired(
            SELECT run.id, run.session_id, run.attempt, run.steps, run.takeovers, run.message_id,
                   run.input::text AS "input!", run.options::text AS "options!",
                   run.cancel_requested_at IS NOT NULL AS "is_cancelled!",
-                  extract(epoch FROM now() - run.started_at)::float8 AS "elapsed!",
+                  extract(epoch FROM now() - run.started_at - run.waited)::float8 AS "elapsed!",
+                  s.settings::text AS "settings!", s.workspace, s.last_message_seq
+           FROM run JOIN sessions s ON s.id = run.session_id"#,
+        worker.as_uuid(),
+        limit,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(Claims::of(rows, worker))
+}
+
+/// Takes up runs that waited for somebody: for an answer that is there now, or that did not come
+/// in time. A run that got to where it waited has made progress.
+pub async fn claim_woken(
+    conn: &mut PgConnection,
+    worker: WorkerId,
+    limit: i64,
+) -> Result<Claims, StoreError> {
+    let rows = sqlx::query_as!(
+        Row,
+        r#"WITH run AS (
+               UPDATE runs SET status = 'running', attempt = attempt + 1, takeovers = 1,
+                      lease_owner = $1, lease_until = now() + interval '12 seconds',
+                      waited = waited + coalesce(now() - waiting_since, '0'),
+                      waiting_since = NULL, wake_at = NULL
+               WHERE id IN (
+                   SELECT r.id FROM runs r
+                   WHERE r.status = 'requires_action' AND r.wake_at <= now()
+                   ORDER BY r.wake_at
+                   LIMIT $2
+                   FOR UPDATE SKIP LOCKED)
+               RETURNING *
+           )
+           SELECT run.id, run.session_id, run.attempt, run.steps, run.takeovers, run.message_id,
+                  run.input::text AS "input!", run.options::text AS "options!",
+                  run.cancel_requested_at IS NOT NULL AS "is_cancelled!",
+                  extract(epoch FROM now() - run.started_at - run.waited)::float8 AS "elapsed!",
                   s.settings::text AS "settings!", s.workspace, s.last_message_seq
            FROM run JOIN sessions s ON s.id = run.session_id"#,
         worker.as_uuid(),

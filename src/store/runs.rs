@@ -156,7 +156,9 @@ pub async fn request_cancel(
                status = CASE status WHEN 'requires_action' THEN 'running' ELSE status END,
                lease_owner = CASE WHEN status <> 'requires_action' THEN lease_owner END,
                lease_until = CASE status WHEN 'requires_action' THEN now() ELSE lease_until END,
-               takeovers = CASE status WHEN 'requires_action' THEN 0 ELSE takeovers END
+               takeovers = CASE status WHEN 'requires_action' THEN 0 ELSE takeovers END,
+               wake_at = NULL, waiting_since = NULL,
+               waited = waited + coalesce(now() - waiting_since, '0')
            FROM locked
            WHERE runs.id = $1 AND session_id = locked.id
            RETURNING status, lease_owner IS NOT NULL AS "is_held!",

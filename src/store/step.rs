@@ -4,17 +4,22 @@
 //! no crash can leave an assistant message without its ledger rows, and no worker that lost its
 //! claim can write anything. It is also one round trip, which is most of what a step costs.
 
+use std::time::Duration;
+
 use jiff_sqlx::Timestamp;
-use sqlx::PgConnection;
+use sqlx::{Connection as _, PgConnection};
 
 use super::events::{Columns, encode};
-use super::{StoreError, unreadable};
+use super::{StoreError, notes, unreadable};
 use crate::domain::claim::Fence;
 use crate::domain::event::{Frame, NewEvent, Stamp};
-use crate::domain::ids::SessionId;
+use crate::domain::ids::{RunId, SessionId};
 use crate::domain::message::{Message, Role};
-use crate::domain::run::{Outcome, RunStatus, Usage};
+use crate::domain::note::Note;
+use crate::domain::permission::Awaits;
+use crate::domain::run::{Outcome, RunStatus, StopReason, Usage};
 use crate::domain::tool::{CallState, ToolCall};
+use crate::domain::tool_error::ToolErrorType;
 
 /// A message to be appended to the history.
 #[derive(Debug)]
@@ -38,10 +43,46 @@ pub struct CallRecord {
     pub result: Option<String>,
     /// Whether the tool is called, or was, with this change.
     pub is_execution: bool,
-    /// The file before the change.
-    pub hash_before: Option<Vec<u8>>,
-    /// The file after the change.
-    pub hash_after: Option<Vec<u8>>,
+    /// The change of a file that begins.
+    pub change: Option<ChangeRecord>,
+    /// Of what type the failure was.
+    pub error_type: Option<ToolErrorType>,
+    /// Who must act before the call goes on, and how long there is for that.
+    pub awaits: Option<(Awaits, Duration)>,
+    /// SHA-256 of the input that runs, or is to be decided on.
+    pub input_hash: Option<Vec<u8>>,
+    /// In what confinement the call ran.
+    pub sandbox: Option<&'static str>,
+}
+
+/// The change of a file as it is recorded before it is made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChangeRecord {
+    /// The file, relative to the workspace.
+    pub path: String,
+    /// SHA-256 before; none if there is no file.
+    pub before: Option<Vec<u8>>,
+    /// SHA-256 after.
+    pub after: Vec<u8>,
+    /// What the model reads when the change has happened.
+    pub result: String,
+}
+
+impl CallRecord {
+    /// A record that says where a call stands, and nothing else.
+    pub fn new(tool_use_id: &str, state: CallState) -> Self {
+        Self {
+            tool_use_id: tool_use_id.to_owned(),
+            state,
+            result: None,
+            is_execution: false,
+            change: None,
+            error_type: None,
+            awaits: None,
+            input_hash: None,
+            sandbox: None,
+        }
+    }
 }
 
 /// All that one step changes. What is empty changes nothing.
@@ -65,6 +106,10 @@ pub struct StepCommit<'a> {
     pub dequeues: bool,
     /// How the run settles.
     pub settles: Option<(RunStatus, &'a Outcome)>,
+    /// For what the run waits from now on, in nobody's hands.
+    pub waits: Option<&'a StopReason>,
+    /// What calls leave in the session.
+    pub notes: &'a [Note],
 }
 
 impl Default for StepCommit<'_> {
@@ -79,6 +124,8 @@ impl Default for StepCommit<'_> {
             is_progress: true,
             dequeues: false,
             settles: None,
+            waits: None,
+            notes: &[],
         }
     }
 }
@@ -140,8 +187,47 @@ pub async fn commit(
     steps: i32,
     step: &StepCommit<'_>,
 ) -> Result<Option<Committed>, StoreError> {
+    if step.notes.is_empty() && step.waits.is_none() {
+        return write(conn, session_id, fence, steps, step).await;
+    }
+    let mut transaction = conn.begin().await?;
+    let committed = write(&mut transaction, session_id, fence, steps, step).await?;
+    if committed.is_some() {
+        notes::keep(&mut transaction, session_id, step.notes).await?;
+        if step.waits.is_some() {
+            plan_wake(&mut transaction, fence.run_id).await?;
+        }
+    }
+    transaction.commit().await?;
+    Ok(committed)
+}
+
+/// Says when a run that waits is to be taken up: at once if somebody has answered its calls in
+/// the meantime, or else at the first deadline of those that are open.
+async fn plan_wake(conn: &mut PgConnection, run_id: RunId) -> Result<(), StoreError> {
+    sqlx::query!(
+        "UPDATE runs SET wake_at = coalesce(
+             (SELECT min(c.answer_by) FROM tool_calls c
+              WHERE c.run_id = $1 AND c.state = 'planned'
+                AND c.awaits IS NOT NULL AND c.decision IS NULL),
+             now())
+         WHERE id = $1",
+        run_id.as_uuid(),
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+async fn write(
+    conn: &mut PgConnection,
+    session_id: SessionId,
+    fence: Fence,
+    steps: i32,
+    step: &StepCommit<'_>,
+) -> Result<Option<Committed>, StoreError> {
     let usage = step.usage.unwrap_or_default();
-    let settle = Settle::of(step.settles)?;
+    let settle = Settle::of(step)?;
     let events = Columns::of(step.events);
     let messages = MessageColumns::of(step.messages)?;
     let records = RecordColumns::of(step.recorded);
@@ -182,6 +268,13 @@ pub async fn commit(
         step.is_progress,
         session_id.as_uuid(),
         steps,
+        &records.change_paths as _,
+        &records.change_results as _,
+        &records.error_types as _,
+        &records.awaits as _,
+        &records.answer_ins as _,
+        &records.input_hashes as _,
+        &records.sandboxes as _,
     )
     .fetch_optional(conn)
     .await?;
@@ -204,11 +297,18 @@ struct Settle {
 }
 
 impl Settle {
-    fn of(settles: Option<(RunStatus, &Outcome)>) -> Result<Self, StoreError> {
-        let Some((status, outcome)) = settles else {
+    fn of(step: &StepCommit<'_>) -> Result<Self, StoreError> {
+        let json = |column| unreadable::<serde_json::Error>("runs", column);
+        if let Some(stop_reason) = step.waits {
+            return Ok(Self {
+                status: Some(RunStatus::RequiresAction.as_str()),
+                outcome: None,
+                stop_reason: Some(serde_json::to_string(stop_reason).map_err(json("stop_reason"))?),
+            });
+        }
+        let Some((status, outcome)) = step.settles else {
             return Ok(Self::default());
         };
-        let json = |column| unreadable::<serde_json::Error>("runs", column);
         Ok(Self {
             status: Some(status.as_str()),
             outcome: Some(serde_json::to_string(outcome).map_err(json("outcome"))?),
@@ -261,6 +361,13 @@ struct RecordColumns {
     executions: Vec<i32>,
     hashes_before: Vec<Option<Vec<u8>>>,
     hashes_after: Vec<Option<Vec<u8>>>,
+    change_paths: Vec<Option<String>>,
+    change_results: Vec<Option<String>>,
+    error_types: Vec<Option<&'static str>>,
+    awaits: Vec<Option<&'static str>>,
+    answer_ins: Vec<Option<f64>>,
+    input_hashes: Vec<Option<Vec<u8>>>,
+    sandboxes: Vec<Option<&'static str>>,
 }
 
 impl RecordColumns {
@@ -271,8 +378,16 @@ impl RecordColumns {
             columns.states.push(record.state.as_str().to_owned());
             columns.results.push(record.result.clone());
             columns.executions.push(i32::from(record.is_execution));
-            columns.hashes_before.push(record.hash_before.clone());
-            columns.hashes_after.push(record.hash_after.clone());
+            let change = record.change.as_ref();
+            columns.hashes_before.push(change.and_then(|change| change.before.clone()));
+            columns.hashes_after.push(change.map(|change| change.after.clone()));
+            columns.change_paths.push(change.map(|change| change.path.clone()));
+            columns.change_results.push(change.map(|change| change.result.clone()));
+            columns.error_types.push(record.error_type.map(ToolErrorType::as_str));
+            columns.awaits.push(record.awaits.map(|(awaits, _)| awaits.as_str()));
+            columns.answer_ins.push(record.awaits.map(|(_, time)| time.as_secs_f64()));
+            columns.input_hashes.push(record.input_hash.clone());
+            columns.sandboxes.push(record.sandbox);
         }
         columns
     }

@@ -9,7 +9,8 @@ WITH locked AS (
         takeovers = CASE WHEN $31::bool THEN 0 ELSE takeovers END,
         status = coalesce($4, status),
         outcome = coalesce(($5::text)::json, outcome),
-        finished_at = CASE WHEN $4::text IS NULL THEN NULL ELSE now() END,
+        finished_at = CASE WHEN $4::text IS NULL OR $4 = 'requires_action' THEN NULL ELSE now() END,
+        waiting_since = CASE WHEN $4 = 'requires_action' THEN now() END,
         lease_owner = CASE WHEN $4::text IS NULL THEN lease_owner END,
         lease_until = CASE WHEN $4::text IS NULL THEN lease_until END,
         model_requests = model_requests + $6,
@@ -28,8 +29,8 @@ WITH locked AS (
         last_seq = s.last_seq + cardinality($11::text[]),
         last_message_seq = s.last_message_seq + cardinality($14::text[]),
         queued = s.queued - $21,
-        -- A run that settles is not the active one any more.
-        active_run_id = CASE WHEN $4::text IS NOT NULL THEN NULL
+        -- A run that settles is not the active one any more; one that waits holds its place.
+        active_run_id = CASE WHEN $4 <> 'requires_action' THEN NULL
                              WHEN $21 > 0 THEN fence.id
                              ELSE s.active_run_id END,
         stop_reason = coalesce(($22::text)::json, s.stop_reason),
@@ -63,10 +64,20 @@ WITH locked AS (
         started_at = CASE WHEN r.executions > 0 THEN now() ELSE c.started_at END,
         hash_before = coalesce(r.hash_before, c.hash_before),
         hash_after = coalesce(r.hash_after, c.hash_after),
+        change_path = coalesce(r.change_path, c.change_path),
+        change_result = coalesce(r.change_result, c.change_result),
+        error_type = r.error_type,
+        awaits = coalesce(r.awaits, c.awaits),
+        answer_by = coalesce(now() + make_interval(secs => r.answer_in), c.answer_by),
+        input_hash = coalesce(r.input_hash, c.input_hash),
+        sandbox = coalesce(r.sandbox, c.sandbox),
         finished_at = CASE WHEN r.result IS NULL THEN NULL ELSE now() END
     FROM fence f,
-         unnest($25::text[], $26::text[], $27::text[], $28::int[], $29::bytea[], $30::bytea[])
-             AS r (tool_use_id, state, result, executions, hash_before, hash_after)
+         unnest($25::text[], $26::text[], $27::text[], $28::int[], $29::bytea[], $30::bytea[],
+                $34::text[], $35::text[], $36::text[], $37::text[], $38::float8[], $39::bytea[],
+                $40::text[])
+             AS r (tool_use_id, state, result, executions, hash_before, hash_after, change_path,
+                   change_result, error_type, awaits, answer_in, input_hash, sandbox)
     WHERE c.session_id = f.session_id AND c.message_seq = $20 AND c.tool_use_id = r.tool_use_id
 ), event AS (
     INSERT INTO events (session_id, seq, tenant_id, run_id, event_id, type, body)

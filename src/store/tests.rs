@@ -7,7 +7,7 @@ use super::accept::{Accepted, AcceptedRun, MAX_QUEUED, NewRun, accept, find_earl
 use super::claim::{Renewed, claim_expired, claim_queued, release, renew};
 use super::events::Range;
 use super::sessions::NewSession;
-use super::step::{CallRecord, NewMessage, StepCommit, commit};
+use super::step::{CallRecord, ChangeRecord, NewMessage, StepCommit, commit};
 use super::testing::{TestDatabase, database};
 use super::{events, messages, runs, sessions, tool_calls};
 use crate::domain::claim::Claimed;
@@ -299,29 +299,27 @@ async fn the_ledger_keeps_what_a_takeover_must_know() {
     let planned = [call("a")];
     let step = StepCommit { messages: &reply, planned: &planned, ..StepCommit::default() };
     assert!(bed.commit(&run, &step).await);
+    let change = ChangeRecord {
+        path: "a.txt".into(),
+        before: None,
+        after: b"after".to_vec(),
+        result: "Written.".into(),
+    };
     let started = [CallRecord {
-        tool_use_id: "a".into(),
-        state: CallState::Started,
-        result: None,
         is_execution: true,
-        hash_before: None,
-        hash_after: Some(b"after".to_vec()),
+        change: Some(change),
+        ..CallRecord::new("a", CallState::Started)
     }];
     let step = StepCommit { recorded_message_seq: 2, recorded: &started, ..StepCommit::default() };
     assert!(bed.commit(&run, &step).await);
-    let done = [CallRecord {
-        state: CallState::Done,
-        result: Some("ok".into()),
-        is_execution: false,
-        hash_after: None,
-        ..started[0].clone()
-    }];
+    let done = [CallRecord { result: Some("ok".into()), ..CallRecord::new("a", CallState::Done) }];
     let step = StepCommit { recorded_message_seq: 2, recorded: &done, ..StepCommit::default() };
     assert!(bed.commit(&run, &step).await);
     let mut conn = bed.pool.acquire().await.unwrap();
     let row = tool_calls::list(&mut conn, bed.session, 2).await.unwrap().remove(0);
     assert_eq!((row.state, row.result.as_deref()), (CallState::Done, Some("ok")));
     assert_eq!((row.hash_before, row.hash_after), (None, Some(b"after".to_vec())));
+    assert_eq!(row.change, Some(("a.txt".into(), "Written.".into())));
     let executions: i32 = sqlx::query_scalar("SELECT executions FROM tool_calls")
         .fetch_one(&mut *conn)
         .await

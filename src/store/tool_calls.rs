@@ -4,7 +4,9 @@ use sqlx::PgConnection;
 
 use super::{StoreError, unreadable};
 use crate::domain::ids::SessionId;
+use crate::domain::permission::{Awaits, Decision};
 use crate::domain::tool::CallState;
+use crate::domain::tool_error::ToolErrorType;
 
 /// Where one call stands.
 #[derive(Debug)]
@@ -17,8 +19,33 @@ pub struct LedgerRow {
     pub hash_before: Option<Vec<u8>>,
     /// The file after the change.
     pub hash_after: Option<Vec<u8>>,
+    /// The file that is changed, and what the model reads when it is.
+    pub change: Option<(String, String)>,
     /// What the model reads, once the call has ended.
     pub result: Option<String>,
+    /// Blocks of a result that is more than a text.
+    pub content: Option<String>,
+    /// Of what type the failure was.
+    pub error_type: Option<ToolErrorType>,
+    /// What the call waits for, or waited for.
+    pub wait: Option<Wait>,
+}
+
+/// What a call waits for, and what came of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wait {
+    /// Who must act.
+    pub awaits: Awaits,
+    /// What was decided.
+    pub decision: Option<Decision>,
+    /// Why it was denied, in the words of who decided.
+    pub message: Option<String>,
+    /// What runs in place of the model's input.
+    pub input: Option<String>,
+    /// SHA-256 of the input that was decided on.
+    pub input_hash: Option<Vec<u8>>,
+    /// Whether the time for an answer is over.
+    pub is_overdue: bool,
 }
 
 /// The rows of one assistant message, in the order of its calls.
@@ -28,8 +55,10 @@ pub async fn list(
     message_seq: i32,
 ) -> Result<Vec<LedgerRow>, StoreError> {
     let rows = sqlx::query!(
-        "SELECT tool_use_id, state, hash_before, hash_after, result
-         FROM tool_calls WHERE session_id = $1 AND message_seq = $2 ORDER BY position",
+        r#"SELECT tool_use_id, state, hash_before, hash_after, change_path, change_result, result,
+                  content::text, error_type, awaits, decision, decision_message, input::text,
+                  input_hash, coalesce(answer_by <= now(), false) AS "is_overdue!"
+           FROM tool_calls WHERE session_id = $1 AND message_seq = $2 ORDER BY position"#,
         session_id.as_uuid(),
         message_seq,
     )
@@ -39,12 +68,24 @@ pub async fn list(
         .map(|row| {
             let state = CallState::parse(&row.state)
                 .ok_or_else(|| unreadable("tool_calls", "state")(&row.state))?;
+            let wait = row.awaits.as_deref().and_then(Awaits::parse).map(|awaits| Wait {
+                awaits,
+                decision: row.decision.as_deref().and_then(Decision::parse),
+                message: row.decision_message,
+                input: row.input,
+                input_hash: row.input_hash,
+                is_overdue: row.is_overdue,
+            });
             Ok(LedgerRow {
                 tool_use_id: row.tool_use_id,
                 state,
                 hash_before: row.hash_before,
                 hash_after: row.hash_after,
+                change: row.change_path.zip(row.change_result),
                 result: row.result,
+                content: row.content,
+                error_type: row.error_type.as_deref().and_then(ToolErrorType::parse),
+                wait,
             })
         })
         .collect()

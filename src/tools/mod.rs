@@ -1,27 +1,36 @@
 //! Tools: what the model may ask for, each one schema and one function in one file.
 
 pub mod builtin;
+mod change;
 pub mod lease;
 mod registry;
 pub mod sandbox;
+pub mod seen;
 mod typed;
 #[cfg(feature = "faults")]
 pub(crate) mod witness;
 pub mod workspace;
 
 use std::fmt;
+use std::time::Duration;
 
 use futures::future::BoxFuture;
+use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
 use crate::domain::claim::Fence;
+use crate::domain::ids::{RunId, WorkerId};
+use crate::domain::note::Note;
 use crate::domain::tool::{ToolClass, ToolTiming};
+use crate::domain::tool_error::ToolErrorType;
 
+pub use change::file_hash;
 use lease::LeaseClock;
 pub use registry::{Answer, BadTool, CatalogEntry, Registry};
-pub use typed::{Output, Typed, TypedTool};
+use seen::SeenFiles;
+pub use typed::{Typed, TypedTool};
 use workspace::{Draft, Workspace};
 
 /// A tool.
@@ -41,15 +50,25 @@ pub trait Tool: fmt::Debug + Send + Sync + 'static {
     /// How long it usually takes.
     fn timing(&self) -> ToolTiming;
 
-    /// Does it. The input has passed the schema.
+    /// How long a call may take.
+    fn deadline(&self, input: &RawValue) -> Duration;
+
+    /// Whether calls of it may run beside others of their round.
+    fn runs_in_parallel(&self) -> bool;
+
+    /// How the model is told of failures.
+    fn error_style(&self) -> ErrorStyle;
+
+    /// Does it. The input has passed the schema. Checkable tools plan a change instead.
     fn call<'a>(
         &'a self,
         context: &'a ToolContext,
         input: &'a RawValue,
-    ) -> BoxFuture<'a, Result<String, ToolError>>;
+    ) -> BoxFuture<'a, Result<Output, ToolError>>;
 
-    /// The change of one file that a call is about to make. Only for checkable tools.
-    fn planned_change<'a>(
+    /// The change of one file that a call comes to, which is then made for it. Only for checkable
+    /// tools.
+    fn plan<'a>(
         &'a self,
         context: &'a ToolContext,
         input: &'a RawValue,
@@ -69,9 +88,24 @@ pub struct ToolContext {
     pub tool_use_id: String,
     /// The claim under which the call runs.
     pub claim: Fence,
+    /// The files that the model has seen.
+    pub seen: SeenFiles,
 }
 
 impl ToolContext {
+    /// The surroundings of a call that belongs to no run.
+    #[must_use]
+    pub fn alone(workspace: Workspace) -> Self {
+        Self {
+            workspace,
+            stop: CancellationToken::new(),
+            lease: LeaseClock::default(),
+            tool_use_id: String::new(),
+            claim: Fence { run_id: RunId::new(), attempt: 1, worker: WorkerId::new() },
+            seen: SeenFiles::default(),
+        }
+    }
+
     /// The surroundings of one call.
     #[must_use]
     pub fn of_call(&self, tool_use_id: &str) -> Self {
@@ -89,15 +123,59 @@ impl ToolContext {
     }
 }
 
-/// A change of one file, told by hashes of the file before and after it.
+/// What a tool returns: what the model reads, and what the session remembers.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Output {
+    /// What the model reads.
+    pub text: String,
+    /// What is stored together with it.
+    pub notes: Vec<Note>,
+    /// In what confinement it ran, if it is a program.
+    pub sandbox: Option<&'static str>,
+}
+
+impl Output {
+    /// A value as its JSON text.
+    pub fn json<T: Serialize>(value: &T) -> Result<Self, ToolError> {
+        serde_json::to_string(value)
+            .map(Self::from)
+            .map_err(|error| ToolError::Failed(format!("the result cannot be written: {error}")))
+    }
+
+    /// The same, with something to remember.
+    #[must_use]
+    pub fn with(mut self, note: Note) -> Self {
+        self.notes.push(note);
+        self
+    }
+}
+
+impl From<String> for Output {
+    fn from(text: String) -> Self {
+        Self { text, ..Self::default() }
+    }
+}
+
+/// A change of one file, planned. It is made only if the file is then still as it was.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileChange {
+    /// The file, relative to the workspace in its plainest form.
+    pub path: String,
     /// SHA-256 before; none if there is no file.
     pub before: Option<Vec<u8>>,
-    /// SHA-256 after.
-    pub after: Vec<u8>,
+    /// The whole file after the change.
+    pub content: Vec<u8>,
     /// What the model reads when the change has happened.
     pub result: String,
+}
+
+/// How the model is told of failures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ErrorStyle {
+    /// `Error: ...`
+    Plain,
+    /// `<tool_use_error>...</tool_use_error>`
+    Wrapped,
 }
 
 /// Why a call failed. The text is for the model: it says what to do differently.
@@ -109,4 +187,30 @@ pub enum ToolError {
     /// The call failed.
     #[error("{0}")]
     Failed(String),
+    /// The file has to be read first.
+    #[error("{0}")]
+    ReadRequired(String),
+    /// It took too long, and may have happened.
+    #[error("{0}")]
+    Timeout(String),
+    /// Who was asked gave no answer.
+    #[error("{0}")]
+    NoResponse(String),
+    /// Who was to be asked could not be reached.
+    #[error("{0}")]
+    Network(String),
+}
+
+impl ToolError {
+    /// The type that clients and the ledger are told.
+    pub const fn error_type(&self) -> Option<ToolErrorType> {
+        match self {
+            Self::Invalid(_) => Some(ToolErrorType::ValidationError),
+            Self::Failed(_) => None,
+            Self::ReadRequired(_) => Some(ToolErrorType::ReadRequired),
+            Self::Timeout(_) => Some(ToolErrorType::Timeout),
+            Self::NoResponse(_) => Some(ToolErrorType::McpNoResponse),
+            Self::Network(_) => Some(ToolErrorType::NetworkError),
+        }
+    }
 }

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::FutureExt as _;
 use jsonschema::Validator;
@@ -12,8 +13,10 @@ use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 use tokio::time::timeout;
 
-use super::{FileChange, Tool, ToolContext, ToolError};
+use super::{ErrorStyle, FileChange, Output, Tool, ToolContext, ToolError, change};
+use crate::domain::note::Note;
 use crate::domain::tool::{ToolClass, ToolTiming};
+use crate::domain::tool_error::ToolErrorType;
 
 /// The text of a result that the model gets at most, in bytes.
 const MAX_RESULT: usize = 100 * 1024;
@@ -72,6 +75,10 @@ pub struct CatalogEntry {
     pub class: ToolClass,
     /// How long it usually takes.
     pub timing: ToolTiming,
+    /// How long a call may take, in milliseconds, unless its input says otherwise.
+    pub deadline_ms: u64,
+    /// Whether calls of it may run beside others of their round.
+    pub parallel: bool,
 }
 
 /// How a call ended, in the words of the model.
@@ -81,6 +88,12 @@ pub struct Answer {
     pub text: String,
     /// Whether the call failed.
     pub is_error: bool,
+    /// Of what type the failure was, if it has one.
+    pub error_type: Option<ToolErrorType>,
+    /// What is to be stored together with the result.
+    pub notes: Vec<Note>,
+    /// In what confinement the call ran, if it was a program.
+    pub sandbox: Option<&'static str>,
 }
 
 impl Registry {
@@ -141,6 +154,8 @@ impl Registry {
                 input_schema: tool.input_schema(),
                 class: tool.class(),
                 timing: tool.timing(),
+                deadline_ms: millis(tool.deadline(RawValue::NULL)),
+                parallel: tool.runs_in_parallel(),
             })
             .collect()
     }
@@ -155,20 +170,87 @@ impl Registry {
         self.entry(name).map(|entry| entry.tool.timing())
     }
 
+    /// Whether calls of a tool may run beside others of their round, which only those may that
+    /// change nothing. A tool that is not known is in nobody's way.
+    pub fn runs_in_parallel(&self, name: &str) -> bool {
+        self.class(name) == ToolClass::Pure
+            && self.entry(name).is_none_or(|entry| entry.tool.runs_in_parallel())
+    }
+
     /// Makes a call. Whatever goes wrong is an answer for the model: an unknown name, an input
     /// that does not fit, a failure, a panic, a missed deadline.
     pub async fn call(&self, context: &ToolContext, name: &str, input: &RawValue) -> Answer {
-        let Some(entry) = self.entry(name) else {
-            let error = Value::from(format!("Unknown tool: '{name}'"));
-            return Answer { text: format!(r#"{{"error":{error}}}"#), is_error: true };
-        };
-        let deadline = entry.tool.timing().deadline();
+        let Some(entry) = self.entry(name) else { return unknown(name) };
+        if entry.tool.class() == ToolClass::Checkable {
+            return match self.plan(context, name, input).await {
+                Ok(change) => self.apply(context, name, change).await,
+                Err(answer) => answer,
+            };
+        }
+        let result = entry
+            .in_time(context, input, async |context: &ToolContext| {
+                entry.check(input)?;
+                entry.tool.call(context, input).await
+            })
+            .await;
+        entry.answer(result)
+    }
+
+    /// Plans the change of one file that a call comes to, or says why there is none.
+    pub async fn plan(
+        &self,
+        context: &ToolContext,
+        name: &str,
+        input: &RawValue,
+    ) -> Result<FileChange, Answer> {
+        let entry = self.entry(name).ok_or_else(|| unknown(name))?;
+        let planned = entry
+            .in_time(context, input, async |context: &ToolContext| {
+                entry.check(input)?;
+                entry.tool.plan(context, input).await
+            })
+            .await;
+        planned.map_err(|error| entry.answer(Err(error)))
+    }
+
+    /// Makes a change that was planned.
+    pub async fn apply(&self, context: &ToolContext, name: &str, change: FileChange) -> Answer {
+        let Some(entry) = self.entry(name) else { return unknown(name) };
+        let made = entry
+            .in_time(context, RawValue::NULL, async |context: &ToolContext| {
+                change::apply(context, change).await
+            })
+            .await;
+        entry.answer(made)
+    }
+
+    fn entry(&self, name: &str) -> Option<&Entry> {
+        self.by_name.get(name).and_then(|index| self.entries.get(*index))
+    }
+}
+
+fn unknown(name: &str) -> Answer {
+    let error = Value::from(format!("Unknown tool: '{name}'"));
+    let text = format!(r#"{{"error":{error}}}"#);
+    Answer { text, is_error: true, error_type: None, notes: Vec::new(), sandbox: None }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+impl Entry {
+    /// Does a part of a call, and neither a panic nor the lack of an end gets further than here.
+    async fn in_time<T>(
+        &self,
+        context: &ToolContext,
+        input: &RawValue,
+        work: impl AsyncFnOnce(&ToolContext) -> Result<T, ToolError>,
+    ) -> Result<T, ToolError> {
+        let name = self.tool.name();
+        let deadline = self.tool.deadline(input);
         let context = ToolContext { stop: context.stop.child_token(), ..context.clone() };
-        let call = async {
-            entry.check(input)?;
-            entry.tool.call(&context, input).await
-        };
-        let result = match timeout(deadline, AssertUnwindSafe(call).catch_unwind()).await {
+        match timeout(deadline, AssertUnwindSafe(work(&context)).catch_unwind()).await {
             Ok(Ok(result)) => result,
             Ok(Err(_panic)) => {
                 tracing::error!(tool.name = name, "a tool panicked");
@@ -178,34 +260,37 @@ impl Registry {
                 // What it does on a thread of its own hears that it is too late.
                 context.stop.cancel();
                 let seconds = deadline.as_secs();
-                Err(ToolError::Failed(format!("{name} timed out after {seconds} s")))
+                Err(ToolError::Timeout(format!("{name} timed out after {seconds} s")))
             }
-        };
-        match result {
-            Ok(text) => Answer { text: presentable(text), is_error: false },
-            Err(error) => Answer { text: presentable(format!("Error: {error}")), is_error: true },
         }
     }
 
-    /// The change of one file that a call is about to make; none if it cannot be made.
-    pub async fn planned_change(
-        &self,
-        context: &ToolContext,
-        name: &str,
-        input: &RawValue,
-    ) -> Option<FileChange> {
-        let entry = self.entry(name)?;
-        entry.check(input).ok()?;
-        let change = AssertUnwindSafe(entry.tool.planned_change(context, input)).catch_unwind();
-        timeout(entry.tool.timing().deadline(), change).await.ok()?.ok()?.ok()
+    /// A result in the words of the model.
+    fn answer(&self, result: Result<Output, ToolError>) -> Answer {
+        match result {
+            Ok(Output { text, notes, sandbox }) => Answer {
+                text: presentable(text),
+                is_error: false,
+                error_type: None,
+                notes,
+                sandbox,
+            },
+            Err(error) => {
+                let text = match self.tool.error_style() {
+                    ErrorStyle::Plain => format!("Error: {error}"),
+                    ErrorStyle::Wrapped => format!("<tool_use_error>{error}</tool_use_error>"),
+                };
+                Answer {
+                    text: presentable(text),
+                    is_error: true,
+                    error_type: error.error_type(),
+                    notes: Vec::new(),
+                    sandbox: None,
+                }
+            }
+        }
     }
 
-    fn entry(&self, name: &str) -> Option<&Entry> {
-        self.by_name.get(name).and_then(|index| self.entries.get(*index))
-    }
-}
-
-impl Entry {
     fn check(&self, input: &RawValue) -> Result<(), ToolError> {
         let name = self.tool.name();
         let value: Value = serde_json::from_str(input.get())

@@ -2,16 +2,16 @@
 
 use std::fmt;
 use std::future::Future;
+use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
-use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::{FileChange, Tool, ToolContext, ToolError};
+use super::{ErrorStyle, FileChange, Output, Tool, ToolContext, ToolError};
 use crate::domain::tool::{ToolClass, ToolTiming};
 
 /// A tool whose input is a Rust type.
@@ -27,39 +27,32 @@ pub trait TypedTool: fmt::Debug + Send + Sync + 'static {
     /// The input; doc comments become descriptions, serde defaults become defaults.
     type Input: DeserializeOwned + JsonSchema + Send;
 
-    /// Does it.
+    /// Whether calls of it may run beside others of their round.
+    const IS_PARALLEL: bool = matches!(Self::CLASS, ToolClass::Pure);
+    /// How the model is told of failures.
+    const ERROR_STYLE: ErrorStyle = ErrorStyle::Plain;
+
+    /// How long a call may take.
+    fn deadline(&self, _input: &RawValue) -> Duration {
+        Self::TIMING.deadline()
+    }
+
+    /// Does it. Checkable tools plan a change instead.
     fn run(
         &self,
-        context: &ToolContext,
-        input: Self::Input,
-    ) -> impl Future<Output = Result<Output, ToolError>> + Send;
+        _context: &ToolContext,
+        _input: Self::Input,
+    ) -> impl Future<Output = Result<Output, ToolError>> + Send {
+        async { Err(ToolError::Failed(format!("{} only changes files", Self::NAME))) }
+    }
 
-    /// The change of one file that a call is about to make. Checkable tools say it.
-    fn planned_change(
+    /// The change of one file that a call comes to. It is made by the service.
+    fn plan(
         &self,
         _context: &ToolContext,
         _input: Self::Input,
     ) -> impl Future<Output = Result<FileChange, ToolError>> + Send {
         async { Err(ToolError::Failed(format!("{} changes no file", Self::NAME))) }
-    }
-}
-
-/// What a typed tool returns. The model always reads a string.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Output(String);
-
-impl Output {
-    /// A value as its JSON text.
-    pub fn json<T: Serialize>(value: &T) -> Result<Self, ToolError> {
-        serde_json::to_string(value)
-            .map(Self)
-            .map_err(|error| ToolError::Failed(format!("the result cannot be written: {error}")))
-    }
-}
-
-impl From<String> for Output {
-    fn from(text: String) -> Self {
-        Self(text)
     }
 }
 
@@ -101,19 +94,31 @@ impl<T: TypedTool> Tool for Typed<T> {
         T::TIMING
     }
 
+    fn deadline(&self, input: &RawValue) -> Duration {
+        self.0.deadline(input)
+    }
+
+    fn runs_in_parallel(&self) -> bool {
+        T::IS_PARALLEL
+    }
+
+    fn error_style(&self) -> ErrorStyle {
+        T::ERROR_STYLE
+    }
+
     fn call<'a>(
         &'a self,
         context: &'a ToolContext,
         input: &'a RawValue,
-    ) -> BoxFuture<'a, Result<String, ToolError>> {
-        async move { Ok(self.0.run(context, Self::read(input)?).await?.0) }.boxed()
+    ) -> BoxFuture<'a, Result<Output, ToolError>> {
+        async move { self.0.run(context, Self::read(input)?).await }.boxed()
     }
 
-    fn planned_change<'a>(
+    fn plan<'a>(
         &'a self,
         context: &'a ToolContext,
         input: &'a RawValue,
     ) -> BoxFuture<'a, Result<FileChange, ToolError>> {
-        async move { self.0.planned_change(context, Self::read(input)?).await }.boxed()
+        async move { self.0.plan(context, Self::read(input)?).await }.boxed()
     }
 }

@@ -60,6 +60,13 @@ impl Workspace {
         Self { root }
     }
 
+    /// A path in its plainest form: what is stored of it, and compared.
+    pub fn plain(&self, path: &str) -> Result<String, ToolError> {
+        let relative = self.relative(path)?;
+        let text = relative.to_str().ok_or_else(|| failed(path, ErrorKind::InvalidInput.into()))?;
+        Ok(text.to_owned())
+    }
+
     /// Reads a regular file as bytes.
     pub fn read(&self, path: &str) -> Result<Vec<u8>, ToolError> {
         let dir = self.dir()?;

@@ -23,6 +23,7 @@ use crate::model::Reply;
 use crate::model::anthropic::{Head, body};
 use crate::store::step::{NewMessage, StepCommit};
 use crate::tools::ToolContext;
+use crate::tools::seen::SeenFiles;
 use crate::tools::workspace::Workspace;
 
 /// A run in the hands of a worker.
@@ -86,6 +87,7 @@ impl<'a> Driver<'a> {
                 lease: worker.lease.clone(),
                 tool_use_id: String::new(),
                 claim: run.fence,
+                seen: SeenFiles::of(worker.parts.pool.clone(), run.session_id),
             },
             agent: AgentLoop::new(Bounds::new(&limits, run.settings.price)),
             transcript: worker.transcripts.take(run.session_id),
@@ -222,6 +224,7 @@ impl<'a> Driver<'a> {
             recorded_message_seq: self.last_message_seq(),
             recorded: &answered.records,
             events: &events,
+            notes: &answered.notes,
             ..empty()
         };
         self.store(&messages, &step).await?;

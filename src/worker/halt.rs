@@ -133,6 +133,7 @@ impl Driver<'_> {
         let step = StepCommit {
             recorded_message_seq: self.last_message_seq(),
             recorded: &open.records,
+            notes: &open.notes,
             events: &events,
             dequeues: !self.is_begun,
             settles: Some((status, &outcome)),

@@ -12,9 +12,10 @@ use super::patience::{Patience, in_time};
 use super::round::{AfterCrash, Answered, Ended, Round, after_crash};
 use crate::domain::tool::{CallResult, CallState, INTERRUPTED, ToolCall, ToolClass};
 use crate::faults::{self, Bug, Point};
-use crate::store::step::{CallRecord, StepCommit};
+use crate::store::step::{CallRecord, ChangeRecord, StepCommit};
 use crate::store::tool_calls::{LedgerRow, list};
-use crate::tools::{FileChange, Registry, ToolContext};
+use crate::tools::workspace::hash;
+use crate::tools::{Answer, FileChange, Registry, ToolContext, file_hash};
 
 /// Pure calls of one round that run at a time.
 const PARALLEL: usize = 8;
@@ -30,11 +31,12 @@ impl Driver<'_> {
                 self.record(&mut round).await?;
                 return Err(Halt::ShuttingDown);
             }
-            let is_pure = |call: &&ToolCall| self.class(call) == ToolClass::Pure;
-            let pure = calls.iter().skip(next).take_while(is_pure).count();
-            if pure > 0 {
-                self.run_parallel(&mut round, next..next + pure).await?;
-                next += pure;
+            let tools = &self.worker.parts.tools;
+            let is_parallel = |call: &&ToolCall| tools.runs_in_parallel(&call.name);
+            let parallel = calls.iter().skip(next).take_while(is_parallel).count();
+            if parallel > 0 {
+                self.run_parallel(&mut round, next..next + parallel).await?;
+                next += parallel;
             } else {
                 self.run_alone(&mut round, next).await?;
                 next += 1;
@@ -64,8 +66,8 @@ impl Driver<'_> {
         if row.state != CallState::Started {
             return;
         }
-        let change = self.planned_change(call).await;
-        if let AfterCrash::Done(text) = after_crash(Some(row), change.as_ref()) {
+        let now = self.file_of(call, Some(row)).await;
+        if let AfterCrash::Done(text) = after_crash(Some(row), now.as_ref()) {
             round.end(position, CallState::Done, text);
         }
     }
@@ -136,8 +138,8 @@ impl Driver<'_> {
         let Some(call) = round.calls.get(position) else {
             return Ok(());
         };
-        let change = self.planned_change(call).await;
-        match after_crash(row, change.as_ref()) {
+        let now = self.file_of(call, row).await;
+        match after_crash(row, now.as_ref()) {
             AfterCrash::Run => {}
             AfterCrash::Done(text) => {
                 round.end(position, CallState::Done, text);
@@ -148,55 +150,94 @@ impl Driver<'_> {
                 return Ok(());
             }
         }
+        // What ended before it is stored first: this call may stand on it.
         self.record(round).await?;
-        self.start(call, change).await?;
-        faults::point(Point::CallStarted).await;
-        let tools = &self.worker.parts.tools;
-        let running = run(tools, &self.context, position, call);
-        // A write that has begun is not called back, and is short: its end is waited for, so that
-        // nobody repeats it while it goes on.
-        let ended = match self.class(call) {
-            ToolClass::Checkable => self.signals.unless_lost(running).await?,
-            ToolClass::Pure | ToolClass::Effect => {
-                let ended = self.signals.unless_stopped(running).await;
-                if let Err(Halt::ShuttingDown) = ended {
-                    // Nobody can know more of it than we do now.
-                    round.end(position, CallState::Interrupted, INTERRUPTED);
-                    self.record(round).await?;
-                }
-                ended?
+        match self.class(call) {
+            ToolClass::Pure => {
+                let running = run(&self.worker.parts.tools, &self.context, position, call);
+                let ended = self.signals.unless_stopped(running).await?;
+                round.take(ended);
+                Ok(())
+            }
+            ToolClass::Checkable => self.change_file(round, position, call).await,
+            ToolClass::Effect | ToolClass::Child => self.run_effect(round, position, call).await,
+        }
+    }
+
+    /// Makes the change of a file that a call comes to.
+    async fn change_file(
+        &mut self,
+        round: &mut Round<'_>,
+        position: usize,
+        call: &ToolCall,
+    ) -> Result<(), Halt> {
+        let started = Instant::now();
+        let tools = Arc::clone(&self.worker.parts.tools);
+        let context = self.context.of_call(&call.tool_use_id);
+        let planning = tools.plan(&context, &call.name, &call.input);
+        let change = match self.signals.unless_stopped(planning).await? {
+            Ok(change) => change,
+            Err(answer) => {
+                round.take(ended(position, call, answer, started));
+                return Ok(());
             }
         };
+        self.start(call, Some(&change)).await?;
+        faults::point(Point::CallStarted).await;
+        // A write that has begun is not called back, and is short: its end is waited for, so that
+        // nobody repeats it while it goes on.
+        let applying = tools.apply(&context, &call.name, change);
+        let answer = self.signals.unless_lost(applying).await?;
+        faults::point(Point::CallEnded).await;
+        round.take(Ended { is_execution: false, ..ended(position, call, answer, started) });
+        Ok(())
+    }
+
+    /// Runs a call with effects.
+    async fn run_effect(
+        &mut self,
+        round: &mut Round<'_>,
+        position: usize,
+        call: &ToolCall,
+    ) -> Result<(), Halt> {
+        self.start(call, None).await?;
+        faults::point(Point::CallStarted).await;
+        let running = run(&self.worker.parts.tools, &self.context, position, call);
+        let ended = self.signals.unless_stopped(running).await;
+        if let Err(Halt::ShuttingDown) = ended {
+            // Nobody can know more of it than we do now.
+            round.end(position, CallState::Interrupted, INTERRUPTED);
+            self.record(round).await?;
+        }
+        let ended = ended?;
         faults::point(Point::CallEnded).await;
         // The execution was counted when it began.
         round.take(Ended { is_execution: false, ..ended });
         Ok(())
     }
 
-    async fn planned_change(&self, call: &ToolCall) -> Option<FileChange> {
-        match self.class(call) {
-            ToolClass::Checkable => {
-                let tools = &self.worker.parts.tools;
-                let context = self.context.of_call(&call.tool_use_id);
-                tools.planned_change(&context, &call.name, &call.input).await
-            }
-            ToolClass::Pure | ToolClass::Effect => None,
-        }
+    /// What the file is now that a call may have begun to change.
+    async fn file_of(&self, call: &ToolCall, row: Option<&LedgerRow>) -> Option<Option<Vec<u8>>> {
+        let (path, _) = row?.change.as_ref()?;
+        let context = self.context.of_call(&call.tool_use_id);
+        file_hash(&context, path).await
     }
 
-    async fn start(&mut self, call: &ToolCall, change: Option<FileChange>) -> Result<(), Halt> {
+    async fn start(&mut self, call: &ToolCall, change: Option<&FileChange>) -> Result<(), Halt> {
         if faults::has(Bug::NoStarted) {
             return Ok(());
         }
-        let (hash_before, hash_after) =
-            change.map_or((None, None), |change| (change.before, Some(change.after)));
+        let change = change.map(|change| ChangeRecord {
+            path: change.path.clone(),
+            before: change.before.clone(),
+            after: hash(&change.content),
+            result: change.result.clone(),
+        });
         let record = CallRecord {
-            tool_use_id: call.tool_use_id.clone(),
-            state: CallState::Started,
-            result: None,
             is_execution: true,
-            hash_before,
-            hash_after,
+            change,
+            input_hash: Some(hash(call.input.get().as_bytes())),
+            ..CallRecord::new(&call.tool_use_id, CallState::Started)
         };
         let recorded_message_seq = self.last_message_seq();
         let recorded = &[record];
@@ -211,10 +252,12 @@ impl Driver<'_> {
         }
         let records = std::mem::take(&mut round.answered.records);
         let events = std::mem::take(&mut round.answered.events);
+        let notes = std::mem::take(&mut round.answered.notes);
         let step = StepCommit {
             recorded_message_seq: self.last_message_seq(),
             recorded: &records,
             events: &events,
+            notes: &notes,
             ..StepCommit::default()
         };
         self.store(&[], &step).await
@@ -225,7 +268,13 @@ async fn run(tools: &Registry, context: &ToolContext, position: usize, call: &To
     let started = Instant::now();
     let context = context.of_call(&call.tool_use_id);
     let answer = tools.call(&context, &call.name, &call.input).await;
+    ended(position, call, answer, started)
+}
+
+fn ended(position: usize, call: &ToolCall, answer: Answer, started: Instant) -> Ended {
     let state = if answer.is_error { CallState::Failed } else { CallState::Done };
-    let result = CallResult { tool_use_id: call.tool_use_id.clone(), state, text: answer.text };
-    Ended { position, result, is_execution: true, duration_ms: millis(started) }
+    let Answer { text, error_type, notes, sandbox, .. } = answer;
+    let result = CallResult { error_type, ..CallResult::of_text(&call.tool_use_id, state, text) };
+    let duration_ms = millis(started);
+    Ended { position, result, is_execution: true, duration_ms, notes, sandbox }
 }

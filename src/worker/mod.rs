@@ -35,7 +35,7 @@ use crate::faults::{self, Bug, Point};
 use crate::metrics::{ClaimedFrom, Metrics};
 use crate::model::anthropic::Client;
 use crate::store::StoreError;
-use crate::store::claim::{MAX_TAKEOVERS, claim_expired, claim_queued, expire};
+use crate::store::claim::{MAX_TAKEOVERS, claim_expired, claim_queued, claim_woken, expire};
 use crate::store::connections::Connections;
 use crate::tools::Registry;
 use crate::tools::lease::LeaseClock;
@@ -200,6 +200,14 @@ impl Worker {
         if let Ok(slot) = Arc::clone(&self.slots).try_acquire_owned() {
             self.take_up(TakeUp::Expired, slot).await;
         }
+        self.take_woken().await;
+    }
+
+    /// Takes up runs whose calls have been answered, if there is a free slot.
+    async fn take_woken(self: &Arc<Self>) {
+        if let Ok(slot) = Arc::clone(&self.slots).try_acquire_owned() {
+            self.take_up(TakeUp::Woken, slot).await;
+        }
     }
 
     /// Looks for leases that ran out, however busy the queue is.
@@ -215,6 +223,7 @@ impl Worker {
         };
         while let Some(Ok(slot)) = shutdown.run_until_cancelled(next_slot()).await {
             self.take_up(TakeUp::Expired, slot).await;
+            self.take_woken().await;
         }
     }
 
@@ -247,6 +256,7 @@ impl Worker {
                 crate::store::bugs::expire_by_process_clock(&mut conn).await?;
                 claim_expired(&mut conn, self.id, limit).await?
             }
+            TakeUp::Woken => claim_woken(&mut conn, self.id, limit).await?,
         };
         conn.give_back();
         for run in claims.unreadable.iter().filter(|run| run.takeovers > MAX_TAKEOVERS) {
@@ -295,6 +305,7 @@ fn sweep_period() -> Duration {
 enum TakeUp {
     Queued,
     Expired,
+    Woken,
 }
 
 impl From<TakeUp> for ClaimedFrom {
@@ -302,6 +313,7 @@ impl From<TakeUp> for ClaimedFrom {
         match what {
             TakeUp::Queued => Self::Queue,
             TakeUp::Expired => Self::ExpiredLease,
+            TakeUp::Woken => Self::Wait,
         }
     }
 }

@@ -2,10 +2,11 @@
 
 use crate::domain::event::{EventBody, NewEvent};
 use crate::domain::message::Content;
+use crate::domain::note::Note;
 use crate::domain::tool::{CANCELLED, CallResult, CallState, INTERRUPTED, ToolCall};
+use crate::domain::tool_error::Handling;
 use crate::store::step::CallRecord;
 use crate::store::tool_calls::LedgerRow;
-use crate::tools::FileChange;
 
 /// Results in the order of the calls, and what of them is not yet stored.
 #[derive(Debug, Default)]
@@ -13,6 +14,7 @@ pub(super) struct Answered {
     pub(super) results: Vec<CallResult>,
     pub(super) records: Vec<CallRecord>,
     pub(super) events: Vec<NewEvent>,
+    pub(super) notes: Vec<Note>,
 }
 
 /// A call that has ended.
@@ -21,6 +23,16 @@ pub(super) struct Ended {
     pub(super) result: CallResult,
     pub(super) is_execution: bool,
     pub(super) duration_ms: i64,
+    pub(super) notes: Vec<Note>,
+    pub(super) sandbox: Option<&'static str>,
+}
+
+impl Ended {
+    /// The end of a call that was not run.
+    pub(super) fn unrun(position: usize, result: CallResult) -> Self {
+        let notes = Vec::new();
+        Self { position, result, is_execution: false, duration_ms: 0, notes, sandbox: None }
+    }
 }
 
 /// The calls of one reply and how far they are.
@@ -36,8 +48,11 @@ impl<'a> Round<'a> {
         let recorded = |call: &ToolCall| {
             let row = ledger.iter().find(|row| row.tool_use_id == call.tool_use_id)?;
             let text = row.result.clone()?;
-            let tool_use_id = call.tool_use_id.clone();
-            Some(CallResult { tool_use_id, state: row.state, text })
+            Some(CallResult {
+                content: row.content.clone(),
+                error_type: row.error_type,
+                ..CallResult::of_text(&call.tool_use_id, row.state, text)
+            })
         };
         let results = calls.iter().map(recorded).collect();
         Self { calls, results, ledger, answered: Answered::default() }
@@ -54,24 +69,22 @@ impl<'a> Round<'a> {
     /// Ends a call that is not run.
     pub(super) fn end(&mut self, position: usize, state: CallState, text: impl Into<String>) {
         if let Some(call) = self.calls.get(position) {
-            let tool_use_id = call.tool_use_id.clone();
-            let result = CallResult { tool_use_id, state, text: text.into() };
-            self.take(Ended { position, result, is_execution: false, duration_ms: 0 });
+            let result = CallResult::of_text(&call.tool_use_id, state, text);
+            self.take(Ended::unrun(position, result));
         }
     }
 
     pub(super) fn take(&mut self, ended: Ended) {
-        let Ended { position, result, is_execution, duration_ms } = ended;
+        let Ended { position, result, is_execution, duration_ms, notes, sandbox } = ended;
         let Some(place) = self.results.get_mut(position) else {
             return;
         };
         self.answered.records.push(CallRecord {
-            tool_use_id: result.tool_use_id.clone(),
-            state: result.state,
             result: Some(result.text.clone()),
             is_execution,
-            hash_before: None,
-            hash_after: None,
+            error_type: result.error_type,
+            sandbox,
+            ..CallRecord::new(&result.tool_use_id, result.state)
         });
         if let Ok(content) = Content::text(&result.text) {
             self.answered.events.push(NewEvent::new(&EventBody::AgentToolResult {
@@ -79,8 +92,12 @@ impl<'a> Round<'a> {
                 content,
                 is_error: result.is_error(),
                 duration_ms,
+                error_type: result.error_type,
+                handling: result.is_error().then(|| Handling::of(result.error_type)),
             }));
         }
+        self.answered.events.extend(notes.iter().filter_map(told));
+        self.answered.notes.extend(notes);
         *place = Some(result);
     }
 
@@ -102,6 +119,16 @@ impl<'a> Round<'a> {
     }
 }
 
+/// The event that tells of a note, if clients are told.
+fn told(note: &Note) -> Option<NewEvent> {
+    let body = match note {
+        Note::Seen { .. } => return None,
+        Note::Todos(todos) => EventBody::Todos { todos: todos.clone() },
+        Note::Mode(permission_mode) => EventBody::Updated { permission_mode: *permission_mode },
+    };
+    Some(NewEvent::new(&body))
+}
+
 /// What is to be done with a call that changes something and has no result yet.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum AfterCrash {
@@ -112,16 +139,16 @@ pub(super) enum AfterCrash {
 
 /// Decides on a call that may have begun when its worker died. The ledger says whether it had, and
 /// the file how far it came: it is as the call would leave it, or as the call found it, or neither.
-pub(super) fn after_crash(row: Option<&LedgerRow>, now: Option<&FileChange>) -> AfterCrash {
+pub(super) fn after_crash(row: Option<&LedgerRow>, now: Option<&Option<Vec<u8>>>) -> AfterCrash {
     let Some(row) = row.filter(|row| row.state == CallState::Started) else {
         return AfterCrash::Run;
     };
-    let (Some(now), Some(after)) = (now, &row.hash_after) else {
+    let (Some(now), Some(after), Some((_, result))) = (now, &row.hash_after, &row.change) else {
         return AfterCrash::Unknown;
     };
-    if now.before.as_ref() == Some(after) {
-        AfterCrash::Done(now.result.clone())
-    } else if now.before == row.hash_before {
+    if now.as_ref() == Some(after) {
+        AfterCrash::Done(result.clone())
+    } else if *now == row.hash_before {
         AfterCrash::Run
     } else {
         AfterCrash::Unknown
@@ -138,31 +165,33 @@ mod tests {
             state: CallState::Started,
             hash_before: before.map(Into::into),
             hash_after: after.map(Into::into),
+            change: after.map(|_| ("a.txt".into(), "Written.".into())),
             result: None,
+            content: None,
+            error_type: None,
+            wait: None,
         }
     }
 
-    fn now(before: Option<&[u8]>) -> FileChange {
-        let before = before.map(Into::into);
-        FileChange { before, after: b"new".to_vec(), result: "Written.".into() }
+    fn decide(row: &LedgerRow, now: Option<&[u8]>) -> AfterCrash {
+        after_crash(Some(row), Some(&now.map(Into::into)))
     }
 
     #[test]
     fn a_change_of_a_file_is_decided_by_the_file() {
         let started = row(Some(b"old"), Some(b"new"));
-        let done = AfterCrash::Done("Written.".into());
-        assert_eq!(after_crash(Some(&started), Some(&now(Some(b"new")))), done);
-        assert_eq!(after_crash(Some(&started), Some(&now(Some(b"old")))), AfterCrash::Run);
-        assert_eq!(after_crash(Some(&started), Some(&now(Some(b"else")))), AfterCrash::Unknown);
-        assert_eq!(after_crash(Some(&started), Some(&now(None))), AfterCrash::Unknown);
-        let new_file = row(None, Some(b"new"));
-        assert_eq!(after_crash(Some(&new_file), Some(&now(None))), AfterCrash::Run);
+        assert_eq!(decide(&started, Some(b"new")), AfterCrash::Done("Written.".into()));
+        assert_eq!(decide(&started, Some(b"old")), AfterCrash::Run);
+        assert_eq!(decide(&started, Some(b"else")), AfterCrash::Unknown);
+        assert_eq!(decide(&started, None), AfterCrash::Unknown);
+        assert_eq!(decide(&row(None, Some(b"new")), None), AfterCrash::Run);
     }
 
     #[test]
     fn without_evidence_nobody_knows() {
         assert_eq!(after_crash(Some(&row(None, None)), None), AfterCrash::Unknown);
-        assert_eq!(after_crash(Some(&row(None, None)), Some(&now(None))), AfterCrash::Unknown);
+        assert_eq!(after_crash(Some(&row(None, Some(b"new"))), None), AfterCrash::Unknown);
+        assert_eq!(decide(&row(None, None), None), AfterCrash::Unknown);
     }
 
     #[test]

@@ -3,8 +3,9 @@
 use super::halt::Halt;
 use super::previews::ReplyIds;
 use crate::agent::Step;
-use crate::domain::event::{EventBody, NewEvent, Permission};
+use crate::domain::event::{EventBody, NewEvent};
 use crate::domain::message::{BadContent, Content, View};
+use crate::domain::permission::Permission;
 
 /// What was thought, what was said, what is asked for.
 pub(super) fn reply_events(

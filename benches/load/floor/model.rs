@@ -91,7 +91,9 @@ struct Delta<'a> {
 
 impl Model {
     pub(super) fn new(base_url: &str) -> anyhow::Result<Self> {
-        let tools = Registry::new(builtin::all())?.definitions(None).map_err(anyhow::Error::msg)?;
+        let tools = Registry::new(builtin::all(&builtin::Options::default()))?
+            .definitions(None)
+            .map_err(anyhow::Error::msg)?;
         let head = json!({
             "model": "claude-load", "max_tokens": 8192, "stream": true,
             "cache_control": { "type": "ephemeral" }, "system": SYSTEM, "tools": tools,

@@ -33,11 +33,7 @@ impl Part {
 
     /// The answer to a call whose own is lost.
     pub(super) fn interrupted(id: &str) -> Option<Self> {
-        let result = CallResult {
-            tool_use_id: id.to_owned(),
-            state: CallState::Interrupted,
-            text: INTERRUPTED.to_owned(),
-        };
+        let result = CallResult::of_text(id, CallState::Interrupted, INTERRUPTED);
         let content = results(&[result]).ok()?;
         let raw = content.blocks().ok()?.first()?.raw.to_owned();
         Some(Self { raw, what: What::Result { id: id.to_owned(), is_synthetic: true } })

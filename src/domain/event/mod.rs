@@ -9,7 +9,10 @@ use serde_json::value::RawValue;
 
 use super::ids::{EventId, RunId, SessionId};
 use super::message::Content;
+use super::note::Todo;
+use super::permission::{Decision, Permission, PermissionMode};
 use super::run::{LimitKind, RunError, StopReason, Usage};
+use super::tool_error::{Handling, ToolErrorType};
 
 pub use frame::{Frame, Stamp};
 pub use preview::{Preview, PreviewDelta, PreviewKind, PreviewText, PreviewedEvent};
@@ -28,6 +31,32 @@ pub enum EventBody {
     /// The client asked for the run to be cancelled.
     #[serde(rename = "user.interrupt")]
     UserInterrupt {},
+    /// Somebody decided on a call.
+    #[serde(rename = "user.tool_confirmation")]
+    UserToolConfirmation {
+        /// The call.
+        tool_use_id: String,
+        /// What was decided.
+        result: Decision,
+        /// Why it was denied.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        deny_message: Option<String>,
+        /// What runs in place of the model's input.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schema(value_type = Option<Object>)]
+        input: Option<Box<RawValue>>,
+    },
+    /// The client gave the result of a call that it ran.
+    #[serde(rename = "user.custom_tool_result")]
+    UserCustomToolResult {
+        /// The call.
+        custom_tool_use_id: String,
+        /// The result's blocks.
+        #[schema(value_type = Vec<Object>)]
+        content: Content,
+        /// Whether the call failed.
+        is_error: bool,
+    },
     /// The model said something to the reader.
     #[serde(rename = "agent.message")]
     AgentMessage {
@@ -53,6 +82,15 @@ pub enum EventBody {
         /// What the permission policy said.
         evaluated_permission: Permission,
     },
+    /// The model asks for a tool that the client runs. The event's id is the `tool_use` id.
+    #[serde(rename = "agent.custom_tool_use")]
+    AgentCustomToolUse {
+        /// The tool's name.
+        name: String,
+        /// The input as the model wrote it.
+        #[schema(value_type = Object)]
+        input: Box<RawValue>,
+    },
     /// A tool answered, or could not.
     #[serde(rename = "agent.tool_result")]
     AgentToolResult {
@@ -65,6 +103,24 @@ pub enum EventBody {
         is_error: bool,
         /// How long the call took; 0 for a call that never ran.
         duration_ms: i64,
+        /// Of what type the failure is, if it has one.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        error_type: Option<ToolErrorType>,
+        /// What there is to do about a failure.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        handling: Option<Handling>,
+    },
+    /// The model changed its list of the work.
+    #[serde(rename = "session.todos")]
+    Todos {
+        /// The whole list.
+        todos: Vec<Todo>,
+    },
+    /// The session changed.
+    #[serde(rename = "session.updated")]
+    Updated {
+        /// The permission mode from now on.
+        permission_mode: PermissionMode,
     },
     /// A worker took the run up.
     #[serde(rename = "session.status_running")]
@@ -126,24 +182,21 @@ pub enum EventBody {
     },
 }
 
-/// What the permission policy says of a call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, utoipa::ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Permission {
-    /// It may run.
-    Allow,
-}
-
 impl EventBody {
     /// The type on the wire.
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::UserMessage { .. } => "user.message",
             Self::UserInterrupt {} => "user.interrupt",
+            Self::UserToolConfirmation { .. } => "user.tool_confirmation",
+            Self::UserCustomToolResult { .. } => "user.custom_tool_result",
             Self::AgentMessage { .. } => "agent.message",
             Self::AgentThinking { .. } => "agent.thinking",
             Self::AgentToolUse { .. } => "agent.tool_use",
+            Self::AgentCustomToolUse { .. } => "agent.custom_tool_use",
             Self::AgentToolResult { .. } => "agent.tool_result",
+            Self::Todos { .. } => "session.todos",
+            Self::Updated { .. } => "session.updated",
             Self::StatusRunning { .. } => "session.status_running",
             Self::StatusRescheduled { .. } => "session.status_rescheduled",
             Self::StatusIdle { .. } => STATUS_IDLE,

@@ -106,6 +106,7 @@ fn why(outcome: &Outcome) -> String {
         StopReason::Unknown { .. } => "the model stopped for a reason that is not known here",
         StopReason::RetriesExhausted => "the model gave no answer",
         StopReason::Cancelled => "the client stopped it",
+        StopReason::RequiresAction { .. } => "it waits for the client",
     };
     let limit = match outcome.limited {
         None => return reason.to_owned(),

@@ -36,7 +36,8 @@ pub(in crate::http) struct CreateSession {
     max_tokens: Option<u32>,
     /// The system prompt.
     system: Option<String>,
-    /// The names of the tools that the model may use; all of them when absent.
+    /// The names of the tools that the model may use; when absent, those that the operator chose,
+    /// `read_file`, `write_file`, `list_files` and `get_time` unless they decide otherwise.
     tools: Option<Vec<String>>,
     /// The thinking setting, passed to the model as it is.
     #[schema(value_type = Option<Object>)]
@@ -85,8 +86,10 @@ impl CreateSession {
     }
 
     fn settings(self, api: &Api) -> Result<Settings, ApiError> {
-        let Defaults { model, max_tokens, system, limits, prices, .. } = api.defaults.as_ref();
-        let tools = api.tools.definitions(self.tools.as_deref()).map_err(|name| {
+        let Defaults { model, max_tokens, system, limits, prices, tools, .. } =
+            api.defaults.as_ref();
+        let names = self.tools.as_deref().or(tools.as_deref());
+        let tools = api.tools.definitions(names).map_err(|name| {
             ApiError::field("/tools", format!("names a tool that does not exist: {name:?}"))
         })?;
         let model = self.model.unwrap_or_else(|| model.clone());

@@ -9,8 +9,12 @@ use std::sync::Arc;
 
 use super::{Tool, ToolError, Typed};
 
-/// All of them, in the order in which the model sees them.
-pub fn all() -> Vec<Arc<dyn Tool>> {
+/// What tools need of the outside.
+#[derive(Debug, Clone, Default)]
+pub struct Options {}
+
+/// All of them that the options allow, in the order in which the model sees them.
+pub fn all(_options: &Options) -> Vec<Arc<dyn Tool>> {
     vec![
         Arc::new(Typed(read_file::ReadFile)),
         Arc::new(Typed(write_file::WriteFile)),
@@ -20,7 +24,7 @@ pub fn all() -> Vec<Arc<dyn Tool>> {
 }
 
 /// Runs file work where it may block.
-async fn blocking<T: Send + 'static>(
+pub(in crate::tools) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, ToolError> + Send + 'static,
 ) -> Result<T, ToolError> {
     tokio::task::spawn_blocking(work)

@@ -6,7 +6,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::blocking;
+use crate::domain::note::Note;
 use crate::domain::tool::{ToolClass, ToolTiming};
+use crate::tools::workspace::hash;
 use crate::tools::{Output, ToolContext, ToolError, TypedTool};
 
 const DEFAULT_LIMIT: usize = 2000;
@@ -49,7 +51,9 @@ impl TypedTool for ReadFile {
             if bytes.contains(&0) {
                 return Err(ToolError::Failed(format!("{} is not a text file", input.path)));
             }
-            Ok(part(&String::from_utf8_lossy(&bytes), input.offset, input.limit).into())
+            let text = part(&String::from_utf8_lossy(&bytes), input.offset, input.limit);
+            let path = workspace.plain(&input.path)?;
+            Ok(Output::from(text).with(Note::Seen { path, hash: hash(&bytes) }))
         })
         .await
     }

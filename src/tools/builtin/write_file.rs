@@ -5,8 +5,7 @@ use serde::Deserialize;
 
 use super::blocking;
 use crate::domain::tool::{ToolClass, ToolTiming};
-use crate::tools::workspace::hash;
-use crate::tools::{FileChange, Output, ToolContext, ToolError, TypedTool};
+use crate::tools::{FileChange, ToolContext, ToolError, TypedTool};
 
 const WRITTEN: &str = "Written successfully.";
 
@@ -33,28 +32,13 @@ impl TypedTool for WriteFile {
     const TIMING: ToolTiming = ToolTiming::Fast;
     type Input = Input;
 
-    async fn run(&self, context: &ToolContext, input: Input) -> Result<Output, ToolError> {
-        let context = context.clone();
+    async fn plan(&self, context: &ToolContext, input: Input) -> Result<FileChange, ToolError> {
+        let workspace = context.workspace.clone();
         blocking(move || {
-            let may_finish = || context.may_change();
-            let content = input.content.as_bytes();
-            context.workspace.write(&input.path, content, &context.draft(), may_finish)?;
-            Ok(WRITTEN.to_owned().into())
-        })
-        .await
-    }
-
-    async fn planned_change(
-        &self,
-        context: &ToolContext,
-        input: Input,
-    ) -> Result<FileChange, ToolError> {
-        let (workspace, draft) = (context.workspace.clone(), context.draft());
-        blocking(move || {
-            workspace.discard_drafts(&input.path, &draft)?;
-            let before = workspace.hash(&input.path)?;
-            let after = hash(input.content.as_bytes());
-            Ok(FileChange { before, after, result: WRITTEN.to_owned() })
+            let path = workspace.plain(&input.path)?;
+            let before = workspace.hash(&path)?;
+            let content = input.content.into_bytes();
+            Ok(FileChange { path, before, content, result: WRITTEN.to_owned() })
         })
         .await
     }

@@ -4,12 +4,8 @@ use std::time::Duration;
 
 use serde_json::json;
 use tempfile::TempDir;
-use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::domain::claim::Fence;
-use crate::domain::ids::{RunId, WorkerId};
-use crate::tools::lease::LeaseClock;
 use crate::tools::workspace::Workspace;
 use crate::tools::{Output, Typed, TypedTool, builtin};
 
@@ -47,29 +43,28 @@ impl TypedTool for Misbehave {
 }
 
 fn registry() -> Registry {
-    let mut tools = builtin::all();
+    let mut tools = builtin::all(&builtin::Options::default());
     tools.push(Arc::new(Typed(Misbehave)));
     Registry::new(tools).unwrap()
 }
 
 async fn call(name: &str, input: Value) -> Answer {
     let folder = TempDir::new().unwrap();
-    let context = ToolContext {
-        workspace: Workspace::new(folder.path().to_owned()),
-        stop: CancellationToken::new(),
-        lease: LeaseClock::default(),
-        tool_use_id: "toolu_1".to_owned(),
-        claim: Fence { run_id: RunId::new(), attempt: 1, worker: WorkerId::new() },
-    };
+    let context = ToolContext::alone(Workspace::new(folder.path().to_owned()));
     registry().call(&context, name, &to_raw_value(&input).unwrap()).await
 }
 
 fn error(text: &str) -> Answer {
-    Answer { text: text.to_owned(), is_error: true }
+    Answer { is_error: true, ..success(text) }
+}
+
+fn error_of(error_type: ToolErrorType, text: &str) -> Answer {
+    Answer { error_type: Some(error_type), ..error(text) }
 }
 
 fn success(text: &str) -> Answer {
-    Answer { text: text.to_owned(), is_error: false }
+    let text = text.to_owned();
+    Answer { text, is_error: false, error_type: None, notes: Vec::new(), sandbox: None }
 }
 
 #[test]
@@ -109,20 +104,21 @@ async fn an_unknown_tool_is_an_answer() {
 async fn a_missing_field_is_named_and_the_tool_is_not_called() {
     let answer = call("misbehave", json!({ "number": 1 })).await;
     let expected = r#"Error: invalid input for misbehave: "manner" is a required property"#;
-    assert_eq!(answer, error(expected));
+    assert_eq!(answer, error_of(ToolErrorType::ValidationError, expected));
 }
 
 #[tokio::test]
 async fn a_wrong_type_is_named_with_its_place() {
     let answer = call("misbehave", json!({ "manner": 3 })).await;
     let expected = r#"Error: invalid input for misbehave: 3 is not of type "string" at /manner"#;
-    assert_eq!(answer, error(expected));
+    assert_eq!(answer, error_of(ToolErrorType::ValidationError, expected));
 }
 
 #[tokio::test]
 async fn an_input_that_was_not_json_is_told_so() {
     let answer = call("misbehave", json!({ "INVALID_JSON": "{\"a" })).await;
-    assert_eq!(answer, error("Error: the input for misbehave is not valid JSON"));
+    let expected = "Error: the input for misbehave is not valid JSON";
+    assert_eq!(answer, error_of(ToolErrorType::ValidationError, expected));
 }
 
 #[tokio::test]
@@ -140,7 +136,8 @@ async fn a_panic_is_an_answer() {
 async fn a_tool_that_hangs_is_ended_at_its_deadline() {
     let started = tokio::time::Instant::now();
     let expected = "Error: misbehave timed out after 2 s";
-    assert_eq!(call("misbehave", json!({ "manner": "hang" })).await, error(expected));
+    let expected = error_of(ToolErrorType::Timeout, expected);
+    assert_eq!(call("misbehave", json!({ "manner": "hang" })).await, expected);
     assert_eq!(started.elapsed().as_secs(), Duration::from_secs(2).as_secs());
 }
 
@@ -159,7 +156,8 @@ async fn a_flood_is_cut_between_characters() {
 #[tokio::test]
 async fn a_time_zone_that_does_not_exist_is_an_error() {
     let expected = "Error: \"Mars/Base\" is not a time zone; use a name such as Europe/Oslo";
-    assert_eq!(call("get_time", json!({ "timezone": "Mars/Base" })).await, error(expected));
+    let expected = error_of(ToolErrorType::ValidationError, expected);
+    assert_eq!(call("get_time", json!({ "timezone": "Mars/Base" })).await, expected);
     assert!(!call("get_time", json!({})).await.is_error);
     assert!(call("get_time", json!({ "timezone": "Asia/Kolkata" })).await.text.contains("+05:30"));
 }

@@ -4,7 +4,7 @@
 use super::rules::Rules;
 use super::state::{CALLS, Doing, Driver, EFFECT, Entry, Ledger, State, WRITE};
 use super::store::Step;
-use super::transcribe::{calls, change, next_step, rows};
+use super::transcribe::{calls, file, next_step, rows};
 use crate::agent;
 use crate::domain::run::RunStatus;
 use crate::domain::tool::CallState;
@@ -112,8 +112,8 @@ impl Work<'_> {
         let calls = calls();
         let round = Round::new(&calls, rows(self.driver.ledger));
         let row = round.open(position).expect("a call without a result");
-        let change = (position == WRITE).then(|| change(self.state.witness.is_written));
-        match after_crash(row, change.as_ref()) {
+        let now = (position == WRITE).then(|| file(self.state.witness.is_written));
+        match after_crash(row, now.as_ref()) {
             AfterCrash::Done(_) => self.end_call(position, CallState::Done),
             AfterCrash::Unknown if self.rules.effects_are_not_repeated || position != EFFECT => {
                 self.end_call(position, CallState::Interrupted)

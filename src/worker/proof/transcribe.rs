@@ -12,7 +12,6 @@ use crate::domain::message::{Content, Message, Role};
 use crate::domain::run::{Limits, Usage};
 use crate::domain::tool::{CallResult, CallState, ToolCall};
 use crate::store::tool_calls::LedgerRow;
-use crate::tools::FileChange;
 
 const OLD: &[u8] = b"old";
 const NEW: &[u8] = b"new";
@@ -61,10 +60,8 @@ fn message(entry: Entry) -> Message {
 }
 
 fn answers(states: [CallState; CALLS]) -> Vec<CallResult> {
-    let answer = |(call, state): (ToolCall, CallState)| CallResult {
-        tool_use_id: call.tool_use_id,
-        state,
-        text: "said".to_owned(),
+    let answer = |(call, state): (ToolCall, CallState)| {
+        CallResult::of_text(&call.tool_use_id, state, "said")
     };
     calls().into_iter().zip(states).map(answer).collect()
 }
@@ -83,14 +80,17 @@ pub(super) fn rows(ledger: Option<Ledger>) -> Vec<LedgerRow> {
                 state,
                 hash_before: has_hashes.then(|| OLD.to_vec()),
                 hash_after: has_hashes.then(|| NEW.to_vec()),
+                change: has_hashes.then(|| ("a.txt".to_owned(), "said".to_owned())),
                 result: (!is_open).then(|| "said".to_owned()),
+                content: None,
+                error_type: None,
+                wait: None,
             })
         })
         .collect()
 }
 
-/// What the call that writes would do to the file now.
-pub(super) fn change(is_written: bool) -> FileChange {
-    let before = if is_written { NEW } else { OLD };
-    FileChange { before: Some(before.to_vec()), after: NEW.to_vec(), result: "said".to_owned() }
+/// The hash of the file that the call writes.
+pub(super) fn file(is_written: bool) -> Option<Vec<u8>> {
+    Some(if is_written { NEW } else { OLD }.to_vec())
 }

@@ -213,7 +213,7 @@ fn config(
     (folder, state): (&Path, &Path),
     setup: Setup,
 ) -> Config {
-    let mut tools = builtin::all();
+    let mut tools = builtin::all(&builtin::Options::default());
     tools.extend(setup.tools);
     let idle = setup.model_idle_timeout.unwrap_or(Duration::from_secs(10));
     let work = Work {
@@ -237,6 +237,7 @@ fn config(
             limits: setup.limits,
             prices: setup.prices,
             workspace: Some(folder.to_str().unwrap().to_owned()),
+            tools: None,
         },
         http: HttpOptions {
             keep_alive_every: setup.keep_alive_every.unwrap_or(KEEP_ALIVE_EVERY),

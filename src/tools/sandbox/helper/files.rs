@@ -12,7 +12,7 @@ use super::{Level, Surroundings};
 pub(super) const SYSTEM: [&str; 7] =
     ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"];
 /// What programs need of the machine's settings.
-pub(super) const ETC: [&str; 10] = [
+pub(super) const ETC: [&str; 8] = [
     "/etc/alternatives",
     "/etc/ca-certificates",
     "/etc/ld.so.cache",
@@ -20,8 +20,6 @@ pub(super) const ETC: [&str; 10] = [
     "/etc/ld.so.conf.d",
     "/etc/localtime",
     "/etc/mime.types",
-    "/etc/python3",
-    "/etc/python3.11",
     "/etc/ssl/certs",
 ];
 /// Devices that are nobody's.
@@ -59,15 +57,14 @@ fn rules(
     ruleset: RulesetCreated,
     surroundings: &Surroundings,
 ) -> Result<RulesetCreated, RulesetError> {
-    let ruleset = ruleset
-        .add_rules(path_beneath_rules(SYSTEM, AccessFs::from_read(NEEDED)))?
-        .add_rules(path_beneath_rules(ETC, AccessFs::ReadFile | AccessFs::ReadDir))?;
     let ruleset = match surroundings.level {
         // All that is there is the sandbox's own.
         Level::Full => ruleset
-            .add_rules(path_beneath_rules(["/etc", "/proc"], AccessFs::from_read(NEEDED)))?
+            .add_rules(path_beneath_rules(["/"], AccessFs::from_read(NEEDED)))?
             .add_rules(path_beneath_rules(["/dev"], AccessFs::from_all(NEEDED)))?,
         Level::Basic => ruleset
+            .add_rules(path_beneath_rules(SYSTEM, AccessFs::from_read(NEEDED)))?
+            .add_rules(path_beneath_rules(ETC, AccessFs::ReadFile | AccessFs::ReadDir))?
             .add_rules(path_beneath_rules(READABLE, AccessFs::ReadFile))?
             .add_rules(path_beneath_rules(WRITABLE, AccessFs::ReadFile | AccessFs::WriteFile))?,
     };

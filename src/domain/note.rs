@@ -1,0 +1,58 @@
+//! What a tool call leaves in the session beside its result. It is stored in the step that
+//! records the result, so that neither is ever there without the other.
+
+use serde::{Deserialize, Serialize};
+
+use super::permission::PermissionMode;
+
+/// Something to remember.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Note {
+    /// The model has seen a file as it is now.
+    Seen {
+        /// Relative to the workspace, in its plainest form.
+        path: String,
+        /// SHA-256 of the whole file.
+        hash: Vec<u8>,
+    },
+    /// The model's list of its work, whole.
+    Todos(Vec<Todo>),
+    /// The permission mode from now on.
+    Mode(PermissionMode),
+}
+
+/// One item of a todo list.
+#[derive(
+    Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema, utoipa::ToSchema,
+)]
+#[serde(deny_unknown_fields)]
+pub struct Todo {
+    /// The model's own id of it.
+    pub id: String,
+    /// What is to be done.
+    pub content: String,
+    /// How far it is.
+    pub status: TodoStatus,
+}
+
+/// How far an item is.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    schemars::JsonSchema,
+    utoipa::ToSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum TodoStatus {
+    /// Not begun.
+    Pending,
+    /// In work.
+    InProgress,
+    /// Done.
+    Completed,
+}

@@ -1,0 +1,60 @@
+//! What calls leave in their session. Written with the step that records their results.
+
+use sqlx::PgConnection;
+
+use super::{StoreError, unreadable};
+use crate::domain::ids::SessionId;
+use crate::domain::note::Note;
+
+/// Stores notes, in their order.
+pub(super) async fn keep(
+    conn: &mut PgConnection,
+    session_id: SessionId,
+    notes: &[Note],
+) -> Result<(), StoreError> {
+    for note in notes {
+        match note {
+            Note::Seen { path, hash } => see(conn, session_id, path, hash).await?,
+            Note::Todos(todos) => {
+                let todos =
+                    serde_json::to_string(todos).map_err(unreadable("sessions", "todos"))?;
+                sqlx::query!(
+                    "UPDATE sessions SET todos = ($2::text)::json WHERE id = $1",
+                    session_id.as_uuid(),
+                    todos,
+                )
+                .execute(&mut *conn)
+                .await?;
+            }
+            Note::Mode(mode) => {
+                sqlx::query!(
+                    "UPDATE sessions SET permission_mode = $2 WHERE id = $1",
+                    session_id.as_uuid(),
+                    mode.as_str(),
+                )
+                .execute(&mut *conn)
+                .await?;
+            }
+        }
+    }
+    Ok(())
+}
+
+async fn see(
+    conn: &mut PgConnection,
+    session_id: SessionId,
+    path: &str,
+    hash: &[u8],
+) -> Result<(), StoreError> {
+    sqlx::query!(
+        "INSERT INTO seen_files (session_id, tenant_id, path, hash)
+         SELECT id, tenant_id, $2, $3 FROM sessions WHERE id = $1
+         ON CONFLICT (session_id, path) DO UPDATE SET hash = excluded.hash, seen_at = now()",
+        session_id.as_uuid(),
+        path,
+        hash,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
