@@ -1,6 +1,7 @@
 //! The composition root: from a configuration to a running service, and back.
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,6 +24,7 @@ use crate::store::connections::Connections;
 use crate::store::embedded::EmbeddedPostgres;
 use crate::store::{self, PoolRole};
 use crate::tools::Registry;
+use crate::tools::sandbox::{Level, Sandbox, SandboxError};
 use crate::worker::{Node, Parts, Worker};
 
 /// Time for runs to end, short of what a container runtime grants.
@@ -73,7 +75,11 @@ impl Application {
             heartbeat: pool(PoolRole::Heartbeat).into(),
             bus: pool(PoolRole::Bus),
         };
-        let tools = Arc::new(Registry::new(config.tools)?);
+        let tools = Arc::new(Registry::new(config.tools.list)?);
+        let sandbox = config.tools.sandbox.filter(|_| config.work.is_some());
+        if let Some(sandbox) = &sandbox {
+            open_sandbox(sandbox, &config.workspaces, &config.listen).await?;
+        }
         let bus = Arc::new(Bus::default());
         let draining = CancellationToken::new();
         let metrics = Arc::new(Metrics::new());
@@ -98,7 +104,12 @@ impl Application {
             new.succeed().await;
             worker = Some(new);
         }
-        let health = Health { pool: pools.api.clone(), draining: draining.clone(), metrics };
+        let health = Health {
+            pool: pools.api.clone(),
+            draining: draining.clone(),
+            metrics,
+            sandbox: sandbox.and_then(|sandbox| sandbox.level()),
+        };
         let site = |router, timeouts| Site { router, timeouts, draining: draining.clone() };
         let listening = match config.listen {
             Listen::Api(serve) => {
@@ -204,6 +215,22 @@ async fn ended<T>(task: Option<JoinHandle<T>>, patience: Duration, otherwise: &'
         tracing::warn!("{otherwise}");
         task.abort();
     }
+}
+
+/// Finds out in what commands can run. A service without the sandbox that it was asked for must not
+/// start.
+async fn open_sandbox(
+    sandbox: &Sandbox,
+    workspaces: &Path,
+    listen: &Listen,
+) -> anyhow::Result<()> {
+    let level = sandbox.open(workspaces).await?;
+    let is_shared = matches!(listen, Listen::Api(serve) if serve.defaults.workspace.is_some());
+    if level == Level::Basic && is_shared {
+        return Err(SandboxError::Shared).context("Bash cannot be had with --workspace here");
+    }
+    tracing::info!(sandbox.level = %level, "Bash runs in a sandbox");
+    Ok(())
 }
 
 /// The way to the database, and the private server if there is to be one.

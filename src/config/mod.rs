@@ -16,7 +16,7 @@ use secrecy::SecretString;
 use sqlx::postgres::PgConnectOptions;
 
 pub use args::{DatabaseArgs, LogArgs, LogFormat, ServeArgs, SessionArgs, WorkArgs, WorkerArgs};
-pub use tools::ToolArgs;
+pub use tools::{ToolArgs, Tools};
 
 use crate::domain::price::Prices;
 use crate::domain::run::Limits;
@@ -97,8 +97,8 @@ pub struct Config {
     pub workspaces: PathBuf,
     /// Where the process notes which worker it was.
     pub state_dir: PathBuf,
-    /// The tools, in the order in which the model sees them.
-    pub tools: Vec<Arc<dyn Tool>>,
+    /// The tools.
+    pub tools: Tools,
 }
 
 /// How runs are worked on.
@@ -124,7 +124,7 @@ impl ServeArgs {
         check_bind(self.bind, self.allow_unauthenticated)?;
         let work = if self.no_worker { None } else { Some(self.work.check()?) };
         let tools = self.work.tools.clone().into_tools()?;
-        let defaults = self.session.into_defaults(self.work.default_model(), &tools)?;
+        let defaults = self.session.into_defaults(self.work.default_model(), &tools.list)?;
         let database = self.database.clone().into_database()?;
         if work.is_none() && matches!(database, Database::Embedded(_)) {
             bail!(
@@ -258,7 +258,7 @@ impl DatabaseArgs {
         database: Database,
         work: Option<Work>,
         workspaces: Option<PathBuf>,
-        tools: Vec<Arc<dyn Tool>>,
+        tools: Tools,
     ) -> anyhow::Result<Config> {
         let data_dir = self.data_dir()?;
         Ok(Config {

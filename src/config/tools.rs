@@ -1,13 +1,16 @@
 //! Which tools there are, and what they need.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::bail;
 use clap::Args;
 
 #[cfg(feature = "faults")]
 use crate::tools::witness::tools as more_tools;
-use crate::tools::{Tool, builtin};
+use crate::tools::builtin::bash::Bash;
+use crate::tools::sandbox::{Sandbox, Setting};
+use crate::tools::{Tool, TypedTool as _, builtin};
 
 /// The tools of the service.
 #[derive(Debug, Clone, Args)]
@@ -15,12 +18,31 @@ pub struct ToolArgs {
     /// The tools that sessions may have, by name [default: all that need no setting of their own]
     #[arg(long, env = "TWOSTEP_TOOLS", value_delimiter = ',', value_name = "NAMES")]
     pub tools: Option<Vec<String>>,
+    /// In which sandbox Bash runs; there is none without one
+    #[arg(long, env = "TWOSTEP_BASH", value_enum, default_value = "off", value_name = "LEVEL")]
+    pub bash: Setting,
+    /// Seconds that a command of Bash may take, unless its call says otherwise
+    #[arg(long, env = "TWOSTEP_BASH_TIMEOUT", default_value_t = 120, value_name = "SECONDS",
+          value_parser = clap::value_parser!(u64).range(1..=Bash::MAX_TIMEOUT.as_secs()))]
+    pub bash_timeout: u64,
+}
+
+/// The tools, and what must be ready before they are.
+#[derive(Debug, Clone, Default)]
+pub struct Tools {
+    /// In the order in which the model sees them.
+    pub list: Vec<Arc<dyn Tool>>,
+    /// Where commands run, if one of the tools runs commands.
+    pub sandbox: Option<Sandbox>,
 }
 
 impl ToolArgs {
-    /// The tools, in the order in which the model sees them.
-    pub(super) fn into_tools(self) -> anyhow::Result<Vec<Arc<dyn Tool>>> {
-        let options = builtin::Options::default();
+    /// The tools that are asked for.
+    pub(super) fn into_tools(self) -> anyhow::Result<Tools> {
+        let sandbox = Sandbox::new(self.bash);
+        let timeout = Duration::from_secs(self.bash_timeout);
+        let bash = sandbox.clone().map(|sandbox| Bash::new(sandbox, timeout));
+        let options = builtin::Options { bash };
         let mut tools = builtin::all(&options);
         if let Some(names) = &self.tools {
             let is_known = |name: &&String| tools.iter().any(|tool| tool.name() == name.as_str());
@@ -30,7 +52,8 @@ impl ToolArgs {
             tools.retain(|tool| names.iter().any(|name| name == tool.name()));
         }
         tools.extend(more_tools());
-        Ok(tools)
+        let has_bash = tools.iter().any(|tool| tool.name() == Bash::NAME);
+        Ok(Tools { list: tools, sandbox: sandbox.filter(|_| has_bash) })
     }
 }
 

@@ -29,6 +29,7 @@ use crate::domain::run::{Limits, OnBusy};
 use crate::metrics::Metrics;
 use crate::store::connections::Connections;
 use crate::tools::Registry;
+use crate::tools::sandbox::Level;
 
 use admission::Admission;
 pub use openapi::document;
@@ -70,6 +71,8 @@ pub struct Health {
     pub draining: CancellationToken,
     /// Where it is counted what happens.
     pub metrics: Arc<Metrics>,
+    /// In what commands of the model run, if the process runs any.
+    pub sandbox: Option<Level>,
 }
 
 /// How requests are met.
@@ -104,6 +107,8 @@ pub struct Api {
     pub posts: TaskTracker,
     /// Where it is counted what happens.
     pub metrics: Arc<Metrics>,
+    /// In what commands of the model run, if the process runs any.
+    pub sandbox: Option<Level>,
     streams: Arc<Semaphore>,
     admission: Arc<Admission>,
 }
@@ -117,7 +122,7 @@ impl Api {
         defaults: Defaults,
         options: Options,
     ) -> Self {
-        let Health { pool, draining, metrics } = health;
+        let Health { pool, draining, metrics, sandbox } = health;
         Self {
             pool,
             bus,
@@ -126,6 +131,7 @@ impl Api {
             options,
             draining,
             metrics,
+            sandbox,
             posts: TaskTracker::new(),
             streams: Arc::new(Semaphore::new(MAX_STREAMS)),
             admission: Arc::new(Admission::new(options.max_queued)),
@@ -136,8 +142,8 @@ impl Api {
 /// All routes.
 pub fn router(api: Api) -> Router {
     let (v1, _) = openapi::routes().split_for_parts();
-    let Api { pool, draining, metrics, .. } = api.clone();
-    let health = Health { pool, draining, metrics };
+    let Api { pool, draining, metrics, sandbox, .. } = api.clone();
+    let health = Health { pool, draining, metrics, sandbox };
     // The version prefix is the promise; the bare paths are for people who type them.
     Router::new()
         .merge(v1.clone())

@@ -59,6 +59,9 @@ pub trait Tool: fmt::Debug + Send + Sync + 'static {
     /// How the model is told of failures.
     fn error_style(&self) -> ErrorStyle;
 
+    /// In what confinement its calls run, if they are programs.
+    fn sandbox(&self) -> Option<&'static str>;
+
     /// Does it. The input has passed the schema. Checkable tools plan a change instead.
     fn call<'a>(
         &'a self,
@@ -130,8 +133,6 @@ pub struct Output {
     pub text: String,
     /// What is stored together with it.
     pub notes: Vec<Note>,
-    /// In what confinement it ran, if it is a program.
-    pub sandbox: Option<&'static str>,
 }
 
 impl Output {

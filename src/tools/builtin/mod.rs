@@ -1,5 +1,6 @@
 //! The tools that ship with the service.
 
+pub mod bash;
 mod get_time;
 mod list_files;
 mod read_file;
@@ -11,16 +12,23 @@ use super::{Tool, ToolError, Typed};
 
 /// What tools need of the outside.
 #[derive(Debug, Clone, Default)]
-pub struct Options {}
+pub struct Options {
+    /// Bash, if there is a sandbox for it.
+    pub bash: Option<bash::Bash>,
+}
 
 /// All of them that the options allow, in the order in which the model sees them.
-pub fn all(_options: &Options) -> Vec<Arc<dyn Tool>> {
-    vec![
+pub fn all(options: &Options) -> Vec<Arc<dyn Tool>> {
+    let mut tools: Vec<Arc<dyn Tool>> = vec![
         Arc::new(Typed(read_file::ReadFile)),
         Arc::new(Typed(write_file::WriteFile)),
         Arc::new(Typed(list_files::ListFiles)),
         Arc::new(Typed(get_time::GetTime)),
-    ]
+    ];
+    if let Some(bash) = &options.bash {
+        tools.push(Arc::new(Typed(bash.clone())));
+    }
+    tools
 }
 
 /// Runs file work where it may block.

@@ -60,8 +60,8 @@ impl Facts {
     pub async fn gather(folder: &Path) -> Self {
         let mut levels = Vec::new();
         for (level, setting) in [(Level::Full, Setting::Full), (Level::Basic, Setting::Basic)] {
-            let opened = Sandbox::open(setting, folder).await;
-            let why_not = opened.err().map(|Unavailable(reasons)| {
+            let Some(sandbox) = Sandbox::new(setting) else { continue };
+            let why_not = sandbox.open(folder).await.err().map(|Unavailable(reasons)| {
                 reasons.into_iter().map(|(_, error)| error.to_string()).collect()
             });
             levels.push(Attempt { level, works: why_not.is_none(), why_not });

@@ -13,9 +13,10 @@ pub(super) const MAX_COMMAND: usize = 100 * 1024;
 pub struct Job<'a> {
     /// For `bash -c`.
     pub command: &'a str,
-    /// The folder that it may change, which exists.
+    /// The folder that it may change.
     pub workspace: &'a Path,
-    /// Names in the workspace that it must not change; held at the full level only.
+    /// Names in the workspace that it must not change. Held at the full level; the basic level
+    /// takes no workspace that others use.
     pub protected: &'a [&'a str],
     /// When it is ended.
     pub deadline: Duration,

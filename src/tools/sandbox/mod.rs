@@ -10,9 +10,10 @@ mod job;
 mod output;
 mod run;
 
-use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
+use std::{fmt, fs};
 
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
@@ -39,12 +40,19 @@ pub enum Level {
     Basic,
 }
 
-impl fmt::Display for Level {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+impl Level {
+    /// The word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
             Self::Full => "full",
             Self::Basic => "basic",
-        })
+        }
+    }
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
     }
 }
 
@@ -89,12 +97,15 @@ pub enum SandboxError {
     /// An argument of a program ends at a NUL.
     #[error("the command has a NUL in it")]
     Nul,
-    /// A private folder cannot hold this, a shared one must not.
+    /// Other programs use the workspace, and may run what a command leaves there.
     #[error(
-        "the {0} level cannot keep commands from files that other programs run, and this \
-         workspace is shared"
+        "at the basic level commands cannot be kept from files that other programs run, such as \
+         .git/hooks, and this workspace is shared with other programs"
     )]
-    Shared(Level),
+    Shared,
+    /// It is not known which level works here.
+    #[error("commands are not run by this process")]
+    Closed,
 }
 
 /// None of the levels that would do works here. The service must not start.
@@ -110,40 +121,52 @@ fn list(reasons: &[(Level, SandboxError)]) -> String {
     reasons.collect::<Vec<_>>().join("; ")
 }
 
-/// A level that works on this machine.
+/// Where commands run, once it has been found out which level works here.
 #[derive(Debug, Clone)]
 pub struct Sandbox {
-    level: Level,
+    setting: Setting,
     helper: PathBuf,
+    opened: Arc<OnceLock<Opened>>,
+}
+
+#[derive(Debug)]
+struct Opened {
+    level: Level,
+    /// Beneath it are the folders that only their own sessions use.
+    private: PathBuf,
 }
 
 impl Sandbox {
-    /// The best of the levels that a setting allows, each tried by running a command in it. The
-    /// folder is one that commands will be able to write to. None if Bash is off.
-    pub async fn open(setting: Setting, folder: &Path) -> Result<Option<Self>, Unavailable> {
-        Self::open_with(OURSELVES.into(), setting, folder).await
+    /// What the operator asks for; none if that is nothing.
+    pub fn new(setting: Setting) -> Option<Self> {
+        Self::with_helper(setting, OURSELVES.into())
     }
 
-    /// The same with another program as the helper, for tests.
-    pub async fn open_with(
-        helper: PathBuf,
-        setting: Setting,
-        folder: &Path,
-    ) -> Result<Option<Self>, Unavailable> {
+    /// The same with another program as the helper, where this one is a test.
+    pub fn with_helper(setting: Setting, helper: PathBuf) -> Option<Self> {
+        let opened = Arc::default();
+        (setting != Setting::Off).then_some(Self { setting, helper, opened })
+    }
+
+    /// Takes the best of the levels that would do, each tried by running a command in it.
+    /// Beneath the folder are the workspaces that no other programs look into.
+    pub async fn open(&self, private: &Path) -> Result<Level, Unavailable> {
         let mut reasons = Vec::new();
-        for level in setting.levels() {
-            let sandbox = Self { level: *level, helper: helper.clone() };
-            match sandbox.probe(folder).await {
-                Ok(()) => return Ok(Some(sandbox)),
+        for level in self.setting.levels() {
+            match self.probe(*level, private).await {
+                Ok(private) => {
+                    let opened = self.opened.get_or_init(|| Opened { level: *level, private });
+                    return Ok(opened.level);
+                }
                 Err(error) => reasons.push((*level, error)),
             }
         }
-        if reasons.is_empty() { Ok(None) } else { Err(Unavailable(reasons)) }
+        Err(Unavailable(reasons))
     }
 
-    /// The level in force.
-    pub fn level(&self) -> Level {
-        self.level
+    /// The level in force; none before it was found out.
+    pub fn level(&self) -> Option<Level> {
+        self.opened.get().map(|opened| opened.level)
     }
 
     /// Runs a command to its end, its deadline or the stop. All that it started is gone within a
@@ -153,17 +176,24 @@ impl Sandbox {
         job: &Job<'_>,
         stop: &CancellationToken,
     ) -> Result<Outcome, SandboxError> {
-        run::run(&self.helper, self.level, job, stop).await
+        let Opened { level, private } = self.opened.get().ok_or(SandboxError::Closed)?;
+        let workspace = job.workspace.canonicalize().map_err(SandboxError::Start)?;
+        if *level == Level::Basic && !workspace.starts_with(private) {
+            return Err(SandboxError::Shared);
+        }
+        run::run(&self.helper, *level, &Job { workspace: &workspace, ..*job }, stop).await
     }
 
     /// Runs a command that does nothing.
-    async fn probe(&self, folder: &Path) -> Result<(), SandboxError> {
-        let job = Job { command: "exit 7", workspace: folder, protected: &[], deadline: PATIENCE };
-        let outcome = self.run(&job, &CancellationToken::new()).await?;
+    async fn probe(&self, level: Level, folder: &Path) -> Result<PathBuf, SandboxError> {
+        fs::create_dir_all(folder).map_err(SandboxError::Start)?;
+        let folder = folder.canonicalize().map_err(SandboxError::Start)?;
+        let job = Job { command: "exit 7", workspace: &folder, protected: &[], deadline: PATIENCE };
+        let outcome = run::run(&self.helper, level, &job, &CancellationToken::new()).await?;
         if outcome.ending == Ending::Exited(7) {
-            return Ok(());
+            return Ok(folder);
         }
         let said = outcome.output.stderr.text();
-        Err(SandboxError::SetUp(format!("a first command ended as {:?} {said}", outcome.ending)))
+        Err(SandboxError::SetUp(format!("a first command: {:?} {said}", outcome.ending)))
     }
 }

@@ -71,8 +71,7 @@ impl Running {
         if job.command.contains('\0') {
             return Err(SandboxError::Nul);
         }
-        let surroundings = Surroundings::of(level, job).map_err(SandboxError::Start)?;
-        Self::spawn(helper, &surroundings, job.command).map_err(SandboxError::Start)
+        Self::spawn(helper, &Surroundings::of(level, job), job.command).map_err(SandboxError::Start)
     }
 
     fn spawn(helper: &Path, surroundings: &Surroundings, command: &str) -> io::Result<Self> {

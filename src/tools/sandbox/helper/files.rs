@@ -12,7 +12,7 @@ use super::{Level, Surroundings};
 pub(super) const SYSTEM: [&str; 7] =
     ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"];
 /// What programs need of the machine's settings.
-pub(super) const ETC: [&str; 8] = [
+pub(super) const ETC: [&str; 9] = [
     "/etc/alternatives",
     "/etc/ca-certificates",
     "/etc/ld.so.cache",
@@ -21,6 +21,7 @@ pub(super) const ETC: [&str; 8] = [
     "/etc/localtime",
     "/etc/mime.types",
     "/etc/ssl/certs",
+    "/etc/ssl/openssl.cnf",
 ];
 /// Devices that are nobody's.
 const READABLE: [&str; 4] = ["/dev/random", "/dev/urandom", "/proc/cpuinfo", "/proc/meminfo"];

@@ -66,14 +66,14 @@ pub(super) struct Surroundings {
 }
 
 impl Surroundings {
-    pub(super) fn of(level: Level, job: &Job<'_>) -> io::Result<Self> {
-        Ok(Self {
+    pub(super) fn of(level: Level, job: &Job<'_>) -> Self {
+        Self {
             level,
-            workspace: job.workspace.canonicalize()?,
+            workspace: job.workspace.to_owned(),
             temporary: None,
             protected: job.protected.iter().map(|name| (*name).to_owned()).collect(),
             deadline_ms: u64::try_from(job.deadline.as_millis()).unwrap_or(u64::MAX),
-        })
+        }
     }
 
     pub(super) fn arguments(&self, stage: Stage, command: &str) -> io::Result<[String; 4]> {
