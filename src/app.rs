@@ -75,8 +75,8 @@ impl Application {
             heartbeat: pool(PoolRole::Heartbeat).into(),
             bus: pool(PoolRole::Bus),
         };
-        let tools = Arc::new(Registry::new(config.tools.list)?);
-        let sandbox = config.tools.sandbox.filter(|_| config.work.is_some());
+        let tools = Arc::new(Registry::new(config.tools)?);
+        let sandbox = config.sandbox.filter(|_| config.work.is_some());
         if let Some(sandbox) = &sandbox {
             open_sandbox(sandbox, &config.workspaces, &config.listen).await?;
         }

@@ -16,7 +16,7 @@ use secrecy::SecretString;
 use sqlx::postgres::PgConnectOptions;
 
 pub use args::{DatabaseArgs, LogArgs, LogFormat, ServeArgs, SessionArgs, WorkArgs, WorkerArgs};
-pub use tools::{ToolArgs, Tools};
+pub use tools::ToolArgs;
 
 use crate::domain::price::Prices;
 use crate::domain::run::Limits;
@@ -24,6 +24,7 @@ use crate::http::{Defaults, KEEP_ALIVE_EVERY, Options as HttpOptions, Timeouts};
 use crate::model::anthropic::ClientConfig;
 use crate::store::embedded::{Durability, Options as EmbeddedOptions};
 use crate::tools::Tool;
+use crate::tools::sandbox::Sandbox;
 
 const ANTHROPIC_URL: &str = "https://api.anthropic.com";
 const DEFAULT_MODEL: &str = "claude-sonnet-5-5";
@@ -97,8 +98,10 @@ pub struct Config {
     pub workspaces: PathBuf,
     /// Where the process notes which worker it was.
     pub state_dir: PathBuf,
-    /// The tools.
-    pub tools: Tools,
+    /// The tools, in the order in which the model sees them.
+    pub tools: Vec<Arc<dyn Tool>>,
+    /// Where commands run, if one of the tools runs commands.
+    pub sandbox: Option<Sandbox>,
 }
 
 /// How runs are worked on.
@@ -123,8 +126,9 @@ impl ServeArgs {
         self.work.faults.arm();
         check_bind(self.bind, self.allow_unauthenticated)?;
         let work = if self.no_worker { None } else { Some(self.work.check()?) };
-        let tools = self.work.tools.clone().into_tools()?;
-        let defaults = self.session.into_defaults(self.work.default_model(), &tools.list)?;
+        let sandbox = self.work.tools.sandbox();
+        let tools = self.work.tools.clone().into_tools(sandbox.as_ref())?;
+        let defaults = self.session.into_defaults(self.work.default_model(), &tools)?;
         let database = self.database.clone().into_database()?;
         if work.is_none() && matches!(database, Database::Embedded(_)) {
             bail!(
@@ -141,7 +145,7 @@ impl ServeArgs {
         let serve = Serve { bind: self.bind, defaults, http };
         let workspaces = self.work.workspaces;
         let listen = Listen::Api(Box::new(serve));
-        self.database.into_config(listen, database, work, workspaces, tools)
+        self.database.into_config(listen, database, work, workspaces, (tools, sandbox))
     }
 }
 
@@ -157,8 +161,9 @@ impl WorkerArgs {
         }
         // Health checks tell nothing that needs a key.
         let listen = self.bind.map_or(Listen::Nowhere, Listen::Health);
-        let tools = self.work.tools.into_tools()?;
-        self.database.into_config(listen, database, Some(work), self.work.workspaces, tools)
+        let sandbox = self.work.tools.sandbox();
+        let tools = self.work.tools.into_tools(sandbox.as_ref())?;
+        self.database.into_config(listen, database, Some(work), self.work.workspaces, (tools, sandbox))
     }
 }
 
@@ -258,7 +263,7 @@ impl DatabaseArgs {
         database: Database,
         work: Option<Work>,
         workspaces: Option<PathBuf>,
-        tools: Tools,
+        (tools, sandbox): (Vec<Arc<dyn Tool>>, Option<Sandbox>),
     ) -> anyhow::Result<Config> {
         let data_dir = self.data_dir()?;
         Ok(Config {
@@ -268,6 +273,7 @@ impl DatabaseArgs {
             workspaces: workspaces.unwrap_or_else(|| data_dir.join("workspaces")),
             state_dir: data_dir.join("state"),
             tools,
+            sandbox,
         })
     }
 

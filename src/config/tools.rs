@@ -27,21 +27,21 @@ pub struct ToolArgs {
     pub bash_timeout: u64,
 }
 
-/// The tools, and what must be ready before they are.
-#[derive(Debug, Clone, Default)]
-pub struct Tools {
-    /// In the order in which the model sees them.
-    pub list: Vec<Arc<dyn Tool>>,
-    /// Where commands run, if one of the tools runs commands.
-    pub sandbox: Option<Sandbox>,
-}
-
 impl ToolArgs {
-    /// The tools that are asked for.
-    pub(super) fn into_tools(self) -> anyhow::Result<Tools> {
-        let sandbox = Sandbox::new(self.bash);
+    /// Where commands run, if one of the tools runs commands.
+    pub(super) fn sandbox(&self) -> Option<Sandbox> {
+        let has_bash =
+            self.tools.as_ref().is_none_or(|names| names.iter().any(|name| name == Bash::NAME));
+        Sandbox::new(self.bash).filter(|_| has_bash)
+    }
+
+    /// The tools, in the order in which the model sees them.
+    pub(super) fn into_tools(
+        self,
+        sandbox: Option<&Sandbox>,
+    ) -> anyhow::Result<Vec<Arc<dyn Tool>>> {
         let timeout = Duration::from_secs(self.bash_timeout);
-        let bash = sandbox.clone().map(|sandbox| Bash::new(sandbox, timeout));
+        let bash = sandbox.cloned().map(|sandbox| Bash::new(sandbox, timeout));
         let options = builtin::Options { bash };
         let mut tools = builtin::all(&options);
         if let Some(names) = &self.tools {
@@ -52,8 +52,7 @@ impl ToolArgs {
             tools.retain(|tool| names.iter().any(|name| name == tool.name()));
         }
         tools.extend(more_tools());
-        let has_bash = tools.iter().any(|tool| tool.name() == Bash::NAME);
-        Ok(Tools { list: tools, sandbox: sandbox.filter(|_| has_bash) })
+        Ok(tools)
     }
 }
 

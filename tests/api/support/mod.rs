@@ -33,6 +33,8 @@ use twostep::domain::run::{Limits, OnBusy};
 use twostep::http::{Defaults, KEEP_ALIVE_EVERY, Options as HttpOptions, Timeouts};
 use twostep::model::anthropic::ClientConfig;
 use twostep::simulator::{Options, Running, Script, Simulator};
+use twostep::tools::builtin::bash::Bash;
+use twostep::tools::sandbox::{Sandbox, Setting};
 use twostep::tools::{Tool, builtin};
 
 pub(crate) use fill::fill_with_events;
@@ -64,6 +66,7 @@ pub(crate) struct TestApp {
 #[derive(Default)]
 pub(crate) struct Setup {
     pub(crate) tools: Vec<Arc<dyn Tool>>,
+    pub(crate) bash: Setting,
     pub(crate) limits: Limits,
     pub(crate) prices: Prices,
     pub(crate) model: Option<&'static str>,
@@ -213,7 +216,9 @@ fn config(
     (folder, state): (&Path, &Path),
     setup: Setup,
 ) -> Config {
-    let mut tools = builtin::all(&builtin::Options::default());
+    let sandbox = Sandbox::with_helper(setup.bash, env!("CARGO_BIN_EXE_twostep").into());
+    let bash = sandbox.clone().map(|sandbox| Bash::new(sandbox, Duration::from_mins(2)));
+    let mut tools = builtin::all(&builtin::Options { bash });
     tools.extend(setup.tools);
     let idle = setup.model_idle_timeout.unwrap_or(Duration::from_secs(10));
     let work = Work {
@@ -236,7 +241,8 @@ fn config(
             system: SYSTEM.to_owned(),
             limits: setup.limits,
             prices: setup.prices,
-            workspace: Some(folder.to_str().unwrap().to_owned()),
+            // Commands of the basic level work in no folder that others use.
+            workspace: (setup.bash != Setting::Basic).then(|| folder.to_str().unwrap().to_owned()),
             tools: None,
         },
         http: HttpOptions {
@@ -253,6 +259,7 @@ fn config(
         workspaces: folder.join("workspaces"),
         state_dir: state.to_owned(),
         tools,
+        sandbox,
     }
 }
 
