@@ -219,11 +219,7 @@ async fn ended<T>(task: Option<JoinHandle<T>>, patience: Duration, otherwise: &'
 
 /// Finds out in what commands can run. A service without the sandbox that it was asked for must not
 /// start.
-async fn open_sandbox(
-    sandbox: &Sandbox,
-    workspaces: &Path,
-    listen: &Listen,
-) -> anyhow::Result<()> {
+async fn open_sandbox(sandbox: &Sandbox, workspaces: &Path, listen: &Listen) -> anyhow::Result<()> {
     let level = sandbox.open(workspaces).await?;
     let is_shared = matches!(listen, Listen::Api(serve) if serve.defaults.workspace.is_some());
     if level == Level::Basic && is_shared {

@@ -163,7 +163,13 @@ impl WorkerArgs {
         let listen = self.bind.map_or(Listen::Nowhere, Listen::Health);
         let sandbox = self.work.tools.sandbox();
         let tools = self.work.tools.into_tools(sandbox.as_ref())?;
-        self.database.into_config(listen, database, Some(work), self.work.workspaces, (tools, sandbox))
+        self.database.into_config(
+            listen,
+            database,
+            Some(work),
+            self.work.workspaces,
+            (tools, sandbox),
+        )
     }
 }
 

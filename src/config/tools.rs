@@ -6,10 +6,10 @@ use std::time::Duration;
 use anyhow::bail;
 use clap::Args;
 
-#[cfg(feature = "faults")]
-use crate::tools::witness::tools as more_tools;
 use crate::tools::builtin::bash::Bash;
 use crate::tools::sandbox::{Sandbox, Setting};
+#[cfg(feature = "faults")]
+use crate::tools::witness::tools as more_tools;
 use crate::tools::{Tool, TypedTool as _, builtin};
 
 /// The tools of the service.

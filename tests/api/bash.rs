@@ -7,8 +7,7 @@ use serde_json::{Value, json};
 use twostep::tools::sandbox::{Level, Setting};
 
 use crate::support::{
-    Program, Session, Setup, TestApp, binary, calls, data_dir, database, outcome,
-    replies, says,
+    Program, Session, Setup, TestApp, binary, calls, data_dir, database, outcome, replies, says,
 };
 
 const LOOPBACK: &str = "127.0.0.1:0";

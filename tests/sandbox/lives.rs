@@ -11,7 +11,9 @@ use crate::world::{World, opened, processes_with, sandbox, survivors};
 
 /// Begins processes that hear no signals, in a session of their own as well.
 fn stubborn(forever: &str) -> String {
-    format!("echo begun; trap '' TERM; (setsid sh -c 'trap \"\" TERM; sleep {forever}' &); sleep {forever}")
+    format!(
+        "echo begun; trap '' TERM; (setsid sh -c 'trap \"\" TERM; sleep {forever}' &); sleep {forever}"
+    )
 }
 
 /// A number of seconds that no other test sleeps for.

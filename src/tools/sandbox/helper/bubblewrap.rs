@@ -84,8 +84,7 @@ fn system(command: &mut Command) {
 
 /// This very program, also when its file has been replaced since it was started.
 fn helper(command: &mut Command) -> Result<File, String> {
-    let ourselves =
-        File::open(OURSELVES).map_err(could_not("the helper cannot be opened"))?;
+    let ourselves = File::open(OURSELVES).map_err(could_not("the helper cannot be opened"))?;
     let path = give(&ourselves).map(|number| PathBuf::from(format!("/proc/self/fd/{number}")))?;
     command.arg("--ro-bind").arg(path).arg(HELPER);
     Ok(ourselves)

@@ -35,9 +35,9 @@ impl Group {
     pub(super) fn join() -> Self {
         let name = format!("twostep-{}", getpid().as_raw_nonzero());
         let places = if geteuid().is_root() { &PLACES[..] } else { &[] };
-        let made = places.iter().filter_map(|(place, limits)| {
-            Made::new(Path::new(place), &name, limits).ok()
-        });
+        let made = places
+            .iter()
+            .filter_map(|(place, limits)| Made::new(Path::new(place), &name, limits).ok());
         Self { made: made.collect() }
     }
 }

@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, set_child_subreaper};
 
+use super::super::OURSELVES;
 use super::cgroup::Group;
 use super::placeholders::Placeholders;
-use super::super::OURSELVES;
 use super::{GRACE, Level, Stage, Surroundings, bubblewrap, could_not, give_nothing_on, tree};
 
 /// Beyond the deadline, which the service keeps as long as it can.

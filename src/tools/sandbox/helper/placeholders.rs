@@ -85,8 +85,6 @@ fn put(place: &Path) -> Result<(), String> {
 
 fn is_ours(place: &Path) -> bool {
     place.symlink_metadata().is_ok_and(|metadata| {
-        metadata.is_dir()
-            && metadata.mode() & 0o777 == MODE
-            && metadata.uid() == geteuid().as_raw()
+        metadata.is_dir() && metadata.mode() & 0o777 == MODE && metadata.uid() == geteuid().as_raw()
     })
 }
