@@ -1,7 +1,6 @@
 //! The composition root: from a configuration to a running service, and back.
 
 use std::net::SocketAddr;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,7 +23,7 @@ use crate::store::connections::Connections;
 use crate::store::embedded::EmbeddedPostgres;
 use crate::store::{self, PoolRole};
 use crate::tools::Registry;
-use crate::tools::sandbox::{Level, Sandbox, SandboxError};
+use crate::tools::sandbox::{Level, SandboxError};
 use crate::worker::{Node, Parts, Worker};
 
 /// Time for runs to end, short of what a container runtime grants.
@@ -65,6 +64,7 @@ struct Pools {
 impl Application {
     /// Starts what the process stands on, brings the schema up to date, and binds the address.
     pub async fn build(config: Config) -> anyhow::Result<Self> {
+        let sandbox = open_sandbox(&config).await?;
         let (options, embedded) = open_database(config.database).await?;
         let pool = |role| store::pool(&options, role);
         let api_pool = pool(PoolRole::Api);
@@ -76,10 +76,6 @@ impl Application {
             bus: pool(PoolRole::Bus),
         };
         let tools = Arc::new(Registry::new(config.tools)?);
-        let sandbox = config.sandbox.filter(|_| config.work.is_some());
-        if let Some(sandbox) = &sandbox {
-            open_sandbox(sandbox, &config.workspaces, &config.listen).await?;
-        }
         let bus = Arc::new(Bus::default());
         let draining = CancellationToken::new();
         let metrics = Arc::new(Metrics::new());
@@ -104,12 +100,8 @@ impl Application {
             new.succeed().await;
             worker = Some(new);
         }
-        let health = Health {
-            pool: pools.api.clone(),
-            draining: draining.clone(),
-            metrics,
-            sandbox: sandbox.and_then(|sandbox| sandbox.level()),
-        };
+        let health =
+            Health { pool: pools.api.clone(), draining: draining.clone(), metrics, sandbox };
         let site = |router, timeouts| Site { router, timeouts, draining: draining.clone() };
         let listening = match config.listen {
             Listen::Api(serve) => {
@@ -217,16 +209,20 @@ async fn ended<T>(task: Option<JoinHandle<T>>, patience: Duration, otherwise: &'
     }
 }
 
-/// Finds out in what commands can run. A service without the sandbox that it was asked for must not
-/// start.
-async fn open_sandbox(sandbox: &Sandbox, workspaces: &Path, listen: &Listen) -> anyhow::Result<()> {
-    let level = sandbox.open(workspaces).await?;
-    let is_shared = matches!(listen, Listen::Api(serve) if serve.defaults.workspace.is_some());
+/// Finds out in what commands can run, if any do. A service without the sandbox that it was asked
+/// for must not start.
+async fn open_sandbox(config: &Config) -> anyhow::Result<Option<Level>> {
+    let Some(sandbox) = config.sandbox.as_ref().filter(|_| config.work.is_some()) else {
+        return Ok(None);
+    };
+    let level = sandbox.open(&config.workspaces).await?;
+    let is_shared =
+        matches!(&config.listen, Listen::Api(serve) if serve.defaults.workspace.is_some());
     if level == Level::Basic && is_shared {
         return Err(SandboxError::Shared).context("Bash cannot be had with --workspace here");
     }
     tracing::info!(sandbox.level = %level, "Bash runs in a sandbox");
-    Ok(())
+    Ok(Some(level))
 }
 
 /// The way to the database, and the private server if there is to be one.

@@ -44,7 +44,9 @@ impl Sandbox {
         if self.json {
             output::say(&serde_json::to_string(&facts)?);
         } else {
-            lines(&facts).iter().for_each(|line| output::say(line));
+            for line in lines(&facts) {
+                output::say(&line);
+            }
         }
         Ok(if facts.auto.is_some() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }

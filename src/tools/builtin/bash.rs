@@ -90,7 +90,8 @@ impl TypedTool for Bash {
             Job { command: &input.command, workspace: &folder, protected: &protected, deadline };
         let level = tracing::field::display(self.sandbox().unwrap_or("none"));
         tracing::info!(sandbox.level = level, tool.use_id = context.tool_use_id, "a command runs");
-        let outcome = self.sandbox.run(&job, &context.stop).await.map_err(refused)?;
+        let outcome =
+            self.sandbox.run(&job, &context.stop).await.map_err(|error| refused(&error))?;
         let text = told(&outcome);
         match outcome.ending {
             Ending::Exited(0) => Ok(text.into()),
@@ -141,7 +142,7 @@ fn tell(text: &mut String, name: &str, stream: &Stream) {
 }
 
 /// The sandbox is the operator's business, not the model's.
-fn refused(error: SandboxError) -> ToolError {
+fn refused(error: &SandboxError) -> ToolError {
     match error {
         SandboxError::TooLong | SandboxError::Nul => ToolError::Invalid(error.to_string()),
         SandboxError::Shared => ToolError::Failed(error.to_string()),

@@ -81,17 +81,22 @@ fn own_rights() -> BitFlags<AccessFs> {
 /// The newest set of rules that the kernel knows of those that matter here; 0 if it has none. Asked
 /// by the system call: the folder of security modules is often not mounted.
 pub(in crate::tools::sandbox) fn abi() -> u8 {
-    let knows = |abi: ABI| {
-        let ruleset = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
-        let ruleset = ruleset.handle_access(AccessFs::from_all(abi))?;
-        let ruleset = match abi {
-            ABI::V4 | ABI::V5 => ruleset.handle_access(AccessNet::from_all(abi))?,
-            ABI::V6 => ruleset.scope(Scope::from_all(abi))?,
-            _ => ruleset,
-        };
-        ruleset.create()
-    };
     let known = [ABI::V1, ABI::V2, ABI::V3, ABI::V4, ABI::V5, ABI::V6];
-    let known = known.into_iter().take_while(|abi| knows(*abi).is_ok()).count();
+    let known = known.into_iter().take_while(|abi| all_of(*abi).is_ok()).count();
     u8::try_from(known).unwrap_or(u8::MAX)
+}
+
+fn all_of(abi: ABI) -> Result<RulesetCreated, RulesetError> {
+    let mut ruleset = Ruleset::default()
+        .set_compatibility(CompatLevel::HardRequirement)
+        .handle_access(AccessFs::from_all(abi))?;
+    // To ask for an empty set is an error.
+    let (ports, scopes) = (AccessNet::from_all(abi), Scope::from_all(abi));
+    if !ports.is_empty() {
+        ruleset = ruleset.handle_access(ports)?;
+    }
+    if !scopes.is_empty() {
+        ruleset = ruleset.scope(scopes)?;
+    }
+    ruleset.create()
 }

@@ -98,12 +98,9 @@ fn wait(child: &Child, watch: Watch, patience: Duration) -> io::Result<bool> {
 /// A command may have something to put away. Bubblewrap itself is not told: it would end at once,
 /// and all that is in it by force.
 fn tell_to_end(child: &Child, level: Level) {
-    let spared = (level == Level::Full).then(|| Pid::from_child(child));
-    for pid in tree::descendants() {
-        if Some(pid) != spared {
-            tree::signal(pid, Signal::TERM);
-        }
-    }
+    let mut told = tree::descendants();
+    told.retain(|pid| level == Level::Basic || *pid != Pid::from_child(child));
+    tree::signal_all(&told, Signal::TERM);
 }
 
 /// The folder that takes the place of `/tmp` where there are no mounts of our own.

@@ -24,10 +24,9 @@ pub(super) fn kill_all() {
     let mut stopped = 0;
     loop {
         let found = descendants();
-        found.iter().for_each(|pid| signal(*pid, Signal::STOP));
+        signal_all(&found, Signal::STOP);
         if found.len() <= stopped {
-            found.iter().for_each(|pid| signal(*pid, Signal::KILL));
-            return;
+            return signal_all(&found, Signal::KILL);
         }
         stopped = found.len();
     }
@@ -44,10 +43,12 @@ fn has_children() -> bool {
     }
 }
 
-pub(super) fn signal(pid: Pid, signal: Signal) {
-    // It may have ended meanwhile. Its number is not given to another process before we, its
-    // nearest reaper, or its parent in the sandbox have taken its status.
-    let _ = kill_process(pid, signal);
+pub(super) fn signal_all(pids: &[Pid], signal: Signal) {
+    for pid in pids {
+        // It may have ended meanwhile. Its number is not given to another process before its
+        // parent has taken its status, which is one of ours or we.
+        let _ = kill_process(*pid, signal);
+    }
 }
 
 /// Children, their children, and so on.
