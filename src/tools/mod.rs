@@ -7,6 +7,7 @@ mod definition;
 pub mod lease;
 pub mod policy;
 mod registry;
+pub mod sandbox;
 mod search;
 pub mod seen;
 mod typed;
@@ -64,6 +65,9 @@ pub trait Tool: fmt::Debug + Send + Sync + 'static {
 
     /// How the model is told of failures.
     fn error_style(&self) -> ErrorStyle;
+
+    /// In what confinement its calls run, if they are programs.
+    fn sandbox(&self) -> Option<&'static str>;
 
     /// Does it. The input has passed the schema. Checkable tools plan a change instead.
     fn call<'a>(
@@ -142,8 +146,6 @@ pub struct Output {
     pub text: String,
     /// What is stored together with it.
     pub notes: Vec<Note>,
-    /// In what confinement it ran, if it is a program.
-    pub sandbox: Option<&'static str>,
 }
 
 impl Output {

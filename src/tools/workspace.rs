@@ -16,7 +16,7 @@ use crate::faults::{self, Point};
 /// The largest file that is read or hashed.
 const MAX_FILE: u64 = 16 * 1024 * 1024;
 /// Names that no tool writes to: programs outside of the sandbox run what is in there.
-const PROTECTED: [&str; 1] = [".git"];
+pub(super) const PROTECTED: [&str; 1] = [".git"];
 
 /// A folder and nothing above it.
 #[derive(Debug, Clone)]
@@ -70,6 +70,12 @@ impl Workspace {
         let relative = self.relative(path)?;
         let text = relative.to_str().ok_or_else(|| failed(path, ErrorKind::InvalidInput.into()))?;
         Ok(text.to_owned())
+    }
+
+    /// The folder itself, which is made if it is not there.
+    pub fn folder(&self) -> Result<PathBuf, ToolError> {
+        self.dir()?;
+        Ok(self.root.clone())
     }
 
     /// Reads a regular file as bytes.

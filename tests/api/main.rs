@@ -9,6 +9,7 @@
 mod awaiting;
 mod bad_input;
 mod bad_members;
+mod bash;
 mod busy;
 mod cancelling;
 mod catalogue;

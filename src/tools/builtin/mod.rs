@@ -2,6 +2,7 @@
 
 #[cfg(test)]
 mod against_rg;
+pub mod bash;
 mod exit_plan_mode;
 mod get_current_user;
 mod get_temperature;
@@ -28,6 +29,8 @@ pub use weather::{BadOpenMeteo, OpenMeteo};
 /// What tools need of the outside. A tool that lacks what it needs is not there.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
+    /// Bash, if there is a sandbox for it.
+    pub bash: Option<bash::Bash>,
     /// Who tells the weather.
     pub weather: Option<Arc<OpenMeteo>>,
     /// The table that is searched for records.
@@ -48,6 +51,9 @@ pub fn all(options: &Options) -> Vec<Arc<dyn Tool>> {
         Arc::new(Typed(sequential_thinking::SequentialThinking)),
         Arc::new(Typed(get_current_user::GetCurrentUser)),
     ];
+    if let Some(bash) = &options.bash {
+        tools.push(Arc::new(Typed(bash.clone())));
+    }
     if let Some(weather) = &options.weather {
         tools.push(Arc::new(Typed(get_weather::GetWeather(Arc::clone(weather)))));
         tools.push(Arc::new(Typed(get_temperature::GetTemperature(Arc::clone(weather)))));
