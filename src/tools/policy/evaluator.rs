@@ -178,3 +178,6 @@ pub fn refusal(error: &ToolError) -> Answer {
         sandbox: None,
     }
 }
+
+#[cfg(test)]
+mod tests;

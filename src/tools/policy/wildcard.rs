@@ -74,6 +74,8 @@ impl Wildcard {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
     use super::*;
 
     #[test]
@@ -102,9 +104,9 @@ mod tests {
 
     #[test]
     fn many_stars_do_not_take_long() {
-        let pattern = Wildcard::of_word(&"a*".repeat(MAX_PATTERN / 2));
-        let started = std::time::Instant::now();
-        assert!(!pattern.matches(&"a".repeat(MAX_TEXT - 1).replace("aaaa", "aaab")[..2000]));
+        let pattern = Wildcard::of_word(&format!("{}b", "a*".repeat(MAX_PATTERN / 2)));
+        let started = Instant::now();
+        assert!(!pattern.matches(&"a".repeat(MAX_TEXT)));
         assert!(started.elapsed().as_secs() < 5);
     }
 }
