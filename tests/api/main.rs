@@ -25,6 +25,7 @@ mod loop_behaviour;
 mod model_failures;
 mod openapi;
 mod overload;
+mod permissions;
 mod plain_view;
 mod posting;
 mod processes;
