@@ -25,8 +25,8 @@ use crate::domain::run::Limits;
 use crate::http::{Defaults, KEEP_ALIVE_EVERY, Options as HttpOptions, Timeouts};
 use crate::model::anthropic::ClientConfig;
 use crate::store::embedded::{Durability, Options as EmbeddedOptions};
-use crate::tools::Tool;
 use crate::tools::policy::OperatorPolicy;
+use crate::tools::{Tool, builtin};
 
 const ANTHROPIC_URL: &str = "https://api.anthropic.com";
 const DEFAULT_MODEL: &str = "claude-sonnet-5-5";
@@ -104,6 +104,8 @@ pub struct Config {
     pub tools: Vec<Arc<dyn Tool>>,
     /// The operator's part of every policy.
     pub permissions: OperatorPolicy,
+    /// What they need, to be looked at before anybody uses it.
+    pub options: builtin::Options,
 }
 
 /// How runs are worked on.
@@ -128,7 +130,8 @@ impl ServeArgs {
         self.work.faults.arm();
         check_bind(self.bind, self.allow_unauthenticated)?;
         let work = if self.no_worker { None } else { Some(self.work.check()?) };
-        let tools = self.work.tools.clone().into_tools()?;
+        let options = self.work.tools.options()?;
+        let tools = self.work.tools.clone().into_tools(&options)?;
         let permissions = self.work.permissions.clone().into_policy()?;
         let defaults = self.session.into_defaults(self.work.default_model(), &tools)?;
         let database = self.database.clone().into_database()?;
@@ -147,7 +150,7 @@ impl ServeArgs {
         let serve = Serve { bind: self.bind, defaults, http };
         let listen = Listen::Api(Box::new(serve));
         let (workspaces, state_dir) = self.database.folders(self.work.workspaces)?;
-        Ok(Config { listen, database, work, workspaces, state_dir, tools, permissions })
+        Ok(Config { listen, database, work, workspaces, state_dir, tools, options, permissions })
     }
 }
 
@@ -163,11 +166,12 @@ impl WorkerArgs {
         }
         // Health checks tell nothing that needs a key.
         let listen = self.bind.map_or(Listen::Nowhere, Listen::Health);
-        let tools = self.work.tools.into_tools()?;
+        let options = self.work.tools.options()?;
+        let tools = self.work.tools.into_tools(&options)?;
         let permissions = self.work.permissions.into_policy()?;
         let (workspaces, state_dir) = self.database.folders(self.work.workspaces)?;
         let work = Some(work);
-        Ok(Config { listen, database, work, workspaces, state_dir, tools, permissions })
+        Ok(Config { listen, database, work, workspaces, state_dir, tools, options, permissions })
     }
 }
 
@@ -271,11 +275,8 @@ impl DatabaseArgs {
     /// The server that is named, or the private one.
     pub fn into_database(self) -> anyhow::Result<Database> {
         if let Some(url) = self.database_url.as_deref().filter(|url| !url.is_empty()) {
-            let is_ours =
-                ["postgres://", "postgresql://"].iter().any(|scheme| url.starts_with(scheme));
-            // The parser takes any scheme, and its own message may quote the password.
-            let options = PgConnectOptions::from_str(url).ok().filter(|_| is_ours);
-            let options = options.context("DATABASE_URL is not the URL of a Postgres server")?;
+            let options =
+                server_of(url).context("DATABASE_URL is not the URL of a Postgres server")?;
             return Ok(Database::Server(Box::new(options)));
         }
         Ok(Database::Embedded(EmbeddedOptions {
@@ -305,6 +306,13 @@ impl DatabaseArgs {
 #[expect(clippy::disallowed_methods, reason = "this is the place")]
 fn variable(name: &str) -> Option<String> {
     env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// The server that a URL names. The parser takes any scheme, and its own message may quote the
+/// password.
+fn server_of(url: &str) -> Option<PgConnectOptions> {
+    let is_ours = ["postgres://", "postgresql://"].iter().any(|scheme| url.starts_with(scheme));
+    PgConnectOptions::from_str(url).ok().filter(|_| is_ours)
 }
 
 fn read_prices(path: &Path) -> anyhow::Result<Prices> {

@@ -1,13 +1,19 @@
 //! Which tools there are, and what they need.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use anyhow::bail;
+use anyhow::{Context as _, bail};
 use clap::Args;
+use reqwest::Url;
 
+use super::server_of;
+use crate::tools::builtin::bash::Bash;
+use crate::tools::builtin::{self, OpenMeteo, Options, Records};
+use crate::tools::sandbox::{Sandbox, Setting};
 #[cfg(feature = "faults")]
 use crate::tools::witness::tools as more_tools;
-use crate::tools::{Tool, builtin};
+use crate::tools::{Tool, TypedTool as _};
 
 /// The tools of the service.
 #[derive(Debug, Clone, Args)]
@@ -15,13 +21,64 @@ pub struct ToolArgs {
     /// The tools that sessions may have, by name [default: all that need no setting of their own]
     #[arg(long, env = "TWOSTEP_TOOLS", value_delimiter = ',', value_name = "NAMES")]
     pub tools: Option<Vec<String>>,
+    /// In which sandbox Bash runs; there is none without one
+    #[arg(long, env = "TWOSTEP_BASH", value_enum, default_value = "off", value_name = "LEVEL")]
+    pub bash: Setting,
+    /// Seconds that a command of Bash may take, unless its call says otherwise
+    #[arg(long, env = "TWOSTEP_BASH_TIMEOUT", default_value_t = 120, value_name = "SECONDS",
+          value_parser = clap::value_parser!(u64).range(1..=Bash::MAX_TIMEOUT.as_secs()))]
+    pub bash_timeout: u64,
+    /// The server of Open-Meteo's forecasts, for the weather tools
+    #[arg(long, env = "TWOSTEP_WEATHER_URL", default_value = "https://api.open-meteo.com")]
+    pub weather_url: Url,
+    /// The server of Open-Meteo's places, for the weather tools
+    #[arg(
+        long,
+        env = "TWOSTEP_GEOCODING_URL",
+        default_value = "https://geocoding-api.open-meteo.com"
+    )]
+    pub geocoding_url: Url,
+    /// The table that `search_records` searches, such as `public.customers` [default: no such tool]
+    #[arg(long, env = "TWOSTEP_RECORDS_TABLE", requires = "records_url")]
+    pub records_table: Option<String>,
+    /// The Postgres server that has the table, by a role that may read it and no more
+    #[arg(long, env = "TWOSTEP_RECORDS_URL", hide_env_values = true)]
+    pub records_url: Option<String>,
+    /// The columns to search and to return [default: all that the role may read]
+    #[arg(long, env = "TWOSTEP_RECORDS_COLUMNS", value_delimiter = ',', value_name = "NAMES")]
+    pub records_columns: Option<Vec<String>>,
 }
 
 impl ToolArgs {
+    /// What the tools need of the outside.
+    pub(super) fn options(&self) -> anyhow::Result<Options> {
+        let weather = OpenMeteo::new(&self.weather_url, &self.geocoding_url)
+            .context("the weather cannot be asked for")?;
+        Ok(Options {
+            bash: self.bash(),
+            weather: Some(Arc::new(weather)),
+            records: self.records()?.map(Arc::new),
+        })
+    }
+
+    fn bash(&self) -> Option<Bash> {
+        let is_wanted =
+            self.tools.as_ref().is_none_or(|names| names.iter().any(|name| name == Bash::NAME));
+        let sandbox = Sandbox::new(self.bash).filter(|_| is_wanted)?;
+        Some(Bash::new(sandbox, Duration::from_secs(self.bash_timeout)))
+    }
+
+    fn records(&self) -> anyhow::Result<Option<Records>> {
+        let Some(table) = &self.records_table else { return Ok(None) };
+        let url = self.records_url.as_deref().unwrap_or_default();
+        let database =
+            server_of(url).context("--records-url is not the URL of a Postgres server")?;
+        Ok(Some(Records::new(database, table.clone(), self.records_columns.clone())))
+    }
+
     /// The tools, in the order in which the model sees them.
-    pub(super) fn into_tools(self) -> anyhow::Result<Vec<Arc<dyn Tool>>> {
-        let options = builtin::Options::default();
-        let mut tools = builtin::all(&options);
+    pub(super) fn into_tools(self, options: &Options) -> anyhow::Result<Vec<Arc<dyn Tool>>> {
+        let mut tools = builtin::all(options);
         if let Some(names) = &self.tools {
             let is_known = |name: &&String| tools.iter().any(|tool| tool.name() == name.as_str());
             if let Some(unknown) = names.iter().find(|name| !is_known(name)) {

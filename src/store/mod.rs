@@ -12,10 +12,12 @@ pub mod explain;
 pub mod give_up;
 pub mod messages;
 mod notes;
+pub mod records;
 pub mod runs;
 pub mod seen_files;
 pub mod sessions;
 pub mod step;
+pub mod tenants;
 pub mod tool_calls;
 pub mod verify;
 

@@ -1,11 +1,14 @@
 //! Tools: what the model may ask for, each one schema and one function in one file.
 
 pub mod builtin;
+mod caller;
 mod change;
 mod definition;
 pub mod lease;
 pub mod policy;
 mod registry;
+pub mod sandbox;
+mod search;
 pub mod seen;
 mod typed;
 #[cfg(feature = "faults")]
@@ -28,6 +31,7 @@ use crate::domain::permission::PermissionMode;
 use crate::domain::tool::{ToolClass, ToolTiming};
 use crate::domain::tool_error::ToolErrorType;
 
+pub use caller::Caller;
 pub use change::file_hash;
 pub use definition::check_definition;
 use lease::LeaseClock;
@@ -62,6 +66,9 @@ pub trait Tool: fmt::Debug + Send + Sync + 'static {
     /// How the model is told of failures.
     fn error_style(&self) -> ErrorStyle;
 
+    /// In what confinement its calls run, if they are programs.
+    fn sandbox(&self) -> Option<&'static str>;
+
     /// Does it. The input has passed the schema. Checkable tools plan a change instead.
     fn call<'a>(
         &'a self,
@@ -95,6 +102,8 @@ pub struct ToolContext {
     pub seen: SeenFiles,
     /// The mode that follows on an approved plan; none outside of plan mode.
     pub after_plan: Option<PermissionMode>,
+    /// On whose behalf the call is made.
+    pub caller: Caller,
 }
 
 impl ToolContext {
@@ -109,6 +118,7 @@ impl ToolContext {
             claim: Fence { run_id: RunId::new(), attempt: 1, worker: WorkerId::new() },
             seen: SeenFiles::default(),
             after_plan: None,
+            caller: Caller::default(),
         }
     }
 
@@ -136,8 +146,6 @@ pub struct Output {
     pub text: String,
     /// What is stored together with it.
     pub notes: Vec<Note>,
-    /// In what confinement it ran, if it is a program.
-    pub sandbox: Option<&'static str>,
 }
 
 impl Output {

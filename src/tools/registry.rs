@@ -306,12 +306,12 @@ impl Entry {
     /// A result in the words of the model.
     fn answer(&self, result: Result<Output, ToolError>) -> Answer {
         match result {
-            Ok(Output { text, notes, sandbox }) => Answer {
+            Ok(Output { text, notes }) => Answer {
                 text: presentable(text),
                 is_error: false,
                 error_type: None,
                 notes,
-                sandbox,
+                sandbox: self.tool.sandbox(),
             },
             Err(error) => {
                 let text = match self.tool.error_style() {
@@ -323,7 +323,7 @@ impl Entry {
                     is_error: true,
                     error_type: error.error_type(),
                     notes: Vec::new(),
-                    sandbox: None,
+                    sandbox: self.tool.sandbox(),
                 }
             }
         }

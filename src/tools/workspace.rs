@@ -16,7 +16,7 @@ use crate::faults::{self, Point};
 /// The largest file that is read or hashed.
 const MAX_FILE: u64 = 16 * 1024 * 1024;
 /// Names that no tool writes to: programs outside of the sandbox run what is in there.
-const PROTECTED: [&str; 1] = [".git"];
+pub(super) const PROTECTED: [&str; 1] = [".git"];
 
 /// A folder and nothing above it.
 #[derive(Debug, Clone)]
@@ -70,6 +70,12 @@ impl Workspace {
         let relative = self.relative(path)?;
         let text = relative.to_str().ok_or_else(|| failed(path, ErrorKind::InvalidInput.into()))?;
         Ok(text.to_owned())
+    }
+
+    /// The folder itself, which is made if it is not there.
+    pub fn folder(&self) -> Result<PathBuf, ToolError> {
+        self.dir()?;
+        Ok(self.root.clone())
     }
 
     /// Reads a regular file as bytes.
@@ -169,6 +175,22 @@ impl Workspace {
         Ok(entries)
     }
 
+    /// The folder's handle and a path beneath it, without `.` and `..`; empty for the folder itself.
+    pub(in crate::tools) fn beneath(&self, path: &str) -> Result<(Dir, PathBuf), ToolError> {
+        let mut plain = PathBuf::new();
+        for part in self.relative(path)?.components() {
+            match part {
+                Component::Normal(name) => plain.push(name),
+                Component::ParentDir if plain.pop() => {}
+                Component::CurDir => {}
+                Component::ParentDir | Component::RootDir | Component::Prefix(_) => {
+                    return Err(failed(path, ErrorKind::PermissionDenied.into()));
+                }
+            }
+        }
+        Ok((self.dir()?, plain))
+    }
+
     fn dir(&self) -> Result<Dir, ToolError> {
         let open = || Dir::open_ambient_dir(&self.root, ambient_authority());
         let opened = match open() {
@@ -211,7 +233,7 @@ impl Workspace {
 
 /// Opens what is a file and nothing else: opening a FIFO would wait for ever, and reading a
 /// device may never end.
-fn open_regular(dir: &Dir, path: &Path) -> io::Result<Option<File>> {
+pub(in crate::tools) fn open_regular(dir: &Dir, path: &Path) -> io::Result<Option<File>> {
     let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();
     let options = OpenOptions::new().read(true).custom_flags(flags).to_owned();
     let file = match dir.open_with(path, &options) {
@@ -255,7 +277,7 @@ pub fn hash(bytes: &[u8]) -> Vec<u8> {
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "the shape that map_err takes")]
-fn failed(path: &str, error: io::Error) -> ToolError {
+pub(in crate::tools) fn failed(path: &str, error: io::Error) -> ToolError {
     const WORDS: [(ErrorKind, &str); 4] = [
         (ErrorKind::NotFound, "there is no such file or folder"),
         (ErrorKind::PermissionDenied, "it is outside of the workspace, or not allowed"),

@@ -22,10 +22,10 @@ use crate::faults::{self, Point};
 use crate::model::Reply;
 use crate::model::anthropic::{Head, body};
 use crate::store::step::{NewMessage, StepCommit};
-use crate::tools::ToolContext;
 use crate::tools::policy::Policy;
 use crate::tools::seen::SeenFiles;
 use crate::tools::workspace::Workspace;
+use crate::tools::{Caller, ToolContext};
 
 /// A run in the hands of a worker.
 pub(super) struct Driver<'a> {
@@ -92,6 +92,7 @@ impl<'a> Driver<'a> {
                 claim: run.fence,
                 seen: SeenFiles::of(worker.parts.pool.clone(), run.session_id),
                 after_plan: None,
+                caller: Caller::of(worker.parts.pool.clone(), run.session_id),
             },
             agent: AgentLoop::new(Bounds::new(&limits, run.settings.price)),
             transcript: worker.transcripts.take(run.session_id),

@@ -34,7 +34,9 @@ use twostep::domain::run::{Limits, OnBusy};
 use twostep::http::{Defaults, KEEP_ALIVE_EVERY, Options as HttpOptions, Timeouts};
 use twostep::model::anthropic::ClientConfig;
 use twostep::simulator::{Options, Running, Script, Simulator};
+use twostep::tools::builtin::bash::Bash;
 use twostep::tools::policy::OperatorPolicy;
+use twostep::tools::sandbox::{Sandbox, Setting};
 use twostep::tools::{Tool, builtin};
 
 pub(crate) use fill::fill_with_events;
@@ -65,7 +67,9 @@ pub(crate) struct TestApp {
 /// What a test changes of the usual service.
 #[derive(Default)]
 pub(crate) struct Setup {
+    pub(crate) options: builtin::Options,
     pub(crate) tools: Vec<Arc<dyn Tool>>,
+    pub(crate) bash: Setting,
     pub(crate) limits: Limits,
     pub(crate) permissions: Option<OperatorPolicy>,
     pub(crate) prices: Prices,
@@ -222,7 +226,10 @@ fn config(
     (folder, state): (&Path, &Path),
     setup: Setup,
 ) -> Config {
-    let mut tools = builtin::all(&builtin::Options::default());
+    let sandbox = Sandbox::with_helper(setup.bash, env!("CARGO_BIN_EXE_twostep").into());
+    let bash = sandbox.map(|sandbox| Bash::new(sandbox, Duration::from_mins(2)));
+    let options = builtin::Options { bash, ..setup.options };
+    let mut tools = builtin::all(&options);
     tools.extend(setup.tools);
     let idle = setup.model_idle_timeout.unwrap_or(Duration::from_secs(10));
     let work = Work {
@@ -245,7 +252,8 @@ fn config(
             system: SYSTEM.to_owned(),
             limits: setup.limits,
             prices: setup.prices,
-            workspace: Some(folder.to_str().unwrap().to_owned()),
+            // Commands of the basic level work in no folder that others use.
+            workspace: (setup.bash != Setting::Basic).then(|| folder.to_str().unwrap().to_owned()),
             tools: None,
         },
         http: HttpOptions {
@@ -262,6 +270,7 @@ fn config(
         workspaces: folder.join("workspaces"),
         state_dir: state.to_owned(),
         tools,
+        options,
         permissions: setup.permissions.unwrap_or_else(everything_runs),
     }
 }
