@@ -6,6 +6,8 @@
     reason = "a test waits for what it spawns, and its environment is its own"
 )]
 
+mod approval_attacks;
+mod approvals;
 mod awaiting;
 mod bad_input;
 mod bad_members;
@@ -13,8 +15,10 @@ mod bash;
 mod busy;
 mod cancelling;
 mod catalogue;
+mod client_tools;
 mod commands;
 mod database_faults;
+mod dispatch;
 mod draining;
 mod explaining;
 mod giving_up;

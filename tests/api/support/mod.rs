@@ -1,5 +1,6 @@
 //! A service of its own for every test, and a client that speaks to it.
 
+mod answers;
 mod beside;
 mod fill;
 #[path = "../../support/postgres.rs"]
@@ -39,6 +40,7 @@ use twostep::tools::policy::OperatorPolicy;
 use twostep::tools::sandbox::{Sandbox, Setting};
 use twostep::tools::{Tool, builtin};
 
+pub(crate) use answers::{BELL, asks, asks_within, calls_as, pending};
 pub(crate) use fill::fill_with_events;
 pub(crate) use postgres::{TestDatabase, database};
 pub(crate) use program::{Program, binary, binary_of_few_files, data_dir, outcome};
@@ -436,11 +438,15 @@ pub(crate) async fn problem(response: Response, status: u16, code: &str) -> Valu
 impl TestApp {
     /// The same database and folder under a new service, with another script.
     pub(crate) async fn restarted(self, script: Value) -> Self {
+        self.restarted_with(script, Setup::default()).await
+    }
+
+    pub(crate) async fn restarted_with(self, script: Value, setup: Setup) -> Self {
         assert_eq!(self.simulator.refusals(), Vec::<String>::new());
         let Self { database, folder, stop, task, .. } = self;
         stop.cancel();
         task.await.unwrap().unwrap();
-        Self::on(script, Setup::default(), database, folder).await
+        Self::on(script, setup, database, folder).await
     }
 
     /// A session that was made by an earlier service.
