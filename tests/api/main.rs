@@ -30,6 +30,7 @@ mod loop_behaviour;
 mod model_failures;
 mod openapi;
 mod overload;
+mod permissions;
 mod plain_tools;
 mod plain_view;
 mod posting;
