@@ -294,9 +294,9 @@ async fn a_decision_without_a_worker_waits_for_one() {
 }
 
 /// A run that waits for its call.
-async fn waiting<'a>(app: &'a TestApp) -> (Session<'a>, Value) {
+async fn waiting<'a>(app: &'a TestApp, text: &str) -> (Session<'a>, Value) {
     let session = app.session().await;
-    let run = session.ask("Ring").await;
+    let run = session.ask(text).await;
     assert_eq!(run["status"], "requires_action");
     (session, run)
 }
@@ -311,7 +311,7 @@ fn ring_or_answer() -> Value {
 #[tokio::test]
 async fn a_run_that_is_cancelled_while_it_waits_never_runs_its_call() {
     let app = TestApp::start_with(ring_or_answer(), asks()).await;
-    let (session, run) = waiting(&app).await;
+    let (session, run) = waiting(&app, "Ring").await;
     session.cancel(&run).await;
     assert_eq!(session.settled(&run).await["status"], "cancelled");
     for decision in ["allow", "deny"] {
@@ -326,7 +326,7 @@ async fn a_run_that_is_cancelled_while_it_waits_never_runs_its_call() {
 #[tokio::test]
 async fn a_message_to_a_session_that_waits_is_queued_refused_or_interrupts() {
     let app = TestApp::start_with(ring_or_answer(), asks()).await;
-    let (session, run) = waiting(&app).await;
+    let (session, run) = waiting(&app, "Ring").await;
     let reject = json!({ "content": "Now", "on_busy": "reject" });
     let refused = session.message(&reject).send().await.unwrap();
     let refused = problem(refused, 409, "action_required").await;
@@ -337,7 +337,7 @@ async fn a_message_to_a_session_that_waits_is_queued_refused_or_interrupts() {
     assert_eq!(session.settled(&queued).await["output_text"], "You said Later.");
     assert_eq!(session.run(&run).await["output_text"], "Rung.");
 
-    let (session, run) = waiting(&app).await;
+    let (session, run) = waiting(&app, "Ring again").await;
     let instead = json!({ "content": "Instead", "on_busy": "interrupt" });
     let instead = session.post(instead).await;
     assert_eq!(session.settled(&instead).await["output_text"], "You said Instead.");

@@ -213,7 +213,14 @@ async fn characters_that_cannot_be_kept_are_replaced() {
 
 #[tokio::test]
 async fn a_message_may_bring_tools_for_its_run() {
-    let app = TestApp::start_with(one_door(), asks()).await;
+    let app = TestApp::start_with(
+        json!({ "conversations": [
+        { "when": "again", "replies": [calls_as(&[("toolu_9", "open_door", json!({}))])] },
+        { "replies": one_door()["conversations"][0]["replies"] },
+    ], "otherwise": "refuse" }),
+        asks(),
+    )
+    .await;
     let session = app.session_with(json!({ "tools": ["get_time"] })).await;
     let message = json!({ "content": "Open it", "tools": [door()] });
     let run = session.ask_with(message).await;

@@ -35,6 +35,7 @@ mod plain_tools;
 mod plain_view;
 mod posting;
 mod processes;
+mod questions;
 mod queueing;
 mod readme;
 mod records;
