@@ -62,6 +62,8 @@ pub struct Session {
     pub metadata: Box<RawValue>,
     /// What was pinned at creation.
     pub settings: Settings,
+    /// The folder that it works in, if not one of its own.
+    pub workspace: Option<String>,
     /// The live run.
     pub active_run_id: Option<RunId>,
     /// Runs that wait.

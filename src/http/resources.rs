@@ -54,6 +54,8 @@ pub(super) struct SessionResource {
     system: String,
     /// The names of the tools that were pinned, in their order.
     tools: Vec<String>,
+    /// The folder that it works in; null for one of its own.
+    workspace: Option<String>,
     /// The limits of runs that name none.
     limits: Limits,
     /// What the client attached.
@@ -88,6 +90,7 @@ impl From<Session> for SessionResource {
             tools: session.settings.tool_names(),
             model: session.settings.model,
             system: session.settings.system,
+            workspace: session.workspace,
             limits: session.settings.limits,
             metadata: session.metadata,
             active_run_id: session.active_run_id,

@@ -25,7 +25,7 @@ pub struct NewSession<'a> {
     pub metadata: &'a RawValue,
     /// What is pinned.
     pub settings: &'a Settings,
-    /// The operator's folder for all sessions, if there is one.
+    /// The folder that it works in, if not one of its own.
     pub workspace: Option<&'a str>,
 }
 
@@ -34,6 +34,7 @@ struct Row {
     title: Option<String>,
     metadata: String,
     settings: String,
+    workspace: Option<String>,
     active_run_id: Option<Uuid>,
     queued: i32,
     last_seq: i64,
@@ -55,6 +56,7 @@ impl TryFrom<Row> for Session {
             title: row.title,
             metadata: RawValue::from_string(row.metadata).map_err(unreadable(TABLE, "metadata"))?,
             settings: serde_json::from_str(&row.settings).map_err(unreadable(TABLE, "settings"))?,
+            workspace: row.workspace,
             active_run_id: row.active_run_id.map(Into::into),
             queued: row.queued,
             last_seq: row.last_seq,
@@ -124,7 +126,7 @@ async fn select(conn: &mut PgConnection, page: &Page) -> Result<Vec<Session>, St
     let rows = sqlx::query_as!(
         Row,
         r#"SELECT s.id, s.title, s.metadata::text AS "metadata!", s.settings::text AS "settings!",
-                  s.active_run_id, s.queued, s.last_seq,
+                  s.workspace, s.active_run_id, s.queued, s.last_seq,
                   s.input_tokens, s.cache_creation_input_tokens, s.cache_read_input_tokens,
                   s.output_tokens, s.stop_reason::text,
                   s.created_at AS "created_at: Timestamp", s.updated_at AS "updated_at: Timestamp"

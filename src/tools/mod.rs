@@ -2,9 +2,12 @@
 
 pub mod builtin;
 mod change;
+mod fallback;
 pub mod lease;
 mod registry;
+mod results;
 pub mod seen;
+mod text;
 mod typed;
 #[cfg(feature = "faults")]
 pub(crate) mod witness;
@@ -26,6 +29,7 @@ use crate::domain::tool::{ToolClass, ToolTiming};
 use crate::domain::tool_error::ToolErrorType;
 
 pub use change::file_hash;
+pub use fallback::Fallback;
 use lease::LeaseClock;
 pub use registry::{Answer, BadTool, CatalogEntry, Registry};
 use seen::SeenFiles;
@@ -57,6 +61,9 @@ pub trait Tool: fmt::Debug + Send + Sync + 'static {
 
     /// How the model is told of failures.
     fn error_style(&self) -> ErrorStyle;
+
+    /// What to do when a change could not be planned or made in time.
+    fn fallback(&self) -> Option<Fallback>;
 
     /// Does it. The input has passed the schema. Checkable tools plan a change instead.
     fn call<'a>(

@@ -1,5 +1,7 @@
 //! Sessions.
 
+use std::sync::Arc;
+
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -7,6 +9,7 @@ use http::StatusCode;
 use http::header::{ETAG, LOCATION};
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use tokio::task::spawn_blocking;
 
 use super::{cursor, page_limit};
 use crate::domain::ids::SessionId;
@@ -39,6 +42,9 @@ pub(in crate::http) struct CreateSession {
     /// The names of the tools that the model may use; when absent, those that the operator chose,
     /// `read_file`, `write_file`, `list_files` and `get_time` unless they decide otherwise.
     tools: Option<Vec<String>>,
+    /// The folder to work in: one that the operator allows, or a folder beneath it. When absent,
+    /// the operator's folder for all sessions, or one of the session's own.
+    workspace: Option<String>,
     /// The thinking setting, passed to the model as it is.
     #[schema(value_type = Option<Object>)]
     thinking: Option<Box<RawValue>>,
@@ -112,6 +118,17 @@ impl CreateSession {
             price,
         })
     }
+}
+
+/// The folder that a session is to work in, if it is not one of its own.
+async fn workspace(api: &Api, named: Option<String>) -> Result<Option<String>, ApiError> {
+    let Some(named) = named else { return Ok(api.defaults.workspace.clone()) };
+    let (defaults, folder) = (Arc::clone(&api.defaults), named.clone());
+    let allowed = spawn_blocking(move || defaults.workspace_roots.allow(&folder)).await;
+    if allowed.map_err(|error| ApiError::Internal(error.to_string()))? {
+        return Ok(Some(named));
+    }
+    Err(ApiError::field("/workspace", "is not a folder that sessions may work in".to_owned()))
 }
 
 /// How deep the members that are kept as they are may be: what every client can read back.
@@ -198,6 +215,7 @@ pub(in crate::http) async fn create_session(
     let title = new.title.take();
     let metadata = new.metadata.take().unwrap_or_else(|| RawValue::NULL.to_owned());
     let metadata = if metadata.get() == "null" { empty_object()? } else { metadata };
+    let workspace = workspace(&api, new.workspace.take()).await?;
     let settings = new.settings(&api)?;
     let id = SessionId::new();
     let row = NewSession {
@@ -206,7 +224,7 @@ pub(in crate::http) async fn create_session(
         title: title.as_deref(),
         metadata: &metadata,
         settings: &settings,
-        workspace: api.defaults.workspace.as_deref(),
+        workspace: workspace.as_deref(),
     };
     let stored = async {
         let mut conn = api.pool.acquire().await?;

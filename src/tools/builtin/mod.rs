@@ -1,8 +1,15 @@
 //! The tools that ship with the service.
 
+pub(in crate::tools) mod changing;
+pub(in crate::tools) mod edit;
 mod get_time;
 mod list_files;
+mod ls;
+pub(in crate::tools) mod multi_edit;
+mod notebook_edit;
+mod read;
 mod read_file;
+pub(in crate::tools) mod write;
 mod write_file;
 
 use std::sync::Arc;
@@ -11,16 +18,60 @@ use super::{Tool, ToolError, Typed};
 
 /// What tools need of the outside.
 #[derive(Debug, Clone, Default)]
-pub struct Options {}
+pub struct Options {
+    /// How files are read and changed.
+    pub files: FileOptions,
+}
+
+/// How files are read and changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileOptions {
+    /// Whether a part of a file that has not changed is shown again. Not to show it saves tokens,
+    /// but relies on the model to find it far above; so it is shown unless the operator decides
+    /// otherwise.
+    pub repeat_reads: bool,
+    /// Whether Read and LS remind the model of malicious files.
+    pub reminders: bool,
+    /// Whether `write_file` asks for a file to be read before it is replaced, as Write does.
+    pub read_before_write: bool,
+    /// Whether a simpler tool is used at once when an edit was not made in time.
+    pub edit_fallback: bool,
+}
+
+impl Default for FileOptions {
+    fn default() -> Self {
+        Self {
+            repeat_reads: true,
+            reminders: false,
+            read_before_write: false,
+            edit_fallback: false,
+        }
+    }
+}
 
 /// All of them that the options allow, in the order in which the model sees them.
-pub fn all(_options: &Options) -> Vec<Arc<dyn Tool>> {
+pub fn all(options: &Options) -> Vec<Arc<dyn Tool>> {
+    let files = options.files;
     vec![
         Arc::new(Typed(read_file::ReadFile)),
-        Arc::new(Typed(write_file::WriteFile)),
+        Arc::new(Typed(write_file::WriteFile(files))),
         Arc::new(Typed(list_files::ListFiles)),
         Arc::new(Typed(get_time::GetTime)),
+        Arc::new(Typed(ls::Ls(files))),
+        Arc::new(Typed(read::Read(files))),
+        Arc::new(Typed(edit::Edit(files))),
+        Arc::new(Typed(multi_edit::MultiEdit(files))),
+        Arc::new(Typed(write::Write)),
+        Arc::new(Typed(notebook_edit::NotebookEdit)),
     ]
+}
+
+/// A name in which nothing passes for something else: a line end would make two names of it.
+fn visible(name: &str) -> String {
+    let shown = |c: char| {
+        if c.is_control() { c.escape_default().to_string() } else { c.to_string() }
+    };
+    name.chars().map(shown).collect()
 }
 
 /// Runs file work where it may block.

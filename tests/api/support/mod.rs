@@ -14,7 +14,7 @@ mod upstream;
 mod verification;
 
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,6 +33,7 @@ use twostep::domain::run::{Limits, OnBusy};
 use twostep::http::{Defaults, KEEP_ALIVE_EVERY, Options as HttpOptions, Timeouts};
 use twostep::model::anthropic::ClientConfig;
 use twostep::simulator::{Options, Running, Script, Simulator};
+use twostep::tools::workspace::Roots;
 use twostep::tools::{Tool, builtin};
 
 pub(crate) use fill::fill_with_events;
@@ -64,6 +65,8 @@ pub(crate) struct TestApp {
 #[derive(Default)]
 pub(crate) struct Setup {
     pub(crate) tools: Vec<Arc<dyn Tool>>,
+    pub(crate) options: builtin::Options,
+    pub(crate) workspace_roots: Vec<PathBuf>,
     pub(crate) limits: Limits,
     pub(crate) prices: Prices,
     pub(crate) model: Option<&'static str>,
@@ -213,7 +216,9 @@ fn config(
     (folder, state): (&Path, &Path),
     setup: Setup,
 ) -> Config {
-    let mut tools = builtin::all(&builtin::Options::default());
+    let mut tools = builtin::all(&setup.options);
+    // A tool of a test may take the place of one of ours.
+    tools.retain(|tool| setup.tools.iter().all(|other| other.name() != tool.name()));
     tools.extend(setup.tools);
     let idle = setup.model_idle_timeout.unwrap_or(Duration::from_secs(10));
     let work = Work {
@@ -236,7 +241,8 @@ fn config(
             system: SYSTEM.to_owned(),
             limits: setup.limits,
             prices: setup.prices,
-            workspace: Some(folder.to_str().unwrap().to_owned()),
+            workspace: Some(folder.canonicalize().unwrap().to_str().unwrap().to_owned()),
+            workspace_roots: Roots::new(setup.workspace_roots),
             tools: None,
         },
         http: HttpOptions {
