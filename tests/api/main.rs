@@ -15,6 +15,7 @@ mod commands;
 mod database_faults;
 mod draining;
 mod explaining;
+mod file_tools;
 mod giving_up;
 mod hearsay;
 mod idempotency;

@@ -128,7 +128,7 @@ async fn workspace(api: &Api, named: Option<String>) -> Result<Option<String>, A
     if allowed.map_err(|error| ApiError::Internal(error.to_string()))? {
         return Ok(Some(named));
     }
-    Err(ApiError::field("/workspace", "is not a folder that sessions may work in".to_owned()))
+    Err(ApiError::field("/workspace", "is not a folder that sessions may work in"))
 }
 
 /// How deep the members that are kept as they are may be: what every client can read back.
