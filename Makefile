@@ -3,8 +3,8 @@
 
 .POSIX:
 .SUFFIXES:
-.PHONY: help run test check fmt-check clippy doc sqlx-check openapi-check deny bench load crash \
-	sqlx-prepare openapi tools
+.PHONY: help run test check fmt-check clippy doc sqlx-check openapi-check deny bench search load \
+	crash sqlx-prepare openapi tools
 
 # Arguments for the program behind a target: make run ARGS="--bind 127.0.0.1:9000"
 ARGS =
@@ -42,8 +42,11 @@ deny: ## dependencies: duplicates, licences, sources
 crash: ## kill the service again and again, and look at what is left
 	@scripts/run crash $(ARGS)
 
-bench: ## measure the pure parts
-	SQLX_OFFLINE=true cargo bench --bench pure $(ARGS)
+bench: ## measure the pure parts, and what calls of tools cost
+	SQLX_OFFLINE=true cargo bench --bench pure --bench tools $(ARGS)
+
+search: ## compare Glob and Grep with rg on 50,000 files: what they find, and how fast
+	SQLX_OFFLINE=true cargo test --release --lib -- --ignored --nocapture on_50_000_files
 
 load: ## load-test a service on this machine
 	@scripts/run load $(ARGS)

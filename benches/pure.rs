@@ -12,7 +12,7 @@ use twostep::domain::event::{EventBody, Frame, NewEvent, Stamp};
 use twostep::domain::ids::{RunId, SessionId};
 use twostep::domain::message::{Content, Message, Role};
 use twostep::domain::run::{Limits, ModelStop, Usage};
-use twostep::domain::session::Settings;
+use twostep::domain::session::{Dispatch, Settings};
 use twostep::domain::tool::ToolChoice;
 use twostep::model::anthropic::{Head, body};
 
@@ -42,8 +42,12 @@ fn request_bodies(criterion: &mut Criterion) -> anyhow::Result<()> {
         stop_sequences: Vec::new(),
         limits: Limits::default(),
         price: None,
+        permission_mode: None,
+        permissions: Vec::new(),
+        client_tools: Vec::new(),
+        dispatch: Dispatch::Auto,
     };
-    let head = Head::new(&settings, true)?;
+    let head = Head::new(&settings, None, true)?;
     let mut group = criterion.benchmark_group("request_body");
     for messages in [10, 100, 1_000, 5_000] {
         let content = json!([{ "type": "text", "text": TEXT }]);

@@ -24,6 +24,9 @@ ALTER TABLE sessions ADD COLUMN remembered json NOT NULL DEFAULT '[]';
 ALTER TABLE tool_calls ADD COLUMN awaits text CHECK (awaits IN ('approval', 'client'));
 -- When a call that nobody has answered gets its default answer.
 ALTER TABLE tool_calls ADD COLUMN answer_by timestamptz;
+-- Why somebody is asked, and what would change of the file: for who decides.
+ALTER TABLE tool_calls ADD COLUMN wait_reason text;
+ALTER TABLE tool_calls ADD COLUMN diff text;
 ALTER TABLE tool_calls ADD COLUMN decision text CHECK (decision IN ('allow', 'deny'));
 ALTER TABLE tool_calls ADD COLUMN decided_at timestamptz;
 -- Why it was denied, in the words of who decided.

@@ -23,6 +23,7 @@ use crate::store::connections::Connections;
 use crate::store::embedded::EmbeddedPostgres;
 use crate::store::{self, PoolRole};
 use crate::tools::Registry;
+use crate::tools::policy::Evaluator;
 use crate::worker::{Node, Parts, Worker};
 
 /// Time for runs to end, short of what a container runtime grants.
@@ -74,12 +75,16 @@ impl Application {
             bus: pool(PoolRole::Bus),
         };
         let tools = Arc::new(Registry::new(config.tools)?);
+        let permissions = Arc::new(config.permissions);
         let bus = Arc::new(Bus::default());
         let draining = CancellationToken::new();
         let metrics = Arc::new(Metrics::new());
 
         let (mut worker, mut simulator) = (None, None);
         if let Some(work) = config.work {
+            if let Some(records) = config.records {
+                records.check().await.context("the table of records cannot be searched")?;
+            }
             let (client, running) = open_model(work.model, work.model_idle_timeout).await?;
             simulator = running;
             let new = Worker::new(Parts {
@@ -88,6 +93,8 @@ impl Application {
                 bus: Arc::clone(&bus),
                 model: client,
                 tools: Arc::clone(&tools),
+                policy: Arc::clone(&permissions),
+                evaluator: Evaluator::of(&permissions)?,
                 workspaces: config.workspaces,
                 use_prompt_cache: work.use_prompt_cache,
                 slots: work.slots,
@@ -104,7 +111,7 @@ impl Application {
             Listen::Api(serve) => {
                 let Serve { bind, defaults, http } = *serve;
                 let bus = Arc::clone(&bus);
-                let api = Api::new(health, bus, tools, defaults, http);
+                let api = Api::new(health, bus, tools, permissions, (defaults, http));
                 let posts = api.posts.clone();
                 let site = site(router(api), http.timeouts);
                 Some(Listening::bind(bind, site, posts).await?)

@@ -39,7 +39,8 @@ enum Broken {
     Silent,
 }
 
-/// Links this process with the others until it is told to stop. The pool lends two connections.
+/// Links this process with the others until it is told to stop. The pool says how to connect;
+/// only the farewell is sent through it.
 pub async fn link(bus: Arc<Bus>, pool: PgPool, stop: CancellationToken) {
     let mut is_up = true;
     while let Some(Err(broken)) =

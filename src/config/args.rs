@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{ArgAction, Args, ValueEnum};
 use reqwest::Url;
 
-use super::{ANTHROPIC_URL, ToolArgs};
+use super::{ANTHROPIC_URL, PermissionArgs, ToolArgs};
 use crate::domain::run::{Limits, OnBusy};
 
 /// How log lines are written.
@@ -166,6 +166,9 @@ pub struct WorkArgs {
     /// The tools.
     #[command(flatten)]
     pub tools: ToolArgs,
+    /// Who decides on calls.
+    #[command(flatten)]
+    pub permissions: PermissionArgs,
     /// Faults on purpose.
     #[cfg(feature = "faults")]
     #[command(flatten)]

@@ -1,6 +1,7 @@
 //! What the operator decides. The only reader of the environment.
 
 mod args;
+mod permissions;
 mod tools;
 
 use std::ffi::OsString;
@@ -16,6 +17,7 @@ use secrecy::SecretString;
 use sqlx::postgres::PgConnectOptions;
 
 pub use args::{DatabaseArgs, LogArgs, LogFormat, ServeArgs, SessionArgs, WorkArgs, WorkerArgs};
+pub use permissions::{DefaultDecision, PermissionArgs};
 pub use tools::ToolArgs;
 
 use crate::domain::price::Prices;
@@ -24,6 +26,8 @@ use crate::http::{Defaults, KEEP_ALIVE_EVERY, Options as HttpOptions, Timeouts};
 use crate::model::anthropic::ClientConfig;
 use crate::store::embedded::{Durability, Options as EmbeddedOptions};
 use crate::tools::Tool;
+use crate::tools::builtin::Records;
+use crate::tools::policy::OperatorPolicy;
 use crate::tools::workspace::Roots;
 
 const ANTHROPIC_URL: &str = "https://api.anthropic.com";
@@ -100,6 +104,10 @@ pub struct Config {
     pub state_dir: PathBuf,
     /// The tools, in the order in which the model sees them.
     pub tools: Vec<Arc<dyn Tool>>,
+    /// The operator's part of every policy.
+    pub permissions: OperatorPolicy,
+    /// The table of one of the tools, to be looked at before anybody searches it.
+    pub records: Option<Arc<Records>>,
 }
 
 /// How runs are worked on.
@@ -124,7 +132,9 @@ impl ServeArgs {
         self.work.faults.arm();
         check_bind(self.bind, self.allow_unauthenticated)?;
         let work = if self.no_worker { None } else { Some(self.work.check()?) };
-        let tools = self.work.tools.clone().into_tools()?;
+        let options = self.work.tools.options()?;
+        let tools = self.work.tools.clone().into_tools(&options)?;
+        let permissions = self.work.permissions.clone().into_policy()?;
         let defaults = self.session.into_defaults(self.work.default_model(), &tools)?;
         let database = self.database.clone().into_database()?;
         if work.is_none() && matches!(database, Database::Embedded(_)) {
@@ -140,9 +150,10 @@ impl ServeArgs {
             timeouts: Timeouts::default(),
         };
         let serve = Serve { bind: self.bind, defaults, http };
-        let workspaces = self.work.workspaces;
         let listen = Listen::Api(Box::new(serve));
-        self.database.into_config(listen, database, work, workspaces, tools)
+        let (workspaces, state_dir) = self.database.folders(self.work.workspaces)?;
+        let records = options.records;
+        Ok(Config { listen, database, work, workspaces, state_dir, tools, records, permissions })
     }
 }
 
@@ -158,8 +169,12 @@ impl WorkerArgs {
         }
         // Health checks tell nothing that needs a key.
         let listen = self.bind.map_or(Listen::Nowhere, Listen::Health);
-        let tools = self.work.tools.into_tools()?;
-        self.database.into_config(listen, database, Some(work), self.work.workspaces, tools)
+        let options = self.work.tools.options()?;
+        let tools = self.work.tools.into_tools(&options)?;
+        let permissions = self.work.permissions.into_policy()?;
+        let (workspaces, state_dir) = self.database.folders(self.work.workspaces)?;
+        let (work, records) = (Some(work), options.records);
+        Ok(Config { listen, database, work, workspaces, state_dir, tools, records, permissions })
     }
 }
 
@@ -258,33 +273,18 @@ impl WorkArgs {
 }
 
 impl DatabaseArgs {
-    fn into_config(
-        self,
-        listen: Listen,
-        database: Database,
-        work: Option<Work>,
-        workspaces: Option<PathBuf>,
-        tools: Vec<Arc<dyn Tool>>,
-    ) -> anyhow::Result<Config> {
+    /// Where sessions have their folders, and where the process notes what it is.
+    fn folders(&self, workspaces: Option<PathBuf>) -> anyhow::Result<(PathBuf, PathBuf)> {
         let data_dir = self.data_dir()?;
-        Ok(Config {
-            listen,
-            database,
-            work,
-            workspaces: workspaces.unwrap_or_else(|| data_dir.join("workspaces")),
-            state_dir: data_dir.join("state"),
-            tools,
-        })
+        let workspaces = workspaces.unwrap_or_else(|| data_dir.join("workspaces"));
+        Ok((workspaces, data_dir.join("state")))
     }
 
     /// The server that is named, or the private one.
     pub fn into_database(self) -> anyhow::Result<Database> {
         if let Some(url) = self.database_url.as_deref().filter(|url| !url.is_empty()) {
-            let is_ours =
-                ["postgres://", "postgresql://"].iter().any(|scheme| url.starts_with(scheme));
-            // The parser takes any scheme, and its own message may quote the password.
-            let options = PgConnectOptions::from_str(url).ok().filter(|_| is_ours);
-            let options = options.context("DATABASE_URL is not the URL of a Postgres server")?;
+            let options =
+                server_of(url).context("DATABASE_URL is not the URL of a Postgres server")?;
             return Ok(Database::Server(Box::new(options)));
         }
         Ok(Database::Embedded(EmbeddedOptions {
@@ -314,6 +314,13 @@ impl DatabaseArgs {
 #[expect(clippy::disallowed_methods, reason = "this is the place")]
 fn variable(name: &str) -> Option<String> {
     env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// The server that a URL names. The parser takes any scheme, and its own message may quote the
+/// password.
+fn server_of(url: &str) -> Option<PgConnectOptions> {
+    let is_ours = ["postgres://", "postgresql://"].iter().any(|scheme| url.starts_with(scheme));
+    PgConnectOptions::from_str(url).ok().filter(|_| is_ours)
 }
 
 fn read_prices(path: &Path) -> anyhow::Result<Prices> {

@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
-use anyhow::bail;
+use anyhow::{Context as _, bail};
 use clap::{ArgAction, Args};
+use reqwest::Url;
 
+use super::server_of;
+use crate::tools::Tool;
+use crate::tools::builtin::{self, FileOptions, OpenMeteo, Options, Records};
 #[cfg(feature = "faults")]
 use crate::tools::witness::tools as more_tools;
-use crate::tools::builtin::FileOptions;
-use crate::tools::{Tool, builtin};
 
 /// The tools of the service.
 #[derive(Debug, Clone, Args)]
@@ -19,6 +21,25 @@ pub struct ToolArgs {
     /// How files are read and changed.
     #[command(flatten)]
     pub files: FileArgs,
+    /// The server of Open-Meteo's forecasts, for the weather tools
+    #[arg(long, env = "TWOSTEP_WEATHER_URL", default_value = "https://api.open-meteo.com")]
+    pub weather_url: Url,
+    /// The server of Open-Meteo's places, for the weather tools
+    #[arg(
+        long,
+        env = "TWOSTEP_GEOCODING_URL",
+        default_value = "https://geocoding-api.open-meteo.com"
+    )]
+    pub geocoding_url: Url,
+    /// The table that `search_records` searches, such as `public.customers` [default: no such tool]
+    #[arg(long, env = "TWOSTEP_RECORDS_TABLE", requires = "records_url")]
+    pub records_table: Option<String>,
+    /// The Postgres server that has the table, by a role that may read it and no more
+    #[arg(long, env = "TWOSTEP_RECORDS_URL", hide_env_values = true)]
+    pub records_url: Option<String>,
+    /// The columns to search and to return [default: all that the role may read]
+    #[arg(long, env = "TWOSTEP_RECORDS_COLUMNS", value_delimiter = ',', value_name = "NAMES")]
+    pub records_columns: Option<Vec<String>>,
 }
 
 /// How files are read and changed.
@@ -50,10 +71,28 @@ impl From<FileArgs> for FileOptions {
 }
 
 impl ToolArgs {
+    /// What the tools need of the outside.
+    pub(super) fn options(&self) -> anyhow::Result<Options> {
+        let weather = OpenMeteo::new(&self.weather_url, &self.geocoding_url)
+            .context("the weather cannot be asked for")?;
+        Ok(Options {
+            files: self.files.clone().into(),
+            weather: Some(Arc::new(weather)),
+            records: self.records()?.map(Arc::new),
+        })
+    }
+
+    fn records(&self) -> anyhow::Result<Option<Records>> {
+        let Some(table) = &self.records_table else { return Ok(None) };
+        let url = self.records_url.as_deref().unwrap_or_default();
+        let database =
+            server_of(url).context("--records-url is not the URL of a Postgres server")?;
+        Ok(Some(Records::new(database, table.clone(), self.records_columns.clone())))
+    }
+
     /// The tools, in the order in which the model sees them.
-    pub(super) fn into_tools(self) -> anyhow::Result<Vec<Arc<dyn Tool>>> {
-        let options = builtin::Options { files: self.files.into() };
-        let mut tools = builtin::all(&options);
+    pub(super) fn into_tools(self, options: &Options) -> anyhow::Result<Vec<Arc<dyn Tool>>> {
+        let mut tools = builtin::all(options);
         if let Some(names) = &self.tools {
             let is_known = |name: &&String| tools.iter().any(|tool| tool.name() == name.as_str());
             if let Some(unknown) = names.iter().find(|name| !is_known(name)) {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::ids::{EventId, RunId, SessionId, WorkerId};
+use super::permission::{PermissionMode, Rule};
 use super::run::RunOptions;
 use super::session::Settings;
 
@@ -15,6 +16,15 @@ pub struct Fence {
     pub attempt: i32,
     /// The writer.
     pub worker: WorkerId,
+}
+
+/// What changes of a session's permissions while it lives.
+#[derive(Debug, Clone, Default)]
+pub struct Permissions {
+    /// The mode, once something has changed it.
+    pub mode: Option<PermissionMode>,
+    /// Rules that people made while they decided on calls.
+    pub remembered: Vec<Rule>,
 }
 
 /// A run that a worker has taken up.
@@ -44,6 +54,8 @@ pub struct Claimed {
     pub elapsed: Duration,
     /// Whether the client has asked to cancel it.
     pub is_cancelled: bool,
+    /// What the session's permissions have become since its creation.
+    pub permissions: Permissions,
     /// The event that opened the first request, if the run was begun when it was accepted: the
     /// user message is in the history then.
     pub begun: Option<EventId>,

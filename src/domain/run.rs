@@ -2,9 +2,12 @@
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 
 use super::ids::{RunId, SessionId};
-use super::tool::ToolChoice;
+use super::pending::PendingCall;
+use super::permission::PermissionMode;
+use super::tool::{ToolChoice, defined_names};
 
 /// Where a run stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
@@ -54,6 +57,11 @@ impl RunStatus {
     /// Whether nothing more will happen.
     pub const fn is_terminal(self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
+    }
+
+    /// Whether nothing more will happen before somebody does something.
+    pub const fn is_at_rest(self) -> bool {
+        self.is_terminal() || matches!(self, Self::RequiresAction)
     }
 }
 
@@ -210,7 +218,7 @@ pub enum OnBusy {
 }
 
 /// What a message asks of its run, stored with it.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct RunOptions {
     /// The limits that the message names.
     #[serde(default)]
@@ -218,6 +226,19 @@ pub struct RunOptions {
     /// The choice of tools in round 1.
     #[serde(default)]
     pub tool_choice: ToolChoice,
+    /// The definitions of tools that the client runs in this run only, an array.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tools: Option<Box<RawValue>>,
+    /// The permission mode of the session from this message on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub permission_mode: Option<PermissionMode>,
+}
+
+impl RunOptions {
+    /// The names of the tools that the client runs in this run only.
+    pub fn tool_names(&self) -> Vec<String> {
+        self.tools.as_deref().map(defined_names).unwrap_or_default()
+    }
 }
 
 /// Which limit ended a run.
@@ -322,6 +343,8 @@ pub struct Run {
     pub accepted_seq: i64,
     /// Its place in the session's queue, from 1; none when it does not wait.
     pub queue_position: Option<i64>,
+    /// The calls that it waits for somebody to answer.
+    pub pending: Vec<PendingCall>,
     /// What it left behind.
     pub outcome: Option<Outcome>,
     /// Requests to the model.

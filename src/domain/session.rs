@@ -6,9 +6,10 @@ use serde_json::value::RawValue;
 
 use super::ids::{RunId, SessionId};
 use super::model::refuses_forced_tool_choice;
+use super::permission::{PermissionMode, Rule};
 use super::price::Price;
-use super::run::{Limits, StopReason, Usage};
-use super::tool::ToolChoice;
+use super::run::{Limits, RunOptions, StopReason, Usage};
+use super::tool::{ToolChoice, defined_names};
 
 /// What every request of a session repeats byte for byte.
 ///
@@ -37,13 +38,43 @@ pub struct Settings {
     /// What the model's tokens cost, if the operator said so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub price: Option<Price>,
+    /// The permission mode, if the client named one; else it is the operator's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub permission_mode: Option<PermissionMode>,
+    /// The session's own rules, asked after the operator's.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub permissions: Vec<Rule>,
+    /// The names of those tools that the client runs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub client_tools: Vec<String>,
+    /// Who runs the tools.
+    #[serde(default, skip_serializing_if = "Dispatch::is_auto")]
+    pub dispatch: Dispatch,
+}
+
+/// Who runs the tools of a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Dispatch {
+    /// The service, but for those that the client has declared as its own.
+    #[default]
+    Auto,
+    /// The client, all of them.
+    Client,
+}
+
+impl Dispatch {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "the shape that serde takes")]
+    fn is_auto(&self) -> bool {
+        *self == Self::Auto
+    }
 }
 
 /// What a session does at the moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SessionStatus {
-    /// Nothing runs and nothing waits.
+    /// Nothing runs and nothing waits, or the live run waits for somebody to answer its calls.
     Idle,
     /// A message waits for a worker.
     Queued,
@@ -64,8 +95,14 @@ pub struct Session {
     pub settings: Settings,
     /// The folder that it works in, if not one of its own.
     pub workspace: Option<String>,
+    /// The permission mode, if something has changed it since.
+    pub permission_mode: Option<PermissionMode>,
+    /// Rules that people made while they decided on calls.
+    pub remembered: Vec<Rule>,
     /// The live run.
     pub active_run_id: Option<RunId>,
+    /// Whether the live run waits for somebody to answer its calls.
+    pub is_waiting: bool,
     /// Runs that wait.
     pub queued: i32,
     /// The number of the newest event.
@@ -84,6 +121,7 @@ impl Session {
     /// What it does at the moment.
     pub const fn status(&self) -> SessionStatus {
         match (&self.active_run_id, self.queued) {
+            (Some(_), _) if self.is_waiting => SessionStatus::Idle,
             (Some(_), _) => SessionStatus::Running,
             (None, 0) => SessionStatus::Idle,
             (None, _) => SessionStatus::Queued,
@@ -94,17 +132,19 @@ impl Session {
 impl Settings {
     /// The names of the pinned tools, in their order.
     pub fn tool_names(&self) -> Vec<String> {
-        #[derive(Deserialize)]
-        struct Named {
-            name: String,
-        }
-        serde_json::from_str::<Vec<Named>>(self.tools.get())
-            .map(|tools| tools.into_iter().map(|tool| tool.name).collect())
-            .unwrap_or_default()
+        defined_names(&self.tools)
     }
 
-    /// Why a tool choice cannot be asked of this session; none if it can.
-    pub fn refuses(&self, choice: &ToolChoice) -> Option<String> {
+    /// Whether calls of a tool are the client's to run.
+    pub fn is_clients(&self, options: &RunOptions, name: &str) -> bool {
+        self.dispatch == Dispatch::Client
+            || self.client_tools.iter().any(|tool| tool == name)
+            || options.tool_names().iter().any(|tool| tool == name)
+    }
+
+    /// Why a tool choice cannot be asked of this session, for a message that brings these tools;
+    /// none if it can.
+    pub fn refuses(&self, choice: &ToolChoice, options: &RunOptions) -> Option<String> {
         #[derive(Deserialize)]
         struct Thinking {
             r#type: String,
@@ -112,7 +152,8 @@ impl Settings {
         if !choice.is_forced() {
             return None;
         }
-        let names = self.tool_names();
+        let mut names = self.tool_names();
+        names.extend(options.tool_names());
         if names.is_empty() {
             return Some("the session has no tools".to_owned());
         }

@@ -164,6 +164,17 @@ impl CallResult {
     }
 }
 
+/// The names of tools by their definitions, an array, in its order.
+pub fn defined_names(definitions: &RawValue) -> Vec<String> {
+    #[derive(Deserialize)]
+    struct Named {
+        name: String,
+    }
+    serde_json::from_str::<Vec<Named>>(definitions.get())
+        .map(|tools| tools.into_iter().map(|tool| tool.name).collect())
+        .unwrap_or_default()
+}
+
 /// How the model may use tools in its first round.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]

@@ -37,12 +37,16 @@ pub enum Invariant {
     RunStateWhole,
     /// A run that is driven has a lease that somebody renews.
     LeaseRenewed,
+    /// A run that waits for somebody waits for a call, and is taken up when its time has come.
+    WaitsEnd,
     /// Every call has its row in the ledger, and every row its call.
     LedgerComplete,
     /// A call of a round that is over has ended.
     CallsEnded,
     /// A call was made as often as it may be.
     CallsMadeOnce,
+    /// What ran is what was shown to who decided, or what they put in its place.
+    InputsApproved,
     /// The model was told what the ledger says.
     AnswersRecorded,
     /// Events are numbered from 1 without a gap.
@@ -74,9 +78,11 @@ impl Invariant {
             Self::OneLiveRun => "one_live_run",
             Self::RunStateWhole => "run_state_whole",
             Self::LeaseRenewed => "lease_renewed",
+            Self::WaitsEnd => "waits_end",
             Self::LedgerComplete => "ledger_complete",
             Self::CallsEnded => "calls_ended",
             Self::CallsMadeOnce => "calls_made_once",
+            Self::InputsApproved => "inputs_approved",
             Self::AnswersRecorded => "answers_recorded",
             Self::EventsNumbered => "events_numbered",
             Self::RunsAnnounced => "runs_announced",

@@ -50,6 +50,10 @@ pub enum Point {
     StepStored,
     /// The last step is stored, and nobody has been told.
     Settled,
+    /// A run is put down until somebody answers its calls.
+    Suspended,
+    /// The answer to the last call that waited is stored, and nobody has been told.
+    Decided,
     /// Runs are told to stop.
     Draining,
     /// Leases are about to be renewed.

@@ -46,6 +46,21 @@ pub(super) enum ApiError {
         /// The live run, or the first that waits.
         active_run_id: RunId,
     },
+    #[error("the session waits for the calls of {active_run_id} to be answered")]
+    ActionRequired {
+        /// The live run.
+        active_run_id: RunId,
+    },
+    #[error("no call {0:?} of this session waits for an approval")]
+    ApprovalNotFound(String),
+    #[error("no call {0:?} of this session is the client's to run")]
+    ToolCallNotFound(String),
+    #[error("the call {0:?} has been answered in another way, or its run is over")]
+    AlreadyResolved(String),
+    #[error("the time to decide on the call {0:?} is over")]
+    ApprovalExpired(String),
+    #[error("the time for a result of the call {0:?} is over")]
+    ToolResultExpired(String),
     #[error("{0} messages of this session wait already")]
     QueueFull(i32),
     #[error("too many messages wait already; try again later")]
@@ -103,6 +118,14 @@ impl ApiError {
         }
     }
 
+    /// The run that stands in the way.
+    fn active_run_id(&self) -> Option<RunId> {
+        if let Self::SessionBusy { active_run_id } | Self::ActionRequired { active_run_id } = self {
+            return Some(*active_run_id);
+        }
+        None
+    }
+
     /// The seconds after which it may be worth to try again.
     fn retry_after(&self, status: StatusCode) -> Option<&'static str> {
         if matches!(self, Self::Overloaded) {
@@ -132,6 +155,12 @@ impl ApiError {
             Self::BodyTooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, "body_too_large"),
             Self::NotAcceptable => (StatusCode::NOT_ACCEPTABLE, "not_acceptable"),
             Self::SessionBusy { .. } => (StatusCode::CONFLICT, "session_busy"),
+            Self::ActionRequired { .. } => (StatusCode::CONFLICT, "action_required"),
+            Self::ApprovalNotFound(_) => (StatusCode::NOT_FOUND, "approval_not_found"),
+            Self::ToolCallNotFound(_) => (StatusCode::NOT_FOUND, "tool_call_not_found"),
+            Self::AlreadyResolved(_) => (StatusCode::CONFLICT, "already_resolved"),
+            Self::ApprovalExpired(_) => (StatusCode::GONE, "approval_expired"),
+            Self::ToolResultExpired(_) => (StatusCode::GONE, "tool_result_expired"),
             Self::QueueFull(_) => (StatusCode::CONFLICT, "queue_full"),
             Self::Overloaded => (StatusCode::TOO_MANY_REQUESTS, "overloaded"),
             Self::IdempotencyKeyReused { .. } => {
@@ -167,7 +196,8 @@ pub(super) struct Problem {
     /// The members of the body that are wrong.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     errors: Vec<FieldError>,
-    /// The run that makes the session busy, for `session_busy`.
+    /// The run that makes the session busy, for `session_busy` and
+    /// `action_required`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     active_run_id: Option<RunId>,
@@ -178,11 +208,7 @@ impl IntoResponse for ApiError {
         let (status, code) = self.status_and_code();
         let detail = self.detail(code);
         let retry_after = self.retry_after(status);
-        let active_run_id = if let Self::SessionBusy { active_run_id } = &self {
-            Some(*active_run_id)
-        } else {
-            None
-        };
+        let active_run_id = self.active_run_id();
         let problem = Problem {
             r#type: "about:blank",
             title: status.canonical_reason().unwrap_or_default(),

@@ -12,7 +12,7 @@ use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use http::request::Parts;
 use http::{HeaderMap, StatusCode};
 use serde::de::value::MapAccessDeserializer;
-use serde::de::{DeserializeOwned, MapAccess, Visitor};
+use serde::de::{DeserializeOwned, IntoDeserializer as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_path_to_error::{Path as JsonPath, Segment};
 use tokio::time::{sleep, timeout};
@@ -145,6 +145,25 @@ where
     Object::deserialize(deserializer).map(|Object(value)| value)
 }
 
+/// Reads a word of an enum. The enum itself takes every value that is no string for broken JSON.
+pub(super) fn word<'de, T, D>(deserializer: D) -> Result<T, D::Error>
+where
+    T: Deserialize<'de>,
+    D: Deserializer<'de>,
+{
+    T::deserialize(String::deserialize(deserializer)?.into_deserializer())
+}
+
+/// Reads a word of an enum, or none.
+pub(super) fn words<'de, T, D>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    T: Deserialize<'de>,
+    D: Deserializer<'de>,
+{
+    let word = Option::<String>::deserialize(deserializer)?;
+    word.map(|word| T::deserialize(word.into_deserializer())).transpose()
+}
+
 fn without_position(message: &str) -> String {
     message.split(" at line ").next().unwrap_or(message).to_owned()
 }
@@ -182,10 +201,15 @@ pub(super) struct SessionPath(pub(super) SessionId);
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RunPath(pub(super) SessionId, pub(super) RunId);
 
+/// The session and the call that a path names.
+#[derive(Debug, Clone)]
+pub(super) struct CallPath(pub(super) SessionId, pub(super) String);
+
 #[derive(Deserialize)]
 struct Names {
     session_id: String,
     run_id: Option<String>,
+    tool_use_id: Option<String>,
 }
 
 impl Names {
@@ -218,6 +242,20 @@ impl<S: Send + Sync> FromRequestParts<S> for RunPath {
         let run = names.run_id.clone().unwrap_or_default();
         let run_id = RunId::from_str(&run).map_err(|_| ApiError::RunNotFound(run))?;
         Ok(Self(names.session()?, run_id))
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for CallPath {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let names = Names::of(parts, state).await?;
+        let call = names.tool_use_id.clone().unwrap_or_default();
+        // What the database cannot hold names no call.
+        if call.contains('\0') {
+            return Err(ApiError::ApprovalNotFound(call));
+        }
+        Ok(Self(names.session()?, call))
     }
 }
 

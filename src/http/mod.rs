@@ -7,6 +7,7 @@ mod detached;
 mod error;
 mod extract;
 mod openapi;
+mod permissions;
 mod request_id;
 mod resources;
 mod routes;
@@ -29,6 +30,7 @@ use crate::domain::run::{Limits, OnBusy};
 use crate::metrics::Metrics;
 use crate::store::connections::Connections;
 use crate::tools::Registry;
+use crate::tools::policy::OperatorPolicy;
 use crate::tools::workspace::Roots;
 
 use admission::Admission;
@@ -97,6 +99,8 @@ pub struct Api {
     pub bus: Arc<Bus>,
     /// The catalogue.
     pub tools: Arc<Registry>,
+    /// What the operator says of permissions.
+    pub permissions: Arc<OperatorPolicy>,
     /// What a session pins by default.
     pub defaults: Arc<Defaults>,
     /// How requests are met.
@@ -117,14 +121,15 @@ impl Api {
         health: Health,
         bus: Arc<Bus>,
         tools: Arc<Registry>,
-        defaults: Defaults,
-        options: Options,
+        permissions: Arc<OperatorPolicy>,
+        (defaults, options): (Defaults, Options),
     ) -> Self {
         let Health { pool, draining, metrics } = health;
         Self {
             pool,
             bus,
             tools,
+            permissions,
             defaults: Arc::new(defaults),
             options,
             draining,

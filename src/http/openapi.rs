@@ -5,7 +5,8 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::routes::{
-    events, explain, health, messages, post_message, runs, sessions, tools, verify,
+    approvals, events, explain, health, messages, post_message, runs, sessions, todos,
+    tool_results, tools, verify,
 };
 use super::{Api, Health};
 use crate::domain::event::Event;
@@ -25,6 +26,7 @@ use crate::domain::event::Event;
         (name = "sessions", description = "Conversations."),
         (name = "messages", description = "What was said, in the form of the Messages API."),
         (name = "runs", description = "The work that a message starts."),
+        (name = "approvals", description = "Calls that wait for somebody: decisions and results."),
         (name = "events", description = "What happens, numbered."),
         (name = "tools", description = "What the model may ask for."),
         (name = "operations", description = "For those who run the service."),
@@ -38,6 +40,7 @@ pub(super) fn routes() -> OpenApiRouter<Api> {
         .routes(routes!(sessions::create_session, sessions::list_sessions))
         .routes(routes!(sessions::get_session))
         .routes(routes!(verify::verify_session))
+        .routes(routes!(todos::get_todos))
         .routes(routes!(post_message::create_message, messages::list_messages))
         .routes(routes!(events::list_events))
         .routes(routes!(events::stream_events))
@@ -47,6 +50,9 @@ pub(super) fn routes() -> OpenApiRouter<Api> {
         .routes(routes!(runs::stream_run))
         .routes(routes!(runs::cancel_run))
         .routes(routes!(runs::cancel_session))
+        .routes(routes!(approvals::list_approvals))
+        .routes(routes!(approvals::decide_approval))
+        .routes(routes!(tool_results::create_tool_results))
         .routes(routes!(tools::list_tools))
 }
 

@@ -6,9 +6,12 @@ use serde_json::value::RawValue;
 
 use crate::domain::ids::{RunId, SessionId};
 use crate::domain::message::{Content, Role};
+use crate::domain::pending::PendingCall;
+use crate::domain::permission::{PermissionMode, Rule};
 use crate::domain::run::{LimitKind, Limits, Outcome, Run, RunError, RunStatus, StopReason, Usage};
-use crate::domain::session::{Session, SessionStatus};
+use crate::domain::session::{Dispatch, Session, SessionStatus};
 use crate::store::messages::Stored;
+use crate::tools::policy::OperatorPolicy;
 
 /// A page of a list.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
@@ -56,8 +59,18 @@ pub(super) struct SessionResource {
     tools: Vec<String>,
     /// The folder that it works in; null for one of its own.
     workspace: Option<String>,
+    /// The names of those of them that the client runs.
+    client_tools: Vec<String>,
+    /// Who runs the others.
+    dispatch: Dispatch,
     /// The limits of runs that name none.
     limits: Limits,
+    /// What becomes of calls that no rule speaks of, at the moment.
+    permission_mode: PermissionMode,
+    /// The rules that were pinned.
+    permissions: Vec<Rule>,
+    /// Rules that people made while they decided on calls. They are asked last.
+    remembered: Vec<Rule>,
     /// What the client attached.
     #[schema(value_type = Object)]
     metadata: Box<RawValue>,
@@ -78,9 +91,10 @@ pub(super) struct SessionResource {
     updated_at: Timestamp,
 }
 
-impl From<Session> for SessionResource {
-    fn from(session: Session) -> Self {
+impl SessionResource {
+    pub(super) fn new(session: Session, operator: &OperatorPolicy) -> Self {
         let status = session.status();
+        let pinned = session.settings.permission_mode;
         Self {
             r#type: "session",
             id: session.id,
@@ -88,10 +102,15 @@ impl From<Session> for SessionResource {
             status,
             stop_reason: session.stop_reason,
             tools: session.settings.tool_names(),
+            client_tools: session.settings.client_tools,
+            dispatch: session.settings.dispatch,
             model: session.settings.model,
             system: session.settings.system,
             workspace: session.workspace,
             limits: session.settings.limits,
+            permission_mode: operator.mode(session.permission_mode, pinned),
+            permissions: session.settings.permissions,
+            remembered: session.remembered,
             metadata: session.metadata,
             active_run_id: session.active_run_id,
             queued: session.queued,
@@ -123,6 +142,9 @@ pub(super) struct RunResource {
     queue_position: Option<i64>,
     /// Where its events stream.
     stream_url: String,
+    /// The calls that it waits for somebody to answer; absent when it does not.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pending: Vec<PendingCall>,
     /// Why it settled.
     #[serde(skip_serializing_if = "Option::is_none")]
     stop_reason: Option<StopReason>,
@@ -176,6 +198,7 @@ impl From<Run> for RunResource {
             status: run.status,
             queue_position: run.queue_position,
             stream_url: format!("{}/stream", run_path(run.session_id, run.id)),
+            pending: run.pending,
             limited_by: outcome.and_then(|outcome| outcome.limited),
             limited: outcome.map(|outcome| outcome.limited.is_some()),
             empty: outcome.filter(|_| is_completed).map(is_empty),

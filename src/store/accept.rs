@@ -7,6 +7,7 @@ use jiff_sqlx::Timestamp;
 use sqlx::PgConnection;
 use sqlx::error::ErrorKind;
 
+use super::claim::permissions;
 use super::{StoreError, unreadable};
 use crate::domain::claim::{Claimed, Fence};
 use crate::domain::event::{EventBody, Frame, NewEvent, Stamp};
@@ -81,6 +82,8 @@ struct Row {
     settings: String,
     workspace: Option<String>,
     last_message_seq: i32,
+    permission_mode: Option<String>,
+    remembered: String,
 }
 
 /// Accepts a message, or says why not. The session stays locked for the rest of the caller's
@@ -142,6 +145,7 @@ fn accepted(new: &NewRun<'_>, span: EventId, rows: Vec<Row>) -> Result<Accepted,
             takeovers: 0,
             elapsed: Duration::ZERO,
             is_cancelled: false,
+            permissions: permissions(first.permission_mode.as_deref(), &first.remembered)?,
             begun: Some(span),
         }),
         _ => None,

@@ -17,6 +17,7 @@ WITH session AS (
     WHERE id = $1 AND tenant_id = $2 AND queued < $3
       AND ($18::bool OR queued = 0 AND active_run_id IS NULL)
     RETURNING id, tenant_id, last_message_seq, queued, model, settings, workspace,
+              permission_mode, remembered,
               active_run_id IS NOT DISTINCT FROM $4 AS is_begun,
               last_seq - CASE WHEN active_run_id IS NOT DISTINCT FROM $4 THEN 2 ELSE 0 END AS seq
 ), run AS (
@@ -49,6 +50,7 @@ WITH session AS (
 )
 SELECT e.seq, e.event_id, e.type AS kind, e.body::text AS "body!",
        e.created_at AS "created_at: Timestamp", s.queued, s.is_begun AS "is_begun!",
-       s.settings::text AS "settings!", s.workspace, s.last_message_seq
+       s.settings::text AS "settings!", s.workspace, s.last_message_seq, s.permission_mode,
+       s.remembered::text AS "remembered!"
 FROM event e, session s
 ORDER BY e.seq

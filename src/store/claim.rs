@@ -6,8 +6,9 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::{StoreError, unreadable};
-use crate::domain::claim::{Claimed, Fence};
+use crate::domain::claim::{Claimed, Fence, Permissions};
 use crate::domain::ids::{RunId, SessionId, WorkerId};
+use crate::domain::permission::PermissionMode;
 
 /// Takeovers without a committed step after which a run is given up.
 pub const MAX_TAKEOVERS: i32 = 3;
@@ -26,6 +27,8 @@ struct Row {
     settings: String,
     workspace: Option<String>,
     last_message_seq: i32,
+    permission_mode: Option<String>,
+    remembered: String,
 }
 
 impl Row {
@@ -44,9 +47,19 @@ impl Row {
             takeovers: self.takeovers,
             elapsed: Duration::try_from_secs_f64(self.elapsed).unwrap_or_default(),
             is_cancelled: self.is_cancelled,
+            permissions: permissions(self.permission_mode.as_deref(), &self.remembered)?,
             begun: None,
         })
     }
+}
+
+/// Reads what a session's permissions have become.
+pub(super) fn permissions(mode: Option<&str>, remembered: &str) -> Result<Permissions, StoreError> {
+    Ok(Permissions {
+        mode: mode.and_then(PermissionMode::parse),
+        remembered: serde_json::from_str(remembered)
+            .map_err(unreadable("sessions", "remembered"))?,
+    })
 }
 
 /// What a worker took up.
@@ -116,7 +129,8 @@ pub async fn claim_queued(
                   run.input::text AS "input!", run.options::text AS "options!",
                   run.cancel_requested_at IS NOT NULL AS "is_cancelled!",
                   extract(epoch FROM now() - run.started_at - run.waited)::float8 AS "elapsed!",
-                  s.settings::text AS "settings!", s.workspace, s.last_message_seq
+                  s.settings::text AS "settings!", s.workspace, s.last_message_seq,
+                  s.permission_mode, s.remembered::text AS "remembered!"
            FROM run JOIN sessions s ON s.id = run.session_id"#,
         worker.as_uuid(),
         limit,
@@ -149,7 +163,8 @@ pub async fn claim_expired(
                   run.input::text AS "input!", run.options::text AS "options!",
                   run.cancel_requested_at IS NOT NULL AS "is_cancelled!",
                   extract(epoch FROM now() - run.started_at - run.waited)::float8 AS "elapsed!",
-                  s.settings::text AS "settings!", s.workspace, s.last_message_seq
+                  s.settings::text AS "settings!", s.workspace, s.last_message_seq,
+                  s.permission_mode, s.remembered::text AS "remembered!"
            FROM run JOIN sessions s ON s.id = run.session_id"#,
         worker.as_uuid(),
         limit,
@@ -185,7 +200,8 @@ pub async fn claim_woken(
                   run.input::text AS "input!", run.options::text AS "options!",
                   run.cancel_requested_at IS NOT NULL AS "is_cancelled!",
                   extract(epoch FROM now() - run.started_at - run.waited)::float8 AS "elapsed!",
-                  s.settings::text AS "settings!", s.workspace, s.last_message_seq
+                  s.settings::text AS "settings!", s.workspace, s.last_message_seq,
+                  s.permission_mode, s.remembered::text AS "remembered!"
            FROM run JOIN sessions s ON s.id = run.session_id"#,
         worker.as_uuid(),
         limit,

@@ -7,6 +7,7 @@ use sqlx::PgConnection;
 use super::{StoreError, unreadable};
 use crate::domain::explanation::{Facts, Latest, OpenCall};
 use crate::domain::ids::{RunId, SessionId, TenantId};
+use crate::domain::permission::Awaits;
 use crate::domain::run::{Limits, RunOptions, RunStatus};
 use crate::domain::tool::CallState;
 
@@ -18,6 +19,8 @@ struct Row {
     finished_at: Option<Timestamp>,
     cancel_requested_at: Option<Timestamp>,
     lease_until: Option<Timestamp>,
+    waiting_since: Option<Timestamp>,
+    wake_at: Option<Timestamp>,
     options: String,
     limits: Option<String>,
     outcome: Option<String>,
@@ -32,8 +35,8 @@ struct Row {
 
 /// Reads what explains a run; none if the tenant has no such run.
 ///
-/// Which tools are the service's own, and how long they may take, is not in the database: calls
-/// come without a deadline and as nobody's.
+/// How long tools may take is not in the database: calls come without a deadline, but for those
+/// that wait for somebody.
 pub async fn find(
     conn: &mut PgConnection,
     tenant: TenantId,
@@ -76,6 +79,8 @@ fn facts(run_id: RunId, row: Row) -> Result<Facts, StoreError> {
         finished_at: row.finished_at.map(Timestamp::to_jiff),
         cancel_requested_at: row.cancel_requested_at.map(Timestamp::to_jiff),
         lease_until: row.lease_until.map(Timestamp::to_jiff),
+        waiting_since: row.waiting_since.map(Timestamp::to_jiff),
+        wake_at: row.wake_at.map(Timestamp::to_jiff),
         limit_seconds: limits.seconds,
         outcome,
         queue_position: row.queue_position,
@@ -112,15 +117,18 @@ fn calls(json: &str) -> Result<Vec<OpenCall>, StoreError> {
         name: String,
         state: String,
         since: jiff::Timestamp,
+        awaits: Option<String>,
+        answer_by: Option<jiff::Timestamp>,
     }
     let calls: Vec<Call> =
         serde_json::from_str(json).map_err(unreadable("tool_calls", "started_at"))?;
     calls
         .into_iter()
-        .map(|Call { tool_use_id, name, state, since }| {
+        .map(|Call { tool_use_id, name, state, since, awaits, answer_by }| {
             let state = CallState::parse(&state)
                 .ok_or_else(|| unreadable("tool_calls", "state")(&state))?;
-            Ok(OpenCall { tool_use_id, name, state, since, deadline: None, is_ours: false })
+            let awaits = awaits.as_deref().and_then(Awaits::parse);
+            Ok(OpenCall { tool_use_id, name, state, since, awaits, deadline: answer_by })
         })
         .collect()
 }

@@ -4,6 +4,7 @@ SELECT now() AS "now!: Timestamp", r.status, r.created_at AS "created_at: Timest
        r.started_at AS "started_at: Timestamp", r.finished_at AS "finished_at: Timestamp",
        r.cancel_requested_at AS "cancel_requested_at: Timestamp",
        r.lease_until AS "lease_until: Timestamp",
+       r.waiting_since AS "waiting_since: Timestamp", r.wake_at AS "wake_at: Timestamp",
        r.options::text AS "options!", (s.settings -> 'limits')::text AS limits, r.outcome::text,
        CASE WHEN r.status = 'queued' THEN (
            SELECT count(*) FROM runs o
@@ -29,7 +30,11 @@ LEFT JOIN LATERAL (
 LEFT JOIN LATERAL (
     SELECT json_agg(json_build_object(
         'tool_use_id', c.tool_use_id, 'name', c.name, 'state', c.state,
-        'since', coalesce(c.started_at, m.created_at)) ORDER BY c.position) AS calls
+        'since', coalesce(c.started_at, m.created_at),
+        -- What has been decided waits for nobody any more.
+        'awaits', CASE WHEN c.state = 'planned' AND c.decision IS NULL THEN c.awaits END,
+        'answer_by', CASE WHEN c.state = 'planned' AND c.decision IS NULL THEN c.answer_by END)
+        ORDER BY c.position) AS calls
     FROM (SELECT seq, created_at FROM messages
           WHERE run_id = r.id AND r.status IN ('running', 'requires_action')
           ORDER BY seq DESC LIMIT 1) m

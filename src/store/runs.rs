@@ -4,6 +4,7 @@ use jiff_sqlx::Timestamp;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
+use super::decisions::list_pending;
 use super::{StoreError, unreadable};
 use crate::domain::ids::{RunId, SessionId, TenantId};
 use crate::domain::run::{Outcome, Run, RunStatus, Usage};
@@ -40,6 +41,7 @@ impl TryFrom<Row> for Run {
                 .ok_or_else(|| unreadable(TABLE, "status")(&row.status))?,
             accepted_seq: row.accepted_seq,
             queue_position: row.queue_position,
+            pending: Vec::new(),
             outcome: row
                 .outcome
                 .map(|text| serde_json::from_str(&text).map_err(unreadable(TABLE, "outcome")))
@@ -103,9 +105,14 @@ pub async fn list(conn: &mut PgConnection, filter: Filter) -> Result<Vec<Run>, S
         filter.after,
         filter.limit,
     )
-    .fetch_all(conn)
+    .fetch_all(&mut *conn)
     .await?;
-    rows.into_iter().map(Run::try_from).collect()
+    let mut runs: Vec<Run> = rows.into_iter().map(Run::try_from).collect::<Result<_, _>>()?;
+    // At most one of a session.
+    if let Some(run) = runs.iter_mut().find(|run| run.status == RunStatus::RequiresAction) {
+        run.pending = list_pending(conn, filter.tenant, filter.session_id).await?;
+    }
+    Ok(runs)
 }
 
 /// Finds one run of a session.

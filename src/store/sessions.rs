@@ -7,6 +7,8 @@ use uuid::Uuid;
 
 use super::{StoreError, unreadable};
 use crate::domain::ids::{SessionId, TenantId};
+use crate::domain::note::Todo;
+use crate::domain::permission::PermissionMode;
 use crate::domain::run::Usage;
 use crate::domain::session::{Session, Settings};
 
@@ -35,7 +37,10 @@ struct Row {
     metadata: String,
     settings: String,
     workspace: Option<String>,
+    permission_mode: Option<String>,
+    remembered: String,
     active_run_id: Option<Uuid>,
+    is_waiting: bool,
     queued: i32,
     last_seq: i64,
     input_tokens: i64,
@@ -57,7 +62,15 @@ impl TryFrom<Row> for Session {
             metadata: RawValue::from_string(row.metadata).map_err(unreadable(TABLE, "metadata"))?,
             settings: serde_json::from_str(&row.settings).map_err(unreadable(TABLE, "settings"))?,
             workspace: row.workspace,
+            permission_mode: row
+                .permission_mode
+                .map(|word| PermissionMode::parse(&word).ok_or(word))
+                .transpose()
+                .map_err(unreadable(TABLE, "permission_mode"))?,
+            remembered: serde_json::from_str(&row.remembered)
+                .map_err(unreadable(TABLE, "remembered"))?,
             active_run_id: row.active_run_id.map(Into::into),
+            is_waiting: row.is_waiting,
             queued: row.queued,
             last_seq: row.last_seq,
             usage: Usage {
@@ -126,7 +139,10 @@ async fn select(conn: &mut PgConnection, page: &Page) -> Result<Vec<Session>, St
     let rows = sqlx::query_as!(
         Row,
         r#"SELECT s.id, s.title, s.metadata::text AS "metadata!", s.settings::text AS "settings!",
-                  s.workspace, s.active_run_id, s.queued, s.last_seq,
+                  s.workspace, s.permission_mode, s.remembered::text AS "remembered!",
+                  s.active_run_id, s.queued, s.last_seq,
+                  EXISTS (SELECT FROM runs r WHERE r.id = s.active_run_id
+                            AND r.status = 'requires_action') AS "is_waiting!",
                   s.input_tokens, s.cache_creation_input_tokens, s.cache_read_input_tokens,
                   s.output_tokens, s.stop_reason::text,
                   s.created_at AS "created_at: Timestamp", s.updated_at AS "updated_at: Timestamp"
@@ -144,6 +160,25 @@ async fn select(conn: &mut PgConnection, page: &Page) -> Result<Vec<Session>, St
     .fetch_all(conn)
     .await?;
     rows.into_iter().map(Session::try_from).collect()
+}
+
+/// A session's todo list, empty before there is one, and the number of its newest event; none for
+/// a session that the tenant does not have.
+pub async fn find_todos(
+    conn: &mut PgConnection,
+    tenant: TenantId,
+    id: SessionId,
+) -> Result<Option<(Vec<Todo>, i64)>, StoreError> {
+    let row = sqlx::query!(
+        "SELECT todos::text, last_seq FROM sessions WHERE id = $1 AND tenant_id = $2",
+        id.as_uuid(),
+        tenant.as_uuid(),
+    )
+    .fetch_optional(conn)
+    .await?;
+    let Some(row) = row else { return Ok(None) };
+    let todos = row.todos.as_deref().map(serde_json::from_str).transpose();
+    Ok(Some((todos.map_err(unreadable(TABLE, "todos"))?.unwrap_or_default(), row.last_seq)))
 }
 
 /// The number of a session's newest event; none for a session that the tenant does not have.

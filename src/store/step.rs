@@ -47,12 +47,25 @@ pub struct CallRecord {
     pub change: Option<ChangeRecord>,
     /// Of what type the failure was.
     pub error_type: Option<ToolErrorType>,
-    /// Who must act before the call goes on, and how long there is for that.
-    pub awaits: Option<(Awaits, Duration)>,
+    /// What the call waits for from now on.
+    pub wait: Option<NewWait>,
     /// SHA-256 of the input that runs, or is to be decided on.
     pub input_hash: Option<Vec<u8>>,
     /// In what confinement the call ran.
     pub sandbox: Option<&'static str>,
+}
+
+/// What a call waits for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewWait {
+    /// Who must act before the call goes on.
+    pub awaits: Awaits,
+    /// How long there is for that.
+    pub within: Duration,
+    /// Why somebody is asked.
+    pub reason: Option<String>,
+    /// What would change of the file, as a unified diff.
+    pub diff: Option<String>,
 }
 
 /// The change of a file as it is recorded before it is made.
@@ -78,7 +91,7 @@ impl CallRecord {
             is_execution: false,
             change: None,
             error_type: None,
-            awaits: None,
+            wait: None,
             input_hash: None,
             sandbox: None,
         }
@@ -275,6 +288,8 @@ async fn write(
         &records.answer_ins as _,
         &records.input_hashes as _,
         &records.sandboxes as _,
+        &records.wait_reasons as _,
+        &records.diffs as _,
     )
     .fetch_optional(conn)
     .await?;
@@ -368,6 +383,8 @@ struct RecordColumns {
     answer_ins: Vec<Option<f64>>,
     input_hashes: Vec<Option<Vec<u8>>>,
     sandboxes: Vec<Option<&'static str>>,
+    wait_reasons: Vec<Option<String>>,
+    diffs: Vec<Option<String>>,
 }
 
 impl RecordColumns {
@@ -384,8 +401,11 @@ impl RecordColumns {
             columns.change_paths.push(change.map(|change| change.path.clone()));
             columns.change_results.push(change.map(|change| change.result.clone()));
             columns.error_types.push(record.error_type.map(ToolErrorType::as_str));
-            columns.awaits.push(record.awaits.map(|(awaits, _)| awaits.as_str()));
-            columns.answer_ins.push(record.awaits.map(|(_, time)| time.as_secs_f64()));
+            let wait = record.wait.as_ref();
+            columns.awaits.push(wait.map(|wait| wait.awaits.as_str()));
+            columns.answer_ins.push(wait.map(|wait| wait.within.as_secs_f64()));
+            columns.wait_reasons.push(wait.and_then(|wait| wait.reason.clone()));
+            columns.diffs.push(wait.and_then(|wait| wait.diff.clone()));
             columns.input_hashes.push(record.input_hash.clone());
             columns.sandboxes.push(record.sandbox);
         }

@@ -15,7 +15,7 @@ use crate::domain::event::{EventBody, NewEvent};
 use crate::domain::ids::{RunId, SessionId, TenantId, WorkerId};
 use crate::domain::message::{Content, Message, Role};
 use crate::domain::run::{Limits, ModelStop, Outcome, RunOptions, RunStatus, StopReason, Usage};
-use crate::domain::session::Settings;
+use crate::domain::session::{Dispatch, Settings};
 use crate::domain::tool::{CallState, ToolCall};
 
 /// A database with one session.
@@ -38,6 +38,10 @@ async fn bed() -> Bed {
         stop_sequences: Vec::new(),
         limits: Limits::default(),
         price: None,
+        permission_mode: None,
+        permissions: Vec::new(),
+        client_tools: Vec::new(),
+        dispatch: Dispatch::Auto,
     };
     let new = NewSession {
         id: session,

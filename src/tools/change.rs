@@ -1,5 +1,9 @@
 //! Changes of one file: planned by a tool, made here, and told by the file whether they happened.
 
+use std::time::Duration;
+
+use similar::TextDiff;
+
 use super::workspace::hash;
 use super::{FileChange, Output, ToolContext, ToolError};
 use crate::domain::note::Note;
@@ -30,4 +34,28 @@ pub async fn file_hash(context: &ToolContext, path: &str) -> Option<Option<Vec<u
         context.workspace.hash(&path)
     };
     blocking(look).await.ok()
+}
+
+/// How long the shortest diff is looked for.
+const DIFF_WITHIN: Duration = Duration::from_millis(500);
+/// The longest diff that is shown.
+const MAX_DIFF: usize = 64 * 1024;
+
+/// What a planned change would change, as a unified diff.
+pub(super) async fn diff(context: &ToolContext, change: FileChange) -> Option<String> {
+    let workspace = context.workspace.clone();
+    let compare = move || {
+        let FileChange { path, before, content, .. } = change;
+        let old = if before.is_some() { workspace.read(&path)? } else { Vec::new() };
+        let (old, new) = (String::from_utf8_lossy(&old), String::from_utf8_lossy(&content));
+        let old_name = if before.is_some() { path.as_str() } else { "/dev/null" };
+        let diff = TextDiff::configure().timeout(DIFF_WITHIN).diff_lines(&*old, &*new);
+        let mut text = diff.unified_diff().context_radius(3).header(old_name, &path).to_string();
+        if text.len() > MAX_DIFF {
+            text.truncate(text.floor_char_boundary(MAX_DIFF));
+            text.push_str("\n[cut here: the diff is longer]");
+        }
+        Ok(text)
+    };
+    blocking(compare).await.ok()
 }

@@ -1,11 +1,15 @@
 //! Tools: what the model may ask for, each one schema and one function in one file.
 
 pub mod builtin;
+mod caller;
 mod change;
+mod definition;
 mod fallback;
 pub mod lease;
+pub mod policy;
 mod registry;
 mod results;
+mod search;
 pub mod seen;
 mod text;
 mod typed;
@@ -25,11 +29,14 @@ use tokio_util::sync::CancellationToken;
 use crate::domain::claim::Fence;
 use crate::domain::ids::{RunId, WorkerId};
 use crate::domain::note::Note;
+use crate::domain::permission::PermissionMode;
 use crate::domain::tool::{ToolClass, ToolTiming};
 use crate::domain::tool_error::ToolErrorType;
 
+pub use caller::Caller;
 pub use change::file_hash;
 pub use fallback::Fallback;
+pub use definition::check_definition;
 use lease::LeaseClock;
 pub use registry::{Answer, BadTool, CatalogEntry, Registry};
 use seen::SeenFiles;
@@ -96,6 +103,10 @@ pub struct ToolContext {
     pub claim: Fence,
     /// The files that the model has seen.
     pub seen: SeenFiles,
+    /// The mode that follows on an approved plan; none outside of plan mode.
+    pub after_plan: Option<PermissionMode>,
+    /// On whose behalf the call is made.
+    pub caller: Caller,
 }
 
 impl ToolContext {
@@ -109,6 +120,8 @@ impl ToolContext {
             tool_use_id: String::new(),
             claim: Fence { run_id: RunId::new(), attempt: 1, worker: WorkerId::new() },
             seen: SeenFiles::default(),
+            after_plan: None,
+            caller: Caller::default(),
         }
     }
 

@@ -14,7 +14,9 @@ use serde_json::value::{RawValue, to_raw_value};
 use tokio::time::timeout;
 
 use super::results::presentable;
-use super::{ErrorStyle, FileChange, Output, Tool, ToolContext, ToolError, change};
+use super::{
+    ErrorStyle, FileChange, Output, Tool, ToolContext, ToolError, change, check_definition,
+};
 use crate::domain::note::Note;
 use crate::domain::tool::{ToolClass, ToolTiming};
 use crate::domain::tool_error::ToolErrorType;
@@ -36,6 +38,16 @@ pub enum BadTool {
         /// What is wrong with it.
         cause: String,
     },
+}
+
+impl BadTool {
+    /// Whether it is the name that is wrong.
+    pub const fn is_name(&self) -> bool {
+        match self {
+            Self::Name(_) | Self::Repeated(_) => true,
+            Self::Schema { .. } => false,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -106,17 +118,9 @@ impl Registry {
 
     fn add(&mut self, tool: Arc<dyn Tool>) -> Result<(), BadTool> {
         let name = tool.name().to_owned();
-        let is_legal = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-        if name.is_empty() || name.len() > 64 || !name.chars().all(is_legal) {
-            return Err(BadTool::Name(name));
-        }
         let bad = |cause: String| BadTool::Schema { name: name.clone(), cause };
         let input_schema = tool.input_schema();
-        if input_schema.get("type").and_then(Value::as_str) != Some("object") {
-            return Err(bad("its type is not \"object\"".to_owned()));
-        }
-        let validator =
-            jsonschema::validator_for(&input_schema).map_err(|error| bad(error.to_string()))?;
+        let validator = check_definition(&name, &input_schema)?;
         let definition = Definition { name: &name, description: tool.description(), input_schema };
         let definition = to_raw_value(&definition).map_err(|error| bad(error.to_string()))?;
         if self.by_name.insert(name.clone(), self.entries.len()).is_some() {
@@ -175,6 +179,26 @@ impl Registry {
             && self.entry(name).is_none_or(|entry| entry.tool.runs_in_parallel())
     }
 
+    /// What the model reads of a failure, in the style of a tool.
+    pub fn error_text(&self, name: &str, text: &str) -> String {
+        match self.entry(name).map(|entry| entry.tool.error_style()) {
+            Some(ErrorStyle::Wrapped) => format!("<tool_use_error>{text}</tool_use_error>"),
+            Some(ErrorStyle::Plain) | None => format!("Error: {text}"),
+        }
+    }
+
+    /// What is wrong with an input, and where, as a pointer into it; nothing for one that fits.
+    pub fn input_problems(&self, name: &str, input: &RawValue) -> Vec<(String, String)> {
+        let whole = |message: String| vec![(String::new(), message)];
+        let Some(entry) = self.entry(name) else { return whole(format!("there is no {name}")) };
+        let value: Value = match serde_json::from_str(input.get()) {
+            Ok(value) => value,
+            Err(error) => return whole(format!("cannot be read: {error}")),
+        };
+        let problems = entry.validator.iter_errors(&value);
+        problems.map(|error| (error.instance_path().to_string(), error.to_string())).collect()
+    }
+
     /// Makes a call. Whatever goes wrong is an answer for the model: an unknown name, an input
     /// that does not fit, a failure, a panic, a missed deadline.
     pub async fn call(&self, context: &ToolContext, name: &str, input: &RawValue) -> Answer {
@@ -210,6 +234,20 @@ impl Registry {
             Ok(change) => Ok(change),
             Err(error) => Err(entry.answer(context, Err(error)).await),
         }
+    }
+
+    /// What a call would change of a file, as a unified diff; none if it changes none.
+    pub async fn diff(
+        &self,
+        context: &ToolContext,
+        name: &str,
+        input: &RawValue,
+    ) -> Option<String> {
+        if self.class(name) != ToolClass::Checkable {
+            return None;
+        }
+        let change = self.plan(context, name, input).await.ok()?;
+        change::diff(context, change).await
     }
 
     /// Makes a change that was planned.

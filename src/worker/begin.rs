@@ -3,9 +3,10 @@
 use super::drive::{Driver, empty, user_message};
 use super::halt::Halt;
 use super::patience::{Patience, in_time};
-use crate::agent::{AgentLoop, Bounds};
+use crate::agent::{AgentLoop, Bounds, Step};
 use crate::domain::event::{EventBody, NewEvent};
 use crate::domain::message::{Content, Message, Role};
+use crate::domain::note::Note;
 use crate::domain::run::Usage;
 use crate::store::claim::MAX_TAKEOVERS;
 use crate::store::messages::list_of_run;
@@ -46,6 +47,19 @@ impl Driver<'_> {
         };
         let step = StepCommit { events: &events, dequeues: true, ..empty() };
         self.store(&[message], &step).await
+    }
+
+    /// The permission mode that the message names holds from its first request on.
+    pub(super) async fn enter_mode(&mut self) -> Result<(), Halt> {
+        let Some(mode) = self.run.options.permission_mode else { return Ok(()) };
+        let is_first = matches!(self.agent.step(), Step::CallModel { is_first: true });
+        if !is_first || self.run.permissions.mode == Some(mode) {
+            return Ok(());
+        }
+        let events = [NewEvent::new(&EventBody::Updated { permission_mode: mode })];
+        let notes = [Note::Mode(mode)];
+        let step = StepCommit { events: &events, notes: &notes, ..empty() };
+        self.store(&[], &step).await
     }
 
     /// Brings the loop to where the stored messages are, whatever it thought before.

@@ -8,7 +8,7 @@ use super::Worker;
 use super::active::Signals;
 use super::halt::Halt;
 use super::previews::ReplyIds;
-use super::tell::reply_events;
+use super::tell::{call_event, reply_events};
 use super::transcript::Transcript;
 use crate::agent::history::{self, Turn};
 use crate::agent::{AgentLoop, Bounds, Finish, Step};
@@ -22,9 +22,10 @@ use crate::faults::{self, Point};
 use crate::model::Reply;
 use crate::model::anthropic::{Head, body};
 use crate::store::step::{NewMessage, StepCommit};
-use crate::tools::ToolContext;
+use crate::tools::policy::Policy;
 use crate::tools::seen::SeenFiles;
 use crate::tools::workspace::Workspace;
+use crate::tools::{Caller, ToolContext};
 
 /// A run in the hands of a worker.
 pub(super) struct Driver<'a> {
@@ -47,6 +48,8 @@ pub(super) struct Driver<'a> {
     pub(super) others_wait: bool,
     /// Steps that are committed.
     pub(super) steps: i32,
+    /// The rules for calls, once there have been some.
+    pub(super) policy: Option<Policy>,
 }
 
 /// How a request to the model ended; without a stop reason it failed.
@@ -87,6 +90,8 @@ impl<'a> Driver<'a> {
                 tool_use_id: String::new(),
                 claim: run.fence,
                 seen: SeenFiles::of(worker.parts.pool.clone(), run.session_id),
+                after_plan: None,
+                caller: Caller::of(worker.parts.pool.clone(), run.session_id),
             },
             agent: AgentLoop::new(Bounds::new(&limits, run.settings.price)),
             transcript: worker.transcripts.take(run.session_id),
@@ -97,6 +102,7 @@ impl<'a> Driver<'a> {
             is_resumed: false,
             others_wait: false,
             steps: run.steps,
+            policy: None,
             worker,
             run,
             signals,
@@ -120,7 +126,12 @@ impl<'a> Driver<'a> {
     async fn run_steps(&mut self) -> Result<(), Halt> {
         faults::point(Point::Claimed).await;
         self.begin().await?;
-        let head = Head::new(&self.run.settings, self.worker.parts.use_prompt_cache)?;
+        self.enter_mode().await?;
+        let head = Head::new(
+            &self.run.settings,
+            self.run.options.tools.as_deref(),
+            self.worker.parts.use_prompt_cache,
+        )?;
         loop {
             self.stop_if_draining()?;
             match self.agent.step().clone() {
@@ -168,7 +179,8 @@ impl<'a> Driver<'a> {
         self.agent.push(&message)?;
         self.usage += reply.usage;
 
-        let mut events = reply_events(&message.content, ids, self.agent.step())?;
+        let asked = self.asked()?;
+        let mut events = reply_events(&message.content, ids, asked)?;
         events.extend(self.end_request(&RequestEnd {
             usage: reply.usage,
             stop: Some(reply.stop.as_str()),
@@ -195,6 +207,12 @@ impl<'a> Driver<'a> {
         let step =
             StepCommit { planned, events: &events, usage: Some(reply.usage), settles, ..empty() };
         self.store(messages.as_slice(), &step).await
+    }
+
+    /// What the last reply asks for, and what the policy says of it.
+    fn asked(&mut self) -> Result<Vec<NewEvent>, Halt> {
+        let calls = self.open_calls();
+        calls.iter().map(|call| Ok(call_event(call, self.permission(call)?))).collect()
     }
 
     fn outcome(&self, last: &Message) -> Result<Option<Outcome>, Halt> {

@@ -31,6 +31,8 @@ pub(super) enum Halt {
     Defect(String),
     /// Worker after worker died on it.
     CrashLoop,
+    /// It was put down until its calls are answered.
+    Waiting,
 }
 
 impl From<StoreError> for Halt {
@@ -78,6 +80,7 @@ impl Driver<'_> {
             Halt::Cancelled => {
                 return self.settle(RunStatus::Cancelled, StopReason::Cancelled, None).await;
             }
+            Halt::Waiting => return Ok(()),
             Halt::ShuttingDown => return self.release(false).await,
             // Somebody who takes it over would ask the model again, and fail here again.
             Halt::Store(error) if error.is_permanent() => {

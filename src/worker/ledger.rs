@@ -7,6 +7,7 @@ use futures::future::{BoxFuture, FutureExt as _};
 use futures::stream::{self, StreamExt as _};
 
 use super::drive::{Driver, millis};
+use super::gate::with_inputs;
 use super::halt::Halt;
 use super::patience::{Patience, in_time};
 use super::round::{AfterCrash, Answered, Ended, Round, after_crash};
@@ -21,10 +22,14 @@ use crate::tools::{Answer, FileChange, Registry, ToolContext, file_hash};
 const PARALLEL: usize = 8;
 
 impl Driver<'_> {
-    /// Runs the calls that have no result yet. Neighbours that change nothing run in parallel;
-    /// a call with effects runs alone, after those before it and before those behind it.
+    /// Runs the calls that have no result yet and may run. Neighbours that change nothing run in
+    /// parallel; a call with effects runs alone, after those before it and before those behind
+    /// it, and not before one that waits.
     pub(super) async fn call_tools(&mut self, calls: &[ToolCall]) -> Result<Answered, Halt> {
-        let mut round = Round::new(calls, self.ledger().await?);
+        let ledger = self.ledger().await?;
+        let calls = &with_inputs(calls, &ledger)?;
+        let mut round = Round::new(calls, ledger);
+        self.open_gates(&mut round).await?;
         let mut next = 0;
         while next < calls.len() {
             if self.stop_if_draining().is_err() {
@@ -38,11 +43,13 @@ impl Driver<'_> {
                 self.run_parallel(&mut round, next..next + parallel).await?;
                 next += parallel;
             } else {
-                self.run_alone(&mut round, next).await?;
+                if !round.is_held_before(next) {
+                    self.run_alone(&mut round, next).await?;
+                }
                 next += 1;
             }
         }
-        Ok(round.answered())
+        if round.held().is_empty() { Ok(round.answered()) } else { self.suspend(round).await }
     }
 
     /// Answers for calls that will not be run, because their run ends first.
@@ -72,7 +79,7 @@ impl Driver<'_> {
         }
     }
 
-    fn class(&self, call: &ToolCall) -> ToolClass {
+    pub(super) fn class(&self, call: &ToolCall) -> ToolClass {
         self.worker.parts.tools.class(&call.name)
     }
 
@@ -111,7 +118,9 @@ impl Driver<'_> {
         let open: Vec<BoxFuture<'_, Ended>> = calls
             .iter()
             .enumerate()
-            .filter(|(position, _)| positions.contains(position) && round.open(*position).is_some())
+            .filter(|(position, _)| {
+                positions.contains(position) && round.runnable(*position).is_some()
+            })
             .map(|(position, call)| run(&tools, &context, position, call).boxed())
             .collect();
         let running = stream::iter(open);
@@ -132,7 +141,7 @@ impl Driver<'_> {
 
     /// Runs a call that changes something: its beginning is committed before anything can happen.
     async fn run_alone(&mut self, round: &mut Round<'_>, position: usize) -> Result<(), Halt> {
-        let Some(row) = round.open(position) else {
+        let Some(row) = round.runnable(position) else {
             return Ok(());
         };
         let Some(call) = round.calls.get(position) else {
@@ -246,7 +255,7 @@ impl Driver<'_> {
     }
 
     /// Stores what has ended so far.
-    async fn record(&mut self, round: &mut Round<'_>) -> Result<(), Halt> {
+    pub(super) async fn record(&mut self, round: &mut Round<'_>) -> Result<(), Halt> {
         if round.answered.records.is_empty() {
             return Ok(());
         }

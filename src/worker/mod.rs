@@ -4,6 +4,7 @@ mod active;
 mod ask;
 mod begin;
 mod drive;
+mod gate;
 mod give_up;
 mod halt;
 mod lease;
@@ -14,6 +15,7 @@ mod previews;
 #[cfg(test)]
 mod proof;
 mod round;
+mod suspend;
 mod tell;
 mod transcript;
 mod write;
@@ -35,10 +37,13 @@ use crate::faults::{self, Bug, Point};
 use crate::metrics::{ClaimedFrom, Metrics};
 use crate::model::anthropic::Client;
 use crate::store::StoreError;
-use crate::store::claim::{MAX_TAKEOVERS, claim_expired, claim_queued, claim_woken, expire};
+use crate::store::claim::{
+    Claims, MAX_TAKEOVERS, claim_expired, claim_queued, claim_woken, expire,
+};
 use crate::store::connections::Connections;
 use crate::tools::Registry;
 use crate::tools::lease::LeaseClock;
+use crate::tools::policy::{Evaluator, OperatorPolicy};
 use active::{Active, Stopping};
 use give_up::HOPELESS_AFTER;
 pub use node::Node;
@@ -63,6 +68,10 @@ pub struct Parts {
     pub model: Client,
     /// The tools.
     pub tools: Arc<Registry>,
+    /// What the operator lets them do.
+    pub policy: Arc<OperatorPolicy>,
+    /// Who is asked before a person is.
+    pub evaluator: Option<Evaluator>,
     /// Where sessions have their folders, unless the operator chose one for all.
     pub workspaces: PathBuf,
     /// Whether requests ask the model's side to cache their prefix.
@@ -229,23 +238,27 @@ impl Worker {
 
     /// Takes up as many runs as there are free slots, and says how many.
     async fn take_up(self: &Arc<Self>, what: TakeUp, slot: OwnedSemaphorePermit) -> usize {
-        let claimed = in_time(self.claim(what)).await.unwrap_or_else(|error| {
+        let claims = in_time(self.claim(what)).await.unwrap_or_else(|error| {
             tracing::warn!(%error, ?what, "no run can be taken up");
-            Vec::new()
+            Claims::default()
         });
-        let taken = claimed.len();
+        let taken = claims.runs.len();
         self.parts.metrics.runs_claimed(what.into(), taken);
         let mut first = Some(slot);
-        for run in claimed {
+        for run in claims.runs {
             // Requests may have taken slots in between. A run too many is better than one that
             // is claimed and lies, with nobody who keeps its lease.
             let slot = first.take().or_else(|| Arc::clone(&self.slots).try_acquire_owned().ok());
             self.spawn(run, slot);
         }
+        for run in claims.unreadable.iter().filter(|run| run.takeovers > MAX_TAKEOVERS) {
+            // Boxed, because it is rare and large.
+            Box::pin(self.give_up(run.session_id, run.fence)).await;
+        }
         taken
     }
 
-    async fn claim(&self, what: TakeUp) -> Result<Vec<Claimed>, StoreError> {
+    async fn claim(&self, what: TakeUp) -> Result<Claims, StoreError> {
         let limit = self.slots.available_permits().min(CLAIM_BATCH - 1) + 1;
         let limit = i64::try_from(limit).unwrap_or(1);
         let mut conn = self.parts.pool.acquire().await?;
@@ -259,11 +272,7 @@ impl Worker {
             TakeUp::Woken => claim_woken(&mut conn, self.id, limit).await?,
         };
         conn.give_back();
-        for run in claims.unreadable.iter().filter(|run| run.takeovers > MAX_TAKEOVERS) {
-            // Boxed, because it is rare and large.
-            Box::pin(self.give_up(run.session_id, run.fence)).await;
-        }
-        Ok(claims.runs)
+        Ok(claims)
     }
 
     fn spawn(self: &Arc<Self>, run: Claimed, slot: Option<OwnedSemaphorePermit>) {

@@ -1,8 +1,10 @@
-//! The calls of one reply: which have ended, which are open, and what the ledger says of them.
+//! The calls of one reply: which have ended, which are open, which wait, and what the ledger says.
 
+use super::gate::edited_note;
 use crate::domain::event::{EventBody, NewEvent};
 use crate::domain::message::Content;
 use crate::domain::note::Note;
+use crate::domain::permission::Awaits;
 use crate::domain::tool::{CANCELLED, CallResult, CallState, INTERRUPTED, ToolCall};
 use crate::domain::tool_error::Handling;
 use crate::store::step::CallRecord;
@@ -35,11 +37,20 @@ impl Ended {
     }
 }
 
+/// What a call waits for that cannot run yet.
+#[derive(Debug, Clone)]
+pub(super) struct Hold {
+    pub(super) awaits: Awaits,
+    pub(super) reason: Option<String>,
+}
+
 /// The calls of one reply and how far they are.
 pub(super) struct Round<'a> {
     pub(super) calls: &'a [ToolCall],
     ledger: Vec<LedgerRow>,
     results: Vec<Option<CallResult>>,
+    /// What calls wait for that cannot run yet.
+    held: Vec<Option<Hold>>,
     pub(super) answered: Answered,
 }
 
@@ -55,7 +66,8 @@ impl<'a> Round<'a> {
             })
         };
         let results = calls.iter().map(recorded).collect();
-        Self { calls, results, ledger, answered: Answered::default() }
+        let held = calls.iter().map(|_| None).collect();
+        Self { calls, results, held, ledger, answered: Answered::default() }
     }
 
     /// The ledger's word on a call without a result; none if the call has its result.
@@ -66,15 +78,64 @@ impl<'a> Round<'a> {
         is_open.then(|| self.ledger.iter().find(|row| row.tool_use_id == call.tool_use_id))
     }
 
-    /// Ends a call that is not run.
-    pub(super) fn end(&mut self, position: usize, state: CallState, text: impl Into<String>) {
-        if let Some(call) = self.calls.get(position) {
-            let result = CallResult::of_text(&call.tool_use_id, state, text);
-            self.take(Ended::unrun(position, result));
+    /// The row of a call that may run now: it has no result, and it waits for nobody.
+    #[expect(clippy::option_option, reason = "no result yet is not the same as no row")]
+    pub(super) fn runnable(&self, position: usize) -> Option<Option<&LedgerRow>> {
+        let is_held = self.held.get(position).is_some_and(Option::is_some);
+        if is_held { None } else { self.open(position) }
+    }
+
+    /// Lets a call wait.
+    pub(super) fn hold(&mut self, position: usize, awaits: Awaits, reason: Option<String>) {
+        if let Some(held) = self.held.get_mut(position) {
+            *held = Some(Hold { awaits, reason });
         }
     }
 
-    pub(super) fn take(&mut self, ended: Ended) {
+    /// Whether a call before this one waits. Calls with effects keep their order.
+    pub(super) fn is_held_before(&self, position: usize) -> bool {
+        self.held.iter().take(position).any(Option::is_some)
+    }
+
+    /// The calls that wait, and for what.
+    pub(super) fn held(&self) -> Vec<(&'a ToolCall, Hold)> {
+        let held = self.calls.iter().zip(&self.held);
+        held.filter_map(|(call, hold)| Some((call, hold.clone()?))).collect()
+    }
+
+    /// Whether the ledger knows that a call waits.
+    pub(super) fn is_known_to_wait(&self, call: &ToolCall) -> bool {
+        let row = self.ledger.iter().find(|row| row.tool_use_id == call.tool_use_id);
+        row.is_some_and(|row| row.wait.is_some())
+    }
+
+    /// What the model is told besides a result: somebody changed the input.
+    fn note_on(&self, call: &ToolCall) -> Option<String> {
+        let row = self.ledger.iter().find(|row| row.tool_use_id == call.tool_use_id)?;
+        row.wait.as_ref()?.input.as_deref().map(edited_note)
+    }
+
+    /// Ends a call that is not run.
+    pub(super) fn end_with(&mut self, position: usize, result: CallResult) {
+        self.place(Ended::unrun(position, result));
+    }
+
+    /// Ends a call that is not run.
+    pub(super) fn end(&mut self, position: usize, state: CallState, text: impl Into<String>) {
+        if let Some(call) = self.calls.get(position) {
+            self.end_with(position, CallResult::of_text(&call.tool_use_id, state, text));
+        }
+    }
+
+    /// Takes in the end of a call that was run.
+    pub(super) fn take(&mut self, mut ended: Ended) {
+        if let Some(note) = self.calls.get(ended.position).and_then(|call| self.note_on(call)) {
+            ended.result.text.insert_str(0, &note);
+        }
+        self.place(ended);
+    }
+
+    fn place(&mut self, ended: Ended) {
         let Ended { position, result, is_execution, duration_ms, notes, sandbox } = ended;
         let Some(place) = self.results.get_mut(position) else {
             return;

@@ -2,16 +2,16 @@
 
 use super::halt::Halt;
 use super::previews::ReplyIds;
-use crate::agent::Step;
 use crate::domain::event::{EventBody, NewEvent};
 use crate::domain::message::{BadContent, Content, View};
 use crate::domain::permission::Permission;
+use crate::domain::tool::ToolCall;
 
-/// What was thought, what was said, what is asked for.
+/// What was thought, what was said, and what is asked for.
 pub(super) fn reply_events(
     content: &Content,
     ids: ReplyIds,
-    next: &Step,
+    asked: Vec<NewEvent>,
 ) -> Result<Vec<NewEvent>, Halt> {
     let blocks = content.blocks()?;
     let mut events = Vec::new();
@@ -38,17 +38,18 @@ pub(super) fn reply_events(
         let body = EventBody::AgentMessage { content: Content::from_blocks(said)? };
         events.push(NewEvent::with_id(ids.message.to_string(), &body));
     }
-    if let Step::CallTools(calls) = next {
-        events.extend(calls.iter().map(|call| {
-            let body = EventBody::AgentToolUse {
-                name: call.name.clone(),
-                input: call.input.clone(),
-                evaluated_permission: Permission::Allow,
-            };
-            NewEvent::with_id(call.tool_use_id.clone(), &body)
-        }));
-    }
+    events.extend(asked);
     Ok(events)
+}
+
+/// What is asked for; without a permission the client runs it.
+pub(super) fn call_event(call: &ToolCall, permission: Option<Permission>) -> NewEvent {
+    let (name, input) = (call.name.clone(), call.input.clone());
+    let body = match permission {
+        Some(evaluated_permission) => EventBody::AgentToolUse { name, input, evaluated_permission },
+        None => EventBody::AgentCustomToolUse { name, input },
+    };
+    NewEvent::with_id(call.tool_use_id.clone(), &body)
 }
 
 fn texts(texts: &[&str]) -> Result<Content, BadContent> {

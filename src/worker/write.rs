@@ -6,6 +6,7 @@ use super::drive::{Driver, empty};
 use super::halt::Halt;
 use super::patience::{Patience, in_time};
 use crate::domain::event::NewEvent;
+use crate::domain::note::Note;
 use crate::faults::{self, Point};
 #[cfg(feature = "faults")]
 use crate::store::bugs::commit;
@@ -41,6 +42,12 @@ impl Driver<'_> {
         faults::point(point).await;
         if let Some((status, _)) = step.settles {
             self.worker.parts.metrics.run_settled(status);
+        }
+        for note in step.notes {
+            if let Note::Mode(mode) = note {
+                self.run.permissions.mode = Some(*mode);
+                self.policy = None;
+            }
         }
         self.others_wait = committed.queued > 0;
         self.is_begun |= step.dequeues;

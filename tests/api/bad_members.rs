@@ -1,6 +1,6 @@
 //! Bodies that are JSON and do not fit: each wrong member is pointed at.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::support::{TestApp, assert_refused, invalid, raw, replies, says};
 
@@ -87,6 +87,11 @@ async fn the_limits_and_the_tool_choice_of_a_message_are_checked() {
     app.finish().await;
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "callers write the patterns in place")]
+fn rule(tool: &str, input: Value) -> Value {
+    json!({ "tool": tool, "input": input, "decision": "allow" })
+}
+
 #[tokio::test]
 async fn a_session_that_does_not_fit_is_pointed_at() {
     let app = app().await;
@@ -117,6 +122,19 @@ async fn a_session_that_does_not_fit_is_pointed_at() {
         (json!({ "thinking": true }), "/thinking"),
         (json!({ "stop_sequences": ["END", " "] }), "/stop_sequences"),
         (json!({ "stop_sequences": "END" }), "/stop_sequences"),
+        (json!({ "permission_mode": "yolo" }), "/permission_mode"),
+        (json!({ "permissions": {} }), "/permissions"),
+        (json!({ "permissions": [{ "tool": "Bash" }] }), "/permissions/0"),
+        (json!({ "permissions": [rule("", json!({}))] }), "/permissions/0/tool"),
+        (
+            json!({ "permissions": [rule("*", json!({})), rule("Bash", json!({ "command": "a;b" }))] }),
+            "/permissions/1/input/command",
+        ),
+        (
+            json!({ "permissions": [rule("x", json!({ "a/b": "c\u{200b}" }))] }),
+            "/permissions/0/input/a~1b",
+        ),
+        (json!({ "permissions": vec![rule("x", json!({})); 201] }), "/permissions"),
         (json!({ "limits": { "rounds": 1001 } }), "/limits/rounds"),
         (json!({ "limits": { "tokens": -5 } }), "/limits/tokens"),
         (json!({ "limits": { "seconds": 0 } }), "/limits/seconds"),

@@ -296,16 +296,26 @@ async fn a_run_that_needs_the_client_says_what_it_needs() {
     let run = reach(&session, "effect", "agent.tool_use").await;
     call_since(&app, "launch", true).await;
     set(&app, &run, "status = 'requires_action', lease_owner = NULL, lease_until = NULL").await;
-    let explanation = session.explain(&run).await;
-    assert_eq!(
-        (&explanation["waits_for"], &explanation["unblocked_by"]),
-        (&json!("approval"), &cancel_of(&session, &run))
-    );
-    let rename = "UPDATE tool_calls SET name = 'open_door' WHERE name = 'launch'";
-    sqlx::query(rename).execute(&app.database.pool(1)).await.unwrap();
-    assert_eq!(session.explain(&run).await["waits_for"], "client_tool");
+    let wait = "UPDATE tool_calls SET state = 'planned', awaits = $1,
+                       answer_by = now() + interval '1 hour' WHERE name = 'launch'";
+    let pool = app.database.pool(1);
+    let post = |path: String| json!({ "method": "POST", "path": path });
+    for (awaits, waits_for) in [("approval", "approval"), ("client", "client_tool")] {
+        sqlx::query(wait).bind(awaits).execute(&pool).await.unwrap();
+        let explanation = session.explain(&run).await;
+        let calls = explanation["calls"].as_array().unwrap();
+        let call = calls.iter().find(|call| call["name"] == "launch").unwrap();
+        let answer = match awaits {
+            "approval" => session.path(&format!("/approvals/{}", call["tool_use_id"].as_str().unwrap())),
+            _ => session.path("/tool_results"),
+        };
+        assert_eq!(
+            (&explanation["waits_for"], &explanation["unblocked_by"], &call["awaits"]),
+            (&json!(waits_for), &post(answer), &json!(awaits))
+        );
+    }
     let end = "UPDATE tool_calls SET state = 'denied', result = 'no'";
-    sqlx::query(end).execute(&app.database.pool(1)).await.unwrap();
+    sqlx::query(end).execute(&pool).await.unwrap();
     assert_eq!(session.explain(&run).await["waits_for"], "limit");
     app.stop().await;
 }

@@ -12,6 +12,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::ids::RunId;
+use super::permission::Awaits;
 use super::run::{Outcome, RunStatus};
 use super::tool::CallState;
 
@@ -58,13 +59,14 @@ pub struct OpenCall {
     /// When it began, or was asked for.
     #[schema(value_type = String, format = DateTime)]
     pub since: Timestamp,
-    /// When it is given up, if it has begun and its tool is known.
+    /// Who must act before it goes on, if it waits for somebody.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub awaits: Option<Awaits>,
+    /// When it is given up, if it has begun and its tool is known; when it gets its default
+    /// answer, if it waits for somebody.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub deadline: Option<Timestamp>,
-    /// Whether the tool is the service's own.
-    #[serde(skip)]
-    pub is_ours: bool,
 }
 
 /// The newest thing that a run did.
@@ -102,6 +104,10 @@ pub struct Facts {
     pub cancel_requested_at: Option<Timestamp>,
     /// Until when its worker holds it.
     pub lease_until: Option<Timestamp>,
+    /// Since when it waits for somebody.
+    pub waiting_since: Option<Timestamp>,
+    /// When it goes on at the latest, if it waits for somebody.
+    pub wake_at: Option<Timestamp>,
     /// The seconds that it may take.
     pub limit_seconds: Option<u32>,
     /// What it left behind.
@@ -235,12 +241,24 @@ impl Facts {
             return Wait { on: WaitsFor::Cancel, since, deadline: None };
         } else if self.calls.is_empty() {
             WaitsFor::Limit
-        } else if self.calls.iter().all(|call| call.is_ours) {
+        } else if self.calls.iter().any(|call| call.awaits == Some(Awaits::Approval)) {
             WaitsFor::Approval
-        } else {
+        } else if self.calls.iter().any(|call| call.awaits == Some(Awaits::Client)) {
             WaitsFor::ClientTool
+        } else {
+            // All of them have been answered.
+            let since = self.wake_at.unwrap_or(self.now);
+            return Wait { on: WaitsFor::Worker, since, deadline: after(since, SWEEP_EVERY) };
         };
-        Wait { on, since: self.calls_since(), deadline: None }
+        let since = self.waiting_since.unwrap_or_else(|| self.calls_since());
+        Wait { on, since, deadline: self.wake_at }
+    }
+
+    /// The calls that wait for somebody; all that are open when none does.
+    fn named(&self) -> Vec<&OpenCall> {
+        let waiting: Vec<&OpenCall> =
+            self.calls.iter().filter(|call| call.awaits.is_some()).collect();
+        if waiting.is_empty() { self.calls.iter().collect() } else { waiting }
     }
 
     fn calls_since(&self) -> Timestamp {

@@ -25,7 +25,7 @@ impl Facts {
                 let at = wait.deadline.map(|at| format!(" at {at:.0}")).unwrap_or_default();
                 format!("The model failed {times}; it is asked again{at}.")
             }
-            WaitsFor::Tool => format!("The run waits for {}.", calls(&self.calls)),
+            WaitsFor::Tool => format!("The run waits for {}.", calls(&self.named())),
             WaitsFor::Cancel => {
                 format!("The run was asked to stop at {since}, and has not settled yet.")
             }
@@ -33,10 +33,10 @@ impl Facts {
                 "The run has paused at a limit, and waits for the client.".to_owned()
             }
             WaitsFor::Approval => {
-                format!("The run waits for the client to approve {}.", calls(&self.calls))
+                format!("The run waits for somebody to decide on {}.", calls(&self.named()))
             }
             WaitsFor::ClientTool => {
-                format!("The run waits for the client to answer {}.", calls(&self.calls))
+                format!("The run waits for the client to answer {}.", calls(&self.named()))
             }
         }
     }
@@ -56,8 +56,11 @@ impl Facts {
                 format!("A worker took the run up at {since}, and has not begun it yet.")
             }
             RunStatus::Running => format!("The worker of the run has been at work since {since}."),
+            RunStatus::RequiresAction => format!(
+                "The calls of the run have been answered since {since}; a worker with a free slot \
+                 takes it up within a second."
+            ),
             RunStatus::Queued
-            | RunStatus::RequiresAction
             | RunStatus::Completed
             | RunStatus::Failed
             | RunStatus::Cancelled => format!(
@@ -118,7 +121,7 @@ fn why(outcome: &Outcome) -> String {
     format!("{reason}, at the limit of {limit}")
 }
 
-fn calls(calls: &[OpenCall]) -> String {
+fn calls(calls: &[&OpenCall]) -> String {
     let named: Vec<String> = calls
         .iter()
         .map(|OpenCall { name, tool_use_id, state, since, .. }| {

@@ -27,6 +27,8 @@ fn running() -> Facts {
         behind: None,
         idle_since: None,
         calls: Vec::new(),
+        waiting_since: None,
+        wake_at: None,
         latest: Some((Latest::Request, at(6))),
     }
 }
@@ -43,20 +45,14 @@ fn queued() -> Facts {
     }
 }
 
-fn call(
-    name: &str,
-    state: CallState,
-    since: i64,
-    deadline: Option<i64>,
-    is_ours: bool,
-) -> OpenCall {
+fn call(name: &str, state: CallState, since: i64, deadline: Option<i64>) -> OpenCall {
     OpenCall {
         tool_use_id: format!("toolu_{name}"),
         name: name.to_owned(),
         state,
         since: at(since),
+        awaits: None,
         deadline: deadline.map(at),
-        is_ours,
     }
 }
 
@@ -138,9 +134,9 @@ fn a_failed_request_is_waited_out_and_then_made_again() {
 
 #[test]
 fn open_calls_are_named_and_the_last_of_their_deadlines_counts() {
-    let launch = call("launch", CallState::Started, 20, Some(50), true);
-    let ponder = call("ponder", CallState::Started, 10, Some(45), true);
-    let later = call("later", CallState::Planned, 10, None, true);
+    let launch = call("launch", CallState::Started, 20, Some(50));
+    let ponder = call("ponder", CallState::Started, 10, Some(45));
+    let later = call("later", CallState::Planned, 10, None);
     let one = Facts { calls: vec![launch.clone()], ..running() };
     check(
         &one,
@@ -163,7 +159,7 @@ fn a_lost_worker_comes_before_all_that_it_was_doing() {
     let facts = Facts {
         lease_until: Some(at(28)),
         cancel_requested_at: Some(at(27)),
-        calls: vec![call("launch", CallState::Started, 20, None, true)],
+        calls: vec![call("launch", CallState::Started, 20, None)],
         ..running()
     };
     check(
@@ -191,7 +187,7 @@ fn a_worker_that_is_alive_is_waited_for_until_its_lease_ends() {
 
 #[test]
 fn a_run_that_was_asked_to_stop_waits_for_nothing_else() {
-    let calls = vec![call("launch", CallState::Started, 20, None, true)];
+    let calls = vec![call("launch", CallState::Started, 20, None)];
     let facts = Facts { cancel_requested_at: Some(at(29)), calls, ..running() };
     let sentence = "The run was asked to stop at 2026-11-21T12:00:29Z, and has not settled yet.";
     check(&facts, (Some(WaitsFor::Cancel), 29, Some(40), None), sentence);
@@ -200,22 +196,47 @@ fn a_run_that_was_asked_to_stop_waits_for_nothing_else() {
 }
 
 #[test]
-fn a_run_that_needs_the_client_says_what_for() {
-    let waits =
-        |calls| Facts { status: RunStatus::RequiresAction, lease_until: None, calls, ..running() };
-    let ours = call("write_file", CallState::Planned, 8, None, true);
-    let theirs = call("open_door", CallState::Planned, 9, None, false);
+fn a_run_that_needs_somebody_says_what_for() {
+    let waits = |calls| Facts {
+        status: RunStatus::RequiresAction,
+        lease_until: None,
+        waiting_since: Some(at(12)),
+        wake_at: Some(at(100)),
+        calls,
+        ..running()
+    };
+    let done = call("get_time", CallState::Planned, 8, None);
+    let ours = OpenCall {
+        awaits: Some(Awaits::Approval),
+        ..call("write_file", CallState::Planned, 8, Some(100))
+    };
+    let theirs = OpenCall {
+        awaits: Some(Awaits::Client),
+        ..call("open_door", CallState::Planned, 9, Some(100))
+    };
     check(
-        &waits(vec![ours.clone()]),
-        (Some(WaitsFor::Approval), 8, None, Some(id(7))),
-        "The run waits for the client to approve the call write_file (toolu_write_file, which was \
+        &waits(vec![done.clone(), ours.clone()]),
+        (Some(WaitsFor::Approval), 12, Some(100), Some(id(7))),
+        "The run waits for somebody to decide on the call write_file (toolu_write_file, which was \
          asked for at 2026-11-21T12:00:08Z).",
     );
-    let explained = waits(vec![ours, theirs]).explain();
-    assert_eq!(explained.waits_for, Some(WaitsFor::ClientTool));
     check(
-        &waits(Vec::new()),
-        (Some(WaitsFor::Limit), 5, None, Some(id(7))),
+        &waits(vec![theirs.clone()]),
+        (Some(WaitsFor::ClientTool), 12, Some(100), Some(id(7))),
+        "The run waits for the client to answer the call open_door (toolu_open_door, which was \
+         asked for at 2026-11-21T12:00:09Z).",
+    );
+    let both = waits(vec![theirs, ours]).explain();
+    assert_eq!(both.waits_for, Some(WaitsFor::Approval));
+    check(
+        &Facts { wake_at: Some(at(29)), ..waits(vec![done]) },
+        (Some(WaitsFor::Worker), 29, Some(30), Some(id(7))),
+        "The calls of the run have been answered since 2026-11-21T12:00:29Z; a worker with a free \
+         slot takes it up within a second.",
+    );
+    check(
+        &Facts { waiting_since: None, ..waits(Vec::new()) },
+        (Some(WaitsFor::Limit), 5, Some(100), Some(id(7))),
         "The run has paused at a limit, and waits for the client.",
     );
 }

@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::known_session;
 use crate::domain::explanation::{Facts, OpenCall, WaitsFor, after};
 use crate::domain::ids::{RunId, SessionId};
+use crate::domain::permission::Awaits;
 use crate::domain::run::{RunStatus, StopReason};
 use crate::domain::tool::CallState;
 use crate::http::Api;
@@ -69,10 +70,9 @@ pub(in crate::http) struct Remedy {
 impl ExplanationResource {
     fn new(session_id: SessionId, facts: Facts) -> Self {
         let explanation = facts.explain();
-        let cancel = |run_id| Remedy {
-            method: "POST",
-            path: format!("{}/cancel", run_path(session_id, run_id)),
-        };
+        let answer = answer(session_id, &facts.calls);
+        let cancel = |run_id| format!("{}/cancel", run_path(session_id, run_id));
+        let remedy = answer.or_else(|| explanation.cancel.map(cancel));
         Self {
             r#type: "run_explanation",
             run_id: facts.run_id,
@@ -84,19 +84,27 @@ impl ExplanationResource {
             behind: facts.behind,
             calls: facts.calls,
             stop_reason: facts.outcome.map(|outcome| outcome.stop_reason),
-            unblocked_by: explanation.cancel.map(cancel),
+            unblocked_by: remedy.map(|path| Remedy { method: "POST", path }),
             sentence: explanation.sentence,
         }
     }
 }
 
+/// Where the first call is answered that waits for somebody.
+fn answer(session_id: SessionId, calls: &[OpenCall]) -> Option<String> {
+    let waiting = |who| calls.iter().find(move |call| call.awaits == Some(who));
+    if let Some(call) = waiting(Awaits::Approval) {
+        return Some(format!("/v1/sessions/{session_id}/approvals/{}", call.tool_use_id));
+    }
+    waiting(Awaits::Client).map(|_| format!("/v1/sessions/{session_id}/tool_results"))
+}
+
 /// Adds what only the catalogue knows.
 fn look_up(tools: &Registry, call: &mut OpenCall) {
-    let timing = tools.timing(&call.name);
-    call.is_ours = timing.is_some();
-    call.deadline = timing
-        .filter(|_| call.state == CallState::Started)
-        .and_then(|timing| after(call.since, timing.deadline()));
+    if call.state == CallState::Started {
+        let timing = tools.timing(&call.name);
+        call.deadline = timing.and_then(|timing| after(call.since, timing.deadline()));
+    }
 }
 
 /// Explains what a run waits for, since when, and what would end the wait.

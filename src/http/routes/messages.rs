@@ -5,6 +5,7 @@ use axum::extract::State;
 use serde::Deserialize;
 
 use super::{cursor, known_session, page_limit};
+use crate::domain::plain::plain;
 use crate::http::Api;
 use crate::http::auth::Caller;
 use crate::http::error::{ApiError, Problem};
@@ -23,6 +24,19 @@ pub(in crate::http) struct ListMessages {
     /// Only messages before this place; the page is then the last one before it, and its
     /// `next_cursor` goes on in this direction.
     before: Option<String>,
+    /// How results of failed calls are shown.
+    view: Option<MessageView>,
+}
+
+/// How results of failed calls are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(in crate::http) enum MessageView {
+    /// As the model reads them, byte for byte.
+    #[default]
+    Raw,
+    /// Without the `<tool_use_error>` tags around them.
+    Plain,
 }
 
 /// Lists the messages of a session in the form of the Messages API, oldest first.
@@ -42,7 +56,7 @@ pub(in crate::http) async fn list_messages(
     query: Params<ListMessages>,
 ) -> Result<Json<Page<HistoryItem>>, ApiError> {
     let SessionPath(session_id) = path;
-    let Params(ListMessages { limit, after, before }) = query;
+    let Params(ListMessages { limit, after, before, view }) = query;
     let limit = page_limit(limit)?;
     let (after, before) = (cursor::<i32>(after)?.unwrap_or(0), cursor::<i32>(before)?);
     known_session(&api, caller.tenant, session_id).await?;
@@ -50,8 +64,15 @@ pub(in crate::http) async fn list_messages(
     let range = Range { session_id, after, before, limit: limit + 1 };
     let stored = list(&mut conn, range).await?;
     conn.give_back();
-    let mut items: Vec<HistoryItem> =
-        stored.into_iter().map(|stored| HistoryItem::new(session_id, stored)).collect();
+    let mut items = Vec::with_capacity(stored.len());
+    for mut stored in stored {
+        if view == Some(MessageView::Plain) {
+            let content = plain(&stored.message.content);
+            stored.message.content =
+                content.map_err(|error| ApiError::Internal(error.to_string()))?;
+        }
+        items.push(HistoryItem::new(session_id, stored));
+    }
     if before.is_none() {
         return Ok(Json(Page::new(items, limit, |item| item.seq().to_string())));
     }

@@ -1,5 +1,8 @@
 //! One file a resource.
 
+mod answering;
+pub(super) mod approvals;
+mod client_tool;
 pub(super) mod events;
 pub(super) mod explain;
 pub(super) mod health;
@@ -8,6 +11,8 @@ pub(super) mod post_message;
 pub(super) mod runs;
 pub(super) mod sessions;
 mod stop;
+pub(super) mod todos;
+pub(super) mod tool_results;
 pub(super) mod tools;
 pub(super) mod verify;
 

@@ -11,14 +11,18 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::task::spawn_blocking;
 
+use super::client_tool::{SessionTool, definitions, joined, problems};
 use super::{cursor, page_limit};
 use crate::domain::ids::SessionId;
+use crate::domain::permission::{PermissionMode, Rule};
 use crate::domain::run::Limits;
-use crate::domain::session::{Session, Settings};
+use crate::domain::session::{Dispatch, Session, Settings};
+use crate::domain::tool::defined_names;
 use crate::http::auth::Caller;
 use crate::http::deadline::in_time;
 use crate::http::error::{ApiError, FieldError, Problem};
-use crate::http::extract::{OptionalJsonBody, Params, SessionPath, object};
+use crate::http::extract::{OptionalJsonBody, Params, SessionPath, object, words};
+use crate::http::permissions::{check_mode, check_rules};
 use crate::http::resources::{Page, SessionResource};
 use crate::http::{Api, Defaults};
 use crate::store::sessions::{NewSession, find, insert, list};
@@ -41,7 +45,14 @@ pub(in crate::http) struct CreateSession {
     system: Option<String>,
     /// The names of the tools that the model may use; when absent, those that the operator chose,
     /// `read_file`, `write_file`, `list_files` and `get_time` unless they decide otherwise.
-    tools: Option<Vec<String>>,
+    ///
+    /// Tools that the client runs itself are given by their definitions; they come behind the
+    /// others, in their order.
+    tools: Option<Vec<SessionTool>>,
+    /// Who runs the tools. `auto`: the service, but for those that the client has declared.
+    /// `client`: the client, all of them.
+    #[serde(default, deserialize_with = "words")]
+    dispatch: Option<Dispatch>,
     /// The folder to work in: one that the operator allows, or a folder beneath it. When absent,
     /// the operator's folder for all sessions, or one of the session's own.
     workspace: Option<String>,
@@ -54,6 +65,12 @@ pub(in crate::http) struct CreateSession {
     /// The limits of runs that name none.
     #[serde(default, deserialize_with = "object")]
     limits: Limits,
+    /// What becomes of calls that no rule speaks of; when absent, what the operator chose,
+    /// `accept_edits` unless they decide otherwise. `bypass` must have been enabled by them.
+    permission_mode: Option<PermissionMode>,
+    /// Rules for calls, at most 200. The first that matches decides; the operator's come before.
+    #[serde(default)]
+    permissions: Vec<Rule>,
 }
 
 impl CreateSession {
@@ -94,10 +111,9 @@ impl CreateSession {
     fn settings(self, api: &Api) -> Result<Settings, ApiError> {
         let Defaults { model, max_tokens, system, limits, prices, tools, .. } =
             api.defaults.as_ref();
-        let names = self.tools.as_deref().or(tools.as_deref());
-        let tools = api.tools.definitions(names).map_err(|name| {
-            ApiError::field("/tools", format!("names a tool that does not exist: {name:?}"))
-        })?;
+        check_mode(api, self.permission_mode)?;
+        check_rules(&self.permissions)?;
+        let (tools, client_tools) = session_tools(api, self.tools.as_deref(), tools.as_deref())?;
         let model = self.model.unwrap_or_else(|| model.clone());
         let limits = self.limits.or(limits);
         let price = prices.get(&model).copied();
@@ -116,6 +132,10 @@ impl CreateSession {
             stop_sequences: self.stop_sequences,
             limits,
             price,
+            permission_mode: self.permission_mode,
+            permissions: self.permissions,
+            client_tools,
+            dispatch: self.dispatch.unwrap_or_default(),
         })
     }
 }
@@ -131,11 +151,38 @@ async fn workspace(api: &Api, named: Option<String>) -> Result<Option<String>, A
     Err(ApiError::field("/workspace", "is not a folder that sessions may work in"))
 }
 
+/// The definitions of the tools that a session names, or of the usual ones, and the names of
+/// those that the client runs.
+fn session_tools(
+    api: &Api,
+    wanted: Option<&[SessionTool]>,
+    usual: Option<&[String]>,
+) -> Result<(Box<RawValue>, Vec<String>), ApiError> {
+    let (mut names, mut declared) = (Vec::new(), Vec::new());
+    for (index, tool) in wanted.into_iter().flatten().enumerate() {
+        match tool {
+            SessionTool::Name(name) => names.push(name.clone()),
+            SessionTool::Client(tool) => declared.push((index, tool)),
+        }
+    }
+    let names = if wanted.is_some() { Some(names.as_slice()) } else { usual };
+    let ours = api.tools.definitions(names).map_err(|name| {
+        ApiError::field("/tools", format!("names a tool that does not exist: {name:?}"))
+    })?;
+    let errors = problems(declared.iter().copied(), &defined_names(&ours));
+    if !errors.is_empty() {
+        return Err(ApiError::Validation(errors));
+    }
+    let client_tools = declared.iter().map(|(_, tool)| tool.name.clone()).collect();
+    let theirs = definitions(declared.iter().map(|(_, tool)| *tool))?;
+    Ok((joined(&ours, &theirs)?, client_tools))
+}
+
 /// How deep the members that are kept as they are may be: what every client can read back.
 const MAX_DEPTH: usize = 64;
 const NOT_READABLE: &str = "is not an object, or is nested deeper than 64";
 
-fn is_readable_object(json: &str) -> bool {
+pub(super) fn is_readable_object(json: &str) -> bool {
     json.trim_start().starts_with('{') && depth(json) <= MAX_DEPTH
 }
 
@@ -237,17 +284,17 @@ pub(in crate::http) async fn create_session(
     let session =
         session.ok_or_else(|| ApiError::Internal(format!("{id} was stored and is not there")))?;
     let location = format!("/v1/sessions/{id}");
-    Ok((StatusCode::CREATED, [(LOCATION, location)], resource(session)).into_response())
+    Ok((StatusCode::CREATED, [(LOCATION, location)], resource(&api, session)).into_response())
 }
 
 fn empty_object() -> Result<Box<RawValue>, ApiError> {
     RawValue::from_string("{}".to_owned()).map_err(|error| ApiError::Internal(error.to_string()))
 }
 
-fn resource(session: Session) -> Response {
+fn resource(api: &Api, session: Session) -> Response {
     // Everything that changes a session has an event, so the newest one is its version.
     let version = format!("\"v{}\"", session.last_seq);
-    ([(ETAG, version)], Json(SessionResource::from(session))).into_response()
+    ([(ETAG, version)], Json(SessionResource::new(session, &api.permissions))).into_response()
 }
 
 /// Reads a session.
@@ -269,7 +316,8 @@ pub(in crate::http) async fn get_session(
     let mut conn = api.pool.acquire().await?;
     let session = find(&mut conn, caller.tenant, id).await?;
     conn.give_back();
-    session.map(resource).ok_or_else(|| ApiError::SessionNotFound(id.to_string()))
+    let session = session.ok_or_else(|| ApiError::SessionNotFound(id.to_string()))?;
+    Ok(resource(&api, session))
 }
 
 /// Lists sessions, newest first.
@@ -293,8 +341,9 @@ pub(in crate::http) async fn list_sessions(
     let sessions = list(&mut conn, caller.tenant, before, limit + 1).await?;
     conn.give_back();
     let page = Page::new(sessions, limit, |session| session.id.to_string());
+    let resource = |session| SessionResource::new(session, &api.permissions);
     Ok(Json(Page {
-        data: page.data.into_iter().map(SessionResource::from).collect(),
+        data: page.data.into_iter().map(resource).collect(),
         has_more: page.has_more,
         next_cursor: page.next_cursor,
     }))

@@ -2,16 +2,32 @@
 
 use axum::Json;
 use axum::extract::State;
+use serde::Serialize;
 
 use crate::http::Api;
 use crate::http::resources::Page;
 use crate::tools::CatalogEntry;
 
+/// One tool of the catalogue.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub(in crate::http) struct ToolResource {
+    #[serde(flatten)]
+    entry: CatalogEntry,
+    /// Whether sessions that name no tools have it.
+    default: bool,
+}
+
 /// Lists the tools, in the order in which the model sees them.
 #[utoipa::path(
     get, path = "/tools", operation_id = "list_tools", tag = "tools",
-    responses((status = 200, description = "All tools.", body = Page<CatalogEntry>))
+    responses((status = 200, description = "All tools.", body = Page<ToolResource>))
 )]
-pub(in crate::http) async fn list_tools(State(api): State<Api>) -> Json<Page<CatalogEntry>> {
-    Json(Page { data: api.tools.catalog(), has_more: false, next_cursor: None })
+pub(in crate::http) async fn list_tools(State(api): State<Api>) -> Json<Page<ToolResource>> {
+    let usual = api.defaults.tools.as_ref();
+    let resource = |entry: CatalogEntry| {
+        let default = usual.is_none_or(|names| names.contains(&entry.name));
+        ToolResource { entry, default }
+    };
+    let data = api.tools.catalog().into_iter().map(resource).collect();
+    Json(Page { data, has_more: false, next_cursor: None })
 }

@@ -3,9 +3,11 @@
 //! The varying members come after the messages, so that the body of one request up to the end of
 //! its messages is a byte prefix of the next one.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use serde::Serialize;
-use serde_json::value::RawValue;
+use serde_json::value::{RawValue, to_raw_value};
 
 use crate::domain::session::Settings;
 use crate::domain::tool::ToolChoice;
@@ -42,9 +44,25 @@ fn is_empty_array(tools: &&RawValue) -> bool {
     tools.get() == "[]"
 }
 
+/// One array of the definitions of two, each as it is.
+fn joined(first: &RawValue, more: &RawValue) -> Result<Box<RawValue>, serde_json::Error> {
+    let mut all: Vec<&RawValue> = serde_json::from_str(first.get())?;
+    all.extend(serde_json::from_str::<Vec<&RawValue>>(more.get())?);
+    to_raw_value(&all)
+}
+
 impl Head {
-    /// The head of all requests of a session with these settings.
-    pub fn new(settings: &Settings, use_prompt_cache: bool) -> Result<Self, serde_json::Error> {
+    /// The head of all requests of a run: what its session pinned, and behind the session's tools
+    /// those of the run, if it has any of its own.
+    pub fn new(
+        settings: &Settings,
+        tools_of_run: Option<&RawValue>,
+        use_prompt_cache: bool,
+    ) -> Result<Self, serde_json::Error> {
+        let tools = match tools_of_run {
+            Some(more) => Cow::Owned(joined(&settings.tools, more)?),
+            None => Cow::Borrowed(settings.tools.as_ref()),
+        };
         let fields = Fields {
             model: &settings.model,
             max_tokens: settings.max_tokens,
@@ -53,7 +71,7 @@ impl Head {
             thinking: settings.thinking.as_deref(),
             stop_sequences: &settings.stop_sequences,
             system: &settings.system,
-            tools: &settings.tools,
+            tools: &tools,
         };
         let mut text = serde_json::to_string(&fields)?;
         text.truncate(text.len() - "}".len());
@@ -81,6 +99,7 @@ pub fn body(head: &Head, transcript: &[u8], choice: &ToolChoice) -> Bytes {
 mod tests {
     use super::*;
     use crate::domain::run::Limits;
+    use crate::domain::session::Dispatch;
 
     fn settings() -> Settings {
         Settings {
@@ -92,12 +111,16 @@ mod tests {
             stop_sequences: Vec::new(),
             limits: Limits::default(),
             price: None,
+            permission_mode: None,
+            permissions: Vec::new(),
+            client_tools: Vec::new(),
+            dispatch: Dispatch::Auto,
         }
     }
 
     #[test]
     fn a_body_is_the_head_the_messages_and_the_choice() {
-        let head = Head::new(&settings(), true).unwrap();
+        let head = Head::new(&settings(), None, true).unwrap();
         let choice = ToolChoice::Tool { name: "f".into() };
         let expected = concat!(
             r#"{"model":"claude-test","max_tokens":100,"stream":true,"#,
@@ -113,14 +136,23 @@ mod tests {
         let mut settings = settings();
         settings.system.clear();
         settings.tools = RawValue::from_string("[]".into()).unwrap();
-        let head = Head::new(&settings, false).unwrap();
+        let head = Head::new(&settings, None, false).unwrap();
         let expected = r#"{"model":"claude-test","max_tokens":100,"stream":true,"messages":[]}"#;
         assert_eq!(body(&head, b"", &ToolChoice::Auto), expected);
     }
 
     #[test]
+    fn tools_of_the_run_come_behind_those_of_the_session() {
+        let more = RawValue::from_string(r#"[{"name":"g", "x":1e3}]"#.into()).unwrap();
+        let head = Head::new(&settings(), Some(&more), false).unwrap();
+        let body = body(&head, b"", &ToolChoice::Auto);
+        let expected = br#""tools":[{"name":  "f"},{"name":"g", "x":1e3}],"messages":"#;
+        assert!(body.windows(expected.len()).any(|part| part == expected), "{body:?}");
+    }
+
+    #[test]
     fn a_request_is_a_byte_prefix_of_the_next() {
-        let head = Head::new(&settings(), true).unwrap();
+        let head = Head::new(&settings(), None, true).unwrap();
         let first = body(&head, br#"{"a":1}"#, &ToolChoice::Auto);
         let second = body(&head, br#"{"a":1},{"b":2}"#, &ToolChoice::None);
         let open = first.strip_suffix(b"]}").unwrap();

@@ -4,16 +4,25 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::parts::{Hash, Told, hash, hash_of_line};
-use crate::domain::run::Usage;
+use crate::domain::run::{StopReason, Usage};
 
 /// What an event tells, as far as it can be compared.
 #[derive(Debug)]
 pub(super) enum Body {
     UserMessage(Hash),
     Told(Told),
-    ToolResult { tool_use_id: String, hash: Hash, is_error: bool },
+    ToolResult {
+        tool_use_id: String,
+        hash: Hash,
+        is_error: bool,
+    },
     RequestEnd { usage: Usage, is_error: bool },
-    Idle,
+    /// The run came to rest; it goes on if somebody must act.
+    Idle {
+        goes_on: bool,
+    },
+    /// Something that a client did.
+    User,
     Other,
     Unreadable(String),
 }
@@ -38,10 +47,11 @@ impl Body {
                 said(body).map(|said| Self::Told(Told::Message(hash_of_line(said.get()))))
             }
             "agent.thinking" => thought(body).map(Self::Told),
-            "agent.tool_use" => asked(id, body).map(Self::Told),
-            "agent.tool_result" => answered(body),
+            "agent.tool_use" | "agent.custom_tool_use" => asked(id, body).map(Self::Told),
+            "agent.tool_result" | "user.custom_tool_result" => answered(body),
             "span.model_request_end" => request_end(body),
-            "session.status_idle" => Ok(Self::Idle),
+            "session.status_idle" => idle(body),
+            _ if kind.starts_with("user.") => Ok(Self::User),
             _ => Ok(Self::Other),
         };
         read.unwrap_or_else(|error| Self::Unreadable(error.to_string()))
@@ -79,6 +89,7 @@ fn asked(id: &str, body: &str) -> Result<Told, serde_json::Error> {
 fn answered(body: &str) -> Result<Body, serde_json::Error> {
     #[derive(Deserialize)]
     struct Answered {
+        #[serde(alias = "custom_tool_use_id")]
         tool_use_id: String,
         content: Vec<Text>,
         is_error: bool,
@@ -86,6 +97,15 @@ fn answered(body: &str) -> Result<Body, serde_json::Error> {
     let Answered { tool_use_id, content, is_error } = serde_json::from_str(body)?;
     let text: String = content.into_iter().map(|block| block.text).collect();
     Ok(Body::ToolResult { tool_use_id, hash: hash(&text), is_error })
+}
+
+fn idle(body: &str) -> Result<Body, serde_json::Error> {
+    #[derive(Deserialize)]
+    struct Idle {
+        stop_reason: StopReason,
+    }
+    let Idle { stop_reason } = serde_json::from_str(body)?;
+    Ok(Body::Idle { goes_on: matches!(stop_reason, StopReason::RequiresAction { .. }) })
 }
 
 fn request_end(body: &str) -> Result<Body, serde_json::Error> {

@@ -7,6 +7,7 @@ use super::body::Body;
 use super::facts::{CallFacts, EventFacts, Facts, MessageFacts, RunFacts};
 use super::parts::Told;
 use crate::domain::ids::RunId;
+use crate::domain::run::RunStatus;
 use crate::domain::verification::{Invariant, Place};
 
 /// The events of one run.
@@ -16,6 +17,9 @@ struct OfRun<'a> {
     told: VecDeque<(i64, &'a Told)>,
     ends: Vec<i64>,
     last: i64,
+    /// When it last began to wait for somebody, and the last event that is not a client's.
+    rest: i64,
+    last_of_ours: i64,
 }
 
 pub(super) fn check(facts: &Facts, report: &mut Report) {
@@ -52,12 +56,17 @@ fn by_run<'a>(facts: &'a Facts, report: &mut Report) -> HashMap<RunId, OfRun<'a>
         };
         let run = of_runs.entry(run_id).or_default();
         run.last = event.seq;
+        if !matches!(event.body, Body::User) {
+            run.last_of_ours = event.seq;
+        }
         match &event.body {
             Body::UserMessage(_) => run.announced.push(event),
             Body::Told(told) => run.told.push_back((event.seq, told)),
-            Body::Idle => run.ends.push(event.seq),
+            Body::Idle { goes_on: true } => run.rest = event.seq,
+            Body::Idle { goes_on: false } => run.ends.push(event.seq),
             Body::ToolResult { .. }
             | Body::RequestEnd { .. }
+            | Body::User
             | Body::Other
             | Body::Unreadable(_) => {}
         }
@@ -127,6 +136,11 @@ fn told(said: &[&MessageFacts], run: &RunFacts, events: &mut OfRun<'_>, report: 
 
 fn ended(run: &RunFacts, events: &OfRun<'_>, report: &mut Report) {
     let place = report.session().run(run.id);
+    let waits = run.status == Some(RunStatus::RequiresAction);
+    if waits && events.rest != events.last_of_ours {
+        let detail = "the run waits for somebody, and its last event does not say so";
+        report.add(Invariant::EndToldOnce, place.clone(), detail);
+    }
     let detail = match (run.is_settled(), events.ends.as_slice()) {
         (true, [end]) if *end == events.last => return,
         (false, []) => return,
@@ -152,7 +166,12 @@ fn results(facts: &Facts, report: &mut Report) {
             .run_id
             .and_then(|run_id| ended.get_mut(&(run_id, tool_use_id.as_str()))?.pop_front());
         let detail = match row {
-            Some(row) if row.result == Some(*hash) && row.is_error() == *is_error => continue,
+            // Of an image, events tell only that it is there.
+            Some(row)
+                if (row.has_blocks || row.result == Some(*hash)) && row.is_error() == *is_error =>
+            {
+                continue;
+            }
             Some(_) => "does not tell the result that the ledger has",
             None => "tells a result that the ledger does not have",
         };

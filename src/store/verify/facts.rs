@@ -7,12 +7,15 @@ use super::body::Body;
 use super::parts::{Hash, Parts};
 use crate::domain::ids::{RunId, SessionId};
 use crate::domain::message::Role;
+use crate::domain::permission::Awaits;
 use crate::domain::run::{ModelStop, RunStatus, Usage};
 use crate::domain::tool::CallState;
 
 /// A session with all that belongs to it.
 #[derive(Debug)]
 pub(super) struct Facts {
+    /// The moment, by the database's clock.
+    pub(super) now: jiff::Timestamp,
     pub(super) session: SessionFacts,
     pub(super) runs: Runs,
     /// In the order of their places.
@@ -83,6 +86,8 @@ pub(super) struct RunFacts {
     pub(super) announced: Hash,
     pub(super) attempt: i32,
     pub(super) has_lease: bool,
+    /// When it is to be taken up, if it waits for somebody, and whether that is long ago.
+    pub(super) wake: Option<(jiff::Timestamp, bool)>,
     /// When its lease ran out, if that is so long ago that no worker can be alive.
     pub(super) abandoned_at: Option<jiff::Timestamp>,
     pub(super) has_outcome: bool,
@@ -141,7 +146,15 @@ pub(super) struct CallFacts {
     pub(super) executions: i32,
     /// Whether the file tells what a crash left, so that the call may be made again.
     pub(super) has_evidence: bool,
+    /// Who had to act before it went on, and whether somebody still has to.
+    pub(super) awaits: Option<(Awaits, bool)>,
+    /// The hash of the input that was decided on, or ran.
+    pub(super) input_hash: Option<Vec<u8>>,
+    /// What somebody put in place of the model's input.
+    pub(super) input: Option<Hash>,
     pub(super) result: Option<Hash>,
+    /// Whether the result is more than a text.
+    pub(super) has_blocks: bool,
     /// Whether the history tells the same; none while it tells nothing.
     pub(super) is_told: Option<bool>,
 }

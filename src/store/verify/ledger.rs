@@ -2,6 +2,8 @@
 
 use super::Report;
 use super::facts::{CallFacts, Facts, MessageFacts};
+use super::parts::Call;
+use crate::domain::permission::Awaits;
 use crate::domain::tool::CallState;
 use crate::domain::verification::{Invariant, Place};
 
@@ -49,7 +51,10 @@ fn complete(message: &MessageFacts, rows: &[CallFacts], report: &mut Report) {
             Some(row) if row.run_id != message.run_id => {
                 format!("the ledger has the call {} in another run", call.id)
             }
-            Some(_) => continue,
+            Some(row) => {
+                approved(call, row, report);
+                continue;
+            }
         };
         report.add(Invariant::LedgerComplete, place, detail);
     }
@@ -58,6 +63,15 @@ fn complete(message: &MessageFacts, rows: &[CallFacts], report: &mut Report) {
             let detail = format!("the message does not ask for the call {}", row.tool_use_id);
             report.add(Invariant::LedgerComplete, at(row, report), detail);
         }
+    }
+}
+
+/// The input that was decided on, or ran, is the model's own, or what somebody put in its place.
+fn approved(call: &Call, row: &CallFacts, report: &mut Report) {
+    let input = row.input.unwrap_or(call.input);
+    if row.input_hash.as_ref().is_some_and(|hash| *hash != input) {
+        let detail = format!("the call {} is not the one that was decided on, or ran", call.id);
+        report.add(Invariant::InputsApproved, at(row, report), detail);
     }
 }
 
@@ -77,13 +91,17 @@ fn call(facts: &Facts, row: &CallFacts, may_be_open: bool, report: &mut Report) 
     }
     // A call whose file tells what a crash left may be made again, once by each attempt.
     let attempts = facts.runs.find(row.run_id).map_or(1, |run| run.attempt);
+    let is_clients = row.awaits.is_some_and(|(awaits, _)| awaits == Awaits::Client);
     let most = match state {
         CallState::Planned | CallState::Denied => 0,
+        // The client made it, and only the client knows how often.
+        _ if is_clients => 0,
         CallState::Started | CallState::Done | CallState::Failed | CallState::Interrupted => {
             if row.has_evidence { attempts } else { 1 }
         }
     };
-    let least = i32::from(matches!(state, CallState::Started | CallState::Done));
+    let is_made = matches!(state, CallState::Started | CallState::Done);
+    let least = i32::from(is_made && !is_clients);
     if !(least..=most).contains(&row.executions) {
         let detail = format!("the call {id} is {word} and was made {} times", row.executions);
         report.add(Invariant::CallsMadeOnce, at(row, report), detail);

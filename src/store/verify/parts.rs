@@ -45,6 +45,7 @@ pub(super) struct Parts {
 pub(super) struct Call {
     pub(super) id: String,
     pub(super) name: String,
+    pub(super) input: Hash,
 }
 
 #[derive(Debug)]
@@ -158,7 +159,7 @@ impl Parts {
                 View::ToolUse(call) => {
                     let (id, name) = (call.id.clone().into_owned(), call.name.clone().into_owned());
                     asked.push(Told::tool_use(&id, &name, call.input));
-                    parts.calls.push(Call { id, name });
+                    parts.calls.push(Call { id, name, input: hash(call.input.get()) });
                 }
                 View::ServerToolUse { id } => parts.server_calls.push(id.clone().into_owned()),
                 View::Other { tool_use_id } => {

@@ -13,6 +13,7 @@ use super::facts::{CallFacts, EventFacts, Facts, MessageFacts, RunFacts, Session
 use super::parts::{Answers, Parts, hash, hash_of_line, is_told};
 use crate::domain::ids::{SessionId, TenantId};
 use crate::domain::message::{Content, Role};
+use crate::domain::permission::{Awaits, Rule};
 use crate::domain::run::{ModelStop, Outcome, RunOptions, RunStatus, StopReason, Usage};
 use crate::domain::session::Settings;
 use crate::domain::tool::CallState;
@@ -34,25 +35,26 @@ pub(super) async fn facts(
     tenant: Option<TenantId>,
     id: SessionId,
 ) -> Result<Option<Facts>, StoreError> {
-    let Some((session, tenant)) = session(conn, tenant, id).await? else {
+    let Some((session, tenant, now)) = session(conn, tenant, id).await? else {
         return Ok(None);
     };
     let runs = runs(conn, id, tenant).await?;
     let messages = messages(conn, id, tenant).await?;
     let calls = calls(conn, id, tenant, &messages).await?;
     let events = events(conn, id, tenant).await?;
-    Ok(Some(Facts { session, runs: runs.into(), messages, calls, events }))
+    Ok(Some(Facts { now, session, runs: runs.into(), messages, calls, events }))
 }
 
 async fn session(
     conn: &mut PgConnection,
     tenant: Option<TenantId>,
     id: SessionId,
-) -> Result<Option<(SessionFacts, TenantId)>, StoreError> {
+) -> Result<Option<(SessionFacts, TenantId, jiff::Timestamp)>, StoreError> {
     let row = sqlx::query!(
         r#"SELECT tenant_id, last_seq, last_message_seq, queued, active_run_id, input_tokens,
                   cache_creation_input_tokens, cache_read_input_tokens, output_tokens,
-                  settings::text AS "settings!", metadata::text AS "metadata!", stop_reason::text
+                  settings::text AS "settings!", metadata::text AS "metadata!", stop_reason::text,
+                  remembered::text AS "remembered!", now() AS "now!: Timestamp"
            FROM sessions WHERE id = $1 AND ($2::uuid IS NULL OR tenant_id = $2)"#,
         id.as_uuid(),
         tenant.map(TenantId::as_uuid),
@@ -63,6 +65,7 @@ async fn session(
     let mut unreadable = Vec::new();
     try_read::<Settings>("settings", Some(&row.settings), &mut unreadable);
     try_read::<&RawValue>("metadata", Some(&row.metadata), &mut unreadable);
+    try_read::<Vec<Rule>>("remembered", Some(&row.remembered), &mut unreadable);
     try_read::<StopReason>("stop_reason", row.stop_reason.as_deref(), &mut unreadable);
     let session = SessionFacts {
         id,
@@ -78,7 +81,7 @@ async fn session(
         },
         unreadable,
     };
-    Ok(Some((session, row.tenant_id.into())))
+    Ok(Some((session, row.tenant_id.into(), row.now.to_jiff())))
 }
 
 async fn runs(
@@ -93,6 +96,8 @@ async fn runs(
                   CASE WHEN lease_owner IS NOT NULL AND lease_until < now() - interval '1 minute'
                        THEN lease_until END
                       AS "abandoned_at: Timestamp",
+                  wake_at AS "wake_at: Timestamp",
+                  coalesce(wake_at < now() - interval '1 minute', false) AS "is_forgotten!",
                   outcome::text, finished_at IS NOT NULL AS "has_finished!", model_requests,
                   input_tokens, cache_creation_input_tokens, cache_read_input_tokens, output_tokens
            FROM runs WHERE session_id = $1 ORDER BY accepted_seq, id"#,
@@ -119,6 +124,7 @@ async fn runs(
             attempt: row.attempt,
             has_lease: row.has_lease,
             abandoned_at: row.abandoned_at.map(Timestamp::to_jiff),
+            wake: row.wake_at.map(|at| (at.to_jiff(), row.is_forgotten)),
             has_outcome: row.outcome.is_some(),
             has_finished: row.has_finished,
             model_requests: row.model_requests,
@@ -185,7 +191,9 @@ async fn calls(
     }
     let mut rows = sqlx::query!(
         r#"SELECT message_seq, run_id, tenant_id, tool_use_id, position, name, state, executions,
-                  hash_after IS NOT NULL AS "has_evidence!", result
+                  hash_after IS NOT NULL AS "has_evidence!", result, awaits,
+                  decision IS NULL AND state = 'planned' AS "is_undecided!", input_hash,
+                  input::text, content IS NOT NULL AS "has_blocks!"
            FROM tool_calls WHERE session_id = $1 ORDER BY message_seq, position, tool_use_id"#,
         id.as_uuid(),
     )
@@ -207,7 +215,15 @@ async fn calls(
             state,
             executions: row.executions,
             has_evidence: row.has_evidence,
+            awaits: row
+                .awaits
+                .as_deref()
+                .and_then(Awaits::parse)
+                .map(|awaits| (awaits, row.is_undecided)),
+            input_hash: row.input_hash,
+            input: row.input.as_deref().map(hash),
             result: row.result.as_deref().map(hash),
+            has_blocks: row.has_blocks,
             is_told: told,
         });
     }

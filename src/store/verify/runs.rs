@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::Report;
 use super::body::Body;
-use super::facts::{Facts, RunFacts};
+use super::facts::{CallFacts, Facts, RunFacts};
 use crate::domain::ids::RunId;
 use crate::domain::run::{RunStatus, Usage};
 use crate::domain::verification::Invariant;
@@ -19,6 +19,9 @@ pub(super) fn check(facts: &Facts, report: &mut Report) {
         let detail = format!("the runs {} are live at a time", ids.join(" and "));
         report.add(Invariant::OneLiveRun, report.session(), detail);
     }
+    for run in live.iter().filter(|run| run.status == Some(RunStatus::RequiresAction)) {
+        waits(facts, run, report);
+    }
     counters(facts, &live, report);
     requests(facts, report);
 }
@@ -32,6 +35,10 @@ fn state(run: &RunFacts, report: &mut Report) {
         (
             run.has_lease != is_running,
             format!("the run is {word}, which does not go with its lease"),
+        ),
+        (
+            run.wake.is_some() != (status == RunStatus::RequiresAction),
+            format!("the run is {word}, which does not go with the time of its waking"),
         ),
         (
             run.has_finished != status.is_terminal(),
@@ -49,6 +56,23 @@ fn state(run: &RunFacts, report: &mut Report) {
     if let Some(at) = run.abandoned_at.filter(|_| is_running) {
         let detail = format!("the lease ran out at {at:.0}, and no worker took the run over");
         report.add(Invariant::LeaseRenewed, place, detail);
+    }
+}
+
+/// A run that waits and is not due waits for somebody to answer a call.
+fn waits(facts: &Facts, run: &RunFacts, report: &mut Report) {
+    let Some((wake_at, is_forgotten)) = run.wake else { return };
+    let place = report.session().run(run.id);
+    if is_forgotten {
+        let detail = format!("the run was to go on at {wake_at:.0}, and no worker took it up");
+        return report.add(Invariant::WaitsEnd, place, detail);
+    }
+    let is_open = |call: &&CallFacts| {
+        call.run_id == run.id && call.awaits.is_some_and(|(_, is_undecided)| is_undecided)
+    };
+    if facts.now < wake_at && facts.calls.iter().find(is_open).is_none() {
+        let detail = format!("the run waits until {wake_at:.0}, and none of its calls does");
+        report.add(Invariant::WaitsEnd, place, detail);
     }
 }
 

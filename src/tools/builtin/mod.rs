@@ -1,26 +1,46 @@
 //! The tools that ship with the service.
 
+#[cfg(test)]
+mod against_rg;
 pub(in crate::tools) mod changing;
 pub(in crate::tools) mod edit;
+mod exit_plan_mode;
+mod get_current_user;
+mod get_temperature;
 mod get_time;
+mod get_weather;
+mod glob;
+mod grep;
 mod list_files;
 mod ls;
 pub(in crate::tools) mod multi_edit;
 mod notebook_edit;
 mod read;
 mod read_file;
+mod search_records;
+mod sequential_thinking;
+#[cfg(test)]
+mod tests;
+mod todo_write;
+mod weather;
 pub(in crate::tools) mod write;
 mod write_file;
 
 use std::sync::Arc;
 
 use super::{Tool, ToolError, Typed};
+pub use search_records::Records;
+pub use weather::{BadOpenMeteo, OpenMeteo};
 
-/// What tools need of the outside.
+/// What tools need of the outside. A tool that lacks what it needs is not there.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     /// How files are read and changed.
     pub files: FileOptions,
+    /// Who tells the weather.
+    pub weather: Option<Arc<OpenMeteo>>,
+    /// The table that is searched for records.
+    pub records: Option<Arc<Records>>,
 }
 
 /// How files are read and changed.
@@ -52,7 +72,7 @@ impl Default for FileOptions {
 /// All of them that the options allow, in the order in which the model sees them.
 pub fn all(options: &Options) -> Vec<Arc<dyn Tool>> {
     let files = options.files;
-    vec![
+    let mut tools: Vec<Arc<dyn Tool>> = vec![
         Arc::new(Typed(read_file::ReadFile)),
         Arc::new(Typed(write_file::WriteFile(files))),
         Arc::new(Typed(list_files::ListFiles)),
@@ -63,7 +83,21 @@ pub fn all(options: &Options) -> Vec<Arc<dyn Tool>> {
         Arc::new(Typed(multi_edit::MultiEdit(files))),
         Arc::new(Typed(write::Write)),
         Arc::new(Typed(notebook_edit::NotebookEdit)),
-    ]
+        Arc::new(Typed(glob::Glob)),
+        Arc::new(Typed(grep::Grep)),
+        Arc::new(Typed(todo_write::TodoWrite)),
+        Arc::new(Typed(exit_plan_mode::ExitPlanMode)),
+        Arc::new(Typed(sequential_thinking::SequentialThinking)),
+        Arc::new(Typed(get_current_user::GetCurrentUser)),
+    ];
+    if let Some(weather) = &options.weather {
+        tools.push(Arc::new(Typed(get_weather::GetWeather(Arc::clone(weather)))));
+        tools.push(Arc::new(Typed(get_temperature::GetTemperature(Arc::clone(weather)))));
+    }
+    if let Some(records) = &options.records {
+        tools.push(Arc::new(Typed(search_records::SearchRecords(Arc::clone(records)))));
+    }
+    tools
 }
 
 /// A name in which nothing passes for something else: a line end would make two names of it.

@@ -66,6 +66,12 @@ impl Workspace {
         &self.root
     }
 
+    /// The folder itself, which is made if it is not there.
+    pub fn folder(&self) -> Result<PathBuf, ToolError> {
+        self.dir()?;
+        Ok(self.root.clone())
+    }
+
     /// A path in its plainest form: what is stored of it, and compared.
     pub fn plain(&self, path: &str) -> Result<String, ToolError> {
         let relative = paths::beneath(&self.root, path)?;

@@ -28,12 +28,14 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use twostep::app::Application;
 use twostep::config::{Config, Database, Listen, ModelSource, Serve, Work};
+use twostep::domain::permission::PermissionMode;
 use twostep::domain::price::Prices;
 use twostep::domain::run::{Limits, OnBusy};
 use twostep::http::{Defaults, KEEP_ALIVE_EVERY, Options as HttpOptions, Timeouts};
 use twostep::model::anthropic::ClientConfig;
 use twostep::simulator::{Options, Running, Script, Simulator};
 use twostep::tools::workspace::Roots;
+use twostep::tools::policy::OperatorPolicy;
 use twostep::tools::{Tool, builtin};
 
 pub(crate) use fill::fill_with_events;
@@ -64,10 +66,11 @@ pub(crate) struct TestApp {
 /// What a test changes of the usual service.
 #[derive(Default)]
 pub(crate) struct Setup {
-    pub(crate) tools: Vec<Arc<dyn Tool>>,
     pub(crate) options: builtin::Options,
+    pub(crate) tools: Vec<Arc<dyn Tool>>,
     pub(crate) workspace_roots: Vec<PathBuf>,
     pub(crate) limits: Limits,
+    pub(crate) permissions: Option<OperatorPolicy>,
     pub(crate) prices: Prices,
     pub(crate) model: Option<&'static str>,
     pub(crate) slots: Option<usize>,
@@ -210,6 +213,12 @@ impl TestApp {
     }
 }
 
+/// Most tests are about other things than who decides on calls.
+fn everything_runs() -> OperatorPolicy {
+    let (default_mode, allows_bypass) = (PermissionMode::Bypass, true);
+    OperatorPolicy { default_mode, allows_bypass, ..OperatorPolicy::default() }
+}
+
 fn config(
     simulator: &Running,
     database: &TestDatabase,
@@ -259,6 +268,8 @@ fn config(
         workspaces: folder.join("workspaces"),
         state_dir: state.to_owned(),
         tools,
+        permissions: setup.permissions.unwrap_or_else(everything_runs),
+        records: setup.options.records,
     }
 }
 

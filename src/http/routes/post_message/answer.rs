@@ -61,7 +61,8 @@ impl Post<'_> {
         Ok((after, if is_over { Phase::Ended } else { Phase::Backlog }))
     }
 
-    /// Answers with the settled run, or with 202 when it does not settle in time.
+    /// Answers with the run at rest, settled or waiting for somebody, or with 202 when it does not
+    /// come to rest in time.
     pub(super) async fn wait(
         &self,
         taken: Taken,
@@ -71,7 +72,7 @@ impl Post<'_> {
         let until = Instant::now() + Duration::from_secs(seconds);
         let Run { id, session_id, .. } = taken.run;
         let mut run = taken.run;
-        while !run.status.is_terminal() {
+        while !run.status.is_at_rest() {
             let ended = async {
                 loop {
                     match subscription.next().await {
@@ -107,7 +108,7 @@ impl Post<'_> {
             }
         }
         let is_repeated = taken.is_repeated;
-        if !run.status.is_terminal() {
+        if !run.status.is_at_rest() {
             return Ok(accepted(Taken { run, is_repeated }));
         }
         let path = run_path(session_id, id);

@@ -1,13 +1,14 @@
 //! The body of a posted message, and what may be in it.
 
-use serde::de::IntoDeserializer as _;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
 use crate::domain::message::Content;
-use crate::domain::run::{Limits, OnBusy};
+use crate::domain::permission::PermissionMode;
+use crate::domain::run::{Limits, OnBusy, RunOptions};
 use crate::domain::tool::ToolChoice;
 use crate::http::error::{ApiError, FieldError};
-use crate::http::extract::object;
+use crate::http::extract::{Object, object, words};
+use crate::http::routes::client_tool::{ClientTool, definitions, problems};
 use crate::http::routes::sessions::limit_errors;
 
 /// A user message.
@@ -32,14 +33,15 @@ pub(in crate::http) struct CreateMessage {
     /// `session_busy`. `interrupt`: the live run is cancelled and the message is accepted, both or
     /// neither; messages that wait already keep their places before it. The operator's choice
     /// where absent, which is `queue` unless they decide otherwise.
-    #[serde(default, deserialize_with = "word")]
+    #[serde(default, deserialize_with = "words")]
     pub(super) on_busy: Option<OnBusy>,
-}
-
-/// Reads a word of an enum. The enum itself takes every value that is no string for broken JSON.
-fn word<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<OnBusy>, D::Error> {
-    let word = Option::<String>::deserialize(deserializer)?;
-    word.map(|word| OnBusy::deserialize(word.into_deserializer())).transpose()
+    /// Tools that the client runs, for this run only, behind those of the session.
+    #[serde(default)]
+    #[schema(value_type = Vec<ClientTool>)]
+    tools: Vec<Object<ClientTool>>,
+    /// The permission mode of the session from this message on.
+    #[serde(default, deserialize_with = "words")]
+    pub(super) permission_mode: Option<PermissionMode>,
 }
 
 /// A text, or blocks.
@@ -91,10 +93,31 @@ impl CreateMessage {
                 }
             }
         }
+        errors.extend(self.tool_errors(&[]));
+        let mut refuse = |pointer: String, message: &str| {
+            errors.push(FieldError { pointer, message: message.to_owned() });
+        };
         if self.id.as_deref().is_some_and(|id| !is_message_id(id)) {
             refuse("/id".to_owned(), "is not 1 to 128 of letters, digits, '_', '.' and '-'");
         }
         if errors.is_empty() { Ok(()) } else { Err(ApiError::Validation(errors)) }
+    }
+
+    /// What is wrong with the tools that it brings to those of its session.
+    pub(super) fn tool_errors(&self, beside: &[String]) -> Vec<FieldError> {
+        problems(self.tools.iter().map(|Object(tool)| tool).enumerate(), beside)
+    }
+
+    /// What it asks of its run.
+    pub(super) fn options(&self) -> Result<RunOptions, ApiError> {
+        let has_tools = !self.tools.is_empty();
+        let tools = has_tools.then(|| definitions(self.tools.iter().map(|Object(tool)| tool)));
+        Ok(RunOptions {
+            limits: self.limits.clone(),
+            tool_choice: self.tool_choice.clone(),
+            tools: tools.transpose()?,
+            permission_mode: self.permission_mode,
+        })
     }
 
     pub(super) fn content(&self) -> Result<Content, ApiError> {

@@ -18,6 +18,7 @@ use crate::http::auth::Caller;
 use crate::http::deadline::in_time;
 use crate::http::error::{ApiError, Problem};
 use crate::http::extract::{Form, JsonBody, SessionPath, wait_seconds};
+use crate::http::permissions::check_mode;
 use crate::http::resources::RunResource;
 use crate::http::sse::Place;
 use answer::accepted;
@@ -58,7 +59,7 @@ use body::CreateMessage;
         (status = 404, description = "`session_not_found`", body = Problem, content_type = "application/problem+json"),
         (status = 406, description = "`not_acceptable`", body = Problem, content_type = "application/problem+json"),
         (status = 408, description = "`request_timeout`", body = Problem, content_type = "application/problem+json"),
-        (status = 409, description = "`queue_full`; `session_busy`, with `active_run_id` and `Retry-After`", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "`queue_full`; `session_busy`, with `active_run_id` and `Retry-After`; `action_required`, with `active_run_id`", body = Problem, content_type = "application/problem+json"),
         (status = 413, description = "`body_too_large`", body = Problem, content_type = "application/problem+json"),
         (status = 415, description = "`unsupported_media_type`", body = Problem, content_type = "application/problem+json"),
         (status = 422, description = "`validation_failed`, `idempotency_key_reused`", body = Problem, content_type = "application/problem+json"),
@@ -77,6 +78,7 @@ pub(in crate::http) async fn create_message(
     let JsonBody(message) = body;
     let form = if message.stream { Form::EventStream } else { Form::of(&headers)? };
     message.check()?;
+    check_mode(&api, message.permission_mode)?;
     if api.draining.is_cancelled() {
         return Err(ApiError::Draining);
     }

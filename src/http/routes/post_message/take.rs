@@ -13,6 +13,7 @@ use crate::domain::run::{OnBusy, Run, RunOptions, RunStatus, Usage};
 use crate::faults::{self, Point};
 use crate::http::error::ApiError;
 use crate::http::routes::known_session;
+use crate::http::routes::runs::known_run;
 use crate::http::routes::stop::Stop;
 use crate::store::accept::{Accepted, AcceptedRun, MAX_QUEUED, NewRun, accept};
 use crate::store::claim::release;
@@ -23,11 +24,8 @@ impl Post<'_> {
     /// Accepts the message, or finds the run that the same post made before.
     pub(super) async fn take(&self) -> Result<Taken, ApiError> {
         let key = self.idempotency_key()?;
-        let content = self.content_for_session().await?;
-        let options = RunOptions {
-            limits: self.message.limits.clone(),
-            tool_choice: self.message.tool_choice.clone(),
-        };
+        let options = self.message.options()?;
+        let content = self.content_for_session(&options).await?;
         let fingerprint =
             fingerprint(self.session_id, content.as_str(), &options, self.message.on_busy)?;
         let may_repeat = key.is_some() || self.message.id.is_some();
@@ -168,9 +166,17 @@ impl Post<'_> {
             let mut conn = self.api.pool.acquire().await?;
             let busy = find_busy(&mut conn, self.tenant, self.session_id).await?;
             conn.give_back();
-            return Ok(match busy {
-                Some(active_run_id) => ApiError::SessionBusy { active_run_id },
-                None => ApiError::Internal("a busy session without a run".to_owned()),
+            let Some(active_run_id) = busy else {
+                return Ok(ApiError::Internal("a busy session without a run".to_owned()));
+            };
+            let run = known_run(self.api, self.tenant, self.session_id, active_run_id).await?;
+            return Ok(match run.status {
+                RunStatus::RequiresAction => ApiError::ActionRequired { active_run_id },
+                RunStatus::Queued
+                | RunStatus::Running
+                | RunStatus::Completed
+                | RunStatus::Failed
+                | RunStatus::Cancelled => ApiError::SessionBusy { active_run_id },
             });
         }
         Ok(if has_place { ApiError::QueueFull(MAX_QUEUED) } else { ApiError::Overloaded })
@@ -185,15 +191,19 @@ impl Post<'_> {
     }
 
     /// The message's content, once it is sure that the session can serve what the message asks.
-    async fn content_for_session(&self) -> Result<Content, ApiError> {
+    async fn content_for_session(&self, options: &RunOptions) -> Result<Content, ApiError> {
         let has_cost = self.message.limits.cost.is_some();
-        if self.message.tool_choice.is_forced() || has_cost {
+        if self.message.tool_choice.is_forced() || has_cost || options.tools.is_some() {
             let mut conn = self.api.pool.acquire().await?;
             let session = find(&mut conn, self.tenant, self.session_id).await?;
             conn.give_back();
             let session =
                 session.ok_or_else(|| ApiError::SessionNotFound(self.session_id.to_string()))?;
-            if let Some(reason) = session.settings.refuses(&self.message.tool_choice) {
+            let errors = self.message.tool_errors(&session.settings.tool_names());
+            if !errors.is_empty() {
+                return Err(ApiError::Validation(errors));
+            }
+            if let Some(reason) = session.settings.refuses(&self.message.tool_choice, options) {
                 return Err(ApiError::field("/tool_choice", reason));
             }
             if has_cost && session.settings.price.is_none() {
@@ -217,6 +227,7 @@ fn accepted_run(new: &NewRun<'_>, accepted: &AcceptedRun) -> Run {
         status: if is_begun { RunStatus::Running } else { RunStatus::Queued },
         accepted_seq: accepted.frames.first().map_or(0, |frame| frame.seq),
         queue_position: (!is_begun).then_some(accepted.queued.into()),
+        pending: Vec::new(),
         outcome: None,
         model_requests: 0,
         usage: Usage::default(),

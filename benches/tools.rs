@@ -1,0 +1,127 @@
+//! What calls of tools cost, by criterion: `cargo bench --bench tools`.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context as _, bail};
+use criterion::Criterion;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::runtime::{Builder, Runtime};
+use twostep::domain::tool::{ToolClass, ToolTiming};
+use twostep::tools::workspace::Workspace;
+use twostep::tools::{Output, Registry, ToolContext, ToolError, Typed, TypedTool, builtin};
+
+/// Calls to measure: what each is called in the report, the tool, and its input. A tool that this
+/// build does not have is left out.
+fn calls() -> Vec<(&'static str, &'static str, Value)> {
+    vec![
+        ("no-op", "nothing", json!({})),
+        ("get_time", "get_time", json!({ "timezone": "Europe/Oslo" })),
+        ("read_file 2 kB", "read_file", json!({ "path": "small.txt" })),
+        ("read_file 2 MB", "read_file", json!({ "path": "large.txt" })),
+        ("Read 2 kB", "Read", json!({ "file_path": "small.txt" })),
+        ("Read 2 MB", "Read", json!({ "file_path": "large.txt", "limit": 40_000 })),
+        ("write_file 2 kB", "write_file", json!({ "path": "new.txt", "content": LINE.repeat(40) })),
+        (
+            "Edit in 1 MB",
+            "Edit",
+            json!({ "file_path": "edited.txt", "old_string": "here",
+                                         "new_string": "here" }),
+        ),
+        ("Glob of 1000", "Glob", json!({ "pattern": "*.rs" })),
+        ("Grep in 1000", "Grep", json!({ "pattern": "nowhere to be found" })),
+        ("Bash true", "Bash", json!({ "command": "true" })),
+    ]
+}
+
+const LINE: &str = "A line of text that is about fifty characters long\n";
+
+fn main() -> anyhow::Result<()> {
+    let mut criterion = Criterion::default().configure_from_args();
+    let runtime = Builder::new_multi_thread().enable_all().build()?;
+    let folder = TempDir::new()?;
+    fill(folder.path())?;
+    let mut tools = builtin::all(&builtin::Options::default());
+    tools.push(Arc::new(Typed(Nothing)));
+    let registry = Registry::new(tools)?;
+    let names: Vec<String> = registry.catalog().into_iter().map(|entry| entry.name).collect();
+    for (report, name, input) in calls() {
+        if !names.iter().any(|known| known == name) {
+            eprintln!("{report}: there is no {name}");
+            continue;
+        }
+        let context = ToolContext::alone(Workspace::new(folder.path().to_owned()));
+        let input = to_raw_value(&input)?;
+        measure(
+            &mut criterion,
+            &runtime,
+            report,
+            &Call { registry: &registry, context, name, input },
+        )
+        .with_context(|| format!("{report} cannot be measured"))?;
+    }
+    criterion.final_summary();
+    Ok(())
+}
+
+struct Call<'a> {
+    registry: &'a Registry,
+    context: ToolContext,
+    name: &'a str,
+    input: Box<RawValue>,
+}
+
+/// A call through the registry, as a run makes it: checked, in time, its result made presentable.
+fn measure(
+    criterion: &mut Criterion,
+    runtime: &Runtime,
+    report: &str,
+    call: &Call<'_>,
+) -> anyhow::Result<()> {
+    let make = || call.registry.call(&call.context, call.name, &call.input);
+    let first = runtime.block_on(make());
+    if first.is_error {
+        bail!("{}", first.text);
+    }
+    criterion.bench_function(&format!("call/{report}"), |bencher| {
+        bencher.to_async(runtime).iter(make);
+    });
+    Ok(())
+}
+
+fn fill(folder: &Path) -> anyhow::Result<()> {
+    fs::write(folder.join("small.txt"), LINE.repeat(40))?;
+    fs::write(folder.join("large.txt"), LINE.repeat(40_000))?;
+    fs::write(folder.join("edited.txt"), LINE.repeat(10_000) + "here\n" + &LINE.repeat(10_000))?;
+    for number in 0..1000 {
+        let deeper = folder.join(format!("src/{}", number / 20));
+        fs::create_dir_all(&deeper)?;
+        fs::write(deeper.join(format!("{number}.rs")), LINE.repeat(20))?;
+    }
+    Ok(())
+}
+
+/// A tool that costs nothing, so that what is measured is the registry.
+#[derive(Debug)]
+struct Nothing;
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct NoInput {}
+
+impl TypedTool for Nothing {
+    const NAME: &'static str = "nothing";
+    const DESCRIPTION: &'static str = "Does nothing.";
+    const CLASS: ToolClass = ToolClass::Pure;
+    const TIMING: ToolTiming = ToolTiming::Immediate;
+    type Input = NoInput;
+
+    async fn run(&self, _context: &ToolContext, _input: NoInput) -> Result<Output, ToolError> {
+        Ok(Output::default())
+    }
+}

@@ -1,0 +1,86 @@
+//! The history as people read it: errors without the tags that tell the model of them.
+
+use serde_json::Value;
+use serde_json::value::{RawValue, to_raw_value};
+
+use super::message::{BadContent, Content, View};
+
+const OPENING: &str = "<tool_use_error>";
+const CLOSING: &str = "</tool_use_error>";
+
+/// A text without the tags around it.
+pub fn without_tags(text: &str) -> &str {
+    text.strip_prefix(OPENING).and_then(|text| text.strip_suffix(CLOSING)).unwrap_or(text)
+}
+
+/// A content of whose failed results the tags are taken away. All other blocks stay byte for byte.
+pub fn plain(content: &Content) -> Result<Content, BadContent> {
+    let mut blocks: Vec<Box<RawValue>> = Vec::new();
+    for block in content.blocks()? {
+        let is_failure = matches!(block.view, View::ToolResult { is_error: true, .. });
+        blocks.push(if is_failure { untagged(block.raw)? } else { block.raw.to_owned() });
+    }
+    Content::from_blocks(blocks.iter().map(AsRef::as_ref))
+}
+
+fn untagged(block: &RawValue) -> Result<Box<RawValue>, BadContent> {
+    let mut block: Value = serde_json::from_str(block.get())?;
+    match block.get_mut("content") {
+        Some(Value::String(text)) => *text = without_tags(text).to_owned(),
+        Some(Value::Array(parts)) => {
+            for part in parts {
+                if let Some(Value::String(text)) = part.get_mut("text") {
+                    *text = without_tags(text).to_owned();
+                }
+            }
+        }
+        _ => {}
+    }
+    Ok(to_raw_value(&block)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plain_of(content: &str) -> String {
+        plain(&Content::parse(content.to_owned()).unwrap()).unwrap().as_str().to_owned()
+    }
+
+    #[test]
+    fn failed_results_lose_their_tags() {
+        assert_eq!(
+            plain_of(concat!(
+                r#"[{"type":"tool_result","tool_use_id":"toolu_1","is_error":true,"#,
+                r#""content":"<tool_use_error>no such file</tool_use_error>"},"#,
+                r#"{"type":"tool_result","tool_use_id":"toolu_2","is_error":true,"#,
+                r#""content":[{"type":"text","text":"<tool_use_error>a</tool_use_error>"}]}]"#,
+            )),
+            concat!(
+                r#"[{"type":"tool_result","tool_use_id":"toolu_1","is_error":true,"#,
+                r#""content":"no such file"},"#,
+                r#"{"type":"tool_result","tool_use_id":"toolu_2","is_error":true,"#,
+                r#""content":[{"type":"text","text":"a"}]}]"#,
+            )
+        );
+    }
+
+    #[test]
+    fn everything_else_stays_byte_for_byte() {
+        let content = concat!(
+            r#"[{"type":"text",  "text":"<tool_use_error>a</tool_use_error>"},"#,
+            r#"{"type":"tool_result", "tool_use_id":"toolu_1","#,
+            r#""content":"<tool_use_error>a file about tags</tool_use_error>"},"#,
+            r#"{"type":"thinking","thinking":"","signature":"a\/b"}]"#,
+        );
+        assert_eq!(plain_of(content), content);
+    }
+
+    #[test]
+    fn tags_in_the_middle_of_a_text_are_its_own() {
+        assert_eq!(without_tags("say <tool_use_error>x</tool_use_error>"), {
+            "say <tool_use_error>x</tool_use_error>"
+        });
+        assert_eq!(without_tags("<tool_use_error>"), "<tool_use_error>");
+    }
+}

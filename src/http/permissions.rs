@@ -1,0 +1,32 @@
+//! What clients say of permissions, checked.
+
+use super::Api;
+use super::error::{ApiError, FieldError};
+use crate::domain::permission::{PermissionMode, Rule};
+use crate::tools::policy::{BadRule, check};
+
+/// Rules of a session, which are all asked of every call.
+const MAX_RULES: usize = 200;
+
+/// Refuses a mode that the operator has not enabled.
+pub(super) fn check_mode(api: &Api, mode: Option<PermissionMode>) -> Result<(), ApiError> {
+    if mode.is_none_or(|mode| api.permissions.permits(mode)) {
+        return Ok(());
+    }
+    let message = "is not enabled; the operator does that with --allow-bypass";
+    Err(ApiError::field("/permission_mode", message))
+}
+
+/// Refuses rules that cannot be read.
+pub(super) fn check_rules(rules: &[Rule]) -> Result<(), ApiError> {
+    if rules.len() > MAX_RULES {
+        return Err(ApiError::field("/permissions", format!("has more than {MAX_RULES} rules")));
+    }
+    check(rules).map_err(|BadRule { index, member, cause, .. }| {
+        let place = member.map_or("tool".to_owned(), |member| {
+            format!("input/{}", member.replace('~', "~0").replace('/', "~1"))
+        });
+        let pointer = format!("/permissions/{index}/{place}");
+        ApiError::Validation(vec![FieldError { pointer, message: cause.to_owned() }])
+    })
+}

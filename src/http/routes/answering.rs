@@ -1,0 +1,84 @@
+//! What approvals and tool results have in common: they answer calls that wait.
+
+use axum::Json;
+use axum::response::{IntoResponse as _, Response};
+use http::{HeaderValue, StatusCode};
+use sqlx::{PgConnection, Postgres, Transaction};
+
+use super::runs::known_run;
+use crate::domain::event::{Frame, NewEvent};
+use crate::domain::ids::{RunId, SessionId, TenantId};
+use crate::http::Api;
+use crate::http::error::ApiError;
+use crate::http::resources::RunResource;
+use crate::store::decisions::{LockedCall, plan_wake};
+use crate::store::events::append;
+
+/// What became of an answer.
+#[derive(Debug)]
+pub(super) struct Met {
+    run_id: RunId,
+    frames: Vec<Frame>,
+    /// Whether nobody is waited for any more.
+    goes_on: bool,
+    is_repeated: bool,
+}
+
+impl Met {
+    /// The same answer was given before; nothing is changed.
+    pub(super) fn repeated(run_id: RunId) -> Self {
+        Self { run_id, frames: Vec::new(), goes_on: false, is_repeated: true }
+    }
+
+    /// The answers have been recorded: the events that tell of them, and the run's waking.
+    pub(super) async fn recorded(
+        conn: &mut PgConnection,
+        call: &LockedCall,
+        events: &[NewEvent],
+    ) -> Result<Self, ApiError> {
+        let frames = append(conn, call.session_id, call.run_id, events).await?;
+        let goes_on = plan_wake(conn, call).await?;
+        Ok(Self { run_id: call.run_id, frames, goes_on, is_repeated: false })
+    }
+
+    /// Tells readers and workers, and answers with the run. Called after the commit.
+    pub(super) async fn respond(
+        self,
+        api: &Api,
+        tenant: TenantId,
+        session_id: SessionId,
+    ) -> Result<Response, ApiError> {
+        api.bus.publish(session_id, self.frames);
+        if self.goes_on {
+            api.bus.announce_work();
+        }
+        let run = known_run(api, tenant, session_id, self.run_id).await?;
+        let is_settled = run.status.is_terminal();
+        let status = if is_settled { StatusCode::OK } else { StatusCode::ACCEPTED };
+        let mut response = (status, Json(RunResource::from(run))).into_response();
+        if self.is_repeated {
+            let yes = HeaderValue::from_static("true");
+            response.headers_mut().insert("idempotency-replayed", yes);
+        }
+        Ok(response)
+    }
+}
+
+/// Ends a transaction: what was refused changes nothing, and the connection is as good as before.
+/// The outer error is the database's.
+pub(super) async fn end<T>(
+    transaction: Transaction<'_, Postgres>,
+    met: Result<T, ApiError>,
+) -> Result<Result<T, ApiError>, ApiError> {
+    match met {
+        Ok(met) => {
+            transaction.commit().await?;
+            Ok(Ok(met))
+        }
+        Err(error @ ApiError::Store(_)) => Err(error),
+        Err(refusal) => {
+            transaction.rollback().await?;
+            Ok(Err(refusal))
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! Results of calls that the client runs.
+
+mod content;
+
+use std::collections::HashSet;
+
+use axum::extract::State;
+use axum::response::Response;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use sqlx::{Connection as _, PgConnection};
+
+use super::answering::{Met, end};
+use crate::domain::event::{EventBody, NewEvent};
+use crate::domain::ids::{SessionId, TenantId};
+use crate::domain::permission::Awaits;
+use crate::http::Api;
+use crate::http::auth::Caller;
+use crate::http::deadline::in_time;
+use crate::http::error::{ApiError, FieldError, Problem};
+use crate::http::extract::{JsonBody, Object, SessionPath};
+use crate::http::resources::RunResource;
+use crate::store::decisions::{LockedCall, NewResult, finish, lock_calls};
+use content::ResultContent;
+
+/// Results of one post.
+const MAX_RESULTS: usize = 128;
+
+/// Results of calls that the client ran.
+#[derive(Debug, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::http) struct CreateToolResults {
+    /// One or more, at most 128. Either all of them are taken or none is.
+    #[schema(value_type = Vec<ToolResult>)]
+    results: Vec<Object<ToolResult>>,
+}
+
+/// The result of one call.
+#[derive(Debug, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+struct ToolResult {
+    /// The model's own id of the call.
+    tool_use_id: String,
+    /// A text, or blocks of text and images; at most 100 KiB of text. NUL and halves of
+    /// characters become U+FFFD.
+    #[schema(value_type = Option<ResultContent>)]
+    content: Option<Box<RawValue>>,
+    /// Whether the call failed.
+    #[serde(default)]
+    is_error: bool,
+}
+
+/// A result that has been read.
+struct Given {
+    tool_use_id: String,
+    is_error: bool,
+    content: content::Read,
+}
+
+impl CreateToolResults {
+    fn read(self) -> Result<Vec<Given>, ApiError> {
+        if !(1..=MAX_RESULTS).contains(&self.results.len()) {
+            return Err(ApiError::field("/results", format!("is not 1 to {MAX_RESULTS} results")));
+        }
+        let mut errors = Vec::new();
+        let mut given = Vec::new();
+        let mut seen = HashSet::new();
+        for (index, Object(result)) in self.results.into_iter().enumerate() {
+            let ToolResult { tool_use_id, content, is_error } = result;
+            let at = |rest: &str| format!("/results/{index}/{rest}");
+            if !seen.insert(tool_use_id.clone()) {
+                let message = "is answered twice".to_owned();
+                errors.push(FieldError { pointer: at("tool_use_id"), message });
+            }
+            match content::read(content.as_deref()) {
+                Ok(content) => given.push(Given { tool_use_id, is_error, content }),
+                Err((place, message)) => {
+                    let pointer = at(&format!("content{place}"));
+                    errors.push(FieldError { pointer, message });
+                }
+            }
+        }
+        if errors.is_empty() { Ok(given) } else { Err(ApiError::Validation(errors)) }
+    }
+}
+
+/// Hands in results of calls that the client runs, one by one or together.
+///
+/// The first result of a call counts. The same one again gets the same answer; another one 409.
+#[utoipa::path(
+    post, path = "/sessions/{session_id}/tool_results", operation_id = "create_tool_results", tag = "approvals",
+    params(("session_id" = String, Path, description = "The session.")),
+    request_body = CreateToolResults,
+    responses(
+        (status = 202, description = "Taken. The run goes on when no other call of it waits.", body = RunResource,
+         headers(("idempotency-replayed" = String, description = "`true` if all of them were there before."))),
+        (status = 200, description = "They were there before, and the run has settled.", body = RunResource),
+        (status = 400, description = "`bad_json`, `body_incomplete`", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "`session_not_found`, `tool_call_not_found`", body = Problem, content_type = "application/problem+json"),
+        (status = 408, description = "`request_timeout`", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "`already_resolved`: the call has another result, or the run is over.", body = Problem, content_type = "application/problem+json"),
+        (status = 410, description = "`tool_result_expired`: the call has got its default answer.", body = Problem, content_type = "application/problem+json"),
+        (status = 413, description = "`body_too_large`", body = Problem, content_type = "application/problem+json"),
+        (status = 415, description = "`unsupported_media_type`", body = Problem, content_type = "application/problem+json"),
+        (status = 422, description = "`validation_failed`", body = Problem, content_type = "application/problem+json"),
+    )
+)]
+pub(in crate::http) async fn create_tool_results(
+    State(api): State<Api>,
+    caller: Caller,
+    path: SessionPath,
+    body: JsonBody<CreateToolResults>,
+) -> Result<Response, ApiError> {
+    let SessionPath(session_id) = path;
+    let JsonBody(results) = body;
+    let given = results.read()?;
+    let tenant = caller.tenant;
+    let answered = async {
+        let mut conn = api.pool.acquire().await?;
+        let mut transaction = conn.begin().await?;
+        let met = meet(&mut transaction, tenant, session_id, &given).await;
+        let met = end(transaction, met).await?;
+        conn.give_back();
+        met?.respond(&api, tenant, session_id).await
+    };
+    in_time(answered).await
+}
+
+async fn meet(
+    conn: &mut PgConnection,
+    tenant: TenantId,
+    session_id: SessionId,
+    given: &[Given],
+) -> Result<Met, ApiError> {
+    // What the database cannot hold names no call.
+    let ids = given.iter().map(|result| result.tool_use_id.clone());
+    let ids: Vec<String> = ids.filter(|id| !id.contains('\0')).collect();
+    let calls = lock_calls(conn, tenant, session_id, &ids).await?;
+    let calls = calls.ok_or_else(|| ApiError::SessionNotFound(session_id.to_string()))?;
+    let mut events = Vec::new();
+    let mut open = None;
+    let mut last = None;
+    for result in given {
+        let asked = calls.iter().find(|call| call.tool_use_id == result.tool_use_id);
+        let asked = asked.filter(|call| call.awaits == Some(Awaits::Client));
+        let call = asked.ok_or_else(|| ApiError::ToolCallNotFound(result.tool_use_id.clone()))?;
+        last = Some(call.run_id);
+        if let Some(event) = result.give(conn, call).await? {
+            events.push(event);
+            open = Some(call);
+        }
+    }
+    match (open, last) {
+        (Some(call), _) => Met::recorded(conn, call, &events).await,
+        (None, Some(run_id)) => Ok(Met::repeated(run_id)),
+        (None, None) => Err(ApiError::Internal("results without a result".to_owned())),
+    }
+}
+
+impl Given {
+    /// Records the result, or finds that it was given before. What tells of it.
+    async fn give(
+        &self,
+        conn: &mut PgConnection,
+        call: &LockedCall,
+    ) -> Result<Option<NewEvent>, ApiError> {
+        let content::Read { text, content, told } = &self.content;
+        let new = NewResult { text, content: content.as_deref(), is_error: self.is_error };
+        if call.is_open() {
+            finish(conn, call, &new).await?;
+            return Ok(Some(NewEvent::new(&EventBody::UserCustomToolResult {
+                custom_tool_use_id: self.tool_use_id.clone(),
+                content: told.clone(),
+                is_error: self.is_error,
+            })));
+        }
+        let is_same = call.state == new.state()
+            && call.result.as_deref() == Some(text)
+            && call.content == *content;
+        if is_same {
+            return Ok(None);
+        }
+        if call.is_overdue {
+            return Err(ApiError::ToolResultExpired(self.tool_use_id.clone()));
+        }
+        Err(ApiError::AlreadyResolved(self.tool_use_id.clone()))
+    }
+}

@@ -1,0 +1,44 @@
+//! `ExitPlanMode`: the model shows its plan and asks to begin. It runs when people approved it.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::domain::note::Note;
+use crate::domain::tool::{ToolClass, ToolTiming};
+use crate::tools::policy::EXIT_PLAN_MODE;
+use crate::tools::{ErrorStyle, Output, ToolContext, ToolError, TypedTool};
+
+const APPROVED: &str = "User has approved your plan. You can now start coding. Start with \
+    updating your todo list if applicable";
+const NOT_PLANNING: &str = "Plan mode is not on: there is nothing to approve. Go on with the work.";
+
+#[derive(Debug)]
+pub(super) struct ExitPlanMode;
+
+/// The plan.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Input {
+    /// What you would do, step by step, for the user to approve. Markdown is supported.
+    #[serde(rename = "plan")]
+    _plan: String,
+}
+
+impl TypedTool for ExitPlanMode {
+    const NAME: &'static str = EXIT_PLAN_MODE;
+    const DESCRIPTION: &'static str = "Shows your plan to the user and asks to begin with it. Use \
+        it in plan mode, when the plan of a task that changes something is ready. Not for \
+        questions that are answered by reading alone.";
+    const CLASS: ToolClass = ToolClass::Pure;
+    const IS_PARALLEL: bool = false;
+    const TIMING: ToolTiming = ToolTiming::Immediate;
+    const ERROR_STYLE: ErrorStyle = ErrorStyle::Wrapped;
+    type Input = Input;
+
+    async fn run(&self, context: &ToolContext, _input: Input) -> Result<Output, ToolError> {
+        Ok(match context.after_plan {
+            Some(mode) => Output::from(APPROVED.to_owned()).with(Note::Mode(mode)),
+            None => NOT_PLANNING.to_owned().into(),
+        })
+    }
+}

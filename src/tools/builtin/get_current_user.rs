@@ -1,0 +1,30 @@
+//! `get_current_user`: on whose behalf the session runs.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::domain::tool::{ToolClass, ToolTiming};
+use crate::tools::{Output, ToolContext, ToolError, TypedTool};
+
+#[derive(Debug)]
+pub(super) struct GetCurrentUser;
+
+/// Nothing.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Input {}
+
+impl TypedTool for GetCurrentUser {
+    const NAME: &'static str = "get_current_user";
+    const DESCRIPTION: &'static str = "Returns the name of the user that this session belongs to. \
+        Use it when an answer depends on who is asking.";
+    const CLASS: ToolClass = ToolClass::Pure;
+    const TIMING: ToolTiming = ToolTiming::Fast;
+    type Input = Input;
+
+    /// The name of the caller, and not that of the account that the service runs under: the same
+    /// for everybody, of use to nobody who asks, and a help to those who attack the machine.
+    async fn run(&self, context: &ToolContext, _input: Input) -> Result<Output, ToolError> {
+        Ok(context.caller.name().await?.into())
+    }
+}

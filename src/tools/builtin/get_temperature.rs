@@ -1,0 +1,35 @@
+//! `get_temperature`: how warm it is in a city now.
+
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::weather::{OpenMeteo, Unit};
+use crate::domain::tool::{ToolClass, ToolTiming};
+use crate::tools::{Output, ToolContext, ToolError, TypedTool};
+
+#[derive(Debug)]
+pub(super) struct GetTemperature(pub(super) Arc<OpenMeteo>);
+
+/// Where.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Input {
+    /// The city's name.
+    city: String,
+}
+
+impl TypedTool for GetTemperature {
+    const NAME: &'static str = "get_temperature";
+    const DESCRIPTION: &'static str = "Gets the current temperature in Celsius for the specified \
+        city name, as a number. Use get_weather for more than that.";
+    const CLASS: ToolClass = ToolClass::Pure;
+    const TIMING: ToolTiming = ToolTiming::Network;
+    type Input = Input;
+
+    async fn run(&self, _context: &ToolContext, input: Input) -> Result<Output, ToolError> {
+        let place = self.0.place(&input.city).await?;
+        Output::json(&self.0.now(&place, Unit::Celsius).await?.temperature)
+    }
+}

@@ -1,0 +1,105 @@
+//! `Glob`: files by their names.
+
+use std::cmp::Reverse;
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use rustix::fs::{AtFlags, statat};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::blocking;
+use crate::domain::tool::{ToolClass, ToolTiming};
+use crate::tools::search::{Filter, Place, Seen, Watch, walk};
+use crate::tools::workspace::Workspace;
+use crate::tools::{ErrorStyle, Output, ToolContext, ToolError, TypedTool};
+
+/// Paths that a result names at most.
+const MAX_PATHS: usize = 100;
+
+#[derive(Debug)]
+pub(super) struct Glob;
+
+/// Which files.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Input {
+    /// The pattern, such as `**/*.rs` or `src/*.{js,ts}`. Without a slash it fits file names in
+    /// all folders.
+    pattern: String,
+    /// The folder to look in, relative to the workspace.
+    #[serde(default = "workspace_itself")]
+    path: String,
+}
+
+fn workspace_itself() -> String {
+    ".".to_owned()
+}
+
+impl TypedTool for Glob {
+    const NAME: &'static str = "Glob";
+    const DESCRIPTION: &'static str = "Finds files of the workspace by a pattern for their names, \
+        and returns their paths, one a line, relative to the workspace, the newest first. It looks \
+        in all sub-folders but those that are hidden or that a .gitignore names, unless the \
+        pattern fits them as well, and it follows no links. Use it to find files before reading \
+        them; use Grep to find what is in them.";
+    const CLASS: ToolClass = ToolClass::Pure;
+    const TIMING: ToolTiming = ToolTiming::Fast;
+    const ERROR_STYLE: ErrorStyle = ErrorStyle::Wrapped;
+    type Input = Input;
+
+    async fn run(&self, context: &ToolContext, input: Input) -> Result<Output, ToolError> {
+        let workspace = context.workspace.clone();
+        let (watch, _guard) = Watch::of(&context.stop);
+        blocking(move || Ok(text(find(&workspace, &input, &watch)?).into())).await
+    }
+}
+
+/// A file that fits, in the order of a result: the newest first, then by path.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Fit {
+    age: Reverse<(i64, i64)>,
+    pub(super) path: PathBuf,
+}
+
+/// All files that fit.
+pub(super) fn find(
+    workspace: &Workspace,
+    input: &Input,
+    watch: &Watch,
+) -> Result<Vec<Fit>, ToolError> {
+    let place = Place::new(workspace, &input.path)?;
+    if !place.is_folder {
+        return Err(ToolError::Failed(format!("{}: it is not a folder", input.path)));
+    }
+    if input.pattern.is_empty() {
+        return Err(ToolError::Invalid("the pattern is empty".to_owned()));
+    }
+    let filter = Filter::new(place.folder(), Some(&input.pattern), None)?;
+    let mut fits = walk(&place, &filter, watch, |Seen { folder, name, path }| {
+        // What is gone by now is not found.
+        let stat = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+        let modified = (stat.st_mtime, i64::try_from(stat.st_mtime_nsec).unwrap_or_default());
+        Some(Fit { age: Reverse(modified), path })
+    })?;
+    fits.sort_unstable();
+    Ok(fits)
+}
+
+fn text(fits: Vec<Fit>) -> String {
+    if fits.is_empty() {
+        return "No files fit the pattern.".to_owned();
+    }
+    let more = fits.len().saturating_sub(MAX_PATHS);
+    let mut text = String::new();
+    for fit in fits.into_iter().take(MAX_PATHS) {
+        let _ = writeln!(text, "{}", fit.path.display());
+    }
+    if more > 0 {
+        let _ = writeln!(text, "[{more} more; use a narrower pattern or a sub-folder]");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,236 @@
+//! A search over files: by several threads, its result in the order of the paths.
+
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use grep_regex::{RegexMatcher, RegexMatcherBuilder};
+use grep_searcher::{BinaryDetection, MmapChoice, SearcherBuilder};
+
+use super::lines::{Hit, Listing, Shape};
+use super::{Input, Mode};
+use crate::tools::ToolError;
+use crate::tools::search::{Filter, Place, THREADS, Watch, walk};
+use crate::tools::workspace::{Workspace, open_regular};
+
+/// Files that are searched before it is looked whether the result is full: a bound on what is
+/// found in vain, in time and in memory.
+const CHUNK: usize = 256;
+/// Bytes of a result at most, short of where the registry cuts.
+const MAX_TEXT: usize = 90 * 1024;
+/// Memory for a pattern, and for what a thread learns of it while it searches.
+const MAX_REGEX: usize = 8 * 1024 * 1024;
+const MAX_DFA: usize = 16 * 1024 * 1024;
+/// Memory for one line, and for a file whose matches may span lines.
+const MAX_HEAP: usize = 32 * 1024 * 1024;
+
+/// Searches, and says what was found.
+pub(super) fn search(
+    workspace: &Workspace,
+    input: &Input,
+    watch: &Watch,
+) -> Result<String, ToolError> {
+    let mut result = Found::new(input);
+    find(workspace, input, watch, |hit| result.take(hit))?;
+    Ok(result.text())
+}
+
+/// Finds until `take` has enough: file by file, in the order of their paths.
+pub(super) fn find(
+    workspace: &Workspace,
+    input: &Input,
+    watch: &Watch,
+    mut take: impl FnMut(Hit) -> bool,
+) -> Result<(), ToolError> {
+    let place = Place::new(workspace, &input.path)?;
+    let plan = Plan::new(input)?;
+    let filter = Filter::new(place.folder(), input.glob.as_deref(), input.kind.as_deref())?;
+    let mut files = if place.is_folder {
+        walk(&place, &filter, watch, |seen| Some(seen.path))?
+    } else {
+        vec![place.start.clone()]
+    };
+    files.sort_unstable_by(|one, other| bytes(one).cmp(bytes(other)));
+    for chunk in files.chunks(CHUNK) {
+        let hits = search_chunk(&place, chunk, &plan, watch)?;
+        if !hits.into_iter().all(&mut take) {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn bytes(path: &Path) -> &[u8] {
+    path.as_os_str().as_bytes()
+}
+
+/// How every file is searched.
+#[derive(Debug)]
+struct Plan {
+    matcher: RegexMatcher,
+    searcher: SearcherBuilder,
+    shape: Shape,
+}
+
+impl Plan {
+    fn new(input: &Input) -> Result<Self, ToolError> {
+        let matcher = RegexMatcherBuilder::new()
+            .multi_line(true)
+            .case_insensitive(input.ignore_case)
+            .dot_matches_new_line(input.multiline)
+            .size_limit(MAX_REGEX)
+            .dfa_size_limit(MAX_DFA)
+            .line_terminator((!input.multiline).then_some(b'\n'))
+            .build(&input.pattern)
+            .map_err(|error| {
+                ToolError::Invalid(format!("the pattern is not a regular expression: {error}"))
+            })?;
+        let shape = Shape::of(input);
+        let mut searcher = SearcherBuilder::new();
+        searcher
+            .multi_line(input.multiline)
+            .line_number(shape.numbers)
+            .before_context(shape.before)
+            .after_context(shape.after)
+            .binary_detection(BinaryDetection::quit(0))
+            .heap_limit(Some(MAX_HEAP))
+            .memory_map(MmapChoice::never());
+        Ok(Self { matcher, searcher, shape })
+    }
+}
+
+/// Searches some files. What is found comes in their order.
+fn search_chunk(
+    place: &Place,
+    files: &[PathBuf],
+    plan: &Plan,
+    watch: &Watch,
+) -> Result<Vec<Hit>, ToolError> {
+    let next = AtomicUsize::new(0);
+    let work = || {
+        // Their buffers and caches are a thread's own.
+        let (matcher, mut searcher) = (plan.matcher.clone(), plan.searcher.build());
+        let mut hits = Vec::new();
+        loop {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(path) = files.get(index) else { return Ok(hits) };
+            watch.check()?;
+            // What is gone by now, or may not be read, is passed over as ripgrep does.
+            let Ok(Some(file)) = open_regular(&place.root, path) else { continue };
+            let file = Watched { file: file.into_std(), watch };
+            let mut lines = Listing::new(&matcher, plan.shape, path);
+            let searched = searcher.search_reader(&matcher, file, &mut lines);
+            let hit = searched.map_or(Some(Hit::Unsearched), |()| lines.hit());
+            hits.extend(hit.map(|hit| (index, hit)));
+        }
+    };
+    let mut hits = thread::scope(|scope| {
+        let helpers: Vec<_> = (1..THREADS.min(files.len())).map(|_| scope.spawn(work)).collect();
+        let mut hits = work()?;
+        for helper in helpers {
+            let more = helper.join();
+            hits.append(
+                &mut more.map_err(|_| ToolError::Failed("the search stopped".to_owned()))??,
+            );
+        }
+        Ok(hits)
+    })?;
+    watch.check()?;
+    hits.sort_unstable_by_key(|(index, _)| *index);
+    Ok(hits.into_iter().map(|(_, hit)| hit).collect())
+}
+
+/// A file whose reading ends when nobody waits for it.
+#[derive(Debug)]
+struct Watched<'a> {
+    file: File,
+    watch: &'a Watch,
+}
+
+impl Read for Watched<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.watch.is_over() {
+            return Err(io::Error::other("given up"));
+        }
+        self.file.read(buffer)
+    }
+}
+
+/// A result that grows until it is full.
+#[derive(Debug)]
+struct Found {
+    text: String,
+    lines: usize,
+    max_lines: usize,
+    /// Whether matches of different files are told apart by a line.
+    is_apart: bool,
+    is_full: bool,
+    unsearched: usize,
+    nothing: &'static str,
+}
+
+impl Found {
+    fn new(input: &Input) -> Self {
+        let shape = Shape::of(input);
+        Self {
+            text: String::new(),
+            lines: 0,
+            max_lines: input.head_limit,
+            is_apart: shape.before + shape.after > 0,
+            is_full: false,
+            unsearched: 0,
+            nothing: match input.output_mode {
+                Mode::Content | Mode::Count => "No matches.",
+                Mode::FilesWithMatches => "No files match.",
+            },
+        }
+    }
+
+    /// Takes what was found in the next file. Returns whether there is room for more.
+    fn take(&mut self, hit: Hit) -> bool {
+        let text = match hit {
+            Hit::Lines(text) => text,
+            Hit::Unsearched => {
+                self.unsearched += 1;
+                return true;
+            }
+        };
+        if self.is_apart && self.lines > 0 {
+            self.line("--\n");
+        }
+        for line in text.split_inclusive('\n') {
+            self.line(line);
+        }
+        !self.is_full
+    }
+
+    fn line(&mut self, line: &str) {
+        self.is_full |= self.lines == self.max_lines || self.text.len() + line.len() > MAX_TEXT;
+        if !self.is_full {
+            self.lines += 1;
+            self.text.push_str(line);
+        }
+    }
+
+    fn text(mut self) -> String {
+        if self.lines == 0 {
+            self.text.push_str(self.nothing);
+            self.text.push('\n');
+        }
+        if self.is_full {
+            let _ = writeln!(
+                self.text,
+                "[stopped after {} lines, there are more; narrow the search or raise head_limit]",
+                self.lines
+            );
+        }
+        if self.unsearched > 0 {
+            let _ = writeln!(self.text, "[files that could not be searched: {}]", self.unsearched);
+        }
+        self.text
+    }
+}

@@ -1,0 +1,184 @@
+//! What is found, and in what form.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::time::{Duration, Instant};
+
+use rustix::fs::{CWD, FileType, Mode as FileMode, mknodat};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio_util::sync::CancellationToken;
+
+use super::lines::Hit;
+use super::*;
+use crate::tools::workspace::Workspace;
+
+/// All lines of a search, however many.
+pub(in crate::tools::builtin) fn every_line(
+    workspace: &Workspace,
+    input: &Input,
+    watch: &Watch,
+) -> Result<Vec<String>, ToolError> {
+    let mut all = Vec::new();
+    let is_apart = input.before + input.after + input.around > 0;
+    search::find(workspace, input, watch, |hit| {
+        if let Hit::Lines(text) = hit {
+            if is_apart && !all.is_empty() {
+                all.push("--".to_owned());
+            }
+            all.extend(text.split_terminator('\n').map(str::to_owned));
+        }
+        true
+    })?;
+    Ok(all)
+}
+
+/// A workspace with these files.
+fn workspace(files: &[(&str, &str)]) -> TempDir {
+    let folder = TempDir::new().unwrap();
+    for (path, content) in files {
+        let path = folder.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+    folder
+}
+
+async fn grep(folder: &TempDir, input: Value) -> Result<String, ToolError> {
+    let context = ToolContext::alone(Workspace::new(folder.path().to_owned()));
+    let input = serde_json::from_value(input).unwrap();
+    Grep.run(&context, input).await.map(|output| output.text)
+}
+
+fn poem() -> TempDir {
+    workspace(&[
+        ("a.txt", "one\ntwo needles\nthree\nfour\nfive needles\n"),
+        ("b/c.rs", "a needle\n"),
+        ("b/d.md", "nothing\n"),
+    ])
+}
+
+#[tokio::test]
+async fn files_with_matches_are_named_in_the_order_of_their_paths() {
+    let found = grep(&poem(), json!({ "pattern": "needle" })).await;
+    assert_eq!(found, Ok("a.txt\nb/c.rs\n".to_owned()));
+}
+
+#[tokio::test]
+async fn lines_have_their_paths_and_numbers_and_lines_around_them_are_told_apart() {
+    let input = json!({ "pattern": "needle", "output_mode": "content", "-B": 1 });
+    let expected = "a.txt-1-one\na.txt:2:two needles\n--\na.txt-4-four\na.txt:5:five needles\n\
+        --\nb/c.rs:1:a needle\n";
+    assert_eq!(grep(&poem(), input).await, Ok(expected.to_owned()));
+    let input = json!({ "pattern": "^a n", "output_mode": "content", "-n": false });
+    assert_eq!(grep(&poem(), input).await, Ok("b/c.rs:a needle\n".to_owned()));
+}
+
+#[tokio::test]
+async fn matches_are_counted_by_file() {
+    let input = json!({ "pattern": "NEEDLE", "output_mode": "count", "-i": true });
+    assert_eq!(grep(&poem(), input).await, Ok("a.txt:2\nb/c.rs:1\n".to_owned()));
+}
+
+#[tokio::test]
+async fn one_file_a_folder_a_glob_or_a_type_can_be_searched() {
+    for more in [
+        json!({ "path": "b" }),
+        json!({ "path": "b/c.rs" }),
+        json!({ "path": "./a/../b/" }),
+        json!({ "glob": "*.rs" }),
+        json!({ "type": "rust" }),
+        json!({ "path": "b", "glob": "/c.*" }),
+    ] {
+        let mut input = json!({ "pattern": "needle" });
+        input.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        assert_eq!(grep(&poem(), input).await, Ok("b/c.rs\n".to_owned()), "{more}");
+    }
+}
+
+#[tokio::test]
+async fn to_find_nothing_is_no_error() {
+    let found = grep(&poem(), json!({ "pattern": "haystack" })).await;
+    assert_eq!(found, Ok("No files match.\n".to_owned()));
+    let input = json!({ "pattern": "haystack", "output_mode": "content" });
+    assert_eq!(grep(&poem(), input).await, Ok("No matches.\n".to_owned()));
+}
+
+#[tokio::test]
+async fn what_means_nothing_is_said_to_mean_nothing() {
+    for (input, start) in [
+        (json!({ "pattern": "(" }), "the pattern is not a regular expression: "),
+        (json!({ "pattern": "a\nb" }), "the pattern is not a regular expression: "),
+        (json!({ "pattern": "(a{1000}){1000}" }), "the pattern is not a regular expression: "),
+        (json!({ "pattern": "a", "glob": "{a" }), "the pattern is not a glob: "),
+        (json!({ "pattern": "a", "type": "cobolt" }), "unrecognized file type: cobolt"),
+    ] {
+        let error = grep(&poem(), input.clone()).await.unwrap_err();
+        let ToolError::Invalid(text) = &error else { panic!("{input}: {error}") };
+        assert!(text.starts_with(start), "{input}: {text}");
+    }
+}
+
+#[tokio::test]
+async fn nothing_outside_of_the_workspace_is_searched() {
+    let outer = workspace(&[("secret.txt", "needle\n"), ("work/in.txt", "needle\n")]);
+    let root = outer.path().join("work");
+    symlink("../secret.txt", root.join("link.txt")).unwrap();
+    symlink(outer.path(), root.join("folder")).unwrap();
+    mknodat(CWD, root.join("fifo"), FileType::Fifo, FileMode::RUSR, 0).unwrap();
+    let context = ToolContext::alone(Workspace::new(root));
+    let search = |path: &str| {
+        let input = json!({ "pattern": "needle", "path": path });
+        Grep.run(&context, serde_json::from_value(input).unwrap())
+    };
+    assert_eq!(search(".").await.unwrap().text, "in.txt\n");
+    for path in ["..", "/etc", "folder", "link.txt", "folder/secret.txt", "x/../../secret.txt"] {
+        let error = search(path).await.unwrap_err().to_string();
+        assert!(error.starts_with(&format!("{path}: ")), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn binary_files_are_passed_over() {
+    let folder = workspace(&[("a.bin", "needle\n\0needle\n"), ("b.txt", "needle\n")]);
+    let input = json!({ "pattern": "needle", "output_mode": "content" });
+    assert_eq!(grep(&folder, input).await, Ok("b.txt:1:needle\n".to_owned()));
+}
+
+#[tokio::test]
+async fn a_long_result_is_stopped_and_says_so() {
+    let folder = workspace(&[("a.txt", &"needle\n".repeat(9))]);
+    let input = json!({ "pattern": "needle", "output_mode": "content", "head_limit": 2 });
+    let expected = "a.txt:1:needle\na.txt:2:needle\n\
+        [stopped after 2 lines, there are more; narrow the search or raise head_limit]\n";
+    assert_eq!(grep(&folder, input).await, Ok(expected.to_owned()));
+    let input = json!({ "pattern": "needle", "output_mode": "content", "head_limit": 9 });
+    assert!(!grep(&folder, input).await.unwrap().contains("stopped"));
+}
+
+#[tokio::test]
+async fn a_long_line_is_cut_between_characters() {
+    let folder = workspace(&[("a.txt", &format!("x{}\n", "ü".repeat(300)))]);
+    let input = json!({ "pattern": "ü", "output_mode": "content" });
+    let expected = format!("a.txt:1:x{} [102 more bytes]\n", "ü".repeat(249));
+    assert_eq!(grep(&folder, input).await, Ok(expected));
+}
+
+#[tokio::test]
+async fn a_search_that_nobody_waits_for_ends() {
+    let folder = TempDir::new().unwrap();
+    // A file that seems to have 64 GiB: zeros, of which none is stored.
+    let file = fs::File::create(folder.path().join("sparse.txt")).unwrap();
+    fs::write(folder.path().join("sparse.txt"), "text\n").unwrap();
+    file.set_len(64 << 30).unwrap();
+    let stop = CancellationToken::new();
+    let (watch, guard) = Watch::of(&stop);
+    let workspace = Workspace::new(folder.path().to_owned());
+    let input = serde_json::from_value(json!({ "pattern": "needle" })).unwrap();
+    let searching = tokio::task::spawn_blocking(move || search::search(&workspace, &input, &watch));
+    drop(guard);
+    let started = Instant::now();
+    let ended = searching.await.unwrap();
+    assert_eq!(ended, Err(ToolError::Failed("the search was given up".to_owned())));
+    assert!(started.elapsed() < Duration::from_secs(5));
+}

@@ -1,0 +1,143 @@
+//! `search_records`: rows of a table that the operator names.
+
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use sqlx::postgres::PgConnectOptions;
+use sqlx::{ConnectOptions as _, Connection as _, PgConnection};
+use tokio::sync::{OnceCell, Semaphore};
+
+use crate::domain::tool::{ToolClass, ToolTiming};
+use crate::store::records::{BadTable, Found, Table, describe, search};
+use crate::tools::{Output, ToolContext, ToolError, TypedTool};
+
+/// Searches at a time: the database is there for others as well.
+const SEARCHES: usize = 4;
+/// Bytes of records in a result at most.
+const MAX_BYTES: usize = 64 * 1024;
+/// Words of a query that count: one more is one more look at every row.
+const MAX_WORDS: usize = 16;
+/// The database's own word for a statement that took too long.
+const QUERY_CANCELED: &str = "57014";
+
+/// A table to search, and the way to it.
+#[derive(Debug)]
+pub struct Records {
+    database: PgConnectOptions,
+    table: String,
+    columns: Option<Vec<String>>,
+    described: OnceCell<Table>,
+    turns: Semaphore,
+}
+
+impl Records {
+    /// A table, and its columns if not all that the role may read are meant.
+    pub fn new(database: PgConnectOptions, table: String, columns: Option<Vec<String>>) -> Self {
+        let (described, turns) = (OnceCell::new(), Semaphore::new(SEARCHES));
+        Self { database, table, columns, described, turns }
+    }
+
+    /// Whether the table may be searched. To be asked before the first call; who does not ask is
+    /// answered then.
+    pub async fn check(&self) -> Result<(), BadTable> {
+        let mut conn = self.database.connect().await?;
+        self.table(&mut conn).await?;
+        conn.close().await?;
+        Ok(())
+    }
+
+    async fn table(&self, conn: &mut PgConnection) -> Result<&Table, BadTable> {
+        let described = describe(conn, &self.table, self.columns.as_deref());
+        self.described.get_or_try_init(|| described).await
+    }
+
+    /// A connection for every search: one that is dropped is closed, and ends its query.
+    async fn find(&self, words: &[&str], limit: u8) -> Result<Found, BadTable> {
+        let _turn = self.turns.acquire().await;
+        let mut conn = self.database.connect().await?;
+        let table = self.table(&mut conn).await?;
+        let found = search(&mut conn, table, words, limit, MAX_BYTES).await?;
+        conn.close().await?;
+        Ok(found)
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct SearchRecords(pub(super) Arc<Records>);
+
+/// What to look for.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Input {
+    /// Words that a record must have, all of them, in any of its columns. Upper and lower case
+    /// are the same.
+    query: String,
+    /// How many records to return at most.
+    #[serde(default = "ten")]
+    #[schemars(range(min = 1, max = 100))]
+    limit: u8,
+}
+
+fn ten() -> u8 {
+    10
+}
+
+#[derive(Serialize)]
+struct Answer<'a> {
+    records: Vec<&'a RawValue>,
+    /// Whether there are others that fit.
+    more: bool,
+}
+
+impl TypedTool for SearchRecords {
+    const NAME: &'static str = "search_records";
+    const DESCRIPTION: &'static str = "Searches the customer database for records that have all \
+        words of the query, and returns them as JSON. Use it when an answer depends on what is \
+        recorded there. It changes nothing.";
+    const CLASS: ToolClass = ToolClass::Pure;
+    const TIMING: ToolTiming = ToolTiming::Network;
+    type Input = Input;
+
+    async fn run(&self, _context: &ToolContext, input: Input) -> Result<Output, ToolError> {
+        let words: Vec<&str> = input.query.split_whitespace().collect();
+        if words.is_empty() || words.len() > MAX_WORDS {
+            return Err(ToolError::Invalid(format!(
+                "the query has to have 1 to {MAX_WORDS} words"
+            )));
+        }
+        if input.query.contains('\0') {
+            return Err(ToolError::Invalid("a query has no NUL".to_owned()));
+        }
+        let found = self.0.find(&words, input.limit).await.map_err(failed)?;
+        let records = found.records.iter().map(|record| serde_json::from_str(record));
+        let records = records.collect::<Result<_, _>>().map_err(|error| {
+            tracing::error!(%error, "a record is not JSON");
+            ToolError::Failed("the records cannot be read".to_owned())
+        })?;
+        Output::json(&Answer { records, more: found.more })
+    }
+}
+
+/// What the model is told; the cause may quote what is none of its business.
+#[expect(clippy::needless_pass_by_value, reason = "the shape that map_err takes")]
+fn failed(error: BadTable) -> ToolError {
+    tracing::warn!(%error, "the records cannot be searched");
+    match &error {
+        BadTable::Database(sqlx::Error::Database(cause))
+            if cause.code().as_deref() == Some(QUERY_CANCELED) =>
+        {
+            ToolError::Timeout("the search took too long; use rarer words".to_owned())
+        }
+        BadTable::Database(sqlx::Error::Io(_) | sqlx::Error::Tls(_)) => {
+            ToolError::Network("fetch failed: the records cannot be reached".to_owned())
+        }
+        BadTable::Database(_)
+        | BadTable::Missing(_)
+        | BadTable::Column { .. }
+        | BadTable::Writable { .. } => {
+            ToolError::Failed("the records cannot be searched".to_owned())
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! `sequential_thinking`: a thought, said aloud.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::domain::tool::{ToolClass, ToolTiming};
+use crate::tools::{Output, ToolContext, ToolError, TypedTool};
+
+#[derive(Debug)]
+pub(super) struct SequentialThinking;
+
+/// One thought of a chain.
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Input {
+    /// Which thought of the chain this is, from 1.
+    #[serde(default = "one")]
+    #[schemars(range(min = 1))]
+    thought_number: u32,
+    /// How many thoughts there will be, as far as is known now.
+    #[serde(default = "one")]
+    #[schemars(range(min = 1))]
+    total_thoughts: u32,
+    /// Whether another thought follows.
+    #[serde(default)]
+    next_thought_needed: bool,
+    /// The number of an earlier thought that this one corrects.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    revises_thought: Option<u32>,
+    /// The number of the thought that this one branches off from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    branch_from_thought: Option<u32>,
+    /// The name of the branch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    branch_id: Option<String>,
+    /// The thought itself.
+    thought: String,
+}
+
+fn one() -> u32 {
+    1
+}
+
+impl TypedTool for SequentialThinking {
+    const NAME: &'static str = "sequential_thinking";
+    const DESCRIPTION: &'static str = "Notes one thought of a chain of thoughts, and returns it. \
+        Use it to work through a problem of several steps, one call a thought, before answering. \
+        It looks nothing up and changes nothing.";
+    const CLASS: ToolClass = ToolClass::Pure;
+    const TIMING: ToolTiming = ToolTiming::Immediate;
+    type Input = Input;
+
+    /// The thought needs no place of its own: the call and its result are in the history.
+    async fn run(&self, _context: &ToolContext, mut input: Input) -> Result<Output, ToolError> {
+        if input.thought.trim().is_empty() {
+            return Err(ToolError::Invalid("the thought is empty".to_owned()));
+        }
+        // A chain that went on longer than was foreseen.
+        input.total_thoughts = input.total_thoughts.max(input.thought_number);
+        Output::json(&input)
+    }
+}

@@ -1,0 +1,134 @@
+//! The table of the tools, and what they ask for.
+
+use std::sync::LazyLock;
+
+use serde_json::{Value, json};
+use sqlx::postgres::PgConnectOptions;
+
+use super::*;
+use crate::domain::tool::ToolClass::{self, Checkable, Pure};
+use crate::domain::tool::ToolTiming::{self, Fast, Immediate, Network, Variable};
+use crate::tools::{CatalogEntry, Registry};
+
+/// A name, what calls may do to the world, how long they usually take, how many seconds they may
+/// take, and whether they run beside others.
+const TABLE: [(&str, ToolClass, ToolTiming, u64, bool); 19] = [
+    ("read_file", Pure, Fast, 10, true),
+    ("write_file", Checkable, Fast, 10, false),
+    ("list_files", Pure, Fast, 10, true),
+    ("get_time", Pure, Immediate, 2, true),
+    ("LS", Pure, Immediate, 10, true),
+    ("Read", Pure, Immediate, 10, true),
+    ("Edit", Checkable, Variable, 120, false),
+    ("MultiEdit", Checkable, Variable, 120, false),
+    ("Write", Checkable, Fast, 10, false),
+    ("NotebookEdit", Checkable, Fast, 10, false),
+    ("Glob", Pure, Fast, 10, true),
+    ("Grep", Pure, Fast, 10, true),
+    ("TodoWrite", Pure, Immediate, 2, false),
+    ("ExitPlanMode", Pure, Immediate, 2, false),
+    ("sequential_thinking", Pure, Immediate, 2, true),
+    ("get_current_user", Pure, Fast, 10, true),
+    ("get_weather", Pure, Network, 60, true),
+    ("get_temperature", Pure, Network, 60, true),
+    ("search_records", Pure, Network, 60, true),
+];
+
+/// All tools that there are.
+static CATALOG: LazyLock<Vec<CatalogEntry>> = LazyLock::new(|| {
+    // A second test of the same process finds it installed.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let nowhere = "http://127.0.0.1:9".parse().unwrap();
+    let weather = OpenMeteo::new(&nowhere, &nowhere).unwrap();
+    let records = Records::new(PgConnectOptions::new(), "records".to_owned(), None);
+    let options = Options {
+        weather: Some(Arc::new(weather)),
+        records: Some(Arc::new(records)),
+        ..Options::default()
+    };
+    Registry::new(all(&options)).unwrap().catalog()
+});
+
+#[test]
+fn every_tool_has_its_place_in_the_table() {
+    let entry = |entry: &CatalogEntry| {
+        let CatalogEntry { name, class, timing, deadline_ms, parallel, .. } = entry;
+        (name.clone(), *class, *timing, *deadline_ms, *parallel)
+    };
+    let table = TABLE.map(|(name, class, timing, seconds, parallel)| {
+        (name.to_owned(), class, timing, seconds * 1000, parallel)
+    });
+    assert_eq!(CATALOG.iter().map(entry).collect::<Vec<_>>(), table);
+}
+
+/// The schema of a tool's input.
+fn schema(name: &str) -> &Value {
+    &CATALOG.iter().find(|entry| entry.name == name).unwrap().input_schema
+}
+
+#[test]
+fn the_schema_of_a_function_without_parameters_is_that_of_its_type() {
+    assert_eq!(
+        schema("get_current_user"),
+        &json!({
+            "description": "Nothing.",
+            "type": "object",
+            "additionalProperties": false,
+        })
+    );
+}
+
+#[test]
+fn the_schema_of_a_function_of_one_parameter_is_that_of_its_type() {
+    assert_eq!(
+        schema("get_temperature"),
+        &json!({
+            "description": "Where.",
+            "type": "object",
+            "properties": { "city": { "description": "The city's name.", "type": "string" } },
+            "additionalProperties": false,
+            "required": ["city"],
+        })
+    );
+}
+
+#[test]
+fn the_schema_of_a_function_of_two_parameters_has_their_defaults_and_bounds() {
+    assert_eq!(
+        schema("search_records"),
+        &json!({
+            "description": "What to look for.",
+            "type": "object",
+            "properties": {
+                "query": {
+                    "description": "Words that a record must have, all of them, in any of its \
+                        columns. Upper and lower case\nare the same.",
+                    "type": "string",
+                },
+                "limit": {
+                    "description": "How many records to return at most.",
+                    "type": "integer",
+                    "format": "uint8",
+                    "minimum": 1,
+                    "maximum": 100,
+                    "default": 10,
+                },
+            },
+            "additionalProperties": false,
+            "required": ["query"],
+        })
+    );
+}
+
+#[test]
+fn the_schema_of_a_choice_lists_what_may_be_chosen() {
+    assert_eq!(
+        schema("get_weather")["properties"]["unit"],
+        json!({
+            "description": "The scale of the temperature.",
+            "type": "string",
+            "enum": ["celsius", "fahrenheit"],
+            "default": "celsius",
+        })
+    );
+}

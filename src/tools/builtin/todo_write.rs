@@ -1,0 +1,40 @@
+//! `TodoWrite`: the list that the model keeps of its work, for itself and for those who watch.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::domain::note::{Note, Todo};
+use crate::domain::tool::{ToolClass, ToolTiming};
+use crate::tools::{ErrorStyle, Output, ToolContext, ToolError, TypedTool};
+
+const MODIFIED: &str = "Todos have been modified successfully. Ensure that you continue to use \
+    the todo list to track your progress. Please proceed with the current tasks if applicable";
+
+#[derive(Debug)]
+pub(super) struct TodoWrite;
+
+/// The list.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Input {
+    /// All items: what is not among them is forgotten.
+    todos: Vec<Todo>,
+}
+
+impl TypedTool for TodoWrite {
+    const NAME: &'static str = "TodoWrite";
+    const DESCRIPTION: &'static str = "Keeps a list of the steps of your work, which the user can \
+        see. Use it when a task has three or more steps, when the user names several tasks, and \
+        whenever a step begins or ends. Give the whole list each time. Have one step in_progress \
+        at a time, and mark it completed as soon as it is. Not for a task of one step.";
+    // Two lists in one round: the later one counts, so neither runs beside the other.
+    const IS_PARALLEL: bool = false;
+    const CLASS: ToolClass = ToolClass::Pure;
+    const TIMING: ToolTiming = ToolTiming::Immediate;
+    const ERROR_STYLE: ErrorStyle = ErrorStyle::Wrapped;
+    type Input = Input;
+
+    async fn run(&self, _context: &ToolContext, input: Input) -> Result<Output, ToolError> {
+        Ok(Output::from(MODIFIED.to_owned()).with(Note::Todos(input.todos)))
+    }
+}

@@ -1,0 +1,183 @@
+//! A second opinion on calls that would otherwise wait for a person.
+
+use std::time::Duration;
+
+use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
+use reqwest::{Response, Url};
+use secrecy::ExposeSecret as _;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use tokio::time::timeout;
+
+use super::{OperatorPolicy, Verdict};
+use crate::domain::ids::SessionId;
+use crate::domain::permission::Permission;
+use crate::domain::tool::{ToolCall, ToolClass};
+use crate::tools::{Answer, ToolError};
+
+/// The longest answer that is read, in bytes.
+const MAX_ANSWER: usize = 64 * 1024;
+
+/// Somebody else's service that judges calls. Whatever goes wrong with it, nothing is allowed.
+#[derive(Debug, Clone)]
+pub struct Evaluator {
+    http: reqwest::Client,
+    url: Url,
+    timeout: Duration,
+}
+
+#[derive(Serialize)]
+struct Question<'a> {
+    tool: &'a str,
+    input: &'a RawValue,
+    class: ToolClass,
+    session_id: SessionId,
+    tool_use_id: &'a str,
+}
+
+#[derive(Deserialize)]
+struct Opinion {
+    decision: Permission,
+    reason: Option<String>,
+}
+
+/// An evaluator that cannot be asked.
+#[derive(Debug, thiserror::Error)]
+pub enum BadEvaluator {
+    /// The key has a character that a header cannot carry.
+    #[error("the key for the permission URL cannot be sent as a header")]
+    Header,
+    /// TLS or the resolver did not start.
+    #[error("the HTTP client did not start: {0}")]
+    Http(#[from] reqwest::Error),
+}
+
+impl Evaluator {
+    /// The one that the operator named, if they named one.
+    pub fn of(operator: &OperatorPolicy) -> Result<Option<Self>, BadEvaluator> {
+        let Some(url) = operator.evaluator.clone() else { return Ok(None) };
+        let mut headers = HeaderMap::new();
+        if let Some(key) = &operator.evaluator_key {
+            let key = format!("Bearer {}", key.expose_secret());
+            let mut key = HeaderValue::from_str(&key).map_err(|_| BadEvaluator::Header)?;
+            key.set_sensitive(true);
+            headers.insert(AUTHORIZATION, key);
+        }
+        let http = reqwest::Client::builder()
+            .user_agent(concat!("twostep/", env!("CARGO_PKG_VERSION")))
+            .default_headers(headers)
+            .redirect(reqwest::redirect::Policy::none())
+            .build()?;
+        Ok(Some(Self { http, url, timeout: operator.evaluation_timeout }))
+    }
+
+    /// Asks about a call. A failure is the call's result: see [`refusal`].
+    pub async fn ask(
+        &self,
+        session_id: SessionId,
+        call: &ToolCall,
+        class: ToolClass,
+    ) -> Result<Verdict, ToolError> {
+        let ToolCall { name, input, tool_use_id } = call;
+        let question = Question { tool: name, input, class, session_id, tool_use_id };
+        let asked = timeout(self.timeout, self.opinion(&question)).await;
+        let opinion = asked.unwrap_or(Err(Failure::TimedOut));
+        let Opinion { decision, reason } = opinion.map_err(|failure| {
+            tracing::warn!(tool.name = %name, ?failure, "the permission URL gave no opinion");
+            failure.told(name, self.timeout)
+        })?;
+        let refuses = || format!("This call of {name} was not allowed.");
+        let reason = match decision {
+            Permission::Deny => Some(reason.unwrap_or_else(refuses)),
+            Permission::Allow | Permission::Ask => reason,
+        };
+        Ok(Verdict { permission: decision, reason, is_by_mode: true })
+    }
+
+    async fn opinion(&self, question: &Question<'_>) -> Result<Opinion, Failure> {
+        let sent = self.http.post(self.url.clone()).json(question).send().await;
+        let response = sent.map_err(|error| match error.is_connect() {
+            true => Failure::Unreachable,
+            false => Failure::NoResponse,
+        })?;
+        if !response.status().is_success() {
+            return Err(Failure::Status(response.status().as_u16()));
+        }
+        serde_json::from_slice(&body(response).await?).map_err(|_| Failure::Unreadable)
+    }
+}
+
+async fn body(mut response: Response) -> Result<Vec<u8>, Failure> {
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await.map_err(|_| Failure::NoResponse)? {
+        body.extend_from_slice(&chunk);
+        if body.len() > MAX_ANSWER {
+            return Err(Failure::Unreadable);
+        }
+    }
+    Ok(body)
+}
+
+/// Why there is no opinion.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Failure {
+    TimedOut,
+    NoResponse,
+    Unreachable,
+    Status(u16),
+    Unreadable,
+}
+
+impl Failure {
+    /// The words that the model knows.
+    fn told(self, tool: &str, after: Duration) -> ToolError {
+        let evaluating = |cause: &str| {
+            format!(
+                "Error calling tool ({tool}): MCP error -32603: failed to evaluate permission: \
+                 {cause}"
+            )
+        };
+        match self {
+            Self::TimedOut => {
+                let cause = format!("request timed out after {}", spoken(after));
+                ToolError::Timeout(evaluating(&cause))
+            }
+            Self::NoResponse => ToolError::NoResponse(evaluating("no response received")),
+            Self::Unreachable => {
+                ToolError::Network(format!("Error calling tool ({tool}): fetch failed"))
+            }
+            Self::Status(status) => {
+                ToolError::Failed(evaluating(&format!("the answer has the status {status}")))
+            }
+            Self::Unreadable => ToolError::Failed(evaluating("the answer cannot be read")),
+        }
+    }
+}
+
+/// A duration as Go writes it: `2m0s`, `1h0m0s`, `1.5s`.
+fn spoken(duration: Duration) -> String {
+    let (hours, minutes) = (duration.as_secs() / 3600, duration.as_secs() / 60 % 60);
+    let rest = duration.as_secs_f64() % 60.0;
+    let millis = duration.as_millis();
+    match (hours, minutes) {
+        (0, 0) if millis < 1000 => format!("{millis}ms"),
+        (0, 0) => format!("{rest}s"),
+        (0, minutes) => format!("{minutes}m{rest}s"),
+        (hours, minutes) => format!("{hours}h{minutes}m{rest}s"),
+    }
+}
+
+/// The result of a call on which the evaluator could not be asked. It is worded alike for all
+/// tools.
+pub fn refusal(error: &ToolError) -> Answer {
+    Answer {
+        text: format!("<tool_use_error>{error}</tool_use_error>"),
+        is_error: true,
+        error_type: error.error_type(),
+        notes: Vec::new(),
+        sandbox: None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,183 @@
+//! The second opinion, over real sockets.
+
+use axum::Router;
+use axum::extract::Json;
+use axum::http::HeaderMap;
+use axum::response::IntoResponse;
+use axum::routing::post;
+use serde_json::{Value, json};
+use tokio::io::AsyncReadExt as _;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::*;
+use crate::domain::tool_error::ToolErrorType;
+
+const SESSION: &str = "ses_0193a7c2b8f07d3c9e41f2a6b5c8d7e0";
+
+fn call(name: &str) -> ToolCall {
+    ToolCall {
+        tool_use_id: "toolu_1".to_owned(),
+        name: name.to_owned(),
+        input: RawValue::from_string(r#"{"file_path":  "a"}"#.to_owned()).unwrap(),
+    }
+}
+
+fn evaluator(address: impl std::fmt::Display, timeout: Duration) -> Evaluator {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let operator = OperatorPolicy {
+        evaluator: Some(format!("http://{address}/judge").parse().unwrap()),
+        evaluator_key: Some("open sesame".to_owned().into()),
+        evaluation_timeout: timeout,
+        ..OperatorPolicy::default()
+    };
+    Evaluator::of(&operator).unwrap().unwrap()
+}
+
+async fn ask(evaluator: &Evaluator, name: &str) -> Result<Verdict, ToolError> {
+    evaluator.ask(SESSION.parse().unwrap(), &call(name), ToolClass::Checkable).await
+}
+
+/// Asks a service that answers every question so.
+async fn answered(answer: impl IntoResponse + Clone + Send + Sync + 'static) -> (Value, Told) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (questions, mut asked) = tokio::sync::mpsc::unbounded_channel();
+    let judge = move |headers: HeaderMap, Json(question): Json<Value>| async move {
+        questions.send((headers, question)).unwrap();
+        answer
+    };
+    let stop = CancellationToken::new();
+    let server = axum::serve(listener, Router::new().route("/judge", post(judge)))
+        .with_graceful_shutdown(stop.clone().cancelled_owned());
+    let task = TaskTracker::new().spawn(server.into_future());
+    let told = ask(&evaluator(address, Duration::from_secs(20)), "Edit").await;
+    stop.cancel();
+    task.await.unwrap().unwrap();
+    let (headers, question) = asked.recv().await.unwrap();
+    assert_eq!(headers["authorization"], "Bearer open sesame");
+    (question, told)
+}
+
+type Told = Result<Verdict, ToolError>;
+
+fn opinion(permission: Permission, reason: Option<&str>) -> Told {
+    Ok(Verdict { permission, reason: reason.map(str::to_owned), is_by_mode: true })
+}
+
+#[tokio::test]
+async fn an_opinion_is_asked_for_with_all_that_is_known_of_the_call() {
+    let (question, told) = answered(Json(json!({ "decision": "allow" }))).await;
+    assert_eq!(
+        question,
+        json!({
+            "tool": "Edit",
+            "input": { "file_path": "a" },
+            "class": "checkable",
+            "session_id": SESSION,
+            "tool_use_id": "toolu_1",
+        })
+    );
+    assert_eq!(told, opinion(Permission::Allow, None));
+}
+
+#[tokio::test]
+async fn an_opinion_may_be_that_people_are_to_decide() {
+    let (_, told) = answered(Json(json!({ "decision": "ask", "reason": "It is big." }))).await;
+    assert_eq!(told, opinion(Permission::Ask, Some("It is big.")));
+}
+
+#[tokio::test]
+async fn a_refusal_always_has_a_reason() {
+    let (_, told) = answered(Json(json!({ "decision": "deny", "reason": "No." }))).await;
+    assert_eq!(told, opinion(Permission::Deny, Some("No.")));
+    let (_, told) = answered(Json(json!({ "decision": "deny" }))).await;
+    assert_eq!(told, opinion(Permission::Deny, Some("This call of Edit was not allowed.")));
+}
+
+#[tokio::test]
+async fn what_is_no_opinion_allows_nothing() {
+    let failed = |cause: &str| {
+        Err(ToolError::Failed(format!(
+            "Error calling tool (Edit): MCP error -32603: failed to evaluate permission: {cause}"
+        )))
+    };
+    let (_, told) = answered(Json(json!({ "decision": "yes" }))).await;
+    assert_eq!(told, failed("the answer cannot be read"));
+    let (_, told) = answered("x".repeat(MAX_ANSWER + 1)).await;
+    assert_eq!(told, failed("the answer cannot be read"));
+    let allowed = Json(json!({ "decision": "allow" }));
+    let (_, told) = answered((reqwest::StatusCode::INTERNAL_SERVER_ERROR, allowed)).await;
+    assert_eq!(told, failed("the answer has the status 500"));
+}
+
+#[tokio::test]
+async fn an_opinion_that_does_not_come_is_a_timeout() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let evaluator = evaluator(listener.local_addr().unwrap(), Duration::from_millis(50));
+    let error = ask(&evaluator, "MultiEdit").await.unwrap_err();
+    assert_eq!(
+        refusal(&error),
+        Answer {
+            text: "<tool_use_error>Error calling tool (MultiEdit): MCP error -32603: failed to \
+                   evaluate permission: request timed out after 50ms</tool_use_error>"
+                .to_owned(),
+            is_error: true,
+            error_type: Some(ToolErrorType::Timeout),
+            notes: Vec::new(),
+            sandbox: None,
+        }
+    );
+}
+
+#[tokio::test]
+async fn the_usual_patience_is_two_minutes() {
+    let error = Failure::TimedOut.told("MultiEdit", OperatorPolicy::default().evaluation_timeout);
+    assert_eq!(
+        error,
+        ToolError::Timeout(
+            "Error calling tool (MultiEdit): MCP error -32603: failed to evaluate permission: \
+             request timed out after 2m0s"
+                .to_owned()
+        )
+    );
+}
+
+#[tokio::test]
+async fn a_connection_that_closes_is_no_answer() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let evaluator = evaluator(listener.local_addr().unwrap(), Duration::from_secs(20));
+    let close = async {
+        let (mut socket, _) = listener.accept().await.unwrap();
+        let _ = socket.read(&mut [0; 16]).await.unwrap();
+    };
+    let (told, ()) = tokio::join!(ask(&evaluator, "Edit"), close);
+    assert_eq!(
+        told,
+        Err(ToolError::NoResponse(
+            "Error calling tool (Edit): MCP error -32603: failed to evaluate permission: no \
+             response received"
+                .to_owned()
+        ))
+    );
+}
+
+#[tokio::test]
+async fn nobody_at_the_address_is_a_failed_fetch() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let told = ask(&evaluator(address, Duration::from_secs(20)), "Edit").await;
+    assert_eq!(
+        told,
+        Err(ToolError::Network("Error calling tool (Edit): fetch failed".to_owned()))
+    );
+}
+
+#[test]
+fn durations_are_spoken_as_in_other_programs() {
+    let spoken = [50, 1_500, 2_000, 120_000, 90_000, 3_600_000, 3_725_000]
+        .map(|millis| spoken(Duration::from_millis(millis)));
+    assert_eq!(spoken, ["50ms", "1.5s", "2s", "2m0s", "1m30s", "1h0m0s", "1h2m5s"]);
+}

@@ -1,0 +1,70 @@
+//! What the operator decides about permissions.
+
+use std::time::Duration;
+
+use reqwest::Url;
+use secrecy::SecretString;
+
+use crate::domain::permission::{Decision, PermissionMode, Rule};
+
+/// The operator's part of every policy.
+#[derive(Debug, Clone)]
+pub struct OperatorPolicy {
+    /// Asked before all others.
+    pub rules: Vec<Rule>,
+    /// The mode of sessions that name none.
+    pub default_mode: PermissionMode,
+    /// Whether sessions may name the mode in which everything runs.
+    pub allows_bypass: bool,
+    /// Who is asked before people are.
+    pub evaluator: Option<Url>,
+    /// What the evaluator knows us by.
+    pub evaluator_key: Option<SecretString>,
+    /// How long the evaluator may take.
+    pub evaluation_timeout: Duration,
+    /// How long a call waits for people.
+    pub answer_within: Duration,
+    /// What becomes of a call that nobody has decided on by then.
+    pub default_answer: Decision,
+}
+
+impl Default for OperatorPolicy {
+    fn default() -> Self {
+        Self {
+            rules: Vec::new(),
+            default_mode: PermissionMode::AcceptEdits,
+            allows_bypass: false,
+            evaluator: None,
+            evaluator_key: None,
+            evaluation_timeout: Duration::from_secs(120),
+            answer_within: Duration::from_secs(60 * 60),
+            default_answer: Decision::Deny,
+        }
+    }
+}
+
+impl OperatorPolicy {
+    /// Whether sessions and messages may name a mode.
+    pub fn permits(&self, mode: PermissionMode) -> bool {
+        mode != PermissionMode::Bypass || self.allows_bypass
+    }
+
+    /// The mode of a session: as something has changed it, as it was pinned, or the operator's.
+    pub fn mode(
+        &self,
+        changed: Option<PermissionMode>,
+        pinned: Option<PermissionMode>,
+    ) -> PermissionMode {
+        changed.or(pinned).unwrap_or(self.default_mode)
+    }
+
+    /// The mode of a session after its plan was approved: the one it was made with, or the
+    /// operator's, or the usual one, but never plan mode again.
+    pub fn mode_after_plan(&self, pinned: Option<PermissionMode>) -> PermissionMode {
+        let is_other = |mode: &PermissionMode| *mode != PermissionMode::Plan;
+        pinned
+            .filter(is_other)
+            .or(Some(self.default_mode).filter(is_other))
+            .unwrap_or(PermissionMode::AcceptEdits)
+    }
+}

@@ -1,0 +1,215 @@
+//! Rules and modes, and the attacks on them.
+
+use std::path::Path;
+
+use serde::Deserialize;
+use serde_json::json;
+use serde_json::value::RawValue;
+
+use super::*;
+
+const ATTACKS: &str = include_str!("../../../tests/fixtures/rule_attacks.json");
+
+/// A call, and what must become of it.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Case {
+    name: String,
+    expected: Permission,
+    tool: String,
+    class: String,
+    mode: PermissionMode,
+    /// Nothing is wrong with the call: a policy that refuses everything fails here.
+    #[serde(default)]
+    is_control: bool,
+    #[serde(default)]
+    operator: Vec<Rule>,
+    #[serde(default)]
+    session: Vec<Rule>,
+    #[serde(default)]
+    remembered: Vec<Rule>,
+    /// As the model wrote it.
+    input: String,
+}
+
+fn call(tool: &str, input: &str) -> ToolCall {
+    ToolCall {
+        tool_use_id: "toolu_1".to_owned(),
+        name: tool.to_owned(),
+        input: RawValue::from_string(input.to_owned()).unwrap(),
+    }
+}
+
+fn class(word: &str) -> ToolClass {
+    [ToolClass::Pure, ToolClass::Checkable, ToolClass::Effect, ToolClass::Child]
+        .into_iter()
+        .find(|class| serde_json::to_value(class).unwrap() == word)
+        .unwrap()
+}
+
+fn rules(list: serde_json::Value) -> Vec<Rule> {
+    serde_json::from_value(list).unwrap()
+}
+
+fn policy(operator: &OperatorPolicy, session: &[Rule], mode: PermissionMode) -> Policy {
+    let workspace = Path::new("/srv/files");
+    let source =
+        PolicySource { operator, session_rules: session, remembered: &[], mode, workspace };
+    Policy::new(source).unwrap()
+}
+
+fn judged(case: &Case) -> Permission {
+    let operator =
+        OperatorPolicy { rules: case.operator.clone(), allows_bypass: true, ..Default::default() };
+    let source = PolicySource {
+        operator: &operator,
+        session_rules: &case.session,
+        remembered: &case.remembered,
+        mode: case.mode,
+        workspace: Path::new("/srv/files"),
+    };
+    let policy = Policy::new(source).unwrap();
+    policy.evaluate(&call(&case.tool, &case.input), class(&case.class)).permission
+}
+
+#[test]
+fn no_attack_gets_past_the_rules_and_every_control_does() {
+    let cases: Vec<Case> = serde_json::from_str(ATTACKS).unwrap();
+    let wrong: Vec<String> = cases
+        .iter()
+        .map(|case| (case, judged(case)))
+        .filter(|(case, judged)| *judged != case.expected)
+        .map(|(case, judged)| format!("{}: {judged:?}, not {:?}", case.name, case.expected))
+        .collect();
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    let controls = cases.iter().filter(|case| case.is_control).count();
+    assert!(cases.len() >= 100 && controls >= 10, "{} cases, {controls} controls", cases.len());
+}
+
+#[test]
+fn the_reason_of_a_rule_is_told() {
+    let session = rules(json!([
+        { "tool": "Write", "decision": "deny", "reason": "Ask Ada first." },
+        { "tool": "Edit", "decision": "deny" },
+        { "tool": "Bash", "decision": "ask", "reason": "It costs money." },
+    ]));
+    let policy = policy(&OperatorPolicy::default(), &session, PermissionMode::AcceptEdits);
+    let verdict = |tool| policy.evaluate(&call(tool, "{}"), ToolClass::Checkable);
+    let ruled = |permission, reason: &str| Verdict {
+        permission,
+        reason: Some(reason.to_owned()),
+        is_by_mode: false,
+    };
+    assert_eq!(verdict("Write"), ruled(Permission::Deny, "Ask Ada first."));
+    assert_eq!(
+        verdict("Edit"),
+        ruled(Permission::Deny, "A rule does not allow this call of Edit.")
+    );
+    assert_eq!(verdict("Bash"), ruled(Permission::Ask, "It costs money."));
+    assert_eq!(
+        verdict("MultiEdit"),
+        Verdict { permission: Permission::Allow, reason: None, is_by_mode: true }
+    );
+}
+
+#[test]
+fn each_mode_says_what_runs_of_itself() {
+    let classes = [ToolClass::Pure, ToolClass::Checkable, ToolClass::Effect, ToolClass::Child];
+    let operator = OperatorPolicy { allows_bypass: true, ..Default::default() };
+    let judged = |mode| {
+        let policy = policy(&operator, &[], mode);
+        classes.map(|class| policy.evaluate(&call("tool", "{}"), class).permission)
+    };
+    use Permission::{Allow, Ask, Deny};
+    assert_eq!(judged(PermissionMode::Default), [Allow, Ask, Ask, Ask]);
+    assert_eq!(judged(PermissionMode::AcceptEdits), [Allow, Allow, Ask, Ask]);
+    assert_eq!(judged(PermissionMode::Plan), [Allow, Deny, Deny, Deny]);
+    assert_eq!(judged(PermissionMode::Bypass), [Allow; 4]);
+}
+
+#[test]
+fn a_plan_is_named_to_the_model_that_would_break_it() {
+    let policy = policy(&OperatorPolicy::default(), &[], PermissionMode::Plan);
+    let verdict = policy.evaluate(&call("Write", "{}"), ToolClass::Checkable);
+    let reason = "Plan mode is on: Write changes things, and nothing may change before a plan is \
+        approved. Look around with tools that only read, then call ExitPlanMode with your plan.";
+    assert_eq!(
+        verdict,
+        Verdict { permission: Permission::Deny, reason: Some(reason.into()), is_by_mode: true }
+    );
+}
+
+#[test]
+fn a_mode_that_the_operator_took_back_is_the_careful_one() {
+    let policy = policy(&OperatorPolicy::default(), &[], PermissionMode::Bypass);
+    let verdict = policy.evaluate(&call("Write", "{}"), ToolClass::Checkable);
+    assert_eq!(verdict.permission, Permission::Ask);
+}
+
+#[test]
+fn the_mode_after_a_plan_is_never_to_plan() {
+    use PermissionMode::{AcceptEdits, Default as Careful, Plan};
+    let after = |pinned, default_mode| {
+        OperatorPolicy { default_mode, ..Default::default() }.mode_after_plan(pinned)
+    };
+    assert_eq!(after(Some(Careful), AcceptEdits), Careful);
+    assert_eq!(after(Some(Plan), Careful), Careful);
+    assert_eq!(after(None, Careful), Careful);
+    assert_eq!(after(Some(Plan), Plan), AcceptEdits);
+}
+
+#[test]
+fn a_rule_that_cannot_be_read_is_named() {
+    let bad = |rule| {
+        let list = rules(json!([{ "tool": "Read", "decision": "allow" }, rule]));
+        check(&list).unwrap_err().to_string()
+    };
+    assert_eq!(
+        bad(json!({ "tool": "", "decision": "allow" })),
+        r#"rule 1, for "": the tool is empty"#
+    );
+    assert_eq!(
+        bad(json!({ "tool": "Bash", "decision": "deny", "input": { "command": "a | b" } })),
+        "rule 1, for \"Bash\": command is not of plain words: a rule names a command by letters, \
+         digits, `-_./,:@%+=` and `*`"
+    );
+    assert_eq!(
+        bad(json!({ "tool": "Read", "decision": "allow", "input": { "file_path": "/etc/*" } })),
+        "rule 1, for \"Read\": file_path is absolute: paths are relative to the workspace"
+    );
+    assert_eq!(
+        bad(json!({ "tool": "x", "decision": "allow", "input": { "a": "b\u{200b}" } })),
+        "rule 1, for \"x\": a has a character that does not show"
+    );
+}
+
+#[test]
+fn what_is_remembered_allows_the_same_again_and_nothing_else() {
+    let allows = |tool: &str, seen: &str, next: &str| {
+        let rule = remember(&call(tool, seen))?;
+        let policy = policy(&OperatorPolicy::default(), &[rule], PermissionMode::Default);
+        Some(policy.evaluate(&call(tool, next), ToolClass::Effect).permission)
+    };
+    let push = r#"{"command":"git push origin"}"#;
+    assert_eq!(allows("Bash", push, push), Some(Permission::Allow));
+    assert_eq!(allows("Bash", push, r#"{"command":"git push evil"}"#), Some(Permission::Ask));
+    let write = r#"{"file_path":"a.txt","content":"1"}"#;
+    let other = r#"{"file_path":"b.txt","content":"1"}"#;
+    assert_eq!(allows("Write", write, r#"{"file_path":"./a.txt"}"#), Some(Permission::Allow));
+    assert_eq!(allows("Write", write, other), Some(Permission::Ask));
+    assert_eq!(allows("mcp__x", r#"{"a":1}"#, r#"{"a":2}"#), Some(Permission::Allow));
+}
+
+#[test]
+fn what_no_pattern_can_say_is_not_remembered() {
+    let inputs = [
+        r#"{"command":"rm *"}"#,
+        r#"{"command":"ls; rm x"}"#,
+        r#"{"command":"ls","command":"rm x"}"#,
+        r#"{"file_path":"*"}"#,
+        r#"{"file_path":"../x"}"#,
+        r#"{"command":["ls","rm x"]}"#,
+        r#"{"command":null}"#,
+    ];
+    assert_eq!(inputs.map(|input| remember(&call("tool", input))), inputs.map(|_| None));
+}

@@ -1,0 +1,89 @@
+//! Characters that people do not see, or take for others.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+/// Whether a text has characters that do not show, that change the direction of others, or that
+/// look like a space and are none. Line breaks and tabs are among them.
+pub fn has_hidden(text: &str) -> bool {
+    text.chars().any(is_hidden)
+}
+
+/// A text as it may be shown to somebody who decides: what does not show is written as its code,
+/// such as `\u{202e}`. Line breaks and tabs stay.
+pub fn visible(text: &str) -> Cow<'_, str> {
+    let shows = |c: char| !is_hidden(c) || matches!(c, '\n' | '\t');
+    if text.chars().all(shows) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        if shows(c) {
+            shown.push(c);
+        } else {
+            let _ = write!(shown, "{}", c.escape_unicode());
+        }
+    }
+    Cow::Owned(shown)
+}
+
+/// Whether a character does not show, or looks like a space and is none.
+pub(super) fn is_hidden(c: char) -> bool {
+    if c == ' ' {
+        return false;
+    }
+    c.is_control() || c.is_whitespace() || is_ignorable(c)
+}
+
+/// Unicode's format characters and default ignorables, blanks that are letters by name, and what
+/// has no meaning that all agree on.
+fn is_ignorable(c: char) -> bool {
+    matches!(
+        c,
+        '\u{ad}'
+            | '\u{34f}'
+            | '\u{600}'..='\u{605}'
+            | '\u{61c}'
+            | '\u{6dd}'
+            | '\u{70f}'
+            | '\u{890}'..='\u{891}'
+            | '\u{8e2}'
+            | '\u{115f}'..='\u{1160}'
+            | '\u{17b4}'..='\u{17b5}'
+            | '\u{180b}'..='\u{180f}'
+            | '\u{200b}'..='\u{200f}'
+            | '\u{202a}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}'
+            | '\u{2800}'
+            | '\u{3164}'
+            | '\u{e000}'..='\u{f8ff}'
+            | '\u{fe00}'..='\u{fe0f}'
+            | '\u{feff}'
+            | '\u{ffa0}'
+            | '\u{fff0}'..='\u{fffb}'
+            | '\u{110bd}'
+            | '\u{110cd}'
+            | '\u{13430}'..='\u{1343f}'
+            | '\u{1bca0}'..='\u{1bca3}'
+            | '\u{1d173}'..='\u{1d17a}'
+            | '\u{e0000}'..='\u{10ffff}'
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_does_not_show_is_written_as_its_code() {
+        assert_eq!(visible("rm -rf \u{202e}txt.\u{200b}x"), r"rm -rf \u{202e}txt.\u{200b}x");
+        assert_eq!(visible("a\u{a0}b\rc\u{1b}[2K"), r"a\u{a0}b\u{d}c\u{1b}[2K");
+    }
+
+    #[test]
+    fn what_shows_stays() {
+        let text = "first line\n\tsecond: å ß 漢字 🙂";
+        assert!(matches!(visible(text), Cow::Borrowed(shown) if shown == text));
+        assert!(!has_hidden("å ß 漢字 🙂 'quoted' \\ $x"));
+    }
+}

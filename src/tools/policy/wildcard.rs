@@ -1,0 +1,112 @@
+//! Texts with `*` in them. Everything else stands for itself.
+
+/// A pattern is compared to every character of a text: both have bounds.
+pub(super) const MAX_PATTERN: usize = 1000;
+/// Characters of a text beyond which it is not compared.
+pub(super) const MAX_TEXT: usize = 16 * 1024;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    One(char),
+    /// Any characters but `/`.
+    Some,
+    /// Any characters.
+    All,
+}
+
+/// A text with stars.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Wildcard(Vec<Part>);
+
+impl Wildcard {
+    /// A pattern of which every star stands for anything.
+    pub(super) fn of_word(pattern: &str) -> Self {
+        Self(pattern.chars().map(|c| if c == '*' { Part::All } else { Part::One(c) }).collect())
+    }
+
+    /// A pattern of which one star stops at a `/`, and two do not.
+    pub(super) fn of_text(pattern: &str) -> Self {
+        let mut parts: Vec<Part> = Vec::new();
+        for c in pattern.chars() {
+            match (c, parts.last_mut()) {
+                ('*', Some(last @ (Part::Some | Part::All))) => *last = Part::All,
+                ('*', _) => parts.push(Part::Some),
+                _ => parts.push(Part::One(c)),
+            }
+        }
+        Self(parts)
+    }
+
+    /// Whether it describes the whole of a text.
+    pub(super) fn matches(&self, text: &str) -> bool {
+        // `reached[n]`: the first n parts describe the text so far.
+        let mut reached = vec![false; self.0.len() + 1];
+        self.reach(&mut reached, 0);
+        for c in text.chars() {
+            let mut next = vec![false; reached.len()];
+            for (n, part) in self.0.iter().enumerate() {
+                if !reached.get(n).is_some_and(|is| *is) {
+                    continue;
+                }
+                match part {
+                    Part::One(wanted) if *wanted == c => self.reach(&mut next, n + 1),
+                    Part::Some if c != '/' => self.reach(&mut next, n),
+                    Part::All => self.reach(&mut next, n),
+                    Part::One(_) | Part::Some => {}
+                }
+            }
+            reached = next;
+        }
+        reached.last().is_some_and(|is| *is)
+    }
+
+    /// Notes a place, and those behind the stars that follow it, which may stand for nothing.
+    fn reach(&self, reached: &mut [bool], mut n: usize) {
+        while let Some(is) = reached.get_mut(n).filter(|is| !**is) {
+            *is = true;
+            if !matches!(self.0.get(n), Some(Part::Some | Part::All)) {
+                return;
+            }
+            n += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+
+    #[test]
+    fn a_star_in_a_word_stands_for_anything() {
+        let pattern = Wildcard::of_word("mcp__*_get");
+        let matched = ["mcp__a_get", "mcp___get", "mcp__a/b_get", "mcp__a_set", "mcp__a_get_"]
+            .map(|text| pattern.matches(text));
+        assert_eq!(matched, [true, true, true, false, false]);
+    }
+
+    #[test]
+    fn one_star_in_a_text_stops_at_a_slash() {
+        let one = Wildcard::of_text("https://docs.rs/*");
+        let two = Wildcard::of_text("https://docs.rs/**");
+        let texts = ["https://docs.rs/axum", "https://docs.rs/axum/latest", "https://docs.rs.x/"];
+        assert_eq!(texts.map(|text| one.matches(text)), [true, false, false]);
+        assert_eq!(texts.map(|text| two.matches(text)), [true, true, false]);
+    }
+
+    #[test]
+    fn other_signs_stand_for_themselves() {
+        let pattern = Wildcard::of_text("[a].(b)+?");
+        assert!(pattern.matches("[a].(b)+?"));
+        assert!(!pattern.matches("a.b"));
+    }
+
+    #[test]
+    fn many_stars_do_not_take_long() {
+        let pattern = Wildcard::of_word(&format!("{}b", "a*".repeat(MAX_PATTERN / 2)));
+        let started = Instant::now();
+        assert!(!pattern.matches(&"a".repeat(MAX_TEXT)));
+        assert!(started.elapsed().as_secs() < 5);
+    }
+}

@@ -1,0 +1,38 @@
+//! Where a search begins.
+
+use std::path::{Path, PathBuf};
+
+use cap_std::fs::Dir;
+
+use crate::tools::ToolError;
+use crate::tools::workspace::{Workspace, failed};
+
+/// A place in a workspace: a folder to walk, or one file.
+#[derive(Debug)]
+pub(crate) struct Place {
+    /// The workspace's folder. All that a search opens is opened beneath it.
+    pub(crate) root: Dir,
+    /// The place, relative to the workspace; empty for the workspace itself.
+    pub(crate) start: PathBuf,
+    /// Whether it is a folder.
+    pub(crate) is_folder: bool,
+}
+
+impl Place {
+    /// The place that the model names.
+    pub(crate) fn new(workspace: &Workspace, path: &str) -> Result<Self, ToolError> {
+        let (root, start) = workspace.beneath(path)?;
+        let metadata = root.metadata(or_dot(&start)).map_err(|error| failed(path, error))?;
+        Ok(Self { root, start, is_folder: metadata.is_dir() })
+    }
+
+    /// The folder that patterns are relative to.
+    pub(crate) fn folder(&self) -> &Path {
+        if self.is_folder { &self.start } else { self.start.parent().unwrap_or(&self.start) }
+    }
+}
+
+/// The path as a system call takes it.
+pub(super) fn or_dot(path: &Path) -> &Path {
+    if path.as_os_str().is_empty() { Path::new(".") } else { path }
+}

@@ -1,0 +1,130 @@
+//! The files beneath a place.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread;
+
+use cap_std::fs::{Dir, FileType};
+
+use super::THREADS;
+use super::filter::{Filter, Verdict};
+use super::place::{Place, or_dot};
+use super::queue::Queue;
+use super::rules::{GIT, Rules, makes_rules};
+use super::watch::Watch;
+use crate::tools::ToolError;
+
+/// Files that one thread finds at most: a bound on memory.
+const MAX_FILES: usize = 500_000;
+
+/// A file as the walk meets it.
+#[derive(Debug)]
+pub(crate) struct Seen<'a> {
+    /// Its folder.
+    pub(crate) folder: &'a Dir,
+    /// Its name in the folder.
+    pub(crate) name: &'a OsStr,
+    /// Its path, relative to the workspace.
+    pub(crate) path: PathBuf,
+}
+
+struct Job {
+    path: PathBuf,
+    rules: Arc<Rules>,
+}
+
+struct Walk<'a, F> {
+    place: &'a Place,
+    filter: &'a Filter,
+    watch: &'a Watch,
+    note: F,
+}
+
+/// Notes every regular file that is wanted, in no order. No link is followed: each folder is
+/// opened beneath the workspace's handle, and what cannot be opened is passed over.
+pub(crate) fn walk<T: Send>(
+    place: &Place,
+    filter: &Filter,
+    watch: &Watch,
+    note: impl Fn(Seen<'_>) -> Option<T> + Sync,
+) -> Result<Vec<T>, ToolError> {
+    let rules = Rules::above(&place.root, &place.start);
+    let queue = Queue::new(Job { path: place.start.clone(), rules });
+    let walk = Walk { place, filter, watch, note };
+    let mut found = Vec::new();
+    thread::scope(|scope| {
+        let helpers: Vec<_> = (1..THREADS).map(|_| scope.spawn(|| walk.work(&queue))).collect();
+        found.extend(walk.work(&queue)?);
+        for helper in helpers {
+            let more = helper.join();
+            found.extend(more.map_err(|_| ToolError::Failed("the search stopped".to_owned()))??);
+        }
+        Ok(found)
+    })
+}
+
+impl<T, F: Fn(Seen<'_>) -> Option<T>> Walk<'_, F> {
+    fn work(&self, queue: &Queue<Job>) -> Result<Vec<T>, ToolError> {
+        let mut found = Vec::new();
+        while let Some((job, mut taken)) = queue.take() {
+            self.watch.check()?;
+            self.folder(&job, &mut found, &mut taken.new);
+            if found.len() > MAX_FILES {
+                let why = "there are too many files; search a smaller folder";
+                return Err(ToolError::Failed(why.to_owned()));
+            }
+        }
+        Ok(found)
+    }
+
+    fn folder(&self, job: &Job, found: &mut Vec<T>, folders: &mut Vec<Job>) {
+        let Ok(folder) = self.place.root.open_dir(or_dot(&job.path)) else { return };
+        let Ok(entries) = folder.entries() else { return };
+        let entries: Vec<_> = entries
+            .flatten()
+            .filter_map(|entry| Some((entry.file_name(), entry.file_type().ok()?)))
+            .collect();
+        let rules = if entries.iter().any(|(name, _)| makes_rules(name)) {
+            Rules::add(&job.rules, &folder, &job.path)
+        } else {
+            Arc::clone(&job.rules)
+        };
+        for (name, kind) in entries {
+            let path = job.path.join(&name);
+            if !self.wants(&rules, &path, &name, kind) {
+                continue;
+            }
+            if kind.is_dir() {
+                folders.push(Job { path, rules: Arc::clone(&rules) });
+            } else if kind.is_file() {
+                found.extend((self.note)(Seen { folder: &folder, name: &name, path }));
+            }
+        }
+    }
+
+    /// What is asked for comes first, then what the ignore files say, then whether it is hidden.
+    /// What git keeps for itself is nobody's wish, not even of who asks for everything.
+    fn wants(&self, rules: &Rules, path: &Path, name: &OsStr, kind: FileType) -> bool {
+        let is_folder = kind.is_dir();
+        if name == GIT {
+            return false;
+        }
+        match self.filter.by_glob(path, is_folder) {
+            Verdict::Wanted => return true,
+            Verdict::Unwanted => return false,
+            Verdict::Unknown => {}
+        }
+        let ruled = rules.verdict(path, is_folder);
+        let typed = match ruled {
+            Verdict::Unwanted => return false,
+            Verdict::Wanted | Verdict::Unknown => self.filter.by_type(path, is_folder),
+        };
+        match (ruled, typed) {
+            (_, Verdict::Unwanted) => false,
+            (Verdict::Unknown, Verdict::Unknown) => !name.as_bytes().starts_with(b"."),
+            _ => true,
+        }
+    }
+}

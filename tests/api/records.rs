@@ -1,0 +1,135 @@
+//! Searching a table of the operator's.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use sqlx::postgres::PgConnectOptions;
+use sqlx::raw_sql;
+use tempfile::TempDir;
+use tokio::time::{Instant, sleep};
+use twostep::tools::builtin::{Options, Records};
+
+use crate::support::{Setup, TestApp, TestDatabase, calls, database, replies, says};
+
+const TABLES: &str = r#"
+    CREATE SCHEMA shop;
+    CREATE TABLE shop."Odd ""names""" (id int, "full name" text, note text);
+    INSERT INTO shop."Odd ""names""" VALUES
+        (1, 'Ada Lovelace', '100% sure'), (2, 'Grace Hopper', '100 times'), (3, 'Ada Yonath', NULL);
+    CREATE VIEW shop.slow AS SELECT id, pg_sleep(60)::text AS nap FROM shop."Odd ""names""";
+"#;
+const PEOPLE: &str = r#"shop."Odd ""names""""#;
+
+/// A role that may read everything and write nothing.
+fn reader(database: &TestDatabase) -> PgConnectOptions {
+    database.options().options([("role", "pg_read_all_data")])
+}
+
+async fn tables() -> TestDatabase {
+    let database = database().await;
+    raw_sql(TABLES).execute(&database.pool(1)).await.unwrap();
+    database
+}
+
+async fn start(script: Value, table: &str, columns: Option<&[&str]>) -> TestApp {
+    let database = tables().await;
+    let columns = columns.map(|names| names.iter().map(|name| (*name).to_owned()).collect());
+    let records = Records::new(reader(&database), table.to_owned(), columns);
+    let options = Options { records: Some(Arc::new(records)), ..Options::default() };
+    let setup = Setup { options, ..Setup::default() };
+    TestApp::on(script, setup, database, TempDir::new().unwrap()).await
+}
+
+/// What the model reads of each query, one a round.
+async fn found(queries: &[Value], columns: Option<&[&str]>) -> Vec<Value> {
+    let mut script: Vec<Value> =
+        queries.iter().map(|query| calls("search_records", query.clone())).collect();
+    script.push(says("Found."));
+    let app = start(replies(&script), PEOPLE, columns).await;
+    let session = app.session().await;
+    assert_eq!(session.ask("Search").await["output_text"], "Found.");
+    let history = session.history().await;
+    let results = history.iter().skip(2).step_by(2);
+    let texts = results.map(|item| item["message"]["content"][0]["content"].clone()).collect();
+    app.finish().await;
+    texts
+}
+
+#[tokio::test]
+async fn records_have_all_words_in_any_column_and_every_character_means_itself() {
+    let ada = r#"{"id":1,"full name":"Ada Lovelace","note":"100% sure"}"#;
+    let queries = ["lovelace ADA", "100%", "_da", r"\", "'; DROP TABLE x; --"];
+    let queries = queries.map(|query| json!({ "query": query }));
+    let nothing = json!(r#"{"records":[],"more":false}"#);
+    let one = json!(format!(r#"{{"records":[{ada}],"more":false}}"#));
+    assert_eq!(
+        found(&queries, None).await,
+        [&one, &one, &nothing, &nothing, &nothing].map(Value::clone)
+    );
+}
+
+#[tokio::test]
+async fn a_long_result_says_that_there_is_more() {
+    let queries = [json!({ "query": "ada", "limit": 1 })];
+    let expected = r#"{"records":[{"full name":"Ada Lovelace"}],"more":true}"#;
+    assert_eq!(found(&queries, Some(&["full name"])).await, [json!(expected)]);
+}
+
+#[tokio::test]
+async fn a_column_that_is_not_named_is_neither_searched_nor_shown() {
+    let queries = [json!({ "query": "sure" })];
+    let expected = r#"{"records":[],"more":false}"#;
+    assert_eq!(found(&queries, Some(&["id", "full name"])).await, [json!(expected)]);
+}
+
+#[tokio::test]
+async fn a_cancelled_search_ends_in_the_database() {
+    let script = replies(&[calls("search_records", json!({ "query": "1" })), says("unused")]);
+    let app = start(script, "shop.slow", None).await;
+    let session = app.session().await;
+    let run = session.post(json!({ "content": "Search" })).await;
+    let pool = app.database.pool(1);
+    let searching = async |expected: i64| {
+        let deadline = Instant::now() + Duration::from_secs(30);
+        let count = "SELECT count(*) FROM pg_stat_activity
+                     WHERE datname = current_database() AND query LIKE '%FROM shop.slow%'
+                       AND state = 'active' AND pid <> pg_backend_pid()";
+        loop {
+            let found: i64 = sqlx::query_scalar(count).fetch_one(&pool).await.unwrap();
+            if found == expected {
+                return;
+            }
+            assert!(Instant::now() < deadline, "there are {found} searches, not {expected}");
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    searching(1).await;
+    let started = Instant::now();
+    session.cancel(&run).await;
+    assert_eq!(session.settled(&run).await["status"], "cancelled");
+    searching(0).await;
+    // Long before its own time limit.
+    assert!(started.elapsed() < Duration::from_secs(5), "took {:?}", started.elapsed());
+    app.finish().await;
+}
+
+/// Why a table cannot be searched.
+async fn refusal(role: PgConnectOptions, table: &str, columns: Option<Vec<String>>) -> String {
+    let records = Records::new(role, table.to_owned(), columns);
+    records.check().await.unwrap_err().to_string()
+}
+
+#[tokio::test]
+async fn a_table_that_could_be_written_or_is_not_there_is_refused() {
+    let database = tables().await;
+    let writer = database.options();
+    let role = writer.get_username().to_owned();
+    let expected = format!("the role {role} may write {PEOPLE}: name one that may only read it");
+    assert_eq!(refusal(writer, PEOPLE, None).await, expected);
+    let expected = "there is no table shop.nowhere";
+    assert_eq!(refusal(reader(&database), "shop.nowhere", None).await, expected);
+    let columns = Some(vec!["id".to_owned(), "secret".to_owned()]);
+    let expected = format!("{PEOPLE} has no column secret that the role may read");
+    assert_eq!(refusal(reader(&database), PEOPLE, columns).await, expected);
+}

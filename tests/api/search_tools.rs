@@ -1,0 +1,53 @@
+//! Glob and Grep, asked for by the model.
+
+use serde_json::{Value, json};
+
+use crate::support::{Session, TestApp, calls, replies, says};
+
+/// The result of the call of some round: whether it failed, and what the model reads.
+async fn result(session: &Session<'_>, round: usize) -> (bool, String) {
+    let block = session.history().await[2 * round]["message"]["content"][0].clone();
+    (block["is_error"] == true, block["content"].as_str().unwrap().to_owned())
+}
+
+#[tokio::test]
+async fn glob_finds_files_the_newest_first_and_only_in_the_workspace() {
+    let glob =
+        |pattern: &str, path: &str| calls("Glob", json!({ "pattern": pattern, "path": path }));
+    let script = replies(&[glob("**/*.rs", "."), glob("*", "/etc"), says("Two files.")]);
+    let app = TestApp::start(script).await;
+    app.write_file("old.rs", "fn old() {}\n");
+    app.write_file("new.rs", "fn new() {}\n");
+    app.write_file("other.md", "# Other\n");
+    let epoch = std::time::SystemTime::UNIX_EPOCH;
+    std::fs::File::open(app.folder.path().join("old.rs")).unwrap().set_modified(epoch).unwrap();
+    let session = app.session().await;
+    assert_eq!(session.ask("Which Rust files are there?").await["output_text"], "Two files.");
+    assert_eq!(result(&session, 1).await, (false, "new.rs\nold.rs\n".to_owned()));
+    let refused = "<tool_use_error>/etc: it is outside of the workspace, or not allowed\
+        </tool_use_error>";
+    assert_eq!(result(&session, 2).await, (true, refused.to_owned()));
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn grep_finds_lines_and_a_bad_pattern_is_told_to_the_model() {
+    let grep = |input: Value| calls("Grep", input);
+    let script = replies(&[
+        grep(json!({ "pattern": "fn \\w+", "glob": "*.rs", "output_mode": "content", "-A": 1 })),
+        grep(json!({ "pattern": "fn (" })),
+        says("One function."),
+    ]);
+    let app = TestApp::start(script).await;
+    app.write_file("a.rs", "// first\nfn main() {\n}\n");
+    app.write_file("a.md", "fn main\n");
+    app.write_file("binary.rs", "fn \0main\n");
+    let session = app.session().await;
+    assert_eq!(session.ask("Find the functions").await["output_text"], "One function.");
+    assert_eq!(result(&session, 1).await, (false, "a.rs:2:fn main() {\na.rs-3-}\n".to_owned()));
+    let (is_error, text) = result(&session, 2).await;
+    assert!(is_error, "{text}");
+    let start = "<tool_use_error>the pattern is not a regular expression: ";
+    assert!(text.starts_with(start) && text.ends_with("</tool_use_error>"), "{text}");
+    app.finish().await;
+}
