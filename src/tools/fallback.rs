@@ -118,8 +118,9 @@ impl Registry {
     fn too_late(&self, name: &str, timeout: &str) -> ToolError {
         let fallback = self.fallback(name);
         let simpler = fallback.and_then(|fallback| self.fallback_of(fallback.simpler));
-        let then =
-            simpler.map(|simpler| format!(", then use {simpler} if it was not")).unwrap_or_default();
+        let then = simpler
+            .map(|simpler| format!(", then use {simpler} if it was not"))
+            .unwrap_or_default();
         ToolError::Timeout(format!(
             "{timeout}; the change may have been made all the same: read the file again{then}"
         ))

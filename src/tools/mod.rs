@@ -35,8 +35,8 @@ use crate::domain::tool_error::ToolErrorType;
 
 pub use caller::Caller;
 pub use change::file_hash;
-pub use fallback::Fallback;
 pub use definition::check_definition;
+pub use fallback::Fallback;
 use lease::LeaseClock;
 pub use registry::{Answer, BadTool, CatalogEntry, Registry};
 use seen::SeenFiles;

@@ -325,11 +325,7 @@ impl Entry {
         }
     }
 
-    async fn plan(
-        &self,
-        context: &ToolContext,
-        input: &RawValue,
-    ) -> Result<FileChange, ToolError> {
+    async fn plan(&self, context: &ToolContext, input: &RawValue) -> Result<FileChange, ToolError> {
         self.in_time(context, input, async |context: &ToolContext| {
             self.check(input)?;
             self.tool.plan(context, input).await

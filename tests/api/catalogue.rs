@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use twostep::domain::permission::PermissionMode;
 use twostep::tools::policy::OperatorPolicy;
 
-use crate::support::{Setup, TestApp, invalid, assert_refused, replies};
+use crate::support::{Setup, TestApp, assert_refused, invalid, replies};
 
 async fn catalogue(app: &TestApp) -> Vec<Value> {
     let page: Value = app.get("/v1/tools").send().await.unwrap().json().await.unwrap();
@@ -18,11 +18,8 @@ async fn resource(app: &TestApp, body: Value) -> Value {
 #[tokio::test]
 async fn the_catalogue_says_what_the_model_is_told_and_what_calls_may_do() {
     let app = TestApp::start(replies(&[])).await;
-    let mut exit = catalogue(&app)
-        .await
-        .into_iter()
-        .find(|tool| tool["name"] == "ExitPlanMode")
-        .unwrap();
+    let mut exit =
+        catalogue(&app).await.into_iter().find(|tool| tool["name"] == "ExitPlanMode").unwrap();
     assert!(!exit["description"].take().as_str().unwrap().is_empty());
     assert_eq!(
         exit,

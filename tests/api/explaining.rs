@@ -306,7 +306,9 @@ async fn a_run_that_needs_the_client_says_what_it_needs() {
         let calls = explanation["calls"].as_array().unwrap();
         let call = calls.iter().find(|call| call["name"] == "launch").unwrap();
         let answer = match awaits {
-            "approval" => session.path(&format!("/approvals/{}", call["tool_use_id"].as_str().unwrap())),
+            "approval" => {
+                session.path(&format!("/approvals/{}", call["tool_use_id"].as_str().unwrap()))
+            }
             _ => session.path("/tool_results"),
         };
         assert_eq!(

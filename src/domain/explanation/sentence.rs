@@ -60,13 +60,12 @@ impl Facts {
                 "The calls of the run have been answered since {since}; a worker with a free slot \
                  takes it up within a second."
             ),
-            RunStatus::Queued
-            | RunStatus::Completed
-            | RunStatus::Failed
-            | RunStatus::Cancelled => format!(
-                "The run has been the first in its session's queue since {since}, and no worker \
+            RunStatus::Queued | RunStatus::Completed | RunStatus::Failed | RunStatus::Cancelled => {
+                format!(
+                    "The run has been the first in its session's queue since {since}, and no worker \
                  has taken it up yet."
-            ),
+                )
+            }
         }
     }
 

@@ -16,7 +16,10 @@ pub(super) enum Body {
         hash: Hash,
         is_error: bool,
     },
-    RequestEnd { usage: Usage, is_error: bool },
+    RequestEnd {
+        usage: Usage,
+        is_error: bool,
+    },
     /// The run came to rest; it goes on if somebody must act.
     Idle {
         goes_on: bool,

@@ -57,7 +57,10 @@ fn each_edit_stands_on_the_one_before_and_all_are_made_or_none() {
 
 #[test]
 fn line_ends_are_matched_as_they_are_shown_and_written_as_the_file_has_them() {
-    assert_eq!(apply("a\r\nb\r\nc\r\n", &edit("a\nb", "a\nx\nb")), Ok("a\r\nx\r\nb\r\nc\r\n".into()));
+    assert_eq!(
+        apply("a\r\nb\r\nc\r\n", &edit("a\nb", "a\nx\nb")),
+        Ok("a\r\nx\r\nb\r\nc\r\n".into())
+    );
     assert_eq!(apply("a\r\nb\r\n", &edit("b", "x\ny")), Ok("a\r\nx\r\ny\r\n".into()));
     assert_eq!(apply("a\nb\n", &edit("b", "x\ny")), Ok("a\nx\ny\n".into()));
 }
@@ -138,7 +141,11 @@ fn a_long_line_is_cut_and_a_long_page_ends_between_lines() {
     let many = format!("{}\n", "x".repeat(1000)).repeat(200);
     let page = page(&many, all);
     assert!(page.len() < 100 * 1024, "{}", page.len());
-    assert!(page.ends_with("\n[the file has 200 lines; read on with offset 97]"), "{}", &page[page.len() - 80..]);
+    assert!(
+        page.ends_with("\n[the file has 200 lines; read on with offset 97]"),
+        "{}",
+        &page[page.len() - 80..]
+    );
 }
 
 #[test]

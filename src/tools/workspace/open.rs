@@ -65,6 +65,10 @@ fn step(folder: &Dir, name: &OsStr, way: &Path) -> io::Result<Dir> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     openat(folder, name, flags, Mode::empty()).map(Dir::from).map_err(|error| {
         let is_link = folder.symlink_metadata(name).is_ok_and(|found| found.is_symlink());
-        if is_link { io::Error::other(format!("{} is a link", way.display())) } else { error.into() }
+        if is_link {
+            io::Error::other(format!("{} is a link", way.display()))
+        } else {
+            error.into()
+        }
     })
 }

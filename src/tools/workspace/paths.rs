@@ -19,7 +19,8 @@ pub(super) fn beneath(root: &Path, path: &str) -> Result<PathBuf, ToolError> {
     }
     let outside = || failed(path, ErrorKind::PermissionDenied.into());
     let given = Path::new(path);
-    let relative = if given.is_absolute() { inner(root, given).ok_or_else(outside)? } else { given };
+    let relative =
+        if given.is_absolute() { inner(root, given).ok_or_else(outside)? } else { given };
     let mut names = PathBuf::new();
     for part in relative.components() {
         match part {

@@ -184,7 +184,8 @@ fn the_workspace_has_three_names_and_its_neighbours_none() {
         assert_eq!(place.workspace.plain(&path), Ok("notes.txt".to_owned()));
         assert_eq!(place.workspace.read(&path).unwrap(), b"hello", "{path}");
     }
-    for path in [format!("{root}-evil/notes.txt"), "/workspaces/notes.txt".into(), "/notes.txt".into()]
+    for path in
+        [format!("{root}-evil/notes.txt"), "/workspaces/notes.txt".into(), "/notes.txt".into()]
     {
         assert!(place.workspace.read(&path).is_err(), "{path}");
     }

@@ -144,6 +144,8 @@ fn tries(path: &str) -> Vec<(&'static str, &'static str, Value)> {
         ("read", "read_file", json!({ "path": path })),
         ("list", "LS", json!({ "path": path })),
         ("list", "list_files", json!({ "path": path })),
+        ("search", "Glob", json!({ "pattern": "*", "path": path })),
+        ("search", "Grep", json!({ "pattern": CANARY, "path": path })),
         ("edit", "Edit", with("file_path")),
         ("edit", "MultiEdit", json!({ "file_path": path, "edits": [edit] })),
         (
@@ -158,9 +160,7 @@ fn tries(path: &str) -> Vec<(&'static str, &'static str, Value)> {
 
 /// A message for each attack, one for the controls, and one to see that the session still works.
 fn script(arena: &Arena, list: &List) -> Value {
-    let block = |(_, name, input): &(&str, &str, Value)| {
-        json!({ "type": "tool_use", "name": name, "input": input })
-    };
+    let block = |(_, name, input): &(&str, &str, Value)| json!({ "type": "tool_use", "name": name, "input": input });
     let mut conversations: Vec<Value> = Vec::new();
     for (number, attack) in list.attacks.iter().enumerate() {
         let blocks: Vec<Value> = tries(&arena.filled(&attack.path)).iter().map(block).collect();
@@ -232,7 +232,9 @@ async fn every_path_of_the_list_is_refused_by_every_tool_and_nothing_else_is() {
         for ((kind, tool, _), (is_error, text)) in tries.into_iter().zip(outcomes) {
             let is_allowed = attack.allowed.iter().any(|allowed| allowed == kind);
             // What may be written may be written again; Write asks for a reading in between.
-            let is_expected = is_error != is_allowed || (tool == "Write" && is_allowed);
+            // A search that finds nothing is no error.
+            let is_expected =
+                is_error != is_allowed || (tool == "Write" && is_allowed) || kind == "search";
             if !is_expected || text.contains(CANARY) || text.contains("root:") {
                 wrong.push(format!("{} by {tool}: {text}", attack.name));
             }

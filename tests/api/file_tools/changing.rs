@@ -8,23 +8,19 @@ use super::{edit, fine, outcome, read, run, service, updated, wrapped, write};
 use crate::support::Setup;
 
 fn multi_edit(path: &str, edits: &[(&str, &str)]) -> (&'static str, Value) {
-    let edits: Vec<Value> = edits
-        .iter()
-        .map(|(old, new)| json!({ "old_string": old, "new_string": new }))
-        .collect();
+    let edits: Vec<Value> =
+        edits.iter().map(|(old, new)| json!({ "old_string": old, "new_string": new })).collect();
     ("MultiEdit", json!({ "file_path": path, "edits": edits }))
 }
 
 #[tokio::test]
 async fn an_edit_changes_the_file_and_shows_the_lines_around() {
     let before: String = (1..=12).map(|n| format!("line {n}\n")).collect();
-    let app =
-        service(&[read("a.txt"), edit("a.txt", "line 8", "LINE 8")], Setup::default()).await;
+    let app = service(&[read("a.txt"), edit("a.txt", "line 8", "LINE 8")], Setup::default()).await;
     app.write_file("a.txt", &before);
     let results = run(&app).await;
-    let snippet: Vec<String> = (4..=12)
-        .map(|n| format!("{n:>6}→{} {n}", if n == 8 { "LINE" } else { "line" }))
-        .collect();
+    let snippet: Vec<String> =
+        (4..=12).map(|n| format!("{n:>6}→{} {n}", if n == 8 { "LINE" } else { "line" })).collect();
     assert_eq!(results[1], updated("a.txt", &snippet.join("\n")));
     let after = fs::read_to_string(app.folder.path().join("a.txt")).unwrap();
     assert_eq!(after, before.replace("line 8", "LINE 8"));

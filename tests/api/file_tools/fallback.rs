@@ -93,10 +93,8 @@ fn late(names: &[&str], lands: bool, edit_fallback: bool) -> Setup {
 }
 
 fn multi_edit(edits: &[(&str, &str)]) -> (&'static str, Value) {
-    let edits: Vec<Value> = edits
-        .iter()
-        .map(|(old, new)| json!({ "old_string": old, "new_string": new }))
-        .collect();
+    let edits: Vec<Value> =
+        edits.iter().map(|(old, new)| json!({ "old_string": old, "new_string": new })).collect();
     ("MultiEdit", json!({ "file_path": "a", "edits": edits }))
 }
 
@@ -125,14 +123,14 @@ async fn a_simpler_tool_is_advised_on_a_timeout() {
     let (result, text) =
         outcome(multi_edit(&[("1", "2")]), late(&["MultiEdit"], false, false)).await;
     assert_eq!((result, text.as_str()), (advice("MultiEdit", "Edit"), "1\n"));
-    let (result, text) =
-        outcome(super::edit("a", "1", "2"), late(&["Edit"], false, false)).await;
+    let (result, text) = outcome(super::edit("a", "1", "2"), late(&["Edit"], false, false)).await;
     assert_eq!((result, text.as_str()), (advice("Edit", "Write"), "1\n"));
 }
 
 #[tokio::test]
 async fn only_a_timeout_is_a_reason_for_a_simpler_tool() {
-    let (result, text) = outcome(multi_edit(&[("3", "2")]), late(&["MultiEdit"], false, true)).await;
+    let (result, text) =
+        outcome(multi_edit(&[("3", "2")]), late(&["MultiEdit"], false, true)).await;
     let refused = "edit 1 of 1: old_string not found in file; no edit was made";
     assert_eq!((result, text.as_str()), (wrapped(refused), "1\n"));
 }
@@ -154,11 +152,9 @@ async fn the_simpler_tools_are_used_one_after_the_other_where_the_operator_wants
         let (result, text) = outcome(multi_edit(edits), late(names, false, true)).await;
         assert_eq!((result, text.as_str()), (used(simpler), "2\n"), "{names:?}");
     }
-    let (result, text) = outcome(
-        multi_edit(&[("1", "2")]),
-        late(&["MultiEdit", "Edit", "Write"], false, true),
-    )
-    .await;
+    let (result, text) =
+        outcome(multi_edit(&[("1", "2")]), late(&["MultiEdit", "Edit", "Write"], false, true))
+            .await;
     assert!(result.0 && result.1.contains("MultiEdit timed out"), "{result:?}");
     assert_eq!(text, "1\n");
 }
@@ -168,7 +164,8 @@ async fn an_edit_that_landed_although_it_was_late_is_not_made_twice() {
     let (_, changed) = updated("a", "     1→12");
     let landed =
         fine(&format!("MultiEdit timed out after 1 s, but the change has been made. {changed}"));
-    let (result, text) = outcome(multi_edit(&[("1", "12")]), late(&["MultiEdit"], true, true)).await;
+    let (result, text) =
+        outcome(multi_edit(&[("1", "12")]), late(&["MultiEdit"], true, true)).await;
     assert_eq!((result, text.as_str()), (landed, "12\n"));
 }
 

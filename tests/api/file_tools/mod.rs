@@ -8,6 +8,7 @@ mod notebooks;
 mod plain;
 mod reading;
 mod seeing;
+mod sequences;
 mod workspaces;
 
 use serde_json::{Value, json};

@@ -15,8 +15,7 @@ const REMINDER: &str = "\n\n<system-reminder>\nWhenever you read a file, you sho
 #[tokio::test]
 async fn lines_are_numbered_and_read_in_parts() {
     let part = ("Read", json!({ "file_path": "main.go", "offset": 1, "limit": 1 }));
-    let results =
-        outcome(&[("main.go", MAIN)], &[read("main.go"), part], Setup::default()).await;
+    let results = outcome(&[("main.go", MAIN)], &[read("main.go"), part], Setup::default()).await;
     let second = "     2→\n[the file has 3 lines; read on with offset 2]";
     assert_eq!(results, [fine(NUMBERED), fine(second)]);
 }

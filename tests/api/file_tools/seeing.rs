@@ -12,22 +12,12 @@ const CHANGED: &str =
 
 #[tokio::test]
 async fn an_unread_file_is_not_edited_and_a_read_one_is_again_and_again() {
-    let asked = [
-        edit("a", "1", "2"),
-        read("a"),
-        edit("a", "1", "2"),
-        edit("./a", "2", "3"),
-    ];
+    let asked = [edit("a", "1", "2"), read("a"), edit("a", "1", "2"), edit("./a", "2", "3")];
     let app = service(&asked, Setup::default()).await;
     app.write_file("a", "1\n");
     assert_eq!(
         run(&app).await,
-        [
-            wrapped(UNREAD),
-            fine("     1→1"),
-            updated("a", "     1→2"),
-            updated("./a", "     1→3"),
-        ]
+        [wrapped(UNREAD), fine("     1→1"), updated("a", "     1→2"), updated("./a", "     1→3"),]
     );
     // What the model is sent is what the history says.
     let body = app.upstream().text(1);

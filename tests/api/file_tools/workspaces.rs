@@ -14,8 +14,7 @@ async fn a_session_works_in_the_folder_that_it_names() {
     let root = roots.path().canonicalize().unwrap();
     fs::create_dir_all(root.join("project/sub")).unwrap();
     fs::write(root.join("project/sub/a"), "mine").unwrap();
-    let setup =
-        Setup { workspace_roots: vec![root.join("project")], ..Setup::default() };
+    let setup = Setup { workspace_roots: vec![root.join("project")], ..Setup::default() };
     let app = service(&[read("a")], setup).await;
     let folder = root.join("project/sub").to_str().unwrap().to_owned();
     let session = app.session_with(json!({ "workspace": folder })).await;
@@ -32,15 +31,12 @@ async fn a_folder_that_is_not_allowed_is_refused() {
     let root = roots.path().canonicalize().unwrap();
     fs::create_dir(root.join("project")).unwrap();
     fs::write(root.join("project/file"), "").unwrap();
-    let setup =
-        Setup { workspace_roots: vec![root.join("project")], ..Setup::default() };
+    let setup = Setup { workspace_roots: vec![root.join("project")], ..Setup::default() };
     let app = service(&[], setup).await;
-    for folder in ["/etc".to_owned(), "project".to_owned(), String::new()]
-        .into_iter()
-        .chain(["", "project/..", "project/none", "project/file"].map(|name| {
-            root.join(name).to_str().unwrap().to_owned()
-        }))
-    {
+    for folder in ["/etc".to_owned(), "project".to_owned(), String::new()].into_iter().chain(
+        ["", "project/..", "project/none", "project/file"]
+            .map(|name| root.join(name).to_str().unwrap().to_owned()),
+    ) {
         let body = json!({ "workspace": folder });
         let response = app.post("/v1/sessions").json(&body).send().await.unwrap();
         let problem = problem(response, 422, "validation_failed").await;

@@ -34,8 +34,8 @@ use twostep::domain::run::{Limits, OnBusy};
 use twostep::http::{Defaults, KEEP_ALIVE_EVERY, Options as HttpOptions, Timeouts};
 use twostep::model::anthropic::ClientConfig;
 use twostep::simulator::{Options, Running, Script, Simulator};
-use twostep::tools::workspace::Roots;
 use twostep::tools::policy::OperatorPolicy;
+use twostep::tools::workspace::Roots;
 use twostep::tools::{Tool, builtin};
 
 pub(crate) use fill::fill_with_events;

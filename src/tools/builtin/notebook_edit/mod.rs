@@ -96,7 +96,10 @@ fn edited(text: &str, input: &Input, call: &str) -> Result<(String, String), Too
         .as_ref()
         .map(|id| {
             notebook.find(id).ok_or_else(|| {
-                ToolError::Invalid(format!("there is no cell {id:?}; the cells are {}", notebook.names()))
+                ToolError::Invalid(format!(
+                    "there is no cell {id:?}; the cells are {}",
+                    notebook.names()
+                ))
             })
         })
         .transpose()?;
@@ -111,7 +114,10 @@ fn edited(text: &str, input: &Input, call: &str) -> Result<(String, String), Too
         (_, None) => Err(invalid("cell_id is required to replace or delete a cell")),
         (EditMode::Replace, Some(place)) => {
             let id = notebook.name(place);
-            Ok((notebook.replaced(place, *cell_type, source)?, format!("Updated cell {id} with {source}")))
+            Ok((
+                notebook.replaced(place, *cell_type, source)?,
+                format!("Updated cell {id} with {source}"),
+            ))
         }
         (EditMode::Delete, Some(place)) => {
             Ok((notebook.without(place), format!("Deleted cell {}", notebook.name(place))))

@@ -59,7 +59,8 @@ fn a_replaced_cell_has_the_source_and_no_outputs_and_the_rest_is_the_same_bytes(
 
 #[test]
 fn a_cell_becomes_one_of_another_type() {
-    let (text, _) = valid(&json!({ "cell_id": "code-1", "new_source": "# x", "cell_type": "markdown" }));
+    let (text, _) =
+        valid(&json!({ "cell_id": "code-1", "new_source": "# x", "cell_type": "markdown" }));
     let cell = serde_json::from_str::<Value>(&text).unwrap()["cells"][1].clone();
     assert_eq!(
         cell,
@@ -69,11 +70,9 @@ fn a_cell_becomes_one_of_another_type() {
 
 #[test]
 fn a_cell_is_inserted_behind_another_or_at_the_top() {
-    for (input, place) in [
-        (json!({ "cell_id": "intro" }), 1),
-        (json!({ "cell_id": "last" }), 3),
-        (json!({}), 0),
-    ] {
+    for (input, place) in
+        [(json!({ "cell_id": "intro" }), 1), (json!({ "cell_id": "last" }), 3), (json!({}), 0)]
+    {
         let mut input = input;
         input["edit_mode"] = json!("insert");
         input["cell_type"] = json!("code");
@@ -107,7 +106,8 @@ fn a_cell_is_deleted_and_so_are_all() {
         assert_eq!(said, format!("Deleted cell {id}"));
     }
     assert!(text.contains("\"cells\": [],"), "{text}");
-    let (text, _) = Notebook::read(&text).unwrap().inserted(None, CellType::Raw, "x", &[1, 2, 3, 4]);
+    let (text, _) =
+        Notebook::read(&text).unwrap().inserted(None, CellType::Raw, "x", &[1, 2, 3, 4]);
     assert_valid(&text);
     assert!(text.contains("\"cells\": [\n  {\n   \"cell_type\": \"raw\",\n"), "{text}");
 }

@@ -169,10 +169,7 @@ async fn nobody_at_the_address_is_a_failed_fetch() {
     let address = listener.local_addr().unwrap();
     drop(listener);
     let told = ask(&evaluator(address, Duration::from_secs(20)), "Edit").await;
-    assert_eq!(
-        told,
-        Err(ToolError::Network("Error calling tool (Edit): fetch failed".to_owned()))
-    );
+    assert_eq!(told, Err(ToolError::Network("Error calling tool (Edit): fetch failed".to_owned())));
 }
 
 #[test]
