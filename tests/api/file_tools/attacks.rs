@@ -20,6 +20,8 @@ const LIST: &str = include_str!("../../fixtures/path_attacks.json");
 const NOTEBOOK: &str = include_str!("../../fixtures/notebooks/plain.ipynb");
 /// What must never be read: in all that is outside.
 const CANARY: &str = "canary-2f9d41";
+/// What no result may say: what is outside, the names of files there, and users of the machine.
+const NEVER: [&str; 3] = [CANARY, "only-outside", "root:"];
 
 #[derive(Deserialize)]
 struct List {
@@ -57,6 +59,7 @@ impl Arena {
         let book = NOTEBOOK.replace("# Title", CANARY);
         for (path, text) in [
             ("outside/secret.txt", CANARY),
+            ("outside/only-outside.txt", CANARY),
             ("outside/hard.txt", "seen from both sides"),
             ("outside/book.ipynb", &book),
             ("work-evil/secret.txt", CANARY),
@@ -145,7 +148,7 @@ fn tries(path: &str) -> Vec<(&'static str, &'static str, Value)> {
         ("list", "LS", json!({ "path": path })),
         ("list", "list_files", json!({ "path": path })),
         ("search", "Glob", json!({ "pattern": "*", "path": path })),
-        ("search", "Grep", json!({ "pattern": CANARY, "path": path })),
+        ("search", "Grep", json!({ "pattern": "can.ry-", "path": path, "output_mode": "content" })),
         ("edit", "Edit", with("file_path")),
         ("edit", "MultiEdit", json!({ "file_path": path, "edits": [edit] })),
         (
@@ -235,7 +238,7 @@ async fn every_path_of_the_list_is_refused_by_every_tool_and_nothing_else_is() {
             // A search that finds nothing is no error.
             let is_expected =
                 is_error != is_allowed || (tool == "Write" && is_allowed) || kind == "search";
-            if !is_expected || text.contains(CANARY) || text.contains("root:") {
+            if !is_expected || NEVER.iter().any(|word| text.contains(word)) {
                 wrong.push(format!("{} by {tool}: {text}", attack.name));
             }
         }
