@@ -24,7 +24,7 @@ RUN find src -name '*.rs' -exec touch {} + \
 
 FROM debian:bookworm-slim
 RUN apt-get update \
-    && apt-get install -y --no-install-recommends ca-certificates \
+    && apt-get install -y --no-install-recommends bubblewrap ca-certificates \
     && rm -rf /var/lib/apt/lists/* \
     && useradd --system --uid 10001 --user-group --home-dir /nonexistent --no-create-home \
         --shell /usr/sbin/nologin twostep \

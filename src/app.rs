@@ -23,7 +23,9 @@ use crate::store::connections::Connections;
 use crate::store::embedded::EmbeddedPostgres;
 use crate::store::{self, PoolRole};
 use crate::tools::Registry;
+use crate::tools::builtin::bash::Bash;
 use crate::tools::policy::Evaluator;
+use crate::tools::sandbox::{Level, SandboxError};
 use crate::worker::{Node, Parts, Worker};
 
 /// Time for runs to end, short of what a container runtime grants.
@@ -64,6 +66,7 @@ struct Pools {
 impl Application {
     /// Starts what the process stands on, brings the schema up to date, and binds the address.
     pub async fn build(config: Config) -> anyhow::Result<Self> {
+        let sandbox = open_sandbox(&config).await?;
         let (options, embedded) = open_database(config.database).await?;
         let pool = |role| store::pool(&options, role);
         let api_pool = pool(PoolRole::Api);
@@ -82,7 +85,7 @@ impl Application {
 
         let (mut worker, mut simulator) = (None, None);
         if let Some(work) = config.work {
-            if let Some(records) = config.records {
+            if let Some(records) = &config.options.records {
                 records.check().await.context("the table of records cannot be searched")?;
             }
             let (client, running) = open_model(work.model, work.model_idle_timeout).await?;
@@ -105,7 +108,8 @@ impl Application {
             new.succeed().await;
             worker = Some(new);
         }
-        let health = Health { pool: pools.api.clone(), draining: draining.clone(), metrics };
+        let health =
+            Health { pool: pools.api.clone(), draining: draining.clone(), metrics, sandbox };
         let site = |router, timeouts| Site { router, timeouts, draining: draining.clone() };
         let listening = match config.listen {
             Listen::Api(serve) => {
@@ -211,6 +215,23 @@ async fn ended<T>(task: Option<JoinHandle<T>>, patience: Duration, otherwise: &'
         tracing::warn!("{otherwise}");
         task.abort();
     }
+}
+
+/// Finds out in what commands can run, if any do. A service without the sandbox that it was asked
+/// for must not start.
+async fn open_sandbox(config: &Config) -> anyhow::Result<Option<Level>> {
+    let bash = config.options.bash.as_ref().filter(|_| config.work.is_some());
+    let Some(sandbox) = bash.map(Bash::confinement) else {
+        return Ok(None);
+    };
+    let level = sandbox.open(&config.workspaces).await?;
+    let is_shared =
+        matches!(&config.listen, Listen::Api(serve) if serve.defaults.workspace.is_some());
+    if level == Level::Basic && is_shared {
+        return Err(SandboxError::Shared).context("Bash cannot be had with --workspace here");
+    }
+    tracing::info!(sandbox.level = %level, "Bash runs in a sandbox");
+    Ok(Some(level))
 }
 
 /// The way to the database, and the private server if there is to be one.

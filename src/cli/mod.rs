@@ -1,9 +1,11 @@
 //! The command line: one file a command.
 
+mod doctor;
 mod healthcheck;
 mod migrate;
 mod openapi;
 mod output;
+mod sandbox;
 mod serve;
 mod signals;
 mod simulator;
@@ -17,6 +19,7 @@ use clap::{Parser, Subcommand};
 
 use crate::config::LogArgs;
 use crate::telemetry;
+use crate::tools::sandbox::COMMAND;
 use signals::{Hurried, shutdown_signal, until_told_twice};
 
 /// Time for what still works on a thread of its own, once the command has ended.
@@ -49,6 +52,10 @@ enum Command {
     Simulator(simulator::Command),
     /// Ask a running service whether it can serve; for containers
     Healthcheck(healthcheck::Command),
+    /// Look at what this machine gives; the status is 0 if it is enough
+    Doctor(doctor::Command),
+    #[command(name = COMMAND, hide = true)]
+    Sandbox(sandbox::Command),
 }
 
 impl Cli {
@@ -64,6 +71,10 @@ impl Cli {
     }
 
     fn try_run(self) -> anyhow::Result<ExitCode> {
+        if let Command::Sandbox(command) = &self.command {
+            // Without threads, and without anything that a command must not come near.
+            return Ok(command.run());
+        }
         telemetry::init(&self.log)?;
         // One TLS provider for the whole process; a second call would be a second command.
         let _ = rustls::crypto::ring::default_provider().install_default();
@@ -78,6 +89,8 @@ impl Cli {
                 Command::Openapi(command) => command.run()?,
                 Command::Simulator(command) => command.run().await?,
                 Command::Healthcheck(command) => command.run().await?,
+                Command::Doctor(command) => return command.run().await,
+                Command::Sandbox(command) => return Ok(command.run()),
             }
             Ok(ExitCode::SUCCESS)
         });

@@ -25,10 +25,9 @@ use crate::domain::run::Limits;
 use crate::http::{Defaults, KEEP_ALIVE_EVERY, Options as HttpOptions, Timeouts};
 use crate::model::anthropic::ClientConfig;
 use crate::store::embedded::{Durability, Options as EmbeddedOptions};
-use crate::tools::Tool;
-use crate::tools::builtin::Records;
 use crate::tools::policy::OperatorPolicy;
 use crate::tools::workspace::Roots;
+use crate::tools::{Tool, builtin};
 
 const ANTHROPIC_URL: &str = "https://api.anthropic.com";
 const DEFAULT_MODEL: &str = "claude-sonnet-5-5";
@@ -106,8 +105,8 @@ pub struct Config {
     pub tools: Vec<Arc<dyn Tool>>,
     /// The operator's part of every policy.
     pub permissions: OperatorPolicy,
-    /// The table of one of the tools, to be looked at before anybody searches it.
-    pub records: Option<Arc<Records>>,
+    /// What they need, to be looked at before anybody uses it.
+    pub options: builtin::Options,
 }
 
 /// How runs are worked on.
@@ -152,8 +151,7 @@ impl ServeArgs {
         let serve = Serve { bind: self.bind, defaults, http };
         let listen = Listen::Api(Box::new(serve));
         let (workspaces, state_dir) = self.database.folders(self.work.workspaces)?;
-        let records = options.records;
-        Ok(Config { listen, database, work, workspaces, state_dir, tools, records, permissions })
+        Ok(Config { listen, database, work, workspaces, state_dir, tools, options, permissions })
     }
 }
 
@@ -173,8 +171,8 @@ impl WorkerArgs {
         let tools = self.work.tools.into_tools(&options)?;
         let permissions = self.work.permissions.into_policy()?;
         let (workspaces, state_dir) = self.database.folders(self.work.workspaces)?;
-        let (work, records) = (Some(work), options.records);
-        Ok(Config { listen, database, work, workspaces, state_dir, tools, records, permissions })
+        let work = Some(work);
+        Ok(Config { listen, database, work, workspaces, state_dir, tools, options, permissions })
     }
 }
 

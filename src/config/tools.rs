@@ -1,16 +1,19 @@
 //! Which tools there are, and what they need.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use clap::{ArgAction, Args};
 use reqwest::Url;
 
 use super::server_of;
-use crate::tools::Tool;
+use crate::tools::builtin::bash::Bash;
 use crate::tools::builtin::{self, FileOptions, OpenMeteo, Options, Records};
+use crate::tools::sandbox::{Sandbox, Setting};
 #[cfg(feature = "faults")]
 use crate::tools::witness::tools as more_tools;
+use crate::tools::{Tool, TypedTool as _};
 
 /// The tools of the service.
 #[derive(Debug, Clone, Args)]
@@ -21,6 +24,13 @@ pub struct ToolArgs {
     /// How files are read and changed.
     #[command(flatten)]
     pub files: FileArgs,
+    /// In which sandbox Bash runs; there is none without one
+    #[arg(long, env = "TWOSTEP_BASH", value_enum, default_value = "off", value_name = "LEVEL")]
+    pub bash: Setting,
+    /// Seconds that a command of Bash may take, unless its call says otherwise
+    #[arg(long, env = "TWOSTEP_BASH_TIMEOUT", default_value_t = 120, value_name = "SECONDS",
+          value_parser = clap::value_parser!(u64).range(1..=Bash::MAX_TIMEOUT.as_secs()))]
+    pub bash_timeout: u64,
     /// The server of Open-Meteo's forecasts, for the weather tools
     #[arg(long, env = "TWOSTEP_WEATHER_URL", default_value = "https://api.open-meteo.com")]
     pub weather_url: Url,
@@ -77,9 +87,17 @@ impl ToolArgs {
             .context("the weather cannot be asked for")?;
         Ok(Options {
             files: self.files.clone().into(),
+            bash: self.bash(),
             weather: Some(Arc::new(weather)),
             records: self.records()?.map(Arc::new),
         })
+    }
+
+    fn bash(&self) -> Option<Bash> {
+        let is_wanted =
+            self.tools.as_ref().is_none_or(|names| names.iter().any(|name| name == Bash::NAME));
+        let sandbox = Sandbox::new(self.bash).filter(|_| is_wanted)?;
+        Some(Bash::new(sandbox, Duration::from_secs(self.bash_timeout)))
     }
 
     fn records(&self) -> anyhow::Result<Option<Records>> {

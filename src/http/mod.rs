@@ -31,6 +31,7 @@ use crate::metrics::Metrics;
 use crate::store::connections::Connections;
 use crate::tools::Registry;
 use crate::tools::policy::OperatorPolicy;
+use crate::tools::sandbox::Level;
 use crate::tools::workspace::Roots;
 
 use admission::Admission;
@@ -75,6 +76,8 @@ pub struct Health {
     pub draining: CancellationToken,
     /// Where it is counted what happens.
     pub metrics: Arc<Metrics>,
+    /// In what commands of the model run, if the process runs any.
+    pub sandbox: Option<Level>,
 }
 
 /// How requests are met.
@@ -111,6 +114,8 @@ pub struct Api {
     pub posts: TaskTracker,
     /// Where it is counted what happens.
     pub metrics: Arc<Metrics>,
+    /// In what commands of the model run, if the process runs any.
+    pub sandbox: Option<Level>,
     streams: Arc<Semaphore>,
     admission: Arc<Admission>,
 }
@@ -124,7 +129,7 @@ impl Api {
         permissions: Arc<OperatorPolicy>,
         (defaults, options): (Defaults, Options),
     ) -> Self {
-        let Health { pool, draining, metrics } = health;
+        let Health { pool, draining, metrics, sandbox } = health;
         Self {
             pool,
             bus,
@@ -134,6 +139,7 @@ impl Api {
             options,
             draining,
             metrics,
+            sandbox,
             posts: TaskTracker::new(),
             streams: Arc::new(Semaphore::new(MAX_STREAMS)),
             admission: Arc::new(Admission::new(options.max_queued)),
@@ -144,8 +150,8 @@ impl Api {
 /// All routes.
 pub fn router(api: Api) -> Router {
     let (v1, _) = openapi::routes().split_for_parts();
-    let Api { pool, draining, metrics, .. } = api.clone();
-    let health = Health { pool, draining, metrics };
+    let Api { pool, draining, metrics, sandbox, .. } = api.clone();
+    let health = Health { pool, draining, metrics, sandbox };
     // The version prefix is the promise; the bare paths are for people who type them.
     Router::new()
         .merge(v1.clone())

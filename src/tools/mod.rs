@@ -9,6 +9,7 @@ pub mod lease;
 pub mod policy;
 mod registry;
 mod results;
+pub mod sandbox;
 mod search;
 pub mod seen;
 mod text;
@@ -71,6 +72,9 @@ pub trait Tool: fmt::Debug + Send + Sync + 'static {
 
     /// What to do when a change could not be planned or made in time.
     fn fallback(&self) -> Option<Fallback>;
+
+    /// In what confinement its calls run, if they are programs.
+    fn sandbox(&self) -> Option<&'static str>;
 
     /// Does it. The input has passed the schema. Checkable tools plan a change instead.
     fn call<'a>(
@@ -149,8 +153,6 @@ pub struct Output {
     pub text: String,
     /// What is stored together with it.
     pub notes: Vec<Note>,
-    /// In what confinement it ran, if it is a program.
-    pub sandbox: Option<&'static str>,
 }
 
 impl Output {

@@ -336,12 +336,12 @@ impl Entry {
     /// A result in the words of the model.
     async fn answer(&self, context: &ToolContext, result: Result<Output, ToolError>) -> Answer {
         match result {
-            Ok(Output { text, notes, sandbox }) => Answer {
+            Ok(Output { text, notes }) => Answer {
                 text: presentable(context, text).await,
                 is_error: false,
                 error_type: None,
                 notes,
-                sandbox,
+                sandbox: self.tool.sandbox(),
             },
             Err(error) => {
                 let text = match self.tool.error_style() {
@@ -353,7 +353,7 @@ impl Entry {
                     is_error: true,
                     error_type: error.error_type(),
                     notes: Vec::new(),
-                    sandbox: None,
+                    sandbox: self.tool.sandbox(),
                 }
             }
         }

@@ -32,6 +32,11 @@ pub trait TypedTool: fmt::Debug + Send + Sync + 'static {
     /// How the model is told of failures.
     const ERROR_STYLE: ErrorStyle = ErrorStyle::Plain;
 
+    /// In what confinement its calls run, if they are programs.
+    fn sandbox(&self) -> Option<&'static str> {
+        None
+    }
+
     /// How long a call may take.
     fn deadline(&self, _input: &RawValue) -> Duration {
         Self::TIMING.deadline()
@@ -113,6 +118,10 @@ impl<T: TypedTool> Tool for Typed<T> {
 
     fn fallback(&self) -> Option<Fallback> {
         self.0.fallback()
+    }
+
+    fn sandbox(&self) -> Option<&'static str> {
+        self.0.sandbox()
     }
 
     fn call<'a>(

@@ -10,6 +10,7 @@ use serde::Serialize;
 use crate::http::error::ApiError;
 use crate::http::{Health as HealthState, document};
 use crate::metrics;
+use crate::tools::sandbox::Level;
 
 /// Whether the process lives.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
@@ -27,6 +28,9 @@ pub(in crate::http) struct Readiness {
     database: bool,
     /// Whether the service is not about to stop.
     accepting: bool,
+    /// How commands of Bash are confined; absent if there is no Bash here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sandbox: Option<Level>,
 }
 
 /// Says that the process lives. It touches nothing else.
@@ -62,7 +66,7 @@ pub(in crate::http) async fn get_readiness(
     let accepting = !state.draining.is_cancelled();
     let is_ready = database && accepting;
     let status = if is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    (status, Json(Readiness { is_ready, database, accepting }))
+    (status, Json(Readiness { is_ready, database, accepting, sandbox: state.sandbox }))
 }
 
 /// Figures in the text format that Prometheus reads.

@@ -2,6 +2,7 @@
 
 #[cfg(test)]
 mod against_rg;
+pub mod bash;
 pub(in crate::tools) mod changing;
 pub(in crate::tools) mod edit;
 mod exit_plan_mode;
@@ -37,6 +38,8 @@ pub use weather::{BadOpenMeteo, OpenMeteo};
 pub struct Options {
     /// How files are read and changed.
     pub files: FileOptions,
+    /// Bash, if there is a sandbox for it.
+    pub bash: Option<bash::Bash>,
     /// Who tells the weather.
     pub weather: Option<Arc<OpenMeteo>>,
     /// The table that is searched for records.
@@ -90,6 +93,9 @@ pub fn all(options: &Options) -> Vec<Arc<dyn Tool>> {
         Arc::new(Typed(sequential_thinking::SequentialThinking)),
         Arc::new(Typed(get_current_user::GetCurrentUser)),
     ];
+    if let Some(bash) = &options.bash {
+        tools.push(Arc::new(Typed(bash.clone())));
+    }
     if let Some(weather) = &options.weather {
         tools.push(Arc::new(Typed(get_weather::GetWeather(Arc::clone(weather)))));
         tools.push(Arc::new(Typed(get_temperature::GetTemperature(Arc::clone(weather)))));

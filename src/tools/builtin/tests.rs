@@ -1,18 +1,21 @@
 //! The table of the tools, and what they ask for.
 
 use std::sync::LazyLock;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use sqlx::postgres::PgConnectOptions;
 
 use super::*;
-use crate::domain::tool::ToolClass::{self, Checkable, Pure};
+use crate::domain::tool::ToolClass::{self, Checkable, Effect, Pure};
 use crate::domain::tool::ToolTiming::{self, Fast, Immediate, Network, Variable};
+use crate::tools::builtin::bash::Bash;
+use crate::tools::sandbox::{Sandbox, Setting};
 use crate::tools::{CatalogEntry, Registry};
 
 /// A name, what calls may do to the world, how long they usually take, how many seconds they may
 /// take, and whether they run beside others.
-const TABLE: [(&str, ToolClass, ToolTiming, u64, bool); 19] = [
+const TABLE: [(&str, ToolClass, ToolTiming, u64, bool); 20] = [
     ("read_file", Pure, Fast, 10, true),
     ("write_file", Checkable, Fast, 10, false),
     ("list_files", Pure, Fast, 10, true),
@@ -29,6 +32,7 @@ const TABLE: [(&str, ToolClass, ToolTiming, u64, bool); 19] = [
     ("ExitPlanMode", Pure, Immediate, 2, false),
     ("sequential_thinking", Pure, Immediate, 2, true),
     ("get_current_user", Pure, Fast, 10, true),
+    ("Bash", Effect, Variable, 120, false),
     ("get_weather", Pure, Network, 60, true),
     ("get_temperature", Pure, Network, 60, true),
     ("search_records", Pure, Network, 60, true),
@@ -41,11 +45,10 @@ static CATALOG: LazyLock<Vec<CatalogEntry>> = LazyLock::new(|| {
     let nowhere = "http://127.0.0.1:9".parse().unwrap();
     let weather = OpenMeteo::new(&nowhere, &nowhere).unwrap();
     let records = Records::new(PgConnectOptions::new(), "records".to_owned(), None);
-    let options = Options {
-        weather: Some(Arc::new(weather)),
-        records: Some(Arc::new(records)),
-        ..Options::default()
-    };
+    let bash =
+        Sandbox::new(Setting::Auto).map(|sandbox| Bash::new(sandbox, Duration::from_mins(2)));
+    let (weather, records) = (Some(Arc::new(weather)), Some(Arc::new(records)));
+    let options = Options { bash, weather, records, ..Options::default() };
     Registry::new(all(&options)).unwrap().catalog()
 });
 

@@ -1,0 +1,83 @@
+//! `twostep doctor`.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+
+use super::output;
+use crate::tools::sandbox::{Attempt, Facts};
+
+#[derive(Debug, Args)]
+pub(super) struct Command {
+    #[command(subcommand)]
+    subject: Subject,
+}
+
+#[derive(Debug, Subcommand)]
+enum Subject {
+    /// Try the sandboxes that Bash can run in; the status is 0 if one works, 1 if none does
+    Sandbox(Sandbox),
+}
+
+#[derive(Debug, Args)]
+struct Sandbox {
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+    /// The folder to try them in
+    #[arg(long, value_name = "FOLDER", default_value = "/tmp")]
+    folder: PathBuf,
+}
+
+impl Command {
+    pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
+        match self.subject {
+            Subject::Sandbox(command) => command.run().await,
+        }
+    }
+}
+
+impl Sandbox {
+    async fn run(self) -> anyhow::Result<ExitCode> {
+        let facts = Facts::gather(&self.folder).await;
+        if self.json {
+            output::say(&serde_json::to_string(&facts)?);
+        } else {
+            for line in lines(&facts) {
+                output::say(&line);
+            }
+        }
+        Ok(if facts.auto.is_some() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+}
+
+fn lines(facts: &Facts) -> Vec<String> {
+    let yes = |is_so: bool| if is_so { "yes" } else { "no" };
+    let bubblewrap = facts.bubblewrap.as_ref().map_or_else(
+        || "not installed".to_owned(),
+        |found| format!("{} ({})", found.path.display(), found.version),
+    );
+    let namespaces = facts.max_user_namespaces.map_or("none".to_owned(), |most| most.to_string());
+    let abi = match facts.landlock_abi {
+        0 => "none".to_owned(),
+        abi => format!("ABI {abi}"),
+    };
+    let mut lines = vec![
+        format!("kernel            {}", facts.kernel),
+        format!("user              {}", facts.uid),
+        format!("Landlock          {abi}"),
+        format!("seccomp           {}", yes(facts.has_seccomp)),
+        format!("user namespaces   {namespaces}"),
+        format!("bubblewrap        {bubblewrap}"),
+        format!("limits processes  {}", yes(facts.limits_processes)),
+    ];
+    for Attempt { level, why_not, .. } in &facts.levels {
+        let outcome = why_not.as_ref().map_or("works".to_owned(), |why| format!("no: {why}"));
+        lines.push(format!("{:<18}{outcome}", format!("level {level}")));
+    }
+    let auto = facts.auto.map_or("none: Bash is refused".to_owned(), |level| level.to_string());
+    lines.push(format!("auto              {auto}"));
+    lines.extend(facts.advice().into_iter().map(|advice| format!("note: {advice}")));
+    lines
+}

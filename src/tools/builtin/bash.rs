@@ -1,0 +1,159 @@
+//! `Bash`: a command of the model, in a sandbox.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::blocking;
+use crate::domain::tool::{ToolClass, ToolTiming};
+use crate::tools::sandbox::{self, Ending, Job, Outcome, Sandbox, SandboxError, Stream};
+use crate::tools::workspace::PROTECTED;
+use crate::tools::{ErrorStyle, Output, ToolContext, ToolError, TypedTool};
+
+/// What ending a command may take after its deadline, before nobody waits for it any more.
+const TO_END: Duration = Duration::from_secs(5);
+
+/// Runs commands.
+#[derive(Debug, Clone)]
+pub struct Bash {
+    sandbox: Sandbox,
+    timeout: Duration,
+}
+
+/// What to run.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Input {
+    /// The command, for `bash -c`.
+    command: String,
+    /// Milliseconds after which the command is ended, 600000 at most.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = 600_000))]
+    timeout: Option<u64>,
+    /// What the command does, in 5 to 10 words, for people who read along.
+    #[serde(default)]
+    #[expect(dead_code, reason = "people read it in the call itself")]
+    description: Option<String>,
+}
+
+impl Bash {
+    /// The longest that a call may ask for.
+    pub const MAX_TIMEOUT: Duration = Duration::from_mins(10);
+
+    /// With this sandbox, and this time for calls that ask for none.
+    pub fn new(sandbox: Sandbox, timeout: Duration) -> Self {
+        Self { sandbox, timeout }
+    }
+
+    /// Where its commands run.
+    pub const fn confinement(&self) -> &Sandbox {
+        &self.sandbox
+    }
+
+    fn timeout(&self, asked_ms: Option<u64>) -> Duration {
+        asked_ms.map_or(self.timeout, Duration::from_millis).min(Self::MAX_TIMEOUT)
+    }
+}
+
+impl TypedTool for Bash {
+    const NAME: &'static str = "Bash";
+    const DESCRIPTION: &'static str = "Runs a command with bash in a sandbox and returns its \
+        stdout, its stderr and its exit code. Use it for what no other tool does: building, \
+        testing, computing, working on many files at once. It begins in the workspace, which is \
+        all that it can change for good besides a temporary folder, $TMPDIR, that goes with it. \
+        There is no network, no terminal and no input. Nothing of it goes on after the command: \
+        what runs in the background is ended with it. Version control and other protected files \
+        of the workspace may be read-only. Each call is a shell of its own: a `cd` or a variable \
+        does not last.";
+    const CLASS: ToolClass = ToolClass::Effect;
+    const TIMING: ToolTiming = ToolTiming::Variable;
+    const ERROR_STYLE: ErrorStyle = ErrorStyle::Wrapped;
+    type Input = Input;
+
+    fn sandbox(&self) -> Option<&'static str> {
+        self.sandbox.level().map(sandbox::Level::as_str)
+    }
+
+    /// Of a call: longer than its command gets, which is ended by the sandbox and has then printed
+    /// something worth reading.
+    fn deadline(&self, input: &RawValue) -> Duration {
+        match serde_json::from_str::<Input>(input.get()) {
+            Ok(input) => self.timeout(input.timeout) + TO_END,
+            Err(_no_call) => self.timeout,
+        }
+    }
+
+    async fn run(&self, context: &ToolContext, input: Input) -> Result<Output, ToolError> {
+        let workspace = context.workspace.clone();
+        let folder = blocking(move || workspace.folder()).await?;
+        let deadline = self.timeout(input.timeout);
+        let protected = protected();
+        let job =
+            Job { command: &input.command, workspace: &folder, protected: &protected, deadline };
+        let level = tracing::field::display(self.sandbox().unwrap_or("none"));
+        tracing::info!(sandbox.level = level, tool.use_id = context.tool_use_id, "a command runs");
+        let outcome =
+            self.sandbox.run(&job, &context.stop).await.map_err(|error| refused(&error))?;
+        let text = told(&outcome);
+        match outcome.ending {
+            Ending::Exited(0) => Ok(text.into()),
+            Ending::Exited(_) => Err(ToolError::Failed(text)),
+            Ending::TimedOut => {
+                let millis = deadline.as_millis();
+                Err(ToolError::Timeout(format!(
+                    "the command was ended after {millis} ms, and all that it had started. It \
+                     may have done a part of its work.\n{text}"
+                )))
+            }
+            Ending::Stopped => Err(ToolError::Failed(format!("the command was stopped\n{text}"))),
+        }
+    }
+}
+
+/// The first parts of protected paths: what is above a place that cannot be changed could be moved
+/// away, and the place with it.
+fn protected() -> Vec<&'static str> {
+    let mut names: Vec<_> =
+        PROTECTED.into_iter().filter_map(|path| path.split('/').next()).collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+fn told(outcome: &Outcome) -> String {
+    let mut text = String::new();
+    for (name, stream) in [("stdout", &outcome.output.stdout), ("stderr", &outcome.output.stderr)] {
+        tell(&mut text, name, stream);
+    }
+    if let Ending::Exited(code) = outcome.ending {
+        let _ = write!(text, "exit code: {code}");
+    }
+    text
+}
+
+fn tell(text: &mut String, name: &str, stream: &Stream) {
+    let printed = stream.text();
+    let _ = writeln!(text, "{name}:");
+    text.push_str(&printed);
+    if !printed.is_empty() && !printed.ends_with('\n') {
+        text.push('\n');
+    }
+    if stream.dropped > 0 {
+        let _ = writeln!(text, "[{} more bytes were not kept]", stream.dropped);
+    }
+}
+
+/// The sandbox is the operator's business, not the model's.
+fn refused(error: &SandboxError) -> ToolError {
+    match error {
+        SandboxError::TooLong | SandboxError::Nul => ToolError::Invalid(error.to_string()),
+        SandboxError::Shared => ToolError::Failed(error.to_string()),
+        SandboxError::Start(_) | SandboxError::SetUp(_) | SandboxError::Closed => {
+            tracing::error!(%error, "a command could not be run");
+            ToolError::Failed("commands cannot be run here now; nothing was done".to_owned())
+        }
+    }
+}

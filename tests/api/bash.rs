@@ -1,0 +1,274 @@
+//! Commands of the model: what they answer, and that nothing of them outlives its call.
+
+use std::time::{Duration, Instant};
+
+use reqwest::StatusCode;
+use serde_json::{Value, json};
+use twostep::tools::sandbox::{Level, Setting};
+
+use crate::support::{
+    Program, Session, Setup, TestApp, binary, calls, data_dir, database, outcome, replies, says,
+};
+
+const LOOPBACK: &str = "127.0.0.1:0";
+
+/// A service at each level that is to be tested here. Nothing is left out unless somebody has said
+/// so.
+fn settings() -> Vec<(Setting, Level)> {
+    let only = std::env::var("TWOSTEP_TEST_SANDBOX").ok();
+    let both = [(Setting::Full, Level::Full), (Setting::Basic, Level::Basic)];
+    let is_wanted = |level: Level| only.as_ref().is_none_or(|only| only == level.as_str());
+    both.into_iter().filter(|(_, level)| is_wanted(*level)).collect()
+}
+
+async fn start(setting: Setting, script: Value) -> TestApp {
+    TestApp::start_with(script, Setup { bash: setting, ..Setup::default() }).await
+}
+
+fn commands(inputs: &[Value]) -> Value {
+    let call = |input| json!({ "type": "tool_use", "name": "Bash", "input": input });
+    json!({ "content": inputs.iter().map(call).collect::<Vec<_>>() })
+}
+
+/// What the model was told, call by call: the text, and whether it was an error.
+async fn told(session: &Session<'_>) -> Vec<(String, bool)> {
+    let history = session.history().await;
+    let results = history[2]["message"]["content"].as_array().unwrap().clone();
+    let told = results.iter().map(|result| {
+        let text = result["content"].as_str().unwrap().to_owned();
+        (text, result["is_error"] == true)
+    });
+    told.collect()
+}
+
+fn failed(text: &str) -> (String, bool) {
+    (format!("<tool_use_error>{text}</tool_use_error>"), true)
+}
+
+fn went_well(text: &str) -> (String, bool) {
+    (text.to_owned(), false)
+}
+
+/// Seconds that no other test sleeps for.
+fn forever(number: u32, level: Level) -> String {
+    format!("864{number}.{}{}", level as u8, std::process::id())
+}
+
+fn sleepers(forever: &str) -> usize {
+    let arguments = |entry: std::io::Result<std::fs::DirEntry>| {
+        let arguments = std::fs::read(entry.ok()?.path().join("cmdline")).ok()?;
+        Some(String::from_utf8_lossy(&arguments).replace('\0', " "))
+    };
+    let all = std::fs::read_dir("/proc").unwrap().filter_map(arguments);
+    all.filter(|arguments| arguments.contains(&format!("sleep {forever}"))).count()
+}
+
+async fn until(what: &str, patience: Duration, is_so: impl Fn() -> bool) {
+    let deadline = Instant::now() + patience;
+    while !is_so() {
+        assert!(Instant::now() < deadline, "{what}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Sleeps in two places, one of them a session of its own that hears no signals.
+fn sleeps(forever: &str) -> String {
+    format!("echo begun; (setsid sh -c 'trap \"\" TERM; sleep {forever}; :' &); sleep {forever}; :")
+}
+
+#[tokio::test]
+async fn a_command_answers_with_its_output_and_its_exit_code() {
+    for (setting, level) in settings() {
+        let asks = commands(&[
+            json!({ "command": "echo out; echo err >&2", "description": "Prints two lines" }),
+            json!({ "command": "printf 'no end of line'; exit 3" }),
+            json!({ "command": "printf 'a\\0b\\xff' > made; cat made" }),
+            json!({ "command": "true" }),
+        ]);
+        let app = start(setting, replies(&[asks, says("Done.")])).await;
+        let session = app.session().await;
+        assert_eq!(session.ask("go").await["output_text"], "Done.");
+        let expected = [
+            went_well("stdout:\nout\nstderr:\nerr\nexit code: 0"),
+            failed("stdout:\nno end of line\nstderr:\nexit code: 3"),
+            went_well("stdout:\na\u{fffd}b\u{fffd}\nstderr:\nexit code: 0"),
+            went_well("stdout:\nstderr:\nexit code: 0"),
+        ];
+        assert_eq!(told(&session).await, expected);
+        let levels: Vec<Option<String>> = sqlx::query_scalar("SELECT sandbox FROM tool_calls")
+            .fetch_all(&app.database.pool(1))
+            .await
+            .unwrap();
+        assert_eq!(levels, vec![Some(level.as_str().to_owned()); 4]);
+        app.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn a_flood_is_cut_and_the_rest_is_counted() {
+    for (setting, _) in settings() {
+        let flood = calls("Bash", json!({ "command": "head -c 3000000 /dev/zero | tr '\\0' x" }));
+        let app = start(setting, replies(&[flood, says("Much.")])).await;
+        let session = app.session().await;
+        session.ask("go").await;
+        let (text, is_error) = told(&session).await.remove(0);
+        assert!(!is_error && text.len() < 110 * 1024, "{}", text.len());
+        assert!(text.starts_with("stdout:\nxxx"));
+        app.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn at_its_deadline_a_command_is_gone_and_what_it_printed_is_told() {
+    for (setting, level) in settings() {
+        let forever = forever(1, level);
+        let asks = calls("Bash", json!({ "command": sleeps(&forever), "timeout": 400 }));
+        let app = start(setting, replies(&[asks, says("Too slow.")])).await;
+        let session = app.session().await;
+        let started = Instant::now();
+        session.ask("go").await;
+        assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
+        assert_eq!(sleepers(&forever), 0);
+        let expected = "the command was ended after 400 ms, and all that it had started. It may \
+                        have done a part of its work.\nstdout:\nbegun\nstderr:\n";
+        assert_eq!(told(&session).await, [failed(expected)]);
+        let events = session.events().await;
+        let result = events.iter().find(|event| event["type"] == "agent.tool_result").unwrap();
+        assert_eq!(result["error_type"], "TIMEOUT");
+        app.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn a_cancelled_run_takes_its_command_with_it() {
+    for (setting, level) in settings() {
+        let forever = forever(2, level);
+        let asks = calls("Bash", json!({ "command": sleeps(&forever) }));
+        let script = json!({ "conversations": [
+            { "when": "go", "replies": [asks] },
+            { "replies": [says("Still here.")] },
+        ], "otherwise": "refuse" });
+        let app = start(setting, script).await;
+        let session = app.session().await;
+        let run = session.post(json!({ "content": "go" })).await;
+        until("it did not begin", Duration::from_secs(20), || sleepers(&forever) >= 2).await;
+        session.cancel(&run).await;
+        until("it goes on", Duration::from_secs(1), || sleepers(&forever) == 0).await;
+        assert_eq!(session.settled(&run).await["status"], "cancelled");
+        assert_eq!(session.ask("Are you there?").await["output_text"], "Still here.");
+        app.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn a_worker_that_is_killed_leaves_no_process() {
+    for (_, level) in settings() {
+        let forever = forever(3, level);
+        let asks = calls("Bash", json!({ "command": sleeps(&forever) }));
+        let (folder, database) = (data_dir(), database().await);
+        let script = folder.path().join("script.json");
+        std::fs::write(&script, replies(&[asks]).to_string()).unwrap();
+        let mut command = binary(&["serve", "--offline", "--bind", LOOPBACK]);
+        command
+            .args(["--bash", level.as_str(), "--session-tools", "Bash", "--script"])
+            .arg(&script)
+            .arg("--data-dir")
+            .arg(folder.path())
+            .env("DATABASE_URL", database.url());
+        let program = Program::serve(command).await;
+        let client = reqwest::Client::builder().no_proxy().build().unwrap();
+        let sessions = format!("{}/v1/sessions", program.url);
+        let session: Value = client.post(&sessions).send().await.unwrap().json().await.unwrap();
+        let messages = format!("{sessions}/{}/messages", session["id"].as_str().unwrap());
+        let body = json!({ "content": "go" });
+        let accepted = client.post(messages).json(&body).send().await.unwrap();
+        assert_eq!(accepted.status(), StatusCode::ACCEPTED);
+        until("it did not begin", Duration::from_secs(20), || sleepers(&forever) >= 2).await;
+        program.end_by(rustix::process::Signal::KILL).await;
+        until("it goes on", Duration::from_secs(1), || sleepers(&forever) == 0).await;
+    }
+}
+
+#[tokio::test]
+async fn an_attack_by_the_model_gets_nothing_and_the_session_goes_on() {
+    for (setting, level) in settings() {
+        let outside = data_dir();
+        let secret = outside.path().join("secret");
+        std::fs::write(&secret, "CANARY").unwrap();
+        let secret = secret.display();
+        let asks = commands(&[
+            json!({ "command": format!("cat {secret}") }),
+            json!({ "command": format!("ln -s {secret} link && cat link") }),
+            json!({ "command": format!("echo x > {secret}") }),
+            json!({ "command": "tr '\\0' '\\n' < /proc/$PPID/environ; env | grep -c PATH" }),
+            json!({ "command": "kill -9 -1; echo x > /dev/tcp/127.0.0.1/22" }),
+        ]);
+        let app = start(setting, replies(&[asks, says("Nothing.")])).await;
+        let session = app.session().await;
+        assert_eq!(session.ask("go").await["output_text"], "Nothing.", "{level}");
+        let told = told(&session).await;
+        assert_eq!(told.iter().filter(|(_, is_error)| *is_error).count(), 4, "{told:?}");
+        assert!(!told.iter().any(|(text, _)| text.contains("CANARY")), "{told:?}");
+        assert_eq!(std::fs::read_to_string(outside.path().join("secret")).unwrap(), "CANARY");
+        app.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn without_the_operators_word_there_is_no_bash() {
+    let app = TestApp::start(replies(&[says("Hello.")])).await;
+    let tools: Value = app.get("/v1/tools").send().await.unwrap().json().await.unwrap();
+    let names = tools["data"].as_array().unwrap().iter().map(|tool| tool["name"].clone());
+    assert!(!names.collect::<Vec<_>>().contains(&json!("Bash")));
+    let refused = app.post("/v1/sessions").json(&json!({ "tools": ["Bash"] })).send().await;
+    assert_eq!(refused.unwrap().status(), StatusCode::UNPROCESSABLE_ENTITY);
+    let ready: Value = app.get("/readyz").send().await.unwrap().json().await.unwrap();
+    assert_eq!(ready, json!({ "is_ready": true, "database": true, "accepting": true }));
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn the_level_in_force_is_told() {
+    for (setting, level) in settings() {
+        let app = start(setting, replies(&[says("Hello.")])).await;
+        let ready: Value = app.get("/readyz").send().await.unwrap().json().await.unwrap();
+        assert_eq!(ready["sandbox"], level.as_str());
+        let tools: Value = app.get("/v1/tools").send().await.unwrap().json().await.unwrap();
+        let tools = tools["data"].as_array().unwrap();
+        let bash = tools.iter().find(|tool| tool["name"] == "Bash").unwrap();
+        let told = json!([bash["class"], bash["timing"], bash["deadline_ms"], bash["parallel"]]);
+        assert_eq!(told, json!(["effect", "variable", 120_000, false]));
+        app.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn the_basic_level_and_a_shared_workspace_do_not_start_together() {
+    let database = database().await;
+    let mut command = binary(&["serve", "--offline", "--bind", LOOPBACK, "--bash", "basic"]);
+    command.args(["--workspace", "/tmp"]).env("DATABASE_URL", database.url());
+    let (status, _, stderr) = outcome(command).await;
+    assert_eq!(status, Some(1), "{stderr}");
+    let last = stderr.lines().last().unwrap();
+    assert!(last.contains("--workspace") && last.contains(".git/hooks"), "{stderr}");
+}
+
+#[tokio::test]
+async fn the_doctor_tells_what_there_is() {
+    let (status, stdout, _) = outcome(binary(&["doctor", "sandbox", "--json"])).await;
+    let facts: Value = serde_json::from_str(&stdout).unwrap();
+    let works: Vec<(&str, bool)> = facts["levels"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| (one["level"].as_str().unwrap(), one["works"] == true))
+        .collect();
+    for (_, level) in settings() {
+        assert!(works.contains(&(level.as_str(), true)), "{stdout}");
+    }
+    assert_eq!(status, Some(0));
+    let (status, stdout, _) = outcome(binary(&["doctor", "sandbox"])).await;
+    assert_eq!(status, Some(0));
+    let auto = format!("auto              {}", facts["auto"].as_str().unwrap());
+    assert!(stdout.lines().any(|line| line == auto), "{stdout}");
+}
