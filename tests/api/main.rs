@@ -21,6 +21,7 @@ mod database_faults;
 mod dispatch;
 mod draining;
 mod explaining;
+mod file_tools;
 mod giving_up;
 mod hearsay;
 mod idempotency;
