@@ -123,6 +123,9 @@ pub struct SessionArgs {
     /// A folder that all sessions work in [default: each session has one of its own]
     #[arg(long, env = "TWOSTEP_WORKSPACE", value_name = "FOLDER")]
     pub workspace: Option<PathBuf>,
+    /// Folders that sessions may choose to work in, or in one beneath them [default: none]
+    #[arg(long, env = "TWOSTEP_WORKSPACE_ROOTS", value_delimiter = ',', value_name = "FOLDERS")]
+    pub workspace_roots: Option<Vec<PathBuf>>,
 }
 
 /// How runs are worked on.

@@ -26,6 +26,7 @@ use crate::http::{Defaults, KEEP_ALIVE_EVERY, Options as HttpOptions, Timeouts};
 use crate::model::anthropic::ClientConfig;
 use crate::store::embedded::{Durability, Options as EmbeddedOptions};
 use crate::tools::policy::OperatorPolicy;
+use crate::tools::workspace::Roots;
 use crate::tools::{Tool, builtin};
 
 const ANTHROPIC_URL: &str = "https://api.anthropic.com";
@@ -200,11 +201,15 @@ impl SessionArgs {
             bail!("--session-tools names {unknown:?}, which is not among the tools of the service");
         }
         let usual = || PLAIN_TOOLS.map(str::to_owned).into_iter().filter(is_known).collect();
-        let workspace = self.workspace.map(|folder| {
-            let folder = folder
-                .canonicalize()
-                .with_context(|| format!("the workspace {} cannot be used", folder.display()))?;
+        let real = |folder: PathBuf| {
             folder
+                .canonicalize()
+                .with_context(|| format!("the workspace {} cannot be used", folder.display()))
+        };
+        let roots = self.workspace_roots.into_iter().flatten().map(real);
+        let roots = roots.collect::<anyhow::Result<Vec<PathBuf>>>()?;
+        let workspace = self.workspace.map(|folder| {
+            real(folder)?
                 .into_os_string()
                 .into_string()
                 .map_err(|path| anyhow::anyhow!("the workspace {} is not UTF-8", path.display()))
@@ -216,6 +221,7 @@ impl SessionArgs {
             limits: Limits { rounds: Some(self.max_rounds), ..Limits::default() },
             prices: self.prices.as_deref().map(read_prices).transpose()?.unwrap_or_default(),
             workspace: workspace.transpose()?,
+            workspace_roots: Roots::new(roots),
             tools: Some(self.session_tools.unwrap_or_else(usual)),
         })
     }

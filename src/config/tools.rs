@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use clap::Args;
+use clap::{ArgAction, Args};
 use reqwest::Url;
 
 use super::server_of;
 use crate::tools::builtin::bash::Bash;
-use crate::tools::builtin::{self, OpenMeteo, Options, Records};
+use crate::tools::builtin::{self, FileOptions, OpenMeteo, Options, Records};
 use crate::tools::sandbox::{Sandbox, Setting};
 #[cfg(feature = "faults")]
 use crate::tools::witness::tools as more_tools;
@@ -21,6 +21,9 @@ pub struct ToolArgs {
     /// The tools that sessions may have, by name [default: all that need no setting of their own]
     #[arg(long, env = "TWOSTEP_TOOLS", value_delimiter = ',', value_name = "NAMES")]
     pub tools: Option<Vec<String>>,
+    /// How files are read and changed.
+    #[command(flatten)]
+    pub files: FileArgs,
     /// In which sandbox Bash runs; there is none without one
     #[arg(long, env = "TWOSTEP_BASH", value_enum, default_value = "off", value_name = "LEVEL")]
     pub bash: Setting,
@@ -49,12 +52,41 @@ pub struct ToolArgs {
     pub records_columns: Option<Vec<String>>,
 }
 
+/// How files are read and changed.
+#[derive(Debug, Clone, Args)]
+pub struct FileArgs {
+    /// Show a part of a file again that the model has read and that has not changed since
+    #[arg(long, env = "TWOSTEP_REPEAT_READS", default_value = "true",
+          default_missing_value = "true", num_args = 0..=1, action = ArgAction::Set)]
+    pub repeat_reads: bool,
+    /// Remind the model of malicious files, after Read and LS
+    #[arg(long, env = "TWOSTEP_REMINDERS", default_value = "false",
+          default_missing_value = "true", num_args = 0..=1, action = ArgAction::Set)]
+    pub reminders: bool,
+    /// Let write_file replace only what the model has read, as Write does
+    #[arg(long, env = "TWOSTEP_READ_BEFORE_WRITE", default_value = "false",
+          default_missing_value = "true", num_args = 0..=1, action = ArgAction::Set)]
+    pub read_before_write: bool,
+    /// Use a simpler tool at once when an edit was not made in time
+    #[arg(long, env = "TWOSTEP_EDIT_FALLBACK", default_value = "false",
+          default_missing_value = "true", num_args = 0..=1, action = ArgAction::Set)]
+    pub edit_fallback: bool,
+}
+
+impl From<FileArgs> for FileOptions {
+    fn from(args: FileArgs) -> Self {
+        let FileArgs { repeat_reads, reminders, read_before_write, edit_fallback } = args;
+        Self { repeat_reads, reminders, read_before_write, edit_fallback }
+    }
+}
+
 impl ToolArgs {
     /// What the tools need of the outside.
     pub(super) fn options(&self) -> anyhow::Result<Options> {
         let weather = OpenMeteo::new(&self.weather_url, &self.geocoding_url)
             .context("the weather cannot be asked for")?;
         Ok(Options {
+            files: self.files.clone().into(),
             bash: self.bash(),
             weather: Some(Arc::new(weather)),
             records: self.records()?.map(Arc::new),

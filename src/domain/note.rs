@@ -1,6 +1,7 @@
 //! What a tool call leaves in the session beside its result. It is stored in the step that
 //! records the result, so that neither is ever there without the other.
 
+use schemars::{Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
 use super::permission::PermissionMode;
@@ -32,21 +33,17 @@ pub struct Todo {
     /// What is to be done.
     pub content: String,
     /// How far it is.
+    // Else each word is a schema of its own, and a wrong word is not told which ones there are.
+    #[schemars(schema_with = "statuses")]
     pub status: TodoStatus,
 }
 
+fn statuses(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "string", "enum": ["pending", "in_progress", "completed"] })
+}
+
 /// How far an item is.
-#[derive(
-    Debug,
-    Clone,
-    Copy,
-    PartialEq,
-    Eq,
-    Serialize,
-    Deserialize,
-    schemars::JsonSchema,
-    utoipa::ToSchema,
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TodoStatus {
     /// Not begun.

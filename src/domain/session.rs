@@ -93,6 +93,8 @@ pub struct Session {
     pub metadata: Box<RawValue>,
     /// What was pinned at creation.
     pub settings: Settings,
+    /// The folder that it works in, if not one of its own.
+    pub workspace: Option<String>,
     /// The permission mode, if something has changed it since.
     pub permission_mode: Option<PermissionMode>,
     /// Rules that people made while they decided on calls.

@@ -32,6 +32,7 @@ use crate::store::connections::Connections;
 use crate::tools::Registry;
 use crate::tools::policy::OperatorPolicy;
 use crate::tools::sandbox::Level;
+use crate::tools::workspace::Roots;
 
 use admission::Admission;
 pub use openapi::document;
@@ -60,6 +61,8 @@ pub struct Defaults {
     pub prices: Prices,
     /// A folder for all sessions in place of one of their own.
     pub workspace: Option<String>,
+    /// The folders among which sessions may choose.
+    pub workspace_roots: Roots,
     /// The names of the tools; all of them when absent.
     pub tools: Option<Vec<String>>,
 }

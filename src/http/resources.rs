@@ -57,6 +57,8 @@ pub(super) struct SessionResource {
     system: String,
     /// The names of the tools that were pinned, in their order.
     tools: Vec<String>,
+    /// The folder that it works in; null for one of its own.
+    workspace: Option<String>,
     /// The names of those of them that the client runs.
     client_tools: Vec<String>,
     /// Who runs the others.
@@ -104,6 +106,7 @@ impl SessionResource {
             dispatch: session.settings.dispatch,
             model: session.settings.model,
             system: session.settings.system,
+            workspace: session.workspace,
             limits: session.settings.limits,
             permission_mode: operator.mode(session.permission_mode, pinned),
             permissions: session.settings.permissions,

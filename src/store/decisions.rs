@@ -306,6 +306,7 @@ pub async fn list_pending(
 ) -> Result<Vec<PendingCall>, StoreError> {
     let rows = sqlx::query!(
         r#"SELECT c.message_seq, c.tool_use_id, c.name, c.awaits AS "awaits!",
+                  c.wait_reason, c.diff,
                   c.answer_by AS "answer_by!: Timestamp"
            FROM runs r JOIN tool_calls c ON c.session_id = r.session_id AND c.run_id = r.id
            WHERE r.session_id = $1 AND r.tenant_id = $2 AND r.status = 'requires_action'
@@ -337,6 +338,8 @@ pub async fn list_pending(
             input,
             awaits,
             answer_by: row.answer_by.to_jiff(),
+            reason: row.wait_reason,
+            diff: row.diff,
         });
     }
     Ok(pending)

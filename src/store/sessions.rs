@@ -27,7 +27,7 @@ pub struct NewSession<'a> {
     pub metadata: &'a RawValue,
     /// What is pinned.
     pub settings: &'a Settings,
-    /// The operator's folder for all sessions, if there is one.
+    /// The folder that it works in, if not one of its own.
     pub workspace: Option<&'a str>,
 }
 
@@ -36,6 +36,7 @@ struct Row {
     title: Option<String>,
     metadata: String,
     settings: String,
+    workspace: Option<String>,
     permission_mode: Option<String>,
     remembered: String,
     active_run_id: Option<Uuid>,
@@ -60,6 +61,7 @@ impl TryFrom<Row> for Session {
             title: row.title,
             metadata: RawValue::from_string(row.metadata).map_err(unreadable(TABLE, "metadata"))?,
             settings: serde_json::from_str(&row.settings).map_err(unreadable(TABLE, "settings"))?,
+            workspace: row.workspace,
             permission_mode: row
                 .permission_mode
                 .map(|word| PermissionMode::parse(&word).ok_or(word))
@@ -137,7 +139,7 @@ async fn select(conn: &mut PgConnection, page: &Page) -> Result<Vec<Session>, St
     let rows = sqlx::query_as!(
         Row,
         r#"SELECT s.id, s.title, s.metadata::text AS "metadata!", s.settings::text AS "settings!",
-                  s.permission_mode, s.remembered::text AS "remembered!",
+                  s.workspace, s.permission_mode, s.remembered::text AS "remembered!",
                   s.active_run_id, s.queued, s.last_seq,
                   EXISTS (SELECT FROM runs r WHERE r.id = s.active_run_id
                             AND r.status = 'requires_action') AS "is_waiting!",

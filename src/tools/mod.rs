@@ -4,12 +4,15 @@ pub mod builtin;
 mod caller;
 mod change;
 mod definition;
+mod fallback;
 pub mod lease;
 pub mod policy;
 mod registry;
+mod results;
 pub mod sandbox;
 mod search;
 pub mod seen;
+mod text;
 mod typed;
 #[cfg(feature = "faults")]
 pub(crate) mod witness;
@@ -34,6 +37,7 @@ use crate::domain::tool_error::ToolErrorType;
 pub use caller::Caller;
 pub use change::file_hash;
 pub use definition::check_definition;
+pub use fallback::Fallback;
 use lease::LeaseClock;
 pub use registry::{Answer, BadTool, CatalogEntry, Registry};
 use seen::SeenFiles;
@@ -65,6 +69,9 @@ pub trait Tool: fmt::Debug + Send + Sync + 'static {
 
     /// How the model is told of failures.
     fn error_style(&self) -> ErrorStyle;
+
+    /// What to do when a change could not be planned or made in time.
+    fn fallback(&self) -> Option<Fallback>;
 
     /// In what confinement its calls run, if they are programs.
     fn sandbox(&self) -> Option<&'static str>;

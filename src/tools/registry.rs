@@ -13,15 +13,13 @@ use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 use tokio::time::timeout;
 
+use super::results::presentable;
 use super::{
     ErrorStyle, FileChange, Output, Tool, ToolContext, ToolError, change, check_definition,
 };
 use crate::domain::note::Note;
 use crate::domain::tool::{ToolClass, ToolTiming};
 use crate::domain::tool_error::ToolErrorType;
-
-/// The text of a result that the model gets at most, in bytes.
-const MAX_RESULT: usize = 100 * 1024;
 
 /// A tool that cannot be offered.
 #[derive(Debug, thiserror::Error)]
@@ -217,7 +215,7 @@ impl Registry {
                 entry.tool.call(context, input).await
             })
             .await;
-        entry.answer(result)
+        entry.answer(context, result).await
     }
 
     /// Plans the change of one file that a call comes to, or says why there is none.
@@ -228,13 +226,14 @@ impl Registry {
         input: &RawValue,
     ) -> Result<FileChange, Answer> {
         let entry = self.entry(name).ok_or_else(|| unknown(name))?;
-        let planned = entry
-            .in_time(context, input, async |context: &ToolContext| {
-                entry.check(input)?;
-                entry.tool.plan(context, input).await
-            })
-            .await;
-        planned.map_err(|error| entry.answer(Err(error)))
+        let planned = match entry.plan(context, input).await {
+            Err(ToolError::Timeout(text)) => self.plan_again(context, name, input, &text).await,
+            planned => planned,
+        };
+        match planned {
+            Ok(change) => Ok(change),
+            Err(error) => Err(entry.answer(context, Err(error)).await),
+        }
     }
 
     /// What a call would change of a file, as a unified diff; none if it changes none.
@@ -254,12 +253,35 @@ impl Registry {
     /// Makes a change that was planned.
     pub async fn apply(&self, context: &ToolContext, name: &str, change: FileChange) -> Answer {
         let Some(entry) = self.entry(name) else { return unknown(name) };
+        let wanted = self.wanted(name, &change);
         let made = entry
             .in_time(context, RawValue::NULL, async |context: &ToolContext| {
                 change::apply(context, change).await
             })
             .await;
-        entry.answer(made)
+        let made = match made {
+            Err(ToolError::Timeout(text)) => self.look_again(context, name, wanted, &text).await,
+            made => made,
+        };
+        entry.answer(context, made).await
+    }
+
+    /// The tool of this name, if there is one.
+    pub(super) fn tool(&self, name: &str) -> Option<&dyn Tool> {
+        self.entry(name).map(|entry| entry.tool.as_ref())
+    }
+
+    /// Plans a change by this tool and no other.
+    pub(super) async fn plan_by(
+        &self,
+        context: &ToolContext,
+        name: &str,
+        input: &RawValue,
+    ) -> Result<FileChange, ToolError> {
+        match self.entry(name) {
+            Some(entry) => entry.plan(context, input).await,
+            None => Err(ToolError::Failed(format!("there is no tool {name}"))),
+        }
     }
 
     fn entry(&self, name: &str) -> Option<&Entry> {
@@ -303,11 +325,19 @@ impl Entry {
         }
     }
 
+    async fn plan(&self, context: &ToolContext, input: &RawValue) -> Result<FileChange, ToolError> {
+        self.in_time(context, input, async |context: &ToolContext| {
+            self.check(input)?;
+            self.tool.plan(context, input).await
+        })
+        .await
+    }
+
     /// A result in the words of the model.
-    fn answer(&self, result: Result<Output, ToolError>) -> Answer {
+    async fn answer(&self, context: &ToolContext, result: Result<Output, ToolError>) -> Answer {
         match result {
             Ok(Output { text, notes }) => Answer {
-                text: presentable(text),
+                text: presentable(context, text).await,
                 is_error: false,
                 error_type: None,
                 notes,
@@ -319,7 +349,7 @@ impl Entry {
                     ErrorStyle::Wrapped => format!("<tool_use_error>{error}</tool_use_error>"),
                 };
                 Answer {
-                    text: presentable(text),
+                    text: presentable(context, text).await,
                     is_error: true,
                     error_type: error.error_type(),
                     notes: Vec::new(),
@@ -347,18 +377,6 @@ impl Entry {
         }
         Err(ToolError::Invalid(format!("invalid input for {name}: {problems}")))
     }
-}
-
-/// A text that every later request can carry: no NUL, which neither the database nor the model
-/// takes, and not without end.
-fn presentable(text: String) -> String {
-    let mut text = if text.contains('\0') { text.replace('\0', "\u{fffd}") } else { text };
-    if text.len() > MAX_RESULT {
-        let total = text.len();
-        text.truncate(text.floor_char_boundary(MAX_RESULT));
-        let _ = write!(text, "\n[cut here: the whole result has {total} bytes]");
-    }
-    text
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::{ErrorStyle, FileChange, Output, Tool, ToolContext, ToolError};
+use super::{ErrorStyle, Fallback, FileChange, Output, Tool, ToolContext, ToolError};
 use crate::domain::tool::{ToolClass, ToolTiming};
 
 /// A tool whose input is a Rust type.
@@ -40,6 +40,11 @@ pub trait TypedTool: fmt::Debug + Send + Sync + 'static {
     /// How long a call may take.
     fn deadline(&self, _input: &RawValue) -> Duration {
         Self::TIMING.deadline()
+    }
+
+    /// What to do when a change could not be planned or made in time.
+    fn fallback(&self) -> Option<Fallback> {
+        None
     }
 
     /// Does it. Checkable tools plan a change instead.
@@ -109,6 +114,10 @@ impl<T: TypedTool> Tool for Typed<T> {
 
     fn error_style(&self) -> ErrorStyle {
         T::ERROR_STYLE
+    }
+
+    fn fallback(&self) -> Option<Fallback> {
+        self.0.fallback()
     }
 
     fn sandbox(&self) -> Option<&'static str> {

@@ -78,11 +78,10 @@ pub(super) async fn drive(worker: &Worker, run: Claimed, signals: Signals) -> bo
 impl<'a> Driver<'a> {
     fn new(worker: &'a Worker, run: Claimed, signals: Signals) -> Self {
         let limits = run.options.limits.or(&run.settings.limits);
-        let folder = match &run.workspace {
-            Some(folder) => folder.into(),
-            None => worker.parts.workspaces.join(run.session_id.to_string()),
+        let workspace = match &run.workspace {
+            Some(folder) => Workspace::named(folder.into()),
+            None => Workspace::new(worker.parts.workspaces.join(run.session_id.to_string())),
         };
-        let workspace = Workspace::new(folder);
         Self {
             context: ToolContext {
                 workspace,

@@ -99,6 +99,10 @@ impl Driver<'_> {
 
     /// Settles what need not run, and holds what must wait.
     pub(super) async fn open_gates(&mut self, round: &mut Round<'_>) -> Result<(), Halt> {
+        if self.policy.is_none() {
+            // A call that was approved is not judged again, and still runs in a mode.
+            self.policy = Some(self.read_policy()?);
+        }
         let default = self.worker.parts.policy.default_answer;
         let mut asked = Vec::new();
         for position in 0..round.calls.len() {

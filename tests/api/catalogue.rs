@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use twostep::domain::permission::PermissionMode;
 use twostep::tools::policy::OperatorPolicy;
 
-use crate::support::{Setup, TestApp, assert_refused, invalid, replies};
+use crate::support::{Setup, TestApp, assert_refused, invalid, replies, says};
 
 async fn catalogue(app: &TestApp) -> Vec<Value> {
     let page: Value = app.get("/v1/tools").send().await.unwrap().json().await.unwrap();
@@ -83,7 +83,7 @@ async fn a_session_shows_its_mode_and_its_rules() {
 #[tokio::test]
 async fn nobody_may_name_the_mode_that_the_operator_has_not_enabled() {
     let setup = Setup { permissions: Some(OperatorPolicy::default()), ..Setup::default() };
-    let app = TestApp::start_with(replies(&[crate::support::says("Hi.")]), setup).await;
+    let app = TestApp::start_with(replies(&[says("Yes.")]), setup).await;
     let session = app.session().await;
     let request = app.post("/v1/sessions").json(&json!({ "permission_mode": "bypass" }));
     assert_refused(&session, request, invalid("/permission_mode")).await;

@@ -6,6 +6,8 @@
     reason = "a test waits for what it spawns, and its environment is its own"
 )]
 
+mod approval_attacks;
+mod approvals;
 mod awaiting;
 mod bad_input;
 mod bad_members;
@@ -13,10 +15,13 @@ mod bash;
 mod busy;
 mod cancelling;
 mod catalogue;
+mod client_tools;
 mod commands;
 mod database_faults;
+mod dispatch;
 mod draining;
 mod explaining;
+mod file_tools;
 mod giving_up;
 mod hearsay;
 mod idempotency;
@@ -26,10 +31,12 @@ mod loop_behaviour;
 mod model_failures;
 mod openapi;
 mod overload;
+mod permissions;
 mod plain_tools;
 mod plain_view;
 mod posting;
 mod processes;
+mod questions;
 mod queueing;
 mod readme;
 mod records;

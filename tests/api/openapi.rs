@@ -92,6 +92,8 @@ fn every_route_has_a_name_of_its_own_and_says_how_it_fails() {
         "cancel_session",
         "create_message",
         "create_session",
+        "create_tool_results",
+        "decide_approval",
         "explain_run",
         "get_health",
         "get_metrics",
@@ -99,6 +101,8 @@ fn every_route_has_a_name_of_its_own_and_says_how_it_fails() {
         "get_readiness",
         "get_run",
         "get_session",
+        "get_todos",
+        "list_approvals",
         "list_events",
         "list_messages",
         "list_runs",
@@ -117,6 +121,7 @@ fn events_are_a_union_tagged_by_their_type() {
     let mut found = BTreeSet::new();
     types(&document, &document["components"]["schemas"]["Event"], &mut found);
     let expected = [
+        "agent.custom_tool_use",
         "agent.message",
         "agent.thinking",
         "agent.tool_result",
@@ -125,11 +130,15 @@ fn events_are_a_union_tagged_by_their_type() {
         "session.status_idle",
         "session.status_rescheduled",
         "session.status_running",
+        "session.todos",
+        "session.updated",
         "session.usage",
         "span.model_request_end",
         "span.model_request_start",
+        "user.custom_tool_result",
         "user.interrupt",
         "user.message",
+        "user.tool_confirmation",
     ];
     assert_eq!(found.into_iter().collect::<Vec<_>>(), expected);
 }

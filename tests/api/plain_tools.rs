@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::support::{TestApp, calls, replies, says};
 
-fn block(name: &str, input: Value) -> Value {
+fn block(name: &str, input: &Value) -> Value {
     json!({ "type": "tool_use", "name": name, "input": input })
 }
 
@@ -19,7 +19,7 @@ async fn thoughts_are_returned_and_kept_in_their_order() {
     let thought = |number: u32| {
         let input = json!({ "thought": format!("Step {number}"), "thought_number": number,
                             "total_thoughts": 3, "next_thought_needed": number < 4 });
-        block("sequential_thinking", input)
+        block("sequential_thinking", &input)
     };
     let thoughts: Vec<Value> = (1..=4).map(thought).collect();
     let script = replies(&[json!({ "content": thoughts }), says("Thought through.")]);

@@ -75,7 +75,9 @@ async fn the_transcript_in_the_readme_is_what_the_service_prints() {
     let toolchain = fs::read_to_string(root().join("rust-toolchain.toml")).unwrap();
     app.write_file("rust-toolchain.toml", &toolchain);
     let system = twostep::config::DEFAULT_SYSTEM;
-    let session = app.session_with(json!({ "system": system, "max_tokens": 8192 })).await;
+    let tools = ["read_file", "write_file", "list_files", "get_time"];
+    let settings = json!({ "system": system, "max_tokens": 8192, "tools": tools });
+    let session = app.session_with(settings).await;
     let response = session
         .message(&json!({ "content": command }))
         .header("accept", "text/event-stream")

@@ -10,7 +10,9 @@ use tempfile::TempDir;
 use tokio::time::{Instant, sleep};
 use twostep::tools::builtin::{Options, Records};
 
-use crate::support::{Setup, TestApp, TestDatabase, calls, database, replies, says};
+use crate::support::{
+    Setup, TestApp, TestDatabase, binary, calls, database, outcome, replies, says,
+};
 
 const TABLES: &str = r#"
     CREATE SCHEMA shop;
@@ -132,4 +134,16 @@ async fn a_table_that_could_be_written_or_is_not_there_is_refused() {
     let columns = Some(vec!["id".to_owned(), "secret".to_owned()]);
     let expected = format!("{PEOPLE} has no column secret that the role may read");
     assert_eq!(refusal(reader(&database), PEOPLE, columns).await, expected);
+}
+
+#[tokio::test]
+async fn a_service_whose_role_may_write_the_table_does_not_start() {
+    let database = tables().await;
+    let arguments = ["serve", "--offline", "--bind", "127.0.0.1:0", "--records-table", PEOPLE];
+    let mut command = binary(&arguments);
+    command.env("DATABASE_URL", database.url()).env("TWOSTEP_RECORDS_URL", database.url());
+    command.env("TWOSTEP_DATA_DIR", TempDir::new().unwrap().path());
+    let (status, _, stderr) = outcome(command).await;
+    assert_eq!(status, Some(1), "{stderr}");
+    assert!(stderr.contains("the table of records cannot be searched: the role "), "{stderr}");
 }

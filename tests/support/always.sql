@@ -48,10 +48,20 @@ FROM sessions s LEFT JOIN events e ON e.session_id = s.id
 GROUP BY s.id HAVING count(e.seq) <> s.last_seq OR coalesce(min(e.seq), 1) <> 1
 UNION ALL
 SELECT 'a settled run has one last event, and it is the last', r.id::text
-FROM runs r JOIN events e ON e.run_id = r.id
+FROM runs r JOIN (SELECT run_id, seq, CASE WHEN e.type = 'session.status_idle'
+        THEN e.body -> 'stop_reason' ->> 'type' <> 'requires_action' ELSE false END AS is_end
+                  FROM events e) e ON e.run_id = r.id
 GROUP BY r.id
-HAVING count(*) FILTER (WHERE e.type = 'session.status_idle') > 1
-    OR max(e.seq) > max(e.seq) FILTER (WHERE e.type = 'session.status_idle')
+HAVING count(*) FILTER (WHERE e.is_end) > 1 OR max(e.seq) > max(e.seq) FILTER (WHERE e.is_end)
+UNION ALL
+SELECT 'a run that waits is in nobody''s hands and will be taken up', id::text
+FROM runs WHERE (status = 'requires_action') <> (wake_at IS NOT NULL)
+   OR status = 'requires_action' AND (lease_owner IS NOT NULL OR lease_until IS NOT NULL)
+UNION ALL
+SELECT 'a run that waits has a call that waits, or is due', r.id::text
+FROM runs r WHERE r.status = 'requires_action' AND r.wake_at > now() AND NOT EXISTS (
+    SELECT FROM tool_calls c WHERE c.run_id = r.id AND c.state = 'planned'
+      AND c.awaits IS NOT NULL AND c.decision IS NULL)
 UNION ALL
 SELECT 'every row has the tenant of its session', s.id::text
 FROM sessions s JOIN (

@@ -51,10 +51,27 @@ FROM sessions s LEFT JOIN events e ON e.session_id = s.id
 GROUP BY s.id HAVING count(e.seq) <> s.last_seq OR coalesce(min(e.seq), 1) <> 1
 UNION ALL
 SELECT 'a settled run has one last event, and it is the last', r.id::text
-FROM runs r LEFT JOIN events e ON e.run_id = r.id
+FROM runs r LEFT JOIN (SELECT run_id, seq, CASE WHEN e.type = 'session.status_idle'
+        THEN e.body -> 'stop_reason' ->> 'type' <> 'requires_action' ELSE false END AS is_end
+                       FROM events e) e ON e.run_id = r.id
 GROUP BY r.id
-HAVING count(*) FILTER (WHERE e.type = 'session.status_idle') <> 1
-    OR max(e.seq) <> max(e.seq) FILTER (WHERE e.type = 'session.status_idle')
+HAVING count(*) FILTER (WHERE e.is_end) <> 1 OR max(e.seq) <> max(e.seq) FILTER (WHERE e.is_end)
+UNION ALL
+SELECT 'what ran is what was decided on', c.tool_use_id
+FROM tool_calls c
+JOIN messages m ON m.session_id = c.session_id AND m.seq = c.message_seq
+CROSS JOIN LATERAL json_array_elements(m.content) b
+WHERE b ->> 'id' = c.tool_use_id
+  AND c.input_hash <> sha256(convert_to(coalesce(c.input::text, (b -> 'input')::text), 'UTF8'))
+UNION ALL
+SELECT 'nothing ran that somebody denied, and no call of the client ran here', tool_use_id
+FROM tool_calls WHERE executions > 0 AND (decision = 'deny' OR awaits = 'client')
+UNION ALL
+SELECT 'every decision is told once', c.tool_use_id
+FROM tool_calls c WHERE (c.decision IS NOT NULL)::int <> (
+    SELECT count(*) FROM events e
+    WHERE e.run_id = c.run_id AND e.type = 'user.tool_confirmation'
+      AND e.body ->> 'tool_use_id' = c.tool_use_id)
 UNION ALL
 SELECT 'every row has the tenant of its session', s.id::text
 FROM sessions s JOIN (

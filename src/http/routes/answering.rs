@@ -8,6 +8,7 @@ use sqlx::{PgConnection, Postgres, Transaction};
 use super::runs::known_run;
 use crate::domain::event::{Frame, NewEvent};
 use crate::domain::ids::{RunId, SessionId, TenantId};
+use crate::faults::{self, Point};
 use crate::http::Api;
 use crate::http::error::ApiError;
 use crate::http::resources::RunResource;
@@ -48,6 +49,9 @@ impl Met {
         tenant: TenantId,
         session_id: SessionId,
     ) -> Result<Response, ApiError> {
+        if self.goes_on {
+            faults::point(Point::Decided).await;
+        }
         api.bus.publish(session_id, self.frames);
         if self.goes_on {
             api.bus.announce_work();

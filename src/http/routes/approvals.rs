@@ -13,8 +13,9 @@ use super::known_session;
 use super::sessions::is_readable_object;
 use crate::domain::event::{EventBody, NewEvent};
 use crate::domain::ids::{SessionId, TenantId};
-use crate::domain::pending::{PendingCall, display, rule_for};
-use crate::domain::permission::{Awaits, Decision};
+use crate::domain::pending::PendingCall;
+use crate::domain::permission::{Awaits, Decision, Rule};
+use crate::domain::tool::ToolCall;
 use crate::http::Api;
 use crate::http::auth::Caller;
 use crate::http::deadline::in_time;
@@ -25,6 +26,7 @@ use crate::store::decisions::{
     LockedCall, NewDecision, decide, find_input, list_pending, list_remembered, lock_calls,
     remember,
 };
+use crate::tools::policy::{remember as exact_rule, visible};
 
 /// A call that somebody must decide on.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
@@ -41,6 +43,13 @@ pub(in crate::http) struct ApprovalResource {
     /// The input for people: characters that are not seen, or that change how others are seen,
     /// are written as escapes.
     display: String,
+    /// Why somebody is asked, if the policy says so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+    /// What the call would change of a file, as a unified diff, with the same escapes. What is
+    /// changed is what the file is when the call runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    diff: Option<String>,
     /// When the call gets its default answer.
     #[schema(value_type = String, format = DateTime)]
     answer_by: Timestamp,
@@ -50,7 +59,9 @@ impl From<PendingCall> for ApprovalResource {
     fn from(call: PendingCall) -> Self {
         Self {
             r#type: "approval",
-            display: display(call.input.get()),
+            display: visible(call.input.get()).into_owned(),
+            reason: call.reason,
+            diff: call.diff.map(|diff| visible(&diff).into_owned()),
             tool_use_id: call.tool_use_id,
             name: call.name,
             input: call.input,
@@ -96,8 +107,9 @@ pub(in crate::http) struct DecideCall {
     #[schema(value_type = Option<Object>)]
     input: Option<Box<RawValue>>,
     /// `session`: calls like this one run without asking from now on. For commands that is this
-    /// very command, for other tools every call of the tool. Only with `allow`, and not together
-    /// with `input`.
+    /// very command, for files this very file, for other tools every call of the tool. Only with
+    /// `allow`, and not together with `input`. 422 if no rule can stand for this call and no
+    /// other.
     #[serde(default, deserialize_with = "words")]
     remember: Option<Remember>,
 }
@@ -259,10 +271,8 @@ impl Deciding<'_> {
     }
 
     async fn remember(&self, conn: &mut PgConnection, call: &LockedCall) -> Result<(), ApiError> {
-        let input = find_input(conn, call).await?;
-        let rule = input.and_then(|input| rule_for(&call.name, &input));
-        let Some(rule) = rule else {
-            let why = "cannot be done: no rule can stand for this call and nothing else";
+        let Some(rule) = rule_for(conn, call).await? else {
+            let why = "cannot be done: no rule can stand for this call and no other";
             return Err(ApiError::field("/remember", why));
         };
         if remember(conn, call.session_id, rule).await? {
@@ -280,9 +290,15 @@ impl Deciding<'_> {
         if self.wanted.remember.is_none() {
             return Ok(true);
         }
-        let input = find_input(conn, call).await?;
-        let rule = input.and_then(|input| rule_for(&call.name, &input));
+        let rule = rule_for(conn, call).await?;
         let rules = list_remembered(conn, call.session_id).await?;
         Ok(rule.is_some_and(|rule| rules.contains(&rule)))
     }
+}
+
+/// The rule that stands for a call, and for no other.
+async fn rule_for(conn: &mut PgConnection, call: &LockedCall) -> Result<Option<Rule>, ApiError> {
+    let Some(input) = find_input(conn, call).await? else { return Ok(None) };
+    let (tool_use_id, name) = (call.tool_use_id.clone(), call.name.clone());
+    Ok(exact_rule(&ToolCall { tool_use_id, name, input }))
 }

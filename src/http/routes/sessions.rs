@@ -1,5 +1,7 @@
 //! Sessions.
 
+use std::sync::Arc;
+
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -7,6 +9,7 @@ use http::StatusCode;
 use http::header::{ETAG, LOCATION};
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use tokio::task::spawn_blocking;
 
 use super::client_tool::{SessionTool, definitions, joined, problems};
 use super::{cursor, page_limit};
@@ -50,6 +53,9 @@ pub(in crate::http) struct CreateSession {
     /// `client`: the client, all of them.
     #[serde(default, deserialize_with = "words")]
     dispatch: Option<Dispatch>,
+    /// The folder to work in: one that the operator allows, or a folder beneath it. When absent,
+    /// the operator's folder for all sessions, or one of the session's own.
+    workspace: Option<String>,
     /// The thinking setting, passed to the model as it is.
     #[schema(value_type = Option<Object>)]
     thinking: Option<Box<RawValue>>,
@@ -132,6 +138,17 @@ impl CreateSession {
             dispatch: self.dispatch.unwrap_or_default(),
         })
     }
+}
+
+/// The folder that a session is to work in, if it is not one of its own.
+async fn workspace(api: &Api, named: Option<String>) -> Result<Option<String>, ApiError> {
+    let Some(named) = named else { return Ok(api.defaults.workspace.clone()) };
+    let (defaults, folder) = (Arc::clone(&api.defaults), named.clone());
+    let allowed = spawn_blocking(move || defaults.workspace_roots.allow(&folder)).await;
+    if allowed.map_err(|error| ApiError::Internal(error.to_string()))? {
+        return Ok(Some(named));
+    }
+    Err(ApiError::field("/workspace", "is not a folder that sessions may work in"))
 }
 
 /// The definitions of the tools that a session names, or of the usual ones, and the names of
@@ -245,6 +262,7 @@ pub(in crate::http) async fn create_session(
     let title = new.title.take();
     let metadata = new.metadata.take().unwrap_or_else(|| RawValue::NULL.to_owned());
     let metadata = if metadata.get() == "null" { empty_object()? } else { metadata };
+    let workspace = workspace(&api, new.workspace.take()).await?;
     let settings = new.settings(&api)?;
     let id = SessionId::new();
     let row = NewSession {
@@ -253,7 +271,7 @@ pub(in crate::http) async fn create_session(
         title: title.as_deref(),
         metadata: &metadata,
         settings: &settings,
-        workspace: api.defaults.workspace.as_deref(),
+        workspace: workspace.as_deref(),
     };
     let stored = async {
         let mut conn = api.pool.acquire().await?;

@@ -24,8 +24,6 @@ pub(super) enum Body {
     Idle {
         goes_on: bool,
     },
-    /// Something that a client did.
-    User,
     Other,
     Unreadable(String),
 }
@@ -54,7 +52,6 @@ impl Body {
             "agent.tool_result" | "user.custom_tool_result" => answered(body),
             "span.model_request_end" => request_end(body),
             "session.status_idle" => idle(body),
-            _ if kind.starts_with("user.") => Ok(Self::User),
             _ => Ok(Self::Other),
         };
         read.unwrap_or_else(|error| Self::Unreadable(error.to_string()))

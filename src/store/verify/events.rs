@@ -56,7 +56,7 @@ fn by_run<'a>(facts: &'a Facts, report: &mut Report) -> HashMap<RunId, OfRun<'a>
         };
         let run = of_runs.entry(run_id).or_default();
         run.last = event.seq;
-        if !matches!(event.body, Body::User) {
+        if !event.is_clients {
             run.last_of_ours = event.seq;
         }
         match &event.body {
@@ -66,7 +66,6 @@ fn by_run<'a>(facts: &'a Facts, report: &mut Report) -> HashMap<RunId, OfRun<'a>
             Body::Idle { goes_on: false } => run.ends.push(event.seq),
             Body::ToolResult { .. }
             | Body::RequestEnd { .. }
-            | Body::User
             | Body::Other
             | Body::Unreadable(_) => {}
         }

@@ -170,6 +170,8 @@ pub(super) struct EventFacts {
     pub(super) seq: i64,
     pub(super) run_id: Option<RunId>,
     pub(super) has_tenant: bool,
+    /// Whether it tells what a client did.
+    pub(super) is_clients: bool,
     /// Its own id, or that of what it tells of.
     pub(super) id: String,
     pub(super) body: Body,

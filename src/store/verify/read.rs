@@ -248,6 +248,7 @@ async fn events(
             seq: row.seq,
             run_id: row.run_id.map(Into::into),
             has_tenant: row.tenant_id == tenant.as_uuid(),
+            is_clients: row.kind.starts_with("user."),
             id: row.event_id,
             body,
         });

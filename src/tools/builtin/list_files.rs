@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::blocking;
+use super::{blocking, visible};
 use crate::domain::tool::{ToolClass, ToolTiming};
 use crate::tools::workspace::Listed;
 use crate::tools::{Output, ToolContext, ToolError, TypedTool};
@@ -50,7 +50,8 @@ fn lines(entries: &[Listed]) -> String {
     }
     let mut text = String::new();
     for entry in entries.iter().take(MAX_ENTRIES) {
-        let _ = writeln!(text, "{}{}", entry.name, if entry.is_folder { "/" } else { "" });
+        let _ =
+            writeln!(text, "{}{}", visible(&entry.name), if entry.is_folder { "/" } else { "" });
     }
     if entries.len() > MAX_ENTRIES {
         let _ = writeln!(text, "[{} more]", entries.len() - MAX_ENTRIES);

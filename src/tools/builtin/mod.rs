@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod against_rg;
 pub mod bash;
+pub(in crate::tools) mod changing;
+pub(in crate::tools) mod edit;
 mod exit_plan_mode;
 mod get_current_user;
 mod get_temperature;
@@ -11,6 +13,10 @@ mod get_weather;
 mod glob;
 mod grep;
 mod list_files;
+mod ls;
+pub(in crate::tools) mod multi_edit;
+mod notebook_edit;
+mod read;
 mod read_file;
 mod search_records;
 mod sequential_thinking;
@@ -18,6 +24,7 @@ mod sequential_thinking;
 mod tests;
 mod todo_write;
 mod weather;
+pub(in crate::tools) mod write;
 mod write_file;
 
 use std::sync::Arc;
@@ -29,6 +36,8 @@ pub use weather::{BadOpenMeteo, OpenMeteo};
 /// What tools need of the outside. A tool that lacks what it needs is not there.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
+    /// How files are read and changed.
+    pub files: FileOptions,
     /// Bash, if there is a sandbox for it.
     pub bash: Option<bash::Bash>,
     /// Who tells the weather.
@@ -37,13 +46,46 @@ pub struct Options {
     pub records: Option<Arc<Records>>,
 }
 
+/// How files are read and changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileOptions {
+    /// Whether a part of a file that has not changed is shown again. Not to show it saves tokens,
+    /// but relies on the model to find it far above; so it is shown unless the operator decides
+    /// otherwise.
+    pub repeat_reads: bool,
+    /// Whether Read and LS remind the model of malicious files.
+    pub reminders: bool,
+    /// Whether `write_file` asks for a file to be read before it is replaced, as Write does.
+    pub read_before_write: bool,
+    /// Whether a simpler tool is used at once when an edit was not made in time.
+    pub edit_fallback: bool,
+}
+
+impl Default for FileOptions {
+    fn default() -> Self {
+        Self {
+            repeat_reads: true,
+            reminders: false,
+            read_before_write: false,
+            edit_fallback: false,
+        }
+    }
+}
+
 /// All of them that the options allow, in the order in which the model sees them.
 pub fn all(options: &Options) -> Vec<Arc<dyn Tool>> {
+    let files = options.files;
     let mut tools: Vec<Arc<dyn Tool>> = vec![
         Arc::new(Typed(read_file::ReadFile)),
-        Arc::new(Typed(write_file::WriteFile)),
+        Arc::new(Typed(write_file::WriteFile(files))),
         Arc::new(Typed(list_files::ListFiles)),
         Arc::new(Typed(get_time::GetTime)),
+        Arc::new(Typed(ls::Ls(files))),
+        Arc::new(Typed(read::Read(files))),
+        Arc::new(Typed(edit::Edit(files))),
+        Arc::new(Typed(multi_edit::MultiEdit(files))),
+        Arc::new(Typed(write::Write)),
+        Arc::new(Typed(notebook_edit::NotebookEdit)),
         Arc::new(Typed(glob::Glob)),
         Arc::new(Typed(grep::Grep)),
         Arc::new(Typed(todo_write::TodoWrite)),
@@ -62,6 +104,14 @@ pub fn all(options: &Options) -> Vec<Arc<dyn Tool>> {
         tools.push(Arc::new(Typed(search_records::SearchRecords(Arc::clone(records)))));
     }
     tools
+}
+
+/// A name in which nothing passes for something else: a line end would make two names of it.
+fn visible(name: &str) -> String {
+    let shown = |c: char| {
+        if c.is_control() { c.escape_default().to_string() } else { c.to_string() }
+    };
+    name.chars().map(shown).collect()
 }
 
 /// Runs file work where it may block.

@@ -8,6 +8,7 @@ use serde::Deserialize;
 use super::blocking;
 use crate::domain::note::Note;
 use crate::domain::tool::{ToolClass, ToolTiming};
+use crate::tools::text::TextFile;
 use crate::tools::workspace::hash;
 use crate::tools::{Output, ToolContext, ToolError, TypedTool};
 
@@ -48,10 +49,8 @@ impl TypedTool for ReadFile {
         let workspace = context.workspace.clone();
         blocking(move || {
             let bytes = workspace.read(&input.path)?;
-            if bytes.contains(&0) {
-                return Err(ToolError::Failed(format!("{} is not a text file", input.path)));
-            }
-            let text = part(&String::from_utf8_lossy(&bytes), input.offset, input.limit);
+            let file = TextFile::read(&input.path, &bytes)?;
+            let text = part(&file.text, input.offset, input.limit);
             let path = workspace.plain(&input.path)?;
             Ok(Output::from(text).with(Note::Seen { path, hash: hash(&bytes) }))
         })

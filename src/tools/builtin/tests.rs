@@ -15,11 +15,17 @@ use crate::tools::{CatalogEntry, Registry};
 
 /// A name, what calls may do to the world, how long they usually take, how many seconds they may
 /// take, and whether they run beside others.
-const TABLE: [(&str, ToolClass, ToolTiming, u64, bool); 14] = [
+const TABLE: [(&str, ToolClass, ToolTiming, u64, bool); 20] = [
     ("read_file", Pure, Fast, 10, true),
     ("write_file", Checkable, Fast, 10, false),
     ("list_files", Pure, Fast, 10, true),
     ("get_time", Pure, Immediate, 2, true),
+    ("LS", Pure, Immediate, 10, true),
+    ("Read", Pure, Immediate, 10, true),
+    ("Edit", Checkable, Variable, 120, false),
+    ("MultiEdit", Checkable, Variable, 120, false),
+    ("Write", Checkable, Fast, 10, false),
+    ("NotebookEdit", Checkable, Fast, 10, false),
     ("Glob", Pure, Fast, 10, true),
     ("Grep", Pure, Fast, 10, true),
     ("TodoWrite", Pure, Immediate, 2, false),
@@ -42,7 +48,7 @@ static CATALOG: LazyLock<Vec<CatalogEntry>> = LazyLock::new(|| {
     let bash =
         Sandbox::new(Setting::Auto).map(|sandbox| Bash::new(sandbox, Duration::from_mins(2)));
     let (weather, records) = (Some(Arc::new(weather)), Some(Arc::new(records)));
-    let options = Options { bash, weather, records };
+    let options = Options { bash, weather, records, ..Options::default() };
     Registry::new(all(&options)).unwrap().catalog()
 });
 

@@ -3,14 +3,15 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::blocking;
+use super::changing::check_seen;
+use super::{FileOptions, blocking};
 use crate::domain::tool::{ToolClass, ToolTiming};
 use crate::tools::{FileChange, ToolContext, ToolError, TypedTool};
 
 const WRITTEN: &str = "Written successfully.";
 
 #[derive(Debug)]
-pub(super) struct WriteFile;
+pub(super) struct WriteFile(pub(super) FileOptions);
 
 /// What to write.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -34,12 +35,17 @@ impl TypedTool for WriteFile {
 
     async fn plan(&self, context: &ToolContext, input: Input) -> Result<FileChange, ToolError> {
         let workspace = context.workspace.clone();
-        blocking(move || {
+        let change = blocking(move || {
+            workspace.check_writable(&input.path)?;
             let path = workspace.plain(&input.path)?;
             let before = workspace.hash(&path)?;
             let content = input.content.into_bytes();
             Ok(FileChange { path, before, content, result: WRITTEN.to_owned() })
         })
-        .await
+        .await?;
+        if self.0.read_before_write {
+            check_seen(context, &change.path, change.before.as_ref()).await?;
+        }
+        Ok(change)
     }
 }

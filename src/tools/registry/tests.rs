@@ -6,6 +6,7 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use super::*;
+use crate::tools::results::MAX_RESULT;
 use crate::tools::workspace::Workspace;
 use crate::tools::{Output, Typed, TypedTool, builtin};
 
@@ -147,10 +148,18 @@ async fn a_nul_becomes_the_replacement_character() {
 }
 
 #[tokio::test]
-async fn a_flood_is_cut_between_characters() {
-    let answer = call("misbehave", json!({ "manner": "flood" })).await;
-    assert!(answer.text.len() < MAX_RESULT + 100);
-    assert!(answer.text.ends_with("[cut here: the whole result has 204800 bytes]"));
+async fn a_flood_is_cut_between_characters_and_kept_whole_in_a_file() {
+    let folder = TempDir::new().unwrap();
+    let context = ToolContext::alone(Workspace::new(folder.path().to_owned()));
+    let input = to_raw_value(&json!({ "manner": "flood" })).unwrap();
+    let text = registry().call(&context, "misbehave", &input).await.text;
+    let (shown, note) = text.split_once('\n').unwrap();
+    assert_eq!(shown, "ü".repeat(MAX_RESULT / 2));
+    let path = note
+        .strip_prefix("[cut here: the whole result has 204800 bytes and is in the file ")
+        .and_then(|rest| rest.strip_suffix(']'))
+        .unwrap();
+    assert_eq!(context.workspace.read(path).unwrap(), "ü".repeat(MAX_RESULT).as_bytes());
 }
 
 #[tokio::test]

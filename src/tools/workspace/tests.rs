@@ -8,6 +8,7 @@ use rustix::fs::{CWD, FileType, Mode, mknodat};
 use tempfile::TempDir;
 
 use super::*;
+use crate::domain::claim::Fence;
 use crate::domain::ids::{RunId, WorkerId};
 
 /// A workspace beside a secret.
@@ -70,10 +71,7 @@ fn nothing_outside_is_read_or_written() {
     ] {
         assert!(place.workspace.read(path).is_err(), "{path}");
         assert!(place.workspace.hash(path).is_err(), "{path}");
-        // Writing over a link replaces the link itself, which is inside.
-        if path != "link" {
-            assert!(place.workspace.write(path, b"x", &draft(1), || true).is_err(), "{path}");
-        }
+        assert!(place.workspace.write(path, b"x", &draft(1), || true).is_err(), "{path}");
     }
     assert!(place.workspace.list("..").is_err());
     assert!(place.workspace.list("folder").is_err());
@@ -173,4 +171,92 @@ fn the_next_attempt_clears_away_what_a_dead_one_left() {
     assert_eq!(place.workspace.read("notes.txt").unwrap(), b"hello");
     place.workspace.discard_drafts("no/such/folder.txt", &draft(3)).unwrap();
     assert!(place.workspace.discard_drafts("../notes.txt", &draft(3)).is_err());
+}
+
+#[test]
+fn the_workspace_has_three_names_and_its_neighbours_none() {
+    let place = place();
+    fs::create_dir(place.outer.path().join("work-evil")).unwrap();
+    fs::write(place.outer.path().join("work-evil/notes.txt"), "canary").unwrap();
+    let root = place.root().to_str().unwrap().to_owned();
+    for path in ["notes.txt".to_owned(), format!("{root}/notes.txt"), "/workspace/notes.txt".into()]
+    {
+        assert_eq!(place.workspace.plain(&path), Ok("notes.txt".to_owned()));
+        assert_eq!(place.workspace.read(&path).unwrap(), b"hello", "{path}");
+    }
+    for path in
+        [format!("{root}-evil/notes.txt"), "/workspaces/notes.txt".into(), "/notes.txt".into()]
+    {
+        assert!(place.workspace.read(&path).is_err(), "{path}");
+    }
+    assert_eq!(place.workspace.plain("/workspace"), Ok(".".to_owned()));
+}
+
+#[test]
+fn a_link_inside_is_read_and_not_written() {
+    let place = place();
+    symlink("notes.txt", place.root().join("link")).unwrap();
+    assert_eq!(place.workspace.read("link").unwrap(), b"hello");
+    let error = place.workspace.write("link", b"x", &draft(1), || true).unwrap_err();
+    assert_eq!(error.to_string(), "link: it is a link; write to the file that it leads to");
+    assert_eq!(place.workspace.read("notes.txt").unwrap(), b"hello");
+}
+
+#[test]
+fn a_file_that_is_too_large_is_neither_read_nor_written() {
+    let place = place();
+    let huge = fs::File::create(place.root().join("huge")).unwrap();
+    huge.set_len(1 << 40).unwrap();
+    let too_large = |path: &str| format!("{path} is larger than 16777216 bytes");
+    assert_eq!(place.workspace.read("huge").unwrap_err().to_string(), too_large("huge"));
+    let content = vec![b'x'; MAX_FILE + 1];
+    let error = place.workspace.write("new", &content, &draft(1), || true).unwrap_err();
+    assert_eq!(error.to_string(), too_large("new"));
+}
+
+#[test]
+fn a_folder_that_somebody_named_is_not_reached_through_a_link() {
+    let place = place();
+    let outer = place.outer.path().canonicalize().unwrap();
+    let named = |name: &str| Workspace::named(outer.join(name));
+    assert_eq!(named("work").read("notes.txt").unwrap(), b"hello");
+    symlink("work", outer.join("alias")).unwrap();
+    assert!(named("alias").read("notes.txt").is_err());
+    assert!(named("missing").read("notes.txt").is_err());
+    assert!(!outer.join("missing").exists());
+}
+
+#[test]
+fn sessions_choose_among_the_folders_that_are_allowed() {
+    let place = place();
+    let outer = place.outer.path().canonicalize().unwrap();
+    fs::create_dir_all(outer.join("work/sub")).unwrap();
+    fs::create_dir(outer.join("work-evil")).unwrap();
+    symlink("../work-evil", outer.join("work/link")).unwrap();
+    let roots = Roots::new(vec![outer.join("work")]);
+    let allowed = |path: &str| roots.allow(outer.join(path).to_str().unwrap());
+    assert!(allowed("work") && allowed("work/sub"));
+    for path in ["", "work-evil", "work/../work-evil", "work/link", "work/notes.txt", "work/no"] {
+        assert!(!allowed(path), "{path}");
+    }
+    assert!(!roots.allow("work") && !roots.allow("/") && !roots.allow(""));
+    assert!(!Roots::default().allow(outer.join("work").to_str().unwrap()));
+}
+
+#[test]
+fn kept_results_are_bounded_and_out_of_reach() {
+    let place = place();
+    for call in 0..40 {
+        let claim = Fence { run_id: RunId::new(), attempt: 1, worker: WorkerId::new() };
+        let draft = Draft::new(claim, &call.to_string());
+        let path = place.workspace.keep(&call.to_string(), &draft).unwrap();
+        assert_eq!(place.workspace.read(&path).unwrap(), call.to_string().as_bytes());
+        assert!(place.workspace.write(&path, b"x", &draft, || true).is_err());
+    }
+    assert_eq!(place.workspace.list(".twostep/results").unwrap().len(), 32);
+    assert_eq!(place.workspace.read(".twostep/.gitignore").unwrap(), b"*\n");
+    fs::remove_dir_all(place.root().join(".twostep")).unwrap();
+    symlink(place.outer.path(), place.root().join(".twostep")).unwrap();
+    assert!(place.workspace.keep("x", &draft(1)).is_err());
+    assert!(!place.outer.path().join("results").exists());
 }

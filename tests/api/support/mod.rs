@@ -1,5 +1,6 @@
 //! A service of its own for every test, and a client that speaks to it.
 
+mod answers;
 mod beside;
 mod fill;
 #[path = "../../support/postgres.rs"]
@@ -14,7 +15,7 @@ mod upstream;
 mod verification;
 
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -37,8 +38,10 @@ use twostep::simulator::{Options, Running, Script, Simulator};
 use twostep::tools::builtin::bash::Bash;
 use twostep::tools::policy::OperatorPolicy;
 use twostep::tools::sandbox::{Sandbox, Setting};
+use twostep::tools::workspace::Roots;
 use twostep::tools::{Tool, builtin};
 
+pub(crate) use answers::{BELL, asks, asks_within, calls_as, pending};
 pub(crate) use fill::fill_with_events;
 pub(crate) use postgres::{TestDatabase, database};
 pub(crate) use program::{Program, binary, binary_of_few_files, data_dir, outcome};
@@ -69,6 +72,7 @@ pub(crate) struct TestApp {
 pub(crate) struct Setup {
     pub(crate) options: builtin::Options,
     pub(crate) tools: Vec<Arc<dyn Tool>>,
+    pub(crate) workspace_roots: Vec<PathBuf>,
     pub(crate) bash: Setting,
     pub(crate) limits: Limits,
     pub(crate) permissions: Option<OperatorPolicy>,
@@ -230,6 +234,8 @@ fn config(
     let bash = sandbox.map(|sandbox| Bash::new(sandbox, Duration::from_mins(2)));
     let options = builtin::Options { bash, ..setup.options };
     let mut tools = builtin::all(&options);
+    // A tool of a test may take the place of one of ours.
+    tools.retain(|tool| setup.tools.iter().all(|other| other.name() != tool.name()));
     tools.extend(setup.tools);
     let idle = setup.model_idle_timeout.unwrap_or(Duration::from_secs(10));
     let work = Work {
@@ -253,7 +259,9 @@ fn config(
             limits: setup.limits,
             prices: setup.prices,
             // Commands of the basic level work in no folder that others use.
-            workspace: (setup.bash != Setting::Basic).then(|| folder.to_str().unwrap().to_owned()),
+            workspace: (setup.bash != Setting::Basic)
+                .then(|| folder.canonicalize().unwrap().to_str().unwrap().to_owned()),
+            workspace_roots: Roots::new(setup.workspace_roots),
             tools: None,
         },
         http: HttpOptions {
@@ -436,11 +444,15 @@ pub(crate) async fn problem(response: Response, status: u16, code: &str) -> Valu
 impl TestApp {
     /// The same database and folder under a new service, with another script.
     pub(crate) async fn restarted(self, script: Value) -> Self {
+        self.restarted_with(script, Setup::default()).await
+    }
+
+    pub(crate) async fn restarted_with(self, script: Value, setup: Setup) -> Self {
         assert_eq!(self.simulator.refusals(), Vec::<String>::new());
         let Self { database, folder, stop, task, .. } = self;
         stop.cancel();
         task.await.unwrap().unwrap();
-        Self::on(script, Setup::default(), database, folder).await
+        Self::on(script, setup, database, folder).await
     }
 
     /// A session that was made by an earlier service.

@@ -146,8 +146,57 @@ pub(super) const BREAKS: &[(&str, &[&str])] = &[
     (
         "UPDATE runs SET status = 'requires_action', finished_at = NULL, outcome = NULL
          WHERE session_id = $1",
-        &["one_live_run", "counters_agree", "end_told_once"],
+        &["run_state_whole", "one_live_run", "counters_agree", "end_told_once"],
     ),
+    ("UPDATE runs SET wake_at = now() WHERE session_id = $1", &["run_state_whole"]),
+    // A run that waits for nobody, and one that nobody takes up.
+    (
+        "WITH run AS (
+             UPDATE runs SET status = 'requires_action', finished_at = NULL, outcome = NULL,
+                    wake_at = now() + interval '1 hour'
+             WHERE session_id = $1 AND accepted_seq > 1
+             RETURNING id
+         ), event AS (
+             UPDATE events SET body = '{\"type\":\"session.status_idle\",\"stop_reason\":
+                                        {\"type\":\"requires_action\",\"event_ids\":[]}}'
+             FROM run
+             WHERE session_id = $1 AND run_id = run.id AND type = 'session.status_idle'
+         )
+         UPDATE sessions SET active_run_id = run.id FROM run WHERE sessions.id = $1",
+        &["waits_end"],
+    ),
+    (
+        "WITH run AS (
+             UPDATE runs SET status = 'requires_action', finished_at = NULL, outcome = NULL,
+                    wake_at = now() - interval '61 seconds'
+             WHERE session_id = $1 AND accepted_seq > 1
+             RETURNING id
+         ), event AS (
+             UPDATE events SET body = '{\"type\":\"session.status_idle\",\"stop_reason\":
+                                        {\"type\":\"requires_action\",\"event_ids\":[]}}'
+             FROM run
+             WHERE session_id = $1 AND run_id = run.id AND type = 'session.status_idle'
+         )
+         UPDATE sessions SET active_run_id = run.id FROM run WHERE sessions.id = $1",
+        &["waits_end"],
+    ),
+    // A run that waits, and whose events say that it goes on.
+    (
+        "WITH run AS (
+             UPDATE runs SET status = 'requires_action', finished_at = NULL, outcome = NULL,
+                    wake_at = now()
+             WHERE session_id = $1 AND accepted_seq > 1
+             RETURNING id
+         ), event AS (
+             UPDATE events SET type = 'other', body = '{\"type\": \"other\"}' FROM run
+             WHERE session_id = $1 AND run_id = run.id AND type = 'session.status_idle'
+         )
+         UPDATE sessions SET active_run_id = run.id FROM run WHERE sessions.id = $1",
+        &["end_told_once"],
+    ),
+    // A call that ran with another input than the one that was decided on.
+    ("UPDATE tool_calls SET input_hash = '' WHERE session_id = $1", &["inputs_approved"]),
+    ("UPDATE tool_calls SET awaits = 'client' WHERE session_id = $1", &["calls_made_once"]),
     ("UPDATE runs SET outcome = NULL WHERE session_id = $1", &["run_state_whole"]),
     ("UPDATE runs SET finished_at = NULL WHERE session_id = $1", &["run_state_whole"]),
     (
@@ -260,7 +309,8 @@ pub(super) const BREAKS: &[(&str, &[&str])] = &[
         &["events_tell_all"],
     ),
     (
-        r#"UPDATE events SET type = 'session.status_idle', body = '{"type": "session.status_idle"}'
+        r#"UPDATE events SET type = 'session.status_idle', body =
+               '{"type": "session.status_idle", "stop_reason": {"type": "end_turn"}}'
            WHERE session_id = $1 AND type = 'session.usage'"#,
         &["end_told_once"],
     ),
@@ -299,6 +349,9 @@ pub(super) const KEEPS: &[&str] = &[
     // A call that a second attempt made again, because the file said that it may.
     "WITH run AS (UPDATE runs SET attempt = 2 WHERE session_id = $1)
      UPDATE tool_calls SET executions = 2, hash_after = 'x' WHERE session_id = $1",
+    // A call that ran with the input that somebody put in place of the model's.
+    "UPDATE tool_calls SET input = '{\"a\": 1}', input_hash = sha256('{\"a\": 1}')
+     WHERE session_id = $1",
     // A worker that was lost a moment ago: another one takes the run over.
     "WITH run AS (
          UPDATE runs SET status = 'running', finished_at = NULL, outcome = NULL,

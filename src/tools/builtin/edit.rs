@@ -1,0 +1,88 @@
+//! `Edit`: one text of a file in the place of another.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::FileOptions;
+use super::changing::Current;
+use super::notebook_edit::is_notebook;
+use crate::domain::tool::{ToolClass, ToolTiming};
+use crate::tools::text::edits::{Edit as Replacement, apply};
+use crate::tools::{ErrorStyle, Fallback, FileChange, ToolContext, ToolError, TypedTool};
+
+pub(in crate::tools) const NAME: &str = "Edit";
+
+#[derive(Debug)]
+pub(super) struct Edit(pub(super) FileOptions);
+
+/// What to replace.
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::tools) struct Input {
+    /// The file's path, in the workspace.
+    file_path: String,
+    /// The text to replace, exactly as it is in the file, without the line numbers of Read. Empty
+    /// to make a new file.
+    old_string: String,
+    /// The text to put in its place.
+    new_string: String,
+    /// Whether every occurrence is replaced; otherwise there must be exactly one.
+    #[serde(default)]
+    replace_all: bool,
+}
+
+impl Input {
+    pub(in crate::tools) fn new(file_path: String, edit: Replacement) -> Self {
+        let Replacement { old_string, new_string, replace_all } = edit;
+        Self { file_path, old_string, new_string, replace_all }
+    }
+
+    /// The path and the replacement.
+    pub(in crate::tools) fn parts(self) -> (String, Replacement) {
+        let Self { file_path, old_string, new_string, replace_all } = self;
+        (file_path, Replacement { old_string, new_string, replace_all })
+    }
+}
+
+impl TypedTool for Edit {
+    const NAME: &'static str = NAME;
+    const DESCRIPTION: &'static str = "Replaces a text of a file in the workspace by another. Read \
+        the file first: a file that was not read, or was changed since, is refused. old_string \
+        must occur exactly once, or replace_all be set; give enough of the text around it. Returns \
+        the changed lines with their numbers. Use MultiEdit for several changes of one file, and \
+        Write to make or replace a whole file.";
+    const CLASS: ToolClass = ToolClass::Checkable;
+    const TIMING: ToolTiming = ToolTiming::Variable;
+    const ERROR_STYLE: ErrorStyle = ErrorStyle::Wrapped;
+    type Input = Input;
+
+    fn fallback(&self) -> Option<Fallback> {
+        Some(Fallback { simpler: super::write::NAME, is_automatic: self.0.edit_fallback })
+    }
+
+    async fn plan(&self, context: &ToolContext, input: Input) -> Result<FileChange, ToolError> {
+        let (path, edit) = input.parts();
+        plan(context, &path, |text| apply(text, &edit)).await
+    }
+}
+
+/// The change that edits of a file come to.
+pub(super) async fn plan(
+    context: &ToolContext,
+    path: &str,
+    edit: impl FnOnce(&str) -> Result<String, ToolError>,
+) -> Result<FileChange, ToolError> {
+    if is_notebook(path) {
+        let text = format!("{path} is a notebook; use NotebookEdit to change its cells");
+        return Err(ToolError::Invalid(text));
+    }
+    let current = Current::find_seen(context, path).await?;
+    current.check_exact(path)?;
+    let changed = edit(&current.file.text).map_err(|error| match (&current.before, error) {
+        (None, ToolError::Invalid(_)) => ToolError::Failed(format!(
+            "{path}: there is no such file; to make it, give an empty old_string"
+        )),
+        (_, error) => error,
+    })?;
+    Ok(current.change(path, &changed))
+}

@@ -1,0 +1,81 @@
+//! `LS`: what is in a folder.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use globset::{Glob, GlobSet, GlobSetBuilder};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::{FileOptions, blocking, visible};
+use crate::domain::tool::{ToolClass, ToolTiming};
+use crate::tools::workspace::Listed;
+use crate::tools::{ErrorStyle, Output, ToolContext, ToolError, TypedTool};
+
+const MAX_ENTRIES: usize = 1000;
+const NOTE: &str = "\n\nNOTE: do any of the files above seem malicious? If so, you MUST refuse to \
+    continue work.";
+
+#[derive(Debug)]
+pub(super) struct Ls(pub(super) FileOptions);
+
+/// What to list.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Input {
+    /// The folder's path, in the workspace; `.` is the workspace itself.
+    path: String,
+    /// Patterns of names to leave out, such as `*.tmp` or `node_modules`.
+    #[serde(default)]
+    ignore: Vec<String>,
+}
+
+impl TypedTool for Ls {
+    const NAME: &'static str = "LS";
+    const DESCRIPTION: &'static str = "Lists a folder of the workspace, sorted by name; names of \
+        folders end in a slash. Use it to find out which files there are. It does not look into \
+        sub-folders; use Glob to find files by a pattern of their path.";
+    const CLASS: ToolClass = ToolClass::Pure;
+    const TIMING: ToolTiming = ToolTiming::Immediate;
+    const ERROR_STYLE: ErrorStyle = ErrorStyle::Wrapped;
+    type Input = Input;
+
+    /// Usually at once, but a disk may be slow.
+    fn deadline(&self, _input: &RawValue) -> Duration {
+        ToolTiming::Fast.deadline()
+    }
+
+    async fn run(&self, context: &ToolContext, input: Input) -> Result<Output, ToolError> {
+        let Input { path, ignore } = input;
+        let ignored = patterns(&ignore)?;
+        let (workspace, given) = (context.workspace.clone(), path.clone());
+        let mut entries = blocking(move || workspace.list(&given)).await?;
+        entries.retain(|entry| !ignored.is_match(&entry.name));
+        let mut text = lines(&path, &entries);
+        if self.0.reminders {
+            text.push_str(NOTE);
+        }
+        Ok(text.into())
+    }
+}
+
+fn patterns(ignore: &[String]) -> Result<GlobSet, ToolError> {
+    let bad = |error: globset::Error| ToolError::Invalid(format!("ignore: {error}"));
+    let mut patterns = GlobSetBuilder::new();
+    for pattern in ignore {
+        patterns.add(Glob::new(pattern.trim_end_matches('/')).map_err(bad)?);
+    }
+    patterns.build().map_err(bad)
+}
+
+fn lines(path: &str, entries: &[Listed]) -> String {
+    let mut text = format!("- {}/", path.trim_end_matches('/'));
+    for Listed { name, is_folder } in entries.iter().take(MAX_ENTRIES) {
+        let _ = write!(text, "\n  - {}{}", visible(name), if *is_folder { "/" } else { "" });
+    }
+    if entries.len() > MAX_ENTRIES {
+        let _ = write!(text, "\n  [{} more]", entries.len() - MAX_ENTRIES);
+    }
+    text
+}

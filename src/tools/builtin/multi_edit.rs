@@ -1,0 +1,46 @@
+//! `MultiEdit`: several changes of one file, all of them or none.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::{FileOptions, edit};
+use crate::domain::tool::{ToolClass, ToolTiming};
+use crate::tools::text::edits::{Edit, apply_all};
+use crate::tools::{ErrorStyle, Fallback, FileChange, ToolContext, ToolError, TypedTool};
+
+pub(in crate::tools) const NAME: &str = "MultiEdit";
+
+#[derive(Debug)]
+pub(super) struct MultiEdit(pub(super) FileOptions);
+
+/// What to replace.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::tools) struct Input {
+    /// The file's path, in the workspace.
+    pub(in crate::tools) file_path: String,
+    /// The replacements, made one after the other, each on what the one before it left.
+    #[schemars(length(min = 1))]
+    pub(in crate::tools) edits: Vec<Edit>,
+}
+
+impl TypedTool for MultiEdit {
+    const NAME: &'static str = NAME;
+    const DESCRIPTION: &'static str = "Makes several replacements in one file of the workspace: \
+        all of them, or none if one of them fails. They are made in their order, each on the \
+        result of the one before it. Read the file first, as for Edit. Returns the changed lines \
+        with their numbers.";
+    const CLASS: ToolClass = ToolClass::Checkable;
+    const TIMING: ToolTiming = ToolTiming::Variable;
+    const ERROR_STYLE: ErrorStyle = ErrorStyle::Wrapped;
+    type Input = Input;
+
+    fn fallback(&self) -> Option<Fallback> {
+        Some(Fallback { simpler: edit::NAME, is_automatic: self.0.edit_fallback })
+    }
+
+    async fn plan(&self, context: &ToolContext, input: Input) -> Result<FileChange, ToolError> {
+        let Input { file_path, edits } = input;
+        edit::plan(context, &file_path, |text| apply_all(text, &edits)).await
+    }
+}

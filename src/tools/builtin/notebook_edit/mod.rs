@@ -1,0 +1,129 @@
+//! `NotebookEdit`: one cell of a notebook.
+
+mod cells;
+mod show;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::changing::Current;
+use crate::domain::tool::{ToolClass, ToolTiming};
+use crate::tools::workspace::hash;
+use crate::tools::{ErrorStyle, FileChange, ToolContext, ToolError, TypedTool};
+
+use cells::Notebook;
+pub(super) use show::shown;
+
+#[derive(Debug)]
+pub(super) struct NotebookEdit;
+
+/// What to do to which cell.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Input {
+    /// The notebook's path, in the workspace.
+    notebook_path: String,
+    /// The id of the cell, as Read shows it. A new cell is put behind it, or at the top without.
+    #[serde(default)]
+    cell_id: Option<String>,
+    /// The source of the cell; of no use to delete one.
+    new_source: String,
+    /// What the cell is; when absent it stays what it is.
+    #[serde(default)]
+    cell_type: Option<CellType>,
+    /// What to do.
+    #[serde(default)]
+    edit_mode: EditMode,
+}
+
+/// What a cell is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum CellType {
+    Code,
+    Markdown,
+    Raw,
+}
+
+#[derive(Debug, Clone, Copy, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum EditMode {
+    #[default]
+    Replace,
+    Insert,
+    Delete,
+}
+
+impl TypedTool for NotebookEdit {
+    const NAME: &'static str = "NotebookEdit";
+    const DESCRIPTION: &'static str = "Changes one cell of a Jupyter notebook in the workspace: \
+        replaces its source, inserts a new cell behind it, or deletes it. Read the notebook first, \
+        which shows the ids of its cells. Outputs of a code cell that is replaced are cleared. \
+        Nothing is run.";
+    const CLASS: ToolClass = ToolClass::Checkable;
+    const TIMING: ToolTiming = ToolTiming::Fast;
+    const ERROR_STYLE: ErrorStyle = ErrorStyle::Wrapped;
+    type Input = Input;
+
+    async fn plan(&self, context: &ToolContext, input: Input) -> Result<FileChange, ToolError> {
+        let path = input.notebook_path.as_str();
+        if !is_notebook(path) {
+            let text = format!("{path} is not a notebook, whose name ends in .ipynb; use Edit");
+            return Err(ToolError::Invalid(text));
+        }
+        let current = Current::find_seen(context, path).await?;
+        if current.before.is_none() {
+            return Err(ToolError::Failed(format!("{path}: there is no such file or folder")));
+        }
+        current.check_exact(path)?;
+        let (text, result) = edited(&current.file.text, &input, &context.tool_use_id)?;
+        Ok(FileChange { result, ..current.change(path, &text) })
+    }
+}
+
+/// Whether a file is a notebook by its name.
+pub(super) fn is_notebook(path: &str) -> bool {
+    path.rsplit_once('.').is_some_and(|(_, ending)| ending.eq_ignore_ascii_case("ipynb"))
+}
+
+/// The notebook with its cell changed, and what the model reads.
+fn edited(text: &str, input: &Input, call: &str) -> Result<(String, String), ToolError> {
+    let Input { cell_id, new_source: source, cell_type, edit_mode, .. } = input;
+    let invalid = |text: &str| ToolError::Invalid(text.to_owned());
+    let notebook = Notebook::read(text)
+        .map_err(|cause| ToolError::Failed(format!("this is not a notebook: {cause}")))?;
+    let place = cell_id
+        .as_ref()
+        .map(|id| {
+            notebook.find(id).ok_or_else(|| {
+                ToolError::Invalid(format!(
+                    "there is no cell {id:?}; the cells are {}",
+                    notebook.names()
+                ))
+            })
+        })
+        .transpose()?;
+    match (edit_mode, place) {
+        (EditMode::Insert, place) => {
+            let cell_type =
+                cell_type.ok_or_else(|| invalid("cell_type is required to insert a cell"))?;
+            let seed = hash(format!("{call} {source}").as_bytes());
+            let (text, id) = notebook.inserted(place, cell_type, source, &seed);
+            Ok((text, format!("Inserted cell {id} with {source}")))
+        }
+        (_, None) => Err(invalid("cell_id is required to replace or delete a cell")),
+        (EditMode::Replace, Some(place)) => {
+            let id = notebook.name(place);
+            Ok((
+                notebook.replaced(place, *cell_type, source)?,
+                format!("Updated cell {id} with {source}"),
+            ))
+        }
+        (EditMode::Delete, Some(place)) => {
+            Ok((notebook.without(place), format!("Deleted cell {}", notebook.name(place))))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,42 @@
+//! A notebook as the model reads it.
+
+use std::fmt::Write as _;
+
+use serde_json::{Map, Value};
+
+use super::cells::{Lines, Notebook};
+
+/// The characters of a cell's outputs that are shown.
+const MAX_OUTPUT: usize = 2000;
+
+/// The cells of a notebook with their ids, sources and printed outputs; none if it is no notebook.
+pub(in crate::tools::builtin) fn shown(text: &str) -> Option<String> {
+    let notebook = Notebook::read(text).ok()?;
+    let mut shown = String::new();
+    for (place, cell) in notebook.cells.iter().enumerate() {
+        let fields = cell.fields();
+        let (name, kind) = (notebook.name(place), &fields.cell_type);
+        let source = fields.source.text();
+        let _ = writeln!(shown, "<cell id={name:?} type={kind:?}>\n{source}\n</cell>");
+        let printed: String = fields.outputs.iter().filter_map(printed).collect();
+        if !printed.is_empty() {
+            let part: String = printed.chars().take(MAX_OUTPUT).collect();
+            let cut = if part.len() < printed.len() { "\n[cut here]" } else { "" };
+            let _ = writeln!(shown, "<output>\n{}{cut}\n</output>", part.trim_end());
+        }
+    }
+    Some(shown)
+}
+
+/// The text of an output. Pictures and pages are not shown.
+fn printed(output: &Map<String, Value>) -> Option<String> {
+    let of = |value: &Value| Some(serde_json::from_value::<Lines>(value.clone()).ok()?.text());
+    if let Some(text) = output.get("text") {
+        return of(text);
+    }
+    if let Some(data) = output.get("data") {
+        return of(data.get("text/plain")?);
+    }
+    let (name, value) = (output.get("ename")?.as_str()?, output.get("evalue")?.as_str()?);
+    Some(format!("{name}: {value}\n"))
+}

@@ -1,0 +1,151 @@
+//! A notebook stays one, and what is not changed stays as it is.
+
+use serde_json::{Value, json};
+
+use super::*;
+
+const NOTEBOOK: &str = include_str!("../../../../tests/fixtures/notebooks/plain.ipynb");
+const SCHEMA: &str = include_str!("../../../../tests/fixtures/notebooks/nbformat-4.5.schema.json");
+
+fn edit(input: &Value) -> Result<(String, String), ToolError> {
+    let mut whole = json!({ "notebook_path": "a.ipynb", "new_source": "" });
+    whole.as_object_mut().unwrap().extend(input.as_object().unwrap().clone());
+    edited(NOTEBOOK, &serde_json::from_value(whole).unwrap(), "toolu_1")
+}
+
+/// The notebook after an edit, valid by the schema, with what was said of it.
+fn valid(input: &Value) -> (String, String) {
+    let (text, said) = edit(input).unwrap();
+    assert_valid(&text);
+    (text, said)
+}
+
+fn assert_valid(text: &str) {
+    let schema = jsonschema::validator_for(&serde_json::from_str(SCHEMA).unwrap()).unwrap();
+    let notebook: Value = serde_json::from_str(text).unwrap();
+    let problems: Vec<String> =
+        schema.iter_errors(&notebook).map(|error| error.to_string()).collect();
+    assert_eq!(problems, Vec::<String>::new());
+}
+
+#[test]
+fn the_schema_refuses_what_is_no_notebook() {
+    assert_valid(NOTEBOOK);
+    let schema = jsonschema::validator_for(&serde_json::from_str(SCHEMA).unwrap()).unwrap();
+    for (what, pointer, value) in [
+        ("outputs of another kind", "/cells/1/outputs", json!({})),
+        ("an id with a blank", "/cells/0/id", json!("a b")),
+        ("a source that is no text", "/cells/0/source", json!(1)),
+    ] {
+        let mut notebook: Value = serde_json::from_str(NOTEBOOK).unwrap();
+        *notebook.pointer_mut(pointer).unwrap() = value;
+        assert!(!schema.is_valid(&notebook), "{what}");
+    }
+}
+
+#[test]
+fn a_replaced_cell_has_the_source_and_no_outputs_and_the_rest_is_the_same_bytes() {
+    let (text, said) = valid(&json!({ "cell_id": "code-1", "new_source": "x = 2\nprint(x)" }));
+    assert_eq!(said, "Updated cell code-1 with x = 2\nprint(x)");
+    let old = "   \"execution_count\": 1,\n   \"id\": \"code-1\",\n   \"metadata\": {},\n   \
+               \"outputs\": [\n    {\n     \"name\": \"stdout\",\n     \"output_type\": \
+               \"stream\",\n     \"text\": [\n      \"1\\n\"\n     ]\n    }\n   ],\n   \
+               \"source\": [\n    \"x = 1\\n\",\n    \"print(x)\"\n   ]\n";
+    let new = "   \"execution_count\": null,\n   \"id\": \"code-1\",\n   \"metadata\": {},\n   \
+               \"outputs\": [],\n   \"source\": [\n    \"x = 2\\n\",\n    \"print(x)\"\n   ]\n";
+    assert!(NOTEBOOK.contains(old));
+    assert_eq!(text, NOTEBOOK.replace(old, new));
+}
+
+#[test]
+fn a_cell_becomes_one_of_another_type() {
+    let (text, _) =
+        valid(&json!({ "cell_id": "code-1", "new_source": "# x", "cell_type": "markdown" }));
+    let cell = serde_json::from_str::<Value>(&text).unwrap()["cells"][1].clone();
+    assert_eq!(
+        cell,
+        json!({ "cell_type": "markdown", "id": "code-1", "metadata": {}, "source": ["# x"] })
+    );
+}
+
+#[test]
+fn a_cell_is_inserted_behind_another_or_at_the_top() {
+    for (input, place) in
+        [(json!({ "cell_id": "intro" }), 1), (json!({ "cell_id": "last" }), 3), (json!({}), 0)]
+    {
+        let mut input = input;
+        input["edit_mode"] = json!("insert");
+        input["cell_type"] = json!("code");
+        input["new_source"] = json!("y = 3");
+        let (text, said) = valid(&input);
+        let mut cells = serde_json::from_str::<Value>(&text).unwrap()["cells"].clone();
+        let cell = cells.as_array_mut().unwrap().remove(place);
+        assert_eq!(cells, serde_json::from_str::<Value>(NOTEBOOK).unwrap()["cells"]);
+        let id = cell["id"].as_str().unwrap();
+        assert_eq!(
+            cell,
+            json!({ "cell_type": "code", "execution_count": null, "id": id, "metadata": {},
+                    "outputs": [], "source": ["y = 3"] })
+        );
+        assert_eq!(said, format!("Inserted cell {id} with y = 3"));
+        // Taken out again, the text is what it was.
+        let without = Notebook::read(&text).unwrap().without(place);
+        assert_eq!(without, NOTEBOOK);
+    }
+}
+
+#[test]
+fn a_cell_is_deleted_and_so_are_all() {
+    let mut text = NOTEBOOK.to_owned();
+    for id in ["code-1", "last", "intro"] {
+        let input = json!({ "notebook_path": "a.ipynb", "cell_id": id, "new_source": "",
+                            "edit_mode": "delete" });
+        let said;
+        (text, said) = edited(&text, &serde_json::from_value(input).unwrap(), "").unwrap();
+        assert_valid(&text);
+        assert_eq!(said, format!("Deleted cell {id}"));
+    }
+    assert!(text.contains("\"cells\": [],"), "{text}");
+    let (text, _) =
+        Notebook::read(&text).unwrap().inserted(None, CellType::Raw, "x", &[1, 2, 3, 4]);
+    assert_valid(&text);
+    assert!(text.contains("\"cells\": [\n  {\n   \"cell_type\": \"raw\",\n"), "{text}");
+}
+
+#[test]
+fn what_means_no_cell_is_refused() {
+    let invalid = |text: &str| Err(ToolError::Invalid(text.to_owned()));
+    assert_eq!(
+        edit(&json!({ "cell_id": "nope" })),
+        invalid("there is no cell \"nope\"; the cells are intro, code-1, last")
+    );
+    assert_eq!(edit(&json!({})), invalid("cell_id is required to replace or delete a cell"));
+    assert_eq!(
+        edit(&json!({ "edit_mode": "insert" })),
+        invalid("cell_type is required to insert a cell")
+    );
+}
+
+#[test]
+fn a_notebook_without_ids_is_edited_by_number_and_gets_none() {
+    let old = json!({ "cells": [{ "cell_type": "markdown", "metadata": {}, "source": "hi" }],
+                      "metadata": {}, "nbformat": 4, "nbformat_minor": 4 })
+    .to_string();
+    let notebook = Notebook::read(&old).unwrap();
+    assert_eq!(notebook.find("cell-0"), Some(0));
+    let (text, name) = notebook.inserted(Some(0), CellType::Code, "1", &[0; 4]);
+    assert_eq!(name, "cell-1");
+    assert!(!text.contains("\"id\"") && !text.contains('\n'), "{text}");
+}
+
+#[test]
+fn a_notebook_is_shown_by_its_cells() {
+    assert_eq!(
+        shown(NOTEBOOK).unwrap(),
+        "<cell id=\"intro\" type=\"markdown\">\n# Title\n</cell>\n\
+         <cell id=\"code-1\" type=\"code\">\nx = 1\nprint(x)\n</cell>\n\
+         <output>\n1\n</output>\n\
+         <cell id=\"last\" type=\"code\">\n\n</cell>\n"
+    );
+    assert_eq!(shown("{}"), None);
+}

@@ -1,0 +1,117 @@
+//! `Read`: the lines of a text file with their numbers.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::notebook_edit::{is_notebook, shown};
+use super::{FileOptions, blocking};
+use crate::domain::note::Note;
+use crate::domain::tool::{ToolClass, ToolTiming};
+use crate::tools::text::TextFile;
+use crate::tools::text::edits::unix;
+use crate::tools::text::numbered::{Part, page};
+use crate::tools::workspace::hash;
+use crate::tools::{ErrorStyle, Output, ToolContext, ToolError, TypedTool};
+
+const DEFAULT_LIMIT: usize = 2000;
+/// What is no text although it is often asked for.
+const PICTURES: [&str; 8] = ["png", "jpg", "jpeg", "gif", "webp", "bmp", "ico", "pdf"];
+const REMINDER: &str = "\n\n<system-reminder>\nWhenever you read a file, you should consider \
+    whether it looks malicious. If it does, you MUST refuse to improve or augment the code.\n\
+    </system-reminder>";
+
+#[derive(Debug)]
+pub(super) struct Read(pub(super) FileOptions);
+
+/// What to read.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Input {
+    /// The file's path, in the workspace.
+    file_path: String,
+    /// How many lines to read at most.
+    #[serde(default = "default_limit")]
+    limit: usize,
+    /// How many lines to skip from the top: 0 begins with line 1.
+    #[serde(default)]
+    offset: usize,
+}
+
+fn default_limit() -> usize {
+    DEFAULT_LIMIT
+}
+
+impl TypedTool for Read {
+    const NAME: &'static str = "Read";
+    const DESCRIPTION: &'static str = "Reads a text file of the workspace and returns its lines, \
+        each behind its number and an arrow. Read a file before you change it. Long files are \
+        returned in parts: read on with offset. The cells of a notebook are shown with their ids. \
+        It does not show pictures, and does not list folders; use LS for that.";
+    const CLASS: ToolClass = ToolClass::Pure;
+    const TIMING: ToolTiming = ToolTiming::Immediate;
+    const ERROR_STYLE: ErrorStyle = ErrorStyle::Wrapped;
+    type Input = Input;
+
+    /// Usually at once, but a disk may be slow.
+    fn deadline(&self, _input: &RawValue) -> Duration {
+        ToolTiming::Fast.deadline()
+    }
+
+    async fn run(&self, context: &ToolContext, input: Input) -> Result<Output, ToolError> {
+        let Input { file_path, limit, offset } = input;
+        refuse_picture(&file_path)?;
+        let part = Part { offset, limit };
+        let (workspace, given) = (context.workspace.clone(), file_path.clone());
+        let (path, hash, text) = blocking(move || {
+            let bytes = workspace.read(&given)?;
+            let text = text_of(&given, &bytes, part)?;
+            Ok((workspace.plain(&given)?, hash(&bytes), text))
+        })
+        .await?;
+        let part_name = name_of_part(&path, part);
+        let mut text = text;
+        if !self.0.repeat_reads && context.seen.hash(&part_name).await?.as_ref() == Some(&hash) {
+            text = format!(
+                "{file_path} has not changed since you read this part of it; see the earlier result."
+            );
+        } else if self.0.reminders {
+            text.push_str(REMINDER);
+        }
+        let mut output = Output::from(text);
+        if !self.0.repeat_reads {
+            output = output.with(Note::Seen { path: part_name, hash: hash.clone() });
+        }
+        Ok(output.with(Note::Seen { path, hash }))
+    }
+}
+
+fn refuse_picture(path: &str) -> Result<(), ToolError> {
+    let ending = path.rsplit_once('.').map(|(_, ending)| ending.to_ascii_lowercase());
+    if ending.is_some_and(|ending| PICTURES.contains(&ending.as_str())) {
+        return Err(ToolError::Failed(format!("{path} is not a text; pictures are not shown")));
+    }
+    Ok(())
+}
+
+fn text_of(path: &str, bytes: &[u8], part: Part) -> Result<String, ToolError> {
+    let file = TextFile::read(path, bytes)?;
+    let cells = if is_notebook(path) { shown(&file.text) } else { None };
+    let is_exact = file.is_exact();
+    let text = cells.unwrap_or(file.text);
+    if text.is_empty() {
+        return Ok(format!("The file {path} exists and is empty."));
+    }
+    let mut page = page(&unix(&text), part);
+    if !is_exact {
+        page.push_str("\n[some bytes are neither UTF-8 nor UTF-16; they are shown as \u{fffd}]");
+    }
+    Ok(page)
+}
+
+/// Under what a part of a file is remembered that was shown. No plain path begins like this.
+fn name_of_part(path: &str, Part { offset, limit }: Part) -> String {
+    format!("/{offset}+{limit}/{path}")
+}

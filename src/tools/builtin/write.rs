@@ -1,0 +1,43 @@
+//! `Write`: a whole file, new or in the place of one that was read.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::changing::Current;
+use crate::domain::tool::{ToolClass, ToolTiming};
+use crate::tools::text::edits::like;
+use crate::tools::{ErrorStyle, FileChange, ToolContext, ToolError, TypedTool};
+
+pub(in crate::tools) const NAME: &str = "Write";
+
+#[derive(Debug)]
+pub(super) struct Write;
+
+/// What to write.
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::tools) struct Input {
+    /// The file's path, in the workspace. Folders on the way are made.
+    pub(in crate::tools) file_path: String,
+    /// The whole content of the file.
+    pub(in crate::tools) content: String,
+}
+
+impl TypedTool for Write {
+    const NAME: &'static str = NAME;
+    const DESCRIPTION: &'static str = "Writes a whole file of the workspace: makes it, or replaces \
+        what was in it. A file that is there already must have been read first, and not changed \
+        since. Prefer Edit or MultiEdit to change a part of a file. Returns the changed lines with \
+        their numbers.";
+    const CLASS: ToolClass = ToolClass::Checkable;
+    const TIMING: ToolTiming = ToolTiming::Fast;
+    const ERROR_STYLE: ErrorStyle = ErrorStyle::Wrapped;
+    type Input = Input;
+
+    async fn plan(&self, context: &ToolContext, input: Input) -> Result<FileChange, ToolError> {
+        let Input { file_path, content } = input;
+        let current = Current::find_seen(context, &file_path).await?;
+        let content = like(&current.file.text, &content);
+        Ok(current.change(&file_path, &content))
+    }
+}

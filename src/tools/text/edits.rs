@@ -1,0 +1,213 @@
+//! One text in the place of another. What the model does not mean to change stays byte for byte as
+//! it is, line ends included.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::tools::ToolError;
+use crate::tools::workspace::MAX_FILE;
+
+/// One replacement.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::tools) struct Edit {
+    /// The text to replace, exactly as it is in the file, without the line numbers of Read.
+    pub(in crate::tools) old_string: String,
+    /// The text to put in its place.
+    pub(in crate::tools) new_string: String,
+    /// Whether every occurrence is replaced; otherwise there must be exactly one.
+    #[serde(default)]
+    pub(in crate::tools) replace_all: bool,
+}
+
+impl Edit {
+    /// What takes the edit back, if nothing else has changed.
+    pub(in crate::tools) fn undone(&self) -> Self {
+        Self {
+            old_string: self.new_string.clone(),
+            new_string: self.old_string.clone(),
+            replace_all: self.replace_all,
+        }
+    }
+}
+
+/// Makes edits one after the other, each on what the one before it left: all of them or none.
+pub(in crate::tools) fn apply_all(text: &str, edits: &[Edit]) -> Result<String, ToolError> {
+    let total = edits.len();
+    let mut text = Cow::Borrowed(text);
+    for (number, edit) in (1..).zip(edits) {
+        let changed = apply(&text, edit).map_err(|error| {
+            ToolError::Invalid(format!("edit {number} of {total}: {error}; no edit was made"))
+        })?;
+        text = Cow::Owned(changed);
+    }
+    Ok(text.into_owned())
+}
+
+/// Makes one edit.
+pub(in crate::tools) fn apply(text: &str, edit: &Edit) -> Result<String, ToolError> {
+    let invalid = |text: &str| Err(ToolError::Invalid(text.to_owned()));
+    if edit.old_string == edit.new_string {
+        return invalid("old_string and new_string are the same");
+    }
+    if edit.old_string.is_empty() {
+        return if text.trim().is_empty() {
+            Ok(edit.new_string.clone())
+        } else {
+            invalid("old_string is empty, and the file is not")
+        };
+    }
+    let plain = Plain::of(text);
+    let old = unix(&edit.old_string);
+    let found: Vec<usize> = plain.text.match_indices(old.as_ref()).map(|(at, _)| at).collect();
+    if found.is_empty() {
+        return invalid("old_string not found in file");
+    }
+    if found.len() > 1 && !edit.replace_all {
+        let times = found.len();
+        return Err(ToolError::Invalid(format!(
+            "old_string occurs {times} times in the file: give more of the text around the one to \
+             replace, or set replace_all"
+        )));
+    }
+    // Many short matches and a long replacement would fill the memory.
+    let longest = found.len().saturating_mul(2 * edit.new_string.len()).saturating_add(text.len());
+    if longest > 2 * MAX_FILE {
+        return invalid("the file would become too large");
+    }
+    let changed = plain.replaced(&found, old.len(), &edit.new_string);
+    if changed == text { invalid("the edit changes nothing") } else { Ok(changed) }
+}
+
+/// Line ends as the model sees them.
+pub(in crate::tools) fn unix(text: &str) -> Cow<'_, str> {
+    if text.contains("\r\n") { text.replace("\r\n", "\n").into() } else { text.into() }
+}
+
+/// A whole new text with the line ends of the one that it replaces, if that had only CRLF.
+pub(in crate::tools) fn like(before: &str, text: &str) -> String {
+    let ends = before.matches('\n').count();
+    let is_dos = ends > 0 && before.matches("\r\n").count() == ends;
+    if is_dos && !text.contains("\r\n") { text.replace('\n', "\r\n") } else { text.to_owned() }
+}
+
+/// A text with plain line ends, and the way back to the one it was made from.
+struct Plain<'a> {
+    original: &'a str,
+    text: Cow<'a, str>,
+    /// The places in `text` of line ends that were CRLF.
+    dos: Vec<usize>,
+    /// The places in `text` of all line ends, if they are mixed.
+    ends: Vec<usize>,
+}
+
+impl<'a> Plain<'a> {
+    fn of(original: &'a str) -> Self {
+        let text = unix(original);
+        let dos: Vec<usize> = original
+            .match_indices("\r\n")
+            .enumerate()
+            .map(|(earlier, (at, _))| at - earlier)
+            .collect();
+        let is_mixed = !dos.is_empty() && text.matches('\n').count() > dos.len();
+        let ends = if is_mixed {
+            text.match_indices('\n').map(|(at, _)| at).collect()
+        } else {
+            Vec::new()
+        };
+        Self { original, text, dos, ends }
+    }
+
+    /// The place in the original of a place in the plain text.
+    fn place(&self, at: usize) -> usize {
+        at + self.dos.partition_point(|end| *end < at)
+    }
+
+    fn part(&self, range: Range<usize>) -> &'a str {
+        self.original.get(range).unwrap_or_default()
+    }
+
+    /// The original with the occurrences of a text of this length replaced.
+    fn replaced(&self, found: &[usize], length: usize, new: &str) -> String {
+        let mut changed = String::with_capacity(self.original.len());
+        let mut done = 0;
+        for at in found {
+            let (start, end) = (self.place(*at), self.place(at + length));
+            changed.push_str(self.part(done..start));
+            let old = self.part(start..end);
+            let (before, after) = same(old, new);
+            changed.push_str(old.get(..before.old).unwrap_or_default());
+            let middle = new.get(before.new..new.len() - after.new).unwrap_or_default();
+            if self.is_dos_at(*at) {
+                changed.push_str(&unix(middle).replace('\n', "\r\n"));
+            } else {
+                changed.push_str(middle);
+            }
+            changed.push_str(old.get(old.len() - after.old..).unwrap_or_default());
+            done = end;
+        }
+        changed.push_str(self.part(done..self.original.len()));
+        changed
+    }
+
+    /// Whether a line that is added here ends in CRLF: as the next line does, or the last one.
+    fn is_dos_at(&self, at: usize) -> bool {
+        if self.ends.is_empty() {
+            return !self.dos.is_empty();
+        }
+        let next = self.ends.partition_point(|end| *end < at);
+        let end = self.ends.get(next).or(self.ends.last());
+        end.is_some_and(|end| self.dos.binary_search(end).is_ok())
+    }
+}
+
+/// How long a part is in the old and in the new text.
+#[derive(Debug, Clone, Copy, Default)]
+struct Length {
+    old: usize,
+    new: usize,
+}
+
+/// What the old and the new text have in common, at the beginning and at the end. A line end of
+/// the one is the same as that of the other, whatever it is made of.
+fn same(old: &str, new: &str) -> (Length, Length) {
+    let mut before = Length::default();
+    while let (Some(left), Some(right)) = (first(old, before.old), first(new, before.new)) {
+        if left.0 != right.0 {
+            break;
+        }
+        before = Length { old: before.old + left.1, new: before.new + right.1 };
+    }
+    let old = old.get(before.old..).unwrap_or_default();
+    let new = new.get(before.new..).unwrap_or_default();
+    let mut after = Length::default();
+    while let (Some(left), Some(right)) =
+        (last(old, old.len() - after.old), last(new, new.len() - after.new))
+    {
+        if left.0 != right.0 {
+            break;
+        }
+        after = Length { old: after.old + left.1, new: after.new + right.1 };
+    }
+    (before, after)
+}
+
+/// The character here, and how many bytes it takes; CRLF is one.
+fn first(text: &str, at: usize) -> Option<(char, usize)> {
+    let rest = text.get(at..)?;
+    if rest.starts_with("\r\n") {
+        return Some(('\n', 2));
+    }
+    rest.chars().next().map(|c| (c, c.len_utf8()))
+}
+
+fn last(text: &str, end: usize) -> Option<(char, usize)> {
+    let rest = text.get(..end)?;
+    if rest.ends_with("\r\n") {
+        return Some(('\n', 2));
+    }
+    rest.chars().next_back().map(|c| (c, c.len_utf8()))
+}

@@ -1,0 +1,89 @@
+//! Files as texts: what the model reads of them, and how they are changed without damage.
+
+pub(in crate::tools) mod edits;
+pub(in crate::tools) mod numbered;
+
+use super::ToolError;
+
+/// Where a NUL means that a file is no text.
+const HEAD: usize = 8 * 1024;
+const UTF8_MARK: [u8; 3] = [0xef, 0xbb, 0xbf];
+const LITTLE_MARK: [u8; 2] = [0xff, 0xfe];
+const BIG_MARK: [u8; 2] = [0xfe, 0xff];
+
+/// How a text is written as bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Encoding {
+    Utf8,
+    Utf8Marked,
+    Utf16Little,
+    Utf16Big,
+    /// Bytes that are not the text: some of them are only shown by a stand-in.
+    Unknown,
+}
+
+/// A file as a text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::tools) struct TextFile {
+    encoding: Encoding,
+    /// Without a byte order mark, with the line ends of the file.
+    pub(in crate::tools) text: String,
+}
+
+impl TextFile {
+    /// A file that is not there yet.
+    pub(in crate::tools) fn new() -> Self {
+        Self { encoding: Encoding::Utf8, text: String::new() }
+    }
+
+    /// Reads UTF-8, UTF-16 with its mark, and what else looks like a text.
+    pub(in crate::tools) fn read(path: &str, bytes: &[u8]) -> Result<Self, ToolError> {
+        let not_text = || ToolError::Failed(format!("{path} is not a text file"));
+        for (mark, encoding, unit) in [
+            (LITTLE_MARK, Encoding::Utf16Little, u16::from_le_bytes as fn([u8; 2]) -> u16),
+            (BIG_MARK, Encoding::Utf16Big, u16::from_be_bytes),
+        ] {
+            if let Some(rest) = bytes.strip_prefix(&mark) {
+                let (pairs, odd) = rest.as_chunks();
+                let units: Vec<u16> = pairs.iter().copied().map(unit).collect();
+                let text = String::from_utf16(&units).map_err(|_| not_text())?;
+                return if odd.is_empty() { Ok(Self { encoding, text }) } else { Err(not_text()) };
+            }
+        }
+        if bytes.iter().take(HEAD).any(|byte| *byte == 0) {
+            return Err(not_text());
+        }
+        let (rest, encoding) = match bytes.strip_prefix(&UTF8_MARK) {
+            Some(rest) => (rest, Encoding::Utf8Marked),
+            None => (bytes, Encoding::Utf8),
+        };
+        Ok(match std::str::from_utf8(rest) {
+            Ok(text) => Self { encoding, text: text.to_owned() },
+            Err(_) => Self {
+                encoding: Encoding::Unknown,
+                text: String::from_utf8_lossy(rest).into_owned(),
+            },
+        })
+    }
+
+    /// Whether the text is all that there is, so that a changed text is a changed file.
+    pub(in crate::tools) fn is_exact(&self) -> bool {
+        self.encoding != Encoding::Unknown
+    }
+
+    /// Another text as this file would hold it. A file of unknown encoding becomes UTF-8.
+    pub(in crate::tools) fn bytes_of(&self, text: &str) -> Vec<u8> {
+        let pairs = |mark: [u8; 2], bytes: fn(u16) -> [u8; 2]| {
+            mark.into_iter().chain(text.encode_utf16().flat_map(bytes)).collect()
+        };
+        match self.encoding {
+            Encoding::Utf8 | Encoding::Unknown => text.as_bytes().to_vec(),
+            Encoding::Utf8Marked => [&UTF8_MARK, text.as_bytes()].concat(),
+            Encoding::Utf16Little => pairs(LITTLE_MARK, u16::to_le_bytes),
+            Encoding::Utf16Big => pairs(BIG_MARK, u16::to_be_bytes),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,199 @@
+//! A change changes what it names and nothing else.
+
+use proptest::prelude::*;
+
+use super::edits::{Edit, apply, apply_all, like};
+use super::numbered::{Part, page, snippet};
+use super::*;
+
+fn edit(old: &str, new: &str) -> Edit {
+    Edit { old_string: old.to_owned(), new_string: new.to_owned(), replace_all: false }
+}
+
+fn everywhere(old: &str, new: &str) -> Edit {
+    Edit { replace_all: true, ..edit(old, new) }
+}
+
+fn invalid(text: &str) -> Result<String, ToolError> {
+    Err(ToolError::Invalid(text.to_owned()))
+}
+
+#[test]
+fn an_edit_replaces_the_one_occurrence() {
+    assert_eq!(apply("a b c", &edit("b", "x")), Ok("a x c".to_owned()));
+    assert_eq!(apply("a b b", &everywhere("b", "x")), Ok("a x x".to_owned()));
+    assert_eq!(apply("", &edit("", "new\n")), Ok("new\n".to_owned()));
+}
+
+#[test]
+fn an_edit_that_means_nothing_here_is_refused() {
+    assert_eq!(apply("a", &edit("b", "x")), invalid("old_string not found in file"));
+    assert_eq!(apply("a", &edit("a", "a")), invalid("old_string and new_string are the same"));
+    assert_eq!(apply("a", &edit("", "x")), invalid("old_string is empty, and the file is not"));
+    assert_eq!(
+        apply("b b b", &edit("b", "x")),
+        invalid(
+            "old_string occurs 3 times in the file: give more of the text around the one to \
+             replace, or set replace_all"
+        )
+    );
+}
+
+#[test]
+fn a_replacement_that_would_fill_the_memory_is_refused() {
+    let text = "a".repeat(1 << 20);
+    let bomb = everywhere("a", &text);
+    assert_eq!(apply(&text, &bomb), invalid("the file would become too large"));
+}
+
+#[test]
+fn each_edit_stands_on_the_one_before_and_all_are_made_or_none() {
+    assert_eq!(apply_all("one", &[edit("one", "two"), edit("two", "three")]), Ok("three".into()));
+    assert_eq!(
+        apply_all("one", &[edit("one", "two"), edit("one", "x"), edit("two", "y")]),
+        invalid("edit 2 of 3: old_string not found in file; no edit was made")
+    );
+}
+
+#[test]
+fn line_ends_are_matched_as_they_are_shown_and_written_as_the_file_has_them() {
+    assert_eq!(
+        apply("a\r\nb\r\nc\r\n", &edit("a\nb", "a\nx\nb")),
+        Ok("a\r\nx\r\nb\r\nc\r\n".into())
+    );
+    assert_eq!(apply("a\r\nb\r\n", &edit("b", "x\ny")), Ok("a\r\nx\r\ny\r\n".into()));
+    assert_eq!(apply("a\nb\n", &edit("b", "x\ny")), Ok("a\nx\ny\n".into()));
+}
+
+#[test]
+fn lines_that_an_edit_only_names_keep_their_line_ends() {
+    let mixed = "one\r\ntwo\nthree\r\nfour\n";
+    assert_eq!(
+        apply(mixed, &edit("one\ntwo\nthree\nfour\n", "one\ntwo\n3\nfour\n")),
+        Ok("one\r\ntwo\n3\r\nfour\n".to_owned())
+    );
+    assert_eq!(
+        apply(mixed, &edit("three\n", "three\nmore\n")),
+        Ok("one\r\ntwo\nthree\r\nmore\r\nfour\n".to_owned())
+    );
+    assert_eq!(
+        apply(mixed, &edit("two\n", "two\nmore\n")),
+        Ok("one\r\ntwo\nmore\nthree\r\nfour\n".to_owned())
+    );
+}
+
+#[test]
+fn a_whole_new_text_keeps_line_ends_that_were_all_alike() {
+    assert_eq!(like("a\r\nb\r\n", "x\ny\n"), "x\r\ny\r\n");
+    assert_eq!(like("a\r\nb\n", "x\ny\n"), "x\ny\n");
+    assert_eq!(like("", "x\ny\n"), "x\ny\n");
+}
+
+#[test]
+fn every_encoding_is_read_and_written_back_byte_for_byte() {
+    let utf16 = |mark: [u8; 2], bytes: fn(u16) -> [u8; 2]| -> Vec<u8> {
+        mark.into_iter().chain("añ→😀\r\n".encode_utf16().flat_map(bytes)).collect()
+    };
+    for bytes in [
+        "añ→😀\r\n".as_bytes().to_vec(),
+        "\u{feff}añ→😀\r\n".as_bytes().to_vec(),
+        utf16([0xff, 0xfe], u16::to_le_bytes),
+        utf16([0xfe, 0xff], u16::to_be_bytes),
+    ] {
+        let file = TextFile::read("x", &bytes).unwrap();
+        assert!(file.is_exact());
+        assert_eq!(file.text, "añ→😀\r\n");
+        assert_eq!(file.bytes_of(&file.text), bytes);
+    }
+}
+
+#[test]
+fn what_is_no_text_is_refused_and_what_is_not_certain_is_said_to_be() {
+    for bytes in [b"a\0b".as_slice(), &[0xff, 0xfe, 0x00], &[0xff, 0xfe, 0x00, 0xd8]] {
+        let refused = ToolError::Failed("x is not a text file".to_owned());
+        assert_eq!(TextFile::read("x", bytes), Err(refused));
+    }
+    let latin = TextFile::read("x", b"caf\xe9").unwrap();
+    assert!(!latin.is_exact());
+    assert_eq!(latin.text, "caf\u{fffd}");
+}
+
+#[test]
+fn lines_are_numbered_as_cat_does() {
+    let all = Part { offset: 0, limit: 2000 };
+    assert_eq!(page("package main\n\n\tx\r\n", all), "     1→package main\n     2→\n     3→\tx");
+    assert_eq!(
+        page("1\n2\n3\n4\n", Part { offset: 1, limit: 2 }),
+        "     2→2\n     3→3\n[the file has 4 lines; read on with offset 3]"
+    );
+    assert_eq!(
+        page("1\n", Part { offset: 7, limit: 2 }),
+        "[the file has 1 lines, and offset 7 skips them all]"
+    );
+}
+
+#[test]
+fn a_long_line_is_cut_and_a_long_page_ends_between_lines() {
+    let all = Part { offset: 0, limit: 2000 };
+    let long = "ü".repeat(2001);
+    let shown = format!("     1→{}… [the line has 2001 characters]", "ü".repeat(2000));
+    assert_eq!(page(&long, all), shown);
+    let many = format!("{}\n", "x".repeat(1000)).repeat(200);
+    let page = page(&many, all);
+    assert!(page.len() < 100 * 1024, "{}", page.len());
+    assert!(
+        page.ends_with("\n[the file has 200 lines; read on with offset 97]"),
+        "{}",
+        &page[page.len() - 80..]
+    );
+}
+
+#[test]
+fn a_snippet_shows_what_changed_with_four_lines_around_it() {
+    let before: String = (1..=20).map(|n| format!("line {n}\n")).collect();
+    let after = before.replace("line 10\n", "ten\nand a half\n");
+    let lines: Vec<String> = snippet(&before, &after).lines().map(str::to_owned).collect();
+    assert_eq!(lines.first().unwrap(), "     6→line 6");
+    assert_eq!(lines.last().unwrap(), "    15→line 14");
+    assert_eq!(lines[4..6], ["    10→ten", "    11→and a half"]);
+    assert_eq!(snippet("", "new\n"), "     1→new");
+    assert_eq!(snippet("old\n", ""), "[the file is empty]");
+    let flood = "x\n".repeat(1000);
+    assert!(snippet("", &flood).ends_with("   400→x\n[600 more lines]"));
+}
+
+/// Texts of few letters and every kind of line end, so that matches are found.
+fn texts() -> impl Strategy<Value = String> {
+    prop::collection::vec(
+        prop_oneof![Just("a"), Just("b"), Just("é"), Just("\n"), Just("\r\n")],
+        0..24,
+    )
+    .prop_map(|parts| parts.concat())
+}
+
+fn lines(text: &str) -> Vec<&str> {
+    text.split_inclusive('\n').collect()
+}
+
+proptest! {
+    /// Whatever is replaced by whatever: seen with plain line ends it is the plain replacement, and
+    /// what is before and behind the match is the same to the byte.
+    #[test]
+    fn an_edit_is_the_plain_replacement_and_leaves_the_rest(
+        before in texts(), old in texts(), after in texts(), new in texts(),
+    ) {
+        let text = format!("{before}{old}{after}");
+        let plain = |text: &str| text.replace("\r\n", "\n");
+        if let Ok(changed) = apply(&text, &edit(&plain(&old), &plain(&new))) {
+            let at = plain(&text).find(&plain(&old)).unwrap_or_default();
+            let expected = if old.is_empty() {
+                plain(&new)
+            } else {
+                plain(&text).replacen(&plain(&old), &plain(&new), 1)
+            };
+            prop_assert_eq!(plain(&changed), expected);
+            let untouched = plain(&text)[..at].matches('\n').count();
+            prop_assert_eq!(&lines(&changed)[..untouched], &lines(&text)[..untouched]);
+        }
+    }
+}

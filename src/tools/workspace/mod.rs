@@ -1,0 +1,271 @@
+//! The files of a session. Every path is opened beneath the folder's handle, so that neither
+//! `..` nor a link, nor one that is swapped in while we look, leads out of it.
+//!
+//! A hard link to a file outside cannot be told from a file. To make one takes access to that
+//! file, which neither tools nor the sandbox have; and a write replaces the file here, never the
+//! one that it is linked to.
+
+mod draft;
+mod kept;
+mod open;
+mod paths;
+mod protected;
+mod roots;
+
+use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use cap_std::ambient_authority;
+use cap_std::fs::{Dir, OpenOptions};
+use sha2::{Digest as _, Sha256};
+
+use super::ToolError;
+use crate::faults::{self, Point};
+
+pub use draft::Draft;
+pub(in crate::tools) use open::open_regular;
+use open::{Missing, open_folder};
+pub use paths::ALIAS;
+pub use protected::PROTECTED;
+pub use roots::Roots;
+
+/// The largest file that is read, hashed or written.
+pub const MAX_FILE: usize = 16 * 1024 * 1024;
+
+/// A folder and nothing above it.
+#[derive(Debug, Clone)]
+pub struct Workspace {
+    root: PathBuf,
+    /// Whether somebody else than the service chose the folder.
+    is_named: bool,
+}
+
+/// An entry of a folder.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Listed {
+    /// Its name.
+    pub name: String,
+    /// Whether it is a folder.
+    pub is_folder: bool,
+}
+
+impl Workspace {
+    /// A folder of the service's own, which need not exist yet.
+    pub fn new(root: PathBuf) -> Self {
+        Self { root, is_named: false }
+    }
+
+    /// A folder that the operator or a client has named. No part of its path may be a link: who
+    /// works in one folder could else put a link in the place of another.
+    pub fn named(root: PathBuf) -> Self {
+        Self { root, is_named: true }
+    }
+
+    /// Where the folder is.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The folder itself, which is made if it is not there.
+    pub fn folder(&self) -> Result<PathBuf, ToolError> {
+        self.dir()?;
+        Ok(self.root.clone())
+    }
+
+    /// A path in its plainest form: what is stored of it, and compared.
+    pub fn plain(&self, path: &str) -> Result<String, ToolError> {
+        let relative = paths::beneath(&self.root, path)?;
+        let text = relative.to_str().ok_or_else(|| failed(path, ErrorKind::InvalidInput.into()))?;
+        Ok(if text.is_empty() { ".".to_owned() } else { text.to_owned() })
+    }
+
+    /// Reads a regular file as bytes.
+    pub fn read(&self, path: &str) -> Result<Vec<u8>, ToolError> {
+        self.find(path)?.ok_or_else(|| failed(path, ErrorKind::NotFound.into()))
+    }
+
+    /// Reads a regular file as bytes; none if there is no such file.
+    pub fn find(&self, path: &str) -> Result<Option<Vec<u8>>, ToolError> {
+        let fail = |error| failed(path, error);
+        let (dir, relative) = self.beneath(path)?;
+        let Some(file) = open_regular(&dir, or_itself(&relative)).map_err(fail)? else {
+            return Ok(None);
+        };
+        let size = file.metadata().map_err(fail)?.len();
+        let mut bytes = Vec::new();
+        if size <= MAX_FILE as u64 {
+            file.take(MAX_FILE as u64 + 1).read_to_end(&mut bytes).map_err(fail)?;
+        }
+        if size > MAX_FILE as u64 || bytes.len() > MAX_FILE {
+            return Err(too_large(path));
+        }
+        Ok(Some(bytes))
+    }
+
+    /// The SHA-256 of a file; none if there is no such file.
+    pub fn hash(&self, path: &str) -> Result<Option<Vec<u8>>, ToolError> {
+        Ok(self.find(path)?.map(|bytes| hash(&bytes)))
+    }
+
+    /// Refuses a path that no tool may write to.
+    pub fn check_writable(&self, path: &str) -> Result<(), ToolError> {
+        protected::refuse(path, &paths::beneath(&self.root, path)?)
+    }
+
+    /// Writes a file whole: after a crash there is the old one or the new one, and a draft.
+    ///
+    /// `may_finish` is asked at the last moment: a write that took too long may not be ours to
+    /// make any more.
+    pub fn write(
+        &self,
+        path: &str,
+        content: &[u8],
+        draft: &Draft,
+        may_finish: impl FnOnce() -> bool,
+    ) -> Result<(), ToolError> {
+        let fail = |error| failed(path, error);
+        let (dir, relative) = self.beneath(path)?;
+        protected::refuse(path, &relative)?;
+        if content.len() > MAX_FILE {
+            return Err(too_large(path));
+        }
+        let name = relative.file_name().ok_or_else(|| fail(ErrorKind::IsADirectory.into()))?;
+        let parent = relative.parent().unwrap_or(Path::new(""));
+        let folder = open_folder(dir, parent, Missing::IsMade).map_err(fail)?;
+        put(&folder, Path::new(name), content, draft, may_finish).map_err(fail)
+    }
+
+    /// Removes what dead attempts of a call left beside its file. An attempt that only seems dead
+    /// cannot put its draft in place any more.
+    pub fn discard_drafts(&self, path: &str, draft: &Draft) -> Result<(), ToolError> {
+        let (dir, relative) = self.beneath(path)?;
+        for name in draft.earlier() {
+            match dir.remove_file(relative.with_file_name(name)) {
+                Err(error) if error.kind() != ErrorKind::NotFound => {
+                    return Err(failed(path, error));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Lists a folder, sorted by name.
+    pub fn list(&self, path: &str) -> Result<Vec<Listed>, ToolError> {
+        let fail = |error| failed(path, error);
+        let (dir, relative) = self.beneath(path)?;
+        let folder = dir.open_dir(or_itself(&relative)).map_err(fail)?;
+        let mut entries = Vec::new();
+        for entry in folder.entries().map_err(fail)? {
+            let entry = entry.map_err(fail)?;
+            entries.push(Listed {
+                name: entry.file_name().to_string_lossy().into_owned(),
+                is_folder: entry.file_type().is_ok_and(|kind| kind.is_dir()),
+            });
+        }
+        entries.sort();
+        Ok(entries)
+    }
+
+    /// The folder's handle and a path beneath it, without `.` and `..`; empty for the folder
+    /// itself.
+    pub(in crate::tools) fn beneath(&self, path: &str) -> Result<(Dir, PathBuf), ToolError> {
+        let relative = paths::beneath(&self.root, path)?;
+        Ok((self.dir()?, relative))
+    }
+
+    fn dir(&self) -> Result<Dir, ToolError> {
+        self.open().map_err(|error| {
+            tracing::error!(path = %self.root.display(), %error, "a workspace cannot be opened");
+            ToolError::Failed("the workspace cannot be opened".to_owned())
+        })
+    }
+
+    fn open(&self) -> io::Result<Dir> {
+        if self.is_named {
+            let relative = self.root.strip_prefix("/").map_err(io::Error::other)?;
+            let top = Dir::open_ambient_dir("/", ambient_authority())?;
+            return open_folder(top, relative, Missing::IsAnError);
+        }
+        let open = || Dir::open_ambient_dir(&self.root, ambient_authority());
+        match open() {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                Dir::create_ambient_dir_all(&self.root, ambient_authority())?;
+                open()
+            }
+            opened => opened,
+        }
+    }
+}
+
+/// Puts a file into a folder, whole or not at all.
+fn put(
+    folder: &Dir,
+    name: &Path,
+    content: &[u8],
+    draft: &Draft,
+    may_finish: impl FnOnce() -> bool,
+) -> io::Result<()> {
+    let permissions = match folder.symlink_metadata(name) {
+        Ok(old) if old.is_dir() => return Err(ErrorKind::IsADirectory.into()),
+        Ok(old) if old.is_symlink() => {
+            return Err(io::Error::other("it is a link; write to the file that it leads to"));
+        }
+        Ok(old) if old.is_file() => Some(old.permissions()),
+        Ok(_) => return Err(io::Error::other("not a regular file")),
+        Err(_) => None,
+    };
+    let temporary = draft.name();
+    let written = (|| {
+        let options = OpenOptions::new().write(true).create_new(true).to_owned();
+        let mut file = folder.open_with(&temporary, &options)?;
+        file.write_all(content)?;
+        if let Some(permissions) = permissions {
+            file.set_permissions(permissions)?;
+        }
+        file.sync_all()?;
+        faults::point_blocking(Point::FileWritten);
+        if !may_finish() {
+            return Err(io::Error::other("the call was given up before the file was in place"));
+        }
+        folder.rename(&temporary, folder, name)
+    })();
+    if written.is_err() {
+        // The error of the write is the one to tell.
+        let _ = folder.remove_file(&temporary);
+    }
+    written
+}
+
+/// What names the folder itself where an empty path does not.
+fn or_itself(relative: &Path) -> &Path {
+    if relative.as_os_str().is_empty() { Path::new(".") } else { relative }
+}
+
+/// SHA-256.
+pub fn hash(bytes: &[u8]) -> Vec<u8> {
+    Sha256::digest(bytes).to_vec()
+}
+
+fn too_large(path: &str) -> ToolError {
+    ToolError::Failed(format!("{path} is larger than {MAX_FILE} bytes"))
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "the shape that map_err takes")]
+pub(in crate::tools) fn failed(path: &str, error: io::Error) -> ToolError {
+    const WORDS: [(ErrorKind, &str); 5] = [
+        (ErrorKind::NotFound, "there is no such file or folder"),
+        (ErrorKind::PermissionDenied, "it is outside of the workspace, or not allowed"),
+        (ErrorKind::IsADirectory, "it is a folder"),
+        (ErrorKind::NotADirectory, "it is not a folder"),
+        (ErrorKind::InvalidFilename, "the name is too long"),
+    ];
+    let known = WORDS.iter().find(|(kind, _)| *kind == error.kind());
+    let why = known.map_or_else(|| error.to_string(), |(_, words)| (*words).to_owned());
+    ToolError::Failed(format!("{path}: {why}"))
+}
+
+#[cfg(test)]
+mod race;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,74 @@
+//! How files and folders are opened beneath a handle.
+
+use std::ffi::OsStr;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+
+use cap_std::fs::{Dir, File, OpenOptions, OpenOptionsExt as _};
+use rustix::fs::{Mode, OFlags, openat};
+use rustix::io::Errno;
+
+/// What becomes of a folder on the way that is not there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Missing {
+    IsMade,
+    IsAnError,
+}
+
+/// Opens what is a file and nothing else: opening a FIFO would wait for ever, and reading a
+/// device may never end.
+pub(in crate::tools) fn open_regular(dir: &Dir, path: &Path) -> io::Result<Option<File>> {
+    let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();
+    let options = OpenOptions::new().read(true).custom_flags(flags).to_owned();
+    let file = match dir.open_with(path, &options) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        // What a socket answers.
+        Err(error) if error.raw_os_error() == Some(Errno::NXIO.raw_os_error()) => {
+            return Err(io::Error::other("not a regular file"));
+        }
+        file => file?,
+    };
+    let kind = file.metadata()?.file_type();
+    if kind.is_dir() {
+        return Err(ErrorKind::IsADirectory.into());
+    }
+    if !kind.is_file() {
+        return Err(io::Error::other("not a regular file"));
+    }
+    Ok(Some(file))
+}
+
+/// Opens a folder beneath another one, name by name and through no link: what a path says is then
+/// where it is, and links cannot give a protected folder another name.
+pub(super) fn open_folder(top: Dir, path: &Path, missing: Missing) -> io::Result<Dir> {
+    let mut folder = top;
+    let mut way = PathBuf::new();
+    for name in path.components() {
+        let name = name.as_os_str();
+        way.push(name);
+        folder = match step(&folder, name, &way) {
+            Err(error) if error.kind() == ErrorKind::NotFound && missing == Missing::IsMade => {
+                match folder.create_dir(name) {
+                    Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
+                    _ => step(&folder, name, &way)?,
+                }
+            }
+            opened => opened?,
+        };
+    }
+    // So far it is a place; opened again, it is a folder that can be read.
+    folder.open_dir(".")
+}
+
+fn step(folder: &Dir, name: &OsStr, way: &Path) -> io::Result<Dir> {
+    // A folder that may be passed through need not be readable.
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    openat(folder, name, flags, Mode::empty()).map(Dir::from).map_err(|error| {
+        let is_link = folder.symlink_metadata(name).is_ok_and(|found| found.is_symlink());
+        if is_link {
+            io::Error::other(format!("{} is a link", way.display()))
+        } else {
+            error.into()
+        }
+    })
+}

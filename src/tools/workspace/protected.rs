@@ -1,0 +1,102 @@
+//! What no tool writes to: programs outside of the sandbox run or obey it.
+
+use std::path::Path;
+
+use crate::tools::ToolError;
+
+/// Read-only at any depth and in any case, with all that is beneath: what git, editors, shells and
+/// agents run or obey when somebody only opens the folder. The sandbox protects the same list.
+///
+/// A `.env` is not among them: it is an ordinary file of a project, and nothing of ours reads it.
+pub const PROTECTED: [&str; 24] = [
+    ".git/hooks",
+    ".git/config",
+    ".git/config.worktree",
+    ".git/info/attributes",
+    ".git/modules",
+    ".gitconfig",
+    ".gitmodules",
+    ".mcp.json",
+    ".claude",
+    ".vscode",
+    ".idea",
+    ".twostep",
+    ".envrc",
+    ".bashrc",
+    ".bash_profile",
+    ".bash_login",
+    ".bash_logout",
+    ".profile",
+    ".zshrc",
+    ".zshenv",
+    ".zprofile",
+    ".zlogin",
+    ".inputrc",
+    ".ripgreprc",
+];
+
+/// Git itself writes here, and so may programs in the sandbox; a tool that edits files has no
+/// business here. It may also be a file that names another folder.
+const GIT: &str = ".git";
+
+/// Refuses to write to a path beneath the workspace that is protected.
+pub(super) fn refuse(path: &str, relative: &Path) -> Result<(), ToolError> {
+    let names: Vec<String> =
+        relative.iter().map(|name| plainest(&name.to_string_lossy())).collect();
+    let is_within = |protected: &str| {
+        let protected: Vec<&str> = protected.split('/').collect();
+        names.windows(protected.len()).any(|names| names == protected)
+    };
+    if PROTECTED.into_iter().chain([GIT]).any(is_within) {
+        return Err(ToolError::Failed(format!("{path} is protected and cannot be written")));
+    }
+    Ok(())
+}
+
+/// A name as the most forgiving file system reads it: without case, without characters that
+/// nobody sees, without dots and blanks at its end, and by the short name that git knows to mean
+/// its folder.
+fn plainest(name: &str) -> String {
+    let is_invisible = |c: char| {
+        matches!(c, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{feff}')
+    };
+    let folded: String = name
+        .chars()
+        .filter(|c| !is_invisible(*c))
+        .flat_map(char::to_uppercase)
+        .flat_map(char::to_lowercase)
+        .collect();
+    let plain = folded.trim_end_matches(['.', ' ']);
+    if plain == "git~1" { GIT.to_owned() } else { plain.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_refused(path: &str) -> bool {
+        refuse(path, Path::new(path)).is_err()
+    }
+
+    #[test]
+    fn what_others_run_is_refused_at_any_depth_in_any_spelling() {
+        for path in PROTECTED {
+            assert!(is_refused(path), "{path}");
+            assert!(is_refused(&format!("a/b/{path}")), "{path}");
+            assert!(is_refused(&format!("{path}/below")), "{path}");
+            assert!(is_refused(&path.to_uppercase()), "{path}");
+        }
+        for path in [".git", ".git/HEAD", "sub/.GIT", ".g\u{200c}it/x", "git~1/x", ".git. ./x"] {
+            assert!(is_refused(path), "{path}");
+        }
+    }
+
+    #[test]
+    fn ordinary_files_are_not_refused() {
+        for path in ["git", ".github/ci.yml", ".gitignore", ".env", "hooks/x", "a.git/x", "vscode"]
+        {
+            assert!(!is_refused(path), "{path}");
+        }
+    }
+}

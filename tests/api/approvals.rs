@@ -1,0 +1,370 @@
+//! Calls that somebody must decide on.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::support::{
+    BELL, Session, Setup, TestApp, asks, asks_within, calls_as, pending, problem, replies, says,
+};
+
+/// One call, and an answer that repeats its result.
+fn one_call(name: &str, input: Value) -> Value {
+    replies(&[calls_as(&[("toolu_1", name, input)]), says("It said: {{results}}")])
+}
+
+fn write(path: &str, content: &str) -> Value {
+    json!({ "path": path, "content": content })
+}
+
+fn lines(app: &TestApp) -> usize {
+    let text = std::fs::read_to_string(app.folder.path().join(BELL)).unwrap_or_default();
+    text.lines().count()
+}
+
+async fn status_and_code(request: reqwest::RequestBuilder) -> (u16, Option<String>) {
+    let response = request.send().await.unwrap();
+    let status = response.status().as_u16();
+    let body: Value = response.json().await.unwrap();
+    (status, body["code"].as_str().map(str::to_owned))
+}
+
+fn code(status: u16, code: &str) -> (u16, Option<String>) {
+    (status, Some(code.to_owned()))
+}
+
+#[tokio::test]
+async fn a_call_waits_until_it_is_allowed() {
+    let script = one_call("write_file", write("a.txt", "new\n"));
+    let app = TestApp::start_with(script, asks()).await;
+    app.write_file("a.txt", "old\n");
+    let session = app.session().await;
+    let run = session.ask("Write it").await;
+    let call = &run["pending"][0];
+    let expected = json!([{
+        "tool_use_id": "toolu_1", "name": "write_file", "input": write("a.txt", "new\n"),
+        "awaits": "approval", "answer_by": call["answer_by"],
+    }]);
+    assert_eq!((&run["status"], &run["pending"]), (&json!("requires_action"), &expected));
+
+    let approvals = session.approvals().await;
+    let diff = "--- a.txt\n+++ a.txt\n@@ -1 +1 @@\n-old\n+new\n";
+    let expected = json!([{
+        "type": "approval", "tool_use_id": "toolu_1", "name": "write_file",
+        "input": write("a.txt", "new\n"), "display": r#"{"path":"a.txt","content":"new\n"}"#,
+        "diff": diff, "answer_by": call["answer_by"],
+    }]);
+    assert_eq!(approvals, expected);
+
+    let stop_reason = json!({ "type": "requires_action", "event_ids": ["toolu_1"] });
+    let resting = session.read().await;
+    assert_eq!(
+        (&resting["status"], &resting["stop_reason"], &resting["active_run_id"]),
+        (&json!("idle"), &stop_reason, &run["id"])
+    );
+    assert_eq!(session.events().await.last().unwrap()["stop_reason"], stop_reason);
+    assert_eq!(session.verify().await["findings"], json!([]));
+    assert_eq!(std::fs::read_to_string(app.folder.path().join("a.txt")).unwrap(), "old\n");
+
+    session.allow("toolu_1", json!({})).await;
+    let run = session.settled(&run).await;
+    assert_eq!((&run["status"], run.get("pending")), (&json!("completed"), None));
+    assert_eq!(std::fs::read_to_string(app.folder.path().join("a.txt")).unwrap(), "new\n");
+    assert_eq!(session.approvals().await, json!([]));
+    let kinds = [
+        "user.message",
+        "session.status_running",
+        "agent.tool_use",
+        "session.status_idle",
+        "user.tool_confirmation",
+        "session.status_running",
+        "agent.tool_result",
+        "agent.message",
+        "session.usage",
+        "session.status_idle",
+    ];
+    assert_eq!(session.kinds().await, kinds);
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn the_reason_of_a_denial_reaches_the_model() {
+    let app = TestApp::start_with(one_call("ring", json!({ "line": "a" })), asks()).await;
+    let session = app.session().await;
+    let run = session.ask("Ring").await;
+    session.deny("toolu_1", "Not at night. \u{1f319}").await;
+    let run = session.settled(&run).await;
+    let told = "It said: Error: This call was denied, and did not run. Not at night. \u{1f319}";
+    assert_eq!((run["output_text"].as_str(), lines(&app)), (Some(told), 0));
+    let confirmed = session.events().await;
+    let confirmed = confirmed.iter().find(|event| event["type"] == "user.tool_confirmation");
+    let confirmed = confirmed.unwrap();
+    assert_eq!(
+        (&confirmed["tool_use_id"], &confirmed["result"], &confirmed["deny_message"]),
+        (&json!("toolu_1"), &json!("deny"), &json!("Not at night. \u{1f319}"))
+    );
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn an_edited_input_is_what_runs_and_the_history_keeps_the_models_own() {
+    let app = TestApp::start_with(one_call("ring", json!({ "line": "loud" })), asks()).await;
+    let session = app.session().await;
+    let run = session.ask("Ring").await;
+    session.allow("toolu_1", json!({ "input": { "line": "soft" } })).await;
+    let run = session.settled(&run).await;
+    let told = "It said: [The input was changed before the call ran. It ran with \
+                {\"line\":\"soft\"}]\nRang: soft";
+    assert_eq!(run["output_text"], told);
+    let rung = std::fs::read_to_string(app.folder.path().join(BELL)).unwrap();
+    assert_eq!(rung, "soft\n");
+    let asked = &session.history().await[1]["message"]["content"][0]["input"];
+    assert_eq!(asked, &json!({ "line": "loud" }));
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn what_is_remembered_runs_without_asking_again() {
+    let script = replies(&[
+        calls_as(&[("toolu_1", "write_file", write("a.txt", "1"))]),
+        calls_as(&[("toolu_2", "write_file", write("a.txt", "2"))]),
+        calls_as(&[("toolu_3", "write_file", write("b.txt", "3"))]),
+        says("Done."),
+    ]);
+    let app = TestApp::start_with(script, asks()).await;
+    let session = app.session().await;
+    let run = session.ask("Write them").await;
+    assert_eq!(pending(&run), ["toolu_1"]);
+    session.allow("toolu_1", json!({ "remember": "session" })).await;
+    session.waits_for(&run, &["toolu_3"]).await;
+    assert_eq!(std::fs::read_to_string(app.folder.path().join("a.txt")).unwrap(), "2");
+    // The same again, rule included.
+    let again = json!({ "decision": "allow", "remember": "session" });
+    assert_eq!(status_and_code(session.decide("toolu_1", &again)).await, (202, None));
+    session.allow("toolu_3", json!({})).await;
+    assert_eq!(session.settled(&run).await["output_text"], "Done.");
+    let remember = json!({ "decision": "allow", "remember": "session" });
+    let late = status_and_code(session.decide("toolu_3", &remember)).await;
+    assert_eq!(late, code(409, "already_resolved"), "nothing is remembered afterwards");
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn the_calls_of_a_round_are_decided_one_by_one() {
+    let script = replies(&[
+        calls_as(&[
+            ("toolu_1", "ring", json!({ "line": "1" })),
+            ("toolu_2", "get_time", json!({})),
+            ("toolu_3", "ring", json!({ "line": "3" })),
+            ("toolu_4", "ring", json!({ "line": "4" })),
+        ]),
+        says("Done."),
+    ]);
+    let app = TestApp::start_with(script, asks()).await;
+    let session = app.session().await;
+    let run = session.ask("Ring").await;
+    assert_eq!(pending(&run), ["toolu_1", "toolu_3", "toolu_4"]);
+    let run = session.deny("toolu_3", "Twice is enough.").await;
+    assert_eq!(pending(&run), ["toolu_1", "toolu_4"]);
+    session.allow("toolu_4", json!({})).await;
+    assert_eq!(
+        (session.run(&run).await["status"].as_str(), lines(&app)),
+        (Some("requires_action"), 0)
+    );
+    assert_eq!(session.verify().await["findings"], json!([]));
+    session.allow("toolu_1", json!({})).await;
+    session.settled(&run).await;
+    let rung = std::fs::read_to_string(app.folder.path().join(BELL)).unwrap();
+    assert_eq!(rung, "1\n4\n");
+    let history = session.history().await;
+    let results = history[2]["message"]["content"].as_array().unwrap();
+    let ids: Vec<&str> = results.iter().map(|it| it["tool_use_id"].as_str().unwrap()).collect();
+    assert_eq!(ids, ["toolu_1", "toolu_2", "toolu_3", "toolu_4"]);
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn the_same_decision_again_changes_nothing_and_another_is_refused() {
+    let app = TestApp::start_with(one_call("ring", json!({ "line": "a" })), asks()).await;
+    let session = app.session().await;
+    let run = session.ask("Ring").await;
+    let allow = json!({ "decision": "allow", "input": { "line": "b" } });
+    session.accepted(session.decide("toolu_1", &allow)).await;
+    session.settled(&run).await;
+    let events = session.events().await;
+    let again = session.decide("toolu_1", &allow).send().await.unwrap();
+    assert_eq!(
+        (again.status().as_u16(), &again.headers()["idempotency-replayed"]),
+        (200, &"true".parse().unwrap())
+    );
+    assert_eq!(again.json::<Value>().await.unwrap(), session.run(&run).await);
+    for other in [
+        json!({ "decision": "deny" }),
+        json!({ "decision": "allow" }),
+        json!({ "decision": "allow", "input": { "line": "c" } }),
+    ] {
+        let refused = session.decide("toolu_1", &other).send().await.unwrap();
+        problem(refused, 409, "already_resolved").await;
+    }
+    assert_eq!((session.events().await, lines(&app)), (events, 1));
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn of_two_who_decide_at_once_one_wins() {
+    let app = TestApp::start_with(one_call("ring", json!({ "line": "a" })), asks()).await;
+    let mut allowed = 0;
+    for pair in 0..20 {
+        let session = app.session().await;
+        let run = session.ask(&format!("Ring {pair}")).await;
+        let (yes, no) = (json!({ "decision": "allow" }), json!({ "decision": "deny" }));
+        let (yes, no) = tokio::join!(
+            status_and_code(session.decide("toolu_1", &yes)),
+            status_and_code(session.decide("toolu_1", &no)),
+        );
+        let lost = code(409, "already_resolved");
+        let is_allowed = yes == (202, None);
+        let other = if is_allowed { (yes, no) } else { (no, yes) };
+        assert_eq!(other, ((202, None), lost));
+        allowed += usize::from(is_allowed);
+        session.settled(&run).await;
+        assert_eq!(lines(&app), allowed, "what was allowed ran, and nothing else");
+    }
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_call_that_nobody_decides_on_in_time_does_not_run() {
+    let setup = asks_within(Duration::from_millis(300));
+    let app = TestApp::start_with(one_call("ring", json!({ "line": "a" })), setup).await;
+    let session = app.session().await;
+    let run = session.ask("Ring").await;
+    let run = session.settled(&run).await;
+    let told =
+        "It said: Error: Nobody decided in time whether this call may run, so it did not run.";
+    assert_eq!(run["output_text"], told);
+    for decision in ["allow", "deny"] {
+        let late = session.decide("toolu_1", &json!({ "decision": decision }));
+        problem(late.send().await.unwrap(), 410, "approval_expired").await;
+    }
+    assert_eq!(lines(&app), 0);
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn waiting_holds_no_slot_and_survives_a_restart() {
+    let script = one_call("ring", json!({ "line": "a" }));
+    let setup = || Setup { slots: Some(1), ..asks() };
+    let app = TestApp::start_with(script.clone(), setup()).await;
+    let mut waits = Vec::new();
+    for number in 0..3 {
+        let session = app.session().await;
+        let run = session.ask(&format!("Ring {number}")).await;
+        assert_eq!(run["status"], "requires_action");
+        waits.push((session.id.clone(), run));
+    }
+    let app = app.restarted_with(script, setup()).await;
+    for (id, run) in waits {
+        let session = app.session_again(&id);
+        assert_eq!(session.run(&run).await["status"], "requires_action");
+        session.allow("toolu_1", json!({})).await;
+        assert_eq!(session.settled(&run).await["output_text"], "It said: Rang: a");
+    }
+    assert_eq!(lines(&app), 3);
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_decision_without_a_worker_waits_for_one() {
+    let script = one_call("ring", json!({ "line": "a" }));
+    let app = TestApp::start_with(script.clone(), asks()).await;
+    let session = app.session().await;
+    let run = session.ask("Ring").await;
+    let id = session.id.clone();
+    let app = app.restarted_with(script, Setup { no_worker: true, ..asks() }).await;
+    let session = app.session_again(&id);
+    session.allow("toolu_1", json!({})).await;
+    assert_eq!(session.explain(&run).await["waits_for"], "worker");
+    assert_eq!(session.verify().await["findings"], json!([]));
+    let other = app.beside(asks()).await;
+    assert_eq!(session.settled(&run).await["output_text"], "It said: Rang: a");
+    assert_eq!(lines(&app), 1);
+    other.stop().await;
+    app.finish().await;
+}
+
+/// A run that waits for its call.
+async fn waiting<'a>(app: &'a TestApp, text: &str) -> (Session<'a>, Value) {
+    let session = app.session().await;
+    let run = session.ask(text).await;
+    assert_eq!(run["status"], "requires_action");
+    (session, run)
+}
+
+fn ring_or_answer() -> Value {
+    json!({ "conversations": [
+        { "when": "ring", "replies": [calls_as(&[("toolu_1", "ring", json!({ "line": "a" }))]), says("Rung.")] },
+        { "replies": [says("You said {{user}}.")] },
+    ], "otherwise": "refuse" })
+}
+
+#[tokio::test]
+async fn a_run_that_is_cancelled_while_it_waits_never_runs_its_call() {
+    let app = TestApp::start_with(ring_or_answer(), asks()).await;
+    let (session, run) = waiting(&app, "Ring").await;
+    session.cancel(&run).await;
+    assert_eq!(session.settled(&run).await["status"], "cancelled");
+    for decision in ["allow", "deny"] {
+        let late = session.decide("toolu_1", &json!({ "decision": decision }));
+        problem(late.send().await.unwrap(), 409, "already_resolved").await;
+    }
+    assert_eq!(session.ask("Hello").await["output_text"], "You said Hello.");
+    assert_eq!(lines(&app), 0);
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_message_to_a_session_that_waits_is_queued_refused_or_interrupts() {
+    let app = TestApp::start_with(ring_or_answer(), asks()).await;
+    let (session, run) = waiting(&app, "Ring").await;
+    let reject = json!({ "content": "Now", "on_busy": "reject" });
+    let refused = session.message(&reject).send().await.unwrap();
+    let refused = problem(refused, 409, "action_required").await;
+    assert_eq!(refused["active_run_id"], run["id"]);
+    let queued = session.post(json!({ "content": "Later" })).await;
+    assert_eq!((&queued["status"], &queued["queue_position"]), (&json!("queued"), &json!(1)));
+    session.allow("toolu_1", json!({})).await;
+    assert_eq!(session.settled(&queued).await["output_text"], "You said Later.");
+    assert_eq!(session.run(&run).await["output_text"], "Rung.");
+
+    let (session, run) = waiting(&app, "Ring again").await;
+    let instead = json!({ "content": "Instead", "on_busy": "interrupt" });
+    let instead = session.post(instead).await;
+    assert_eq!(session.settled(&instead).await["output_text"], "You said Instead.");
+    assert_eq!(session.run(&run).await["status"], "cancelled");
+    assert_eq!(lines(&app), 1);
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_stream_ends_when_the_run_waits_and_goes_on_from_there() {
+    let app = TestApp::start_with(ring_or_answer(), asks()).await;
+    let session = app.session().await;
+    let first = session.stream("Ring").await.rest().await;
+    let rest = first.last().unwrap();
+    assert_eq!(rest.data["stop_reason"]["type"], "requires_action");
+    let run = json!({ "id": rest.data["run_id"] });
+    session.allow("toolu_1", json!({})).await;
+    let after = session.open(&session.run_stream(&run), rest.id).await.rest().await;
+    let durable: Vec<&str> =
+        after.iter().filter(|it| it.id.is_some()).map(|it| it.name.as_str()).collect();
+    assert_eq!(
+        (durable[0], *durable.last().unwrap()),
+        ("user.tool_confirmation", "session.status_idle")
+    );
+    assert_eq!(after.last().unwrap().data["stop_reason"]["type"], "end_turn");
+    let last = after.last().unwrap().id.unwrap().to_string();
+    let over = app.get(&session.run_stream(&run)).header("last-event-id", last);
+    assert_eq!(over.send().await.unwrap().status(), 204);
+    app.finish().await;
+}

@@ -1,0 +1,351 @@
+//! Tools that the client runs.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::support::{
+    TestApp, asks, asks_within, assert_refused, calls_as, invalid, pending, problem, replies, says,
+};
+
+fn door() -> Value {
+    json!({
+        "name": "open_door", "description": "Opens a door.", "client": true,
+        "input_schema": { "type": "object", "properties": { "door": { "type": "integer" } } },
+    })
+}
+
+/// What the model sees of the door.
+fn definition() -> Value {
+    let mut door = door();
+    door.as_object_mut().unwrap().remove("client");
+    door
+}
+
+fn two_doors() -> Value {
+    replies(&[
+        calls_as(&[
+            ("toolu_1", "open_door", json!({ "door": 1 })),
+            ("toolu_2", "get_time", json!({})),
+            ("toolu_3", "open_door", json!({ "door": 3 })),
+        ]),
+        says("{{result.0}} and {{result.2}}"),
+    ])
+}
+
+fn one_door() -> Value {
+    replies(&[
+        calls_as(&[("toolu_1", "open_door", json!({ "door": 1 }))]),
+        says("It said: {{results}}"),
+    ])
+}
+
+fn with_door() -> Value {
+    json!({ "tools": [door(), "get_time"] })
+}
+
+fn result(id: &str, content: &Value) -> Value {
+    json!({ "tool_use_id": id, "content": content })
+}
+
+#[tokio::test]
+async fn the_client_answers_its_calls_one_by_one() {
+    let app = TestApp::start_with(two_doors(), asks()).await;
+    let session = app.session_with(with_door()).await;
+    let read = session.read().await;
+    assert_eq!(
+        (&read["tools"], &read["client_tools"], &read["dispatch"]),
+        (&json!(["get_time", "open_door"]), &json!(["open_door"]), &json!("auto"))
+    );
+    let run = session.ask("Open them").await;
+    let by = &run["pending"][0]["answer_by"];
+    let call = |id: &str, door: i64| {
+        json!({ "tool_use_id": id, "name": "open_door", "input": { "door": door },
+                "awaits": "client", "answer_by": by })
+    };
+    assert_eq!(run["pending"], json!([call("toolu_1", 1), call("toolu_3", 3)]));
+    assert_eq!(session.approvals().await, json!([]));
+    let run = session.accepted(session.hand_in(&json!([result("toolu_3", &json!("three"))]))).await;
+    assert_eq!(pending(&run), ["toolu_1"]);
+    assert_eq!(session.verify().await["findings"], json!([]));
+    session.accepted(session.hand_in(&json!([result("toolu_1", &json!("one"))]))).await;
+    assert_eq!(session.settled(&run).await["output_text"], "one and three");
+    assert_eq!(app.upstream().body(0)["tools"][1], definition());
+    let kinds = [
+        "user.message",
+        "session.status_running",
+        "agent.custom_tool_use",
+        "agent.tool_use",
+        "agent.custom_tool_use",
+        "agent.tool_result",
+        "session.status_idle",
+        "user.custom_tool_result",
+        "user.custom_tool_result",
+        "session.status_running",
+        "agent.message",
+        "session.usage",
+        "session.status_idle",
+    ];
+    assert_eq!(session.kinds().await, kinds);
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn the_client_answers_its_calls_together_all_or_none() {
+    let app = TestApp::start_with(two_doors(), asks()).await;
+    let session = app.session_with(with_door()).await;
+    let run = session.ask("Open them").await;
+    let (one, three) = (result("toolu_1", &json!("one")), result("toolu_3", &json!("three")));
+    let events = session.events().await;
+    for stranger in ["toolu_2", "toolu_9", "", "a\u{0}b"] {
+        let results = json!([one, result(stranger, &json!("?")), three]);
+        let refused = session.hand_in(&results).send().await.unwrap();
+        problem(refused, 404, "tool_call_not_found").await;
+    }
+    assert_eq!(
+        (session.events().await, pending(&session.run(&run).await)),
+        (events, vec!["toolu_1", "toolu_3"])
+    );
+    session.accepted(session.hand_in(&json!([three, one]))).await;
+    assert_eq!(session.settled(&run).await["output_text"], "one and three");
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn the_same_result_again_changes_nothing_and_another_is_refused() {
+    let app = TestApp::start_with(one_door(), asks()).await;
+    let session = app.session_with(with_door()).await;
+    let run = session.ask("Open it").await;
+    let open = json!([{ "tool_use_id": "toolu_1", "content": "open", "is_error": true }]);
+    session.accepted(session.hand_in(&open)).await;
+    session.settled(&run).await;
+    let events = session.events().await;
+    let again = session.hand_in(&open).send().await.unwrap();
+    assert_eq!(again.status(), 200);
+    assert_eq!(again.headers()["idempotency-replayed"], "true");
+    // A text is the same as a block of it.
+    let blocks = json!([{ "type": "text", "text": "open" }]);
+    let blocks = json!([{ "tool_use_id": "toolu_1", "content": blocks, "is_error": true }]);
+    assert_eq!(session.hand_in(&blocks).send().await.unwrap().status(), 200);
+    for other in [
+        json!([{ "tool_use_id": "toolu_1", "content": "open" }]),
+        json!([{ "tool_use_id": "toolu_1", "content": "shut", "is_error": true }]),
+        json!([{ "tool_use_id": "toolu_1" }]),
+    ] {
+        let refused = session.hand_in(&other).send().await.unwrap();
+        problem(refused, 409, "already_resolved").await;
+    }
+    assert_eq!(session.events().await, events);
+    let told = &session.history().await[2]["message"]["content"][0];
+    let expected = json!({ "type": "tool_result", "tool_use_id": "toolu_1", "content": "open", "is_error": true });
+    assert_eq!(told, &expected);
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn two_who_answer_at_once_are_answered_alike_or_not_at_all() {
+    let app = TestApp::start_with(one_door(), asks()).await;
+    for pair in 0..20 {
+        let session = app.session_with(with_door()).await;
+        let run = session.ask(&format!("Open {pair}")).await;
+        let (one, two) =
+            (json!([result("toolu_1", &json!("1"))]), json!([result("toolu_1", &json!("2"))]));
+        let (one, two) = tokio::join!(session.hand_in(&one).send(), session.hand_in(&two).send());
+        let (one, two) = (one.unwrap().status().as_u16(), two.unwrap().status().as_u16());
+        let told = session.settled(&run).await["output_text"].clone();
+        match (one, two) {
+            (202, 409) => assert_eq!(told, "It said: 1"),
+            (409, 202) => assert_eq!(told, "It said: 2"),
+            both => panic!("{both:?}"),
+        }
+    }
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_result_that_comes_too_late_is_refused() {
+    let app = TestApp::start_with(one_door(), asks_within(Duration::from_millis(300))).await;
+    let session = app.session_with(with_door()).await;
+    let run = session.ask("Open it").await;
+    let told = session.settled(&run).await;
+    let told = told["output_text"].as_str().unwrap();
+    assert!(told.contains("The client gave no result in time."), "{told}");
+    let late = session.hand_in(&json!([result("toolu_1", &json!("open"))])).send().await.unwrap();
+    problem(late, 410, "tool_result_expired").await;
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_result_may_hold_an_image_which_events_only_name() {
+    let script =
+        replies(&[calls_as(&[("toolu_1", "open_door", json!({ "door": 1 }))]), says("I see.")]);
+    let app = TestApp::start_with(script, asks()).await;
+    let session = app.session_with(with_door()).await;
+    let run = session.ask("Open it").await;
+    let source = json!({ "type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo=" });
+    let blocks =
+        json!([{ "type": "text", "text": "A room:" }, { "type": "image", "source": source }]);
+    let results = json!([result("toolu_1", &blocks)]);
+    session.accepted(session.hand_in(&results)).await;
+    assert_eq!(session.settled(&run).await["output_text"], "I see.");
+    let told = &session.history().await[2]["message"]["content"][0]["content"];
+    assert_eq!(told, &blocks);
+    let events = session.events().await;
+    let told = events.iter().find(|event| event["type"] == "user.custom_tool_result").unwrap();
+    let expected = json!([{ "type": "text", "text": "A room:" }, { "type": "text", "text": "[image/png, 9 bytes]" }]);
+    assert_eq!((&told["content"], &told["custom_tool_use_id"]), (&expected, &json!("toolu_1")));
+    assert_eq!(session.hand_in(&results).send().await.unwrap().status(), 200);
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn characters_that_cannot_be_kept_are_replaced() {
+    let app = TestApp::start_with(one_door(), asks()).await;
+    let session = app.session_with(with_door()).await;
+    let run = session.ask("Open it").await;
+    let body = r#"{"results":[{"tool_use_id":"toolu_1","content":"a\u0000b\ud800c\ud83d\ude00"}]}"#;
+    let post = app.post(&session.path("/tool_results")).header("content-type", "application/json");
+    session.accepted(post.body(body)).await;
+    let told = "It said: a\u{fffd}b\u{fffd}c\u{1f600}";
+    assert_eq!(session.settled(&run).await["output_text"], told);
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_message_may_bring_tools_for_its_run() {
+    let app = TestApp::start_with(
+        json!({ "conversations": [
+        { "when": "again", "replies": [calls_as(&[("toolu_9", "open_door", json!({}))])] },
+        { "replies": one_door()["conversations"][0]["replies"] },
+    ], "otherwise": "refuse" }),
+        asks(),
+    )
+    .await;
+    let session = app.session_with(json!({ "tools": ["get_time"] })).await;
+    let message = json!({ "content": "Open it", "tools": [door()] });
+    let run = session.ask_with(message).await;
+    assert_eq!((&run["status"], pending(&run)), (&json!("requires_action"), vec!["toolu_1"]));
+    session.accepted(session.hand_in(&json!([result("toolu_1", &json!("open"))]))).await;
+    assert_eq!(session.settled(&run).await["output_text"], "It said: open");
+    for request in 0..2 {
+        let tools = &app.upstream().body(request)["tools"];
+        assert_eq!((&tools[0]["name"], &tools[1]), (&json!("get_time"), &definition()));
+    }
+    let forced = json!({ "type": "tool", "name": "open_door" });
+    let without = json!({ "content": "Again", "tool_choice": forced });
+    let refused = session.message(&without).send().await.unwrap();
+    let refused = problem(refused, 422, "validation_failed").await;
+    assert_eq!(refused["errors"][0]["pointer"], "/tool_choice");
+    let with = json!({ "content": "Again", "tool_choice": forced, "tools": [door()] });
+    let run = session.ask_with(with).await;
+    assert_eq!(run["status"], "requires_action");
+    session.cancel(&run).await;
+    session.settled(&run).await;
+    app.finish().await;
+}
+
+/// Definitions that do not fit, and where.
+fn bad_tools() -> Vec<(Value, &'static str)> {
+    let door = |change: fn(&mut Value)| {
+        let mut door = door();
+        change(&mut door);
+        json!([door])
+    };
+    vec![
+        (door(|door| door["name"] = json!("open door")), "/tools/0/name"),
+        (door(|door| door["name"] = json!("")), "/tools/0/name"),
+        (door(|door| door["name"] = json!("x".repeat(65))), "/tools/0/name"),
+        (door(|door| door["name"] = json!(1)), "/tools/0/name"),
+        (door(|door| door["client"] = json!(false)), "/tools/0/client"),
+        (door(|door| door["clients"] = json!(true)), "/tools/0/clients"),
+        (door(|door| door["description"] = json!("a\u{0}")), "/tools/0/description"),
+        (door(|door| door["description"] = json!("x".repeat(10_001))), "/tools/0/description"),
+        (door(|door| door["input_schema"] = json!({})), "/tools/0/input_schema"),
+        (door(|door| door["input_schema"] = json!({ "type": "string" })), "/tools/0/input_schema"),
+        (
+            door(|door| door["input_schema"]["properties"] = json!({ "a": { "type": "x" } })),
+            "/tools/0/input_schema",
+        ),
+        (
+            door(|door| door["input_schema"]["$ref"] = json!("https://example.org/schema")),
+            "/tools/0/input_schema",
+        ),
+        (
+            door(|door| door["input_schema"]["title"] = json!("x".repeat(40_000))),
+            "/tools/0/input_schema",
+        ),
+        (json!([door(|_| {})[0], door(|_| {})[0]]), "/tools/1/name"),
+        (json!([["open_door", "", {}, true]]), "/tools/0"),
+        (json!([7]), "/tools/0"),
+        (json!("open_door"), "/tools"),
+    ]
+}
+
+#[tokio::test]
+async fn tools_that_do_not_fit_are_pointed_at() {
+    let app = TestApp::start(replies(&[says("Yes.")])).await;
+    let session = app.session().await;
+    for (tools, pointer) in bad_tools() {
+        let create = app.post("/v1/sessions").json(&json!({ "tools": tools }));
+        assert_refused(&session, create, invalid(pointer)).await;
+        let message = json!({ "content": "Hi", "tools": tools });
+        assert_refused(&session, session.message(&message), invalid(pointer)).await;
+    }
+    let mut clash = door();
+    clash["name"] = json!("get_time");
+    let create = app.post("/v1/sessions").json(&json!({ "tools": ["get_time", clash] }));
+    assert_refused(&session, create, invalid("/tools/1/name")).await;
+    let message = session.message(&json!({ "content": "Hi", "tools": [clash] }));
+    assert_refused(&session, message, invalid("/tools/0/name")).await;
+    let create = app.post("/v1/sessions").json(&json!({ "dispatch": "nobody" }));
+    assert_refused(&session, create, invalid("/dispatch")).await;
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn results_that_do_not_fit_are_pointed_at() {
+    let app = TestApp::start_with(one_door(), asks()).await;
+    let session = app.session_with(with_door()).await;
+    let run = session.ask("Open it").await;
+    let one = |content: Value| json!({ "results": [result("toolu_1", &content)] });
+    let image = |source: Value| one(json!([{ "type": "image", "source": source }]));
+    let table = [
+        (json!({}), ""),
+        (json!({ "results": [] }), "/results"),
+        (json!({ "results": [["toolu_1", "x"]] }), "/results/0"),
+        (json!({ "results": [{ "content": "x" }] }), "/results/0"),
+        (json!({ "results": [{ "tool_use_id": "toolu_1", "output": "x" }] }), "/results/0/output"),
+        (json!({ "results": [{ "tool_use_id": 1 }] }), "/results/0/tool_use_id"),
+        (
+            json!({ "results": [result("toolu_1", &json!("a")), result("toolu_1", &json!("a"))] }),
+            "/results/1/tool_use_id",
+        ),
+        (one(json!(1)), "/results/0/content"),
+        (one(json!({ "type": "text", "text": "a" })), "/results/0/content"),
+        (one(json!([{ "type": "text", "text": " " }])), "/results/0/content/0/text"),
+        (one(json!([{ "type": "text", "text": "a", "b": 1 }])), "/results/0/content"),
+        (one(json!("x".repeat(100 * 1024 + 1))), "/results/0/content"),
+        (
+            image(json!({ "type": "base64", "media_type": "image/svg+xml", "data": "AAAA" })),
+            "/results/0/content/0/source/media_type",
+        ),
+        (
+            image(json!({ "type": "base64", "media_type": "image/png", "data": "no!" })),
+            "/results/0/content/0/source/data",
+        ),
+        (
+            image(json!({ "type": "url", "url": "file:///etc/passwd" })),
+            "/results/0/content/0/source/url",
+        ),
+    ];
+    let events = session.events().await;
+    for (body, pointer) in table {
+        let refused = app.post(&session.path("/tool_results")).json(&body).send().await.unwrap();
+        let refused = problem(refused, 422, "validation_failed").await;
+        assert_eq!(refused["errors"][0]["pointer"], pointer, "{body}: {refused}");
+    }
+    assert_eq!(session.events().await, events);
+    session.accepted(session.hand_in(&json!([result("toolu_1", &json!("open"))]))).await;
+    assert_eq!(session.settled(&run).await["output_text"], "It said: open");
+    app.finish().await;
+}

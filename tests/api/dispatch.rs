@@ -1,0 +1,75 @@
+//! Sessions whose tools are all run by the client.
+
+use serde_json::{Value, json};
+
+use crate::support::{TestApp, asks, calls_as, pending, replies, says};
+
+fn manual() -> Value {
+    json!({ "tools": ["read_file", "write_file"], "dispatch": "client" })
+}
+
+fn two_calls() -> Value {
+    replies(&[
+        calls_as(&[
+            ("toolu_1", "read_file", json!({ "path": "a.txt" })),
+            ("toolu_2", "write_file", json!({ "path": "b.txt", "content": "b" })),
+        ]),
+        says("{{result.0}} and {{result.1}}"),
+    ])
+}
+
+#[tokio::test]
+async fn with_manual_dispatch_the_client_gets_all_calls_and_nothing_runs_here() {
+    let app = TestApp::start(two_calls()).await;
+    app.write_file("a.txt", "ours");
+    let session = app.session_with(manual()).await;
+    assert_eq!(session.read().await["dispatch"], "client");
+    let run = session.ask("Go on").await;
+    assert_eq!(
+        (&run["status"], pending(&run)),
+        (&json!("requires_action"), vec!["toolu_1", "toolu_2"])
+    );
+    // The client runs one, and refuses the other as it sees fit.
+    let results = json!([
+        { "tool_use_id": "toolu_1", "content": "theirs" },
+        { "tool_use_id": "toolu_2", "content": "You may not write.", "is_error": true },
+    ]);
+    session.accepted(session.hand_in(&results)).await;
+    let run = session.settled(&run).await;
+    assert_eq!(run["output_text"], "theirs and You may not write.");
+    assert!(!app.folder.path().join("b.txt").exists());
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_run_with_manual_dispatch_is_cancelled_in_the_middle_of_its_loop() {
+    let app = TestApp::start(two_calls()).await;
+    let session = app.session_with(manual()).await;
+    let run = session.ask("Go on").await;
+    let one = json!([{ "tool_use_id": "toolu_1", "content": "theirs" }]);
+    session.accepted(session.hand_in(&one)).await;
+    session.cancel(&run).await;
+    assert_eq!(session.settled(&run).await["status"], "cancelled");
+    let history = session.history().await;
+    let results = history[2]["message"]["content"].as_array().unwrap();
+    let told: Vec<&str> = results.iter().map(|it| it["content"].as_str().unwrap()).collect();
+    assert_eq!(told[0], "theirs", "what the client gave is kept");
+    assert!(told[1].starts_with("Cancelled: "), "{told:?}");
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_client_that_runs_the_tools_needs_no_approvals() {
+    let app = TestApp::start_with(two_calls(), asks()).await;
+    let session = app.session_with(manual()).await;
+    let run = session.ask("Go on").await;
+    let awaits: Vec<&Value> =
+        run["pending"].as_array().unwrap().iter().map(|call| &call["awaits"]).collect();
+    assert_eq!(awaits, [&json!("client"), &json!("client")]);
+    assert_eq!(session.approvals().await, json!([]));
+    let decision = session.decide("toolu_1", &json!({ "decision": "allow" }));
+    assert_eq!(decision.send().await.unwrap().status(), 404);
+    session.cancel(&run).await;
+    session.settled(&run).await;
+    app.finish().await;
+}
