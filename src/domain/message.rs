@@ -223,6 +223,21 @@ mod tests {
     }
 
     #[test]
+    fn a_call_is_seen_with_its_id_its_tool_and_its_input() {
+        let content = concat!(
+            r#"[{"type":"text","text":"I look."},{"type":"tool_use","id":"toolu_1","#,
+            r#""name":"Edit","input":{"file_path":  "a","new_string":"\u00e9"}}]"#,
+        );
+        let content = Content::parse(content.to_owned()).unwrap();
+        let blocks = content.blocks().unwrap();
+        let View::ToolUse(call) = &blocks[1].view else { panic!("{:?}", blocks[1]) };
+        assert_eq!(
+            (call.id.as_ref(), call.name.as_ref(), call.input.get()),
+            ("toolu_1", "Edit", r#"{"file_path":  "a","new_string":"\u00e9"}"#)
+        );
+    }
+
+    #[test]
     fn a_block_without_a_type_is_refused() {
         assert!(Content::parse(r#"[{"text":"x"}]"#.to_owned()).is_err());
         assert!(Content::parse(r#"{"type":"text"}"#.to_owned()).is_err());

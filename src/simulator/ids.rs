@@ -36,3 +36,17 @@ fn fresh(prefix: &str) -> String {
     }
     id
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn no_two_calls_have_the_same_id() {
+        let ids: HashSet<String> = (0..10_000).map(|_| tool_use()).collect();
+        assert_eq!(ids.len(), 10_000);
+        assert!(ids.iter().all(|id| id.starts_with("toolu_") && id.len() == 30));
+    }
+}

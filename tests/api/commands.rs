@@ -98,6 +98,23 @@ async fn a_port_in_use_is_named() {
 }
 
 #[tokio::test]
+async fn permissions_that_cannot_be_used_are_named_at_the_start() {
+    let folder = data_dir();
+    let file = folder.path().join("rules.json");
+    let name = file.to_str().unwrap();
+    let serve = |option, value| ["serve", "--offline", "--bind", LOOPBACK, option, value];
+    let rule = |rule| std::fs::write(&file, format!("{{\"rules\":[{rule}]}}")).unwrap();
+    rule(r#"{"tool":"Bash","decision":"deny","input":{"command":"a | b"}}"#);
+    let named = [name, "rule 0", "Bash", "command is not of plain words"];
+    refused(&serve("--permissions", name), &named).await;
+    rule(r#"{"tool":"Bash","decision":"perhaps"}"#);
+    refused(&serve("--permissions", name), &[name, "perhaps"]).await;
+    refused(&serve("--permission-mode", "bypass"), &["--allow-bypass"]).await;
+    let url = "file:///tmp/judge";
+    refused(&serve("--permission-url", url), &[url]).await;
+}
+
+#[tokio::test]
 async fn a_database_that_is_not_one_is_refused_without_its_password() {
     let serve = ["serve", "--offline", "--bind", LOOPBACK];
     let (status, _, stderr) = outcome({

@@ -18,7 +18,14 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(4);
 impl Arena {
     /// Makes a session.
     pub(crate) async fn session(&self) -> anyhow::Result<String> {
-        let session = self.insist(0, "/v1/sessions", &json!({}), None).await?;
+        self.session_for("").await
+    }
+
+    /// Makes a session for conversations of a kind.
+    pub(crate) async fn session_for(&self, kind: &str) -> anyhow::Result<String> {
+        let rules = json!([{ "tool": "witness", "decision": "ask" }]);
+        let body = if kind == "ask" { json!({ "permissions": rules }) } else { json!({}) };
+        let session = self.insist(0, "/v1/sessions", &body, None).await?;
         let id = session["id"].as_str().context("a session without an id")?.to_owned();
         locked(&self.sessions).push(id.clone());
         Ok(id)
@@ -64,6 +71,13 @@ impl Arena {
     ) -> anyhow::Result<()> {
         let path = format!("/v1/sessions/{session}/runs/{run}/cancel");
         self.insist(first, &path, &json!({}), None).await?;
+        Ok(())
+    }
+
+    /// Allows a call until somebody has heard it.
+    pub(crate) async fn allow(&self, session: &str, call: &str) -> anyhow::Result<()> {
+        let path = format!("/v1/sessions/{session}/approvals/{call}");
+        self.insist(0, &path, &json!({ "decision": "allow" }), None).await?;
         Ok(())
     }
 
@@ -156,7 +170,9 @@ impl Arena {
                     .bind(id)
                     .fetch_one(&self.pool)
                     .await;
-            if status.is_ok_and(|status| !matches!(status.as_str(), "queued" | "running")) {
+            let is_live =
+                |status: String| matches!(&*status, "queued" | "running" | "requires_action");
+            if status.is_ok_and(|status| !is_live(status)) {
                 return true;
             }
             if Instant::now() > deadline {

@@ -6,6 +6,7 @@
 //! lists what can be changed.
 #![cfg(test)]
 
+mod approver;
 mod arena;
 mod args;
 mod check;

@@ -78,6 +78,8 @@ impl Node {
             .arg(&launch.witness)
             .arg("--faults-dir")
             .arg(&launch.faults_dir)
+            // Tools with effects run; what a session asks about is asked.
+            .args(["--permission-mode", "bypass", "--allow-bypass"])
             .args(&launch.faults);
         if launch.role != Role::Work {
             command.args(["--bind", "127.0.0.1:0", "--model", "simulator"]);

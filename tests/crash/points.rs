@@ -83,7 +83,7 @@ pub(crate) const TAKEOVER: Commit = Commit {
 };
 
 /// All that can be reached.
-pub(crate) const CASES: [Case; 29] = [
+pub(crate) const CASES: [Case; 33] = [
     code("K01", "post-read", 1, "effect"),
     commit("K02", "runs", "INSERT", "true", "effect"),
     bold("K03", "before-reply", 1, "effect"),
@@ -112,6 +112,16 @@ pub(crate) const CASES: [Case; 29] = [
         "mixed",
     ),
     code("K19", "results-stored", 1, "rounds"),
+    bold("K20", "suspended", 1, "ask"),
+    commit("K20", "runs", "UPDATE", "NEW.status = 'requires_action'", "ask"),
+    code("K21", "decided", 1, "ask"),
+    commit(
+        "K21",
+        "tool_calls",
+        "UPDATE",
+        "NEW.decision IS NOT NULL AND OLD.decision IS NULL",
+        "ask",
+    ),
     commit("K22", "runs", "UPDATE", "NEW.status = 'completed'", "effect"),
     code("K23", "settled", 1, "effect"),
     special("K26", Place::Sweep, "slow"),
@@ -122,9 +132,7 @@ pub(crate) const CASES: [Case; 29] = [
 ];
 
 /// Points of parts that the service does not have yet.
-pub(crate) const MISSING: [(&str, &str); 5] = [
-    ("K20", "waiting for an approval"),
-    ("K21", "an approval is stored"),
+pub(crate) const MISSING: [(&str, &str); 3] = [
     ("K24", "a sub-agent has ended"),
     ("K25", "a call of an MCP server is under way"),
     ("K27", "a history is being compacted"),

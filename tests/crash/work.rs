@@ -9,6 +9,7 @@ use tokio::task::JoinHandle;
 use tokio::time::sleep;
 use tokio_util::task::TaskTracker;
 
+use crate::approver::Approver;
 use crate::arena::{Arena, Deed};
 use crate::cluster::NODES;
 use crate::hold::REACHED_WITHIN;
@@ -18,6 +19,7 @@ use crate::watch::Watch;
 pub(crate) struct Posts {
     posts: Vec<JoinHandle<anyhow::Result<String>>>,
     watch: Watch,
+    approver: Approver,
 }
 
 impl Posts {
@@ -27,14 +29,15 @@ impl Posts {
         kind: &str,
         messages: usize,
     ) -> anyhow::Result<Self> {
-        let session = arena.session().await?;
+        let session = arena.session_for(kind).await?;
         let watch = Watch::start(arena);
+        let approver = Approver::start(arena, &session);
         let post = |number| {
             let (arena, session) = (Arc::clone(arena), session.clone());
             let text = format!("{kind}.m{number}");
             TaskTracker::new().spawn(async move { arena.post(0, &session, &text).await })
         };
-        Ok(Self { posts: (0..messages).map(post).collect(), watch })
+        Ok(Self { posts: (0..messages).map(post).collect(), watch, approver })
     }
 
     /// Waits until all of them are accepted.
@@ -47,6 +50,7 @@ impl Posts {
 
     /// Nothing more will happen.
     pub(crate) async fn end(self) {
+        drop(self.approver);
         self.watch.finish().await;
     }
 }

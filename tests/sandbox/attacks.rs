@@ -142,11 +142,20 @@ fn seen<'a>(printed: &'a str, never: &'a [String]) -> impl Iterator<Item = Strin
     never.iter().filter(|word| printed.contains(*word)).map(|word| format!("{word:?} was printed"))
 }
 
+/// Some attacks would end every process of this user if they got out. Nothing is tried before it is
+/// known that they do not.
+async fn keeps_signals_in(world: &mut World, sandbox: &Sandbox) {
+    let command = world.fill("kill -0 {{pid}}", "");
+    let outcome = run(sandbox, &world.workspace(), &command, Duration::from_secs(20)).await;
+    assert_eq!(outcome.ending, Ending::Exited(1), "signals get out: nothing else is tried");
+}
+
 async fn hold_all(level: Level) {
     let Some(sandbox) = sandbox(level) else { return };
     let mut world = World::new();
     let sandbox = opened(sandbox, world.private()).await;
     let can_limit = Facts::gather(world.private()).await.limits_processes;
+    keeps_signals_in(&mut world, &sandbox).await;
     let mut wrong = Vec::new();
     let mut held = 0;
     for (number, attack) in lists().attacks.iter().enumerate() {

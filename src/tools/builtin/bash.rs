@@ -16,6 +16,11 @@ use crate::tools::{ErrorStyle, Output, ToolContext, ToolError, TypedTool};
 /// What ending a command may take after its deadline, before nobody waits for it any more.
 const TO_END: Duration = Duration::from_secs(5);
 
+/// Bytes of each stream that the model is shown: together less than a result may have, which ends
+/// with the exit code.
+const MAX_STDOUT: usize = 64 * 1024;
+const MAX_STDERR: usize = 24 * 1024;
+
 /// Runs commands.
 #[derive(Debug, Clone)]
 pub struct Bash {
@@ -65,7 +70,8 @@ impl TypedTool for Bash {
         testing, computing, working on many files at once. It begins in the workspace, which is \
         all that it can change for good besides a temporary folder, $TMPDIR, that goes with it. \
         There is no network, no terminal and no input. Nothing of it goes on after the command: \
-        what runs in the background is ended with it. Version control and other protected files \
+        what runs in the background is ended with it. Of long output the beginning and the end are \
+        shown: write it to a file to read all of it. Version control and other protected files \
         of the workspace may be read-only. Each call is a shell of its own: a `cd` or a variable \
         does not last.";
     const CLASS: ToolClass = ToolClass::Effect;
@@ -125,19 +131,25 @@ fn protected() -> Vec<&'static str> {
 
 fn told(outcome: &Outcome) -> String {
     let mut text = String::new();
-    for (name, stream) in [("stdout", &outcome.output.stdout), ("stderr", &outcome.output.stderr)] {
-        tell(&mut text, name, stream);
-    }
+    tell(&mut text, "stdout", &outcome.output.stdout, MAX_STDOUT);
+    tell(&mut text, "stderr", &outcome.output.stderr, MAX_STDERR);
     if let Ending::Exited(code) = outcome.ending {
         let _ = write!(text, "exit code: {code}");
     }
     text
 }
 
-fn tell(text: &mut String, name: &str, stream: &Stream) {
+/// The beginning and the end of a stream: what went wrong is mostly said last.
+fn tell(text: &mut String, name: &str, stream: &Stream, most: usize) {
     let printed = stream.text();
     let _ = writeln!(text, "{name}:");
-    text.push_str(&printed);
+    if printed.len() > most {
+        let (head, rest) = printed.split_at(printed.floor_char_boundary(most / 2));
+        let (left_out, tail) = rest.split_at(rest.ceil_char_boundary(rest.len() - most / 2));
+        let _ = write!(text, "{head}\n[{} bytes are left out here]\n{tail}", left_out.len());
+    } else {
+        text.push_str(&printed);
+    }
     if !printed.is_empty() && !printed.ends_with('\n') {
         text.push('\n');
     }

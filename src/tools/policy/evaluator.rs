@@ -96,9 +96,8 @@ impl Evaluator {
 
     async fn opinion(&self, question: &Question<'_>) -> Result<Opinion, Failure> {
         let sent = self.http.post(self.url.clone()).json(question).send().await;
-        let response = sent.map_err(|error| match error.is_connect() {
-            true => Failure::Unreachable,
-            false => Failure::NoResponse,
+        let response = sent.map_err(|error| {
+            if error.is_connect() { Failure::Unreachable } else { Failure::NoResponse }
         })?;
         if !response.status().is_success() {
             return Err(Failure::Status(response.status().as_u16()));

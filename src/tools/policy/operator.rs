@@ -36,8 +36,8 @@ impl Default for OperatorPolicy {
             allows_bypass: false,
             evaluator: None,
             evaluator_key: None,
-            evaluation_timeout: Duration::from_secs(120),
-            answer_within: Duration::from_secs(60 * 60),
+            evaluation_timeout: Duration::from_mins(2),
+            answer_within: Duration::from_hours(1),
             default_answer: Decision::Deny,
         }
     }

@@ -114,13 +114,13 @@ fn the_reason_of_a_rule_is_told() {
 
 #[test]
 fn each_mode_says_what_runs_of_itself() {
+    use Permission::{Allow, Ask, Deny};
     let classes = [ToolClass::Pure, ToolClass::Checkable, ToolClass::Effect, ToolClass::Child];
     let operator = OperatorPolicy { allows_bypass: true, ..Default::default() };
     let judged = |mode| {
         let policy = policy(&operator, &[], mode);
         classes.map(|class| policy.evaluate(&call("tool", "{}"), class).permission)
     };
-    use Permission::{Allow, Ask, Deny};
     assert_eq!(judged(PermissionMode::Default), [Allow, Ask, Ask, Ask]);
     assert_eq!(judged(PermissionMode::AcceptEdits), [Allow, Allow, Ask, Ask]);
     assert_eq!(judged(PermissionMode::Plan), [Allow, Deny, Deny, Deny]);

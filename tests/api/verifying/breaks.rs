@@ -309,7 +309,8 @@ pub(super) const BREAKS: &[(&str, &[&str])] = &[
         &["events_tell_all"],
     ),
     (
-        r#"UPDATE events SET type = 'session.status_idle', body = '{"type": "session.status_idle"}'
+        r#"UPDATE events SET type = 'session.status_idle', body =
+               '{"type": "session.status_idle", "stop_reason": {"type": "end_turn"}}'
            WHERE session_id = $1 AND type = 'session.usage'"#,
         &["end_told_once"],
     ),

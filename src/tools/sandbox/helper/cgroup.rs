@@ -33,7 +33,8 @@ struct Made {
 impl Group {
     /// Joins what groups can be made. A plain user has a limit of its own and needs none.
     pub(super) fn join() -> Self {
-        let name = format!("twostep-{}", getpid().as_raw_nonzero());
+        // A keeper that was killed leaves its group, and its number may be given again.
+        let name = format!("twostep-{}-{:08x}", getpid().as_raw_nonzero(), fastrand::u32(..));
         let places = if geteuid().is_root() { &PLACES[..] } else { &[] };
         let made = places
             .iter()

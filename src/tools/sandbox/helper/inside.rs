@@ -6,7 +6,7 @@ use std::os::fd::AsFd as _;
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
-use rustix::process::setsid;
+use rustix::process::{Signal, set_parent_process_death_signal, setsid};
 use rustix::stdio::dup2_stdin;
 use rustix::thread::set_no_new_privs;
 
@@ -38,6 +38,9 @@ fn prepare(surroundings: &Surroundings) -> Result<(), String> {
     set_no_new_privs(true).map_err(|error| format!("privileges cannot be fixed: {error}"))?;
     files::restrict(surroundings)?;
     calls::restrict(surroundings.level)?;
+    // Should the keeper be killed, the shell goes as well. Last, because to give up rights undoes it.
+    set_parent_process_death_signal(Some(Signal::KILL))
+        .map_err(|error| format!("it cannot be tied to its keeper: {error}"))?;
     say_ready(&nothing)
 }
 
