@@ -176,7 +176,7 @@ async fn a_worker_that_is_killed_leaves_no_process() {
         let mut command = binary(&["serve", "--offline", "--bind", LOOPBACK]);
         command
             .args(["--bash", level.as_str(), "--session-tools", "Bash"])
-        .args(["--permission-mode", "bypass", "--script"])
+            .args(["--permission-mode", "bypass", "--script"])
             .arg(&script)
             .arg("--data-dir")
             .arg(folder.path())
