@@ -55,10 +55,6 @@ impl Tool for Late {
         self.tool.error_style()
     }
 
-    fn sandbox(&self) -> Option<&'static str> {
-        self.tool.sandbox()
-    }
-
     fn fallback(&self) -> Option<Fallback> {
         self.tool.fallback()
     }
