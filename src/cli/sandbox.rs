@@ -13,13 +13,13 @@ pub(super) struct Command {
     stage: Stage,
     surroundings: String,
     #[arg(allow_hyphen_values = true)]
-    shell_command: String,
+    script: String,
 }
 
 impl Command {
     /// What goes wrong before the command begins is told on stderr, which the service reads.
     pub(super) fn run(&self) -> ExitCode {
-        enter(self.stage, &self.surroundings, &self.shell_command).unwrap_or_else(|why| {
+        enter(self.stage, &self.surroundings, &self.script).unwrap_or_else(|why| {
             output::complain(&why);
             failed()
         })

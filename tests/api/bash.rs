@@ -175,7 +175,8 @@ async fn a_worker_that_is_killed_leaves_no_process() {
         std::fs::write(&script, replies(&[asks]).to_string()).unwrap();
         let mut command = binary(&["serve", "--offline", "--bind", LOOPBACK]);
         command
-            .args(["--bash", level.as_str(), "--session-tools", "Bash", "--script"])
+            .args(["--bash", level.as_str(), "--session-tools", "Bash"])
+            .args(["--permission-mode", "bypass", "--script"])
             .arg(&script)
             .arg("--data-dir")
             .arg(folder.path())
