@@ -39,8 +39,7 @@ impl Approver {
 impl Arena {
     async fn allow_waiting(&self, session: &str) -> anyhow::Result<()> {
         let id = session.trim_start_matches("ses_");
-        let calls: Vec<String> =
-            sqlx::query_scalar(WAITING).bind(id).fetch_all(&self.pool).await?;
+        let calls: Vec<String> = sqlx::query_scalar(WAITING).bind(id).fetch_all(&self.pool).await?;
         for call in calls {
             self.allow(session, &call).await?;
         }
