@@ -66,7 +66,7 @@ struct Pools {
 impl Application {
     /// Starts what the process stands on, brings the schema up to date, and binds the address.
     pub async fn build(config: Config) -> anyhow::Result<Self> {
-        let sandbox = open_sandbox(&config).await?;
+        let sandbox = open_tools(&config).await?;
         let (options, embedded) = open_database(config.database).await?;
         let pool = |role| store::pool(&options, role);
         let api_pool = pool(PoolRole::Api);
@@ -85,9 +85,6 @@ impl Application {
 
         let (mut worker, mut simulator) = (None, None);
         if let Some(work) = config.work {
-            if let Some(records) = &config.options.records {
-                records.check().await.context("the table of records cannot be searched")?;
-            }
             let (client, running) = open_model(work.model, work.model_idle_timeout).await?;
             simulator = running;
             let new = Worker::new(Parts {
@@ -217,11 +214,16 @@ async fn ended<T>(task: Option<JoinHandle<T>>, patience: Duration, otherwise: &'
     }
 }
 
-/// Finds out in what commands can run, if any do. A service without the sandbox that it was asked
-/// for must not start.
-async fn open_sandbox(config: &Config) -> anyhow::Result<Option<Level>> {
-    let bash = config.options.bash.as_ref().filter(|_| config.work.is_some());
-    let Some(sandbox) = bash.map(Bash::confinement) else {
+/// Looks at what the tools need, and finds out in what commands can run, if any do. A service
+/// without the sandbox that it was asked for must not start.
+async fn open_tools(config: &Config) -> anyhow::Result<Option<Level>> {
+    if config.work.is_none() {
+        return Ok(None);
+    }
+    if let Some(records) = &config.options.records {
+        records.check().await.context("the table of records cannot be searched")?;
+    }
+    let Some(sandbox) = config.options.bash.as_ref().map(Bash::confinement) else {
         return Ok(None);
     };
     let level = sandbox.open(&config.workspaces).await?;

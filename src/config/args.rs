@@ -117,7 +117,8 @@ pub struct SessionArgs {
     /// What models cost: JSON, by model, micro-dollars for a million tokens of each kind
     #[arg(long, env = "TWOSTEP_PRICES", value_name = "FILE")]
     pub prices: Option<PathBuf>,
-    /// The tools of sessions that name none [default: read_file,write_file,list_files,get_time]
+    /// The tools of sessions that name none
+    /// [default: `read_file`, `write_file`, `list_files`, `get_time`]
     #[arg(long, env = "TWOSTEP_SESSION_TOOLS", value_delimiter = ',', value_name = "NAMES")]
     pub session_tools: Option<Vec<String>>,
     /// A folder that all sessions work in [default: each session has one of its own]

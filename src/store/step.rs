@@ -237,6 +237,7 @@ async fn plan_wake(
     Ok(())
 }
 
+#[expect(clippy::too_many_lines, reason = "a line for each parameter of the statement")]
 async fn write(
     conn: &mut PgConnection,
     session_id: SessionId,

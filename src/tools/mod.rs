@@ -74,7 +74,9 @@ pub trait Tool: fmt::Debug + Send + Sync + 'static {
     fn fallback(&self) -> Option<Fallback>;
 
     /// In what confinement its calls run, if they are programs.
-    fn sandbox(&self) -> Option<&'static str>;
+    fn sandbox(&self) -> Option<&'static str> {
+        None
+    }
 
     /// Does it. The input has passed the schema. Checkable tools plan a change instead.
     fn call<'a>(

@@ -176,12 +176,14 @@ async fn a_worker_that_is_killed_leaves_no_process() {
         let mut command = binary(&["serve", "--offline", "--bind", LOOPBACK]);
         command
             .args(["--bash", level.as_str(), "--session-tools", "Bash"])
-            .args(["--permission-mode", "bypass", "--script"])
+            .args(["--permission-mode", "bypass", "--allow-bypass", "true", "--script"])
             .arg(&script)
             .arg("--data-dir")
             .arg(folder.path())
             .env("DATABASE_URL", database.url());
         let program = Program::serve(command).await;
+        // A second test of the same process finds it installed.
+        let _ = rustls::crypto::ring::default_provider().install_default();
         let client = reqwest::Client::builder().no_proxy().build().unwrap();
         let sessions = format!("{}/v1/sessions", program.url);
         let session: Value = client.post(&sessions).send().await.unwrap().json().await.unwrap();

@@ -159,11 +159,11 @@ impl World {
         damage
     }
 
-    /// Puts the files back as they were.
+    /// Puts the file back that is there to be harmed.
     pub(crate) fn repair(&mut self) {
-        use std::os::unix::fs::PermissionsExt as _;
         let victim = self.outside.path().join("victim");
-        fs::set_permissions(victim, fs::Permissions::from_mode(0o644)).unwrap();
+        let _ = fs::remove_file(&victim);
+        fs::write(victim, format!("{CANARY} victim")).unwrap();
         self.before = self.outside();
     }
 

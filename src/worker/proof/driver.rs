@@ -112,7 +112,7 @@ impl Work<'_> {
         let calls = calls();
         let round = Round::new(&calls, rows(self.driver.ledger));
         let row = round.open(position).expect("a call without a result");
-        let now = (position == WRITE).then(|| file(self.state.witness.is_written));
+        let now = (position == WRITE).then(|| Some(file(self.state.witness.is_written)));
         match after_crash(row, now.as_ref()) {
             AfterCrash::Done(_) => self.end_call(position, CallState::Done),
             AfterCrash::Unknown if self.rules.effects_are_not_repeated || position != EFFECT => {

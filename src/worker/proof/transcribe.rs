@@ -91,6 +91,6 @@ pub(super) fn rows(ledger: Option<Ledger>) -> Vec<LedgerRow> {
 }
 
 /// The hash of the file that the call writes.
-pub(super) fn file(is_written: bool) -> Option<Vec<u8>> {
-    Some(if is_written { NEW } else { OLD }.to_vec())
+pub(super) fn file(is_written: bool) -> Vec<u8> {
+    if is_written { NEW } else { OLD }.to_vec()
 }

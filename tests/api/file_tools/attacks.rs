@@ -246,5 +246,9 @@ async fn every_path_of_the_list_is_refused_by_every_tool_and_nothing_else_is() {
     assert_eq!(wrong, Vec::<String>::new());
     assert_eq!(arena.guarded(), before);
     assert_eq!(session.ask("Are you well?").await["output_text"], "I am.");
-    app.finish().await;
+    // Not all that others check: a NUL in what the model wrote is kept, and SQL cannot read it.
+    assert_eq!(app.simulator.refusals(), Vec::<String>::new());
+    app.upstream().assert_prefixes();
+    assert_eq!(app.findings().await, Vec::<String>::new());
+    app.stop().await;
 }
