@@ -3,18 +3,22 @@
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 use criterion::Criterion;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::value::{RawValue, to_raw_value};
+use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::runtime::{Builder, Runtime};
 use twostep::domain::tool::{ToolClass, ToolTiming};
+use twostep::tools::builtin::bash::Bash;
+use twostep::tools::builtin::{self, Options};
+use twostep::tools::sandbox::{Sandbox, Setting};
 use twostep::tools::workspace::Workspace;
-use twostep::tools::{Output, Registry, ToolContext, ToolError, Typed, TypedTool, builtin};
+use twostep::tools::{Output, Registry, ToolContext, ToolError, Typed, TypedTool};
 
 /// Calls to measure: what each is called in the report, the tool, and its input. A tool that this
 /// build does not have is left out.
@@ -35,7 +39,6 @@ fn calls() -> Vec<(&'static str, &'static str, Value)> {
         ),
         ("Glob of 1000", "Glob", json!({ "pattern": "*.rs" })),
         ("Grep in 1000", "Grep", json!({ "pattern": "nowhere to be found" })),
-        ("Bash true", "Bash", json!({ "command": "true" })),
     ]
 }
 
@@ -46,34 +49,33 @@ fn main() -> anyhow::Result<()> {
     let runtime = Builder::new_multi_thread().enable_all().build()?;
     let folder = TempDir::new()?;
     fill(folder.path())?;
-    let mut tools = builtin::all(&builtin::Options::default());
+    let mut tools = builtin::all(&Options::default());
     tools.push(Arc::new(Typed(Nothing)));
     let registry = Registry::new(tools)?;
-    let names: Vec<String> = registry.catalog().into_iter().map(|entry| entry.name).collect();
     for (report, name, input) in calls() {
-        if !names.iter().any(|known| known == name) {
-            eprintln!("{report}: there is no {name}");
-            continue;
-        }
-        let context = ToolContext::alone(Workspace::new(folder.path().to_owned()));
-        let input = to_raw_value(&input)?;
-        measure(
-            &mut criterion,
-            &runtime,
-            report,
-            &Call { registry: &registry, context, name, input },
-        )
-        .with_context(|| format!("{report} cannot be measured"))?;
+        measure(&mut criterion, &runtime, report, (&registry, name, &input), folder.path())?;
+    }
+    for setting in [Setting::Full, Setting::Basic] {
+        let Some(bash) = bash(&runtime, setting, folder.path()) else { continue };
+        let registry =
+            Registry::new(builtin::all(&Options { bash: Some(bash), ..Options::default() }))?;
+        let call = (&registry, "Bash", &json!({ "command": "true" }));
+        measure(&mut criterion, &runtime, &format!("Bash true, {setting:?}"), call, folder.path())?;
     }
     criterion.final_summary();
     Ok(())
 }
 
-struct Call<'a> {
-    registry: &'a Registry,
-    context: ToolContext,
-    name: &'a str,
-    input: Box<RawValue>,
+/// Bash at this level, where the machine gives it.
+fn bash(runtime: &Runtime, setting: Setting, folder: &Path) -> Option<Bash> {
+    let sandbox = Sandbox::with_helper(setting, env!("CARGO_BIN_EXE_twostep").into())?;
+    match runtime.block_on(sandbox.open(folder)) {
+        Ok(_) => Some(Bash::new(sandbox, Duration::from_secs(10))),
+        Err(error) => {
+            eprintln!("Bash is not measured: {error}");
+            None
+        }
+    }
 }
 
 /// A call through the registry, as a run makes it: checked, in time, its result made presentable.
@@ -81,12 +83,19 @@ fn measure(
     criterion: &mut Criterion,
     runtime: &Runtime,
     report: &str,
-    call: &Call<'_>,
+    (registry, name, input): (&Registry, &str, &Value),
+    folder: &Path,
 ) -> anyhow::Result<()> {
-    let make = || call.registry.call(&call.context, call.name, &call.input);
+    if !registry.catalog().iter().any(|entry| entry.name == name) {
+        eprintln!("{report} is not measured: there is no {name}");
+        return Ok(());
+    }
+    let context = ToolContext::alone(Workspace::new(folder.to_owned()));
+    let input = to_raw_value(input)?;
+    let make = || registry.call(&context, name, &input);
     let first = runtime.block_on(make());
     if first.is_error {
-        bail!("{}", first.text);
+        bail!("{report} cannot be measured: {}", first.text);
     }
     criterion.bench_function(&format!("call/{report}"), |bencher| {
         bencher.to_async(runtime).iter(make);

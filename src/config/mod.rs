@@ -151,7 +151,7 @@ impl ServeArgs {
         let serve = Serve { bind: self.bind, defaults, http };
         let listen = Listen::Api(Box::new(serve));
         let (workspaces, state_dir) = self.database.folders(self.work.workspaces)?;
-        Ok(Config { listen, database, work, workspaces, state_dir, tools, options, permissions })
+        Ok(Config { listen, database, work, workspaces, state_dir, tools, permissions, options })
     }
 }
 
@@ -172,7 +172,7 @@ impl WorkerArgs {
         let permissions = self.work.permissions.into_policy()?;
         let (workspaces, state_dir) = self.database.folders(self.work.workspaces)?;
         let work = Some(work);
-        Ok(Config { listen, database, work, workspaces, state_dir, tools, options, permissions })
+        Ok(Config { listen, database, work, workspaces, state_dir, tools, permissions, options })
     }
 }
 

@@ -54,6 +54,10 @@ pub struct ToolArgs {
 
 /// How files are read and changed.
 #[derive(Debug, Clone, Args)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "switches that have nothing to do with each other"
+)]
 pub struct FileArgs {
     /// Show a part of a file again that the model has read and that has not changed since
     #[arg(long, env = "TWOSTEP_REPEAT_READS", default_value = "true",
@@ -63,7 +67,7 @@ pub struct FileArgs {
     #[arg(long, env = "TWOSTEP_REMINDERS", default_value = "false",
           default_missing_value = "true", num_args = 0..=1, action = ArgAction::Set)]
     pub reminders: bool,
-    /// Let write_file replace only what the model has read, as Write does
+    /// Let `write_file` replace only what the model has read, as Write does
     #[arg(long, env = "TWOSTEP_READ_BEFORE_WRITE", default_value = "false",
           default_missing_value = "true", num_args = 0..=1, action = ArgAction::Set)]
     pub read_before_write: bool,

@@ -208,7 +208,7 @@ pub async fn commit(
     if committed.is_some() {
         notes::keep(&mut transaction, session_id, step.notes).await?;
         if step.waits.is_some() {
-            plan_wake(&mut transaction, fence.run_id).await?;
+            plan_wake(&mut transaction, session_id, fence.run_id).await?;
         }
     }
     transaction.commit().await?;
@@ -217,15 +217,20 @@ pub async fn commit(
 
 /// Says when a run that waits is to be taken up: at once if somebody has answered its calls in
 /// the meantime, or else at the first deadline of those that are open.
-async fn plan_wake(conn: &mut PgConnection, run_id: RunId) -> Result<(), StoreError> {
+async fn plan_wake(
+    conn: &mut PgConnection,
+    session_id: SessionId,
+    run_id: RunId,
+) -> Result<(), StoreError> {
     sqlx::query!(
         "UPDATE runs SET wake_at = coalesce(
              (SELECT min(c.answer_by) FROM tool_calls c
-              WHERE c.run_id = $1 AND c.state = 'planned'
+              WHERE c.session_id = $2 AND c.run_id = $1 AND c.state = 'planned'
                 AND c.awaits IS NOT NULL AND c.decision IS NULL),
              now())
          WHERE id = $1",
         run_id.as_uuid(),
+        session_id.as_uuid(),
     )
     .execute(conn)
     .await?;

@@ -1,6 +1,6 @@
 //! The ledger of tool calls. Rows are written by [`super::step`]; this reads them.
 
-use sqlx::PgConnection;
+use sqlx::{Connection as _, PgConnection};
 
 use super::{StoreError, unreadable};
 use crate::domain::ids::SessionId;
@@ -46,6 +46,36 @@ pub struct Wait {
     pub input_hash: Option<Vec<u8>>,
     /// Whether the time for an answer is over.
     pub is_overdue: bool,
+}
+
+impl LedgerRow {
+    /// Whether the time for an answer is over, and there is none.
+    fn is_given_up(&self) -> bool {
+        let is_open = |wait: &Wait| wait.is_overdue && wait.decision.is_none();
+        self.result.is_none() && self.wait.as_ref().is_some_and(is_open)
+    }
+}
+
+/// The rows of one assistant message, in the order of its calls. Where one says that nobody
+/// answered in time, that is final.
+pub async fn list_final(
+    conn: &mut PgConnection,
+    session_id: SessionId,
+    message_seq: i32,
+) -> Result<Vec<LedgerRow>, StoreError> {
+    let rows = list(conn, session_id, message_seq).await?;
+    if !rows.iter().any(LedgerRow::is_given_up) {
+        return Ok(rows);
+    }
+    // Who answers holds the session: an answer that came in time is waited for, and one that
+    // comes later is refused.
+    let mut transaction = conn.begin().await?;
+    sqlx::query!("SELECT id FROM sessions WHERE id = $1 FOR UPDATE", session_id.as_uuid())
+        .fetch_optional(&mut *transaction)
+        .await?;
+    let rows = list(&mut transaction, session_id, message_seq).await?;
+    transaction.commit().await?;
+    Ok(rows)
 }
 
 /// The rows of one assistant message, in the order of its calls.

@@ -185,16 +185,13 @@ async fn safe_edit(context: &ToolContext, wish: &Wish) -> Result<Looked, ToolErr
 /// model has seen: taken back they lead to that one, to the byte.
 fn landed(current: &Current, wish: &Wish, seen: Option<&Vec<u8>>) -> Option<FileChange> {
     let Current { path, before, file } = current;
-    let earlier = match seen {
-        Some(seen) => {
-            let undone: Vec<Edit> = wish.edits.iter().rev().map(Edit::undone).collect();
-            let earlier = apply_all(&file.text, &undone).ok()?;
-            (hash(&file.bytes_of(&earlier)) == *seen).then_some(earlier)?
-        }
-        None => {
-            let made = apply_all("", &wish.edits).ok()?;
-            (made == file.text).then(String::new)?
-        }
+    let earlier = if let Some(seen) = seen {
+        let undone: Vec<Edit> = wish.edits.iter().rev().map(Edit::undone).collect();
+        let earlier = apply_all(&file.text, &undone).ok()?;
+        (hash(&file.bytes_of(&earlier)) == *seen).then_some(earlier)?
+    } else {
+        let made = apply_all("", &wish.edits).ok()?;
+        (made == file.text).then(String::new)?
     };
     Some(FileChange {
         path: path.clone(),

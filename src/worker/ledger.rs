@@ -14,7 +14,7 @@ use super::round::{AfterCrash, Answered, Ended, Round, after_crash};
 use crate::domain::tool::{CallResult, CallState, INTERRUPTED, ToolCall, ToolClass};
 use crate::faults::{self, Bug, Point};
 use crate::store::step::{CallRecord, ChangeRecord, StepCommit};
-use crate::store::tool_calls::{LedgerRow, list};
+use crate::store::tool_calls::{LedgerRow, list_final};
 use crate::tools::workspace::hash;
 use crate::tools::{Answer, FileChange, Registry, ToolContext, file_hash};
 
@@ -99,7 +99,7 @@ impl Driver<'_> {
 
     async fn read_ledger(&self) -> Result<Vec<LedgerRow>, Halt> {
         let mut conn = self.worker.parts.pool.acquire().await?;
-        let rows = list(&mut conn, self.session_id(), self.last_message_seq()).await?;
+        let rows = list_final(&mut conn, self.session_id(), self.last_message_seq()).await?;
         conn.give_back();
         Ok(rows)
     }

@@ -41,7 +41,7 @@ async fn grep_finds_lines_and_a_bad_pattern_is_told_to_the_model() {
     let app = TestApp::start(script).await;
     app.write_file("a.rs", "// first\nfn main() {\n}\n");
     app.write_file("a.md", "fn main\n");
-    app.write_file("binary.rs", "fn \0main\n");
+    app.write_file("binary.rs", "fn binary() \0\n");
     let session = app.session().await;
     assert_eq!(session.ask("Find the functions").await["output_text"], "One function.");
     assert_eq!(result(&session, 1).await, (false, "a.rs:2:fn main() {\na.rs-3-}\n".to_owned()));

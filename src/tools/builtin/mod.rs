@@ -48,6 +48,10 @@ pub struct Options {
 
 /// How files are read and changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "switches that have nothing to do with each other"
+)]
 pub struct FileOptions {
     /// Whether a part of a file that has not changed is shown again. Not to show it saves tokens,
     /// but relies on the model to find it far above; so it is shown unless the operator decides

@@ -59,6 +59,10 @@ impl Tool for Late {
         self.tool.fallback()
     }
 
+    fn sandbox(&self) -> Option<&'static str> {
+        self.tool.sandbox()
+    }
+
     fn call<'a>(
         &'a self,
         context: &'a ToolContext,
