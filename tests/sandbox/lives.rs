@@ -26,7 +26,7 @@ fn job<'a>(command: &'a str, workspace: &'a Path, deadline: Duration) -> Job<'a>
     Job { command, workspace, protected: &[".git"], deadline }
 }
 
-const LONG: Duration = Duration::from_secs(60);
+const LONG: Duration = Duration::from_mins(1);
 
 /// Both levels, each with a world and an open sandbox.
 async fn at_each_level(test: impl AsyncFn(Level, &mut World, Sandbox)) {

@@ -150,7 +150,7 @@ fn a_long_line_is_cut_and_a_long_page_ends_between_lines() {
 
 #[test]
 fn a_snippet_shows_what_changed_with_four_lines_around_it() {
-    let before: String = (1..=20).map(|n| format!("line {n}\n")).collect();
+    let before = (1..=20).fold(String::new(), |text, n| text + &format!("line {n}\n"));
     let after = before.replace("line 10\n", "ten\nand a half\n");
     let lines: Vec<String> = snippet(&before, &after).lines().map(str::to_owned).collect();
     assert_eq!(lines.first().unwrap(), "     6→line 6");

@@ -192,7 +192,8 @@ async fn pretend_seen(app: &TestApp, session: &Session<'_>, arena: &Arena, list:
     let book = fs::read(arena.path("outside/book.ipynb")).unwrap();
     for attack in &list.attacks {
         let path = arena.filled(&attack.path);
-        let content = if path.ends_with(".ipynb") { &book } else { CANARY.as_bytes() };
+        let is_book = Path::new(&path).extension().is_some_and(|extension| extension == "ipynb");
+        let content = if is_book { &book } else { CANARY.as_bytes() };
         if path.contains('\0') {
             continue;
         }

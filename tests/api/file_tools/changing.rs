@@ -1,4 +1,4 @@
-//! Edit, MultiEdit and Write: what is changed, what is refused, and what the model is told.
+//! `Edit`, `MultiEdit` and `Write`: what is changed, what is refused, and what the model is told.
 
 use std::fs;
 
@@ -13,9 +13,13 @@ fn multi_edit(path: &str, edits: &[(&str, &str)]) -> (&'static str, Value) {
     ("MultiEdit", json!({ "file_path": path, "edits": edits }))
 }
 
+fn lines(count: usize) -> String {
+    (1..=count).fold(String::new(), |text, n| text + &format!("line {n}\n"))
+}
+
 #[tokio::test]
 async fn an_edit_changes_the_file_and_shows_the_lines_around() {
-    let before: String = (1..=12).map(|n| format!("line {n}\n")).collect();
+    let before = lines(12);
     let app = service(&[read("a.txt"), edit("a.txt", "line 8", "LINE 8")], Setup::default()).await;
     app.write_file("a.txt", &before);
     let results = run(&app).await;

@@ -1,4 +1,4 @@
-//! NotebookEdit.
+//! `NotebookEdit`.
 
 use std::fs;
 

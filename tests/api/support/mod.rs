@@ -99,7 +99,8 @@ impl TestApp {
     }
 
     pub(crate) async fn start_with(script: Value, setup: Setup) -> Self {
-        Self::on(script, setup, database().await, TempDir::new().unwrap()).await
+        // Boxed, because it is large and every test has one.
+        Box::pin(Self::on(script, setup, database().await, TempDir::new().unwrap())).await
     }
 
     pub(crate) async fn on(
