@@ -453,7 +453,7 @@ impl TestApp {
         let Self { database, folder, stop, task, .. } = self;
         stop.cancel();
         task.await.unwrap().unwrap();
-        Self::on(script, setup, database, folder).await
+        Box::pin(Self::on(script, setup, database, folder)).await
     }
 
     /// A session that was made by an earlier service.
