@@ -17,7 +17,7 @@ use crate::watch::Watch;
 
 /// Posts under way, and a watcher as long as they are kept.
 pub(crate) struct Posts {
-    posts: Vec<JoinHandle<anyhow::Result<String>>>,
+    under_way: Vec<JoinHandle<anyhow::Result<String>>>,
     watch: Watch,
     approver: Approver,
 }
@@ -37,12 +37,12 @@ impl Posts {
             let text = format!("{kind}.m{number}");
             TaskTracker::new().spawn(async move { arena.post(0, &session, &text).await })
         };
-        Ok(Self { posts: (0..messages).map(post).collect(), watch, approver })
+        Ok(Self { under_way: (0..messages).map(post).collect(), watch, approver })
     }
 
     /// Waits until all of them are accepted.
     pub(crate) async fn accepted(&mut self) -> anyhow::Result<()> {
-        for post in std::mem::take(&mut self.posts) {
+        for post in std::mem::take(&mut self.under_way) {
             post.await??;
         }
         Ok(())
