@@ -40,6 +40,7 @@ pub use definition::check_definition;
 pub use fallback::Fallback;
 use lease::LeaseClock;
 pub use registry::{Answer, BadTool, CatalogEntry, Registry};
+pub use results::without_nul;
 use seen::SeenFiles;
 pub use typed::{Typed, TypedTool};
 use workspace::{Draft, Workspace};

@@ -13,7 +13,7 @@ use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 use tokio::time::timeout;
 
-use super::results::presentable;
+use super::results::{presentable, without_nul};
 use super::{
     ErrorStyle, FileChange, Output, Tool, ToolContext, ToolError, change, check_definition,
 };
@@ -231,7 +231,7 @@ impl Registry {
             planned => planned,
         };
         match planned {
-            Ok(change) => Ok(change),
+            Ok(change) => Ok(FileChange { result: without_nul(change.result), ..change }),
             Err(error) => Err(entry.answer(context, Err(error)).await),
         }
     }

@@ -8,10 +8,15 @@ use super::builtin::blocking;
 /// The text of a result that the model gets at most, in bytes.
 pub(super) const MAX_RESULT: usize = 100 * 1024;
 
+/// A text that the database and the model take.
+pub fn without_nul(text: String) -> String {
+    if text.contains('\0') { text.replace('\0', "\u{fffd}") } else { text }
+}
+
 /// A text that every later request can carry: no NUL, which neither the database nor the model
 /// takes, and not without end. What is cut off can be read from a file.
 pub(super) async fn presentable(context: &ToolContext, text: String) -> String {
-    let text = if text.contains('\0') { text.replace('\0', "\u{fffd}") } else { text };
+    let text = without_nul(text);
     if text.len() <= MAX_RESULT {
         return text;
     }

@@ -63,6 +63,11 @@ pub(super) fn gate(call: &ToolCall, row: Option<&LedgerRow>, default: Decision) 
     }
 }
 
+/// Whether a call has not begun, and runs because somebody said so.
+fn is_allowed_by_somebody(row: Option<&LedgerRow>) -> bool {
+    row.is_some_and(|row| row.state == CallState::Planned && row.wait.is_some())
+}
+
 fn is_approved(call: &ToolCall, wait: &Wait) -> bool {
     wait.input_hash.as_deref() == Some(hash(call.input.get().as_bytes()).as_slice())
 }
@@ -111,6 +116,7 @@ impl Driver<'_> {
             let decided = gate(call, row, default);
             let decided = if decided == Gate::Evaluate { self.evaluate(call)? } else { decided };
             match decided {
+                Gate::Run if is_allowed_by_somebody(row) => self.look_once_more(round, position)?,
                 Gate::Run => {}
                 Gate::Evaluate => asked.push(position),
                 Gate::Wait(awaits, reason) => round.hold(position, awaits, reason),
@@ -120,6 +126,16 @@ impl Driver<'_> {
             }
         }
         self.ask_evaluator(round, &asked).await
+    }
+
+    /// Nobody can allow what a rule denies, by an edited input or before the rule was there.
+    fn look_once_more(&mut self, round: &mut Round<'_>, position: usize) -> Result<(), Halt> {
+        let Some(call) = round.calls.get(position) else { return Ok(()) };
+        let Verdict { permission, reason, .. } = self.verdict(call)?;
+        if permission == Permission::Deny {
+            self.refuse(round, position, (CallState::Denied, &denial(reason), None));
+        }
+        Ok(())
     }
 
     /// The policy's word on a call; [`Gate::Evaluate`] if there is somebody else to ask.
@@ -210,7 +226,7 @@ impl Driver<'_> {
             session_rules: &settings.permissions,
             remembered: &self.run.permissions.remembered,
             mode,
-            workspace: self.context.workspace.root(),
+            workspace: &self.context.workspace.names(),
         };
         Policy::new(source).map_err(|error| Halt::Defect(error.to_string()))
     }

@@ -23,22 +23,24 @@ const PARALLEL: usize = 8;
 
 impl Driver<'_> {
     /// Runs the calls that have no result yet and may run. Neighbours that change nothing run in
-    /// parallel; a call with effects runs alone, after those before it and before those behind
-    /// it, and not before one that waits.
+    /// parallel; a call with effects runs alone, after those before it and before those behind it,
+    /// which wait if it must wait.
     pub(super) async fn call_tools(&mut self, calls: &[ToolCall]) -> Result<Answered, Halt> {
         let ledger = self.ledger().await?;
         let calls = &with_inputs(calls, &ledger)?;
         let mut round = Round::new(calls, ledger);
         self.open_gates(&mut round).await?;
+        let tools = Arc::clone(&self.worker.parts.tools);
+        let is_parallel = |call: &ToolCall| tools.runs_in_parallel(&call.name);
+        let end = round.barrier(is_parallel);
         let mut next = 0;
-        while next < calls.len() {
+        while next < end {
             if self.stop_if_draining().is_err() {
                 self.record(&mut round).await?;
                 return Err(Halt::ShuttingDown);
             }
-            let tools = &self.worker.parts.tools;
-            let is_parallel = |call: &&ToolCall| tools.runs_in_parallel(&call.name);
-            let parallel = calls.iter().skip(next).take_while(is_parallel).count();
+            let rest = calls.iter().take(end).skip(next);
+            let parallel = rest.take_while(|call| is_parallel(call)).count();
             if parallel > 0 {
                 self.run_parallel(&mut round, next..next + parallel).await?;
                 next += parallel;

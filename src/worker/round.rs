@@ -9,6 +9,7 @@ use crate::domain::tool::{CANCELLED, CallResult, CallState, INTERRUPTED, ToolCal
 use crate::domain::tool_error::Handling;
 use crate::store::step::CallRecord;
 use crate::store::tool_calls::LedgerRow;
+use crate::tools::without_nul;
 
 /// Results in the order of the calls, and what of them is not yet stored.
 #[derive(Debug, Default)]
@@ -97,6 +98,13 @@ impl<'a> Round<'a> {
         self.held.iter().take(position).any(Option::is_some)
     }
 
+    /// Where the first call is that waits and that those behind it may stand on.
+    pub(super) fn barrier(&self, is_parallel: impl Fn(&ToolCall) -> bool) -> usize {
+        let mut calls = self.calls.iter().zip(&self.held);
+        let barrier = calls.position(|(call, held)| held.is_some() && !is_parallel(call));
+        barrier.unwrap_or(self.calls.len())
+    }
+
     /// The calls that wait, and for what.
     pub(super) fn held(&self) -> Vec<(&'a ToolCall, Hold)> {
         let held = self.calls.iter().zip(&self.held);
@@ -136,7 +144,9 @@ impl<'a> Round<'a> {
     }
 
     fn place(&mut self, ended: Ended) {
-        let Ended { position, result, is_execution, duration_ms, notes, sandbox } = ended;
+        let Ended { position, mut result, is_execution, duration_ms, notes, sandbox } = ended;
+        // What people and rules say has not passed where tools' results are made fit.
+        result.text = without_nul(result.text);
         let Some(place) = self.results.get_mut(position) else {
             return;
         };

@@ -9,6 +9,7 @@ use crate::domain::run::StopReason;
 use crate::domain::tool::{CallState, ToolCall};
 use crate::faults::{self, Point};
 use crate::store::step::{CallRecord, NewWait, StepCommit};
+use crate::tools::without_nul;
 use crate::tools::workspace::hash;
 
 impl Driver<'_> {
@@ -48,6 +49,7 @@ impl Driver<'_> {
             Awaits::Approval => self.diff(call).await,
             Awaits::Client => None,
         };
+        let (reason, diff) = (reason.map(without_nul), diff.map(without_nul));
         let within = self.worker.parts.policy.answer_within;
         CallRecord {
             wait: Some(NewWait { awaits, within, reason, diff }),

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use twostep::domain::permission::{Permission, Rule};
 
 use crate::support::{
     BELL, Session, Setup, TestApp, asks, asks_within, calls_as, pending, problem, replies, says,
@@ -104,6 +105,70 @@ async fn the_reason_of_a_denial_reaches_the_model() {
         (&json!("toolu_1"), &json!("deny"), &json!("Not at night. \u{1f319}"))
     );
     app.finish().await;
+}
+
+#[tokio::test]
+async fn what_stands_behind_a_call_that_waits_runs_after_it() {
+    let calls = [
+        ("toolu_1", "get_time", json!({})),
+        ("toolu_2", "write_file", write("a.txt", "new\n")),
+        ("toolu_3", "read_file", json!({ "path": "a.txt" })),
+    ];
+    let script = replies(&[calls_as(&calls), says("It said: {{results}}")]);
+    let app = TestApp::start_with(script, asks()).await;
+    app.write_file("a.txt", "old\n");
+    let session = app.session().await;
+    let run = session.ask("Write it and read it").await;
+    let results = |events: &[Value]| -> Vec<Value> {
+        let is_result = |event: &&Value| event["type"] == "agent.tool_result";
+        events.iter().filter(is_result).map(|event| event["tool_use_id"].clone()).collect()
+    };
+    assert_eq!(results(&session.events().await), ["toolu_1"]);
+    session.allow("toolu_2", json!({})).await;
+    session.settled(&run).await;
+    assert_eq!(results(&session.events().await), ["toolu_1", "toolu_2", "toolu_3"]);
+    let history = session.history().await;
+    assert_eq!(history[2]["message"]["content"][2]["content"], "new\n");
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn nobody_can_allow_what_the_operator_denies() {
+    let deny = Rule {
+        tool: "*".to_owned(),
+        input: [("path".to_owned(), "secrets/**".to_owned())].into(),
+        decision: Permission::Deny,
+        reason: Some("Secrets stay.\0".to_owned()),
+    };
+    let mut setup = asks();
+    setup.permissions.as_mut().unwrap().rules.push(deny);
+    let app = TestApp::start_with(one_call("write_file", write("a.txt", "x")), setup).await;
+    let session = app.session().await;
+    let run = session.ask("Write it").await;
+    session.allow("toolu_1", json!({ "input": write("secrets/a", "x") })).await;
+    let run = session.settled(&run).await;
+    assert_eq!(run["output_text"], "It said: Error: Secrets stay.\u{fffd}");
+    assert!(!app.folder.path().join("secrets").exists());
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_nul_in_a_file_is_shown_and_written() {
+    let app = TestApp::start_with(
+        one_call("Write", json!({ "file_path": "a", "content": "x\0" })),
+        asks(),
+    )
+    .await;
+    let session = app.session().await;
+    let run = session.ask("Write it").await;
+    let diff = session.approvals().await[0]["diff"].as_str().unwrap().to_owned();
+    assert!(diff.ends_with("+x\u{fffd}\n\\ No newline at end of file\n"), "{diff:?}");
+    session.allow("toolu_1", json!({})).await;
+    assert_eq!(session.settled(&run).await["status"], "completed");
+    assert_eq!(std::fs::read(app.folder.path().join("a")).unwrap(), b"x\0");
+    // The witness in SQL cannot read a NUL that the model wrote.
+    assert_eq!(app.findings().await, Vec::<String>::new());
+    app.stop().await;
 }
 
 #[tokio::test]

@@ -334,6 +334,16 @@ async fn results_that_do_not_fit_are_pointed_at() {
             "/results/0/content/0/source/data",
         ),
         (
+            image(json!({ "type": "base64", "media_type": "image/png", "data": "AAAA" })),
+            "/results/0/content/0/source/data",
+        ),
+        (
+            json!({ "results": [{ "tool_use_id": "toolu_1", "is_error": true, "content": [
+                { "type": "image", "source": {
+                    "type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo=" } }] }] }),
+            "/results/0/content",
+        ),
+        (
             image(json!({ "type": "url", "url": "file:///etc/passwd" })),
             "/results/0/content/0/source/url",
         ),

@@ -5,11 +5,14 @@ CREATE SCHEMA crash;
 -- Who took a run up, and when.
 CREATE TABLE crash.claims (
     run_id uuid, attempt integer, node text, at timestamptz DEFAULT clock_timestamp(),
+    -- Nobody held it: it waited for somebody.
+    has_waited boolean NOT NULL,
     PRIMARY KEY (run_id, attempt)
 );
 CREATE FUNCTION crash.note_claim() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    INSERT INTO crash.claims (run_id, attempt, node) VALUES (NEW.id, NEW.attempt, session_user);
+    INSERT INTO crash.claims (run_id, attempt, node, has_waited)
+    VALUES (NEW.id, NEW.attempt, session_user, TG_OP = 'UPDATE' AND OLD.status = 'requires_action');
     RETURN NULL;
 END
 $$;

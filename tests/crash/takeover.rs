@@ -21,6 +21,7 @@ struct Claim {
     attempt: i32,
     node: String,
     at: SqlTimestamp,
+    has_waited: bool,
     begun: Option<SqlTimestamp>,
 }
 
@@ -46,7 +47,7 @@ fn system(at: Timestamp) -> SystemTime {
 impl Arena {
     pub(crate) async fn takeovers_were_in_time(&self) -> anyhow::Result<()> {
         let claims: Vec<Claim> = sqlx::query_as(
-            "SELECT c.run_id::text AS run, c.attempt, c.node, c.at,
+            "SELECT c.run_id::text AS run, c.attempt, c.node, c.at, c.has_waited,
                     (SELECT min(b.at) FROM crash.begins b
                      WHERE b.run_id = c.run_id AND b.attempt = c.attempt) AS begun
              FROM crash.claims c ORDER BY c.run_id, c.attempt",
@@ -57,6 +58,7 @@ impl Arena {
         for pair in claims.windows(2) {
             if let [before, after] = pair
                 && before.run == after.run
+                && !after.has_waited
             {
                 self.judge(&book, before, after);
             }

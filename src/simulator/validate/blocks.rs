@@ -103,8 +103,14 @@ fn result_content(at: At, block: Sent<'_>) -> Checked {
             return refuse(format!("{at}.tool_result.content: Input should be a valid list"));
         }
     };
+    let is_error = block.get("is_error") == Some(&Value::Bool(true));
     for (nth, part) in parts.iter().enumerate() {
         let kind = part.get("type").and_then(Value::as_str).unwrap_or_default();
+        if is_error && kind != "text" {
+            return refuse(format!(
+                "{at}.tool_result: all content must be type `text` if `is_error` is true"
+            ));
+        }
         match kind {
             "text" if part.get("text").is_some_and(|text| text == "") => {
                 return refuse("messages: text content blocks must be non-empty");

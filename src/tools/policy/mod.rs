@@ -14,7 +14,7 @@ mod rule;
 mod visible;
 mod wildcard;
 
-use std::path::Path;
+use std::path::PathBuf;
 
 use crate::domain::permission::{Permission, PermissionMode, Rule};
 use crate::domain::tool::{ToolCall, ToolClass};
@@ -41,8 +41,8 @@ pub struct PolicySource<'a> {
     pub remembered: &'a [Rule],
     /// The mode of the moment.
     pub mode: PermissionMode,
-    /// The real folder of the session's files.
-    pub workspace: &'a Path,
+    /// The names of the folder of the session's files.
+    pub workspace: &'a [PathBuf],
 }
 
 /// The rules of one session, ready to be asked.
@@ -70,7 +70,7 @@ impl Policy {
         let mut rules = Vec::new();
         for list in [operator.rules.as_slice(), session_rules, remembered] {
             for (index, rule) in list.iter().enumerate() {
-                rules.push(Compiled::new(index, rule, Some(workspace))?);
+                rules.push(Compiled::new(index, rule, workspace)?);
             }
         }
         // The operator may have taken it back since the session was made.

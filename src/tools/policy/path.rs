@@ -1,6 +1,6 @@
 //! Patterns of paths in the workspace.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::visible::{has_hidden, is_hidden};
 use super::wildcard::Wildcard;
@@ -23,21 +23,22 @@ pub(super) struct PathPattern {
     parts: Vec<Part>,
     /// The same in small letters.
     small: Vec<Part>,
-    workspace: Option<String>,
+    /// The names of the workspace's folder.
+    roots: Vec<PathBuf>,
 }
 
 impl PathPattern {
     /// Reads `src/*.rs`, `docs/**`.
-    pub(super) fn new(pattern: &str, workspace: Option<&Path>) -> Result<Self, &'static str> {
-        let workspace = workspace.and_then(Path::to_str).map(str::to_owned);
-        let relative = beneath(pattern, ALIAS).unwrap_or(pattern);
+    pub(super) fn new(pattern: &str, workspace: &[PathBuf]) -> Result<Self, &'static str> {
+        let roots: Vec<PathBuf> = workspace.iter().cloned().chain([PathBuf::from(ALIAS)]).collect();
+        let relative = relative(&[PathBuf::from(ALIAS)], pattern);
         if relative.starts_with('/') {
             return Err("is absolute: paths are relative to the workspace");
         }
         let parts = plain_parts(relative).ok_or("has `..`: it would lead out of itself")?;
         let small = parts.iter().map(|part| Part::new(&part.to_lowercase())).collect();
         let parts = parts.into_iter().map(Part::new).collect();
-        Ok(Self { parts, small, workspace })
+        Ok(Self { parts, small, roots })
     }
 
     /// Whether a path is what the pattern says, beyond doubt.
@@ -70,8 +71,7 @@ impl PathPattern {
 
     /// What is left of a path without the workspace's own.
     fn relative<'a>(&self, path: &'a str) -> &'a str {
-        let real = self.workspace.as_deref().and_then(|workspace| beneath(path, workspace));
-        real.or_else(|| beneath(path, ALIAS)).unwrap_or(path)
+        relative(&self.roots, path)
     }
 }
 
@@ -81,13 +81,16 @@ impl Part {
     }
 }
 
-/// The rest of a path beneath a folder.
-fn beneath<'a>(path: &'a str, folder: &str) -> Option<&'a str> {
-    let rest = path.strip_prefix(folder)?;
-    if rest.is_empty() {
-        return Some(".");
+/// The rest of a path beneath one of these folders, told by names as the workspace does: `//` and
+/// `/./` are `/`.
+fn relative<'a>(roots: &[PathBuf], path: &'a str) -> &'a str {
+    let given = Path::new(path);
+    let rest = roots.iter().find_map(|root| given.strip_prefix(root).ok());
+    match rest.and_then(Path::to_str) {
+        Some("") => ".",
+        Some(rest) => rest,
+        None => path,
     }
-    rest.strip_prefix('/').map(|rest| rest.trim_start_matches('/'))
 }
 
 /// The names of a path that climbs nowhere.
@@ -125,7 +128,8 @@ mod tests {
     use super::*;
 
     fn pattern(text: &str) -> PathPattern {
-        PathPattern::new(text, Some(Path::new("/srv/files"))).unwrap()
+        PathPattern::new(text, &[PathBuf::from("/srv/files"), PathBuf::from("/data/files")])
+            .unwrap()
     }
 
     fn surely(text: &str, paths: &[&str]) -> Vec<bool> {
@@ -180,7 +184,11 @@ mod tests {
             "sec\u{200b}rets/a",
             " secrets/a ",
             "/workspace/secrets/a",
+            "//workspace/secrets/a",
+            "/./workspace/./secrets/a",
             "/srv/files//secrets/a",
+            "//srv/./files/secrets/a",
+            "/data/files/secrets/a",
         ] {
             assert!(pattern.maybe(path), "{path:?}");
         }
@@ -189,7 +197,7 @@ mod tests {
 
     #[test]
     fn a_pattern_stays_in_the_workspace() {
-        assert!(PathPattern::new("/etc/*", None).is_err());
-        assert!(PathPattern::new("../x", None).is_err());
+        assert!(PathPattern::new("/etc/*", &[]).is_err());
+        assert!(PathPattern::new("../x", &[]).is_err());
     }
 }

@@ -1,7 +1,7 @@
 //! Rules, read once and asked of every call.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::PathBuf;
 
 use reqwest::Url;
 
@@ -36,10 +36,7 @@ pub struct BadRule {
 
 /// Whether rules can be read.
 pub fn check(rules: &[Rule]) -> Result<(), BadRule> {
-    rules
-        .iter()
-        .enumerate()
-        .try_for_each(|(index, rule)| Compiled::new(index, rule, None).map(drop))
+    rules.iter().enumerate().try_for_each(|(index, rule)| Compiled::new(index, rule, &[]).map(drop))
 }
 
 /// The rule that allows what a call does, and nothing else: its command, its path, or, where it
@@ -59,7 +56,7 @@ pub fn remember(call: &ToolCall) -> Option<Rule> {
     }
     let tool = call.name.clone();
     let rule = Rule { tool, input: members, decision: Permission::Allow, reason: None };
-    let is_exact = Compiled::new(0, &rule, None).ok()?.speaks_of(&call.name, &input);
+    let is_exact = Compiled::new(0, &rule, &[]).ok()?.speaks_of(&call.name, &input);
     is_exact.then_some(rule)
 }
 
@@ -81,11 +78,7 @@ pub(super) struct Compiled {
 }
 
 impl Compiled {
-    pub(super) fn new(
-        index: usize,
-        rule: &Rule,
-        workspace: Option<&Path>,
-    ) -> Result<Self, BadRule> {
+    pub(super) fn new(index: usize, rule: &Rule, workspace: &[PathBuf]) -> Result<Self, BadRule> {
         let bad = |member, cause| BadRule { index, tool: rule.tool.clone(), member, cause };
         refuse_odd(&rule.tool).map_err(|cause| bad(None, cause))?;
         let mut members = Vec::new();
@@ -142,7 +135,7 @@ fn maybe((member, pattern): &(String, Pattern), input: &Input) -> bool {
 }
 
 impl Pattern {
-    fn new(member: &str, pattern: &str, workspace: Option<&Path>) -> Result<Self, &'static str> {
+    fn new(member: &str, pattern: &str, workspace: &[PathBuf]) -> Result<Self, &'static str> {
         let name = member.rsplit('.').next().unwrap_or(member);
         if name == COMMAND {
             return CommandPattern::new(pattern).map(Self::Command);

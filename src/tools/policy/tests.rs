@@ -1,6 +1,6 @@
 //! Rules and modes, and the attacks on them.
 
-use std::path::Path;
+use std::path::PathBuf;
 
 use serde::Deserialize;
 use serde_json::json;
@@ -52,7 +52,7 @@ fn rules(list: serde_json::Value) -> Vec<Rule> {
 }
 
 fn policy(operator: &OperatorPolicy, session: &[Rule], mode: PermissionMode) -> Policy {
-    let workspace = Path::new("/srv/files");
+    let workspace = &[PathBuf::from("/srv/files")];
     let source =
         PolicySource { operator, session_rules: session, remembered: &[], mode, workspace };
     Policy::new(source).unwrap()
@@ -66,7 +66,7 @@ fn judged(case: &Case) -> Permission {
         session_rules: &case.session,
         remembered: &case.remembered,
         mode: case.mode,
-        workspace: Path::new("/srv/files"),
+        workspace: &[PathBuf::from("/srv/files")],
     };
     let policy = Policy::new(source).unwrap();
     policy.evaluate(&call(&case.tool, &case.input), class(&case.class)).permission

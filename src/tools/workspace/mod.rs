@@ -66,6 +66,12 @@ impl Workspace {
         &self.root
     }
 
+    /// The names by which the folder may be called: as it was given, and without links.
+    pub fn names(&self) -> Vec<PathBuf> {
+        let real = self.root.canonicalize().ok().filter(|real| *real != self.root);
+        [self.root.clone()].into_iter().chain(real).collect()
+    }
+
     /// The folder itself, which is made if it is not there.
     pub fn folder(&self) -> Result<PathBuf, ToolError> {
         self.dir()?;

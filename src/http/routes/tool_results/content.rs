@@ -65,6 +65,8 @@ pub(super) struct Read {
     pub(super) content: Option<String>,
     /// What its event tells: images are only named.
     pub(super) told: Content,
+    /// Whether it has an image.
+    pub(super) has_image: bool,
 }
 
 /// A place in the content, and what is wrong there.
@@ -101,7 +103,7 @@ pub(super) fn read(raw: Option<&RawValue>) -> Result<Read, Problem> {
 
 fn plain(text: String) -> Result<Read, Problem> {
     let told = Content::text(&text).map_err(unwritten)?;
-    bounded(Read { text, content: None, told })
+    bounded(Read { text, content: None, told, has_image: false })
 }
 
 fn more(blocks: &[ResultBlock]) -> Result<Read, Problem> {
@@ -114,7 +116,8 @@ fn more(blocks: &[ResultBlock]) -> Result<Read, Problem> {
         blocks.iter().map(|block| json!({ "type": "text", "text": told(block) })).collect();
     let content = serde_json::to_string(blocks).map_err(|error| unwritten(error.into()))?;
     let told = Content::parse(json!(told).to_string()).map_err(unwritten)?;
-    bounded(Read { text: text.join("\n"), content: Some(content), told })
+    let has_image = blocks.iter().any(|block| matches!(block, ResultBlock::Image { .. }));
+    bounded(Read { text: text.join("\n"), content: Some(content), told, has_image })
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "the shape that map_err takes")]
@@ -153,6 +156,9 @@ fn check(block: &ResultBlock) -> Result<(), (&'static str, &'static str)> {
             ImageSource::Base64 { data, .. } if !is_base64(data) => {
                 Err(("/source/data", "is not base64"))
             }
+            ImageSource::Base64 { media_type, data } if !begins_as(media_type, data) => {
+                Err(("/source/data", "is not an image of this type"))
+            }
             ImageSource::Url { url } if !url.starts_with("https://") => {
                 Err(("/source/url", "is not an https URL"))
             }
@@ -168,6 +174,18 @@ fn is_base64(data: &str) -> bool {
         && data.len().is_multiple_of(4)
         && data.len() - digits.len() <= 2
         && digits.bytes().all(is_digit)
+}
+
+/// Whether base64 begins with the signature of a kind of image.
+fn begins_as(media_type: &str, data: &str) -> bool {
+    match media_type {
+        "image/png" => data.starts_with("iVBORw0KGgo"),
+        "image/jpeg" => data.starts_with("/9j/"),
+        "image/gif" => data.starts_with("R0lGOD"),
+        // `RIFF`, the length, `WEBP`.
+        "image/webp" => data.starts_with("UklGR") && data.get(12..16) == Some("RUJQ"),
+        _ => false,
+    }
 }
 
 /// JSON whose texts can be read and kept: NUL and halves of characters become U+FFFD.
@@ -248,7 +266,17 @@ mod tests {
         assert_eq!(place(&image("image/png", "AAA")), "/1/source/data");
         assert_eq!(place(&image("image/png", "A===")), "/1/source/data");
         assert_eq!(place(&image("image/png", "AA\\n=")), "/1/source/data");
-        assert_eq!(text(&image("image/png", "AAA=")), Ok("a".to_owned()));
+        assert_eq!(place(&image("image/png", "AAA=")), "/1/source/data");
+        assert_eq!(place(&image("image/jpeg", "iVBORw0KGgo=")), "/1/source/data");
+        let images = [
+            ("image/png", "iVBORw0KGgo="),
+            ("image/jpeg", "/9j/4AAQ"),
+            ("image/gif", "R0lGODlh"),
+            ("image/webp", "UklGRiQAAABXRUJQ"),
+        ];
+        for (kind, data) in images {
+            assert_eq!(text(&image(kind, data)), Ok("a".to_owned()), "{kind}");
+        }
         for json in ["1", "null", "{}", r#"[{"type":"video"}]"#, r#"[{"type":"text"}]"#] {
             assert_eq!(place(json), "", "{json}");
         }

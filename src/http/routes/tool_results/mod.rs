@@ -73,6 +73,11 @@ impl CreateToolResults {
                 errors.push(FieldError { pointer: at("tool_use_id"), message });
             }
             match content::read(content.as_deref()) {
+                // The model would refuse it, and with it every later request of the session.
+                Ok(content) if is_error && content.has_image => errors.push(FieldError {
+                    pointer: at("content"),
+                    message: "has an image, which an error cannot have".to_owned(),
+                }),
                 Ok(content) => given.push(Given { tool_use_id, is_error, content }),
                 Err((place, message)) => {
                     let pointer = at(&format!("content{place}"));
@@ -164,7 +169,7 @@ impl Given {
         conn: &mut PgConnection,
         call: &LockedCall,
     ) -> Result<Option<NewEvent>, ApiError> {
-        let content::Read { text, content, told } = &self.content;
+        let content::Read { text, content, told, .. } = &self.content;
         let new = NewResult { text, content: content.as_deref(), is_error: self.is_error };
         if call.is_open() {
             finish(conn, call, &new).await?;

@@ -136,6 +136,12 @@ fn blocks_stand_where_they_belong_and_are_whole() {
                           "content": [{ "type": "tool_use" }] }]);
     let refused = of(&then(asked(json!([call("t")])).to_vec(), nested));
     assert!(refused.starts_with("messages.2.content.0.tool_result.content.0: Input tag"));
+    let shown = json!([{ "type": "tool_result", "tool_use_id": "t", "is_error": true,
+                         "content": [{ "type": "image", "source": {} }] }]);
+    let refused = of(&then(asked(json!([call("t")])).to_vec(), shown));
+    let text_only = "messages.2.content.0.tool_result: all content must be type `text` if \
+                     `is_error` is true";
+    assert_eq!(refused, text_only);
     assert_eq!(of(&[user(json!([{ "text": "a" }]))]), "messages.0.content.0.type: Field required");
 }
 
