@@ -55,6 +55,11 @@ pub(super) enum ApiError {
     ApprovalNotFound(String),
     #[error("no call {0:?} of this session is the client's to run")]
     ToolCallNotFound(String),
+    #[error(
+        "the call {0:?} does not wait: it may once the calls before it have ended, which the event \
+         session.status_idle says"
+    )]
+    CallNotWaiting(String),
     #[error("the call {0:?} has been answered in another way, or its run is over")]
     AlreadyResolved(String),
     #[error("the time to decide on the call {0:?} is over")]
@@ -158,6 +163,7 @@ impl ApiError {
             Self::ActionRequired { .. } => (StatusCode::CONFLICT, "action_required"),
             Self::ApprovalNotFound(_) => (StatusCode::NOT_FOUND, "approval_not_found"),
             Self::ToolCallNotFound(_) => (StatusCode::NOT_FOUND, "tool_call_not_found"),
+            Self::CallNotWaiting(_) => (StatusCode::CONFLICT, "call_not_waiting"),
             Self::AlreadyResolved(_) => (StatusCode::CONFLICT, "already_resolved"),
             Self::ApprovalExpired(_) => (StatusCode::GONE, "approval_expired"),
             Self::ToolResultExpired(_) => (StatusCode::GONE, "tool_result_expired"),

@@ -3,7 +3,7 @@
 use super::Api;
 use super::error::{ApiError, FieldError};
 use crate::domain::permission::{PermissionMode, Rule};
-use crate::tools::policy::{BadRule, check};
+use crate::tools::policy::{BadRule, MAX_REASON, check};
 
 /// Rules of a session, which are all asked of every call.
 const MAX_RULES: usize = 200;
@@ -21,6 +21,11 @@ pub(super) fn check_mode(api: &Api, mode: Option<PermissionMode>) -> Result<(), 
 pub(super) fn check_rules(rules: &[Rule]) -> Result<(), ApiError> {
     if rules.len() > MAX_RULES {
         return Err(ApiError::field("/permissions", format!("has more than {MAX_RULES} rules")));
+    }
+    let is_odd = |reason: &String| reason.len() > MAX_REASON || reason.contains('\0');
+    if let Some(index) = rules.iter().position(|rule| rule.reason.as_ref().is_some_and(is_odd)) {
+        let message = format!("is longer than {MAX_REASON} bytes, or has a NUL");
+        return Err(ApiError::field(&format!("/permissions/{index}/reason"), message));
     }
     check(rules).map_err(|BadRule { index, member, cause, .. }| {
         let place = member.map_or("tool".to_owned(), |member| {

@@ -52,6 +52,11 @@ pub struct LockedCall {
 }
 
 impl LockedCall {
+    /// Whether nobody is asked, and somebody may be as long as the run lives.
+    pub fn may_wait_yet(&self) -> bool {
+        self.is_wanted && self.state == CallState::Planned && self.awaits.is_none()
+    }
+
     /// Whether somebody may still answer.
     pub fn is_open(&self) -> bool {
         self.is_wanted

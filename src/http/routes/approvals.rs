@@ -60,7 +60,7 @@ impl From<PendingCall> for ApprovalResource {
         Self {
             r#type: "approval",
             display: visible(call.input.get()).into_owned(),
-            reason: call.reason,
+            reason: call.reason.map(|reason| visible(&reason).into_owned()),
             diff: call.diff.map(|diff| visible(&diff).into_owned()),
             tool_use_id: call.tool_use_id,
             name: call.name,
@@ -229,6 +229,9 @@ impl Deciding<'_> {
         let ids = std::slice::from_ref(&self.tool_use_id);
         let calls = lock_calls(conn, self.tenant, self.session_id, ids).await?;
         let calls = calls.ok_or_else(|| ApiError::SessionNotFound(self.session_id.to_string()))?;
+        if calls.iter().any(LockedCall::may_wait_yet) {
+            return Err(ApiError::CallNotWaiting(self.tool_use_id.clone()));
+        }
         let asked = calls.into_iter().find(|call| call.awaits == Some(Awaits::Approval));
         let call = asked.ok_or_else(|| ApiError::ApprovalNotFound(self.tool_use_id.clone()))?;
         if call.is_open() {

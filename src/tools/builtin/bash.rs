@@ -58,6 +58,22 @@ impl Bash {
         &self.sandbox
     }
 
+    /// What the model reads of a command. What is too long for that is kept as a file.
+    async fn text(context: &ToolContext, outcome: &Outcome) -> String {
+        let text = told(outcome, MAX_STDOUT, MAX_STDERR);
+        let printed = &outcome.output;
+        let is_long = printed.stdout.text().len() > MAX_STDOUT;
+        if !is_long && printed.stderr.text().len() <= MAX_STDERR {
+            return text;
+        }
+        let whole = told(outcome, usize::MAX, usize::MAX);
+        let (workspace, draft) = (context.workspace.clone(), context.draft());
+        match blocking(move || workspace.keep(&whole, &draft)).await {
+            Ok(path) => format!("{text}\n[all of it is in the file {path}]"),
+            Err(_not_kept) => text,
+        }
+    }
+
     fn timeout(&self, asked_ms: Option<u64>) -> Duration {
         asked_ms.map_or(self.timeout, Duration::from_millis).min(Self::MAX_TIMEOUT)
     }
@@ -71,7 +87,7 @@ impl TypedTool for Bash {
         all that it can change for good besides a temporary folder, $TMPDIR, that goes with it. \
         There is no network, no terminal and no input. Nothing of it goes on after the command: \
         what runs in the background is ended with it. Of long output the beginning and the end are \
-        shown: write it to a file to read all of it. Version control and other protected files \
+        shown, and all of it that was kept is in a file that you can read. Version control and other protected files \
         of the workspace may be read-only. Each call is a shell of its own: a `cd` or a variable \
         does not last.";
     const CLASS: ToolClass = ToolClass::Effect;
@@ -103,7 +119,7 @@ impl TypedTool for Bash {
         tracing::info!(sandbox.level = level, tool.use_id = context.tool_use_id, "a command runs");
         let outcome =
             self.sandbox.run(&job, &context.stop).await.map_err(|error| refused(&error))?;
-        let text = told(&outcome);
+        let text = Self::text(context, &outcome).await;
         match outcome.ending {
             Ending::Exited(0) => Ok(text.into()),
             Ending::Exited(_) => Err(ToolError::Failed(text)),
@@ -129,10 +145,11 @@ fn protected() -> Vec<&'static str> {
     names
 }
 
-fn told(outcome: &Outcome) -> String {
+/// What was printed, with at most so many bytes of each stream.
+fn told(outcome: &Outcome, max_stdout: usize, max_stderr: usize) -> String {
     let mut text = String::new();
-    tell(&mut text, "stdout", &outcome.output.stdout, MAX_STDOUT);
-    tell(&mut text, "stderr", &outcome.output.stderr, MAX_STDERR);
+    tell(&mut text, "stdout", &outcome.output.stdout, max_stdout);
+    tell(&mut text, "stderr", &outcome.output.stderr, max_stderr);
     if let Ending::Exited(code) = outcome.ending {
         let _ = write!(text, "exit code: {code}");
     }

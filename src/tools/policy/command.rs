@@ -49,7 +49,9 @@ impl CommandPattern {
             return true;
         }
         let text = unquoted(command);
-        text.split(ends_a_command).any(|part| {
+        // `{rm,x}` is a command of two words.
+        let has_braces = text.contains('{');
+        text.split(|c| ends_a_command(c) || (has_braces && c == ',')).any(|part| {
             let words: Vec<&str> = part.split_whitespace().collect();
             // Any word may be a command: `env`, `xargs` and many others run what follows them.
             (0..words.len()).any(|n| self.begins(words.get(n..).unwrap_or_default()))
@@ -161,6 +163,7 @@ mod tests {
             "ls\nrm x",
             "A=$(rm x)",
             "RM x",
+            "{rm,x}",
         ];
         for command in found {
             assert!(pattern.maybe(command), "{command:?}");

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use tokio::time::timeout;
 
+use super::rule::shortened;
 use super::{OperatorPolicy, Verdict};
 use crate::domain::ids::SessionId;
 use crate::domain::permission::Permission;
@@ -86,6 +87,7 @@ impl Evaluator {
             tracing::warn!(tool.name = %name, ?failure, "the permission URL gave no opinion");
             failure.told(name, self.timeout)
         })?;
+        let reason = reason.map(shortened);
         let refuses = || format!("This call of {name} was not allowed.");
         let reason = match decision {
             Permission::Deny => Some(reason.unwrap_or_else(refuses)),

@@ -21,7 +21,7 @@ use crate::domain::tool::{ToolCall, ToolClass};
 
 pub use evaluator::{BadEvaluator, Evaluator, refusal};
 pub use operator::OperatorPolicy;
-pub use rule::{BadRule, check, remember};
+pub use rule::{BadRule, MAX_REASON, check, remember};
 pub use visible::{has_hidden, visible};
 
 use input::Input;

@@ -20,6 +20,9 @@ const PATHS: [&str; 3] = ["file_path", "notebook_path", "path"];
 /// The member that holds the address of a page.
 const URL: &str = "url";
 
+/// The longest reason that is told, in bytes.
+pub const MAX_REASON: usize = 2000;
+
 /// A rule that cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("rule {index}, for {tool:?}: {} {cause}", .member.as_deref().unwrap_or("the tool"))]
@@ -112,9 +115,10 @@ impl Compiled {
     /// What it says.
     pub(super) fn verdict(&self, tool: &str) -> Verdict {
         let forbids = || format!("A rule does not allow this call of {tool}.");
+        let own = || self.reason.clone().map(shortened);
         let reason = match self.decision {
-            Permission::Deny => Some(self.reason.clone().unwrap_or_else(forbids)),
-            Permission::Ask => self.reason.clone(),
+            Permission::Deny => Some(own().unwrap_or_else(forbids)),
+            Permission::Ask => own(),
             Permission::Allow => None,
         };
         Verdict { permission: self.decision, reason, is_by_mode: false }
@@ -179,6 +183,12 @@ fn is_plain_url(text: &str) -> bool {
     Url::parse(text).is_ok_and(|url| {
         url.as_str() == text && url.username().is_empty() && url.password().is_none()
     })
+}
+
+/// A reason that is told with every call that a rule stops, and stays in the history.
+pub(super) fn shortened(mut reason: String) -> String {
+    reason.truncate(reason.floor_char_boundary(MAX_REASON));
+    reason
 }
 
 fn refuse_odd(pattern: &str) -> Result<(), &'static str> {

@@ -147,6 +147,9 @@ async fn meet(
     let mut last = None;
     for result in given {
         let asked = calls.iter().find(|call| call.tool_use_id == result.tool_use_id);
+        if asked.is_some_and(LockedCall::may_wait_yet) {
+            return Err(ApiError::CallNotWaiting(result.tool_use_id.clone()));
+        }
         let asked = asked.filter(|call| call.awaits == Some(Awaits::Client));
         let call = asked.ok_or_else(|| ApiError::ToolCallNotFound(result.tool_use_id.clone()))?;
         last = Some(call.run_id);
