@@ -1,11 +1,14 @@
 //! Tools that the client runs.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use twostep::tools::{Tool, Typed};
 
 use crate::support::{
-    TestApp, asks, asks_within, assert_refused, calls_as, invalid, pending, problem, replies, says,
+    Endless, Setup, TestApp, asks, asks_within, assert_refused, calls_as, invalid, pending,
+    problem, replies, says,
 };
 
 fn door() -> Value {
@@ -46,6 +49,30 @@ fn with_door() -> Value {
 
 fn result(id: &str, content: &Value) -> Value {
     json!({ "tool_use_id": id, "content": content })
+}
+
+#[tokio::test]
+async fn an_answer_that_comes_before_it_is_waited_for_is_told_so() {
+    let script = replies(&[calls_as(&[
+        ("toolu_1", "launch", json!({})),
+        ("toolu_2", "open_door", json!({ "door": 1 })),
+    ])]);
+    let tools: Vec<Arc<dyn Tool>> = vec![Arc::new(Typed(Endless::<false>))];
+    let app = TestApp::start_with(script, Setup { tools, ..Setup::default() }).await;
+    let session = app.session_with(json!({ "tools": [door(), "launch"] })).await;
+    let run = session.post(json!({ "content": "Go" })).await;
+    session.reached(&run, "agent.custom_tool_use").await;
+    let body = json!({ "results": [result("toolu_2", &json!("open"))] });
+    let early = app.post(&session.path("/tool_results")).json(&body).send().await.unwrap();
+    problem(early, 409, "call_not_waiting").await;
+    let path = session.path("/approvals/toolu_2");
+    let early = app.post(&path).json(&json!({ "decision": "allow" })).send().await.unwrap();
+    problem(early, 409, "call_not_waiting").await;
+    session.cancel(&run).await;
+    assert_eq!(session.settled(&run).await["status"], "cancelled");
+    let late = app.post(&session.path("/tool_results")).json(&body).send().await.unwrap();
+    problem(late, 404, "tool_call_not_found").await;
+    app.finish().await;
 }
 
 #[tokio::test]

@@ -186,7 +186,7 @@ fn is_trick(c: char) -> bool {
         (status = 400, description = "`bad_json`, `body_incomplete`", body = Problem, content_type = "application/problem+json"),
         (status = 404, description = "`session_not_found`, `approval_not_found`", body = Problem, content_type = "application/problem+json"),
         (status = 408, description = "`request_timeout`", body = Problem, content_type = "application/problem+json"),
-        (status = 409, description = "`already_resolved`: something else was decided, or the run is over.", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "`already_resolved`: something else was decided, or the run is over. `call_not_waiting`: not yet, calls before it are under way.", body = Problem, content_type = "application/problem+json"),
         (status = 410, description = "`approval_expired`: the call has got its default answer.", body = Problem, content_type = "application/problem+json"),
         (status = 413, description = "`body_too_large`", body = Problem, content_type = "application/problem+json"),
         (status = 415, description = "`unsupported_media_type`", body = Problem, content_type = "application/problem+json"),

@@ -103,7 +103,7 @@ impl CreateToolResults {
         (status = 400, description = "`bad_json`, `body_incomplete`", body = Problem, content_type = "application/problem+json"),
         (status = 404, description = "`session_not_found`, `tool_call_not_found`", body = Problem, content_type = "application/problem+json"),
         (status = 408, description = "`request_timeout`", body = Problem, content_type = "application/problem+json"),
-        (status = 409, description = "`already_resolved`: the call has another result, or the run is over.", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "`already_resolved`: the call has another result, or the run is over. `call_not_waiting`: not yet, calls before it are under way.", body = Problem, content_type = "application/problem+json"),
         (status = 410, description = "`tool_result_expired`: the call has got its default answer.", body = Problem, content_type = "application/problem+json"),
         (status = 413, description = "`body_too_large`", body = Problem, content_type = "application/problem+json"),
         (status = 415, description = "`unsupported_media_type`", body = Problem, content_type = "application/problem+json"),
