@@ -99,6 +99,9 @@ fn cut(text: &str, limit: usize) -> Cow<'_, str> {
     format!("{kept}\n[cut here: the results of this round are too long]").into()
 }
 
+/// What the model reads of a failure without a word.
+const SILENT: &str = "The call failed, and said nothing.";
+
 /// The one message that answers all calls of a reply, in their order.
 pub fn results(results: &[CallResult]) -> Result<Content, BadContent> {
     #[derive(Serialize)]
@@ -117,6 +120,8 @@ pub fn results(results: &[CallResult]) -> Result<Content, BadContent> {
             let text = cut(&result.text, share);
             let content = match &result.content {
                 Some(blocks) => Some(RawValue::from_string(blocks.clone())?),
+                // An error must say something.
+                None if text.is_empty() && result.is_error() => Some(to_raw_value(SILENT)?),
                 None if text.is_empty() => None,
                 None => Some(to_raw_value(&text)?),
             };
@@ -199,6 +204,7 @@ mod tests {
             result("b", CallState::Done, "say \"hi\""),
             result("a", CallState::Interrupted, "who knows"),
             result("c", CallState::Done, ""),
+            result("e", CallState::Failed, ""),
             CallResult {
                 content: Some(r#"[{"type":"text","text":"two"}]"#.into()),
                 ..result("d", CallState::Done, "two")
@@ -208,6 +214,8 @@ mod tests {
             r#"[{"type":"tool_result","tool_use_id":"b","content":"say \"hi\""},"#,
             r#"{"type":"tool_result","tool_use_id":"a","content":"who knows","is_error":true},"#,
             r#"{"type":"tool_result","tool_use_id":"c"},"#,
+            r#"{"type":"tool_result","tool_use_id":"e","content":"The call failed, and said nothing.","#,
+            r#""is_error":true},"#,
             r#"{"type":"tool_result","tool_use_id":"d","content":[{"type":"text","text":"two"}]}]"#,
         );
         assert_eq!(content.unwrap().as_str(), expected);

@@ -2,7 +2,7 @@
 
 use super::Api;
 use super::error::{ApiError, FieldError};
-use crate::domain::permission::{PermissionMode, Rule};
+use crate::domain::permission::{Permission, PermissionMode, Rule};
 use crate::tools::policy::{BadRule, MAX_REASON, check};
 
 /// Rules of a session, which are all asked of every call.
@@ -18,9 +18,19 @@ pub(super) fn check_mode(api: &Api, mode: Option<PermissionMode>) -> Result<(), 
 }
 
 /// Refuses rules that cannot be read.
-pub(super) fn check_rules(rules: &[Rule]) -> Result<(), ApiError> {
+pub(super) fn check_rules(api: &Api, rules: &[Rule]) -> Result<(), ApiError> {
     if rules.len() > MAX_RULES {
         return Err(ApiError::field("/permissions", format!("has more than {MAX_RULES} rules")));
+    }
+    // That would be the mode that the operator has to enable, by another name.
+    let allows_all = |rule: &Rule| {
+        rule.decision == Permission::Allow && rule.tool.bytes().all(|byte| byte == b'*')
+    };
+    if !api.permissions.permits(PermissionMode::Bypass)
+        && let Some(index) = rules.iter().position(allows_all)
+    {
+        let message = "allows every tool, which the operator enables with --allow-bypass";
+        return Err(ApiError::field(&format!("/permissions/{index}/tool"), message));
     }
     let is_odd = |reason: &String| reason.len() > MAX_REASON || reason.contains('\0');
     if let Some(index) = rules.iter().position(|rule| rule.reason.as_ref().is_some_and(is_odd)) {

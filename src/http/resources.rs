@@ -195,7 +195,11 @@ impl From<Run> for RunResource {
             id: run.id,
             session_id: run.session_id,
             message_id: run.message_id,
-            status: run.status,
+            // All is answered, and a worker is about to go on.
+            status: match run.status {
+                RunStatus::RequiresAction if run.pending.is_empty() => RunStatus::Running,
+                status => status,
+            },
             queue_position: run.queue_position,
             stream_url: format!("{}/stream", run_path(run.session_id, run.id)),
             pending: run.pending,

@@ -216,18 +216,19 @@ pub async fn commit(
 }
 
 /// Says when a run that waits is to be taken up: at once if somebody has answered its calls in
-/// the meantime, or else at the first deadline of those that are open.
+/// the meantime or has asked for the run to stop, or else at the first deadline of those that are
+/// open.
 async fn plan_wake(
     conn: &mut PgConnection,
     session_id: SessionId,
     run_id: RunId,
 ) -> Result<(), StoreError> {
     sqlx::query!(
-        "UPDATE runs SET wake_at = coalesce(
+        "UPDATE runs SET wake_at = CASE WHEN cancel_requested_at IS NULL THEN coalesce(
              (SELECT min(c.answer_by) FROM tool_calls c
               WHERE c.session_id = $2 AND c.run_id = $1 AND c.state = 'planned'
                 AND c.awaits IS NOT NULL AND c.decision IS NULL),
-             now())
+             now()) ELSE now() END
          WHERE id = $1",
         run_id.as_uuid(),
         session_id.as_uuid(),

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use similar::TextDiff;
 
+use super::text::TextFile;
 use super::workspace::hash;
 use super::{FileChange, Output, ToolContext, ToolError};
 use crate::domain::note::Note;
@@ -15,11 +16,25 @@ pub(super) async fn apply(context: &ToolContext, change: FileChange) -> Result<O
     blocking(move || {
         let FileChange { path, before, content, result } = change;
         let workspace = &context.workspace;
-        if workspace.hash(&path)? != before {
+        let is_as_planned = || workspace.hash(&path).is_ok_and(|now| now == before);
+        let (mut lock, mut is_late) = (None, !is_as_planned());
+        if !is_late {
+            // Nobody else replaces the file between the last look at it and its change.
+            let may_finish = || {
+                lock = workspace.lock(&path).ok();
+                is_late = !is_as_planned();
+                !is_late && context.may_change()
+            };
+            let written = workspace.write(&path, &content, &context.draft(), may_finish);
+            drop(lock);
+            if !is_late {
+                written?;
+            }
+        }
+        if is_late {
             let text = format!("{path} was changed by somebody else just now; read it again");
             return Err(ToolError::Failed(text));
         }
-        workspace.write(&path, &content, &context.draft(), || context.may_change())?;
         Ok(Output::from(result).with(Note::Seen { path, hash: hash(&content) }))
     })
     .await
@@ -47,9 +62,14 @@ pub(super) async fn diff(context: &ToolContext, change: FileChange) -> Option<St
     let compare = move || {
         let FileChange { path, before, content, .. } = change;
         let old = if before.is_some() { workspace.read(&path)? } else { Vec::new() };
-        let (old, new) = (String::from_utf8_lossy(&old), String::from_utf8_lossy(&content));
+        let shown = |bytes: &[u8]| match TextFile::read(&path, bytes) {
+            Ok(file) => file.text,
+            Err(_no_text) => String::from_utf8_lossy(bytes).into_owned(),
+        };
+        let (old, new) = (shown(&old), shown(&content));
         let old_name = if before.is_some() { path.as_str() } else { "/dev/null" };
-        let diff = TextDiff::configure().timeout(DIFF_WITHIN).diff_lines(&*old, &*new);
+        let diff =
+            TextDiff::configure().timeout(DIFF_WITHIN).diff_lines(old.as_str(), new.as_str());
         let mut text = diff.unified_diff().context_radius(3).header(old_name, &path).to_string();
         if text.len() > MAX_DIFF {
             text.truncate(text.floor_char_boundary(MAX_DIFF));
@@ -58,4 +78,51 @@ pub(super) async fn diff(context: &ToolContext, change: FileChange) -> Option<St
         Ok(text)
     };
     blocking(compare).await.ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::tools::workspace::Workspace;
+
+    #[tokio::test]
+    async fn a_file_that_somebody_changed_after_the_plan_is_left_alone() {
+        let folder = TempDir::new().unwrap();
+        let context = ToolContext::alone(Workspace::new(folder.path().to_owned()));
+        let file = folder.path().join("a.txt");
+        let planned = |before: &[u8]| FileChange {
+            path: "a.txt".to_owned(),
+            before: Some(hash(before)),
+            content: b"new".to_vec(),
+            result: "Changed.".to_owned(),
+        };
+        fs::write(&file, "theirs").unwrap();
+        let refused = apply(&context, planned(b"old")).await.unwrap_err().to_string();
+        assert!(refused.contains("a.txt was changed by somebody else"), "{refused}");
+        assert_eq!(fs::read(&file).unwrap(), b"theirs");
+        assert_eq!(apply(&context, planned(b"theirs")).await.unwrap().text, "Changed.");
+        assert_eq!(fs::read(&file).unwrap(), b"new");
+    }
+
+    #[tokio::test]
+    async fn the_diff_of_a_file_of_another_encoding_is_of_its_text() {
+        let folder = TempDir::new().unwrap();
+        let context = ToolContext::alone(Workspace::new(folder.path().to_owned()));
+        let utf16 = |text: &str| -> Vec<u8> {
+            [0xfeff].into_iter().chain(text.encode_utf16()).flat_map(u16::to_le_bytes).collect()
+        };
+        fs::write(folder.path().join("a.txt"), utf16("old\n")).unwrap();
+        let change = FileChange {
+            path: "a.txt".to_owned(),
+            before: Some(hash(&utf16("old\n"))),
+            content: utf16("new\n"),
+            result: String::new(),
+        };
+        let expected = "--- a.txt\n+++ a.txt\n@@ -1 +1 @@\n-old\n+new\n";
+        assert_eq!(diff(&context, change).await.as_deref(), Some(expected));
+    }
 }

@@ -39,7 +39,7 @@ pub use change::file_hash;
 pub use definition::check_definition;
 pub use fallback::Fallback;
 use lease::LeaseClock;
-pub use registry::{Answer, BadTool, CatalogEntry, Registry};
+pub use registry::{Answer, BadTool, CatalogEntry, Registry, unknown_tool};
 pub use results::without_nul;
 use seen::SeenFiles;
 pub use typed::{Typed, TypedTool};

@@ -289,9 +289,14 @@ impl Registry {
     }
 }
 
-fn unknown(name: &str) -> Answer {
+/// What the model reads of a call of a tool that it does not have.
+pub fn unknown_tool(name: &str) -> String {
     let error = Value::from(format!("Unknown tool: '{name}'"));
-    let text = format!(r#"{{"error":{error}}}"#);
+    format!(r#"{{"error":{error}}}"#)
+}
+
+fn unknown(name: &str) -> Answer {
+    let text = unknown_tool(name);
     Answer { text, is_error: true, error_type: None, notes: Vec::new(), sandbox: None }
 }
 

@@ -1,5 +1,6 @@
 //! One run from its claim to its rest: where the loop's decisions meet IO.
 
+use std::collections::HashSet;
 use std::time::Instant;
 
 use tokio_util::sync::CancellationToken;
@@ -48,6 +49,8 @@ pub(super) struct Driver<'a> {
     pub(super) others_wait: bool,
     /// Steps that are committed.
     pub(super) steps: i32,
+    /// The names of the tools that the model was given, once it has asked for one.
+    pub(super) offered: Option<HashSet<String>>,
     /// The rules for calls, once there have been some.
     pub(super) policy: Option<Policy>,
 }
@@ -102,6 +105,7 @@ impl<'a> Driver<'a> {
             is_resumed: false,
             others_wait: false,
             steps: run.steps,
+            offered: None,
             policy: None,
             worker,
             run,

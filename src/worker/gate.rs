@@ -10,6 +10,7 @@ use crate::domain::tool::{CallResult, CallState, ToolCall};
 use crate::domain::tool_error::ToolErrorType;
 use crate::store::tool_calls::{LedgerRow, Wait};
 use crate::tools::policy::{Policy, PolicySource, Verdict, refusal};
+use crate::tools::unknown_tool;
 use crate::tools::workspace::hash;
 
 /// What is to be done with a call.
@@ -113,6 +114,15 @@ impl Driver<'_> {
         for position in 0..round.calls.len() {
             let Some(row) = round.open(position) else { continue };
             let Some(call) = round.calls.get(position) else { continue };
+            if !self.is_offered(call) {
+                // Answered as what the model would be told of a tool that is nowhere.
+                let text = unknown_tool(&call.name);
+                round.end_with(
+                    position,
+                    CallResult::of_text(&call.tool_use_id, CallState::Failed, text),
+                );
+                continue;
+            }
             let decided = gate(call, row, default);
             let decided = if decided == Gate::Evaluate { self.evaluate(call)? } else { decided };
             match decided {
@@ -141,7 +151,13 @@ impl Driver<'_> {
     /// The policy's word on a call; [`Gate::Evaluate`] if there is somebody else to ask.
     fn evaluate(&mut self, call: &ToolCall) -> Result<Gate, Halt> {
         if self.is_clients(call) {
-            return Ok(Gate::Wait(Awaits::Client, None));
+            // The client is asked by being given the call; only what is forbidden it never sees.
+            let Verdict { permission, reason, is_by_mode } = self.verdict(call)?;
+            return Ok(if permission == Permission::Deny && !is_by_mode {
+                Gate::End(CallState::Denied, denial(reason), None)
+            } else {
+                Gate::Wait(Awaits::Client, None)
+            });
         }
         let Verdict { permission, reason, is_by_mode } = self.verdict(call)?;
         Ok(match permission {
@@ -229,6 +245,16 @@ impl Driver<'_> {
             workspace: &self.context.workspace.names(),
         };
         Policy::new(source).map_err(|error| Halt::Defect(error.to_string()))
+    }
+
+    /// Whether the model was given the tool. A service may have more than a session.
+    fn is_offered(&mut self, call: &ToolCall) -> bool {
+        let offered = self.offered.get_or_insert_with(|| {
+            let mut names = self.run.settings.tool_names();
+            names.extend(self.run.options.tool_names());
+            names.into_iter().collect()
+        });
+        offered.contains(&call.name)
     }
 
     fn is_clients(&self, call: &ToolCall) -> bool {

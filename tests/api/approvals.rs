@@ -113,11 +113,13 @@ async fn what_stands_behind_a_call_that_waits_runs_after_it() {
         ("toolu_1", "get_time", json!({})),
         ("toolu_2", "write_file", write("a.txt", "new\n")),
         ("toolu_3", "read_file", json!({ "path": "a.txt" })),
+        ("toolu_4", "write_file", write("b.txt", "free\n")),
     ];
     let script = replies(&[calls_as(&calls), says("It said: {{results}}")]);
     let app = TestApp::start_with(script, asks()).await;
     app.write_file("a.txt", "old\n");
-    let session = app.session().await;
+    let free = json!({ "tool": "write_file", "input": { "path": "b.txt" }, "decision": "allow" });
+    let session = app.session_with(json!({ "permissions": [free] })).await;
     let run = session.ask("Write it and read it").await;
     let results = |events: &[Value]| -> Vec<Value> {
         let is_result = |event: &&Value| event["type"] == "agent.tool_result";
@@ -126,7 +128,7 @@ async fn what_stands_behind_a_call_that_waits_runs_after_it() {
     assert_eq!(results(&session.events().await), ["toolu_1"]);
     session.allow("toolu_2", json!({})).await;
     session.settled(&run).await;
-    assert_eq!(results(&session.events().await), ["toolu_1", "toolu_2", "toolu_3"]);
+    assert_eq!(results(&session.events().await), ["toolu_1", "toolu_2", "toolu_3", "toolu_4"]);
     let history = session.history().await;
     assert_eq!(history[2]["message"]["content"][2]["content"], "new\n");
     app.finish().await;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
-use twostep::tools::sandbox::{Ending, Facts, Job, Level, Outcome, Sandbox};
+use twostep::tools::sandbox::{Ending, Facts, Job, Level, Outcome, Sandbox, identity};
 
 use crate::world::{CANARY, World, opened, sandbox, survivors};
 
@@ -80,7 +80,8 @@ fn lists() -> Lists {
 }
 
 async fn run(sandbox: &Sandbox, workspace: &Path, command: &str, deadline: Duration) -> Outcome {
-    let job = Job { command, workspace, protected: &PROTECTED, deadline };
+    let identity = identity(workspace).unwrap();
+    let job = Job { command, workspace, identity, protected: &PROTECTED, deadline };
     sandbox.run(&job, &CancellationToken::new()).await.unwrap()
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
-use twostep::tools::sandbox::{Ending, Job, Level, Outcome, Sandbox, SandboxError};
+use twostep::tools::sandbox::{Ending, Job, Level, Outcome, Sandbox, SandboxError, identity};
 
 use crate::world::{World, opened, processes_with, sandbox, survivors};
 
@@ -23,7 +23,8 @@ fn forever(test: &str, level: Level) -> String {
 }
 
 fn job<'a>(command: &'a str, workspace: &'a Path, deadline: Duration) -> Job<'a> {
-    Job { command, workspace, protected: &[".git"], deadline }
+    let identity = identity(workspace).unwrap();
+    Job { command, workspace, identity, protected: &[".git"], deadline }
 }
 
 const LONG: Duration = Duration::from_mins(1);

@@ -112,7 +112,7 @@ impl CreateSession {
         let Defaults { model, max_tokens, system, limits, prices, tools, .. } =
             api.defaults.as_ref();
         check_mode(api, self.permission_mode)?;
-        check_rules(&self.permissions)?;
+        check_rules(api, &self.permissions)?;
         let (tools, client_tools) = session_tools(api, self.tools.as_deref(), tools.as_deref())?;
         let model = self.model.unwrap_or_else(|| model.clone());
         let limits = self.limits.or(limits);

@@ -96,6 +96,11 @@ fn required(at: At, kind: &str, block: Sent<'_>) -> Checked {
 
 /// The content of a tool result: nothing, a string, or blocks that a result may hold.
 fn result_content(at: At, block: Sent<'_>) -> Checked {
+    let is_error = block.get("is_error") == Some(&Value::Bool(true));
+    let says_nothing = |content: &Value| content == "" || content == &Value::Array(Vec::new());
+    if is_error && block.get("content").is_none_or(says_nothing) {
+        return refuse(format!("{at}.tool_result: content cannot be empty if `is_error` is true"));
+    }
     let parts = match block.get("content") {
         None | Some(Value::String(_)) => return Ok(()),
         Some(Value::Array(parts)) => parts,
@@ -103,7 +108,6 @@ fn result_content(at: At, block: Sent<'_>) -> Checked {
             return refuse(format!("{at}.tool_result.content: Input should be a valid list"));
         }
     };
-    let is_error = block.get("is_error") == Some(&Value::Bool(true));
     for (nth, part) in parts.iter().enumerate() {
         let kind = part.get("type").and_then(Value::as_str).unwrap_or_default();
         if is_error && kind != "text" {

@@ -110,11 +110,17 @@ impl TypedTool for Bash {
 
     async fn run(&self, context: &ToolContext, input: Input) -> Result<Output, ToolError> {
         let workspace = context.workspace.clone();
-        let folder = blocking(move || workspace.folder()).await?;
+        let look = move || Ok((workspace.identity()?, workspace.folder()?));
+        let (identity, folder) = blocking(look).await?;
         let deadline = self.timeout(input.timeout);
         let protected = protected();
-        let job =
-            Job { command: &input.command, workspace: &folder, protected: &protected, deadline };
+        let job = Job {
+            command: &input.command,
+            workspace: &folder,
+            identity,
+            protected: &protected,
+            deadline,
+        };
         let level = tracing::field::display(self.sandbox().unwrap_or("none"));
         tracing::info!(sandbox.level = level, tool.use_id = context.tool_use_id, "a command runs");
         let outcome =

@@ -5,12 +5,12 @@ use std::path::PathBuf;
 
 use reqwest::Url;
 
-use super::Verdict;
 use super::command::CommandPattern;
 use super::input::{Input, Node};
 use super::path::PathPattern;
 use super::visible::has_hidden;
 use super::wildcard::{MAX_PATTERN, MAX_TEXT, Wildcard};
+use super::{EXIT_PLAN_MODE, Verdict};
 use crate::domain::permission::{Permission, Rule};
 use crate::domain::tool::ToolCall;
 
@@ -45,6 +45,10 @@ pub fn check(rules: &[Rule]) -> Result<(), BadRule> {
 /// The rule that allows what a call does, and nothing else: its command, its path, or, where it
 /// has neither, the tool. None if no pattern can say it.
 pub fn remember(call: &ToolCall) -> Option<Rule> {
+    if call.name == EXIT_PLAN_MODE {
+        // Every plan is another one.
+        return None;
+    }
     let input = Input::read(&call.input);
     let mut members = BTreeMap::new();
     for member in [COMMAND].into_iter().chain(PATHS) {

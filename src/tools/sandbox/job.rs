@@ -15,6 +15,8 @@ pub struct Job<'a> {
     pub command: &'a str,
     /// The folder that it may change.
     pub workspace: &'a Path,
+    /// Which folder that is: its device and inode. Another one under its name is refused.
+    pub identity: (u64, u64),
     /// Names in the workspace that it must not change. Held at the full level; the basic level
     /// takes no workspace that others use.
     pub protected: &'a [&'a str],

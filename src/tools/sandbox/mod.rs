@@ -10,10 +10,11 @@ mod job;
 mod output;
 mod run;
 
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-use std::{fmt, fs};
+use std::{fmt, fs, io};
 
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
@@ -87,7 +88,7 @@ impl Setting {
 pub enum SandboxError {
     /// The helper is not there, or the machine has no room for another process.
     #[error("the sandbox's helper cannot be started: {0}")]
-    Start(#[source] std::io::Error),
+    Start(#[source] io::Error),
     /// The helper could not make the surroundings. Nothing of the command has run.
     #[error("the sandbox could not be set up: {0}")]
     SetUp(String),
@@ -188,7 +189,9 @@ impl Sandbox {
     async fn probe(&self, level: Level, folder: &Path) -> Result<PathBuf, SandboxError> {
         fs::create_dir_all(folder).map_err(SandboxError::Start)?;
         let folder = folder.canonicalize().map_err(SandboxError::Start)?;
-        let job = Job { command: "exit 7", workspace: &folder, protected: &[], deadline: PATIENCE };
+        let identity = identity(&folder).map_err(SandboxError::Start)?;
+        let (command, workspace, deadline) = ("exit 7", folder.as_path(), PATIENCE);
+        let job = Job { command, workspace, identity, protected: &[], deadline };
         let outcome = run::run(&self.helper, level, &job, &CancellationToken::new()).await?;
         if outcome.ending == Ending::Exited(7) {
             return Ok(folder);
@@ -196,4 +199,10 @@ impl Sandbox {
         let said = outcome.output.stderr.text();
         Err(SandboxError::SetUp(format!("a first command: {:?} {said}", outcome.ending)))
     }
+}
+
+/// Which folder stands under a name: its device and inode.
+pub fn identity(folder: &Path) -> io::Result<(u64, u64)> {
+    let metadata = fs::symlink_metadata(folder)?;
+    Ok((metadata.dev(), metadata.ino()))
 }

@@ -14,9 +14,13 @@ mod roots;
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::Duration;
 
 use cap_std::ambient_authority;
-use cap_std::fs::{Dir, OpenOptions};
+use cap_std::fs::{Dir, MetadataExt as _, OpenOptions};
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use sha2::{Digest as _, Sha256};
 
 use super::ToolError;
@@ -31,6 +35,11 @@ pub use roots::Roots;
 
 /// The largest file that is read, hashed or written.
 pub const MAX_FILE: usize = 16 * 1024 * 1024;
+
+/// How often the lock of a file is asked for, and how long between: whoever else replaces the file
+/// needs a moment.
+const LOCK_TRIES: u32 = 200;
+const LOCK_PAUSE: Duration = Duration::from_millis(5);
 
 /// A folder and nothing above it.
 #[derive(Debug, Clone)]
@@ -70,6 +79,26 @@ impl Workspace {
     pub fn names(&self) -> Vec<PathBuf> {
         let real = self.root.canonicalize().ok().filter(|real| *real != self.root);
         [self.root.clone()].into_iter().chain(real).collect()
+    }
+
+    /// Keeps all others who lock the file, in this process or another, from replacing it as long
+    /// as this is held. What was replaced meanwhile is not the file any more: look again.
+    pub(in crate::tools) fn lock(&self, path: &str) -> io::Result<std::fs::File> {
+        let relative = paths::beneath(&self.root, path).map_err(io::Error::other)?;
+        let file = open_regular(&self.open()?, &relative)?.ok_or(ErrorKind::NotFound)?.into_std();
+        for _ in 0..LOCK_TRIES {
+            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Err(Errno::WOULDBLOCK) => sleep(LOCK_PAUSE),
+                locked => return Ok(locked.map(|()| file)?),
+            }
+        }
+        Err(io::Error::other("it is locked"))
+    }
+
+    /// Which folder it is, whatever stands under its name later: its device and inode.
+    pub fn identity(&self) -> Result<(u64, u64), ToolError> {
+        let metadata = self.dir()?.dir_metadata().map_err(|error| failed(".", error))?;
+        Ok((metadata.dev(), metadata.ino()))
     }
 
     /// The folder itself, which is made if it is not there.

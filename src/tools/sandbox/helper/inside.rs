@@ -10,6 +10,7 @@ use rustix::process::{Signal, set_parent_process_death_signal, setsid};
 use rustix::stdio::dup2_stdin;
 use rustix::thread::set_no_new_privs;
 
+use super::super::identity;
 use super::{READY, Surroundings, calls, could_not, files, give_nothing_on, limits};
 
 const SHELL: &str = "/bin/bash";
@@ -33,6 +34,7 @@ fn prepare(surroundings: &Surroundings) -> Result<(), String> {
     // When memory is short, this goes before the service does.
     let _ = fs::write("/proc/self/oom_score_adj", "500");
     let nothing = File::open("/dev/null").map_err(could_not("no /dev/null"))?;
+    refuse_others(surroundings)?;
     limits::set(surroundings.level)?;
     limits::drop_capabilities()?;
     set_no_new_privs(true).map_err(|error| format!("privileges cannot be fixed: {error}"))?;
@@ -42,6 +44,22 @@ fn prepare(surroundings: &Surroundings) -> Result<(), String> {
     set_parent_process_death_signal(Some(Signal::KILL))
         .map_err(|error| format!("it cannot be tied to its keeper: {error}"))?;
     say_ready(&nothing)
+}
+
+/// What was mounted was found by its name, under which somebody may have put something else.
+fn refuse_others(surroundings: &Surroundings) -> Result<(), String> {
+    let workspace = surroundings.workspace();
+    let names = surroundings.protected.iter().map(|name| workspace.join(name));
+    let named = names.zip(surroundings.protected_as.iter().copied());
+    for (place, expected) in
+        [(workspace.to_owned(), surroundings.identity)].into_iter().chain(named)
+    {
+        let found = identity(&place).map_err(could_not("the workspace cannot be looked at"))?;
+        if found != expected {
+            return Err("the workspace was replaced while the command began".to_owned());
+        }
+    }
+    Ok(())
 }
 
 /// The last word on the leash, which the command does not get.

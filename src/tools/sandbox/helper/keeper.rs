@@ -34,6 +34,9 @@ pub(super) fn keep(mut surroundings: Surroundings, command: &str) -> Result<Exit
         Level::Full => Some(Placeholders::put(&surroundings)?),
         Level::Basic => None,
     };
+    if let Some(placeholders) = &placeholders {
+        surroundings.protected_as = placeholders.identities();
+    }
     let ended = watch(&surroundings, command);
     // In this order: nothing runs any more when the folders go.
     tree::end_all();

@@ -58,6 +58,10 @@ impl Stage {
 pub(super) struct Surroundings {
     level: Level,
     workspace: PathBuf,
+    /// Its device and inode.
+    identity: (u64, u64),
+    /// Those of the protected names, as they were when they were made sure of.
+    protected_as: Vec<(u64, u64)>,
     /// At the basic level, the folder in place of `/tmp`.
     temporary: Option<PathBuf>,
     protected: Vec<String>,
@@ -70,6 +74,8 @@ impl Surroundings {
         Self {
             level,
             workspace: job.workspace.to_owned(),
+            identity: job.identity,
+            protected_as: Vec::new(),
             temporary: None,
             protected: job.protected.iter().map(|name| (*name).to_owned()).collect(),
             deadline_ms: u64::try_from(job.deadline.as_millis()).unwrap_or(u64::MAX),

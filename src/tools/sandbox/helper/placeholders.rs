@@ -1,17 +1,21 @@
 //! Protected names of the workspace that are not there: only what exists can be mounted over, so
 //! an empty folder stands in for each of them while the command runs.
+//!
+//! All of it beneath the folder's handle: its name may lead elsewhere a moment later.
 
-use std::fs::{self, DirBuilder, File};
-use std::io::ErrorKind;
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
-use std::path::{Path, PathBuf};
+use std::fs::File;
+use std::os::fd::OwnedFd;
 use std::thread::sleep;
 use std::time::Duration;
 
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{
+    AtFlags, CWD, FileType, FlockOperation, Mode, OFlags, ResolveFlags, Stat, flock, fstat,
+    mkdirat, openat2, statat, unlinkat,
+};
+use rustix::io::Errno;
 use rustix::process::geteuid;
 
-use super::{Surroundings, could_not};
+use super::Surroundings;
 
 /// An empty folder that nobody may write to is one of ours.
 const MODE: u32 = 0o555;
@@ -23,24 +27,26 @@ const PAUSE: Duration = Duration::from_millis(50);
 pub(super) struct Placeholders {
     /// Locked, shared, by every command that relies on them.
     workspace: File,
-    places: Vec<PathBuf>,
+    places: Vec<(String, Stat)>,
 }
 
 impl Placeholders {
     /// Puts one for each protected name that is missing.
     pub(super) fn put(surroundings: &Surroundings) -> Result<Self, String> {
-        let workspace = File::open(&surroundings.workspace)
-            .map_err(could_not("the workspace cannot be opened"))?;
+        let workspace = open(surroundings)?;
         let mut places = Vec::new();
         if !surroundings.protected.is_empty() {
             lock(&workspace)?;
         }
         for name in &surroundings.protected {
-            let place = surroundings.workspace.join(name);
-            put(&place)?;
-            places.push(place);
+            places.push((name.clone(), put(&workspace, name)?));
         }
         Ok(Self { workspace, places })
+    }
+
+    /// The devices and inodes of what stands under the protected names.
+    pub(super) fn identities(&self) -> Vec<(u64, u64)> {
+        self.places.iter().map(|(_, stat)| identity(stat)).collect()
     }
 }
 
@@ -50,11 +56,31 @@ impl Drop for Placeholders {
         if flock(&self.workspace, FlockOperation::NonBlockingLockExclusive).is_err() {
             return;
         }
-        for place in self.places.iter().filter(|place| is_ours(place)) {
-            // One that is not empty is not ours any more.
-            let _ = fs::remove_dir(place);
+        for (name, _) in &self.places {
+            if look(&self.workspace, name).is_ok_and(|stat| is_ours(&stat)) {
+                // One that is not empty is not ours any more.
+                let _ = unlinkat(&self.workspace, name, AtFlags::REMOVEDIR);
+            }
         }
     }
+}
+
+/// The folder that the service meant, and no other.
+fn open(surroundings: &Surroundings) -> Result<File, String> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let opened: Result<OwnedFd, Errno> = openat2(
+        CWD,
+        &surroundings.workspace,
+        flags,
+        Mode::empty(),
+        ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS,
+    );
+    let workspace = opened.map_err(could_not("the workspace cannot be opened"))?;
+    let stat = fstat(&workspace).map_err(could_not("the workspace cannot be looked at"))?;
+    if identity(&stat) != surroundings.identity {
+        return Err("the workspace was replaced while the command began".to_owned());
+    }
+    Ok(workspace.into())
 }
 
 /// Waits for a command that is just taking its own away.
@@ -68,23 +94,37 @@ fn lock(workspace: &File) -> Result<(), String> {
     Err("the workspace is locked by another program".to_owned())
 }
 
-fn put(place: &Path) -> Result<(), String> {
-    match place.symlink_metadata() {
-        Ok(metadata) if metadata.is_symlink() => {
-            // A mount would be on what it leads to, and the link could be replaced.
-            Err(format!("{} is a link, and cannot be protected", place.display()))
+fn put(workspace: &File, name: &str) -> Result<Stat, String> {
+    let looked = match look(workspace, name) {
+        Err(Errno::NOENT) => {
+            mkdirat(workspace, name, Mode::from_raw_mode(MODE))
+                .map_err(could_not("a protected name cannot be kept"))?;
+            look(workspace, name)
         }
-        Ok(_) => Ok(()),
-        Err(error) if error.kind() == ErrorKind::NotFound => DirBuilder::new()
-            .mode(MODE)
-            .create(place)
-            .map_err(could_not("a protected name cannot be kept")),
-        Err(error) => Err(could_not("a protected name cannot be looked at")(error)),
+        looked => looked,
+    };
+    let stat = looked.map_err(could_not("a protected name cannot be looked at"))?;
+    if FileType::from_raw_mode(stat.st_mode) == FileType::Symlink {
+        // A mount would be on what it leads to, and the link could be replaced.
+        return Err(format!("{name} is a link, and cannot be protected"));
     }
+    Ok(stat)
 }
 
-fn is_ours(place: &Path) -> bool {
-    place.symlink_metadata().is_ok_and(|metadata| {
-        metadata.is_dir() && metadata.mode() & 0o777 == MODE && metadata.uid() == geteuid().as_raw()
-    })
+fn look(workspace: &File, name: &str) -> Result<Stat, Errno> {
+    statat(workspace, name, AtFlags::SYMLINK_NOFOLLOW)
+}
+
+fn is_ours(stat: &Stat) -> bool {
+    FileType::from_raw_mode(stat.st_mode) == FileType::Directory
+        && stat.st_mode & 0o777 == MODE
+        && stat.st_uid == geteuid().as_raw()
+}
+
+fn identity(stat: &Stat) -> (u64, u64) {
+    (stat.st_dev, stat.st_ino)
+}
+
+fn could_not(what: &'static str) -> impl FnOnce(Errno) -> String {
+    move |error| format!("{what}: {error}")
 }
