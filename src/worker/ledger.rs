@@ -223,7 +223,7 @@ impl Driver<'_> {
         let ended = ended?;
         faults::point(Point::CallEnded).await;
         // The execution was counted when it began.
-        round.take(Ended { is_execution: false, ..ended });
+        round.take(Ended { is_execution: false, is_repeatable: false, ..ended });
         Ok(())
     }
 
@@ -287,5 +287,6 @@ fn ended(position: usize, call: &ToolCall, answer: Answer, started: Instant) -> 
     let Answer { text, error_type, notes, sandbox, .. } = answer;
     let result = CallResult { error_type, ..CallResult::of_text(&call.tool_use_id, state, text) };
     let duration_ms = millis(started);
-    Ended { position, result, is_execution: true, duration_ms, notes, sandbox }
+    let is_repeatable = true;
+    Ended { position, result, is_execution: true, duration_ms, notes, sandbox, is_repeatable }
 }

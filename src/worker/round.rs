@@ -28,13 +28,22 @@ pub(super) struct Ended {
     pub(super) duration_ms: i64,
     pub(super) notes: Vec<Note>,
     pub(super) sandbox: Option<&'static str>,
+    /// Whether it does no harm to try again what failed.
+    pub(super) is_repeatable: bool,
 }
 
 impl Ended {
     /// The end of a call that was not run.
     pub(super) fn unrun(position: usize, result: CallResult) -> Self {
-        let notes = Vec::new();
-        Self { position, result, is_execution: false, duration_ms: 0, notes, sandbox: None }
+        Self {
+            position,
+            result,
+            is_execution: false,
+            duration_ms: 0,
+            notes: Vec::new(),
+            sandbox: None,
+            is_repeatable: true,
+        }
     }
 }
 
@@ -144,7 +153,9 @@ impl<'a> Round<'a> {
     }
 
     fn place(&mut self, ended: Ended) {
-        let Ended { position, mut result, is_execution, duration_ms, notes, sandbox } = ended;
+        let Ended { position, mut result, is_execution, duration_ms, notes, sandbox, .. } = ended;
+        let failure = Handling::of(result.error_type);
+        let failure = if ended.is_repeatable { failure } else { Handling::Fail };
         // What people and rules say has not passed where tools' results are made fit.
         result.text = without_nul(result.text);
         let Some(place) = self.results.get_mut(position) else {
@@ -164,7 +175,7 @@ impl<'a> Round<'a> {
                 is_error: result.is_error(),
                 duration_ms,
                 error_type: result.error_type,
-                handling: result.is_error().then(|| Handling::of(result.error_type)),
+                handling: result.is_error().then_some(failure),
             }));
         }
         self.answered.events.extend(notes.iter().filter_map(told));

@@ -207,6 +207,41 @@ async fn a_worker_that_is_killed_leaves_no_process() {
 }
 
 #[tokio::test]
+async fn a_service_whose_program_was_replaced_runs_commands_all_the_same() {
+    for (_, level) in settings() {
+        let (folder, database) = (data_dir(), database().await);
+        let script = folder.path().join("script.json");
+        let asks = calls("Bash", json!({ "command": "echo here" }));
+        std::fs::write(&script, replies(&[asks, says("{{results}}")]).to_string()).unwrap();
+        let copy = folder.path().join("twostep");
+        std::fs::copy(env!("CARGO_BIN_EXE_twostep"), &copy).unwrap();
+        let mut command = tokio::process::Command::new(&copy);
+        command
+            .args(["serve", "--offline", "--bind", LOOPBACK])
+            .args(["--bash", level.as_str(), "--session-tools", "Bash"])
+            .args(["--permission-mode", "bypass", "--allow-bypass", "true", "--script"])
+            .arg(&script)
+            .arg("--data-dir")
+            .arg(folder.path())
+            .env("DATABASE_URL", database.url())
+            .kill_on_drop(true);
+        let program = Program::serve(command).await;
+        std::fs::remove_file(&copy).unwrap();
+        // A second test of the same process finds it installed.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let client = reqwest::Client::builder().no_proxy().build().unwrap();
+        let sessions = format!("{}/v1/sessions", program.url);
+        let session: Value = client.post(&sessions).send().await.unwrap().json().await.unwrap();
+        let messages = format!("{sessions}/{}/messages", session["id"].as_str().unwrap());
+        let body = json!({ "content": "go" });
+        let run = client.post(messages).header("prefer", "wait=30").json(&body).send().await;
+        let run: Value = run.unwrap().json().await.unwrap();
+        assert_eq!(run["output_text"], "stdout:\nhere\nstderr:\nexit code: 0", "{level}: {run}");
+        program.end_by(rustix::process::Signal::KILL).await;
+    }
+}
+
+#[tokio::test]
 async fn an_attack_by_the_model_gets_nothing_and_the_session_goes_on() {
     for (setting, level) in settings() {
         let outside = data_dir();

@@ -225,3 +225,20 @@ async fn an_opinion_that_does_not_come_fails_the_call_and_nothing_else() {
     assert_eq!((&result["is_error"], &result["error_type"]), (&json!(true), &json!("TIMEOUT")));
     app.finish().await;
 }
+
+#[tokio::test]
+async fn a_tool_that_the_session_does_not_have_is_unknown() {
+    let call = |name: &str| calls("write_file", json!({ "path": name, "content": "x" }));
+    let script = replies(&[call("a.txt"), says("It said: {{results}}")]);
+    for tools in [json!(["read_file"]), json!([])] {
+        let app = TestApp::start(script.clone()).await;
+        let session = app.session_with(json!({ "tools": tools })).await;
+        let run = session.ask("Write it").await;
+        assert!(!app.folder.path().join("a.txt").exists());
+        if tools != json!([]) {
+            let told = r#"It said: {"error":"Unknown tool: 'write_file'"}"#;
+            assert_eq!(run["output_text"], told);
+            app.finish().await;
+        }
+    }
+}

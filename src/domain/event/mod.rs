@@ -137,7 +137,7 @@ pub enum EventBody {
         #[schema(value_type = String, format = DateTime)]
         retry_at: Timestamp,
     },
-    /// The run came to rest: the last event of a run.
+    /// The run came to rest. It is the last event of a run, unless the run waits for somebody.
     #[serde(rename = "session.status_idle")]
     StatusIdle {
         /// Why.

@@ -24,7 +24,9 @@ pub(in crate::http) struct ListMessages {
     /// Only messages before this place; the page is then the last one before it, and its
     /// `next_cursor` goes on in this direction.
     before: Option<String>,
-    /// How results of failed calls are shown.
+    /// How results of failed calls are shown: `raw`, as the model reads them, or `plain`, without
+    /// the `<tool_use_error>` tags around them.
+    #[param(inline)]
     view: Option<MessageView>,
 }
 

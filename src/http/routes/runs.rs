@@ -104,7 +104,7 @@ pub(in crate::http) async fn get_run(
     Ok(Json(known_run(&api, caller.tenant, session_id, run_id).await?.into()))
 }
 
-/// Streams the events of one run, and ends with it.
+/// Streams the events of one run until it rests: settled, or waiting for somebody.
 ///
 /// 204 when the run has settled and the client has seen all of it: an `EventSource` then stops
 /// coming back.

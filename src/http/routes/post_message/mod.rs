@@ -27,7 +27,8 @@ use body::CreateMessage;
 /// Posts a message, which starts a run, or waits for its turn behind the session's live one.
 ///
 /// Without more, the answer is 202 with the run. `Accept: text/event-stream` streams the run's
-/// events until it settles; `Prefer: wait=N` answers with the settled run if it settles within
+/// events until it rests, settled or waiting for somebody (`requires_action`); `Prefer: wait=N`
+/// answers with the run as it rests, if it does within
 /// N seconds. Leaving does not stop the run.
 ///
 /// Runs of a session begin in the order in which their messages were accepted. `on_busy` says what

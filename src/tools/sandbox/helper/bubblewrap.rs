@@ -85,6 +85,13 @@ fn system(command: &mut Command) {
 /// This very program, also when its file has been replaced since it was started.
 fn helper(command: &mut Command) -> Result<File, String> {
     let ourselves = File::open(OURSELVES).map_err(could_not("the helper cannot be opened"))?;
+    let is_gone = fs::read_link(OURSELVES).is_ok_and(|path| !path.exists());
+    if is_gone {
+        // There is no name left to mount, only the bytes.
+        let number = give(&ourselves)?.to_string();
+        command.args(["--perms", "0555", "--ro-bind-data", &number, HELPER]);
+        return Ok(ourselves);
+    }
     let path = give(&ourselves).map(|number| PathBuf::from(format!("/proc/self/fd/{number}")))?;
     command.arg("--ro-bind").arg(path).arg(HELPER);
     Ok(ourselves)
