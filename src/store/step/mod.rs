@@ -4,22 +4,25 @@
 //! no crash can leave an assistant message without its ledger rows, and no worker that lost its
 //! claim can write anything. It is also one round trip, which is most of what a step costs.
 
+mod columns;
+
 use std::time::Duration;
 
 use jiff_sqlx::Timestamp;
 use sqlx::{Connection as _, PgConnection};
 
 use super::events::{Columns, encode};
-use super::{StoreError, notes, unreadable};
+use super::{StoreError, notes};
 use crate::domain::claim::Fence;
 use crate::domain::event::{Frame, NewEvent, Stamp};
 use crate::domain::ids::{RunId, SessionId};
-use crate::domain::message::{Message, Role};
+use crate::domain::message::Message;
 use crate::domain::note::Note;
 use crate::domain::permission::Awaits;
 use crate::domain::run::{Outcome, RunStatus, StopReason, Usage};
 use crate::domain::tool::{CallState, ToolCall};
 use crate::domain::tool_error::ToolErrorType;
+use columns::{MessageColumns, RecordColumns, Settle};
 
 /// A message to be appended to the history.
 #[derive(Debug)]
@@ -309,113 +312,4 @@ async fn write(
         };
         Committed { frames: encode(step.events, &first), queued: row.queued }
     }))
-}
-
-#[derive(Default)]
-struct Settle {
-    status: Option<&'static str>,
-    outcome: Option<String>,
-    stop_reason: Option<String>,
-}
-
-impl Settle {
-    fn of(step: &StepCommit<'_>) -> Result<Self, StoreError> {
-        let json = |column| unreadable::<serde_json::Error>("runs", column);
-        if let Some(stop_reason) = step.waits {
-            return Ok(Self {
-                status: Some(RunStatus::RequiresAction.as_str()),
-                outcome: None,
-                stop_reason: Some(serde_json::to_string(stop_reason).map_err(json("stop_reason"))?),
-            });
-        }
-        let Some((status, outcome)) = step.settles else {
-            return Ok(Self::default());
-        };
-        Ok(Self {
-            status: Some(status.as_str()),
-            outcome: Some(serde_json::to_string(outcome).map_err(json("outcome"))?),
-            stop_reason: Some(
-                serde_json::to_string(&outcome.stop_reason).map_err(json("stop_reason"))?,
-            ),
-        })
-    }
-}
-
-#[derive(Default)]
-struct MessageColumns {
-    roles: Vec<String>,
-    ids: Vec<String>,
-    contents: Vec<String>,
-    models: Vec<Option<String>>,
-    stop_reasons: Vec<Option<String>>,
-    usages: Vec<Option<String>>,
-}
-
-impl MessageColumns {
-    fn of(messages: &[NewMessage]) -> Result<Self, StoreError> {
-        let mut columns = Self::default();
-        for NewMessage { message_id, model, message } in messages {
-            let usage = match message.role {
-                Role::User => None,
-                Role::Assistant => Some(
-                    serde_json::to_string(&message.usage)
-                        .map_err(unreadable("messages", "usage"))?,
-                ),
-            };
-            columns.roles.push(message.role.as_str().to_owned());
-            columns.ids.push(message_id.clone());
-            columns.contents.push(message.content.as_str().to_owned());
-            columns.models.push(model.clone());
-            columns
-                .stop_reasons
-                .push(message.stop_reason.as_ref().map(|stop| stop.as_str().to_owned()));
-            columns.usages.push(usage);
-        }
-        Ok(columns)
-    }
-}
-
-#[derive(Default)]
-struct RecordColumns {
-    ids: Vec<String>,
-    states: Vec<String>,
-    results: Vec<Option<String>>,
-    executions: Vec<i32>,
-    hashes_before: Vec<Option<Vec<u8>>>,
-    hashes_after: Vec<Option<Vec<u8>>>,
-    change_paths: Vec<Option<String>>,
-    change_results: Vec<Option<String>>,
-    error_types: Vec<Option<&'static str>>,
-    awaits: Vec<Option<&'static str>>,
-    answer_ins: Vec<Option<f64>>,
-    input_hashes: Vec<Option<Vec<u8>>>,
-    sandboxes: Vec<Option<&'static str>>,
-    wait_reasons: Vec<Option<String>>,
-    diffs: Vec<Option<String>>,
-}
-
-impl RecordColumns {
-    fn of(records: &[CallRecord]) -> Self {
-        let mut columns = Self::default();
-        for record in records {
-            columns.ids.push(record.tool_use_id.clone());
-            columns.states.push(record.state.as_str().to_owned());
-            columns.results.push(record.result.clone());
-            columns.executions.push(i32::from(record.is_execution));
-            let change = record.change.as_ref();
-            columns.hashes_before.push(change.and_then(|change| change.before.clone()));
-            columns.hashes_after.push(change.map(|change| change.after.clone()));
-            columns.change_paths.push(change.map(|change| change.path.clone()));
-            columns.change_results.push(change.map(|change| change.result.clone()));
-            columns.error_types.push(record.error_type.map(ToolErrorType::as_str));
-            let wait = record.wait.as_ref();
-            columns.awaits.push(wait.map(|wait| wait.awaits.as_str()));
-            columns.answer_ins.push(wait.map(|wait| wait.within.as_secs_f64()));
-            columns.wait_reasons.push(wait.and_then(|wait| wait.reason.clone()));
-            columns.diffs.push(wait.and_then(|wait| wait.diff.clone()));
-            columns.input_hashes.push(record.input_hash.clone());
-            columns.sandboxes.push(record.sandbox);
-        }
-        columns
-    }
 }
