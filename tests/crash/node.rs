@@ -53,6 +53,9 @@ impl Role {
     }
 }
 
+/// The tools of all conversations.
+const TOOLS: &str = "write_file,list_files,get_time,witness,dawdle";
+
 /// A process. Dropping it kills it.
 #[derive(Debug)]
 pub(crate) struct Node {
@@ -83,6 +86,7 @@ impl Node {
             .args(&launch.faults);
         if launch.role != Role::Work {
             command.args(["--bind", "127.0.0.1:0", "--model", "simulator"]);
+            command.args(["--session-tools", TOOLS]);
             command.arg("--workspace").arg(&launch.workspace);
         }
         if let Some(seconds) = launch.clock {
