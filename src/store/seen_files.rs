@@ -1,4 +1,4 @@
-//! The files that the model has seen. Rows are written by [`super::notes`]; this reads them.
+//! The files that the model has seen. Rows are written with the steps of runs; this reads them.
 
 use sqlx::PgConnection;
 
