@@ -31,12 +31,6 @@ fn calls() -> Vec<(&'static str, &'static str, Value)> {
         ("Read 2 kB", "Read", json!({ "file_path": "small.txt" })),
         ("Read 2 MB", "Read", json!({ "file_path": "large.txt", "limit": 40_000 })),
         ("write_file 2 kB", "write_file", json!({ "path": "new.txt", "content": LINE.repeat(40) })),
-        (
-            "Edit in 1 MB",
-            "Edit",
-            json!({ "file_path": "edited.txt", "old_string": "here",
-                                         "new_string": "here" }),
-        ),
         ("Glob of 1000", "Glob", json!({ "pattern": "*.rs" })),
         ("Grep in 1000", "Grep", json!({ "pattern": "nowhere to be found" })),
     ]
