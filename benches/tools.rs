@@ -3,36 +3,44 @@
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::bail;
 use criterion::Criterion;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::value::to_raw_value;
+use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::runtime::{Builder, Runtime};
+use twostep::domain::note::Note;
 use twostep::domain::tool::{ToolClass, ToolTiming};
 use twostep::tools::builtin::bash::Bash;
 use twostep::tools::builtin::{self, Options};
 use twostep::tools::sandbox::{Sandbox, Setting};
 use twostep::tools::workspace::Workspace;
-use twostep::tools::{Output, Registry, ToolContext, ToolError, Typed, TypedTool};
+use twostep::tools::{Answer, Output, Registry, ToolContext, ToolError, Typed, TypedTool};
 
-/// Calls to measure: what each is called in the report, the tool, and its input. A tool that this
-/// build does not have is left out.
-fn calls() -> Vec<(&'static str, &'static str, Value)> {
+/// Calls to measure: what each is called in the report, the tool, and its inputs, one after the
+/// other and again from the first. A tool that this build does not have is left out.
+fn calls() -> Vec<(&'static str, &'static str, Vec<Value>)> {
+    let edit = |old: &str, new: &str| json!({ "file_path": "edited.txt", "old_string": old, "new_string": new });
     vec![
-        ("no-op", "nothing", json!({})),
-        ("get_time", "get_time", json!({ "timezone": "Europe/Oslo" })),
-        ("read_file 2 kB", "read_file", json!({ "path": "small.txt" })),
-        ("read_file 2 MB", "read_file", json!({ "path": "large.txt" })),
-        ("Read 2 kB", "Read", json!({ "file_path": "small.txt" })),
-        ("Read 2 MB", "Read", json!({ "file_path": "large.txt", "limit": 40_000 })),
-        ("write_file 2 kB", "write_file", json!({ "path": "new.txt", "content": LINE.repeat(40) })),
-        ("Glob of 1000", "Glob", json!({ "pattern": "*.rs" })),
-        ("Grep in 1000", "Grep", json!({ "pattern": "nowhere to be found" })),
+        ("no-op", "nothing", vec![json!({})]),
+        ("get_time", "get_time", vec![json!({ "timezone": "Europe/Oslo" })]),
+        ("read_file 2 kB", "read_file", vec![json!({ "path": "small.txt" })]),
+        ("read_file 2 MB", "read_file", vec![json!({ "path": "large.txt" })]),
+        ("Read 2 kB", "Read", vec![json!({ "file_path": "small.txt" })]),
+        ("Read 2 MB", "Read", vec![json!({ "file_path": "large.txt", "limit": 40_000 })]),
+        (
+            "write_file 2 kB",
+            "write_file",
+            vec![json!({ "path": "new.txt", "content": LINE.repeat(40) })],
+        ),
+        ("Edit in 1 MB", "Edit", vec![edit("<here>", "<there>"), edit("<there>", "<here>")]),
+        ("Glob of 1000", "Glob", vec![json!({ "pattern": "*.rs" })]),
+        ("Grep in 1000", "Grep", vec![json!({ "pattern": "nowhere to be found" })]),
     ]
 }
 
@@ -46,14 +54,15 @@ fn main() -> anyhow::Result<()> {
     let mut tools = builtin::all(&Options::default());
     tools.push(Arc::new(Typed(Nothing)));
     let registry = Registry::new(tools)?;
-    for (report, name, input) in calls() {
-        measure(&mut criterion, &runtime, report, (&registry, name, &input), folder.path())?;
+    for (report, name, inputs) in calls() {
+        measure(&mut criterion, &runtime, report, (&registry, name, &inputs), folder.path())?;
     }
     for setting in [Setting::Full, Setting::Basic] {
         let Some(bash) = bash(&runtime, setting, folder.path()) else { continue };
         let registry =
             Registry::new(builtin::all(&Options { bash: Some(bash), ..Options::default() }))?;
-        let call = (&registry, "Bash", &json!({ "command": "true" }));
+        let inputs = [json!({ "command": "true" })];
+        let call = (&registry, "Bash", inputs.as_slice());
         measure(&mut criterion, &runtime, &format!("Bash true, {setting:?}"), call, folder.path())?;
     }
     criterion.final_summary();
@@ -77,7 +86,7 @@ fn measure(
     criterion: &mut Criterion,
     runtime: &Runtime,
     report: &str,
-    (registry, name, input): (&Registry, &str, &Value),
+    (registry, name, inputs): (&Registry, &str, &[Value]),
     folder: &Path,
 ) -> anyhow::Result<()> {
     if !registry.catalog().iter().any(|entry| entry.name == name) {
@@ -85,8 +94,18 @@ fn measure(
         return Ok(());
     }
     let context = ToolContext::alone(Workspace::new(folder.to_owned()));
-    let input = to_raw_value(input)?;
-    let make = || registry.call(&context, name, &input);
+    let inputs = inputs.iter().map(to_raw_value).collect::<Result<Vec<_>, _>>()?;
+    let made = AtomicUsize::new(0);
+    let make = || async {
+        let nth = made.fetch_add(1, Ordering::Relaxed) % inputs.len();
+        let input = inputs.get(nth).map_or(RawValue::NULL, AsRef::as_ref);
+        let answer = registry.call(&context, name, input).await;
+        keep(&context, &answer);
+        answer
+    };
+    // What is edited has to be read first.
+    let read = to_raw_value(&json!({ "file_path": "edited.txt" }))?;
+    keep(&context, &runtime.block_on(registry.call(&context, "Read", &read)));
     let first = runtime.block_on(make());
     if first.is_error {
         bail!("{report} cannot be measured: {}", first.text);
@@ -97,10 +116,19 @@ fn measure(
     Ok(())
 }
 
+/// Keeps what the model has seen, as a step does.
+fn keep(context: &ToolContext, answer: &Answer) {
+    for note in &answer.notes {
+        if let Note::Seen { path, hash } = note {
+            context.seen.remember(path, hash);
+        }
+    }
+}
+
 fn fill(folder: &Path) -> anyhow::Result<()> {
     fs::write(folder.join("small.txt"), LINE.repeat(40))?;
     fs::write(folder.join("large.txt"), LINE.repeat(40_000))?;
-    fs::write(folder.join("edited.txt"), LINE.repeat(10_000) + "here\n" + &LINE.repeat(10_000))?;
+    fs::write(folder.join("edited.txt"), LINE.repeat(10_000) + "<here>\n" + &LINE.repeat(10_000))?;
     for number in 0..1000 {
         let deeper = folder.join(format!("src/{}", number / 20));
         fs::create_dir_all(&deeper)?;
