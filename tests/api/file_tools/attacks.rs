@@ -43,7 +43,7 @@ struct Control {
     input: Value,
 }
 
-/// The workspace `work`, and beside it what must not be reached.
+/// The workspace `inside`, and beside it what must not be reached.
 struct Arena {
     outer: TempDir,
     _socket: UnixListener,
@@ -53,7 +53,7 @@ impl Arena {
     fn new() -> Self {
         let outer = TempDir::new().unwrap();
         let at = |path: &str| outer.path().join(path);
-        for folder in ["outside", "work-evil", "work/sub", "work/.git/hooks"] {
+        for folder in ["outside", "inside-evil", "inside/sub", "inside/.git/hooks"] {
             fs::create_dir_all(at(folder)).unwrap();
         }
         let book = NOTEBOOK.replace("# Title", CANARY);
@@ -62,13 +62,13 @@ impl Arena {
             ("outside/only-outside.txt", CANARY),
             ("outside/hard.txt", "seen from both sides"),
             ("outside/book.ipynb", &book),
-            ("work-evil/secret.txt", CANARY),
-            ("work/notes.txt", "hello\n"),
-            ("work/café.txt", "coffee\n"),
-            ("work/two\nlines.txt", "fine\n"),
-            ("work/sub/inner.txt", "inner\n"),
-            ("work/book.ipynb", NOTEBOOK),
-            ("work/.git/config", "[core]\n"),
+            ("inside-evil/secret.txt", CANARY),
+            ("inside/notes.txt", "hello\n"),
+            ("inside/café.txt", "coffee\n"),
+            ("inside/two\nlines.txt", "fine\n"),
+            ("inside/sub/inner.txt", "inner\n"),
+            ("inside/book.ipynb", NOTEBOOK),
+            ("inside/.git/config", "[core]\n"),
         ] {
             fs::write(at(path), text).unwrap();
         }
@@ -94,12 +94,12 @@ impl Arena {
             ("link-book.ipynb", "../outside/book.ipynb".into()),
             ("sub/link-out", PathBuf::from("../../outside")),
         ] {
-            symlink(target, at("work").join(link)).unwrap();
+            symlink(target, at("inside").join(link)).unwrap();
         }
-        fs::hard_link(at("outside/hard.txt"), at("work/hard.txt")).unwrap();
-        fs::File::create(at("work/huge.bin")).unwrap().set_len(1 << 40).unwrap();
-        mknodat(CWD, at("work/fifo"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
-        Self { _socket: UnixListener::bind(at("work/socket")).unwrap(), outer }
+        fs::hard_link(at("outside/hard.txt"), at("inside/hard.txt")).unwrap();
+        fs::File::create(at("inside/huge.bin")).unwrap().set_len(1 << 40).unwrap();
+        mknodat(CWD, at("inside/fifo"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        Self { _socket: UnixListener::bind(at("inside/socket")).unwrap(), outer }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -108,14 +108,14 @@ impl Arena {
 
     /// A text of the list with the folders of this arena.
     fn filled(&self, text: &str) -> String {
-        text.replace("{root}", self.path("work").to_str().unwrap())
+        text.replace("{root}", self.path("inside").to_str().unwrap())
             .replace("{outside}", self.path("outside").to_str().unwrap())
     }
 
     /// All that must stay as it is, with its content.
     fn guarded(&self) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
         let mut found = BTreeMap::new();
-        for folder in ["outside", "work-evil", "work/.git"] {
+        for folder in ["outside", "inside-evil", "inside/.git"] {
             gather(&self.path(folder), &mut found);
         }
         found
@@ -219,7 +219,7 @@ async fn every_path_of_the_list_is_refused_by_every_tool_and_nothing_else_is() {
     let before = arena.guarded();
     let setup = Setup { workspace_roots: vec![arena.path("")], ..Setup::default() };
     let app = TestApp::start_with(script(&arena, &list), setup).await;
-    let session = app.session_with(json!({ "workspace": arena.path("work") })).await;
+    let session = app.session_with(json!({ "workspace": arena.path("inside") })).await;
     pretend_seen(&app, &session, &arena, &list).await;
 
     session.ask("the controls").await;
