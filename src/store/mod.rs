@@ -165,11 +165,13 @@ impl PoolRole {
 /// A pool that connects when it is first used.
 ///
 /// No statement here takes long; the timeouts end those that hang on a lock or a dying server.
+/// Whoever stands still inside a transaction loses it, and its locks, before those who wait for
+/// these locks give up.
 pub fn pool(options: &PgConnectOptions, role: PoolRole) -> PgPool {
     let options = options.clone().application_name(role.name()).options([
         ("statement_timeout", "15s"),
         ("lock_timeout", "5s"),
-        ("idle_in_transaction_session_timeout", "10s"),
+        ("idle_in_transaction_session_timeout", "3s"),
     ]);
     PgPoolOptions::new()
         .max_connections(role.size())

@@ -384,3 +384,16 @@ async fn events_are_read_up_to_a_number_or_a_size_and_the_last_piece_says_so() {
     assert_eq!(read(None, 6, 100, 1000).await, (vec![], true));
     assert_eq!(read(Some(RunId::new()), 1, 100, 1000).await, (vec![], true));
 }
+
+#[tokio::test]
+async fn whoever_idles_in_a_transaction_loses_it_before_others_stop_waiting_for_its_locks() {
+    let database = database().await;
+    let pool = super::pool(&database.options(), super::PoolRole::Api);
+    let millis = |name: &'static str| {
+        sqlx::query_scalar::<_, i32>("SELECT setting::int FROM pg_settings WHERE name = $1")
+            .bind(name)
+            .fetch_one(&pool)
+    };
+    let idles = millis("idle_in_transaction_session_timeout").await.unwrap();
+    assert!(idles > 0 && idles < millis("lock_timeout").await.unwrap());
+}
