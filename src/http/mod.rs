@@ -5,7 +5,8 @@ mod auth;
 mod deadline;
 mod detached;
 mod error;
-mod extract;
+mod headers;
+mod json_body;
 mod openapi;
 mod permissions;
 mod request_id;
@@ -13,6 +14,7 @@ mod resources;
 mod routes;
 mod serve;
 mod sse;
+mod target;
 
 use std::sync::Arc;
 use std::time::Duration;

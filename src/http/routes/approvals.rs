@@ -20,8 +20,9 @@ use crate::http::Api;
 use crate::http::auth::Caller;
 use crate::http::deadline::in_time;
 use crate::http::error::{ApiError, FieldError, Problem};
-use crate::http::extract::{CallPath, JsonBody, SessionPath, word, words};
+use crate::http::json_body::{JsonBody, word, words};
 use crate::http::resources::{Page, RunResource};
+use crate::http::target::{CallPath, SessionPath};
 use crate::store::decisions::{
     LockedCall, NewDecision, decide, find_input, list_pending, list_remembered, lock_calls,
     remember,

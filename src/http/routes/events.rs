@@ -11,9 +11,10 @@ use crate::domain::event::{Event, Frame, Streamed};
 use crate::http::Api;
 use crate::http::auth::Caller;
 use crate::http::error::{ApiError, Problem};
-use crate::http::extract::{Params, SessionPath, resume_after};
+use crate::http::headers::resume_after;
 use crate::http::resources::Page;
 use crate::http::sse::{Follow, Phase, Place, respond};
+use crate::http::target::{Params, SessionPath};
 use crate::store::events::{Range, list};
 
 #[derive(Debug, Deserialize, utoipa::IntoParams)]

@@ -14,8 +14,8 @@ use crate::domain::tool::CallState;
 use crate::http::Api;
 use crate::http::auth::Caller;
 use crate::http::error::{ApiError, Problem};
-use crate::http::extract::RunPath;
 use crate::http::resources::run_path;
+use crate::http::target::RunPath;
 use crate::store::explain::find;
 use crate::tools::Registry;
 

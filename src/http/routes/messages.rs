@@ -9,8 +9,8 @@ use crate::domain::plain::plain;
 use crate::http::Api;
 use crate::http::auth::Caller;
 use crate::http::error::{ApiError, Problem};
-use crate::http::extract::{Params, SessionPath};
 use crate::http::resources::{HistoryItem, Page};
+use crate::http::target::{Params, SessionPath};
 use crate::store::messages::{Range, list};
 
 #[derive(Debug, Deserialize, utoipa::IntoParams)]

@@ -16,9 +16,10 @@ use crate::domain::run::{Run, RunStatus};
 use crate::http::Api;
 use crate::http::auth::Caller;
 use crate::http::error::{ApiError, Problem};
-use crate::http::extract::{Params, RunPath, SessionPath, resume_after};
+use crate::http::headers::resume_after;
 use crate::http::resources::{Page, RunResource};
 use crate::http::sse::{Follow, Phase, Place, respond};
+use crate::http::target::{Params, RunPath, SessionPath};
 use crate::store::events::{Range, list as list_events};
 use crate::store::runs::{Filter, find, list};
 

@@ -21,9 +21,10 @@ use crate::domain::tool::defined_names;
 use crate::http::auth::Caller;
 use crate::http::deadline::in_time;
 use crate::http::error::{ApiError, FieldError, Problem};
-use crate::http::extract::{OptionalJsonBody, Params, SessionPath, object, words};
+use crate::http::json_body::{OptionalJsonBody, object, words};
 use crate::http::permissions::{check_mode, check_rules};
 use crate::http::resources::{Page, SessionResource};
+use crate::http::target::{Params, SessionPath};
 use crate::http::{Api, Defaults};
 use crate::store::sessions::{NewSession, find, insert, list};
 

@@ -10,7 +10,7 @@ use crate::domain::note::Todo;
 use crate::http::Api;
 use crate::http::auth::Caller;
 use crate::http::error::{ApiError, Problem};
-use crate::http::extract::SessionPath;
+use crate::http::target::SessionPath;
 use crate::store::sessions::find_todos;
 
 /// The list as the model last wrote it.

@@ -9,7 +9,7 @@ use crate::domain::verification::{Checked, Finding, Verification};
 use crate::http::Api;
 use crate::http::auth::Caller;
 use crate::http::error::{ApiError, Problem};
-use crate::http::extract::SessionPath;
+use crate::http::target::SessionPath;
 use crate::store::verify::session;
 
 /// What looking at a session gave.

@@ -13,7 +13,7 @@ use crate::bus::{Signal, Subscription};
 use crate::domain::run::Run;
 use crate::http::deadline::in_time;
 use crate::http::error::ApiError;
-use crate::http::extract::resume_after;
+use crate::http::headers::resume_after;
 use crate::http::resources::{RunResource, run_path};
 use crate::http::routes::known_place;
 use crate::http::routes::runs::{is_over, known_run};

@@ -7,7 +7,7 @@ use crate::domain::permission::PermissionMode;
 use crate::domain::run::{Limits, OnBusy, RunOptions};
 use crate::domain::tool::ToolChoice;
 use crate::http::error::{ApiError, FieldError};
-use crate::http::extract::{Object, object, words};
+use crate::http::json_body::{Object, object, words};
 use crate::http::routes::client_tool::{ClientTool, definitions, problems};
 use crate::http::routes::sessions::limit_errors;
 

@@ -17,10 +17,12 @@ use crate::http::Api;
 use crate::http::auth::Caller;
 use crate::http::deadline::in_time;
 use crate::http::error::{ApiError, Problem};
-use crate::http::extract::{Form, JsonBody, SessionPath, wait_seconds};
+use crate::http::headers::{Form, wait_seconds};
+use crate::http::json_body::JsonBody;
 use crate::http::permissions::check_mode;
 use crate::http::resources::RunResource;
 use crate::http::sse::Place;
+use crate::http::target::SessionPath;
 use answer::accepted;
 use body::CreateMessage;
 

@@ -18,8 +18,9 @@ use crate::http::Api;
 use crate::http::auth::Caller;
 use crate::http::deadline::in_time;
 use crate::http::error::{ApiError, FieldError, Problem};
-use crate::http::extract::{JsonBody, Object, SessionPath};
+use crate::http::json_body::{JsonBody, Object};
 use crate::http::resources::RunResource;
+use crate::http::target::SessionPath;
 use crate::store::decisions::{LockedCall, NewResult, finish, lock_calls};
 use content::ResultContent;
 

@@ -1,15 +1,13 @@
-//! What handlers take from a request, checked at the edge.
+//! JSON bodies, checked against their types.
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::str::FromStr;
 use std::time::Duration;
 
 use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
-use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
+use axum::extract::{FromRequest, Request};
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
-use http::request::Parts;
 use http::{HeaderMap, StatusCode};
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{DeserializeOwned, IntoDeserializer as _, MapAccess, Visitor};
@@ -19,7 +17,6 @@ use tokio::time::{sleep, timeout};
 
 use super::error::{ApiError, FieldError};
 use super::{Api, MAX_BODY};
-use crate::domain::ids::{RunId, SessionId};
 
 /// A JSON body. What does not fit its type is refused with a pointer to it.
 #[derive(Debug)]
@@ -178,154 +175,9 @@ fn pointer(path: &JsonPath) -> String {
         .collect()
 }
 
-/// A query whose members are known.
-#[derive(Debug)]
-pub(super) struct Params<T>(pub(super) T);
-
-impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Params<T> {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
-        let Query(query) = Query::from_request_parts(parts, state)
-            .await
-            .map_err(|error| ApiError::InvalidQuery(error.body_text()))?;
-        Ok(Self(query))
-    }
-}
-
-/// The session that a path names. A text that is no id names a session that does not exist.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct SessionPath(pub(super) SessionId);
-
-/// The session and the run that a path names.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct RunPath(pub(super) SessionId, pub(super) RunId);
-
-/// The session and the call that a path names.
-#[derive(Debug, Clone)]
-pub(super) struct CallPath(pub(super) SessionId, pub(super) String);
-
-#[derive(Deserialize)]
-#[expect(clippy::struct_field_names, reason = "these are the names in the paths")]
-struct Names {
-    session_id: String,
-    run_id: Option<String>,
-    tool_use_id: Option<String>,
-}
-
-impl Names {
-    async fn of<S: Send + Sync>(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
-        let Path(names) = Path::from_request_parts(parts, state)
-            .await
-            .map_err(|error| ApiError::NoRoute(error.body_text()))?;
-        Ok(names)
-    }
-
-    fn session(&self) -> Result<SessionId, ApiError> {
-        SessionId::from_str(&self.session_id)
-            .map_err(|_| ApiError::SessionNotFound(self.session_id.clone()))
-    }
-}
-
-impl<S: Send + Sync> FromRequestParts<S> for SessionPath {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
-        Names::of(parts, state).await?.session().map(Self)
-    }
-}
-
-impl<S: Send + Sync> FromRequestParts<S> for RunPath {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
-        let names = Names::of(parts, state).await?;
-        let run = names.run_id.clone().unwrap_or_default();
-        let run_id = RunId::from_str(&run).map_err(|_| ApiError::RunNotFound(run))?;
-        Ok(Self(names.session()?, run_id))
-    }
-}
-
-impl<S: Send + Sync> FromRequestParts<S> for CallPath {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
-        let names = Names::of(parts, state).await?;
-        let call = names.tool_use_id.clone().unwrap_or_default();
-        // What the database cannot hold names no call.
-        if call.contains('\0') {
-            return Err(ApiError::ApprovalNotFound(call));
-        }
-        Ok(Self(names.session()?, call))
-    }
-}
-
-/// What a client wants to get back from a post.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Form {
-    /// A JSON document.
-    Json,
-    /// Server-sent events.
-    EventStream,
-}
-
-impl Form {
-    /// Reads `Accept`. A client that names nothing, or anything, gets JSON.
-    pub(super) fn of(headers: &HeaderMap) -> Result<Self, ApiError> {
-        let mut kinds = headers
-            .get_all(http::header::ACCEPT)
-            .iter()
-            .filter_map(|value| value.to_str().ok())
-            .flat_map(|value| value.split(','))
-            .map(|kind| kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase())
-            .filter(|kind| !kind.is_empty())
-            .peekable();
-        if kinds.peek().is_none() {
-            return Ok(Self::Json);
-        }
-        let mut takes_json = false;
-        for kind in kinds {
-            match kind.as_str() {
-                "text/event-stream" => return Ok(Self::EventStream),
-                "*/*" | "application/*" | "application/json" => takes_json = true,
-                _ => {}
-            }
-        }
-        if takes_json { Ok(Self::Json) } else { Err(ApiError::NotAcceptable) }
-    }
-}
-
-/// The seconds of `Prefer: wait=N` (RFC 7240), at most two minutes.
-pub(super) fn wait_seconds(headers: &HeaderMap) -> Option<u64> {
-    const MAX: u64 = 120;
-    headers
-        .get_all("prefer")
-        .iter()
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split([',', ';']))
-        .find_map(|preference| preference.trim().strip_prefix("wait=")?.parse::<u64>().ok())
-        .map(|seconds| seconds.min(MAX))
-}
-
-/// Where a stream goes on: `Last-Event-ID`, or else `?after=`.
-pub(super) fn resume_after(headers: &HeaderMap, after: Option<i64>) -> Result<i64, ApiError> {
-    let after = match headers.get("last-event-id") {
-        Some(value) => {
-            let text = value.to_str().unwrap_or_default();
-            text.parse().map_err(|_| ApiError::InvalidCursor(text.to_owned()))?
-        }
-        None => after.unwrap_or(0),
-    };
-    if after < 0 {
-        return Err(ApiError::InvalidCursor(after.to_string()));
-    }
-    Ok(after)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use http::HeaderValue;
 
     #[derive(Debug, Deserialize)]
     #[serde(deny_unknown_fields)]
@@ -378,31 +230,5 @@ mod tests {
         for body in ["", "{", "{}x", "nope", "{\"\\ud800\":1}"] {
             assert!(matches!(parse::<Body>(body.as_bytes()), Err(ApiError::BadJson(_))), "{body}");
         }
-    }
-
-    #[test]
-    fn the_accept_header_chooses_the_form() {
-        let form = |accept: &str| {
-            let mut headers = HeaderMap::new();
-            headers.insert("accept", HeaderValue::from_str(accept).unwrap());
-            Form::of(&headers).ok()
-        };
-        assert_eq!(Form::of(&HeaderMap::new()).ok(), Some(Form::Json));
-        assert_eq!(form("*/*"), Some(Form::Json));
-        assert_eq!(form("application/json, text/event-stream;q=0.9"), Some(Form::EventStream));
-        assert_eq!(form("text/html"), None);
-    }
-
-    #[test]
-    fn a_preference_to_wait_is_read_and_bounded() {
-        let wait = |prefer: &str| {
-            let mut headers = HeaderMap::new();
-            headers.insert("prefer", HeaderValue::from_str(prefer).unwrap());
-            wait_seconds(&headers)
-        };
-        assert_eq!(wait("wait=30"), Some(30));
-        assert_eq!(wait("respond-async, wait=5"), Some(5));
-        assert_eq!(wait("wait=99999"), Some(120));
-        assert_eq!(wait("respond-async"), None);
     }
 }

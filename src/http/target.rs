@@ -1,0 +1,93 @@
+//! What the target of a request names: the ids in its path, the members of its query.
+
+use std::str::FromStr;
+
+use axum::extract::{FromRequestParts, Path, Query};
+use http::request::Parts;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use super::error::ApiError;
+use crate::domain::ids::{RunId, SessionId};
+
+/// A query whose members are known.
+#[derive(Debug)]
+pub(super) struct Params<T>(pub(super) T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Params<T> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let Query(query) = Query::from_request_parts(parts, state)
+            .await
+            .map_err(|error| ApiError::InvalidQuery(error.body_text()))?;
+        Ok(Self(query))
+    }
+}
+
+/// The session that a path names. A text that is no id names a session that does not exist.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct SessionPath(pub(super) SessionId);
+
+/// The session and the run that a path names.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RunPath(pub(super) SessionId, pub(super) RunId);
+
+/// The session and the call that a path names.
+#[derive(Debug, Clone)]
+pub(super) struct CallPath(pub(super) SessionId, pub(super) String);
+
+#[derive(Deserialize)]
+#[expect(clippy::struct_field_names, reason = "these are the names in the paths")]
+struct Names {
+    session_id: String,
+    run_id: Option<String>,
+    tool_use_id: Option<String>,
+}
+
+impl Names {
+    async fn of<S: Send + Sync>(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let Path(names) = Path::from_request_parts(parts, state)
+            .await
+            .map_err(|error| ApiError::NoRoute(error.body_text()))?;
+        Ok(names)
+    }
+
+    fn session(&self) -> Result<SessionId, ApiError> {
+        SessionId::from_str(&self.session_id)
+            .map_err(|_| ApiError::SessionNotFound(self.session_id.clone()))
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for SessionPath {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        Names::of(parts, state).await?.session().map(Self)
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for RunPath {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let names = Names::of(parts, state).await?;
+        let run = names.run_id.clone().unwrap_or_default();
+        let run_id = RunId::from_str(&run).map_err(|_| ApiError::RunNotFound(run))?;
+        Ok(Self(names.session()?, run_id))
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for CallPath {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let names = Names::of(parts, state).await?;
+        let call = names.tool_use_id.clone().unwrap_or_default();
+        // What the database cannot hold names no call.
+        if call.contains('\0') {
+            return Err(ApiError::ApprovalNotFound(call));
+        }
+        Ok(Self(names.session()?, call))
+    }
+}
