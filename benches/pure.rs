@@ -11,9 +11,10 @@ use twostep::agent::{AgentLoop, Bounds};
 use twostep::domain::event::{EventBody, Frame, NewEvent, Stamp};
 use twostep::domain::ids::{RunId, SessionId};
 use twostep::domain::message::{Content, Message, Role};
-use twostep::domain::run::{Limits, ModelStop, Usage};
-use twostep::domain::session::{Dispatch, Settings};
+use twostep::domain::run::{Limits, ModelStop};
+use twostep::domain::session::Settings;
 use twostep::domain::tool::ToolChoice;
+use twostep::domain::usage::Usage;
 use twostep::model::anthropic::{Head, body};
 
 const TEXT: &str = "Something that was said before, and that is about as long as what people say \
@@ -38,14 +39,7 @@ fn request_bodies(criterion: &mut Criterion) -> anyhow::Result<()> {
         tools: RawValue::from_string(
             json!([{ "name": "read_file", "description": TEXT, "input_schema": {} }]).to_string(),
         )?,
-        thinking: None,
-        stop_sequences: Vec::new(),
-        limits: Limits::default(),
-        price: None,
-        permission_mode: None,
-        permissions: Vec::new(),
-        client_tools: Vec::new(),
-        dispatch: Dispatch::Auto,
+        ..Settings::default()
     };
     let head = Head::new(&settings, None, true)?;
     let mut group = criterion.benchmark_group("request_body");

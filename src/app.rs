@@ -17,6 +17,7 @@ use crate::bus::{Bus, link};
 use crate::config::{Config, Database, Listen, ModelSource, Serve};
 use crate::http::{Api, Health, Site, Timeouts, health_router, router, serve};
 use crate::metrics::Metrics;
+use crate::model::Model;
 use crate::model::anthropic::{Client, ClientConfig};
 use crate::simulator::{Options as SimulatorOptions, Running, Script, Simulator};
 use crate::store::connections::Connections;
@@ -85,13 +86,13 @@ impl Application {
 
         let (mut worker, mut simulator) = (None, None);
         if let Some(work) = config.work {
-            let (client, running) = open_model(work.model, work.model_idle_timeout).await?;
+            let (model, running) = open_model(work.model, work.model_idle_timeout).await?;
             simulator = running;
             let new = Worker::new(Parts {
                 pool: pools.worker.clone(),
                 heartbeat_pool: pools.heartbeat.clone(),
                 bus: Arc::clone(&bus),
-                model: client,
+                model,
                 tools: Arc::clone(&tools),
                 policy: Arc::clone(&permissions),
                 evaluator: Evaluator::of(&permissions)?,
@@ -262,9 +263,9 @@ pub async fn bring_up_to_date(options: &PgConnectOptions, pool: &PgPool) -> anyh
 async fn open_model(
     source: ModelSource,
     idle_timeout: Duration,
-) -> anyhow::Result<(Client, Option<Running>)> {
+) -> anyhow::Result<(Model, Option<Running>)> {
     match source {
-        ModelSource::Server(config) => Ok((Client::new(&config)?, None)),
+        ModelSource::Server(config) => Ok((Model::Anthropic(Client::new(&config)?), None)),
         ModelSource::Simulator { script } => {
             let script = match script {
                 Some(path) => Script::from_file(&path)
@@ -279,7 +280,7 @@ async fn open_model(
                 version: "2023-06-01".to_owned(),
                 idle_timeout,
             };
-            Ok((Client::new(&config)?, Some(simulator)))
+            Ok((Model::Anthropic(Client::new(&config)?), Some(simulator)))
         }
     }
 }

@@ -2,8 +2,9 @@
 
 use crate::domain::message::{BadContent, Message, Role, View};
 use crate::domain::price::Price;
-use crate::domain::run::{LimitKind, Limits, ModelStop, StopReason, Usage};
+use crate::domain::run::{LimitKind, Limits, ModelStop, StopReason};
 use crate::domain::tool::ToolCall;
+use crate::domain::usage::Usage;
 
 /// Resumptions of a paused turn before the run is given up.
 const MAX_PAUSES: u32 = 10;

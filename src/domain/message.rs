@@ -9,8 +9,9 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 
-use super::run::{ModelStop, Usage};
+use super::run::ModelStop;
 use super::tool::ToolUse;
+use super::usage::Usage;
 
 /// Who speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]

@@ -1,5 +1,6 @@
 //! The words that every layer shares. Nothing here does IO or imports another layer.
 
+pub mod attempt;
 pub mod claim;
 pub mod event;
 pub mod explanation;
@@ -15,4 +16,5 @@ pub mod run;
 pub mod session;
 pub mod tool;
 pub mod tool_error;
+pub mod usage;
 pub mod verification;

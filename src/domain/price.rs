@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::run::Usage;
+use super::usage::Usage;
 
 /// Prices by the model's name.
 pub type Prices = HashMap<String, Price>;
@@ -56,6 +56,7 @@ mod tests {
             output_tokens: output,
             cache_creation_input_tokens: write,
             cache_read_input_tokens: read,
+            ..Usage::default()
         };
         assert_eq!(price.cost(&usage(0, 0, 0, 0)), 0);
         assert_eq!(price.cost(&usage(1000, 100, 10, 0)), 3025);

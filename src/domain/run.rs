@@ -8,6 +8,7 @@ use super::ids::{RunId, SessionId};
 use super::pending::PendingCall;
 use super::permission::PermissionMode;
 use super::tool::{ToolChoice, defined_names};
+use super::usage::Usage;
 
 /// Where a run stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
@@ -114,42 +115,6 @@ impl From<&str> for ModelStop {
             "model_context_window_exceeded" => Self::ModelContextWindowExceeded,
             other => Self::Other(other.to_owned()),
         }
-    }
-}
-
-/// Tokens of one request, or a sum of them. What a server does not report is zero.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
-pub struct Usage {
-    /// Input that was neither read from the cache nor written to it.
-    #[serde(default)]
-    pub input_tokens: i64,
-    /// Input written to the cache.
-    #[serde(default)]
-    pub cache_creation_input_tokens: i64,
-    /// Input read from the cache.
-    #[serde(default)]
-    pub cache_read_input_tokens: i64,
-    /// Output, thinking included.
-    #[serde(default)]
-    pub output_tokens: i64,
-}
-
-impl Usage {
-    /// All tokens that count against a token limit.
-    pub const fn total(&self) -> i64 {
-        self.input_tokens
-            + self.cache_creation_input_tokens
-            + self.cache_read_input_tokens
-            + self.output_tokens
-    }
-}
-
-impl std::ops::AddAssign for Usage {
-    fn add_assign(&mut self, other: Self) {
-        self.input_tokens += other.input_tokens;
-        self.cache_creation_input_tokens += other.cache_creation_input_tokens;
-        self.cache_read_input_tokens += other.cache_read_input_tokens;
-        self.output_tokens += other.output_tokens;
     }
 }
 

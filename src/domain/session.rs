@@ -8,15 +8,16 @@ use super::ids::{RunId, SessionId};
 use super::model::refuses_forced_tool_choice;
 use super::permission::{PermissionMode, Rule};
 use super::price::Price;
-use super::run::{Limits, RunOptions, StopReason, Usage};
+use super::run::{Limits, RunOptions, StopReason};
 use super::tool::{ToolChoice, defined_names};
+use super::usage::Usage;
 
 /// What every request of a session repeats byte for byte.
 ///
 /// Thinking blocks are bound to the exact system prompt and tools they were made with, and a
 /// prompt cache hits only on an unchanged prefix. So the texts are fixed when the session is
 /// made, and a later change of the service's configuration does not reach it.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Settings {
     /// The model's name.
     pub model: String,

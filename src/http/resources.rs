@@ -8,8 +8,9 @@ use crate::domain::ids::{RunId, SessionId};
 use crate::domain::message::{Content, Role};
 use crate::domain::pending::PendingCall;
 use crate::domain::permission::{PermissionMode, Rule};
-use crate::domain::run::{LimitKind, Limits, Outcome, Run, RunError, RunStatus, StopReason, Usage};
+use crate::domain::run::{LimitKind, Limits, Outcome, Run, RunError, RunStatus, StopReason};
 use crate::domain::session::{Dispatch, Session, SessionStatus};
+use crate::domain::usage::Usage;
 use crate::store::messages::Stored;
 use crate::tools::policy::OperatorPolicy;
 

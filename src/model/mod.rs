@@ -6,10 +6,100 @@ pub mod retry;
 
 use std::sync::Arc;
 
+use bytes::Bytes;
+use serde_json::value::RawValue;
+
 use crate::domain::message::Content;
-use crate::domain::run::{ModelStop, Usage};
+use crate::domain::run::ModelStop;
+use crate::domain::session::Settings;
+use crate::domain::tool::ToolChoice;
+use crate::domain::usage::Usage;
 
 pub use error::{ErrorKind, ModelError};
+
+/// A server of models, by the protocol that it speaks.
+#[derive(Debug, Clone)]
+pub enum Model {
+    /// The Messages API.
+    Anthropic(anthropic::Client),
+}
+
+/// What all requests of a run begin with, as a server takes it.
+#[derive(Debug, Clone)]
+pub enum Head {
+    /// For the Messages API.
+    Anthropic(anthropic::Head),
+}
+
+/// One request, ready to be sent, and sent again.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// The JSON text.
+    pub body: Bytes,
+    /// Names of beta features that it uses, joined by commas.
+    pub betas: Arc<str>,
+}
+
+/// A reply that is still coming in.
+#[derive(Debug)]
+pub enum ReplyStream {
+    /// Of the Messages API.
+    Anthropic(anthropic::ReplyStream),
+}
+
+impl Model {
+    /// The head of all requests of a run: what its session pinned, and behind the session's tools
+    /// those of the run, if it has any of its own.
+    pub fn head(
+        &self,
+        settings: &Settings,
+        tools_of_run: Option<&RawValue>,
+        use_prompt_cache: bool,
+    ) -> Result<Head, serde_json::Error> {
+        match self {
+            Self::Anthropic(_) => {
+                anthropic::Head::new(settings, tools_of_run, use_prompt_cache).map(Head::Anthropic)
+            }
+        }
+    }
+
+    /// Sends a request and waits for the headers of its reply.
+    pub async fn send(&self, request: Request) -> Result<ReplyStream, ModelError> {
+        match self {
+            Self::Anthropic(client) => client.send(request).await.map(ReplyStream::Anthropic),
+        }
+    }
+}
+
+impl Head {
+    /// One request. `transcript` holds the messages in the form of the Messages API, joined by
+    /// commas.
+    pub fn request(&self, transcript: &[u8], choice: &ToolChoice) -> Request {
+        match self {
+            Self::Anthropic(head) => {
+                Request { body: anthropic::body(head, transcript, choice), betas: Arc::default() }
+            }
+        }
+    }
+}
+
+impl ReplyStream {
+    /// The next thing that a reader would see; none at the end of the stream.
+    ///
+    /// Dropping the future between two calls loses nothing.
+    pub async fn next(&mut self) -> Result<Option<Progress>, ModelError> {
+        match self {
+            Self::Anthropic(stream) => stream.next().await,
+        }
+    }
+
+    /// The whole reply, once the stream has ended.
+    pub fn finish(self) -> Result<Reply, ModelError> {
+        match self {
+            Self::Anthropic(stream) => stream.finish(),
+        }
+    }
+}
 
 /// A whole reply of the model, its stream read to the end.
 #[derive(Debug, Clone)]

@@ -7,7 +7,8 @@ use uuid::Uuid;
 use super::decisions::list_pending;
 use super::{StoreError, unreadable};
 use crate::domain::ids::{RunId, SessionId, TenantId};
-use crate::domain::run::{Outcome, Run, RunStatus, Usage};
+use crate::domain::run::{Outcome, Run, RunStatus};
+use crate::domain::usage::Usage;
 
 const TABLE: &str = "runs";
 
@@ -24,6 +25,10 @@ struct Row {
     cache_creation_input_tokens: i64,
     cache_read_input_tokens: i64,
     output_tokens: i64,
+    cache_creation_1h_input_tokens: i64,
+    thinking_tokens: i64,
+    web_search_requests: i64,
+    web_fetch_requests: i64,
     created_at: Timestamp,
     started_at: Option<Timestamp>,
     finished_at: Option<Timestamp>,
@@ -52,6 +57,10 @@ impl TryFrom<Row> for Run {
                 cache_creation_input_tokens: row.cache_creation_input_tokens,
                 cache_read_input_tokens: row.cache_read_input_tokens,
                 output_tokens: row.output_tokens,
+                cache_creation_1h_input_tokens: row.cache_creation_1h_input_tokens,
+                thinking_tokens: row.thinking_tokens,
+                web_search_requests: row.web_search_requests,
+                web_fetch_requests: row.web_fetch_requests,
             },
             created_at: row.created_at.to_jiff(),
             started_at: row.started_at.map(Timestamp::to_jiff),
@@ -88,7 +97,8 @@ pub async fn list(conn: &mut PgConnection, filter: Filter) -> Result<Vec<Run>, S
                         AND earlier.accepted_seq <= r.accepted_seq) END AS queue_position,
                   r.outcome::text, r.model_requests,
                   r.input_tokens, r.cache_creation_input_tokens, r.cache_read_input_tokens,
-                  r.output_tokens, r.created_at AS "created_at: Timestamp",
+                  r.output_tokens, r.cache_creation_1h_input_tokens, r.thinking_tokens,
+                  r.web_search_requests, r.web_fetch_requests, r.created_at AS "created_at: Timestamp",
                   r.started_at AS "started_at: Timestamp",
                   r.finished_at AS "finished_at: Timestamp"
            FROM runs r

@@ -9,8 +9,8 @@ use super::{StoreError, unreadable};
 use crate::domain::ids::{SessionId, TenantId};
 use crate::domain::note::Todo;
 use crate::domain::permission::PermissionMode;
-use crate::domain::run::Usage;
 use crate::domain::session::{Session, Settings};
+use crate::domain::usage::Usage;
 
 const TABLE: &str = "sessions";
 
@@ -47,6 +47,10 @@ struct Row {
     cache_creation_input_tokens: i64,
     cache_read_input_tokens: i64,
     output_tokens: i64,
+    cache_creation_1h_input_tokens: i64,
+    thinking_tokens: i64,
+    web_search_requests: i64,
+    web_fetch_requests: i64,
     stop_reason: Option<String>,
     created_at: Timestamp,
     updated_at: Timestamp,
@@ -78,6 +82,10 @@ impl TryFrom<Row> for Session {
                 cache_creation_input_tokens: row.cache_creation_input_tokens,
                 cache_read_input_tokens: row.cache_read_input_tokens,
                 output_tokens: row.output_tokens,
+                cache_creation_1h_input_tokens: row.cache_creation_1h_input_tokens,
+                thinking_tokens: row.thinking_tokens,
+                web_search_requests: row.web_search_requests,
+                web_fetch_requests: row.web_fetch_requests,
             },
             stop_reason: row
                 .stop_reason
@@ -144,7 +152,8 @@ async fn select(conn: &mut PgConnection, page: &Page) -> Result<Vec<Session>, St
                   EXISTS (SELECT FROM runs r WHERE r.id = s.active_run_id
                             AND r.status = 'requires_action') AS "is_waiting!",
                   s.input_tokens, s.cache_creation_input_tokens, s.cache_read_input_tokens,
-                  s.output_tokens, s.stop_reason::text,
+                  s.output_tokens, s.cache_creation_1h_input_tokens, s.thinking_tokens,
+                  s.web_search_requests, s.web_fetch_requests, s.stop_reason::text,
                   s.created_at AS "created_at: Timestamp", s.updated_at AS "updated_at: Timestamp"
            FROM sessions s
            WHERE s.tenant_id = $1

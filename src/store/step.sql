@@ -17,7 +17,11 @@ WITH locked AS (
         input_tokens = input_tokens + $7,
         cache_creation_input_tokens = cache_creation_input_tokens + $8,
         cache_read_input_tokens = cache_read_input_tokens + $9,
-        output_tokens = output_tokens + $10
+        output_tokens = output_tokens + $10,
+        cache_creation_1h_input_tokens = cache_creation_1h_input_tokens + $43,
+        thinking_tokens = thinking_tokens + $44,
+        web_search_requests = web_search_requests + $45,
+        web_fetch_requests = web_fetch_requests + $46
     FROM locked
     WHERE runs.id = $1 AND session_id = locked.id
       AND attempt = $2 AND lease_owner = $3 AND status = 'running'
@@ -38,6 +42,10 @@ WITH locked AS (
         cache_creation_input_tokens = s.cache_creation_input_tokens + $8,
         cache_read_input_tokens = s.cache_read_input_tokens + $9,
         output_tokens = s.output_tokens + $10,
+        cache_creation_1h_input_tokens = s.cache_creation_1h_input_tokens + $43,
+        thinking_tokens = s.thinking_tokens + $44,
+        web_search_requests = s.web_search_requests + $45,
+        web_fetch_requests = s.web_fetch_requests + $46,
         updated_at = now()
     FROM fence
     WHERE s.id = fence.session_id

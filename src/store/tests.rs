@@ -14,9 +14,10 @@ use crate::domain::claim::Claimed;
 use crate::domain::event::{EventBody, NewEvent};
 use crate::domain::ids::{RunId, SessionId, TenantId, WorkerId};
 use crate::domain::message::{Content, Message, Role};
-use crate::domain::run::{Limits, ModelStop, Outcome, RunOptions, RunStatus, StopReason, Usage};
-use crate::domain::session::{Dispatch, Settings};
+use crate::domain::run::{ModelStop, Outcome, RunOptions, RunStatus, StopReason};
+use crate::domain::session::Settings;
 use crate::domain::tool::{CallState, ToolCall};
+use crate::domain::usage::Usage;
 
 /// A database with one session.
 struct Bed {
@@ -34,14 +35,7 @@ async fn bed() -> Bed {
         max_tokens: 100,
         system: "s".into(),
         tools: RawValue::from_string("[]".into()).unwrap(),
-        thinking: None,
-        stop_sequences: Vec::new(),
-        limits: Limits::default(),
-        price: None,
-        permission_mode: None,
-        permissions: Vec::new(),
-        client_tools: Vec::new(),
-        dispatch: Dispatch::Auto,
+        ..Settings::default()
     };
     let new = NewSession {
         id: session,

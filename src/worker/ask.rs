@@ -1,6 +1,5 @@
 //! One request to the model: streamed, previewed, and sent again when that may help.
 
-use bytes::Bytes;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::drive::Driver;
@@ -9,7 +8,7 @@ use super::previews::{Previews, ReplyIds};
 use crate::domain::event::{EventBody, NewEvent};
 use crate::faults::{self, Point};
 use crate::metrics::RequestOutcome;
-use crate::model::{ModelError, Reply, retry};
+use crate::model::{ModelError, Reply, Request, retry};
 
 impl Driver<'_> {
     /// Says what the next request does not send as it is stored.
@@ -26,10 +25,10 @@ impl Driver<'_> {
     }
 
     /// Asks until there is a reply, or no hope for one.
-    pub(super) async fn request(&mut self, body: Bytes, ids: ReplyIds) -> Result<Reply, Halt> {
+    pub(super) async fn request(&mut self, request: Request, ids: ReplyIds) -> Result<Reply, Halt> {
         let mut failures = 0;
         loop {
-            let error = match self.attempt(body.clone(), ids).await? {
+            let error = match self.attempt(request.clone(), ids).await? {
                 Ok(reply) => return Ok(reply),
                 Err(error) => error,
             };
@@ -53,8 +52,12 @@ impl Driver<'_> {
     }
 
     /// One try. The outer error ends the run's drive, the inner one may be tried again.
-    async fn attempt(&self, body: Bytes, ids: ReplyIds) -> Result<Result<Reply, ModelError>, Halt> {
-        let ended = self.signals.unless_stopped(self.stream(body, ids)).await;
+    async fn attempt(
+        &self,
+        request: Request,
+        ids: ReplyIds,
+    ) -> Result<Result<Reply, ModelError>, Halt> {
+        let ended = self.signals.unless_stopped(self.stream(request, ids)).await;
         self.worker.parts.metrics.model_request(match &ended {
             Ok(Ok(_)) => RequestOutcome::Replied,
             Ok(Err(_)) => RequestOutcome::Failed,
@@ -63,10 +66,10 @@ impl Driver<'_> {
         ended
     }
 
-    async fn stream(&self, body: Bytes, ids: ReplyIds) -> Result<Reply, ModelError> {
+    async fn stream(&self, request: Request, ids: ReplyIds) -> Result<Reply, ModelError> {
         let parts = &self.worker.parts;
         let mut previews = Previews::new(&parts.bus, self.session_id(), self.run_id(), ids);
-        let mut stream = parts.model.send(body).await?;
+        let mut stream = parts.model.send(request).await?;
         faults::point(Point::RequestSent).await;
         loop {
             let flush_at = previews.flush_at();

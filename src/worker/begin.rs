@@ -7,7 +7,7 @@ use crate::agent::{AgentLoop, Bounds, Step};
 use crate::domain::event::{EventBody, NewEvent};
 use crate::domain::message::{Content, Message, Role};
 use crate::domain::note::Note;
-use crate::domain::run::Usage;
+use crate::domain::usage::Usage;
 use crate::store::claim::MAX_TAKEOVERS;
 use crate::store::messages::list_of_run;
 use crate::store::step::{NewMessage, StepCommit};

@@ -17,11 +17,11 @@ use crate::domain::claim::Claimed;
 use crate::domain::event::{EventBody, NewEvent};
 use crate::domain::ids::{EventId, MessageId, RunId, SessionId};
 use crate::domain::message::{Content, Message, Role};
-use crate::domain::run::{LimitKind, Limits, Outcome, RunStatus, Usage};
+use crate::domain::run::{LimitKind, Limits, Outcome, RunStatus};
 use crate::domain::tool::{ToolCall, ToolChoice};
+use crate::domain::usage::Usage;
 use crate::faults::{self, Point};
-use crate::model::Reply;
-use crate::model::anthropic::{Head, body};
+use crate::model::{Head, Reply};
 use crate::store::step::{NewMessage, StepCommit};
 use crate::tools::policy::Policy;
 use crate::tools::seen::SeenFiles;
@@ -131,11 +131,9 @@ impl<'a> Driver<'a> {
         faults::point(Point::Claimed).await;
         self.begin().await?;
         self.enter_mode().await?;
-        let head = Head::new(
-            &self.run.settings,
-            self.run.options.tools.as_deref(),
-            self.worker.parts.use_prompt_cache,
-        )?;
+        let parts = &self.worker.parts;
+        let tools = self.run.options.tools.as_deref();
+        let head = parts.model.head(&self.run.settings, tools, parts.use_prompt_cache)?;
         loop {
             self.stop_if_draining()?;
             match self.agent.step().clone() {
@@ -164,7 +162,7 @@ impl<'a> Driver<'a> {
         let started = Instant::now();
         let ids = ReplyIds::new();
         self.report_repairs();
-        let request = body(head, self.transcript.as_bytes(), choice);
+        let request = head.request(self.transcript.as_bytes(), choice);
         let reply = self.request(request, ids).await?;
         faults::point(Point::ReplyRead).await;
         self.take_in(reply, ids, started).await

@@ -35,7 +35,7 @@ use crate::domain::claim::Claimed;
 use crate::domain::ids::WorkerId;
 use crate::faults::{self, Bug, Point};
 use crate::metrics::{ClaimedFrom, Metrics};
-use crate::model::anthropic::Client;
+use crate::model::Model;
 use crate::store::StoreError;
 use crate::store::claim::{
     Claims, MAX_TAKEOVERS, claim_expired, claim_queued, claim_woken, expire,
@@ -65,7 +65,7 @@ pub struct Parts {
     /// Where work is announced and progress is told.
     pub bus: Arc<Bus>,
     /// The model.
-    pub model: Client,
+    pub model: Model,
     /// The tools.
     pub tools: Arc<Registry>,
     /// What the operator lets them do.

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::domain::message::Content;
-use crate::domain::run::Usage;
+use crate::domain::usage::Usage;
 
 fn user() -> Message {
     Message {

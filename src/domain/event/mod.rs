@@ -11,8 +11,9 @@ use super::ids::{EventId, RunId, SessionId};
 use super::message::Content;
 use super::note::Todo;
 use super::permission::{Decision, Permission, PermissionMode};
-use super::run::{LimitKind, RunError, StopReason, Usage};
+use super::run::{LimitKind, RunError, StopReason};
 use super::tool_error::{Handling, ToolErrorType};
+use super::usage::Usage;
 
 pub use frame::{Frame, Stamp};
 pub use preview::{Preview, PreviewDelta, PreviewKind, PreviewText, PreviewedEvent};

@@ -5,7 +5,8 @@ use serde_json::value::{RawValue, to_raw_value};
 use super::decode::{BlockDelta, StreamEvent, decode};
 use super::raw_object::RawObject;
 use crate::domain::message::Content;
-use crate::domain::run::{ModelStop, Usage};
+use crate::domain::run::ModelStop;
+use crate::domain::usage::Usage;
 use crate::model::{ModelError, Progress, Reply};
 
 /// The most tokens that one request can cost; what is above it is a server's mistake.
@@ -116,12 +117,20 @@ fn fallback_model(block: &RawObject) -> Option<Box<RawValue>> {
 }
 
 fn usage(fields: &RawObject) -> Usage {
-    let tokens = |key| fields.read::<i64>(key).unwrap_or(0).clamp(0, MAX_TOKENS);
+    let of = |fields: &RawObject, key| fields.read::<i64>(key).unwrap_or(0).clamp(0, MAX_TOKENS);
+    let count = |key| of(fields, key);
+    let within = |object, key| fields.read(object).map_or(0, |fields: RawObject| of(&fields, key));
+    let (written, output) = (count("cache_creation_input_tokens"), count("output_tokens"));
     Usage {
-        input_tokens: tokens("input_tokens"),
-        cache_creation_input_tokens: tokens("cache_creation_input_tokens"),
-        cache_read_input_tokens: tokens("cache_read_input_tokens"),
-        output_tokens: tokens("output_tokens"),
+        input_tokens: count("input_tokens"),
+        cache_creation_input_tokens: written,
+        cache_read_input_tokens: count("cache_read_input_tokens"),
+        output_tokens: output,
+        cache_creation_1h_input_tokens: within("cache_creation", "ephemeral_1h_input_tokens")
+            .min(written),
+        thinking_tokens: within("output_tokens_details", "thinking_tokens").min(output),
+        web_search_requests: within("server_tool_use", "web_search_requests"),
+        web_fetch_requests: within("server_tool_use", "web_fetch_requests"),
     }
 }
 

@@ -14,7 +14,7 @@ use tokio::time::timeout;
 
 use super::assemble::Assembler;
 use super::decode::ErrorBody;
-use crate::model::{ErrorKind, ModelError, Progress, Reply};
+use crate::model::{ErrorKind, ModelError, Progress, Reply, Request};
 
 /// Where the model is and how to speak to it.
 #[derive(Debug, Clone)]
@@ -89,9 +89,12 @@ impl Client {
     }
 
     /// Sends a request and waits for the headers of its reply.
-    pub async fn send(&self, body: Bytes) -> Result<ReplyStream, ModelError> {
-        let request = self.http.post(self.messages_url.clone()).body(body).send();
-        let response = timeout(self.idle_timeout, request)
+    pub async fn send(&self, request: Request) -> Result<ReplyStream, ModelError> {
+        let mut post = self.http.post(self.messages_url.clone()).body(request.body);
+        if !request.betas.is_empty() {
+            post = post.header("anthropic-beta", request.betas.as_ref());
+        }
+        let response = timeout(self.idle_timeout, post.send())
             .await
             .map_err(|_| ModelError::Idle(self.idle_timeout))?
             .map_err(|error| ModelError::Connect(error.without_url()))?;

@@ -98,8 +98,6 @@ pub fn body(head: &Head, transcript: &[u8], choice: &ToolChoice) -> Bytes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::run::Limits;
-    use crate::domain::session::Dispatch;
 
     fn settings() -> Settings {
         Settings {
@@ -107,14 +105,7 @@ mod tests {
             max_tokens: 100,
             system: "Be brief.".into(),
             tools: RawValue::from_string(r#"[{"name":  "f"}]"#.into()).unwrap(),
-            thinking: None,
-            stop_sequences: Vec::new(),
-            limits: Limits::default(),
-            price: None,
-            permission_mode: None,
-            permissions: Vec::new(),
-            client_tools: Vec::new(),
-            dispatch: Dispatch::Auto,
+            ..Settings::default()
         }
     }
 

@@ -19,9 +19,10 @@ use crate::domain::ids::{RunId, SessionId};
 use crate::domain::message::Message;
 use crate::domain::note::Note;
 use crate::domain::permission::Awaits;
-use crate::domain::run::{Outcome, RunStatus, StopReason, Usage};
+use crate::domain::run::{Outcome, RunStatus, StopReason};
 use crate::domain::tool::{CallState, ToolCall};
 use crate::domain::tool_error::ToolErrorType;
+use crate::domain::usage::Usage;
 use columns::{MessageColumns, RecordColumns, Settle};
 
 /// A message to be appended to the history.
@@ -300,6 +301,10 @@ async fn write(
         &records.sandboxes as _,
         &records.wait_reasons as _,
         &records.diffs as _,
+        usage.cache_creation_1h_input_tokens,
+        usage.thinking_tokens,
+        usage.web_search_requests,
+        usage.web_fetch_requests,
     )
     .fetch_optional(conn)
     .await?;

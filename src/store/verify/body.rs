@@ -4,7 +4,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::parts::{Hash, Told, hash, hash_of_line};
-use crate::domain::run::{StopReason, Usage};
+use crate::domain::run::StopReason;
+use crate::domain::usage::Usage;
 
 /// What an event tells, as far as it can be compared.
 #[derive(Debug)]

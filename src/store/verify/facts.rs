@@ -8,8 +8,9 @@ use super::parts::{Hash, Parts};
 use crate::domain::ids::{RunId, SessionId};
 use crate::domain::message::Role;
 use crate::domain::permission::Awaits;
-use crate::domain::run::{ModelStop, RunStatus, Usage};
+use crate::domain::run::{ModelStop, RunStatus};
 use crate::domain::tool::CallState;
+use crate::domain::usage::Usage;
 
 /// A session with all that belongs to it.
 #[derive(Debug)]

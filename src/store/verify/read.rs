@@ -14,9 +14,10 @@ use super::parts::{Answers, Parts, hash, hash_of_line, is_told};
 use crate::domain::ids::{SessionId, TenantId};
 use crate::domain::message::{Content, Role};
 use crate::domain::permission::{Awaits, Rule};
-use crate::domain::run::{ModelStop, Outcome, RunOptions, RunStatus, StopReason, Usage};
+use crate::domain::run::{ModelStop, Outcome, RunOptions, RunStatus, StopReason};
 use crate::domain::session::Settings;
 use crate::domain::tool::CallState;
+use crate::domain::usage::Usage;
 use crate::store::StoreError;
 
 /// Notes what cannot be read, in place of failing.
@@ -53,6 +54,8 @@ async fn session(
     let row = sqlx::query!(
         r#"SELECT tenant_id, last_seq, last_message_seq, queued, active_run_id, input_tokens,
                   cache_creation_input_tokens, cache_read_input_tokens, output_tokens,
+                  cache_creation_1h_input_tokens, thinking_tokens, web_search_requests,
+                  web_fetch_requests,
                   settings::text AS "settings!", metadata::text AS "metadata!", stop_reason::text,
                   remembered::text AS "remembered!", now() AS "now!: Timestamp"
            FROM sessions WHERE id = $1 AND ($2::uuid IS NULL OR tenant_id = $2)"#,
@@ -78,6 +81,10 @@ async fn session(
             cache_creation_input_tokens: row.cache_creation_input_tokens,
             cache_read_input_tokens: row.cache_read_input_tokens,
             output_tokens: row.output_tokens,
+            cache_creation_1h_input_tokens: row.cache_creation_1h_input_tokens,
+            thinking_tokens: row.thinking_tokens,
+            web_search_requests: row.web_search_requests,
+            web_fetch_requests: row.web_fetch_requests,
         },
         unreadable,
     };
@@ -99,7 +106,9 @@ async fn runs(
                   wake_at AS "wake_at: Timestamp",
                   coalesce(wake_at < now() - interval '1 minute', false) AS "is_forgotten!",
                   outcome::text, finished_at IS NOT NULL AS "has_finished!", model_requests,
-                  input_tokens, cache_creation_input_tokens, cache_read_input_tokens, output_tokens
+                  input_tokens, cache_creation_input_tokens, cache_read_input_tokens, output_tokens,
+                  cache_creation_1h_input_tokens, thinking_tokens, web_search_requests,
+                  web_fetch_requests
            FROM runs WHERE session_id = $1 ORDER BY accepted_seq, id"#,
         id.as_uuid(),
     )
@@ -133,6 +142,10 @@ async fn runs(
                 cache_creation_input_tokens: row.cache_creation_input_tokens,
                 cache_read_input_tokens: row.cache_read_input_tokens,
                 output_tokens: row.output_tokens,
+                cache_creation_1h_input_tokens: row.cache_creation_1h_input_tokens,
+                thinking_tokens: row.thinking_tokens,
+                web_search_requests: row.web_search_requests,
+                web_fetch_requests: row.web_fetch_requests,
             },
             unreadable,
         });

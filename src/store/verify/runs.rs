@@ -6,7 +6,8 @@ use super::Report;
 use super::body::Body;
 use super::facts::{CallFacts, Facts, RunFacts};
 use crate::domain::ids::RunId;
-use crate::domain::run::{RunStatus, Usage};
+use crate::domain::run::RunStatus;
+use crate::domain::usage::Usage;
 use crate::domain::verification::Invariant;
 
 pub(super) fn check(facts: &Facts, report: &mut Report) {
@@ -105,11 +106,21 @@ fn counters(facts: &Facts, live: &[&RunFacts], report: &mut Report) {
 }
 
 fn tokens(usage: Usage) -> String {
-    let Usage { input_tokens, cache_creation_input_tokens, cache_read_input_tokens, output_tokens } =
-        usage;
+    let Usage {
+        input_tokens,
+        cache_creation_input_tokens,
+        cache_read_input_tokens,
+        output_tokens,
+        cache_creation_1h_input_tokens,
+        thinking_tokens,
+        web_search_requests,
+        web_fetch_requests,
+    } = usage;
     format!(
-        "{input_tokens} in, {cache_creation_input_tokens} into the cache, \
-         {cache_read_input_tokens} from the cache, {output_tokens} out"
+        "{input_tokens} in, {cache_creation_input_tokens} into the cache \
+         ({cache_creation_1h_input_tokens} for an hour), {cache_read_input_tokens} from the cache, \
+         {output_tokens} out ({thinking_tokens} of thinking), {web_search_requests} searches, \
+         {web_fetch_requests} fetches"
     )
 }
 

@@ -9,8 +9,9 @@ use super::state::{CALLS, Entry, History, Ledger, WRITE};
 use crate::agent::history::results;
 use crate::agent::{AgentLoop, Bounds, Step};
 use crate::domain::message::{Content, Message, Role};
-use crate::domain::run::{Limits, Usage};
+use crate::domain::run::Limits;
 use crate::domain::tool::{CallResult, CallState, ToolCall};
+use crate::domain::usage::Usage;
 use crate::store::tool_calls::LedgerRow;
 
 const OLD: &[u8] = b"old";

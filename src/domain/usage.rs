@@ -1,0 +1,59 @@
+//! What requests to the model used, in counts that can be added up.
+
+use std::ops::AddAssign;
+
+use serde::{Deserialize, Serialize};
+
+/// Tokens of one request, or a sum of them. What a server does not report is zero.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(default)]
+pub struct Usage {
+    /// Input that was neither read from the cache nor written to it.
+    pub input_tokens: i64,
+    /// Input written to the cache.
+    pub cache_creation_input_tokens: i64,
+    /// Input read from the cache.
+    pub cache_read_input_tokens: i64,
+    /// Output, thinking included.
+    pub output_tokens: i64,
+    /// The part of `cache_creation_input_tokens` that is kept for an hour; it costs more.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub cache_creation_1h_input_tokens: i64,
+    /// The part of `output_tokens` that is thinking.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub thinking_tokens: i64,
+    /// Searches that the model's side made.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub web_search_requests: i64,
+    /// Pages that the model's side fetched.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub web_fetch_requests: i64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the shape that serde takes")]
+const fn is_zero(count: &i64) -> bool {
+    *count == 0
+}
+
+impl Usage {
+    /// All tokens that count against a token limit.
+    pub const fn total(&self) -> i64 {
+        self.input_tokens
+            + self.cache_creation_input_tokens
+            + self.cache_read_input_tokens
+            + self.output_tokens
+    }
+}
+
+impl AddAssign for Usage {
+    fn add_assign(&mut self, other: Self) {
+        self.input_tokens += other.input_tokens;
+        self.cache_creation_input_tokens += other.cache_creation_input_tokens;
+        self.cache_read_input_tokens += other.cache_read_input_tokens;
+        self.output_tokens += other.output_tokens;
+        self.cache_creation_1h_input_tokens += other.cache_creation_1h_input_tokens;
+        self.thinking_tokens += other.thinking_tokens;
+        self.web_search_requests += other.web_search_requests;
+        self.web_fetch_requests += other.web_fetch_requests;
+    }
+}
