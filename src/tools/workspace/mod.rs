@@ -77,7 +77,7 @@ impl Workspace {
 
     /// The names by which the folder may be called: as it was given, and without links.
     pub fn names(&self) -> Vec<PathBuf> {
-        let real = self.root.canonicalize().ok().filter(|real| *real != self.root);
+        let real = paths::real(&self.root).filter(|real| *real != self.root);
         [self.root.clone()].into_iter().chain(real).collect()
     }
 

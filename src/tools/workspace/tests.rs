@@ -156,6 +156,21 @@ fn a_workspace_is_made_when_it_is_first_used() {
 }
 
 #[test]
+fn a_workspace_has_its_real_name_before_it_is_there() {
+    let outer = TempDir::new().unwrap();
+    let real = outer.path().canonicalize().unwrap().join("real");
+    let link = outer.path().join("link");
+    fs::create_dir(&real).unwrap();
+    symlink(&real, &link).unwrap();
+    let workspace = Workspace::new(link.join("sessions/one"));
+    assert_eq!(workspace.names(), [link.join("sessions/one"), real.join("sessions/one")]);
+    let file = real.join("sessions/one/notes.txt");
+    workspace.write(file.to_str().unwrap(), b"hello", &draft(1), || true).unwrap();
+    assert_eq!(workspace.read("notes.txt").unwrap(), b"hello");
+    assert_eq!(workspace.names(), [link.join("sessions/one"), real.join("sessions/one")]);
+}
+
+#[test]
 fn the_next_attempt_clears_away_what_a_dead_one_left() {
     let place = place();
     let written = place.workspace.write("notes.txt", b"new", &draft(1), || {
