@@ -280,7 +280,20 @@ impl Registry {
     ) -> Result<FileChange, ToolError> {
         match self.entry(name) {
             Some(entry) => entry.plan(context, input).await,
-            None => Err(ToolError::Failed(format!("there is no tool {name}"))),
+            None => Err(no_tool(name)),
+        }
+    }
+
+    /// Does something in the place of this tool, in the time that the tool has.
+    pub(super) async fn in_time<T>(
+        &self,
+        context: &ToolContext,
+        name: &str,
+        work: impl AsyncFnOnce(&ToolContext) -> Result<T, ToolError>,
+    ) -> Result<T, ToolError> {
+        match self.entry(name) {
+            Some(entry) => entry.in_time(context, RawValue::NULL, work).await,
+            None => Err(no_tool(name)),
         }
     }
 
@@ -293,6 +306,10 @@ impl Registry {
 pub fn unknown_tool(name: &str) -> String {
     let error = Value::from(format!("Unknown tool: '{name}'"));
     format!(r#"{{"error":{error}}}"#)
+}
+
+fn no_tool(name: &str) -> ToolError {
+    ToolError::Failed(format!("there is no tool {name}"))
 }
 
 fn unknown(name: &str) -> Answer {
