@@ -19,7 +19,8 @@ pub(super) async fn apply(context: &ToolContext, change: FileChange) -> Result<O
         let is_as_planned = || workspace.hash(&path).is_ok_and(|now| now == before);
         let (mut lock, mut is_late) = (None, !is_as_planned());
         if !is_late {
-            // Nobody else replaces the file between the last look at it and its change.
+            // Nobody else replaces the file between the last look at it and its change. One that is
+            // not there cannot be locked; the write then replaces none.
             let may_finish = || {
                 lock = workspace.lock(&path).ok();
                 is_late = !is_as_planned();

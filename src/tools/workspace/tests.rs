@@ -171,6 +171,20 @@ fn a_workspace_has_its_real_name_before_it_is_there() {
 }
 
 #[test]
+fn a_new_file_that_somebody_else_makes_at_the_last_moment_is_left_alone() {
+    let place = place();
+    let theirs = place.root().join("new.txt");
+    let written = place.workspace.write("new.txt", b"ours", &draft(1), || {
+        fs::write(&theirs, "theirs").unwrap();
+        true
+    });
+    let told = "new.txt: somebody else has just made it; read it first";
+    assert_eq!(written.unwrap_err().to_string(), told);
+    assert_eq!(fs::read(&theirs).unwrap(), b"theirs");
+    assert_eq!(place.drafts(), 0);
+}
+
+#[test]
 fn the_next_attempt_clears_away_what_a_dead_one_left() {
     let place = place();
     let written = place.workspace.write("notes.txt", b"new", &draft(1), || {
