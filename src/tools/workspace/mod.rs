@@ -36,6 +36,9 @@ pub use roots::Roots;
 /// The largest file that is read, hashed or written.
 pub const MAX_FILE: usize = 16 * 1024 * 1024;
 
+/// The longest path, in bytes: it is a key in the database, and those have a bound.
+const MAX_PATH: usize = 2048;
+
 /// How often the lock of a file is asked for, and how long between: whoever else replaces the file
 /// needs a moment.
 const LOCK_TRIES: u32 = 200;
@@ -111,6 +114,9 @@ impl Workspace {
     pub fn plain(&self, path: &str) -> Result<String, ToolError> {
         let relative = paths::beneath(&self.root, path)?;
         let text = relative.to_str().ok_or_else(|| failed(path, ErrorKind::InvalidInput.into()))?;
+        if text.len() > MAX_PATH {
+            return Err(failed(path, ErrorKind::InvalidFilename.into()));
+        }
         Ok(if text.is_empty() { ".".to_owned() } else { text.to_owned() })
     }
 

@@ -185,6 +185,16 @@ fn a_new_file_that_somebody_else_makes_at_the_last_moment_is_left_alone() {
 }
 
 #[test]
+fn a_path_is_no_longer_than_can_be_remembered() {
+    let place = place();
+    let longest = format!("{}bc", "a/".repeat(1023));
+    assert_eq!(longest.len(), 2048);
+    assert_eq!(place.workspace.plain(&longest), Ok(longest.clone()));
+    let told = format!("{longest}d: the name is too long");
+    assert_eq!(place.workspace.plain(&format!("{longest}d")), Err(ToolError::Failed(told)));
+}
+
+#[test]
 fn the_next_attempt_clears_away_what_a_dead_one_left() {
     let place = place();
     let written = place.workspace.write("notes.txt", b"new", &draft(1), || {
