@@ -9,7 +9,7 @@ const OPENING: &str = "<tool_use_error>";
 const CLOSING: &str = "</tool_use_error>";
 
 /// A text without the tags around it.
-pub fn without_tags(text: &str) -> &str {
+fn without_tags(text: &str) -> &str {
     text.strip_prefix(OPENING).and_then(|text| text.strip_suffix(CLOSING)).unwrap_or(text)
 }
 

@@ -7,6 +7,8 @@ use crate::tools::policy::{BadRule, MAX_REASON, check};
 
 /// Rules of a session, which are all asked of every call.
 const MAX_RULES: usize = 200;
+/// Bytes of all their patterns, which are compared to every character of what calls say.
+const MAX_PATTERNS: usize = 16 * 1024;
 
 /// Refuses a mode that the operator has not enabled.
 pub(super) fn check_mode(api: &Api, mode: Option<PermissionMode>) -> Result<(), ApiError> {
@@ -21,6 +23,12 @@ pub(super) fn check_mode(api: &Api, mode: Option<PermissionMode>) -> Result<(), 
 pub(super) fn check_rules(api: &Api, rules: &[Rule]) -> Result<(), ApiError> {
     if rules.len() > MAX_RULES {
         return Err(ApiError::field("/permissions", format!("has more than {MAX_RULES} rules")));
+    }
+    let patterns =
+        rules.iter().flat_map(|rule| [&rule.tool].into_iter().chain(rule.input.values()));
+    if patterns.map(String::len).sum::<usize>() > MAX_PATTERNS {
+        let message = format!("has too long patterns: together more than {MAX_PATTERNS} bytes");
+        return Err(ApiError::field("/permissions", message));
     }
     // That would be the mode that the operator has to enable, by another name.
     let allows_all = |rule: &Rule| {

@@ -100,8 +100,9 @@ impl StoreError {
     }
 }
 
-/// Classes of Postgres' own error codes: values that no column takes, and broken constraints.
-const REFUSED: [&str; 2] = ["22", "23"];
+/// Classes of Postgres' own error codes: values that no column takes, broken constraints, and what
+/// is beyond its limits, such as a key that is too long.
+const REFUSED: [&str; 3] = ["22", "23", "54"];
 
 /// Classes of Postgres' own error codes: deadlocks and the like, locks that were waited for too
 /// long, and statements that ran too long.

@@ -9,7 +9,7 @@ use super::events::Range;
 use super::sessions::NewSession;
 use super::step::{CallRecord, ChangeRecord, NewMessage, StepCommit, commit};
 use super::testing::{TestDatabase, database};
-use super::{events, messages, runs, sessions, tool_calls};
+use super::{StoreError, events, messages, runs, sessions, tool_calls};
 use crate::domain::claim::Claimed;
 use crate::domain::event::{EventBody, NewEvent};
 use crate::domain::ids::{RunId, SessionId, TenantId, WorkerId};
@@ -390,4 +390,16 @@ async fn whoever_idles_in_a_transaction_loses_it_before_others_stop_waiting_for_
     };
     let idles = millis("idle_in_transaction_session_timeout").await.unwrap();
     assert!(idles > 0 && idles < millis("lock_timeout").await.unwrap());
+}
+
+#[tokio::test]
+async fn a_key_that_is_too_long_for_its_index_is_refused_for_good() {
+    let bed = bed().await;
+    // What does not repeat itself cannot be made shorter.
+    let noise: String = (0..400).map(|_| SessionId::new().to_string()).collect();
+    let insert = "INSERT INTO seen_files (session_id, tenant_id, path, hash) \
+        SELECT id, tenant_id, $2, ''::bytea FROM sessions WHERE id = $1";
+    let insert = sqlx::query(insert).bind(bed.session.as_uuid()).bind(noise);
+    let error = StoreError::from(insert.execute(&bed.pool).await.unwrap_err());
+    assert!(error.is_permanent() && !error.may_pass(), "{error:?}");
 }

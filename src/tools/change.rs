@@ -19,7 +19,8 @@ pub(super) async fn apply(context: &ToolContext, change: FileChange) -> Result<O
         let is_as_planned = || workspace.hash(&path).is_ok_and(|now| now == before);
         let (mut lock, mut is_late) = (None, !is_as_planned());
         if !is_late {
-            // Nobody else replaces the file between the last look at it and its change.
+            // Nobody else replaces the file between the last look at it and its change. One that is
+            // not there cannot be locked; the write then replaces none.
             let may_finish = || {
                 lock = workspace.lock(&path).ok();
                 is_late = !is_as_planned();
@@ -53,10 +54,12 @@ pub async fn file_hash(context: &ToolContext, path: &str) -> Option<Option<Vec<u
 
 /// How long the shortest diff is looked for.
 const DIFF_WITHIN: Duration = Duration::from_millis(500);
+/// Bytes of a file that is compared, before and after: of each line there is a record.
+const MAX_COMPARED: usize = 1024 * 1024;
 /// The longest diff that is shown.
 const MAX_DIFF: usize = 64 * 1024;
 
-/// What a planned change would change, as a unified diff.
+/// What a planned change would change, as a unified diff; none of a file that is too large.
 pub(super) async fn diff(context: &ToolContext, change: FileChange) -> Option<String> {
     let workspace = context.workspace.clone();
     let compare = move || {
@@ -66,6 +69,9 @@ pub(super) async fn diff(context: &ToolContext, change: FileChange) -> Option<St
             Ok(file) => file.text,
             Err(_no_text) => String::from_utf8_lossy(bytes).into_owned(),
         };
+        if old.len().max(content.len()) > MAX_COMPARED {
+            return Err(ToolError::Failed(format!("{path} is too large to compare")));
+        }
         let (old, new) = (shown(&old), shown(&content));
         let old_name = if before.is_some() { path.as_str() } else { "/dev/null" };
         let diff =
@@ -124,5 +130,19 @@ mod tests {
         };
         let expected = "--- a.txt\n+++ a.txt\n@@ -1 +1 @@\n-old\n+new\n";
         assert_eq!(diff(&context, change).await.as_deref(), Some(expected));
+    }
+
+    #[tokio::test]
+    async fn what_is_too_large_is_not_compared() {
+        let folder = TempDir::new().unwrap();
+        let context = ToolContext::alone(Workspace::new(folder.path().to_owned()));
+        let diff_of = async |length: usize| {
+            let content = vec![b'x'; length];
+            let change =
+                FileChange { path: "a".into(), before: None, content, result: String::new() };
+            diff(&context, change).await
+        };
+        assert!(diff_of(1024 * 1024).await.is_some());
+        assert_eq!(diff_of(1024 * 1024 + 1).await, None);
     }
 }

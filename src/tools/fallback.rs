@@ -4,6 +4,8 @@
 //! Whoever did not answer in time may have changed the file all the same. So the file is looked at
 //! before anything else is tried; and only a timeout is a reason to try anything else.
 
+use std::sync::Arc;
+
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::builtin::changing::{CHANGED, Current, NOT_READ, updated};
@@ -63,9 +65,14 @@ impl Registry {
     ) -> Result<Output, ToolError> {
         if let Some(Wanted { path, after, result }) = wanted {
             let (workspace, plain) = (context.workspace.clone(), path.clone());
-            if blocking(move || workspace.hash(&plain)).await?.as_ref() == Some(&after) {
-                let text = format!("{timeout}, but the change has been made. {result}");
-                return Ok(Output::from(text).with(Note::Seen { path, hash: after }));
+            let look = async |_: &ToolContext| blocking(move || workspace.hash(&plain)).await;
+            match self.in_time(context, name, look).await {
+                Ok(Some(now)) if now == after => {
+                    let text = format!("{timeout}, but the change has been made. {result}");
+                    return Ok(Output::from(text).with(Note::Seen { path, hash: after }));
+                }
+                Ok(_) | Err(ToolError::Timeout(_)) => {}
+                Err(error) => return Err(error),
             }
         }
         Err(self.too_late(name, timeout))
@@ -83,11 +90,15 @@ impl Registry {
         let Some(wish) = Wish::of(name, input).filter(|_| is_automatic) else {
             return Err(self.too_late(name, timeout));
         };
-        let content = match safe_edit(context, &wish).await? {
-            Looked::Landed(change) => {
+        let wish = Arc::new(wish);
+        let edit = async |context: &ToolContext| safe_edit(context, &wish).await;
+        let content = match self.in_time(context, name, edit).await {
+            Err(ToolError::Timeout(_)) => return Err(self.too_late(name, timeout)),
+            Ok(Looked::Landed(change)) => {
                 return Ok(told(change, &format!("{timeout}, but the change has been made.")));
             }
-            Looked::Open(content) => content,
+            Ok(Looked::Open(content)) => content,
+            Err(error) => return Err(error),
         };
         for (simpler, input) in wish.simpler(name, content)? {
             if self.fallback_of(simpler).is_none() {
@@ -143,21 +154,20 @@ impl Wish {
 
     /// The same by other tools, the one that changes least first.
     fn simpler(
-        self,
+        &self,
         name: &str,
         content: String,
     ) -> Result<Vec<(&'static str, Box<RawValue>)>, ToolError> {
         let raw = |error: serde_json::Error| ToolError::Failed(error.to_string());
-        let Self { file_path, mut edits } = self;
+        let Self { file_path, edits } = self;
         let mut calls = Vec::new();
         if name == multi_edit::NAME
-            && edits.len() == 1
-            && let Some(only) = edits.pop()
+            && let [only] = edits.as_slice()
         {
-            let input = edit::Input::new(file_path.clone(), only);
+            let input = edit::Input::new(file_path.clone(), only.clone());
             calls.push((edit::NAME, to_raw_value(&input).map_err(raw)?));
         }
-        let whole = write::Input { file_path, content };
+        let whole = write::Input { file_path: file_path.clone(), content };
         calls.push((write::NAME, to_raw_value(&whole).map_err(raw)?));
         Ok(calls)
     }
@@ -168,23 +178,31 @@ fn told(change: FileChange, how: &str) -> FileChange {
 }
 
 /// Reads the file, and then edits what it says now. A file that is not there is not read.
-async fn safe_edit(context: &ToolContext, wish: &Wish) -> Result<Looked, ToolError> {
+async fn safe_edit(context: &ToolContext, wish: &Arc<Wish>) -> Result<Looked, ToolError> {
     let current = Current::find(context, &wish.file_path).await?;
     let seen = context.seen.hash(&current.path).await?;
-    if current.before.is_some() && current.before != seen {
-        return match landed(&current, wish, seen.as_ref()) {
-            Some(change) => Ok(Looked::Landed(change)),
-            None if seen.is_none() => Err(ToolError::ReadRequired(NOT_READ.to_owned())),
-            None => Err(ToolError::ReadRequired(CHANGED.to_owned())),
-        };
-    }
-    apply_all(&current.file.text, &wish.edits).map(Looked::Open)
+    let wish = Arc::clone(wish);
+    blocking(move || {
+        if current.before.is_some() && current.before != seen {
+            return match landed(&current, &wish, seen.as_ref()) {
+                Some(change) => Ok(Looked::Landed(change)),
+                None if seen.is_none() => Err(ToolError::ReadRequired(NOT_READ.to_owned())),
+                None => Err(ToolError::ReadRequired(CHANGED.to_owned())),
+            };
+        }
+        current.check_exact(&wish.file_path)?;
+        apply_all(&current.file.text, &wish.edits).map(Looked::Open)
+    })
+    .await
 }
 
 /// The change that has been made already, if the file is what the edits make of the one that the
 /// model has seen: taken back they lead to that one, to the byte.
 fn landed(current: &Current, wish: &Wish, seen: Option<&Vec<u8>>) -> Option<FileChange> {
     let Current { path, before, file } = current;
+    if !file.is_exact() {
+        return None;
+    }
     let earlier = if let Some(seen) = seen {
         let undone: Vec<Edit> = wish.edits.iter().rev().map(Edit::undone).collect();
         let earlier = apply_all(&file.text, &undone).ok()?;
@@ -200,3 +218,6 @@ fn landed(current: &Current, wish: &Wish, seen: Option<&Vec<u8>>) -> Option<File
         result: updated(&wish.file_path, &earlier, &file.text),
     })
 }
+
+#[cfg(test)]
+mod tests;

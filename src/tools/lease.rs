@@ -8,7 +8,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 /// A lease lasts 12 s by the database's clock. After 8 s without a renewal it is taken for lost,
 /// which leaves time to stop before anybody else may begin.
-pub const FRESH_FOR: Duration = Duration::from_secs(8);
+const FRESH_FOR: Duration = Duration::from_secs(8);
 
 /// When the leases of a worker were last renewed.
 #[derive(Debug, Clone)]

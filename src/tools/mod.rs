@@ -202,6 +202,16 @@ pub enum ErrorStyle {
     Wrapped,
 }
 
+impl ErrorStyle {
+    /// What the model reads of a failure.
+    pub fn told(self, text: &str) -> String {
+        match self {
+            Self::Plain => format!("Error: {text}"),
+            Self::Wrapped => format!("<tool_use_error>{text}</tool_use_error>"),
+        }
+    }
+}
+
 /// Why a call failed. The text is for the model: it says what to do differently.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ToolError {

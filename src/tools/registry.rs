@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt as _;
-use jsonschema::Validator;
+use jsonschema::{ValidationError, Validator};
 use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
@@ -20,6 +20,9 @@ use super::{
 use crate::domain::note::Note;
 use crate::domain::tool::{ToolClass, ToolTiming};
 use crate::domain::tool_error::ToolErrorType;
+
+/// Bytes of a text that says what is wrong with an input and repeats it.
+const MAX_PROBLEM: usize = 500;
 
 /// A tool that cannot be offered.
 #[derive(Debug, thiserror::Error)]
@@ -181,10 +184,8 @@ impl Registry {
 
     /// What the model reads of a failure, in the style of a tool.
     pub fn error_text(&self, name: &str, text: &str) -> String {
-        match self.entry(name).map(|entry| entry.tool.error_style()) {
-            Some(ErrorStyle::Wrapped) => format!("<tool_use_error>{text}</tool_use_error>"),
-            Some(ErrorStyle::Plain) | None => format!("Error: {text}"),
-        }
+        let style = self.entry(name).map(|entry| entry.tool.error_style());
+        style.unwrap_or(ErrorStyle::Plain).told(text)
     }
 
     /// What is wrong with an input, and where, as a pointer into it; nothing for one that fits.
@@ -196,7 +197,7 @@ impl Registry {
             Err(error) => return whole(format!("cannot be read: {error}")),
         };
         let problems = entry.validator.iter_errors(&value);
-        problems.map(|error| (error.instance_path().to_string(), error.to_string())).collect()
+        problems.map(|error| (error.instance_path().to_string(), problem(&error))).collect()
     }
 
     /// Makes a call. Whatever goes wrong is an answer for the model: an unknown name, an input
@@ -280,7 +281,20 @@ impl Registry {
     ) -> Result<FileChange, ToolError> {
         match self.entry(name) {
             Some(entry) => entry.plan(context, input).await,
-            None => Err(ToolError::Failed(format!("there is no tool {name}"))),
+            None => Err(no_tool(name)),
+        }
+    }
+
+    /// Does something in the place of this tool, in the time that the tool has.
+    pub(super) async fn in_time<T>(
+        &self,
+        context: &ToolContext,
+        name: &str,
+        work: impl AsyncFnOnce(&ToolContext) -> Result<T, ToolError>,
+    ) -> Result<T, ToolError> {
+        match self.entry(name) {
+            Some(entry) => entry.in_time(context, RawValue::NULL, work).await,
+            None => Err(no_tool(name)),
         }
     }
 
@@ -295,9 +309,19 @@ pub fn unknown_tool(name: &str) -> String {
     format!(r#"{{"error":{error}}}"#)
 }
 
+fn no_tool(name: &str) -> ToolError {
+    ToolError::Failed(format!("there is no tool {name}"))
+}
+
 fn unknown(name: &str) -> Answer {
     let text = unknown_tool(name);
     Answer { text, is_error: true, error_type: None, notes: Vec::new(), sandbox: None }
+}
+
+/// What is wrong with an input, without the input where that is long.
+fn problem(error: &ValidationError<'_>) -> String {
+    let text = error.to_string();
+    if text.len() > MAX_PROBLEM { error.masked().to_string() } else { text }
 }
 
 fn millis(duration: Duration) -> u64 {
@@ -348,19 +372,13 @@ impl Entry {
                 notes,
                 sandbox: self.tool.sandbox(),
             },
-            Err(error) => {
-                let text = match self.tool.error_style() {
-                    ErrorStyle::Plain => format!("Error: {error}"),
-                    ErrorStyle::Wrapped => format!("<tool_use_error>{error}</tool_use_error>"),
-                };
-                Answer {
-                    text: presentable(context, text).await,
-                    is_error: true,
-                    error_type: error.error_type(),
-                    notes: Vec::new(),
-                    sandbox: self.tool.sandbox(),
-                }
-            }
+            Err(error) => Answer {
+                text: self.tool.error_style().told(&presentable(context, error.to_string()).await),
+                is_error: true,
+                error_type: error.error_type(),
+                notes: Vec::new(),
+                sandbox: self.tool.sandbox(),
+            },
         }
     }
 
@@ -375,7 +393,8 @@ impl Entry {
         for error in self.validator.iter_errors(&value) {
             let place = error.instance_path().to_string();
             let at = if place.is_empty() { String::new() } else { format!(" at {place}") };
-            let _ = write!(problems, "{}{error}{at}", if problems.is_empty() { "" } else { "; " });
+            let between = if problems.is_empty() { "" } else { "; " };
+            let _ = write!(problems, "{between}{}{at}", problem(&error));
         }
         if problems.is_empty() {
             return Ok(());

@@ -135,6 +135,10 @@ async fn a_session_that_does_not_fit_is_pointed_at() {
             "/permissions/0/input/a~1b",
         ),
         (json!({ "permissions": vec![rule("x", json!({})); 201] }), "/permissions"),
+        (
+            json!({ "permissions": vec![rule("x", json!({ "a": "y".repeat(1000) })); 17] }),
+            "/permissions",
+        ),
         (json!({ "limits": { "rounds": 1001 } }), "/limits/rounds"),
         (json!({ "limits": { "tokens": -5 } }), "/limits/tokens"),
         (json!({ "limits": { "seconds": 0 } }), "/limits/seconds"),

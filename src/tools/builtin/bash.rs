@@ -113,12 +113,11 @@ impl TypedTool for Bash {
         let look = move || Ok((workspace.identity()?, workspace.folder()?));
         let (identity, folder) = blocking(look).await?;
         let deadline = self.timeout(input.timeout);
-        let protected = protected();
         let job = Job {
             command: &input.command,
             workspace: &folder,
             identity,
-            protected: &protected,
+            protected: &PROTECTED,
             deadline,
         };
         let level = tracing::field::display(self.sandbox().unwrap_or("none"));
@@ -139,16 +138,6 @@ impl TypedTool for Bash {
             Ending::Stopped => Err(ToolError::Failed(format!("the command was stopped\n{text}"))),
         }
     }
-}
-
-/// The first parts of protected paths: what is above a place that cannot be changed could be moved
-/// away, and the place with it.
-fn protected() -> Vec<&'static str> {
-    let mut names: Vec<_> =
-        PROTECTED.into_iter().filter_map(|path| path.split('/').next()).collect();
-    names.sort_unstable();
-    names.dedup();
-    names
 }
 
 /// What was printed, with at most so many bytes of each stream.

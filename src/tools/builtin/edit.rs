@@ -3,9 +3,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::FileOptions;
 use super::changing::Current;
 use super::notebook_edit::is_notebook;
+use super::{FileOptions, blocking};
 use crate::domain::tool::{ToolClass, ToolTiming};
 use crate::tools::text::edits::{Edit as Replacement, apply};
 use crate::tools::{ErrorStyle, Fallback, FileChange, ToolContext, ToolError, TypedTool};
@@ -62,7 +62,7 @@ impl TypedTool for Edit {
 
     async fn plan(&self, context: &ToolContext, input: Input) -> Result<FileChange, ToolError> {
         let (path, edit) = input.parts();
-        plan(context, &path, |text| apply(text, &edit)).await
+        plan(context, &path, move |text| apply(text, &edit)).await
     }
 }
 
@@ -70,7 +70,7 @@ impl TypedTool for Edit {
 pub(super) async fn plan(
     context: &ToolContext,
     path: &str,
-    edit: impl FnOnce(&str) -> Result<String, ToolError>,
+    edit: impl FnOnce(&str) -> Result<String, ToolError> + Send + 'static,
 ) -> Result<FileChange, ToolError> {
     if is_notebook(path) {
         let text = format!("{path} is a notebook; use NotebookEdit to change its cells");
@@ -78,11 +78,39 @@ pub(super) async fn plan(
     }
     let current = Current::find_seen(context, path).await?;
     current.check_exact(path)?;
-    let changed = edit(&current.file.text).map_err(|error| match (&current.before, error) {
-        (None, ToolError::Invalid(_)) => ToolError::Failed(format!(
-            "{path}: there is no such file; to make it, give an empty old_string"
-        )),
-        (_, error) => error,
-    })?;
-    Ok(current.change(path, &changed))
+    let path = path.to_owned();
+    blocking(move || {
+        let changed = edit(&current.file.text).map_err(|error| match (&current.before, error) {
+            (None, ToolError::Invalid(_)) => ToolError::Failed(format!(
+                "{path}: there is no such file; to make it, give an empty old_string"
+            )),
+            (_, error) => error,
+        })?;
+        Ok(current.change(&path, &changed))
+    })
+    .await
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+    use std::thread;
+
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::tools::workspace::Workspace;
+
+    #[tokio::test]
+    async fn an_edit_is_made_where_it_may_block() {
+        let folder = TempDir::new().unwrap();
+        let context = ToolContext::alone(Workspace::new(folder.path().to_owned()));
+        let (edits_on, edited_on) = channel();
+        let edit = move |_: &str| {
+            edits_on.send(thread::current().id()).unwrap();
+            Ok("new\n".to_owned())
+        };
+        assert_eq!(plan(&context, "a", edit).await.unwrap().content, b"new\n");
+        assert_ne!(edited_on.recv().unwrap(), thread::current().id());
+    }
 }

@@ -41,6 +41,6 @@ impl TypedTool for MultiEdit {
 
     async fn plan(&self, context: &ToolContext, input: Input) -> Result<FileChange, ToolError> {
         let Input { file_path, edits } = input;
-        edit::plan(context, &file_path, |text| apply_all(text, &edits)).await
+        edit::plan(context, &file_path, move |text| apply_all(text, &edits)).await
     }
 }

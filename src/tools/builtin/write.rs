@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::blocking;
 use super::changing::Current;
 use crate::domain::tool::{ToolClass, ToolTiming};
 use crate::tools::text::edits::like;
@@ -37,7 +38,10 @@ impl TypedTool for Write {
     async fn plan(&self, context: &ToolContext, input: Input) -> Result<FileChange, ToolError> {
         let Input { file_path, content } = input;
         let current = Current::find_seen(context, &file_path).await?;
-        let content = like(&current.file.text, &content);
-        Ok(current.change(&file_path, &content))
+        blocking(move || {
+            let content = like(&current.file.text, &content);
+            Ok(current.change(&file_path, &content))
+        })
+        .await
     }
 }

@@ -49,9 +49,18 @@ impl CommandPattern {
             return true;
         }
         let text = unquoted(command);
-        // `{rm,x}` is a command of two words.
-        let has_braces = text.contains('{');
-        text.split(|c| ends_a_command(c) || (has_braces && c == ',')).any(|part| {
+        // A shell makes a blank of this variable, and of `{rm,x}` two words.
+        let blank = text.replace("${ifs}", " ").replace("$ifs", " ");
+        let spread =
+            if text.contains('{') { blank.replace(['{', '}', ','], " ") } else { blank.clone() };
+        // `A=rm` is a word, and may hold one.
+        let apart = spread.replace('=', " ");
+        [text, blank, spread, apart].iter().any(|text| self.is_in(text))
+    }
+
+    /// Whether it stands where a command could begin.
+    fn is_in(&self, text: &str) -> bool {
+        text.split(ends_a_command).any(|part| {
             let words: Vec<&str> = part.split_whitespace().collect();
             // Any word may be a command: `env`, `xargs` and many others run what follows them.
             (0..words.len()).any(|n| self.begins(words.get(n..).unwrap_or_default()))
@@ -99,10 +108,7 @@ fn unquoted(command: &str) -> String {
 
 /// Whether another command may begin behind this character.
 fn ends_a_command(c: char) -> bool {
-    matches!(
-        c,
-        '\n' | '\r' | ';' | '&' | '|' | '(' | ')' | '{' | '}' | '<' | '>' | '$' | '`' | '!' | '='
-    )
+    matches!(c, '\n' | '\r' | ';' | '&' | '|' | '(' | ')' | '{' | '}' | '<' | '>' | '$' | '`' | '!')
 }
 
 #[cfg(test)]
@@ -170,6 +176,33 @@ mod tests {
         }
         for command in ["ls", "rmdir x", "cat form", "git status"] {
             assert!(!pattern.maybe(command), "{command:?}");
+        }
+    }
+
+    #[test]
+    fn words_are_found_whatever_a_shell_makes_a_blank_of() {
+        for (pattern, command) in [
+            ("rm -rf *", "{rm,-rf,x}"),
+            ("rm -rf *", "rm${IFS}-rf${IFS}x"),
+            ("rm -rf *", "rm$IFS-rf$IFS/x"),
+            ("dd if=*", "dd if=/dev/zero of=x"),
+            ("dd if=*", "A=1 dd if=x"),
+            ("dd if=*", "{dd,if=x}"),
+            ("dd if=*", "dd${IFS}if=x"),
+            ("dd if *", "dd if=x"),
+            ("docker run --privileged=true *", "docker run --privileged=true x"),
+            ("git push a,b", "{ git push a,b; }"),
+        ] {
+            assert!(CommandPattern::new(pattern).unwrap().maybe(command), "{pattern}: {command:?}");
+        }
+        for (pattern, command) in [
+            ("rm -rf *", "{rm,x}"),
+            ("dd if=*", "dd of=x"),
+            ("dd if=*", "echo dd; echo if=x"),
+            ("git push a,b", "git push a b"),
+        ] {
+            let pattern = CommandPattern::new(pattern).unwrap();
+            assert!(!pattern.maybe(command), "{pattern:?}: {command:?}");
         }
     }
 }

@@ -14,7 +14,7 @@ use super::{OperatorPolicy, Verdict};
 use crate::domain::ids::SessionId;
 use crate::domain::permission::Permission;
 use crate::domain::tool::{ToolCall, ToolClass};
-use crate::tools::{Answer, ToolError};
+use crate::tools::{Answer, ErrorStyle, ToolError};
 
 /// The longest answer that is read, in bytes.
 const MAX_ANSWER: usize = 64 * 1024;
@@ -172,7 +172,7 @@ fn spoken(duration: Duration) -> String {
 /// tools.
 pub fn refusal(error: &ToolError) -> Answer {
     Answer {
-        text: format!("<tool_use_error>{error}</tool_use_error>"),
+        text: ErrorStyle::Wrapped.told(&error.to_string()),
         is_error: true,
         error_type: error.error_type(),
         notes: Vec::new(),

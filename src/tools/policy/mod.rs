@@ -22,7 +22,7 @@ use crate::domain::tool::{ToolCall, ToolClass};
 pub use evaluator::{BadEvaluator, Evaluator, refusal};
 pub use operator::OperatorPolicy;
 pub use rule::{BadRule, MAX_REASON, check, remember};
-pub use visible::{has_hidden, visible};
+pub use visible::visible;
 
 use input::Input;
 use rule::Compiled;

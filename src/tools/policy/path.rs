@@ -4,9 +4,8 @@ use std::path::{Path, PathBuf};
 
 use super::visible::{has_hidden, is_hidden};
 use super::wildcard::Wildcard;
+use crate::tools::workspace::ALIAS;
 
-/// Where programs in the sandbox see the workspace.
-const ALIAS: &str = "/workspace";
 /// The longest path that the system takes, in bytes.
 const MAX_PATH: usize = 4096;
 

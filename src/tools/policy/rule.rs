@@ -8,7 +8,7 @@ use reqwest::Url;
 use super::command::CommandPattern;
 use super::input::{Input, Node};
 use super::path::PathPattern;
-use super::visible::has_hidden;
+use super::visible::{has_hidden, is_hidden};
 use super::wildcard::{MAX_PATTERN, MAX_TEXT, Wildcard};
 use super::{EXIT_PLAN_MODE, Verdict};
 use crate::domain::permission::{Permission, Rule};
@@ -71,8 +71,16 @@ pub fn remember(call: &ToolCall) -> Option<Rule> {
 enum Pattern {
     Command(CommandPattern),
     Path(PathPattern),
-    Url(Wildcard),
-    Text(Wildcard),
+    Url(TextPattern),
+    Text(TextPattern),
+}
+
+/// A pattern of a text.
+#[derive(Debug, Clone)]
+struct TextPattern {
+    given: Wildcard,
+    /// The same in small letters.
+    small: Wildcard,
 }
 
 /// A rule, read.
@@ -151,7 +159,7 @@ impl Pattern {
         if PATHS.contains(&name) {
             return PathPattern::new(pattern, workspace).map(Self::Path);
         }
-        let text = Wildcard::of_text(pattern);
+        let text = TextPattern::new(pattern);
         Ok(if name == URL { Self::Url(text) } else { Self::Text(text) })
     }
 
@@ -159,12 +167,8 @@ impl Pattern {
         match self {
             Self::Command(pattern) => pattern.surely(text),
             Self::Path(pattern) => pattern.surely(text),
-            Self::Url(pattern) => {
-                text.len() <= MAX_TEXT && is_plain_url(text) && pattern.matches(text)
-            }
-            Self::Text(pattern) => {
-                text.len() <= MAX_TEXT && !has_hidden(text) && pattern.matches(text)
-            }
+            Self::Url(pattern) => is_plain_url(text) && pattern.surely(text),
+            Self::Text(pattern) => pattern.surely(text),
         }
     }
 
@@ -174,10 +178,27 @@ impl Pattern {
             Self::Path(pattern) => pattern.maybe(text),
             Self::Url(pattern) => {
                 let read = Url::parse(text).map_or_else(|_| text.to_owned(), String::from);
-                text.len() > MAX_TEXT || pattern.matches(text) || pattern.matches(&read)
+                pattern.maybe(text) || pattern.maybe(&read)
             }
-            Self::Text(pattern) => text.len() > MAX_TEXT || pattern.matches(text),
+            Self::Text(pattern) => pattern.maybe(text),
         }
+    }
+}
+
+impl TextPattern {
+    fn new(pattern: &str) -> Self {
+        let small = Wildcard::of_text(&pattern.to_lowercase());
+        Self { given: Wildcard::of_text(pattern), small }
+    }
+
+    fn surely(&self, text: &str) -> bool {
+        text.len() <= MAX_TEXT && !has_hidden(text) && self.given.matches(text)
+    }
+
+    /// Whoever reads the text may not care for its case, nor for what does not show.
+    fn maybe(&self, text: &str) -> bool {
+        let shown = || text.chars().filter(|c| !is_hidden(*c)).collect::<String>().to_lowercase();
+        text.len() > MAX_TEXT || self.given.matches(text) || self.small.matches(&shown())
     }
 }
 

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 /// Whether a text has characters that do not show, that change the direction of others, or that
 /// look like a space and are none. Line breaks and tabs are among them.
-pub fn has_hidden(text: &str) -> bool {
+pub(super) fn has_hidden(text: &str) -> bool {
     text.chars().any(is_hidden)
 }
 

@@ -1,5 +1,7 @@
 //! Texts with `*` in them. Everything else stands for itself.
 
+use std::mem;
+
 /// A pattern is compared to every character of a text: both have bounds.
 pub(super) const MAX_PATTERN: usize = 1000;
 /// Characters of a text beyond which it is not compared.
@@ -42,8 +44,9 @@ impl Wildcard {
         // `reached[n]`: the first n parts describe the text so far.
         let mut reached = vec![false; self.0.len() + 1];
         self.reach(&mut reached, 0);
+        let mut next = vec![false; reached.len()];
         for c in text.chars() {
-            let mut next = vec![false; reached.len()];
+            next.fill(false);
             for (n, part) in self.0.iter().enumerate() {
                 if !reached.get(n).is_some_and(|is| *is) {
                     continue;
@@ -55,7 +58,10 @@ impl Wildcard {
                     Part::One(_) | Part::Some => {}
                 }
             }
-            reached = next;
+            if !next.contains(&true) {
+                return false;
+            }
+            mem::swap(&mut reached, &mut next);
         }
         reached.last().is_some_and(|is| *is)
     }

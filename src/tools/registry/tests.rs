@@ -116,6 +116,27 @@ async fn a_wrong_type_is_named_with_its_place() {
 }
 
 #[tokio::test]
+async fn what_is_wrong_with_a_long_input_is_told_without_it() {
+    let answer = call("misbehave", json!({ "manner": ["x".repeat(2 * MAX_RESULT)] })).await;
+    let expected =
+        r#"Error: invalid input for misbehave: value is not of type "string" at /manner"#;
+    assert_eq!(answer, error_of(ToolErrorType::ValidationError, expected));
+    let input = to_raw_value(&json!({ "manner": ["x".repeat(2 * MAX_RESULT)] })).unwrap();
+    let problem = ("/manner".to_owned(), r#"value is not of type "string""#.to_owned());
+    assert_eq!(registry().input_problems("misbehave", &input), [problem]);
+}
+
+#[tokio::test]
+async fn an_error_that_is_cut_keeps_its_tags() {
+    let answer = call("Read", json!({ "file_path": "x".repeat(2 * MAX_RESULT) })).await;
+    let (start, end) = ("<tool_use_error>xxx", "]</tool_use_error>");
+    assert!(answer.text.starts_with(start) && answer.text.ends_with(end), "{:?}", {
+        answer.text.get(answer.text.len() - 200..)
+    });
+    assert!(answer.is_error && answer.text.len() < MAX_RESULT + 500);
+}
+
+#[tokio::test]
 async fn an_input_that_was_not_json_is_told_so() {
     let answer = call("misbehave", json!({ "INVALID_JSON": "{\"a" })).await;
     let expected = "Error: the input for misbehave is not valid JSON";

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use cap_std::fs::Dir;
 
 use crate::tools::ToolError;
-use crate::tools::workspace::{Workspace, failed};
+use crate::tools::workspace::{Workspace, failed, or_itself};
 
 /// A place in a workspace: a folder to walk, or one file.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ impl Place {
     /// The place that the model names.
     pub(crate) fn new(workspace: &Workspace, path: &str) -> Result<Self, ToolError> {
         let (root, start) = workspace.beneath(path)?;
-        let metadata = root.metadata(or_dot(&start)).map_err(|error| failed(path, error))?;
+        let metadata = root.metadata(or_itself(&start)).map_err(|error| failed(path, error))?;
         Ok(Self { root, start, is_folder: metadata.is_dir() })
     }
 
@@ -30,9 +30,4 @@ impl Place {
     pub(crate) fn folder(&self) -> &Path {
         if self.is_folder { &self.start } else { self.start.parent().unwrap_or(&self.start) }
     }
-}
-
-/// The path as a system call takes it.
-pub(super) fn or_dot(path: &Path) -> &Path {
-    if path.as_os_str().is_empty() { Path::new(".") } else { path }
 }

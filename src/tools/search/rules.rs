@@ -10,8 +10,7 @@ use cap_std::fs::Dir;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
 use super::filter::Verdict;
-use super::place::or_dot;
-use crate::tools::workspace::open_regular;
+use crate::tools::workspace::{open_regular, or_itself};
 
 /// The largest ignore file that is read.
 const MAX_IGNORE_FILE: u64 = 1024 * 1024;
@@ -55,7 +54,7 @@ impl Rules {
         folders.reverse();
         let mut rules = Arc::new(Self::default());
         for path in folders {
-            if let Ok(folder) = root.open_dir(or_dot(path)) {
+            if let Ok(folder) = root.open_dir(or_itself(path)) {
                 rules = Self::add(&rules, &folder, path);
             }
         }

@@ -10,11 +10,12 @@ use cap_std::fs::{Dir, FileType};
 
 use super::THREADS;
 use super::filter::{Filter, Verdict};
-use super::place::{Place, or_dot};
+use super::place::Place;
 use super::queue::Queue;
 use super::rules::{GIT, Rules, makes_rules};
 use super::watch::Watch;
 use crate::tools::ToolError;
+use crate::tools::workspace::or_itself;
 
 /// Files that one thread finds at most: a bound on memory.
 const MAX_FILES: usize = 500_000;
@@ -80,7 +81,7 @@ impl<T, F: Fn(Seen<'_>) -> Option<T>> Walk<'_, F> {
     }
 
     fn folder(&self, job: &Job, found: &mut Vec<T>, folders: &mut Vec<Job>) {
-        let Ok(folder) = self.place.root.open_dir(or_dot(&job.path)) else { return };
+        let Ok(folder) = self.place.root.open_dir(or_itself(&job.path)) else { return };
         let Ok(entries) = folder.entries() else { return };
         let entries: Vec<_> = entries
             .flatten()

@@ -38,17 +38,17 @@ pub(in crate::tools) fn page(text: &str, part: Part) -> String {
 
 /// The lines that differ, as they are now, with some around them.
 pub(in crate::tools) fn snippet(before: &str, after: &str) -> String {
-    let (old, new): (Vec<&str>, Vec<&str>) = (before.lines().collect(), after.lines().collect());
-    let same = old.iter().zip(&new).take_while(|(old, new)| old == new).count();
-    let most = old.len().min(new.len()) - same;
-    let ends = old.iter().rev().zip(new.iter().rev()).take(most);
+    let (old, new) = (before.lines().count(), after.lines().count());
+    let starts = before.lines().zip(after.lines());
+    let same = starts.take_while(|(old, new)| old == new).count();
+    let ends = before.lines().rev().zip(after.lines().rev()).take(old.min(new) - same);
     let same_end = ends.take_while(|(old, new)| old == new).count();
     let start = same.saturating_sub(CONTEXT);
-    let end = (new.len() - same_end + CONTEXT).min(new.len());
+    let end = (new - same_end + CONTEXT).min(new);
     let count = end.saturating_sub(start);
-    let lines = new.iter().copied().skip(start).take(count.min(MAX_SNIPPET_LINES));
+    let lines = after.lines().skip(start).take(count.min(MAX_SNIPPET_LINES));
     let (mut text, shown) = numbered(lines, start, MAX_SNIPPET);
-    if new.is_empty() {
+    if new == 0 {
         text.push_str("[the file is empty]");
     }
     if shown < count {

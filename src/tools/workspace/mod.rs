@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, MetadataExt as _, OpenOptions};
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, RenameFlags, flock, renameat_with};
 use rustix::io::Errno;
 use sha2::{Digest as _, Sha256};
 
@@ -35,6 +35,9 @@ pub use roots::Roots;
 
 /// The largest file that is read, hashed or written.
 pub const MAX_FILE: usize = 16 * 1024 * 1024;
+
+/// The longest path, in bytes: it is a key in the database, and those have a bound.
+const MAX_PATH: usize = 2048;
 
 /// How often the lock of a file is asked for, and how long between: whoever else replaces the file
 /// needs a moment.
@@ -77,7 +80,7 @@ impl Workspace {
 
     /// The names by which the folder may be called: as it was given, and without links.
     pub fn names(&self) -> Vec<PathBuf> {
-        let real = self.root.canonicalize().ok().filter(|real| *real != self.root);
+        let real = paths::real(&self.root).filter(|real| *real != self.root);
         [self.root.clone()].into_iter().chain(real).collect()
     }
 
@@ -111,6 +114,9 @@ impl Workspace {
     pub fn plain(&self, path: &str) -> Result<String, ToolError> {
         let relative = paths::beneath(&self.root, path)?;
         let text = relative.to_str().ok_or_else(|| failed(path, ErrorKind::InvalidInput.into()))?;
+        if text.len() > MAX_PATH {
+            return Err(failed(path, ErrorKind::InvalidFilename.into()));
+        }
         Ok(if text.is_empty() { ".".to_owned() } else { text.to_owned() })
     }
 
@@ -233,7 +239,8 @@ impl Workspace {
     }
 }
 
-/// Puts a file into a folder, whole or not at all.
+/// Puts a file into a folder, whole or not at all. Where there was none, and somebody else makes one
+/// meanwhile, theirs stays.
 fn put(
     folder: &Dir,
     name: &Path,
@@ -250,7 +257,7 @@ fn put(
         Ok(_) => return Err(io::Error::other("not a regular file")),
         Err(_) => None,
     };
-    let temporary = draft.name();
+    let (temporary, is_new) = (draft.name(), permissions.is_none());
     let written = (|| {
         let options = OpenOptions::new().write(true).create_new(true).to_owned();
         let mut file = folder.open_with(&temporary, &options)?;
@@ -263,7 +270,11 @@ fn put(
         if !may_finish() {
             return Err(io::Error::other("the call was given up before the file was in place"));
         }
-        folder.rename(&temporary, folder, name)
+        if is_new {
+            name_anew(folder, &temporary, name)
+        } else {
+            folder.rename(&temporary, folder, name)
+        }
     })();
     if written.is_err() {
         // The error of the write is the one to tell.
@@ -272,8 +283,18 @@ fn put(
     written
 }
 
+/// Gives a draft a name that nothing else has.
+fn name_anew(folder: &Dir, draft: &str, name: &Path) -> io::Result<()> {
+    match renameat_with(folder, draft, folder, name, RenameFlags::NOREPLACE) {
+        Err(Errno::EXIST) => Err(io::Error::other("somebody else has just made it; read it first")),
+        // Not every file system can tell.
+        Err(Errno::INVAL | Errno::NOSYS) => folder.rename(draft, folder, name),
+        named => Ok(named?),
+    }
+}
+
 /// What names the folder itself where an empty path does not.
-fn or_itself(relative: &Path) -> &Path {
+pub(in crate::tools) fn or_itself(relative: &Path) -> &Path {
     if relative.as_os_str().is_empty() { Path::new(".") } else { relative }
 }
 

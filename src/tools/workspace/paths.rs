@@ -35,8 +35,18 @@ pub(super) fn beneath(root: &Path, path: &str) -> Result<PathBuf, ToolError> {
     Ok(names)
 }
 
+/// A folder without links; also one that is not there yet, whose links are then all above it.
+pub(super) fn real(root: &Path) -> Option<PathBuf> {
+    root.ancestors().find_map(|above| {
+        let rest = root.strip_prefix(above).ok()?;
+        let real = above.canonicalize().ok()?;
+        // To join nothing would add a slash.
+        Some(if rest.as_os_str().is_empty() { real } else { real.join(rest) })
+    })
+}
+
 /// What of an absolute path is beneath the workspace.
 fn inner<'a>(root: &Path, path: &'a Path) -> Option<&'a Path> {
-    let real = || path.strip_prefix(root.canonicalize().ok()?).ok();
-    path.strip_prefix(root).ok().or_else(real).or_else(|| path.strip_prefix(ALIAS).ok())
+    let really = || path.strip_prefix(real(root)?).ok();
+    path.strip_prefix(root).ok().or_else(really).or_else(|| path.strip_prefix(ALIAS).ok())
 }

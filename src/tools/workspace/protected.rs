@@ -1,19 +1,20 @@
 //! What no tool writes to: programs outside of the sandbox run or obey it.
 
+use std::ffi::OsStr;
 use std::path::Path;
 
 use crate::tools::ToolError;
 
 /// Read-only at any depth and in any case, with all that is beneath: what git, editors, shells and
-/// agents run or obey when somebody only opens the folder. The sandbox protects the same list.
+/// agents run or obey when somebody only opens the folder. A `.git` may also be a file that names
+/// another folder.
+///
+/// The sandbox keeps these names at the top of the workspace; git in folders beneath is not held
+/// there.
 ///
 /// A `.env` is not among them: it is an ordinary file of a project, and nothing of ours reads it.
-pub const PROTECTED: [&str; 24] = [
-    ".git/hooks",
-    ".git/config",
-    ".git/config.worktree",
-    ".git/info/attributes",
-    ".git/modules",
+pub const PROTECTED: [&str; 20] = [
+    GIT,
     ".gitconfig",
     ".gitmodules",
     ".mcp.json",
@@ -35,19 +36,15 @@ pub const PROTECTED: [&str; 24] = [
     ".ripgreprc",
 ];
 
-/// Git itself writes here, and so may programs in the sandbox; a tool that edits files has no
-/// business here. It may also be a file that names another folder.
 const GIT: &str = ".git";
 
 /// Refuses to write to a path beneath the workspace that is protected.
 pub(super) fn refuse(path: &str, relative: &Path) -> Result<(), ToolError> {
-    let names: Vec<String> =
-        relative.iter().map(|name| plainest(&name.to_string_lossy())).collect();
-    let is_within = |protected: &str| {
-        let protected: Vec<&str> = protected.split('/').collect();
-        names.windows(protected.len()).any(|names| names == protected)
+    let is_protected = |name: &OsStr| {
+        let name = plainest(&name.to_string_lossy());
+        PROTECTED.contains(&name.as_str())
     };
-    if PROTECTED.into_iter().chain([GIT]).any(is_within) {
+    if relative.iter().any(is_protected) {
         return Err(ToolError::Failed(format!("{path} is protected and cannot be written")));
     }
     Ok(())
@@ -89,6 +86,11 @@ mod tests {
         }
         for path in [".git", ".git/HEAD", "sub/.GIT", ".g\u{200c}it/x", "git~1/x", ".git. ./x"] {
             assert!(is_refused(path), "{path}");
+        }
+        for beneath in ["hooks", "config", "config.worktree", "info/attributes", "modules"] {
+            for path in [format!(".git/{beneath}"), format!("a/b/.GIT/{beneath}/below")] {
+                assert!(is_refused(&path), "{path}");
+            }
         }
     }
 

@@ -156,6 +156,45 @@ fn a_workspace_is_made_when_it_is_first_used() {
 }
 
 #[test]
+fn a_workspace_has_its_real_name_before_it_is_there() {
+    let outer = TempDir::new().unwrap();
+    let real = outer.path().canonicalize().unwrap().join("real");
+    let link = outer.path().join("link");
+    fs::create_dir(&real).unwrap();
+    symlink(&real, &link).unwrap();
+    let workspace = Workspace::new(link.join("sessions/one"));
+    assert_eq!(workspace.names(), [link.join("sessions/one"), real.join("sessions/one")]);
+    let file = real.join("sessions/one/notes.txt");
+    workspace.write(file.to_str().unwrap(), b"hello", &draft(1), || true).unwrap();
+    assert_eq!(workspace.read("notes.txt").unwrap(), b"hello");
+    assert_eq!(workspace.names(), [link.join("sessions/one"), real.join("sessions/one")]);
+}
+
+#[test]
+fn a_new_file_that_somebody_else_makes_at_the_last_moment_is_left_alone() {
+    let place = place();
+    let theirs = place.root().join("new.txt");
+    let written = place.workspace.write("new.txt", b"ours", &draft(1), || {
+        fs::write(&theirs, "theirs").unwrap();
+        true
+    });
+    let told = "new.txt: somebody else has just made it; read it first";
+    assert_eq!(written.unwrap_err().to_string(), told);
+    assert_eq!(fs::read(&theirs).unwrap(), b"theirs");
+    assert_eq!(place.drafts(), 0);
+}
+
+#[test]
+fn a_path_is_no_longer_than_can_be_remembered() {
+    let place = place();
+    let longest = format!("{}bc", "a/".repeat(1023));
+    assert_eq!(longest.len(), 2048);
+    assert_eq!(place.workspace.plain(&longest), Ok(longest.clone()));
+    let told = format!("{longest}d: the name is too long");
+    assert_eq!(place.workspace.plain(&format!("{longest}d")), Err(ToolError::Failed(told)));
+}
+
+#[test]
 fn the_next_attempt_clears_away_what_a_dead_one_left() {
     let place = place();
     let written = place.workspace.write("notes.txt", b"new", &draft(1), || {

@@ -9,6 +9,7 @@ use grep_matcher::Matcher as _;
 use grep_regex::RegexMatcher;
 use grep_searcher::{Searcher, Sink, SinkContext, SinkFinish, SinkMatch};
 
+use super::search::MAX_TEXT;
 use super::{Input, Mode};
 
 /// Bytes of a line that are shown.
@@ -84,8 +85,9 @@ impl<'a> Listing<'a> {
         }))
     }
 
+    /// Whether more would be of any use: what is beyond the room only says that there is more.
     fn has_room(&self) -> bool {
-        self.lines < self.shape.room
+        self.lines < self.shape.room && self.text.len() <= MAX_TEXT
     }
 
     /// A line of the file; what stands between its parts tells matches from lines around them.

@@ -21,7 +21,7 @@ use crate::tools::workspace::{Workspace, open_regular};
 /// found in vain, in time and in memory.
 const CHUNK: usize = 256;
 /// Bytes of a result at most, short of where the registry cuts.
-const MAX_TEXT: usize = 90 * 1024;
+pub(super) const MAX_TEXT: usize = 90 * 1024;
 /// Memory for a pattern, and for what a thread learns of it while it searches.
 const MAX_REGEX: usize = 8 * 1024 * 1024;
 const MAX_DFA: usize = 16 * 1024 * 1024;

@@ -157,6 +157,27 @@ async fn a_long_result_is_stopped_and_says_so() {
 }
 
 #[tokio::test]
+async fn what_is_kept_of_one_file_is_bounded_and_the_rest_is_said_to_be_there() {
+    let line = format!("needle{}\n", "x".repeat(493));
+    let folder = workspace(&[("a.txt", &line.repeat(10_000))]);
+    let input = json!({ "pattern": "needle", "output_mode": "content", "head_limit": 10_000 });
+    let (watch, _guard) = Watch::of(&CancellationToken::new());
+    let mut kept = Vec::new();
+    let root = Workspace::new(folder.path().to_owned());
+    search::find(&root, &serde_json::from_value(input.clone()).unwrap(), &watch, |hit| {
+        if let Hit::Lines(text) = hit {
+            kept.push(text.len());
+        }
+        true
+    })
+    .unwrap();
+    assert!(matches!(kept.as_slice(), [90_000..=93_000]), "{kept:?}");
+    let found = grep(&folder, input).await.unwrap();
+    let more = "[stopped after 180 lines, there are more; narrow the search or raise head_limit]\n";
+    assert!(found.ends_with(more), "{}", &found[found.len() - 200..]);
+}
+
+#[tokio::test]
 async fn a_long_line_is_cut_between_characters() {
     let folder = workspace(&[("a.txt", &format!("x{}\n", "ü".repeat(300)))]);
     let input = json!({ "pattern": "ü", "output_mode": "content" });

@@ -6,6 +6,7 @@ mod show;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::blocking;
 use super::changing::Current;
 use crate::domain::tool::{ToolClass, ToolTiming};
 use crate::tools::workspace::hash;
@@ -76,8 +77,13 @@ impl TypedTool for NotebookEdit {
             return Err(ToolError::Failed(format!("{path}: there is no such file or folder")));
         }
         current.check_exact(path)?;
-        let (text, result) = edited(&current.file.text, &input, &context.tool_use_id)?;
-        Ok(FileChange { result, ..current.change(path, &text) })
+        let call = context.tool_use_id.clone();
+        blocking(move || {
+            let Current { path, before, file } = current;
+            let (text, result) = edited(&file.text, &input, &call)?;
+            Ok(FileChange { path, before, content: file.bytes_of(&text), result })
+        })
+        .await
     }
 }
 

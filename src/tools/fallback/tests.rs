@@ -1,0 +1,92 @@
+//! What is tried in the place of a tool that is too late does no more than that tool would.
+
+use std::fs;
+use std::time::Duration;
+
+use serde_json::json;
+use tempfile::TempDir;
+
+use super::*;
+use crate::domain::tool::{ToolClass, ToolTiming};
+use crate::domain::tool_error::ToolErrorType;
+use crate::tools::workspace::Workspace;
+use crate::tools::{Answer, Tool, Typed, TypedTool, builtin};
+
+/// An Edit that is always too late.
+#[derive(Debug)]
+struct Late(Duration);
+
+impl TypedTool for Late {
+    const NAME: &'static str = edit::NAME;
+    const DESCRIPTION: &'static str = "Does not come to an end.";
+    const CLASS: ToolClass = ToolClass::Checkable;
+    const TIMING: ToolTiming = ToolTiming::Fast;
+    type Input = edit::Input;
+
+    fn deadline(&self, _input: &RawValue) -> Duration {
+        self.0
+    }
+
+    fn fallback(&self) -> Option<Fallback> {
+        Some(Fallback { simpler: write::NAME, is_automatic: true })
+    }
+
+    async fn plan(&self, _: &ToolContext, _: edit::Input) -> Result<FileChange, ToolError> {
+        futures::future::pending().await
+    }
+}
+
+/// A file that has been read, an Edit of it that has this time, and a Write.
+struct Bed {
+    folder: TempDir,
+    context: ToolContext,
+    registry: Registry,
+    input: Box<RawValue>,
+}
+
+fn bed(file: &[u8], deadline: Duration) -> Bed {
+    let folder = TempDir::new().unwrap();
+    fs::write(folder.path().join("a"), file).unwrap();
+    let context = ToolContext::alone(Workspace::new(folder.path().to_owned()));
+    context.seen.remember("a", &hash(file));
+    let tools = builtin::all(&builtin::Options::default());
+    let simpler = tools.into_iter().find(|tool| tool.name() == write::NAME);
+    let late: Arc<dyn Tool> = Arc::new(Typed(Late(deadline)));
+    let registry = Registry::new([late].into_iter().chain(simpler).collect()).unwrap();
+    let input = json!({ "file_path": "a", "old_string": "1", "new_string": "2" });
+    Bed { folder, context, registry, input: to_raw_value(&input).unwrap() }
+}
+
+/// What comes of the Edit, and the file then.
+async fn edited(file: &[u8]) -> (Answer, Vec<u8>) {
+    let Bed { folder, context, registry, input } = bed(file, Duration::from_secs(2));
+    let answer = registry.call(&context, edit::NAME, &input).await;
+    (answer, fs::read(folder.path().join("a")).unwrap())
+}
+
+fn error(text: &str, error_type: Option<ToolErrorType>) -> Answer {
+    Answer { text: text.to_owned(), is_error: true, error_type, notes: Vec::new(), sandbox: None }
+}
+
+#[tokio::test]
+async fn a_file_that_an_edit_would_damage_is_not_written_by_a_simpler_tool() {
+    let latin = b"caf\xe9 1\n";
+    let refused = "Error: a is neither UTF-8 nor UTF-16, and cannot be edited without damage; \
+        write it as a whole if that is what you want";
+    let (answer, after) = edited(latin).await;
+    assert_eq!((answer, after.as_slice()), (error(refused, None), latin.as_slice()));
+    let (answer, after) = edited(b"caf\xc3\xa9 1\n").await;
+    assert_eq!((answer.is_error, after.as_slice()), (false, b"caf\xc3\xa9 2\n".as_slice()));
+}
+
+#[tokio::test]
+async fn a_look_at_the_file_is_given_up_at_the_deadline_of_the_tool() {
+    // To read so much takes longer than a millisecond on any machine.
+    let large = [b"1\n".as_slice(), &vec![b'x'; 15 * 1024 * 1024]].concat();
+    let Bed { folder: _folder, context, registry, input } = bed(&large, Duration::from_millis(1));
+    let told = "Error: Edit timed out after 0 s; the change may have been made all the same: read \
+        the file again, then use Write if it was not";
+    let planned = registry.plan(&context, edit::NAME, &input).await;
+    let planned = planned.map(|change| change.result);
+    assert_eq!(planned, Err(error(told, Some(ToolErrorType::Timeout))));
+}
