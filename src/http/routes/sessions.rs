@@ -6,13 +6,13 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
-use http::header::{ETAG, LOCATION};
+use http::header::LOCATION;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::task::spawn_blocking;
 
 use super::client_tool::{SessionTool, definitions, joined, problems};
-use super::{cursor, page_limit};
+use super::{cursor, page_limit, version};
 use crate::domain::ids::SessionId;
 use crate::domain::permission::{PermissionMode, Rule};
 use crate::domain::run::Limits;
@@ -293,9 +293,8 @@ fn empty_object() -> Result<Box<RawValue>, ApiError> {
 }
 
 fn resource(api: &Api, session: Session) -> Response {
-    // Everything that changes a session has an event, so the newest one is its version.
-    let version = format!("\"v{}\"", session.last_seq);
-    ([(ETAG, version)], Json(SessionResource::new(session, &api.permissions))).into_response()
+    let version = version(session.last_seq);
+    (version, Json(SessionResource::new(session, &api.permissions))).into_response()
 }
 
 /// Reads a session.
