@@ -188,8 +188,7 @@ pub(super) fn run_path(session_id: SessionId, run_id: RunId) -> String {
 impl From<Run> for RunResource {
     fn from(run: Run) -> Self {
         let is_completed = run.status == RunStatus::Completed;
-        // All is answered, and a worker is about to take it up.
-        let goes_on = run.status == RunStatus::RequiresAction && run.pending.is_empty();
+        let status = if run.goes_on() { RunStatus::Running } else { run.status };
         let outcome = run.outcome.as_ref();
         let is_empty = |outcome: &Outcome| outcome.output_text.is_empty();
         Self {
@@ -197,7 +196,7 @@ impl From<Run> for RunResource {
             id: run.id,
             session_id: run.session_id,
             message_id: run.message_id,
-            status: if goes_on { RunStatus::Running } else { run.status },
+            status,
             queue_position: run.queue_position,
             stream_url: format!("{}/stream", run_path(run.session_id, run.id)),
             pending: run.pending,
