@@ -61,7 +61,7 @@ pub(super) struct SessionResource {
     workspace: Option<String>,
     /// The names of those of them that the client runs.
     client_tools: Vec<String>,
-    /// Who runs the others.
+    /// Who runs those that the client has not declared.
     dispatch: Dispatch,
     /// The limits of runs that name none.
     limits: Limits,
@@ -102,7 +102,7 @@ impl SessionResource {
             status,
             stop_reason: session.stop_reason,
             tools: session.settings.tool_names(),
-            client_tools: session.settings.client_tools,
+            client_tools: session.settings.clients_tool_names(),
             dispatch: session.settings.dispatch,
             model: session.settings.model,
             system: session.settings.system,
