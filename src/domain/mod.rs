@@ -16,3 +16,4 @@ pub mod session;
 pub mod tool;
 pub mod tool_error;
 pub mod verification;
+pub mod word;

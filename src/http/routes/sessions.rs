@@ -18,10 +18,11 @@ use crate::domain::permission::{PermissionMode, Rule};
 use crate::domain::run::Limits;
 use crate::domain::session::{Dispatch, Session, Settings};
 use crate::domain::tool::defined_names;
+use crate::domain::word::words;
 use crate::http::auth::Caller;
 use crate::http::deadline::in_time;
 use crate::http::error::{ApiError, FieldError, Problem};
-use crate::http::json_body::{OptionalJsonBody, object, words};
+use crate::http::json_body::{OptionalJsonBody, object, objects};
 use crate::http::permissions::{check_mode, check_rules};
 use crate::http::resources::{Page, SessionResource};
 use crate::http::target::{Params, SessionPath};
@@ -68,9 +69,10 @@ pub(in crate::http) struct CreateSession {
     limits: Limits,
     /// What becomes of calls that no rule speaks of; when absent, what the operator chose,
     /// `accept_edits` unless they decide otherwise. `bypass` must have been enabled by them.
+    #[serde(default, deserialize_with = "words")]
     permission_mode: Option<PermissionMode>,
     /// Rules for calls, at most 200. The first that matches decides; the operator's come before.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "objects")]
     permissions: Vec<Rule>,
 }
 
