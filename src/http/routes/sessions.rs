@@ -29,7 +29,8 @@ use crate::http::target::{Params, SessionPath};
 use crate::http::{Api, Defaults};
 use crate::store::sessions::{NewSession, find, insert, list};
 
-/// What a session is to be. All of it is optional, and none of it can be changed later.
+/// What a session is to be. All of it is optional, and none of it but the permission mode can be
+/// changed later.
 #[derive(Debug, Default, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::http) struct CreateSession {
