@@ -9,14 +9,17 @@ ENV SQLX_OFFLINE=true CARGO_TERM_COLOR=never
 # Dependencies alone, with a stand-in for the sources: this layer is built again only when they
 # change. rust-toolchain.toml is not in the context: it would fetch rustfmt and clippy as well.
 COPY Cargo.toml Cargo.lock ./
-RUN mkdir -p src benches \
+RUN mkdir -p src benches tests \
     && echo 'fn main() {}' > src/main.rs \
     && touch src/lib.rs \
-    && sed -n '/^\[\[bench\]\]/,/^$/s/^name = "\(.*\)"/\1/p' Cargo.toml \
-        | while read -r name; do echo 'fn main() {}' > "benches/$name.rs"; done \
+    && sed -n -e '/^\[\[bench\]\]/,/^$/s|^name = "\(.*\)"|benches/\1.rs|p' \
+        -e '/^\[\[test\]\]/,/^$/s|^name = "\(.*\)"|tests/\1.rs|p' Cargo.toml \
+        | while read -r target; do echo 'fn main() {}' > "$target"; done \
     && cargo build --locked --release --bin twostep \
-    && rm -rf src benches
+    && rm -rf src
 
+# Benches and tests are not in the context either: cargo asks for their files and is content with
+# the stand-ins.
 COPY . .
 # newer than the stand-in, whatever times the context has
 RUN find src -name '*.rs' -exec touch {} + \

@@ -23,7 +23,7 @@ use twostep::tools::workspace::Workspace;
 use twostep::tools::{Answer, Output, Registry, ToolContext, ToolError, Typed, TypedTool};
 
 /// Calls to measure: what each is called in the report, the tool, and its inputs, one after the
-/// other and again from the first. A tool that this build does not have is left out.
+/// other and again from the first.
 fn calls() -> Vec<(&'static str, &'static str, Vec<Value>)> {
     let edit = |old: &str, new: &str| json!({ "file_path": "edited.txt", "old_string": old, "new_string": new });
     vec![
@@ -89,10 +89,6 @@ fn measure(
     (registry, name, inputs): (&Registry, &str, &[Value]),
     folder: &Path,
 ) -> anyhow::Result<()> {
-    if !registry.catalog().iter().any(|entry| entry.name == name) {
-        eprintln!("{report} is not measured: there is no {name}");
-        return Ok(());
-    }
     let context = ToolContext::alone(Workspace::new(folder.to_owned()));
     let inputs = inputs.iter().map(to_raw_value).collect::<Result<Vec<_>, _>>()?;
     let made = AtomicUsize::new(0);

@@ -18,3 +18,4 @@ pub mod tool;
 pub mod tool_error;
 pub mod usage;
 pub mod verification;
+pub mod word;

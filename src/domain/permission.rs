@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::word::word;
+
 /// What the permission policy says of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
@@ -71,6 +73,7 @@ pub struct Rule {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub input: BTreeMap<String, String>,
     /// What it says.
+    #[serde(deserialize_with = "word")]
     pub decision: Permission,
     /// Why, for the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]

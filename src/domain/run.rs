@@ -59,11 +59,6 @@ impl RunStatus {
     pub const fn is_terminal(self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
     }
-
-    /// Whether nothing more will happen before somebody does something.
-    pub const fn is_at_rest(self) -> bool {
-        self.is_terminal() || matches!(self, Self::RequiresAction)
-    }
 }
 
 /// Why the model stopped, in its own words.
@@ -322,4 +317,20 @@ pub struct Run {
     pub started_at: Option<Timestamp>,
     /// When it settled.
     pub finished_at: Option<Timestamp>,
+}
+
+impl Run {
+    /// Whether all that it waited for is answered, and a worker is about to take it up.
+    pub const fn goes_on(&self) -> bool {
+        matches!(self.status, RunStatus::RequiresAction) && self.pending.is_empty()
+    }
+
+    /// Whether nothing more will happen before somebody does something.
+    pub const fn is_at_rest(&self) -> bool {
+        match self.status {
+            RunStatus::RequiresAction => !self.goes_on(),
+            RunStatus::Completed | RunStatus::Failed | RunStatus::Cancelled => true,
+            RunStatus::Queued | RunStatus::Running => false,
+        }
+    }
 }

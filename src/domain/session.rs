@@ -136,6 +136,14 @@ impl Settings {
         defined_names(&self.tools)
     }
 
+    /// The names of those of them that the client runs.
+    pub fn clients_tool_names(&self) -> Vec<String> {
+        match self.dispatch {
+            Dispatch::Auto => self.client_tools.clone(),
+            Dispatch::Client => self.tool_names(),
+        }
+    }
+
     /// Whether calls of a tool are the client's to run.
     pub fn is_clients(&self, options: &RunOptions, name: &str) -> bool {
         self.dispatch == Dispatch::Client

@@ -10,7 +10,7 @@ use axum::extract::{FromRequest, Request};
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderMap, StatusCode};
 use serde::de::value::MapAccessDeserializer;
-use serde::de::{DeserializeOwned, IntoDeserializer as _, MapAccess, Visitor};
+use serde::de::{DeserializeOwned, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_path_to_error::{Path as JsonPath, Segment};
 use tokio::time::{sleep, timeout};
@@ -111,7 +111,7 @@ fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
 /// An object and nothing else: serde would read an array as the members of a struct in their
 /// order, which no client means.
 #[derive(Debug)]
-pub(super) struct Object<T>(pub(super) T);
+struct Object<T>(T);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -142,23 +142,14 @@ where
     Object::deserialize(deserializer).map(|Object(value)| value)
 }
 
-/// Reads a word of an enum. The enum itself takes every value that is no string for broken JSON.
-pub(super) fn word<'de, T, D>(deserializer: D) -> Result<T, D::Error>
+/// Reads a member that must be a list of objects.
+pub(super) fn objects<'de, T, D>(deserializer: D) -> Result<Vec<T>, D::Error>
 where
     T: Deserialize<'de>,
     D: Deserializer<'de>,
 {
-    T::deserialize(String::deserialize(deserializer)?.into_deserializer())
-}
-
-/// Reads a word of an enum, or none.
-pub(super) fn words<'de, T, D>(deserializer: D) -> Result<Option<T>, D::Error>
-where
-    T: Deserialize<'de>,
-    D: Deserializer<'de>,
-{
-    let word = Option::<String>::deserialize(deserializer)?;
-    word.map(|word| T::deserialize(word.into_deserializer())).transpose()
+    let list = Vec::<Object<T>>::deserialize(deserializer)?;
+    Ok(list.into_iter().map(|Object(value)| value).collect())
 }
 
 fn without_position(message: &str) -> String {

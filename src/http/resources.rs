@@ -62,7 +62,7 @@ pub(super) struct SessionResource {
     workspace: Option<String>,
     /// The names of those of them that the client runs.
     client_tools: Vec<String>,
-    /// Who runs the others.
+    /// Who runs those that the client has not declared.
     dispatch: Dispatch,
     /// The limits of runs that name none.
     limits: Limits,
@@ -103,7 +103,7 @@ impl SessionResource {
             status,
             stop_reason: session.stop_reason,
             tools: session.settings.tool_names(),
-            client_tools: session.settings.client_tools,
+            client_tools: session.settings.clients_tool_names(),
             dispatch: session.settings.dispatch,
             model: session.settings.model,
             system: session.settings.system,
@@ -189,8 +189,7 @@ pub(super) fn run_path(session_id: SessionId, run_id: RunId) -> String {
 impl From<Run> for RunResource {
     fn from(run: Run) -> Self {
         let is_completed = run.status == RunStatus::Completed;
-        // All is answered, and a worker is about to take it up.
-        let goes_on = run.status == RunStatus::RequiresAction && run.pending.is_empty();
+        let status = if run.goes_on() { RunStatus::Running } else { run.status };
         let outcome = run.outcome.as_ref();
         let is_empty = |outcome: &Outcome| outcome.output_text.is_empty();
         Self {
@@ -198,7 +197,7 @@ impl From<Run> for RunResource {
             id: run.id,
             session_id: run.session_id,
             message_id: run.message_id,
-            status: if goes_on { RunStatus::Running } else { run.status },
+            status,
             queue_position: run.queue_position,
             stream_url: format!("{}/stream", run_path(run.session_id, run.id)),
             pending: run.pending,

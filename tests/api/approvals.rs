@@ -346,12 +346,20 @@ async fn a_decision_without_a_worker_waits_for_one() {
     let script = one_call("ring", json!({ "line": "a" }));
     let app = TestApp::start_with(script.clone(), asks()).await;
     let session = app.session().await;
-    let run = session.ask("Ring").await;
+    let ring = json!({ "content": "Ring", "id": "m1" });
+    let run = session.ask_with(ring.clone()).await;
     let id = session.id.clone();
     let app = app.restarted_with(script, Setup { no_worker: true, ..asks() }).await;
     let session = app.session_again(&id);
     session.allow("toolu_1", json!({})).await;
     assert_eq!(session.explain(&run).await["waits_for"], "worker");
+    // It is not at rest, and nobody is asked for anything.
+    let again = session.message(&ring).header("prefer", "wait=1").send().await.unwrap();
+    let (status, again) = (again.status(), again.json::<Value>().await.unwrap());
+    assert_eq!((status.as_u16(), &again["status"]), (202, &json!("running")));
+    let reject = json!({ "content": "Now", "on_busy": "reject" });
+    let refused = session.message(&reject).send().await.unwrap();
+    problem(refused, 409, "session_busy").await;
     assert_eq!(session.verify().await["findings"], json!([]));
     let other = app.beside(asks()).await;
     assert_eq!(session.settled(&run).await["output_text"], "It said: Rang: a");

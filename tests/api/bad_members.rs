@@ -26,6 +26,8 @@ async fn a_message_that_does_not_fit_is_pointed_at() {
         (json!({ "content": "a\u{0}b" }), "/content"),
         (json!({ "content": [] }), "/content"),
         (json!({ "content": ["Hi"] }), "/content"),
+        (json!({ "content": [["text", "Hi"]] }), "/content"),
+        (json!({ "content": [{ "type": { "text": null }, "text": "Hi" }] }), "/content"),
         (json!({ "content": [{ "type": "image", "text": "Hi" }] }), "/content"),
         (json!({ "content": [{ "type": "text", "text": "Hi", "cache_control": {} }] }), "/content"),
         (json!({ "content": [text("Hi"), text(" ")] }), "/content/1/text"),
@@ -53,6 +55,7 @@ async fn the_id_and_the_form_of_a_message_are_checked() {
         (json!({ "content": "Hi", "stream": "yes" }), "/stream"),
         (json!({ "content": "Hi", "on_busy": "drop" }), "/on_busy"),
         (json!({ "content": "Hi", "on_busy": true }), "/on_busy"),
+        (json!({ "content": "Hi", "permission_mode": true }), "/permission_mode"),
     ];
     for (body, pointer) in table {
         assert_refused(&session, session.message(&body), invalid(pointer)).await;
@@ -74,6 +77,8 @@ async fn the_limits_and_the_tool_choice_of_a_message_are_checked() {
         (json!({ "content": "Hi", "limits": { "tokens": u64::MAX } }), "/limits/tokens"),
         (json!({ "content": "Hi", "limits": { "seconds": 0 } }), "/limits/seconds"),
         (json!({ "content": "Hi", "tool_choice": "any" }), "/tool_choice"),
+        (json!({ "content": "Hi", "tool_choice": ["any"] }), "/tool_choice"),
+        (json!({ "content": "Hi", "tool_choice": { "type": true } }), "/tool_choice/type"),
         (json!({ "content": "Hi", "tool_choice": { "type": "some" } }), "/tool_choice/type"),
         (json!({ "content": "Hi", "tool_choice": { "type": "tool" } }), "/tool_choice"),
         (
@@ -122,9 +127,14 @@ async fn a_session_that_does_not_fit_is_pointed_at() {
         (json!({ "thinking": true }), "/thinking"),
         (json!({ "stop_sequences": ["END", " "] }), "/stop_sequences"),
         (json!({ "stop_sequences": "END" }), "/stop_sequences"),
+        (json!({ "dispatch": 1 }), "/dispatch"),
         (json!({ "permission_mode": "yolo" }), "/permission_mode"),
+        (json!({ "permission_mode": true }), "/permission_mode"),
+        (json!({ "permission_mode": { "default": null } }), "/permission_mode"),
         (json!({ "permissions": {} }), "/permissions"),
         (json!({ "permissions": [{ "tool": "Bash" }] }), "/permissions/0"),
+        (json!({ "permissions": [["Bash", {}, "allow"]] }), "/permissions/0"),
+        (json!({ "permissions": [{ "tool": "x", "decision": 1 }] }), "/permissions/0/decision"),
         (json!({ "permissions": [rule("", json!({}))] }), "/permissions/0/tool"),
         (
             json!({ "permissions": [rule("*", json!({})), rule("Bash", json!({ "command": "a;b" }))] }),

@@ -23,7 +23,11 @@ async fn with_manual_dispatch_the_client_gets_all_calls_and_nothing_runs_here() 
     let app = TestApp::start(two_calls()).await;
     app.write_file("a.txt", "ours");
     let session = app.session_with(manual()).await;
-    assert_eq!(session.read().await["dispatch"], "client");
+    let read = session.read().await;
+    assert_eq!(
+        (&read["dispatch"], &read["client_tools"]),
+        (&json!("client"), &json!(["read_file", "write_file"]))
+    );
     let run = session.ask("Go on").await;
     assert_eq!(
         (&run["status"], pending(&run)),

@@ -46,14 +46,7 @@ async fn permissions(session: &Session<'_>) -> Vec<Value> {
 }
 
 async fn mode(session: &Session<'_>) -> Value {
-    let response = session.app.get(&session.path("")).send().await.unwrap();
-    response.json::<Value>().await.unwrap()["permission_mode"].take()
-}
-
-async fn decide(session: &Session<'_>, tool_use_id: &str, decision: Value) {
-    let path = session.path(&format!("/approvals/{tool_use_id}"));
-    let response = session.app.post(&path).json(&decision).send().await.unwrap();
-    assert!(response.status().is_success(), "{}", response.text().await.unwrap());
+    session.read().await["permission_mode"].take()
 }
 
 #[tokio::test]
@@ -83,7 +76,7 @@ async fn a_call_that_no_rule_speaks_of_waits_for_somebody() {
     assert_eq!(permissions(&session).await, ["ask"]);
     assert!(!exists(&app, "a"));
     let id = run["pending"][0]["tool_use_id"].as_str().unwrap();
-    decide(&session, id, json!({ "decision": "allow" })).await;
+    session.allow(id, json!({})).await;
     assert_eq!(session.settled(&run).await["output_text"], "Done.");
     assert!(exists(&app, "a"));
     app.finish().await;
@@ -105,6 +98,24 @@ async fn a_session_cannot_allow_what_the_operator_denies() {
 }
 
 #[tokio::test]
+async fn a_mode_that_the_operator_has_taken_back_is_neither_shown_nor_in_force() {
+    let script = replies(&[writes("a"), says("Done.")]);
+    let operator = OperatorPolicy { allows_bypass: true, ..careful() };
+    let app = TestApp::start_with(script.clone(), under(operator)).await;
+    let session = app.session_with(json!({ "permission_mode": "bypass" })).await;
+    assert_eq!(mode(&session).await, "bypass");
+    let id = session.id.clone();
+    let app = app.restarted_with(script, under(careful())).await;
+    let session = app.session_again(&id);
+    assert_eq!(mode(&session).await, "default");
+    let run = session.ask("Write").await;
+    assert_eq!((&run["status"], exists(&app, "a")), (&json!("requires_action"), false));
+    session.cancel(&run).await;
+    session.settled(&run).await;
+    app.finish().await;
+}
+
+#[tokio::test]
 async fn an_approved_plan_ends_plan_mode() {
     let script = replies(&[writes("a"), plans(), writes("b"), says("Done.")]);
     let app = TestApp::start_with(script, under(OperatorPolicy::default())).await;
@@ -116,11 +127,9 @@ async fn an_approved_plan_ends_plan_mode() {
         before a plan is approved. Look around with tools that only read, then call ExitPlanMode \
         with your plan.";
     assert_eq!(refused, expected);
-    let approvals = app.get(&session.path("/approvals")).send().await.unwrap();
-    let approvals: Value = approvals.json().await.unwrap();
-    assert_eq!(approvals["data"][0]["input"], json!({ "plan": "1. Write a." }));
+    assert_eq!(session.approvals().await[0]["input"], json!({ "plan": "1. Write a." }));
 
-    decide(&session, "toolu_plan", json!({ "decision": "allow" })).await;
+    session.allow("toolu_plan", json!({})).await;
     assert_eq!(session.settled(&run).await["output_text"], "Done.");
     let answered = &session.history().await[4]["message"]["content"][0]["content"];
     let approved = "User has approved your plan. You can now start coding. Start with updating \
@@ -140,8 +149,7 @@ async fn a_rejected_plan_is_told_why_and_plan_mode_goes_on() {
     let app = TestApp::start_with(script, under(OperatorPolicy::default())).await;
     let session = app.session_with(json!({ "permission_mode": "plan" })).await;
     let run = session.ask("Plan it").await;
-    let reject = json!({ "decision": "deny", "message": "Step one is wrong." });
-    decide(&session, "toolu_plan", reject).await;
+    session.deny("toolu_plan", "Step one is wrong.").await;
     let told = session.settled(&run).await["output_text"].take();
     let expected = "<tool_use_error>This call was denied, and did not run. Step one is \
         wrong.</tool_use_error>";
@@ -208,7 +216,7 @@ async fn an_opinion_that_does_not_come_fails_the_call_and_nothing_else() {
         { "when": "write", "replies": [writes("a"), says("{{result.0}}")] },
         { "replies": [says("Hi.")] },
     ] });
-    let app = TestApp::start_with(script, judged_by(&url, Duration::from_secs(2))).await;
+    let app = TestApp::start_with(script, judged_by(&url, Duration::from_secs(5))).await;
     let (session, other) = (app.session().await, app.session().await);
     let run = session.post(json!({ "content": "Write" })).await;
     let _asked = listener.accept().await.unwrap();
@@ -217,7 +225,7 @@ async fn an_opinion_that_does_not_come_fails_the_call_and_nothing_else() {
     assert_eq!(
         session.settled(&run).await["output_text"],
         "<tool_use_error>Error calling tool (write_file): MCP error -32603: failed to evaluate \
-         permission: request timed out after 2s</tool_use_error>"
+         permission: request timed out after 5s</tool_use_error>"
     );
     assert!(!exists(&app, "a"));
     let events = session.events().await;
@@ -228,17 +236,15 @@ async fn an_opinion_that_does_not_come_fails_the_call_and_nothing_else() {
 
 #[tokio::test]
 async fn a_tool_that_the_session_does_not_have_is_unknown() {
-    let call = |name: &str| calls("write_file", json!({ "path": name, "content": "x" }));
-    let script = replies(&[call("a.txt"), says("It said: {{results}}")]);
+    let script = replies(&[writes("a.txt"), says("Done.")]);
     for tools in [json!(["read_file"]), json!([])] {
         let app = TestApp::start(script.clone()).await;
         let session = app.session_with(json!({ "tools": tools })).await;
-        let run = session.ask("Write it").await;
-        assert!(!app.folder.path().join("a.txt").exists());
-        if tools != json!([]) {
-            let told = r#"It said: {"error":"Unknown tool: 'write_file'"}"#;
-            assert_eq!(run["output_text"], told);
-            app.finish().await;
-        }
+        session.ask("Write it").await;
+        let told = &session.history().await[2]["message"]["content"][0]["content"];
+        assert_eq!(told, r#"{"error":"Unknown tool: 'write_file'"}"#, "{tools}");
+        assert!(!exists(&app, "a.txt"), "{tools}");
+        // The simulator refuses a history with calls and no tools, which no model would have made.
+        if tools == json!([]) { app.stop().await } else { app.finish().await }
     }
 }

@@ -55,7 +55,7 @@ async fn at_its_deadline_a_command_is_ended_with_all_that_it_started() {
     at_each_level(async |level, world, sandbox| {
         let (forever, workspace) = (forever("deadline", level), world.workspace());
         let started = Instant::now();
-        let deadline = Duration::from_millis(500);
+        let deadline = Duration::from_secs(2);
         let command = stubborn(&forever);
         let job = job(&command, &workspace, deadline);
         let outcome = sandbox.run(&job, &CancellationToken::new()).await.unwrap();
@@ -72,7 +72,7 @@ async fn a_command_that_is_told_to_end_may_put_its_things_away() {
     at_each_level(async |_, world, sandbox| {
         let workspace = world.workspace();
         let command = "trap 'echo put away; exit' TERM; echo begun; sleep 600 & wait";
-        let job = job(command, &workspace, Duration::from_millis(500));
+        let job = job(command, &workspace, Duration::from_secs(2));
         let outcome = sandbox.run(&job, &CancellationToken::new()).await.unwrap();
         let Outcome { ending, output } = outcome;
         assert_eq!((ending, &*output.stdout.text()), (Ending::TimedOut, "begun\nput away\n"));

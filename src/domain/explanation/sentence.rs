@@ -1,6 +1,7 @@
 //! An explanation in words.
 
 use super::{Facts, Latest, OpenCall, Wait, WaitsFor};
+use crate::domain::permission::Awaits;
 use crate::domain::run::{LimitKind, Outcome, RunStatus, StopReason};
 use crate::domain::tool::CallState;
 
@@ -32,13 +33,23 @@ impl Facts {
             WaitsFor::Limit => {
                 "The run has paused at a limit, and waits for the client.".to_owned()
             }
-            WaitsFor::Approval => {
-                format!("The run waits for somebody to decide on {}.", calls(&self.named()))
-            }
+            WaitsFor::Approval => self.for_somebody(),
             WaitsFor::ClientTool => {
                 format!("The run waits for the client to answer {}.", calls(&self.named()))
             }
         }
+    }
+
+    /// Calls that wait for a decision, and besides those that the client runs.
+    fn for_somebody(&self) -> String {
+        let (theirs, ours): (Vec<&OpenCall>, Vec<&OpenCall>) =
+            self.named().into_iter().partition(|call| call.awaits == Some(Awaits::Client));
+        let clients = if theirs.is_empty() {
+            String::new()
+        } else {
+            format!(", and for the client to answer {}", calls(&theirs))
+        };
+        format!("The run waits for somebody to decide on {}{clients}.", calls(&ours))
     }
 
     fn for_worker(&self, since: &str) -> String {

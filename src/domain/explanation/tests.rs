@@ -226,8 +226,13 @@ fn a_run_that_needs_somebody_says_what_for() {
         "The run waits for the client to answer the call open_door (toolu_open_door, which was \
          asked for at 2026-11-21T12:00:09Z).",
     );
-    let both = waits(vec![theirs, ours]).explain();
-    assert_eq!(both.waits_for, Some(WaitsFor::Approval));
+    check(
+        &waits(vec![theirs, ours]),
+        (Some(WaitsFor::Approval), 12, Some(100), Some(id(7))),
+        "The run waits for somebody to decide on the call write_file (toolu_write_file, which was \
+         asked for at 2026-11-21T12:00:08Z), and for the client to answer the call open_door \
+         (toolu_open_door, which was asked for at 2026-11-21T12:00:09Z).",
+    );
     check(
         &Facts { wake_at: Some(at(29)), ..waits(vec![done]) },
         (Some(WaitsFor::Worker), 29, Some(30), Some(id(7))),

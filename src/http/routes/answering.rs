@@ -8,6 +8,7 @@ use sqlx::{PgConnection, Postgres, Transaction};
 use super::runs::known_run;
 use crate::domain::event::{Frame, NewEvent};
 use crate::domain::ids::{RunId, SessionId, TenantId};
+use crate::domain::run::RunStatus;
 use crate::faults::{self, Point};
 use crate::http::Api;
 use crate::http::error::ApiError;
@@ -57,8 +58,7 @@ impl Met {
             api.bus.announce_work();
         }
         let run = known_run(api, tenant, session_id, self.run_id).await?;
-        let is_settled = run.status.is_terminal();
-        let status = if is_settled { StatusCode::OK } else { StatusCode::ACCEPTED };
+        let status = status(self.is_repeated, run.status);
         let mut response = (status, Json(RunResource::from(run))).into_response();
         if self.is_repeated {
             let yes = HeaderValue::from_static("true");
@@ -66,6 +66,11 @@ impl Met {
         }
         Ok(response)
     }
+}
+
+/// A first answer is accepted, however fast its run has settled.
+fn status(is_repeated: bool, run: RunStatus) -> StatusCode {
+    if is_repeated && run.is_terminal() { StatusCode::OK } else { StatusCode::ACCEPTED }
 }
 
 /// Ends a transaction: what was refused changes nothing, and the connection is as good as before.
@@ -84,5 +89,19 @@ pub(super) async fn end<T>(
             transaction.rollback().await?;
             Ok(Err(refusal))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_repeated_answer_to_a_settled_run_is_not_accepted() {
+        let statuses =
+            [RunStatus::Running, RunStatus::Completed, RunStatus::Failed, RunStatus::Cancelled];
+        let first = statuses.map(|run| status(false, run).as_u16());
+        let again = statuses.map(|run| status(true, run).as_u16());
+        assert_eq!((first, again), ([202; 4], [202, 200, 200, 200]));
     }
 }

@@ -16,11 +16,12 @@ use crate::domain::ids::{SessionId, TenantId};
 use crate::domain::pending::PendingCall;
 use crate::domain::permission::{Awaits, Decision, Rule};
 use crate::domain::tool::ToolCall;
+use crate::domain::word::{word, words};
 use crate::http::Api;
 use crate::http::auth::Caller;
 use crate::http::deadline::in_time;
 use crate::http::error::{ApiError, FieldError, Problem};
-use crate::http::json_body::{JsonBody, word, words};
+use crate::http::json_body::JsonBody;
 use crate::http::resources::{Page, RunResource};
 use crate::http::target::{CallPath, SessionPath};
 use crate::store::decisions::{

@@ -51,7 +51,8 @@ pub(in crate::http) struct ExplanationResource {
     /// Why it settled.
     #[serde(skip_serializing_if = "Option::is_none")]
     stop_reason: Option<StopReason>,
-    /// The call of this API that ends the wait; absent when there is none.
+    /// The call of this API that ends the wait, or the first of several that do; absent when there
+    /// is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     unblocked_by: Option<Remedy>,
     /// All of it for people.

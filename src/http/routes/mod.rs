@@ -16,6 +16,9 @@ pub(super) mod tool_results;
 pub(super) mod tools;
 pub(super) mod verify;
 
+use http::HeaderName;
+use http::header::ETAG;
+
 use crate::domain::ids::{SessionId, TenantId};
 use crate::http::Api;
 use crate::http::error::ApiError;
@@ -35,6 +38,12 @@ fn page_limit(limit: Option<i64>) -> Result<i64, ApiError> {
 
 fn cursor<T: std::str::FromStr>(text: Option<String>) -> Result<Option<T>, ApiError> {
     text.map(|text| text.parse().map_err(|_| ApiError::InvalidCursor(text))).transpose()
+}
+
+/// A session's version, as its `ETag`. Everything that changes a session has an event, so the newest
+/// one is its version.
+fn version(last_seq: i64) -> [(HeaderName, String); 1] {
+    [(ETAG, format!("\"v{last_seq}\""))]
 }
 
 /// Refuses a place that the session's events have not reached: its reader would wait for events

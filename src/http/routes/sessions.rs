@@ -6,29 +6,31 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
-use http::header::{ETAG, LOCATION};
+use http::header::LOCATION;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::task::spawn_blocking;
 
 use super::client_tool::{SessionTool, definitions, joined, problems};
-use super::{cursor, page_limit};
+use super::{cursor, page_limit, version};
 use crate::domain::ids::SessionId;
 use crate::domain::permission::{PermissionMode, Rule};
 use crate::domain::run::Limits;
 use crate::domain::session::{Dispatch, Session, Settings};
 use crate::domain::tool::defined_names;
+use crate::domain::word::words;
 use crate::http::auth::Caller;
 use crate::http::deadline::in_time;
 use crate::http::error::{ApiError, FieldError, Problem};
-use crate::http::json_body::{OptionalJsonBody, object, words};
+use crate::http::json_body::{OptionalJsonBody, object, objects};
 use crate::http::permissions::{check_mode, check_rules};
 use crate::http::resources::{Page, SessionResource};
 use crate::http::target::{Params, SessionPath};
 use crate::http::{Api, Defaults};
 use crate::store::sessions::{NewSession, find, insert, list};
 
-/// What a session is to be. All of it is optional, and none of it can be changed later.
+/// What a session is to be. All of it is optional, and none of it but the permission mode can be
+/// changed later.
 #[derive(Debug, Default, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::http) struct CreateSession {
@@ -68,9 +70,10 @@ pub(in crate::http) struct CreateSession {
     limits: Limits,
     /// What becomes of calls that no rule speaks of; when absent, what the operator chose,
     /// `accept_edits` unless they decide otherwise. `bypass` must have been enabled by them.
+    #[serde(default, deserialize_with = "words")]
     permission_mode: Option<PermissionMode>,
     /// Rules for calls, at most 200. The first that matches decides; the operator's come before.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "objects")]
     permissions: Vec<Rule>,
 }
 
@@ -293,9 +296,8 @@ fn empty_object() -> Result<Box<RawValue>, ApiError> {
 }
 
 fn resource(api: &Api, session: Session) -> Response {
-    // Everything that changes a session has an event, so the newest one is its version.
-    let version = format!("\"v{}\"", session.last_seq);
-    ([(ETAG, version)], Json(SessionResource::new(session, &api.permissions))).into_response()
+    let version = version(session.last_seq);
+    (version, Json(SessionResource::new(session, &api.permissions))).into_response()
 }
 
 /// Reads a session.

@@ -3,9 +3,9 @@
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use http::header::ETAG;
 use serde::Serialize;
 
+use super::version;
 use crate::domain::note::Todo;
 use crate::http::Api;
 use crate::http::auth::Caller;
@@ -40,7 +40,5 @@ pub(in crate::http) async fn get_todos(
     let found = find_todos(&mut conn, caller.tenant, id).await?;
     conn.give_back();
     let (todos, last_seq) = found.ok_or_else(|| ApiError::SessionNotFound(id.to_string()))?;
-    // A list that changes has an event, as all that changes a session.
-    let version = format!("\"v{last_seq}\"");
-    Ok(([(ETAG, version)], Json(TodoList { todos })).into_response())
+    Ok((version(last_seq), Json(TodoList { todos })).into_response())
 }

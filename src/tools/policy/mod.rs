@@ -73,9 +73,7 @@ impl Policy {
                 rules.push(Compiled::new(index, rule, workspace)?);
             }
         }
-        // The operator may have taken it back since the session was made.
-        let mode = if operator.permits(mode) { mode } else { PermissionMode::Default };
-        Ok(Self { rules, mode })
+        Ok(Self { rules, mode: operator.permitted(mode) })
     }
 
     /// What is to become of a call of a tool of this class.

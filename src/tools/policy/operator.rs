@@ -49,13 +49,18 @@ impl OperatorPolicy {
         mode != PermissionMode::Bypass || self.allows_bypass
     }
 
+    /// A mode, if sessions may still have it: the operator may have taken it back since.
+    pub fn permitted(&self, mode: PermissionMode) -> PermissionMode {
+        if self.permits(mode) { mode } else { PermissionMode::Default }
+    }
+
     /// The mode of a session: as something has changed it, as it was pinned, or the operator's.
     pub fn mode(
         &self,
         changed: Option<PermissionMode>,
         pinned: Option<PermissionMode>,
     ) -> PermissionMode {
-        changed.or(pinned).unwrap_or(self.default_mode)
+        self.permitted(changed.or(pinned).unwrap_or(self.default_mode))
     }
 
     /// The mode of a session after its plan was approved: the one it was made with, or the

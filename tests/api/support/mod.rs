@@ -44,7 +44,9 @@ use twostep::tools::{Tool, builtin};
 pub(crate) use answers::{BELL, asks, asks_within, calls_as, pending};
 pub(crate) use fill::fill_with_events;
 pub(crate) use postgres::{TestDatabase, database};
-pub(crate) use program::{Program, binary, binary_of_few_files, data_dir, outcome};
+pub(crate) use program::{
+    PROGRAM, Program, binary, binary_at, binary_of_few_files, data_dir, outcome,
+};
 pub(crate) use proxy::Proxy;
 pub(crate) use raw::{RawStream, exchange};
 pub(crate) use refusal::{assert_refused, invalid, raw, refusal};

@@ -1,7 +1,7 @@
 //! The program itself, as an operator runs it.
 
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -14,9 +14,17 @@ use tokio::time::timeout;
 /// What a start or a stop may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// The program.
+pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_twostep");
+
 /// The program with these arguments, and with nothing of our environment that would change it.
 pub(crate) fn binary(args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_twostep"));
+    binary_at(Path::new(PROGRAM), args)
+}
+
+/// The same of a program that is somewhere else.
+pub(crate) fn binary_at(program: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new(program);
     command.args(args).env_clear().kill_on_drop(true);
     for name in ["PATH", "HOME", "PG_BIN_DIR", "LANG"] {
         if let Some(value) = std::env::var_os(name) {
@@ -30,7 +38,7 @@ pub(crate) fn binary(args: &[&str]) -> Command {
 pub(crate) fn binary_of_few_files(files: u32, args: &[&str]) -> Command {
     let mut command = Command::new("/bin/sh");
     let script = format!("ulimit -n {files}; exec \"$0\" \"$@\"");
-    command.args(["-c", &script, env!("CARGO_BIN_EXE_twostep")]).args(args);
+    command.args(["-c", &script, PROGRAM]).args(args);
     command.env_clear().kill_on_drop(true);
     command
 }

@@ -72,7 +72,7 @@ impl Post<'_> {
         let until = Instant::now() + Duration::from_secs(seconds);
         let Run { id, session_id, .. } = taken.run;
         let mut run = taken.run;
-        while !run.status.is_at_rest() {
+        while !run.is_at_rest() {
             let ended = async {
                 loop {
                     match subscription.next().await {
@@ -108,7 +108,7 @@ impl Post<'_> {
             }
         }
         let is_repeated = taken.is_repeated;
-        if !run.status.is_at_rest() {
+        if !run.is_at_rest() {
             return Ok(accepted(Taken { run, is_repeated }));
         }
         let path = run_path(session_id, id);

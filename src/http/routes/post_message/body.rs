@@ -6,8 +6,9 @@ use crate::domain::message::Content;
 use crate::domain::permission::PermissionMode;
 use crate::domain::run::{Limits, OnBusy, RunOptions};
 use crate::domain::tool::ToolChoice;
+use crate::domain::word::{word, words};
 use crate::http::error::{ApiError, FieldError};
-use crate::http::json_body::{Object, object, words};
+use crate::http::json_body::{object, objects};
 use crate::http::routes::client_tool::{ClientTool, definitions, problems};
 use crate::http::routes::sessions::limit_errors;
 
@@ -36,9 +37,8 @@ pub(in crate::http) struct CreateMessage {
     #[serde(default, deserialize_with = "words")]
     pub(super) on_busy: Option<OnBusy>,
     /// Tools that the client runs, for this run only, behind those of the session.
-    #[serde(default)]
-    #[schema(value_type = Vec<ClientTool>)]
-    tools: Vec<Object<ClientTool>>,
+    #[serde(default, deserialize_with = "objects")]
+    tools: Vec<ClientTool>,
     /// The permission mode of the session from this message on.
     #[serde(default, deserialize_with = "words")]
     pub(super) permission_mode: Option<PermissionMode>,
@@ -51,7 +51,7 @@ enum MessageContent {
     /// One text.
     Text(String),
     /// Text blocks.
-    Blocks(Vec<TextBlock>),
+    Blocks(#[serde(deserialize_with = "objects")] Vec<TextBlock>),
 }
 
 /// A block of text.
@@ -59,6 +59,7 @@ enum MessageContent {
 #[serde(deny_unknown_fields)]
 struct TextBlock {
     /// `text`.
+    #[serde(deserialize_with = "word")]
     r#type: TextType,
     /// The text.
     text: String,
@@ -105,13 +106,13 @@ impl CreateMessage {
 
     /// What is wrong with the tools that it brings to those of its session.
     pub(super) fn tool_errors(&self, beside: &[String]) -> Vec<FieldError> {
-        problems(self.tools.iter().map(|Object(tool)| tool).enumerate(), beside)
+        problems(self.tools.iter().enumerate(), beside)
     }
 
     /// What it asks of its run.
     pub(super) fn options(&self) -> Result<RunOptions, ApiError> {
         let has_tools = !self.tools.is_empty();
-        let tools = has_tools.then(|| definitions(self.tools.iter().map(|Object(tool)| tool)));
+        let tools = has_tools.then(|| definitions(self.tools.iter()));
         Ok(RunOptions {
             limits: self.limits.clone(),
             tool_choice: self.tool_choice.clone(),

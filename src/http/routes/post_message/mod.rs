@@ -30,8 +30,7 @@ use body::CreateMessage;
 ///
 /// Without more, the answer is 202 with the run. `Accept: text/event-stream` streams the run's
 /// events until it rests, settled or waiting for somebody (`requires_action`); `Prefer: wait=N`
-/// answers with the run as it rests, if it does within
-/// N seconds. Leaving does not stop the run.
+/// answers with the run as it rests, if it does within N seconds. Leaving does not stop the run.
 ///
 /// Runs of a session begin in the order in which their messages were accepted. `on_busy` says what
 /// a message means while a run is live or others wait; an idle session takes it in all modes.
@@ -56,7 +55,7 @@ use body::CreateMessage;
         (status = 202, description = "The run, accepted.", body = RunResource,
          headers(("location" = String, description = "The run's path."),
                  ("idempotency-replayed" = String, description = "`true` for a repeated post."))),
-        (status = 200, description = "The run, settled; or the stream of its events.",
+        (status = 200, description = "The run at rest, settled or waiting for somebody; or the stream of its events.",
          content((RunResource = "application/json"), (Streamed<'static> = "text/event-stream"))),
         (status = 400, description = "`bad_json`, `body_incomplete`, `invalid_cursor`", body = Problem, content_type = "application/problem+json"),
         (status = 404, description = "`session_not_found`", body = Problem, content_type = "application/problem+json"),

@@ -172,8 +172,11 @@ impl Post<'_> {
             };
             let run = known_run(self.api, self.tenant, self.session_id, active_run_id).await?;
             return Ok(match run.status {
-                RunStatus::RequiresAction => ApiError::ActionRequired { active_run_id },
-                RunStatus::Queued
+                RunStatus::RequiresAction if !run.goes_on() => {
+                    ApiError::ActionRequired { active_run_id }
+                }
+                RunStatus::RequiresAction
+                | RunStatus::Queued
                 | RunStatus::Running
                 | RunStatus::Completed
                 | RunStatus::Failed

@@ -7,6 +7,7 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 use crate::domain::message::{BadContent, Content};
+use crate::http::json_body::{object, objects};
 
 /// The text of one result, in bytes: as much as a tool of the service may return.
 const MAX_TEXT: usize = 100 * 1024;
@@ -19,7 +20,7 @@ pub(super) enum ResultContent {
     /// One text.
     Text(String),
     /// Blocks.
-    Blocks(Vec<ResultBlock>),
+    Blocks(#[serde(deserialize_with = "objects")] Vec<ResultBlock>),
 }
 
 /// A block of a result.
@@ -34,6 +35,7 @@ pub(super) enum ResultBlock {
     /// An image.
     Image {
         /// Where it is.
+        #[serde(deserialize_with = "object")]
         source: ImageSource,
     },
 }
@@ -278,6 +280,10 @@ mod tests {
             assert_eq!(text(&image(kind, data)), Ok("a".to_owned()), "{kind}");
         }
         for json in ["1", "null", "{}", r#"[{"type":"video"}]"#, r#"[{"type":"text"}]"#] {
+            assert_eq!(place(json), "", "{json}");
+        }
+        let members = r#"[{"type":"image","source":["url","https://example.org/a.png"]}]"#;
+        for json in [r#"[["text","a"]]"#, members] {
             assert_eq!(place(json), "", "{json}");
         }
         let long = format!("\"{}\"", "x".repeat(MAX_TEXT + 1));

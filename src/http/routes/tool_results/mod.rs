@@ -18,7 +18,7 @@ use crate::http::Api;
 use crate::http::auth::Caller;
 use crate::http::deadline::in_time;
 use crate::http::error::{ApiError, FieldError, Problem};
-use crate::http::json_body::{JsonBody, Object};
+use crate::http::json_body::{JsonBody, objects};
 use crate::http::resources::RunResource;
 use crate::http::target::SessionPath;
 use crate::store::decisions::{LockedCall, NewResult, finish, lock_calls};
@@ -32,8 +32,8 @@ const MAX_RESULTS: usize = 128;
 #[serde(deny_unknown_fields)]
 pub(in crate::http) struct CreateToolResults {
     /// One or more, at most 128. Either all of them are taken or none is.
-    #[schema(value_type = Vec<ToolResult>)]
-    results: Vec<Object<ToolResult>>,
+    #[serde(deserialize_with = "objects")]
+    results: Vec<ToolResult>,
 }
 
 /// The result of one call.
@@ -66,7 +66,7 @@ impl CreateToolResults {
         let mut errors = Vec::new();
         let mut given = Vec::new();
         let mut seen = HashSet::new();
-        for (index, Object(result)) in self.results.into_iter().enumerate() {
+        for (index, result) in self.results.into_iter().enumerate() {
             let ToolResult { tool_use_id, content, is_error } = result;
             let at = |rest: &str| format!("/results/{index}/{rest}");
             if !seen.insert(tool_use_id.clone()) {
