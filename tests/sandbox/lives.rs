@@ -1,7 +1,8 @@
 //! How long commands live: not longer than somebody waits for them.
 
+use std::collections::BTreeSet;
 use std::os::unix::process::CommandExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
@@ -168,6 +169,29 @@ async fn nothing_is_left_on_the_disk_when_a_command_has_ended() {
         assert_eq!(left.iter().map(std::fs::DirEntry::file_name).collect::<Vec<_>>(), ["note"]);
     })
     .await;
+}
+
+/// The control groups that commands have made.
+fn groups() -> BTreeSet<PathBuf> {
+    let places = ["/sys/fs/cgroup", "/sys/fs/cgroup/pids", "/sys/fs/cgroup/memory"];
+    let entries = places.iter().filter_map(|place| std::fs::read_dir(place).ok()).flatten();
+    entries.map(|entry| entry.unwrap().path()).collect()
+}
+
+#[tokio::test]
+async fn no_control_group_is_left_when_a_command_has_ended() {
+    // Only here the command sees the number of its keeper, which groups are named after.
+    let Some(sandbox) = sandbox(Level::Basic) else { return };
+    let mut world = World::new();
+    let sandbox = opened(sandbox, world.private()).await;
+    let (workspace, before) = (world.workspace(), groups());
+    let job = job("echo $PPID", &workspace, LONG);
+    let outcome = sandbox.run(&job, &CancellationToken::new()).await.unwrap();
+    let keeper: u32 = outcome.output.stdout.text().trim().parse().unwrap();
+    let name = format!("/twostep-{keeper}-");
+    let mut left = groups();
+    left.retain(|group| !before.contains(group) && group.to_str().unwrap().contains(&name));
+    assert_eq!(left, BTreeSet::new());
 }
 
 #[tokio::test]
