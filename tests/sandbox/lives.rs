@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 use twostep::tools::sandbox::{Ending, Job, Level, Outcome, Sandbox, SandboxError, identity};
 
-use crate::world::{World, opened, processes_with, sandbox, survivors};
+use crate::world::{World, beheaded, opened, processes_with, sandbox, survivors};
 
 /// Begins processes that hear no signals, in a session of their own as well.
 fn stubborn(forever: &str) -> String {
@@ -90,6 +90,25 @@ async fn a_command_is_ended_when_it_is_stopped() {
         let job = job(&command, &workspace, LONG);
         let (outcome, ()) = tokio::join!(sandbox.run(&job, &stop), async {
             begun(&forever).await;
+            stop.cancel();
+        });
+        assert_eq!(outcome.unwrap().ending, Ending::Stopped);
+        assert_eq!(survivors(&forever), Vec::<String>::new());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_process_that_goes_on_without_its_first_thread_is_ended_like_any_other() {
+    at_each_level(async |level, world, sandbox| {
+        let (forever, workspace) = (forever("beheaded", level), world.workspace());
+        let stop = CancellationToken::new();
+        let exit = libc::SYS_exit;
+        let sleep = "threads->create(sub { select(undef, undef, undef, 86400) })";
+        let command = format!("perl -Mthreads -e '{sleep}; syscall({exit}, 0)' {forever}; true");
+        let job = job(&command, &workspace, LONG);
+        let (outcome, ()) = tokio::join!(sandbox.run(&job, &stop), async {
+            beheaded(&forever).await;
             stop.cancel();
         });
         assert_eq!(outcome.unwrap().ending, Ending::Stopped);
