@@ -246,8 +246,10 @@ async fn a_protected_name_that_is_a_link_is_refused() {
     let workspace = world.workspace();
     std::fs::rename(workspace.join(".git"), workspace.join("elsewhere")).unwrap();
     std::os::unix::fs::symlink("elsewhere", workspace.join(".git")).unwrap();
-    let refused = sandbox.run(&job("true", &workspace, LONG), &CancellationToken::new()).await;
+    let job = Job { protected: &[".missing", ".git"], ..job("true", &workspace, LONG) };
+    let refused = sandbox.run(&job, &CancellationToken::new()).await;
     assert!(matches!(refused, Err(SandboxError::SetUp(why)) if why.contains(".git is a link")));
+    assert!(!workspace.join(".missing").exists(), "what stood in for it is left");
 }
 
 #[tokio::test]
