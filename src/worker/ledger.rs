@@ -45,9 +45,10 @@ impl Driver<'_> {
                 self.run_parallel(&mut round, next..next + parallel).await?;
                 next += parallel;
             } else {
-                if !round.is_held_before(next) {
-                    self.run_alone(&mut round, next).await?;
+                if round.is_held_before(next) && round.runnable(next).is_some() {
+                    break;
                 }
+                self.run_alone(&mut round, next).await?;
                 next += 1;
             }
         }
