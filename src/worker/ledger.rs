@@ -78,7 +78,7 @@ impl Driver<'_> {
         }
         let now = self.file_of(call, Some(row)).await;
         if let AfterCrash::Done(text) = after_crash(Some(row), now.as_ref()) {
-            round.end(position, CallState::Done, text);
+            round.end_made(position, text);
         }
     }
 
@@ -154,7 +154,7 @@ impl Driver<'_> {
         match after_crash(row, now.as_ref()) {
             AfterCrash::Run => {}
             AfterCrash::Done(text) => {
-                round.end(position, CallState::Done, text);
+                round.end_made(position, text);
                 return Ok(());
             }
             AfterCrash::Unknown => {
