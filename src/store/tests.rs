@@ -9,7 +9,7 @@ use super::events::Range;
 use super::sessions::NewSession;
 use super::step::{CallRecord, ChangeRecord, NewMessage, StepCommit, commit};
 use super::testing::{TestDatabase, database};
-use super::{events, messages, runs, sessions, tool_calls};
+use super::{StoreError, events, messages, runs, sessions, tool_calls};
 use crate::domain::claim::Claimed;
 use crate::domain::event::{EventBody, NewEvent};
 use crate::domain::ids::{RunId, SessionId, TenantId, WorkerId};
@@ -396,4 +396,13 @@ async fn whoever_idles_in_a_transaction_loses_it_before_others_stop_waiting_for_
     };
     let idles = millis("idle_in_transaction_session_timeout").await.unwrap();
     assert!(idles > 0 && idles < millis("lock_timeout").await.unwrap());
+}
+
+#[tokio::test]
+async fn a_statement_may_pass_whose_session_was_ended_for_standing_still() {
+    let database = database().await;
+    let raise = "DO $$ BEGIN RAISE 'ended' USING ERRCODE = '25P03'; END $$";
+    let ended = sqlx::raw_sql(raise).execute(&database.pool(1)).await.unwrap_err();
+    let ended = StoreError::from(ended);
+    assert_eq!((ended.may_pass(), ended.is_permanent()), (true, false), "{ended}");
 }
