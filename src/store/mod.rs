@@ -108,9 +108,9 @@ const REFUSED: [&str; 3] = ["22", "23", "54"];
 /// long, and statements that ran too long.
 const PASSING: [&str; 3] = ["40", "55P03", "57014"];
 
-/// Classes of Postgres' own error codes: connections, resources, operator's intervention, and a
-/// server that has become read-only.
-const UNAVAILABLE: [&str; 4] = ["08", "53", "57P", "25006"];
+/// Classes of Postgres' own error codes: connections, resources, operator's intervention, a server
+/// that has become read-only, and a session that was ended because its transaction stood still.
+const UNAVAILABLE: [&str; 5] = ["08", "53", "57P", "25006", "25P03"];
 
 /// A column that this version cannot read.
 pub(crate) fn unreadable<E: std::fmt::Display>(

@@ -1,19 +1,23 @@
 //! What the statements promise: claims, fences, order, and all or nothing.
 
+use std::time::Duration;
+
 use serde_json::value::RawValue;
 use sqlx::PgPool;
 
 use super::accept::{Accepted, AcceptedRun, MAX_QUEUED, NewRun, accept, find_earlier};
 use super::claim::{Renewed, claim_expired, claim_queued, release, renew};
+use super::decisions::{NewDecision, decide, lock_calls};
 use super::events::Range;
 use super::sessions::NewSession;
-use super::step::{CallRecord, ChangeRecord, NewMessage, StepCommit, commit};
+use super::step::{CallRecord, ChangeRecord, NewMessage, NewWait, StepCommit, commit};
 use super::testing::{TestDatabase, database};
 use super::{StoreError, events, messages, runs, sessions, tool_calls};
 use crate::domain::claim::Claimed;
 use crate::domain::event::{EventBody, NewEvent};
 use crate::domain::ids::{RunId, SessionId, TenantId, WorkerId};
 use crate::domain::message::{Content, Message, Role};
+use crate::domain::permission::{Awaits, Decision};
 use crate::domain::run::{ModelStop, Outcome, RunOptions, RunStatus, StopReason};
 use crate::domain::session::Settings;
 use crate::domain::tool::{CallState, ToolCall};
@@ -325,6 +329,51 @@ async fn the_ledger_keeps_what_a_takeover_must_know() {
     assert_eq!(executions, 1);
 }
 
+/// Waits until somebody waits for a lock.
+async fn until_somebody_waits(pool: &PgPool) {
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(20);
+    let waits = "SELECT EXISTS (SELECT FROM pg_stat_activity
+                 WHERE datname = current_database() AND wait_event_type = 'Lock')";
+    while !sqlx::query_scalar::<_, bool>(waits).fetch_one(pool).await.unwrap() {
+        assert!(tokio::time::Instant::now() < deadline, "nobody waits for a lock");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_is_being_stored_is_waited_for_before_a_call_is_given_up() {
+    let bed = bed().await;
+    let Accepted::Run(accepted) = bed.post(None, Some(WorkerId::new())).await else {
+        panic!("refused")
+    };
+    let run = accepted.begun.unwrap();
+    let reply = [message(Role::Assistant, r#"[{"type":"x"}]"#)];
+    let planned = [call("a")];
+    let step = StepCommit { messages: &reply, planned: &planned, ..StepCommit::default() };
+    assert!(bed.commit(&run, &step).await);
+    let (awaits, within) = (Awaits::Approval, Duration::ZERO);
+    let wait = Some(NewWait { awaits, within, reason: None, diff: None });
+    let waiting = [CallRecord { wait, ..CallRecord::new("a", CallState::Planned) }];
+    let stop_reason = StopReason::RequiresAction { event_ids: vec!["a".into()] };
+    let waits = Some(&stop_reason);
+    let (recorded, recorded_message_seq) = (&waiting[..], 2);
+    let step = StepCommit { recorded_message_seq, recorded, waits, ..StepCommit::default() };
+    assert!(bed.commit(&run, &step).await);
+
+    let mut answering = bed.pool.begin().await.unwrap();
+    let ids = ["a".to_owned()];
+    let calls = lock_calls(&mut answering, TenantId::DEFAULT, bed.session, &ids).await.unwrap();
+    let allow = NewDecision { decision: Decision::Allow, message: None, input: None };
+    decide(&mut answering, &calls.unwrap()[0], &allow).await.unwrap();
+    let mut conn = bed.pool.acquire().await.unwrap();
+    let (rows, ()) = tokio::join!(tool_calls::list_final(&mut conn, bed.session, 2), async {
+        until_somebody_waits(&bed.pool).await;
+        answering.commit().await.unwrap();
+    });
+    let wait = rows.unwrap()[0].wait.clone().unwrap();
+    assert_eq!((wait.is_overdue, wait.decision), (true, Some(Decision::Allow)));
+}
+
 #[tokio::test]
 async fn events_are_numbered_without_a_gap_under_concurrent_writers() {
     let bed = bed().await;
@@ -402,4 +451,13 @@ async fn a_key_that_is_too_long_for_its_index_is_refused_for_good() {
     let insert = sqlx::query(insert).bind(bed.session.as_uuid()).bind(noise);
     let error = StoreError::from(insert.execute(&bed.pool).await.unwrap_err());
     assert!(error.is_permanent() && !error.may_pass(), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_statement_may_pass_whose_session_was_ended_for_standing_still() {
+    let database = database().await;
+    let raise = "DO $$ BEGIN RAISE 'ended' USING ERRCODE = '25P03'; END $$";
+    let ended = sqlx::raw_sql(raise).execute(&database.pool(1)).await.unwrap_err();
+    let ended = StoreError::from(ended);
+    assert_eq!((ended.may_pass(), ended.is_permanent()), (true, false), "{ended}");
 }

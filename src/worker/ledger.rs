@@ -45,9 +45,10 @@ impl Driver<'_> {
                 self.run_parallel(&mut round, next..next + parallel).await?;
                 next += parallel;
             } else {
-                if !round.is_held_before(next) {
-                    self.run_alone(&mut round, next).await?;
+                if round.is_held_before(next) && round.runnable(next).is_some() {
+                    break;
                 }
+                self.run_alone(&mut round, next).await?;
                 next += 1;
             }
         }
@@ -77,7 +78,7 @@ impl Driver<'_> {
         }
         let now = self.file_of(call, Some(row)).await;
         if let AfterCrash::Done(text) = after_crash(Some(row), now.as_ref()) {
-            round.end(position, CallState::Done, text);
+            round.end_made(position, text);
         }
     }
 
@@ -153,7 +154,7 @@ impl Driver<'_> {
         match after_crash(row, now.as_ref()) {
             AfterCrash::Run => {}
             AfterCrash::Done(text) => {
-                round.end(position, CallState::Done, text);
+                round.end_made(position, text);
                 return Ok(());
             }
             AfterCrash::Unknown => {

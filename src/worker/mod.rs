@@ -204,35 +204,30 @@ impl Worker {
         }
     }
 
-    /// Takes over runs that nobody holds, if there is a free slot.
+    /// Takes up runs that nobody holds, if there is a free slot.
     async fn take_over(self: &Arc<Self>) {
-        if let Ok(slot) = Arc::clone(&self.slots).try_acquire_owned() {
-            self.take_up(TakeUp::Expired, slot).await;
-        }
-        self.take_woken().await;
-    }
-
-    /// Takes up runs whose calls have been answered, if there is a free slot.
-    async fn take_woken(self: &Arc<Self>) {
-        if let Ok(slot) = Arc::clone(&self.slots).try_acquire_owned() {
-            self.take_up(TakeUp::Woken, slot).await;
+        for what in TakeUp::LEFT {
+            if let Ok(slot) = Arc::clone(&self.slots).try_acquire_owned() {
+                self.take_up(what, slot).await;
+            }
         }
     }
 
-    /// Looks for leases that ran out, however busy the queue is.
+    /// Looks for leases that ran out and for runs that were answered, however busy the queue is:
+    /// it stands in line for a slot, as who looks for runs that wait does.
     async fn sweep_loop(self: &Arc<Self>, shutdown: &CancellationToken) {
         if faults::has(Bug::NoPoll) {
             return;
         }
         let mut sweep = interval(sweep_period());
         sweep.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut next_slot = async || {
-            sweep.tick().await;
-            Arc::clone(&self.slots).acquire_owned().await
-        };
-        while let Some(Ok(slot)) = shutdown.run_until_cancelled(next_slot()).await {
-            self.take_up(TakeUp::Expired, slot).await;
-            self.take_woken().await;
+        while shutdown.run_until_cancelled(sweep.tick()).await.is_some() {
+            for what in TakeUp::LEFT {
+                // One for each look: a look that finds nothing gives it back at once.
+                let slot = Arc::clone(&self.slots).acquire_owned();
+                let Some(Ok(slot)) = shutdown.run_until_cancelled(slot).await else { return };
+                self.take_up(what, slot).await;
+            }
         }
     }
 
@@ -315,6 +310,11 @@ enum TakeUp {
     Queued,
     Expired,
     Woken,
+}
+
+impl TakeUp {
+    /// What nobody may have announced.
+    const LEFT: [Self; 2] = [Self::Expired, Self::Woken];
 }
 
 impl From<TakeUp> for ClaimedFrom {

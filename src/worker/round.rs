@@ -85,7 +85,11 @@ impl<'a> Round<'a> {
     pub(super) fn open(&self, position: usize) -> Option<Option<&LedgerRow>> {
         let call = self.calls.get(position)?;
         let is_open = self.results.get(position)?.is_none();
-        is_open.then(|| self.ledger.iter().find(|row| row.tool_use_id == call.tool_use_id))
+        is_open.then(|| self.row(call))
+    }
+
+    fn row(&self, call: &ToolCall) -> Option<&LedgerRow> {
+        self.ledger.iter().find(|row| row.tool_use_id == call.tool_use_id)
     }
 
     /// The row of a call that may run now: it has no result, and it waits for nobody.
@@ -122,14 +126,12 @@ impl<'a> Round<'a> {
 
     /// Whether the ledger knows that a call waits.
     pub(super) fn is_known_to_wait(&self, call: &ToolCall) -> bool {
-        let row = self.ledger.iter().find(|row| row.tool_use_id == call.tool_use_id);
-        row.is_some_and(|row| row.wait.is_some())
+        self.row(call).is_some_and(|row| row.wait.is_some())
     }
 
     /// What the model is told besides a result: somebody changed the input.
     fn note_on(&self, call: &ToolCall) -> Option<String> {
-        let row = self.ledger.iter().find(|row| row.tool_use_id == call.tool_use_id)?;
-        row.wait.as_ref()?.input.as_deref().map(edited_note)
+        self.row(call)?.wait.as_ref()?.input.as_deref().map(edited_note)
     }
 
     /// Ends a call that is not run.
@@ -142,6 +144,15 @@ impl<'a> Round<'a> {
         if let Some(call) = self.calls.get(position) {
             self.end_with(position, CallResult::of_text(&call.tool_use_id, state, text));
         }
+    }
+
+    /// Ends a call whose change an earlier attempt made: its result is the one that was recorded
+    /// before, and it leaves what it would have left.
+    pub(super) fn end_made(&mut self, position: usize, text: String) {
+        let Some(call) = self.calls.get(position) else { return };
+        let result = CallResult::of_text(&call.tool_use_id, CallState::Done, text);
+        let notes = self.row(call).and_then(seen).into_iter().collect();
+        self.take(Ended { notes, ..Ended::unrun(position, result) });
     }
 
     /// Takes in the end of a call that was run.
@@ -211,6 +222,12 @@ fn told(note: &Note) -> Option<NewEvent> {
     Some(NewEvent::new(&body))
 }
 
+/// The model has seen the file that a change left.
+fn seen(row: &LedgerRow) -> Option<Note> {
+    let ((path, _), hash) = row.change.as_ref().zip(row.hash_after.as_ref())?;
+    Some(Note::Seen { path: path.clone(), hash: hash.clone() })
+}
+
 /// What is to be done with a call that changes something and has no result yet.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum AfterCrash {
@@ -239,7 +256,11 @@ pub(super) fn after_crash(row: Option<&LedgerRow>, now: Option<&Option<Vec<u8>>>
 
 #[cfg(test)]
 mod tests {
+    use serde_json::value::RawValue;
+
     use super::*;
+    use crate::domain::permission::Decision;
+    use crate::store::tool_calls::Wait;
 
     fn row(before: Option<&[u8]>, after: Option<&[u8]>) -> LedgerRow {
         LedgerRow {
@@ -281,5 +302,29 @@ mod tests {
         let planned = LedgerRow { state: CallState::Planned, ..row(None, None) };
         assert_eq!(after_crash(Some(&planned), None), AfterCrash::Run);
         assert_eq!(after_crash(None, None), AfterCrash::Run);
+    }
+
+    #[test]
+    fn a_change_that_an_earlier_attempt_made_leaves_what_it_would_have_left_then() {
+        let edited = Wait {
+            awaits: Awaits::Approval,
+            decision: Some(Decision::Allow),
+            message: None,
+            input: Some(r#"{"b":2}"#.into()),
+            input_hash: None,
+            is_overdue: false,
+        };
+        let row = LedgerRow { wait: Some(edited), ..row(None, Some(b"new")) };
+        let input = RawValue::from_string("{}".into()).unwrap();
+        let calls =
+            [ToolCall { tool_use_id: row.tool_use_id.clone(), name: "write_file".into(), input }];
+        let mut round = Round::new(&calls, vec![row]);
+        round.end_made(0, "Written.".into());
+        let Answered { results, records, notes, .. } = round.answered();
+        let text = format!("{}Written.", edited_note(r#"{"b":2}"#));
+        assert_eq!(results, [CallResult::of_text("toolu_1", CallState::Done, &*text)]);
+        let record = CallRecord::new("toolu_1", CallState::Done);
+        assert_eq!(records, [CallRecord { result: Some(text), ..record }]);
+        assert_eq!(notes, [Note::Seen { path: "a.txt".into(), hash: b"new".to_vec() }]);
     }
 }

@@ -101,3 +101,26 @@ async fn a_run_that_waits_for_its_client_gives_way_to_a_message_that_interrupts(
     assert_answered(&app, &session).await;
     app.finish().await;
 }
+
+#[tokio::test]
+async fn a_change_that_was_made_is_told_and_remembered_though_its_run_is_cancelled() {
+    let app = app().await;
+    let session = app.session().await;
+    let run = waiting(&app, &session).await;
+    app.write_file("never.txt", "1");
+    let pool = app.database.pool(1);
+    let made = sqlx::query(
+        "UPDATE tool_calls SET state = 'started', started_at = now(), executions = 1,
+                change_path = 'never.txt', change_result = 'Written.', hash_after = sha256('1')
+         WHERE name = 'write_file'",
+    );
+    assert_eq!(made.execute(&pool).await.unwrap().rows_affected(), 1);
+    session.cancel(&run).await;
+    session.settled(&run).await;
+    let history = session.history().await;
+    assert_eq!(history[2]["message"]["content"][1]["content"], "Written.");
+    let seen = "SELECT path FROM seen_files WHERE hash = sha256('1')";
+    let seen: Vec<String> = sqlx::query_scalar(seen).fetch_all(&pool).await.unwrap();
+    assert_eq!(seen, ["never.txt"]);
+    app.finish().await;
+}

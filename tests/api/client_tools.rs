@@ -118,6 +118,28 @@ async fn the_client_answers_its_calls_one_by_one() {
 }
 
 #[tokio::test]
+async fn what_stands_behind_a_change_that_waits_for_the_client_waits_with_it() {
+    let script = replies(&[
+        calls_as(&[
+            ("toolu_1", "open_door", json!({ "door": 1 })),
+            ("toolu_2", "write_file", json!({ "path": "a.txt", "content": "new\n" })),
+            ("toolu_3", "read_file", json!({ "path": "a.txt" })),
+        ]),
+        says("It said: {{result.2}}"),
+    ]);
+    let app = TestApp::start(script).await;
+    app.write_file("a.txt", "old\n");
+    let tools = json!([door(), "write_file", "read_file"]);
+    let session = app.session_with(json!({ "tools": tools })).await;
+    let run = session.ask("Open it, write it and read it").await;
+    assert_eq!((&run["status"], pending(&run)), (&json!("requires_action"), vec!["toolu_1"]));
+    assert!(!session.kinds().await.contains(&"agent.tool_result".to_owned()));
+    session.accepted(session.hand_in(&json!([result("toolu_1", &json!("open"))]))).await;
+    assert_eq!(session.settled(&run).await["output_text"], "It said: new");
+    app.finish().await;
+}
+
+#[tokio::test]
 async fn the_client_answers_its_calls_together_all_or_none() {
     let app = TestApp::start_with(two_doors(), asks()).await;
     let session = app.session_with(with_door()).await;

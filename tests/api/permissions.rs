@@ -13,6 +13,7 @@ use twostep::domain::permission::PermissionMode;
 use twostep::tools::policy::OperatorPolicy;
 
 use crate::support::{Session, Setup, TestApp, calls, replies, says};
+use crate::takeover::{asked, hangs_once, lose_worker};
 
 fn under(operator: OperatorPolicy) -> Setup {
     Setup { permissions: Some(operator), ..Setup::default() }
@@ -140,6 +141,22 @@ async fn an_approved_plan_ends_plan_mode() {
     let events = session.events().await;
     let updated = events.iter().find(|event| event["type"] == "session.updated").unwrap();
     assert_eq!(updated["permission_mode"], "accept_edits");
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_takeover_does_not_bring_back_the_mode_that_its_message_began_in() {
+    let script = replies(&[plans(), hangs_once(writes("b")), says("Done.")]);
+    let app = TestApp::start_with(script, under(OperatorPolicy::default())).await;
+    let session = app.session().await;
+    let body = json!({ "content": "Plan it", "permission_mode": "plan" });
+    let run = session.ask_with(body).await;
+    assert_eq!((&run["status"], mode(&session).await), (&json!("requires_action"), json!("plan")));
+    session.allow("toolu_plan", json!({})).await;
+    asked(&app, 2).await;
+    lose_worker(&app, &run, 1).await;
+    assert_eq!(session.settled(&run).await["output_text"], "Done.");
+    assert_eq!((mode(&session).await, exists(&app, "b")), (json!("accept_edits"), true));
     app.finish().await;
 }
 

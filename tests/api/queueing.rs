@@ -4,7 +4,7 @@ use futures::future::join_all;
 use reqwest::{RequestBuilder, Response, StatusCode};
 use serde_json::{Value, json};
 
-use crate::support::{Session, TestApp, hangs_first, problem};
+use crate::support::{Session, Setup, TestApp, asks, calls_as, hangs_first, problem, says};
 
 async fn sent(request: RequestBuilder) -> Response {
     request.send().await.unwrap()
@@ -108,5 +108,34 @@ async fn a_repeated_post_finds_its_run_however_full_the_queue_is() {
     let response = sent(app.post(&session.path("/cancel"))).await;
     assert!(response.status().is_success());
     session.ask("Go on").await;
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_run_that_was_answered_goes_on_before_all_that_came_after_it() {
+    let mut slow = says("At last.");
+    slow["delay_ms"] = 400.into();
+    let ring = calls_as(&[("toolu_1", "ring", json!({ "line": "a" }))]);
+    let script = json!({ "conversations": [
+        { "when": "Ring", "replies": [ring, says("Rung.")] },
+        { "replies": [slow] },
+    ], "otherwise": "refuse" });
+    let app = TestApp::start_with(script, Setup { slots: Some(1), ..asks() }).await;
+    let session = app.session().await;
+    let answered = session.ask("Ring").await;
+    let mut behind = Vec::new();
+    for number in 0..10 {
+        let session = app.session().await;
+        let run = session.post(json!({ "content": format!("number {number}") })).await;
+        behind.push((session, run));
+    }
+    session.allow("toolu_1", json!({})).await;
+    assert_eq!(session.settled(&answered).await["output_text"], "Rung.");
+    let (last, run) = behind.last().unwrap();
+    assert_eq!(last.run(run).await["status"], "queued");
+    for (session, run) in behind.iter().rev() {
+        session.cancel(run).await;
+        session.settled(run).await;
+    }
     app.finish().await;
 }

@@ -5,14 +5,14 @@ use serde_json::{Value, json};
 use crate::support::{Session, Setup, TestApp, calls, replies, says};
 
 /// A first attempt that never gets an answer, and a second one that does.
-fn hangs_once(reply: Value) -> Value {
+pub(crate) fn hangs_once(reply: Value) -> Value {
     let mut reply = reply;
     reply["fail_first"] = json!([{ "hang_after": 0 }]);
     reply
 }
 
 /// Gives the run to a worker that does not exist, and lets its lease run out.
-async fn lose_worker(app: &TestApp, run: &Value, takeovers: i32) {
+pub(crate) async fn lose_worker(app: &TestApp, run: &Value, takeovers: i32) {
     let id = run["id"].as_str().unwrap().trim_start_matches("run_");
     let done = sqlx::query(
         "UPDATE runs SET attempt = attempt + 1, takeovers = $2, status = 'running',
@@ -29,7 +29,7 @@ async fn lose_worker(app: &TestApp, run: &Value, takeovers: i32) {
 }
 
 /// Waits until the model has been asked so many times.
-async fn asked(app: &TestApp, times: usize) {
+pub(crate) async fn asked(app: &TestApp, times: usize) {
     let deadline = tokio::time::Instant::now() + std::time::Duration::from_secs(20);
     while app.upstream().len() < times {
         assert!(tokio::time::Instant::now() < deadline, "the model was not asked");

@@ -1,13 +1,14 @@
 //! How long commands live: not longer than somebody waits for them.
 
+use std::collections::BTreeSet;
 use std::os::unix::process::CommandExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 use twostep::tools::sandbox::{Ending, Job, Level, Outcome, Sandbox, SandboxError, identity};
 
-use crate::world::{World, opened, processes_with, sandbox, survivors};
+use crate::world::{World, beheaded, opened, processes_with, sandbox, survivors};
 
 /// Begins processes that hear no signals, in a session of their own as well.
 fn stubborn(forever: &str) -> String {
@@ -98,6 +99,25 @@ async fn a_command_is_ended_when_it_is_stopped() {
 }
 
 #[tokio::test]
+async fn a_process_that_goes_on_without_its_first_thread_is_ended_like_any_other() {
+    at_each_level(async |level, world, sandbox| {
+        let (forever, workspace) = (forever("beheaded", level), world.workspace());
+        let stop = CancellationToken::new();
+        let exit = libc::SYS_exit;
+        let sleep = "threads->create(sub { select(undef, undef, undef, 86400) })";
+        let command = format!("perl -Mthreads -e '{sleep}; syscall({exit}, 0)' {forever}; true");
+        let job = job(&command, &workspace, LONG);
+        let (outcome, ()) = tokio::join!(sandbox.run(&job, &stop), async {
+            beheaded(&forever).await;
+            stop.cancel();
+        });
+        assert_eq!(outcome.unwrap().ending, Ending::Stopped);
+        assert_eq!(survivors(&forever), Vec::<String>::new());
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_command_is_ended_when_nobody_waits_for_it_any_more() {
     at_each_level(async |level, world, sandbox| {
         let (forever, workspace) = (forever("dropped", level), world.workspace());
@@ -170,6 +190,29 @@ async fn nothing_is_left_on_the_disk_when_a_command_has_ended() {
     .await;
 }
 
+/// The control groups that commands have made.
+fn groups() -> BTreeSet<PathBuf> {
+    let places = ["/sys/fs/cgroup", "/sys/fs/cgroup/pids", "/sys/fs/cgroup/memory"];
+    let entries = places.iter().filter_map(|place| std::fs::read_dir(place).ok()).flatten();
+    entries.map(|entry| entry.unwrap().path()).collect()
+}
+
+#[tokio::test]
+async fn no_control_group_is_left_when_a_command_has_ended() {
+    // Only here the command sees the number of its keeper, which groups are named after.
+    let Some(sandbox) = sandbox(Level::Basic) else { return };
+    let mut world = World::new();
+    let sandbox = opened(sandbox, world.private()).await;
+    let (workspace, before) = (world.workspace(), groups());
+    let job = job("echo $PPID", &workspace, LONG);
+    let outcome = sandbox.run(&job, &CancellationToken::new()).await.unwrap();
+    let keeper: u32 = outcome.output.stdout.text().trim().parse().unwrap();
+    let name = format!("/twostep-{keeper}-");
+    let mut left = groups();
+    left.retain(|group| !before.contains(group) && group.to_str().unwrap().contains(&name));
+    assert_eq!(left, BTreeSet::new());
+}
+
 #[tokio::test]
 async fn commands_of_one_workspace_keep_it_protected_for_each_other() {
     let Some(sandbox) = sandbox(Level::Full) else { return };
@@ -203,8 +246,10 @@ async fn a_protected_name_that_is_a_link_is_refused() {
     let workspace = world.workspace();
     std::fs::rename(workspace.join(".git"), workspace.join("elsewhere")).unwrap();
     std::os::unix::fs::symlink("elsewhere", workspace.join(".git")).unwrap();
-    let refused = sandbox.run(&job("true", &workspace, LONG), &CancellationToken::new()).await;
+    let job = Job { protected: &[".missing", ".git"], ..job("true", &workspace, LONG) };
+    let refused = sandbox.run(&job, &CancellationToken::new()).await;
     assert!(matches!(refused, Err(SandboxError::SetUp(why)) if why.contains(".git is a link")));
+    assert!(!workspace.join(".missing").exists(), "what stood in for it is left");
 }
 
 #[tokio::test]

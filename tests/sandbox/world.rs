@@ -220,15 +220,36 @@ pub(crate) fn survivors(argument: &str) -> Vec<String> {
 
 /// The processes that have this among their arguments.
 pub(crate) fn processes_with(argument: &str) -> Vec<String> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir("/proc").unwrap().flatten() {
-        let mut arguments = Vec::new();
-        let file = File::open(entry.path().join("cmdline"));
-        let Ok(_) = file.and_then(|mut file| file.read_to_end(&mut arguments)) else { continue };
-        let arguments = String::from_utf8_lossy(&arguments).replace('\0', " ");
-        if arguments.contains(argument) {
-            found.push(arguments);
-        }
+    let found = processes().filter_map(|process| arguments_with(&process, argument));
+    found.collect()
+}
+
+/// Waits until a process with this among its arguments has ended its first thread.
+pub(crate) async fn beheaded(argument: &str) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    let is_beheaded = |process: &PathBuf| {
+        let stat = fs::read_to_string(process.join("stat"));
+        stat.is_ok_and(|stat| stat.contains(") Z ")) && arguments_with(process, argument).is_some()
+    };
+    while !processes().any(|process| is_beheaded(&process)) {
+        assert!(Instant::now() < deadline, "no first thread has ended");
+        tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    found
+}
+
+fn processes() -> impl Iterator<Item = PathBuf> {
+    fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path())
+}
+
+/// The arguments of a process, if this is among them. Each of its threads is asked: one that has
+/// ended has none.
+fn arguments_with(process: &Path, argument: &str) -> Option<String> {
+    let threads = fs::read_dir(process.join("task")).ok()?.flatten();
+    let mut arguments = threads.filter_map(|thread| {
+        let mut arguments = Vec::new();
+        let mut file = File::open(thread.path().join("cmdline")).ok()?;
+        file.read_to_end(&mut arguments).ok()?;
+        Some(String::from_utf8_lossy(&arguments).replace('\0', " "))
+    });
+    arguments.find(|arguments| arguments.contains(argument))
 }

@@ -109,6 +109,10 @@ const SELF_ONLY_BASIC: &[(c_long, u8)] = &[
     (libc::SYS_ioprio_set, 1),
 ];
 
+/// Of these the kind that acts on all processes of the user, which 0 then names: `PRIO_USER` and
+/// `IOPRIO_WHO_USER`.
+const WHOLE_USER_BASIC: &[(c_long, i32)] = &[(libc::SYS_setpriority, 2), (libc::SYS_ioprio_set, 3)];
+
 /// Kinds of namespaces that `clone` makes.
 const NAMESPACES: [i32; 7] = [
     libc::CLONE_NEWCGROUP,
@@ -182,9 +186,9 @@ fn refused(level: Level) -> Result<Rules, seccompiler::BackendError> {
             for (call, who) in SELF_ONLY_BASIC {
                 rules.insert(*call, vec![rule(vec![is_not(*who, 0)])?]);
             }
-            // Of all processes of the user, which 0 then names.
-            let whole_user = rule(vec![is(0, 2)])?;
-            rules.entry(libc::SYS_setpriority).or_default().push(whole_user);
+            for (call, kind) in WHOLE_USER_BASIC {
+                rules.entry(*call).or_default().push(rule(vec![is(0, *kind)])?);
+            }
             // A pair without a connection can be pointed at any socket that has a path.
             let loose = [libc::SOCK_DGRAM, libc::SOCK_RAW];
             rules.insert(libc::SYS_socketpair, all_of(&loose, |kind| vec![is_kind(1, kind)])?);

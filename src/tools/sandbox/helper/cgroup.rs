@@ -1,7 +1,7 @@
 //! A control group for a command. Root's processes are counted by nothing else.
 
-use std::fs;
-use std::io;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use rustix::process::{geteuid, getpid};
@@ -26,8 +26,9 @@ pub(super) struct Group {
 
 struct Made {
     folder: PathBuf,
-    /// Where this process was before.
-    parent: PathBuf,
+    /// The top of the tree, where this process goes before it ends: a group that somebody is in
+    /// cannot be removed.
+    top: PathBuf,
 }
 
 impl Group {
@@ -54,14 +55,13 @@ impl Drop for Group {
 
 impl Made {
     fn new(place: &Path, name: &str, limits: &[Limit]) -> io::Result<Self> {
-        // The new kind has its limits only where they are switched on; the old kind's root has
-        // no file of that name.
-        let folder = place.join(name);
-        let made = Self { parent: place.to_owned(), folder };
+        let made = Self { top: place.to_owned(), folder: place.join(name) };
         fs::create_dir(&made.folder)?;
+        // The new kind has its limits only where they are switched on. Where there is the old kind
+        // alone, this may be a plain folder, in which no such file comes into being.
         let limited = limits
             .iter()
-            .try_for_each(|(file, most)| fs::write(made.folder.join(file), most.to_string()))
+            .try_for_each(|(file, most)| set(&made.folder.join(file), &most.to_string()))
             .and_then(|()| enter(&made.folder));
         if let Err(error) = limited {
             fs::remove_dir(&made.folder)?;
@@ -71,13 +71,18 @@ impl Made {
     }
 
     fn leave(&self) -> io::Result<()> {
-        enter(&self.parent)?;
+        enter(&self.top)?;
         fs::remove_dir(&self.folder)
     }
 }
 
 fn enter(folder: &Path) -> io::Result<()> {
-    fs::write(folder.join("cgroup.procs"), getpid().as_raw_nonzero().to_string())
+    set(&folder.join("cgroup.procs"), &getpid().as_raw_nonzero().to_string())
+}
+
+/// Writes to a file that the kernel has put there, and makes none.
+fn set(file: &Path, value: &str) -> io::Result<()> {
+    OpenOptions::new().write(true).open(file)?.write_all(value.as_bytes())
 }
 
 /// Whether a group that limits processes can be made.

@@ -34,14 +34,16 @@ impl Placeholders {
     /// Puts one for each protected name that is missing.
     pub(super) fn put(surroundings: &Surroundings) -> Result<Self, String> {
         let workspace = open(surroundings)?;
-        let mut places = Vec::new();
         if !surroundings.protected.is_empty() {
             lock(&workspace)?;
         }
+        // From here on what has been put is taken away again, also if the next one fails.
+        let mut placeholders = Self { workspace, places: Vec::new() };
         for name in &surroundings.protected {
-            places.push((name.clone(), put(&workspace, name)?));
+            let stat = put(&placeholders.workspace, name)?;
+            placeholders.places.push((name.clone(), stat));
         }
-        Ok(Self { workspace, places })
+        Ok(placeholders)
     }
 
     /// The devices and inodes of what stands under the protected names.
@@ -97,8 +99,7 @@ fn lock(workspace: &File) -> Result<(), String> {
 fn put(workspace: &File, name: &str) -> Result<Stat, String> {
     let looked = match look(workspace, name) {
         Err(Errno::NOENT) => {
-            mkdirat(workspace, name, Mode::from_raw_mode(MODE))
-                .map_err(could_not("a protected name cannot be kept"))?;
+            make(workspace, name).map_err(could_not("a protected name cannot be kept"))?;
             look(workspace, name)
         }
         looked => looked,
@@ -109,6 +110,14 @@ fn put(workspace: &File, name: &str) -> Result<Stat, String> {
         return Err(format!("{name} is a link, and cannot be protected"));
     }
     Ok(stat)
+}
+
+fn make(workspace: &File, name: &str) -> Result<(), Errno> {
+    match mkdirat(workspace, name, Mode::from_raw_mode(MODE)) {
+        // Another command of this workspace, which began at the same time, was faster.
+        Ok(()) | Err(Errno::EXIST) => Ok(()),
+        Err(error) => Err(error),
+    }
 }
 
 fn look(workspace: &File, name: &str) -> Result<Stat, Errno> {
@@ -127,4 +136,22 @@ fn identity(stat: &Stat) -> (u64, u64) {
 
 fn could_not(what: &'static str) -> impl FnOnce(Errno) -> String {
     move |error| format!("{what}: {error}")
+}
+
+#[cfg(test)]
+mod tests {
+    use tempfile::TempDir;
+
+    use super::*;
+
+    #[test]
+    fn of_two_commands_that_begin_together_one_makes_the_placeholder_of_both() {
+        let folder = TempDir::new().unwrap();
+        let workspace = File::open(folder.path()).unwrap();
+        let missing = look(&workspace, ".git").map(|stat| is_ours(&stat));
+        assert_eq!(missing, Err(Errno::NOENT));
+        // Both have seen that it is missing.
+        assert_eq!([(); 2].map(|()| make(&workspace, ".git")), [Ok(()); 2]);
+        assert_eq!(look(&workspace, ".git").map(|stat| is_ours(&stat)), Ok(true));
+    }
 }

@@ -79,26 +79,48 @@ fn children_of_all() -> HashMap<i32, Vec<i32>> {
     children
 }
 
-/// The parent's number. The process's name, which may hold anything, ends with the last
-/// parenthesis; its state comes next.
+/// The parent's number; none if the process is dead. Its name, which may hold anything, ends with
+/// the last parenthesis.
 fn parent_in(stat: &str) -> Option<i32> {
-    let (state, rest) = stat.rsplit_once(") ")?.1.split_once(' ')?;
-    let is_dead = matches!(state, "Z" | "X");
-    if is_dead { None } else { rest.split(' ').next()?.parse().ok() }
+    let fields: Vec<&str> = stat.rsplit_once(") ")?.1.split(' ').collect();
+    // The state is the first thread's, which may end before the others.
+    let (state, parent, threads) = (fields.first()?, fields.get(1)?, fields.get(17)?);
+    let is_dead = matches!(*state, "Z" | "X") && threads.parse::<u32>().is_ok_and(|n| n < 2);
+    if is_dead { None } else { parent.parse().ok() }
 }
 
 #[cfg(test)]
 mod tests {
     use super::parent_in;
 
+    /// What stands between the parent's number and that of the threads.
+    const BETWEEN: &str = "7 7 0 -1 4194304 0 0 0 0 0 0 0 0 20 0";
+
+    fn parent(name: &str, state: &str, parent: i32, threads: u32) -> Option<i32> {
+        parent_in(&format!("7 ({name}) {state} {parent} {BETWEEN} {threads} 0 4711 0 0"))
+    }
+
     #[test]
     fn a_name_with_parentheses_hides_no_parent() {
-        assert_eq!(parent_in("7 (a) S 1 (b) S 42 7 7 0"), Some(42));
-        assert_eq!(parent_in("7 (bash) R 3 7 7 0"), Some(3));
+        assert_eq!(parent("a) S 1 (b", "S", 42, 1), Some(42));
+        assert_eq!(parent("bash", "R", 3, 1), Some(3));
     }
 
     #[test]
     fn a_dead_process_is_nobodys_child() {
-        assert_eq!(parent_in("7 (bash) Z 3 7 7 0"), None);
+        assert_eq!(parent("bash", "Z", 3, 1), None);
+        assert_eq!(parent("bash", "X", 3, 0), None);
+    }
+
+    #[test]
+    fn a_process_lives_as_long_as_one_of_its_threads() {
+        assert_eq!(parent("python3", "Z", 3, 2), Some(3));
+    }
+
+    #[test]
+    fn the_kernel_tells_of_this_process_as_it_is_read_here() {
+        let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
+        let parent = rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get());
+        assert_eq!(parent_in(&stat), parent);
     }
 }
