@@ -99,9 +99,6 @@ fn rule(tool: &str, input: Value) -> Value {
 
 #[tokio::test]
 async fn a_session_that_does_not_fit_is_pointed_at() {
-    let app = app().await;
-    let session = app.session().await;
-    let listed = || async { app.get("/v1/sessions?limit=200").send().await.unwrap().text().await };
     let big = "x".repeat(16 * 1024);
     let table = [
         (json!("Hi"), ""),
@@ -128,6 +125,16 @@ async fn a_session_that_does_not_fit_is_pointed_at() {
         (json!({ "stop_sequences": ["END", " "] }), "/stop_sequences"),
         (json!({ "stop_sequences": "END" }), "/stop_sequences"),
         (json!({ "dispatch": 1 }), "/dispatch"),
+        (json!({ "limits": { "rounds": 1001 } }), "/limits/rounds"),
+        (json!({ "limits": { "tokens": -5 } }), "/limits/tokens"),
+        (json!({ "limits": { "seconds": 0 } }), "/limits/seconds"),
+    ];
+    no_session_is_made_of(&table).await;
+}
+
+#[tokio::test]
+async fn a_session_whose_permissions_do_not_fit_is_pointed_at() {
+    no_session_is_made_of(&[
         (json!({ "permission_mode": "yolo" }), "/permission_mode"),
         (json!({ "permission_mode": true }), "/permission_mode"),
         (json!({ "permission_mode": { "default": null } }), "/permission_mode"),
@@ -149,13 +156,17 @@ async fn a_session_that_does_not_fit_is_pointed_at() {
             json!({ "permissions": vec![rule("x", json!({ "a": "y".repeat(1000) })); 17] }),
             "/permissions",
         ),
-        (json!({ "limits": { "rounds": 1001 } }), "/limits/rounds"),
-        (json!({ "limits": { "tokens": -5 } }), "/limits/tokens"),
-        (json!({ "limits": { "seconds": 0 } }), "/limits/seconds"),
-    ];
+    ])
+    .await;
+}
+
+async fn no_session_is_made_of(table: &[(Value, &'static str)]) {
+    let app = app().await;
+    let session = app.session().await;
+    let listed = || async { app.get("/v1/sessions?limit=200").send().await.unwrap().text().await };
     for (body, pointer) in table {
         let before = listed().await.unwrap().matches("\"type\":\"session\"").count();
-        let request = app.post("/v1/sessions").json(&body);
+        let request = app.post("/v1/sessions").json(body);
         assert_refused(&session, request, invalid(pointer)).await;
         let after = listed().await.unwrap().matches("\"type\":\"session\"").count();
         assert_eq!(before, after, "{body}");
