@@ -43,7 +43,8 @@ const THROWAWAY: [&str; 8] = [
     "fsync=off",
     "full_page_writes=off",
     "synchronous_commit=off",
-    "max_connections=300",
+    // A dozen services of two processes at once, with all of their connections open.
+    "max_connections=700",
     "autovacuum=off",
     "wal_level=minimal",
     "max_wal_senders=0",
