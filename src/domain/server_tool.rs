@@ -15,8 +15,7 @@ pub struct ServerTool {
 pub struct NoServerTool(String);
 
 /// The types that a bare name stands for: the newest when this was written.
-const NEWEST: [&str; 3] =
-    ["web_search_20260318", "web_fetch_20260318", "code_execution_20260521"];
+const NEWEST: [&str; 3] = ["web_search_20260318", "web_fetch_20260318", "code_execution_20260521"];
 
 impl ServerTool {
     /// The name that sessions and the model use.

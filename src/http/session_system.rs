@@ -67,7 +67,8 @@ impl<'de> Deserialize<'de> for SessionSystem {
 impl SessionSystem {
     /// What is wrong with it.
     pub(super) fn problems(&self) -> Vec<FieldError> {
-        let error = |pointer: String, message: &str| FieldError { pointer, message: message.into() };
+        let error =
+            |pointer: String, message: &str| FieldError { pointer, message: message.into() };
         match self {
             Self::Text(_) => Vec::new(),
             Self::Blocks(blocks) if blocks.is_empty() => {

@@ -36,7 +36,8 @@ fn what_is_built_in_can_be_read() {
 #[test]
 fn what_a_model_refuses_is_pointed_at() {
     let thinking = |kind: &str| json!({ "thinking": { "type": kind } });
-    let budget = |tokens: u32| json!({ "thinking": { "type": "enabled", "budget_tokens": tokens } });
+    let budget =
+        |tokens: u32| json!({ "thinking": { "type": "enabled", "budget_tokens": tokens } });
     let disabled_at =
         |effort: &str| json!({ "thinking": { "type": "disabled" }, "effort": effort });
     for (model, members, places) in [

@@ -23,18 +23,8 @@ const REFUSED: [&str; 16] = [
 ];
 
 /// Formats of strings that it knows.
-const FORMATS: [&str; 10] = [
-    "date-time",
-    "time",
-    "date",
-    "duration",
-    "email",
-    "hostname",
-    "uri",
-    "ipv4",
-    "ipv6",
-    "uuid",
-];
+const FORMATS: [&str; 10] =
+    ["date-time", "time", "date", "duration", "email", "hostname", "uri", "ipv4", "ipv6", "uuid"];
 
 /// What a regular expression must not have: groups that look around, and references back.
 const REFUSED_IN_PATTERNS: [&str; 6] = ["(?=", "(?!", "(?<=", "(?<!", "\\b", "\\1"];
@@ -134,7 +124,8 @@ impl<'a> Walk<'a> {
 
     fn follow(&mut self, reference: &'a Value, at: &str) -> Result<(), Broken> {
         let at = format!("{at}/$ref");
-        let Some(path) = reference.as_str().and_then(|reference| reference.strip_prefix('#')) else {
+        let Some(path) = reference.as_str().and_then(|reference| reference.strip_prefix('#'))
+        else {
             return refuse(at, "leads out of the schema");
         };
         if self.open.contains(&path) || path.is_empty() {

@@ -66,8 +66,7 @@ impl Verdict {
 }
 
 fn error(schema: &RawValue, answer: &str) -> Option<OutputError> {
-    let failed =
-        |r#type, message: String, pointer| Some(OutputError { r#type, message, pointer });
+    let failed = |r#type, message: String, pointer| Some(OutputError { r#type, message, pointer });
     if answer.trim().is_empty() {
         return failed(OutputErrorType::NoAnswer, "there is no answer".to_owned(), None);
     }

@@ -46,7 +46,11 @@ fn what_a_grammar_cannot_say_is_pointed_at() {
             "is not supported",
         ),
         (json!({ "type": "string", "maxLength": 3 }), "/maxLength", "is not supported"),
-        (json!({ "anyOf": [{ "enum": [[1]] }] }), "/anyOf/0/enum", "has a value that is an array or an object"),
+        (
+            json!({ "anyOf": [{ "enum": [[1]] }] }),
+            "/anyOf/0/enum",
+            "has a value that is an array or an object",
+        ),
         (json!({ "type": "array", "minItems": 2 }), "/minItems", "is not 0 or 1"),
         (
             json!({ "type": "string", "pattern": "(?=a)" }),
