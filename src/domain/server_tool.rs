@@ -2,6 +2,9 @@
 
 use std::str::FromStr;
 
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
 /// A tool that runs on the model's side, by its type and the name that follows from it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerTool {
@@ -52,6 +55,17 @@ impl FromStr for ServerTool {
         let r#type = r#type.ok_or_else(|| NoServerTool(word.to_owned()))?.to_owned();
         Ok(Self { r#type })
     }
+}
+
+/// The names of the tools among these definitions, an array, that do not run on the model's side.
+pub fn names_of_others(definitions: &RawValue) -> Vec<String> {
+    #[derive(Deserialize)]
+    struct Typed {
+        name: String,
+        r#type: Option<String>,
+    }
+    let tools: Vec<Typed> = serde_json::from_str(definitions.get()).unwrap_or_default();
+    tools.into_iter().filter(|tool| tool.r#type.is_none()).map(|tool| tool.name).collect()
 }
 
 fn name_of(r#type: &str) -> &str {

@@ -10,6 +10,7 @@ use super::model_options::ModelOptions;
 use super::permission::{PermissionMode, Rule};
 use super::price::Price;
 use super::run::{Limits, RunOptions, StopReason};
+use super::server_tool::names_of_others;
 use super::system::SystemPrompt;
 use super::tool::{ToolChoice, defined_names};
 use super::usage::Usage;
@@ -145,7 +146,7 @@ impl Settings {
     pub fn clients_tool_names(&self) -> Vec<String> {
         match self.dispatch {
             Dispatch::Auto => self.client_tools.clone(),
-            Dispatch::Client => self.tool_names(),
+            Dispatch::Client => names_of_others(&self.tools),
         }
     }
 

@@ -81,7 +81,7 @@ async fn settings_that_do_not_fit_are_pointed_at() {
         (json!({ "effort": 1 }), "/effort"),
         (json!({ "service_tier": "priority" }), "/service_tier"),
         (json!({ "model_metadata": { "name": "Ada" } }), "/model_metadata/name"),
-        (json!({ "model_metadata": {} }), "/model_metadata"),
+        (json!({ "model_metadata": "u-1" }), "/model_metadata"),
         (user(json!("")), "/model_metadata/user_id"),
         (user(json!("a\u{0}")), "/model_metadata/user_id"),
         (user(json!("u".repeat(257))), "/model_metadata/user_id"),

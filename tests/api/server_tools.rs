@@ -42,6 +42,16 @@ async fn a_session_names_them_like_other_tools_and_they_are_sent_behind_ours() {
 }
 
 #[tokio::test]
+async fn a_client_that_runs_all_tools_does_not_run_those_of_the_models_side() {
+    let app = app().await;
+    let body = json!({ "tools": ["get_time", "web_search"], "dispatch": "client" });
+    let shown = app.session_with(body).await.read().await;
+    assert_eq!(shown["tools"], json!(["get_time", "web_search"]));
+    assert_eq!(shown["client_tools"], json!(["get_time"]));
+    app.finish().await;
+}
+
+#[tokio::test]
 async fn what_the_operator_does_not_have_and_options_that_do_not_fit_are_pointed_at() {
     let app = app().await;
     let session = app.session().await;

@@ -26,13 +26,15 @@ const REFUSED: [&str; 16] = [
 const FORMATS: [&str; 10] =
     ["date-time", "time", "date", "duration", "email", "hostname", "uri", "ipv4", "ipv6", "uuid"];
 
-/// What a regular expression must not have: groups that look around, and references back.
-const REFUSED_IN_PATTERNS: [&str; 6] = ["(?=", "(?!", "(?<=", "(?<!", "\\b", "\\1"];
-
 /// Members of objects that need not be there, in the whole schema.
 const MAX_OPTIONAL: usize = 24;
 /// Places that may have one of several types, in the whole schema.
 const MAX_UNIONS: usize = 16;
+/// Places of the whole schema, references followed: those that double at each step would else
+/// make a small schema a large one, to check and to hold answers against.
+const MAX_PLACES: usize = 2000;
+/// References that lead from one to the next.
+const MAX_REFERENCES: usize = 32;
 
 /// What of a schema the model's side would refuse.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,7 +47,7 @@ pub struct Broken {
 
 /// The first thing that is wrong with a schema.
 pub fn broken(schema: &Value) -> Option<Broken> {
-    let mut walk = Walk { root: schema, open: Vec::new(), optional: 0, unions: 0 };
+    let mut walk = Walk { root: schema, open: Vec::new(), places: 0, optional: 0, unions: 0 };
     let found = walk.look(schema, "").err();
     let found = found.or_else(|| walk.too_much().err());
     found.or_else(|| {
@@ -59,6 +61,7 @@ struct Walk<'a> {
     root: &'a Value,
     /// The references that lead to this place.
     open: Vec<&'a str>,
+    places: usize,
     optional: usize,
     unions: usize,
 }
@@ -72,6 +75,10 @@ impl<'a> Walk<'a> {
         let Some(schema) = schema.as_object() else {
             return refuse(at, "is not an object");
         };
+        self.places += 1;
+        if self.places > MAX_PLACES {
+            return refuse("", format!("has more than {MAX_PLACES} places"));
+        }
         if let Some(word) = REFUSED.iter().find(|word| schema.contains_key(**word)) {
             return refuse(format!("{at}/{word}"), "is not supported");
         }
@@ -131,6 +138,9 @@ impl<'a> Walk<'a> {
         if self.open.contains(&path) || path.is_empty() {
             return refuse(at, "leads back to itself");
         }
+        if self.open.len() >= MAX_REFERENCES {
+            return refuse(at, format!("is reached by more than {MAX_REFERENCES} references"));
+        }
         let Some(target) = self.root.pointer(path) else {
             return refuse(at, "leads nowhere");
         };
@@ -165,9 +175,27 @@ fn strings(schema: &Map<String, Value>, at: &str) -> Result<(), Broken> {
     if word("format").is_some_and(|format| !FORMATS.contains(&format)) {
         return refuse(format!("{at}/format"), format!("is not one of {}", FORMATS.join(", ")));
     }
-    let is_odd = |pattern: &str| REFUSED_IN_PATTERNS.iter().any(|part| pattern.contains(part));
-    if word("pattern").is_some_and(is_odd) {
+    if word("pattern").is_some_and(is_clever) {
         return refuse(format!("{at}/pattern"), "looks around or back, which is not supported");
     }
     Ok(())
+}
+
+/// Whether a regular expression has a group that does more than to hold together, a reference
+/// back, or a boundary of words.
+fn is_clever(pattern: &str) -> bool {
+    let mut escaped = false;
+    let mut rest = pattern.chars();
+    while let Some(c) = rest.next() {
+        let is_special = match c {
+            _ if escaped => c.is_ascii_digit() && c != '0' || matches!(c, 'b' | 'B' | 'k' | 'G'),
+            '(' => rest.as_str().starts_with('?') && !rest.as_str().starts_with("?:"),
+            _ => false,
+        };
+        if is_special {
+            return true;
+        }
+        escaped = c == '\\' && !escaped;
+    }
+    false
 }

@@ -78,6 +78,35 @@ fn what_a_grammar_cannot_say_is_pointed_at() {
 }
 
 #[test]
+fn patterns_that_look_around_or_back_are_told_apart() {
+    let is_taken = |pattern: &str| wrong(&json!({ "type": "string", "pattern": pattern })).0;
+    for pattern in [r"^(?:a|b)\d{2}$", r"\(?=", r"\\b", "[a-z]+"] {
+        assert_eq!(is_taken(pattern), "", "{pattern}");
+    }
+    for pattern in ["(?!a)", "(?<=a)b", "(?>a)", r"(a)\1", r"\ba", r"\\(?=a)", "(?i)a"] {
+        assert_eq!(is_taken(pattern), "/pattern", "{pattern}");
+    }
+}
+
+#[test]
+fn a_small_schema_that_unfolds_into_a_large_one_is_refused() {
+    let twice = |next: usize| {
+        let next = json!({ "$ref": format!("#/$defs/d{next}") });
+        json!({ "allOf": [next, next] })
+    };
+    let chain = |length: usize, step: &dyn Fn(usize) -> Value| {
+        let mut defs: serde_json::Map<String, Value> =
+            (0..length).map(|n| (format!("d{n}"), step(n + 1))).collect();
+        defs.insert(format!("d{length}"), json!({ "type": "string" }));
+        json!({ "$ref": "#/$defs/d0", "$defs": defs })
+    };
+    assert_eq!(wrong(&chain(30, &twice)).1, "has more than 2000 places");
+    let once = |next: usize| json!({ "$ref": format!("#/$defs/d{next}") });
+    assert_eq!(wrong(&chain(31, &once)).1, "");
+    assert_eq!(wrong(&chain(32, &once)).1, "is reached by more than 32 references");
+}
+
+#[test]
 fn an_answer_fits_or_says_why_it_does_not() {
     let schema = object(json!({ "name": { "type": "string" } }));
     let schema = to_raw_value(&schema).unwrap();

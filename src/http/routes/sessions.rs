@@ -133,7 +133,7 @@ impl CreateSession {
         if errors.is_empty() { Ok(()) } else { Err(ApiError::Validation(errors)) }
     }
 
-    fn settings(self, api: &Api) -> Result<Settings, ApiError> {
+    fn settings(mut self, api: &Api) -> Result<Settings, ApiError> {
         let Defaults { model, max_tokens, system, limits, prices, tools, model_rules, .. } =
             api.defaults.as_ref();
         check_mode(api, self.permission_mode)?;
@@ -152,6 +152,7 @@ impl CreateSession {
             Some(system) => system.into_prompt()?,
             None => system.as_str().into(),
         };
+        let model_options = self.model_options();
         let settings = Settings {
             model,
             max_tokens: self.max_tokens.unwrap_or(*max_tokens),
@@ -159,13 +160,7 @@ impl CreateSession {
             tools,
             thinking: self.thinking,
             stop_sequences: self.stop_sequences,
-            model_options: ModelOptions {
-                effort: self.effort,
-                service_tier: self.service_tier,
-                user_id: self.model_metadata.user_id,
-                output_schema: self.output_schema,
-                betas: self.betas,
-            },
+            model_options,
             limits,
             price,
             permission_mode: self.permission_mode,
@@ -175,6 +170,16 @@ impl CreateSession {
         };
         let errors = model_rules.problems(&settings);
         if errors.is_empty() { Ok(settings) } else { Err(ApiError::Validation(errors)) }
+    }
+
+    fn model_options(&mut self) -> ModelOptions {
+        ModelOptions {
+            effort: self.effort,
+            service_tier: self.service_tier,
+            user_id: self.model_metadata.user_id.take(),
+            output_schema: self.output_schema.take(),
+            betas: std::mem::take(&mut self.betas),
+        }
     }
 }
 
