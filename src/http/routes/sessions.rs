@@ -136,6 +136,7 @@ impl CreateSession {
     fn settings(mut self, api: &Api) -> Result<Settings, ApiError> {
         let Defaults { model, max_tokens, system, limits, prices, tools, model_rules, .. } =
             api.defaults.as_ref();
+        let model_options = self.model_options();
         check_mode(api, self.permission_mode)?;
         check_rules(api, &self.permissions)?;
         let (tools, client_tools) = session_tools(api, self.tools.as_deref(), tools.as_deref())?;
@@ -152,7 +153,6 @@ impl CreateSession {
             Some(system) => system.into_prompt()?,
             None => system.as_str().into(),
         };
-        let model_options = self.model_options();
         let settings = Settings {
             model,
             max_tokens: self.max_tokens.unwrap_or(*max_tokens),
