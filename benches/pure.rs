@@ -35,7 +35,7 @@ fn request_bodies(criterion: &mut Criterion) -> anyhow::Result<()> {
     let settings = Settings {
         model: "claude-bench".to_owned(),
         max_tokens: 8192,
-        system: TEXT.repeat(5),
+        system: TEXT.repeat(5).into(),
         tools: RawValue::from_string(
             json!([{ "name": "read_file", "description": TEXT, "input_schema": {} }]).to_string(),
         )?,

@@ -15,10 +15,12 @@ use tokio_util::task::TaskTracker;
 
 use crate::bus::{Bus, link};
 use crate::config::{Config, Database, Listen, ModelSource, Serve};
+use crate::domain::model::Models;
 use crate::http::{Api, Health, Site, Timeouts, health_router, router, serve};
 use crate::metrics::Metrics;
 use crate::model::Model;
 use crate::model::anthropic::{Client, ClientConfig};
+use crate::model::catalogue::keep_current;
 use crate::simulator::{Options as SimulatorOptions, Running, Script, Simulator};
 use crate::store::connections::Connections;
 use crate::store::embedded::EmbeddedPostgres;
@@ -42,6 +44,8 @@ pub struct Application {
     bus: Arc<Bus>,
     pools: Pools,
     simulator: Option<Running>,
+    /// Which server is to be asked what its models accept, and who wants to know.
+    catalogue: Option<(Model, Arc<Models>)>,
     embedded: Option<EmbeddedPostgres>,
     draining: CancellationToken,
 }
@@ -84,10 +88,12 @@ impl Application {
         let draining = CancellationToken::new();
         let metrics = Arc::new(Metrics::new());
 
-        let (mut worker, mut simulator) = (None, None);
+        let (mut worker, mut simulator, mut catalogue) = (None, None, None);
+        let models = models_to_refresh(&config.listen);
         if let Some(work) = config.work {
             let (model, running) = open_model(work.model, work.model_idle_timeout).await?;
             simulator = running;
+            catalogue = models.map(|models| (model.clone(), models));
             let new = Worker::new(Parts {
                 pool: pools.worker.clone(),
                 heartbeat_pool: pools.heartbeat.clone(),
@@ -111,7 +117,7 @@ impl Application {
         let site = |router, timeouts| Site { router, timeouts, draining: draining.clone() };
         let listening = match config.listen {
             Listen::Api(serve) => {
-                let Serve { bind, defaults, http } = *serve;
+                let Serve { bind, defaults, http, .. } = *serve;
                 let bus = Arc::clone(&bus);
                 let api = Api::new(health, bus, tools, permissions, (defaults, http));
                 let posts = api.posts.clone();
@@ -124,7 +130,7 @@ impl Application {
             }
             Listen::Nowhere => None,
         };
-        Ok(Self { listening, worker, bus, pools, simulator, embedded, draining })
+        Ok(Self { listening, worker, bus, pools, simulator, catalogue, embedded, draining })
     }
 
     /// The address that was bound, if there is one.
@@ -150,6 +156,9 @@ impl Application {
         let database = self.embedded.map(|embedded| tasks.spawn(embedded.keep(unlink.clone())));
         let linked =
             tasks.spawn(link(Arc::clone(&self.bus), self.pools.bus.clone(), unlink.clone()));
+        if let Some((model, models)) = self.catalogue {
+            tasks.spawn(keep_current(model, models, self.draining.clone()));
+        }
         let worker = self.worker.map(|worker| tasks.spawn(worker.run(self.draining.clone())));
         let (server, posts) = match self.listening {
             Some(listening) => {
@@ -235,6 +244,16 @@ async fn open_tools(config: &Config) -> anyhow::Result<Option<Level>> {
     }
     tracing::info!(sandbox.level = %level, "Bash runs in a sandbox");
     Ok(Some(level))
+}
+
+/// What the API knows of models, if it is to be kept as their server tells it.
+fn models_to_refresh(listen: &Listen) -> Option<Arc<Models>> {
+    match listen {
+        Listen::Api(serve) if serve.refresh_models => {
+            Some(Arc::clone(&serve.defaults.model_rules.models))
+        }
+        Listen::Api(_) | Listen::Health(_) | Listen::Nowhere => None,
+    }
 }
 
 /// The way to the database, and the private server if there is to be one.

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{ArgAction, Args, ValueEnum};
 use reqwest::Url;
 
-use super::{ANTHROPIC_URL, PermissionArgs, ToolArgs};
+use super::{ANTHROPIC_URL, ModelArgs, PermissionArgs, ToolArgs};
 use crate::domain::run::{Limits, OnBusy};
 
 /// How log lines are written.
@@ -127,6 +127,9 @@ pub struct SessionArgs {
     /// Folders that sessions may choose to work in, or in one beneath them [default: none]
     #[arg(long, env = "TWOSTEP_WORKSPACE_ROOTS", value_delimiter = ',', value_name = "FOLDERS")]
     pub workspace_roots: Option<Vec<PathBuf>>,
+    /// What sessions may ask of models.
+    #[command(flatten)]
+    pub models: ModelArgs,
 }
 
 /// How runs are worked on.

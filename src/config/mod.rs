@@ -1,6 +1,7 @@
 //! What the operator decides. The only reader of the environment.
 
 mod args;
+mod models;
 mod permissions;
 mod tools;
 
@@ -17,6 +18,7 @@ use secrecy::SecretString;
 use sqlx::postgres::PgConnectOptions;
 
 pub use args::{DatabaseArgs, LogArgs, LogFormat, ServeArgs, SessionArgs, WorkArgs, WorkerArgs};
+pub use models::ModelArgs;
 pub use permissions::{DefaultDecision, PermissionArgs};
 pub use tools::ToolArgs;
 
@@ -86,6 +88,8 @@ pub struct Serve {
     pub defaults: Defaults,
     /// How requests are met.
     pub http: HttpOptions,
+    /// Whether the server of the models is asked what they accept.
+    pub refresh_models: bool,
 }
 
 /// All that a process needs to know.
@@ -134,6 +138,7 @@ impl ServeArgs {
         let options = self.work.tools.options()?;
         let tools = self.work.tools.clone().into_tools(&options)?;
         let permissions = self.work.permissions.clone().into_policy()?;
+        let refresh_models = self.session.models.refresh_models;
         let defaults = self.session.into_defaults(self.work.default_model(), &tools)?;
         let database = self.database.clone().into_database()?;
         if work.is_none() && matches!(database, Database::Embedded(_)) {
@@ -148,7 +153,7 @@ impl ServeArgs {
             max_queued: self.max_queued,
             timeouts: Timeouts::default(),
         };
-        let serve = Serve { bind: self.bind, defaults, http };
+        let serve = Serve { bind: self.bind, defaults, http, refresh_models };
         let listen = Listen::Api(Box::new(serve));
         let (workspaces, state_dir) = self.database.folders(self.work.workspaces)?;
         Ok(Config { listen, database, work, workspaces, state_dir, tools, permissions, options })
@@ -223,6 +228,7 @@ impl SessionArgs {
             workspace: workspace.transpose()?,
             workspace_roots: Roots::new(roots),
             tools: Some(self.session_tools.unwrap_or_else(usual)),
+            model_rules: self.models.into_rules()?,
         })
     }
 }

@@ -10,7 +10,7 @@ use super::usage::Usage;
 pub type Prices = HashMap<String, Price>;
 
 /// The price of a million tokens of each kind, in micro-dollars.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Price {
     /// Input that is neither read from the cache nor written to it.

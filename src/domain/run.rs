@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::ids::{RunId, SessionId};
+use super::output_schema::Verdict;
 use super::pending::PendingCall;
 use super::permission::PermissionMode;
 use super::tool::{ToolChoice, defined_names};
@@ -286,6 +287,9 @@ pub struct Outcome {
     /// What went wrong.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<RunError>,
+    /// Whether the answer fits the session's schema, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<Verdict>,
 }
 
 /// A run as stored.

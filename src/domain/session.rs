@@ -5,10 +5,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::ids::{RunId, SessionId};
-use super::model::refuses_forced_tool_choice;
+use super::model::Capabilities;
+use super::model_options::ModelOptions;
 use super::permission::{PermissionMode, Rule};
 use super::price::Price;
 use super::run::{Limits, RunOptions, StopReason};
+use super::server_tool::names_of_others;
+use super::system::SystemPrompt;
 use super::tool::{ToolChoice, defined_names};
 use super::usage::Usage;
 
@@ -24,7 +27,7 @@ pub struct Settings {
     /// The output budget of one request.
     pub max_tokens: u32,
     /// The system prompt.
-    pub system: String,
+    pub system: SystemPrompt,
     /// The tool definitions, an array, in the order of the catalogue.
     pub tools: Box<RawValue>,
     /// The thinking setting, if the client named one.
@@ -33,6 +36,9 @@ pub struct Settings {
     /// Strings that end an answer.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stop_sequences: Vec<String>,
+    /// What else is asked of the model.
+    #[serde(default, skip_serializing_if = "ModelOptions::is_unset")]
+    pub model_options: ModelOptions,
     /// Limits for runs that name none.
     #[serde(default)]
     pub limits: Limits,
@@ -140,7 +146,7 @@ impl Settings {
     pub fn clients_tool_names(&self) -> Vec<String> {
         match self.dispatch {
             Dispatch::Auto => self.client_tools.clone(),
-            Dispatch::Client => self.tool_names(),
+            Dispatch::Client => names_of_others(&self.tools),
         }
     }
 
@@ -151,9 +157,14 @@ impl Settings {
             || options.tool_names().iter().any(|tool| tool == name)
     }
 
-    /// Why a tool choice cannot be asked of this session, for a message that brings these tools;
-    /// none if it can.
-    pub fn refuses(&self, choice: &ToolChoice, options: &RunOptions) -> Option<String> {
+    /// Why a tool choice cannot be asked of this session, whose model accepts this, for a message
+    /// that brings these tools; none if it can.
+    pub fn refuses(
+        &self,
+        model: &Capabilities,
+        choice: &ToolChoice,
+        options: &RunOptions,
+    ) -> Option<String> {
         #[derive(Deserialize)]
         struct Thinking {
             r#type: String,
@@ -171,7 +182,7 @@ impl Settings {
         {
             return Some(format!("the session has no tool {name:?}"));
         }
-        if refuses_forced_tool_choice(&self.model) {
+        if model.forced_tool_choice == Some(false) {
             return Some(format!("the model {} refuses a forced tool choice", self.model));
         }
         let thinking = self.thinking.as_ref();

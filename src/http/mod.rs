@@ -7,12 +7,14 @@ mod detached;
 mod error;
 mod headers;
 mod json_body;
+mod model_rules;
 mod openapi;
 mod permissions;
 mod request_id;
 mod resources;
 mod routes;
 mod serve;
+mod session_system;
 mod sse;
 mod target;
 
@@ -37,6 +39,7 @@ use crate::tools::sandbox::Level;
 use crate::tools::workspace::Roots;
 
 use admission::Admission;
+pub use model_rules::{ModelRules, is_beta};
 pub use openapi::document;
 pub use serve::{Site, Timeouts, serve};
 
@@ -67,6 +70,8 @@ pub struct Defaults {
     pub workspace_roots: Roots,
     /// The names of the tools; all of them when absent.
     pub tools: Option<Vec<String>>,
+    /// What sessions may ask of models.
+    pub model_rules: ModelRules,
 }
 
 /// What it takes to say how the process is.

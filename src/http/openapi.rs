@@ -5,7 +5,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::routes::{
-    approvals, events, explain, health, messages, post_message, runs, sessions, todos,
+    approvals, events, explain, health, messages, models, post_message, runs, sessions, todos,
     tool_results, tools, verify,
 };
 use super::{Api, Health};
@@ -29,6 +29,7 @@ use crate::domain::event::Event;
         (name = "approvals", description = "Calls that wait for somebody: decisions and results."),
         (name = "events", description = "What happens, numbered."),
         (name = "tools", description = "What the model may ask for."),
+        (name = "models", description = "Which models there are, and what they accept."),
         (name = "operations", description = "For those who run the service."),
     )
 )]
@@ -54,6 +55,7 @@ pub(super) fn routes() -> OpenApiRouter<Api> {
         .routes(routes!(approvals::decide_approval))
         .routes(routes!(tool_results::create_tool_results))
         .routes(routes!(tools::list_tools))
+        .routes(routes!(models::list_models))
 }
 
 /// The routes for those who run the service.

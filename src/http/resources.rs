@@ -1,15 +1,20 @@
 //! The documents that clients read.
 
 use jiff::Timestamp;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use super::session_system::SessionSystem;
 use crate::domain::ids::{RunId, SessionId};
 use crate::domain::message::{Content, Role};
+use crate::domain::model::Effort;
+use crate::domain::model_options::ServiceTier;
+use crate::domain::output_schema::{OutputError, Verdict};
 use crate::domain::pending::PendingCall;
 use crate::domain::permission::{PermissionMode, Rule};
 use crate::domain::run::{LimitKind, Limits, Outcome, Run, RunError, RunStatus, StopReason};
 use crate::domain::session::{Dispatch, Session, SessionStatus};
+use crate::domain::system::SystemPrompt;
 use crate::domain::usage::Usage;
 use crate::store::messages::Stored;
 use crate::tools::policy::OperatorPolicy;
@@ -54,8 +59,31 @@ pub(super) struct SessionResource {
     stop_reason: Option<StopReason>,
     /// The model that was pinned at its creation.
     model: String,
-    /// The system prompt that was pinned.
-    system: String,
+    /// The system prompt that was pinned: a text, or blocks of text.
+    #[schema(value_type = SessionSystem)]
+    system: SystemPrompt,
+    /// The output budget of one request to the model.
+    max_tokens: u32,
+    /// The thinking setting; absent for the model's default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    thinking: Option<Box<RawValue>>,
+    /// Strings that end an answer.
+    stop_sequences: Vec<String>,
+    /// How much work the model puts into an answer; absent for the model's default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    effort: Option<Effort>,
+    /// Which capacity requests to the model may use.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    service_tier: Option<ServiceTier>,
+    /// What the model's side is told of the user.
+    model_metadata: ModelMetadata,
+    /// The schema that answers have to fit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    output_schema: Option<Box<RawValue>>,
+    /// Names of beta features of the model's API.
+    betas: Vec<String>,
     /// The names of the tools that were pinned, in their order.
     tools: Vec<String>,
     /// The folder that it works in; null for one of its own.
@@ -96,17 +124,28 @@ impl SessionResource {
     pub(super) fn new(session: Session, operator: &OperatorPolicy) -> Self {
         let status = session.status();
         let pinned = session.settings.permission_mode;
+        let tools = session.settings.tool_names();
+        let client_tools = session.settings.clients_tool_names();
+        let options = session.settings.model_options;
         Self {
             r#type: "session",
             id: session.id,
             title: session.title,
             status,
             stop_reason: session.stop_reason,
-            tools: session.settings.tool_names(),
-            client_tools: session.settings.clients_tool_names(),
+            tools,
+            client_tools,
             dispatch: session.settings.dispatch,
             model: session.settings.model,
             system: session.settings.system,
+            max_tokens: session.settings.max_tokens,
+            thinking: session.settings.thinking,
+            stop_sequences: session.settings.stop_sequences,
+            effort: options.effort,
+            service_tier: options.service_tier,
+            model_metadata: ModelMetadata { user_id: options.user_id },
+            output_schema: options.output_schema,
+            betas: options.betas,
             workspace: session.workspace,
             limits: session.settings.limits,
             permission_mode: operator.mode(session.permission_mode, pinned),
@@ -121,6 +160,15 @@ impl SessionResource {
             updated_at: session.updated_at,
         }
     }
+}
+
+/// What the model's side is told of the user.
+#[derive(Debug, Default, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ModelMetadata {
+    /// An opaque name of the user, at most 256 characters; nothing that tells who they are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) user_id: Option<String>,
 }
 
 /// The work that one user message started.
@@ -161,6 +209,13 @@ pub(super) struct RunResource {
     /// Whether the model finished without a word.
     #[serde(skip_serializing_if = "Option::is_none")]
     empty: Option<bool>,
+    /// The answer as JSON, if the session has an `output_schema` and the answer fits it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Value>)]
+    output: Option<Box<RawValue>>,
+    /// Why the answer does not fit the session's `output_schema`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output_error: Option<OutputError>,
     /// What went wrong.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<RunError>,
@@ -206,6 +261,8 @@ impl From<Run> for RunResource {
             empty: outcome.filter(|_| is_completed).map(is_empty),
             stop_reason: outcome.map(|outcome| outcome.stop_reason.clone()),
             error: outcome.and_then(|outcome| outcome.error.clone()),
+            output: outcome.and_then(output),
+            output_error: outcome.and_then(|it| it.output.as_ref()?.error().cloned()),
             output_text: run.outcome.filter(|_| is_completed).map(|outcome| outcome.output_text),
             model_requests: run.model_requests,
             usage: run.usage,
@@ -214,6 +271,12 @@ impl From<Run> for RunResource {
             finished_at: run.finished_at,
         }
     }
+}
+
+/// The answer of a run as JSON, if it had to fit a schema and does.
+fn output(outcome: &Outcome) -> Option<Box<RawValue>> {
+    let fits = outcome.output == Some(Verdict::Fits);
+    fits.then(|| serde_json::from_str(&outcome.output_text).ok()).flatten()
 }
 
 /// One entry of the history, in the form of the Messages API.

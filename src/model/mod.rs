@@ -1,6 +1,7 @@
 //! The model as a client sees it: one module a provider, and the retry policy they share.
 
 pub mod anthropic;
+pub mod catalogue;
 mod error;
 pub mod retry;
 
@@ -77,7 +78,7 @@ impl Head {
     pub fn request(&self, transcript: &[u8], choice: &ToolChoice) -> Request {
         match self {
             Self::Anthropic(head) => {
-                Request { body: anthropic::body(head, transcript, choice), betas: Arc::default() }
+                Request { body: anthropic::body(head, transcript, choice), betas: head.betas() }
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use axum::http::HeaderMap;
 
+use super::betas;
 use super::refusal::Refusal;
 
 /// The version of the API that a request names.
@@ -39,5 +40,7 @@ pub(crate) fn admit(headers: &HeaderMap) -> Result<Admission, Refusal> {
         }
         None => return Err(Refusal::invalid("anthropic-version: header is required")),
     };
-    Ok(Admission { version, beta: header("anthropic-beta").is_some() })
+    let betas = header("anthropic-beta");
+    betas.map_or(Ok(()), betas::check)?;
+    Ok(Admission { version, beta: betas.is_some() })
 }

@@ -9,6 +9,7 @@
 mod admission;
 mod answer;
 mod attempts;
+mod betas;
 mod conversation;
 mod deliver;
 mod demo;

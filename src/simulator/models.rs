@@ -2,8 +2,14 @@
 
 use serde_json::{Value, json};
 
+/// The window of older models.
+const SHORT_WINDOW: u64 = 200_000;
+
 /// The longest reply that any model may be asked for.
 const MOST_OUTPUT: u64 = 128_000;
+
+/// The values of `output_config.effort`, the least first.
+pub(crate) const EFFORTS: [&str; 5] = ["low", "medium", "high", "xhigh", "max"];
 
 /// The models that `GET /v1/models` lists.
 const LISTED: [&str; 9] = [
@@ -98,6 +104,44 @@ impl<'a> Model<'a> {
         }
     }
 
+    /// Whether `output_config.effort` may have this value.
+    pub(crate) fn takes_effort(self, level: &str) -> bool {
+        let first = match self.family {
+            Family::Simulator => return true,
+            Family::Opus => (4, 5),
+            Family::Sonnet => (4, 6),
+            Family::Fable | Family::Haiku => (5, 0),
+            Family::Other => return false,
+        };
+        match level {
+            _ if self.version < first => false,
+            "max" => self.version >= (4, 6),
+            "xhigh" => self.version >= (4, 7) && !self.name.ends_with("-preview"),
+            level => EFFORTS.contains(&level),
+        }
+    }
+
+    /// Whether thinking may be disabled at this effort, where it may be disabled at all.
+    pub(crate) fn takes_disabled_thinking_at(self, level: &str) -> bool {
+        let thinks = match self.family {
+            Family::Opus => self.version >= (5, 0),
+            Family::Haiku => self.version >= (5, 5),
+            Family::Simulator | Family::Fable | Family::Sonnet | Family::Other => false,
+        };
+        !(thinks && matches!(level, "xhigh" | "max"))
+    }
+
+    /// Whether `output_config.format` may be set.
+    pub(crate) fn takes_format(self) -> bool {
+        self.is_simulator() || self.version >= (4, 5)
+    }
+
+    /// The longest prompt.
+    fn most_input(self, most: u64) -> u64 {
+        let is_short = !self.is_simulator() && self.version <= (4, 5);
+        if is_short { most.min(SHORT_WINDOW) } else { most }
+    }
+
     /// The largest `max_tokens`.
     pub(crate) fn most_output(self) -> u64 {
         if self.is_simulator() || self.version > (4, 5) { MOST_OUTPUT } else { 64_000 }
@@ -115,10 +159,30 @@ impl<'a> Model<'a> {
             "display_name": self.name,
             "created_at": "2026-01-01T00:00:00Z",
             "lifecycle": "active",
-            "max_input_tokens": max_input_tokens,
+            "max_input_tokens": self.most_input(max_input_tokens),
             "max_tokens": self.most_output(),
-            "capabilities": { "thinking": { "supported": true, "types": types } },
+            "capabilities": {
+                "thinking": { "supported": true, "types": types },
+                "effort": self.efforts(),
+                "structured_outputs": { "supported": self.takes_format() },
+                "image_input": { "supported": true },
+                "pdf_input": { "supported": true },
+                "citations": { "supported": true },
+                "batch": { "supported": false },
+                "code_execution": { "supported": false },
+                "context_management": { "supported": false },
+            },
         })
+    }
+
+    fn efforts(self) -> Value {
+        let takes = |level: &&'static str| self.takes_effort(level);
+        let mut levels: serde_json::Map<String, Value> = EFFORTS
+            .iter()
+            .map(|level| ((*level).to_owned(), json!({ "supported": takes(level) })))
+            .collect();
+        levels.insert("supported".to_owned(), EFFORTS.iter().any(takes).into());
+        Value::Object(levels)
     }
 }
 

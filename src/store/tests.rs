@@ -132,7 +132,8 @@ fn call(id: &str) -> ToolCall {
 
 fn outcome() -> Outcome {
     let stop_reason = StopReason::EndTurn;
-    Outcome { stop_reason, limited: None, output_text: "ok".into(), error: None }
+    let (limited, error, output) = (None, None, None);
+    Outcome { stop_reason, limited, output_text: "ok".into(), error, output }
 }
 
 fn settling(outcome: &Outcome) -> StepCommit<'_> {

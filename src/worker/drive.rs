@@ -17,6 +17,7 @@ use crate::domain::claim::Claimed;
 use crate::domain::event::{EventBody, NewEvent};
 use crate::domain::ids::{EventId, MessageId, RunId, SessionId};
 use crate::domain::message::{Content, Message, Role};
+use crate::domain::output_schema::Verdict;
 use crate::domain::run::{LimitKind, Limits, Outcome, RunStatus};
 use crate::domain::tool::{ToolCall, ToolChoice};
 use crate::domain::usage::Usage;
@@ -221,10 +222,13 @@ impl<'a> Driver<'a> {
         let Step::Finish(Finish { stop_reason, limited }) = self.agent.step() else {
             return Ok(None);
         };
+        let output_text = last.content.joined_text()?;
+        let schema = self.run.settings.model_options.output_schema.as_deref();
         Ok(Some(Outcome {
             stop_reason: stop_reason.clone(),
             limited: *limited,
-            output_text: last.content.joined_text()?,
+            output: schema.map(|schema| Verdict::of(schema, &output_text)),
+            output_text,
             error: None,
         }))
     }
@@ -295,8 +299,12 @@ pub(super) fn new_user_message(message: Message) -> NewMessage {
 }
 
 pub(super) fn idle(outcome: &Outcome) -> NewEvent {
-    let stop_reason = outcome.stop_reason.clone();
-    NewEvent::new(&EventBody::StatusIdle { stop_reason, limited: outcome.limited })
+    let output_error = outcome.output.as_ref().and_then(Verdict::error).cloned();
+    NewEvent::new(&EventBody::StatusIdle {
+        stop_reason: outcome.stop_reason.clone(),
+        limited: outcome.limited,
+        output_error,
+    })
 }
 
 pub(super) fn empty() -> StepCommit<'static> {

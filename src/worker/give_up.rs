@@ -30,13 +30,18 @@ impl Worker {
         let stop_reason = StopReason::RetriesExhausted;
         let events = [
             NewEvent::new(&EventBody::Error { error: error.clone() }),
-            NewEvent::new(&EventBody::StatusIdle { stop_reason, limited: None }),
+            NewEvent::new(&EventBody::StatusIdle {
+                stop_reason,
+                limited: None,
+                output_error: None,
+            }),
         ];
         let outcome = Outcome {
             stop_reason: StopReason::RetriesExhausted,
             limited: None,
             output_text: String::new(),
             error: Some(error),
+            output: None,
         };
         let mut conn = self.parts.pool.acquire().await?;
         let frames = give_up(&mut conn, session_id, fence, &outcome, &events).await?;

@@ -128,7 +128,8 @@ impl Driver<'_> {
         if self.usage != Usage::default() {
             events.push(NewEvent::new(&EventBody::Usage { usage: self.usage }));
         }
-        let outcome = Outcome { stop_reason, limited: None, output_text: String::new(), error };
+        let (limited, output_text, output) = (None, String::new(), None);
+        let outcome = Outcome { stop_reason, limited, output_text, error, output };
         events.push(idle(&outcome));
         let mut messages = Vec::new();
         if !open.results.is_empty() {

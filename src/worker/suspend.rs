@@ -28,6 +28,7 @@ impl Driver<'_> {
         events.push(NewEvent::new(&EventBody::StatusIdle {
             stop_reason: stop_reason.clone(),
             limited: None,
+            output_error: None,
         }));
         let step = StepCommit {
             recorded_message_seq: self.last_message_seq(),

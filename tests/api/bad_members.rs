@@ -115,7 +115,7 @@ async fn a_session_that_does_not_fit_is_pointed_at() {
         (json!({ "max_tokens": 0 }), "/max_tokens"),
         (json!({ "max_tokens": 128_001 }), "/max_tokens"),
         (json!({ "max_tokens": -1 }), "/max_tokens"),
-        (json!({ "system": ["Hi"] }), "/system"),
+        (json!({ "system": ["Hi"] }), "/system/0"),
         (json!({ "tools": ["read_file", "no_such_tool"] }), "/tools"),
         (json!({ "tools": ["a\u{0}b"] }), "/tools"),
         (json!({ "tools": "read_file" }), "/tools"),

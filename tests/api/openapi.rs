@@ -105,6 +105,7 @@ fn every_route_has_a_name_of_its_own_and_says_how_it_fails() {
         "list_approvals",
         "list_events",
         "list_messages",
+        "list_models",
         "list_runs",
         "list_sessions",
         "list_tools",

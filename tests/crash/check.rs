@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use tokio::time::sleep;
+use twostep::simulator::RecordedRequest;
 
 use crate::arena::{Arena, locked};
 use crate::rebuild;
@@ -182,7 +183,8 @@ impl Arena {
     /// One that is cancelled in the middle is paid as well.
     async fn model_was_paid_once(&self) -> anyhow::Result<()> {
         let mut paid: HashMap<String, i32> = HashMap::new();
-        for request in self.simulator.requests().iter().filter(|request| request.status == 200) {
+        let is_paid = |it: &&RecordedRequest| it.status == 200 && it.path == "/v1/messages";
+        for request in self.simulator.requests().iter().filter(is_paid) {
             *paid.entry(rebuild::asked_by(&request.body)?).or_default() += 1;
         }
         self.tally.model_calls.add(usize::try_from(paid.values().sum::<i32>())?);

@@ -10,6 +10,7 @@ use serde_json::value::RawValue;
 use super::ids::{EventId, RunId, SessionId};
 use super::message::Content;
 use super::note::Todo;
+use super::output_schema::OutputError;
 use super::permission::{Decision, Permission, PermissionMode};
 use super::run::{LimitKind, RunError, StopReason};
 use super::tool_error::{Handling, ToolErrorType};
@@ -146,6 +147,9 @@ pub enum EventBody {
         /// The limit at which the model was asked for a final answer.
         #[serde(skip_serializing_if = "Option::is_none")]
         limited: Option<LimitKind>,
+        /// Why the answer does not fit the session's `output_schema`, if it does not.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        output_error: Option<OutputError>,
     },
     /// Something failed.
     #[serde(rename = "session.error")]

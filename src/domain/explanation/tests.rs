@@ -253,6 +253,7 @@ fn a_settled_run_waits_for_nothing_and_says_why_it_settled() {
         limited: None,
         output_text: String::new(),
         error: None,
+        output: None,
     };
     let settled = |status, outcome| Facts {
         status,

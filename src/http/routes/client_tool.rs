@@ -5,9 +5,10 @@ use std::fmt;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Map, Value};
 
+use super::server_tool::SessionServerTool;
 use crate::http::error::{ApiError, FieldError};
 use crate::tools::check_definition;
 
@@ -32,14 +33,45 @@ pub(in crate::http) struct ClientTool {
     client: bool,
 }
 
-/// A tool of the service by its name, or one of the client's by its definition.
+/// A tool of the service or of the model's side by its name, one of the model's side with options,
+/// or one of the client's by its definition.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 #[serde(untagged)]
 pub(in crate::http) enum SessionTool {
-    /// The name of a tool of the service.
+    /// The name of a tool of the service or of the model's side.
     Name(String),
+    /// A tool on the model's side.
+    Server(SessionServerTool),
     /// A tool that the client runs.
     Client(ClientTool),
+}
+
+/// The members of the objects that stand for tools, of which each has its own.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Described {
+    name: String,
+    description: Option<String>,
+    input_schema: Option<Value>,
+    client: Option<bool>,
+    options: Option<Map<String, Value>>,
+}
+
+impl Described {
+    fn into_tool<E: Error>(self) -> Result<SessionTool, E> {
+        let Self { name, description, input_schema, client, options } = self;
+        match (options, input_schema, client) {
+            (Some(options), None, None) => {
+                Ok(SessionTool::Server(SessionServerTool { name, options }))
+            }
+            (Some(_), ..) => Err(E::custom("only a tool on the model's side has `options`")),
+            (None, None, _) => Err(E::missing_field("input_schema")),
+            (None, Some(_), None) => Err(E::missing_field("client")),
+            (None, Some(input_schema), Some(client)) => {
+                Ok(SessionTool::Client(ClientTool { name, description, input_schema, client }))
+            }
+        }
+    }
 }
 
 /// By hand, so that a wrong member of a definition is pointed at.
@@ -51,7 +83,7 @@ impl<'de> Deserialize<'de> for SessionTool {
             type Value = SessionTool;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("the name of a tool, or the definition of one that the client runs")
+                f.write_str("the name of a tool, or an object that describes one")
             }
 
             fn visit_str<E: Error>(self, name: &str) -> Result<SessionTool, E> {
@@ -59,7 +91,7 @@ impl<'de> Deserialize<'de> for SessionTool {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<SessionTool, A::Error> {
-                ClientTool::deserialize(MapAccessDeserializer::new(map)).map(SessionTool::Client)
+                Described::deserialize(MapAccessDeserializer::new(map))?.into_tool()
             }
         }
 

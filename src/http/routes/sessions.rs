@@ -11,20 +11,23 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::task::spawn_blocking;
 
-use super::client_tool::{SessionTool, definitions, joined, problems};
+use super::client_tool::SessionTool;
+use super::session_tools::session_tools;
 use super::{cursor, page_limit, version};
 use crate::domain::ids::SessionId;
+use crate::domain::model::Effort;
+use crate::domain::model_options::{ModelOptions, ServiceTier};
 use crate::domain::permission::{PermissionMode, Rule};
 use crate::domain::run::Limits;
 use crate::domain::session::{Dispatch, Session, Settings};
-use crate::domain::tool::defined_names;
 use crate::domain::word::words;
 use crate::http::auth::Caller;
 use crate::http::deadline::in_time;
 use crate::http::error::{ApiError, FieldError, Problem};
 use crate::http::json_body::{OptionalJsonBody, object, objects};
 use crate::http::permissions::{check_mode, check_rules};
-use crate::http::resources::{Page, SessionResource};
+use crate::http::resources::{ModelMetadata, Page, SessionResource};
+use crate::http::session_system::SessionSystem;
 use crate::http::target::{Params, SessionPath};
 use crate::http::{Api, Defaults};
 use crate::store::sessions::{NewSession, find, insert, list};
@@ -44,8 +47,8 @@ pub(in crate::http) struct CreateSession {
     /// The output budget of one request to the model.
     #[schema(minimum = 1, maximum = 128_000)]
     max_tokens: Option<u32>,
-    /// The system prompt.
-    system: Option<String>,
+    /// The system prompt: a text, or blocks of text.
+    system: Option<SessionSystem>,
     /// The names of the tools that the model may use; when absent, those that the operator chose,
     /// `read_file`, `write_file`, `list_files` and `get_time` unless they decide otherwise.
     ///
@@ -59,12 +62,28 @@ pub(in crate::http) struct CreateSession {
     /// The folder to work in: one that the operator allows, or a folder beneath it. When absent,
     /// the operator's folder for all sessions, or one of the session's own.
     workspace: Option<String>,
-    /// The thinking setting, passed to the model as it is.
+    /// The thinking setting, passed to the model as it is, where the model takes its `type`.
     #[schema(value_type = Option<Object>)]
     thinking: Option<Box<RawValue>>,
     /// Strings that end an answer.
     #[serde(default)]
     stop_sequences: Vec<String>,
+    /// How much work the model puts into an answer; the model's own default where absent.
+    #[serde(default, deserialize_with = "words")]
+    effort: Option<Effort>,
+    /// Which capacity requests to the model may use.
+    #[serde(default, deserialize_with = "words")]
+    service_tier: Option<ServiceTier>,
+    /// What the model's side is told of the user.
+    #[serde(default, deserialize_with = "object")]
+    model_metadata: ModelMetadata,
+    /// A JSON Schema that answers have to fit, at most 32 kB; the run's `output` then has the
+    /// answer, or its `output_error` says why there is none.
+    #[schema(value_type = Option<Object>)]
+    output_schema: Option<Box<RawValue>>,
+    /// Names of beta features of the model's API, at most 16.
+    #[serde(default)]
+    betas: Vec<String>,
     /// The limits of runs that name none.
     #[serde(default, deserialize_with = "object")]
     limits: Limits,
@@ -108,13 +127,16 @@ impl CreateSession {
         refuse(is_odd(&self.thinking), "/thinking", NOT_READABLE);
         let has_blank = self.stop_sequences.iter().any(|text| text.trim().is_empty());
         refuse(has_blank, "/stop_sequences", "has a blank string");
+        refuse(is_odd(&self.output_schema), "/output_schema", NOT_READABLE);
         errors.extend(limit_errors(&self.limits, "/limits"));
+        errors.extend(self.system.iter().flat_map(SessionSystem::problems));
         if errors.is_empty() { Ok(()) } else { Err(ApiError::Validation(errors)) }
     }
 
-    fn settings(self, api: &Api) -> Result<Settings, ApiError> {
-        let Defaults { model, max_tokens, system, limits, prices, tools, .. } =
+    fn settings(mut self, api: &Api) -> Result<Settings, ApiError> {
+        let Defaults { model, max_tokens, system, limits, prices, tools, model_rules, .. } =
             api.defaults.as_ref();
+        let model_options = self.model_options();
         check_mode(api, self.permission_mode)?;
         check_rules(api, &self.permissions)?;
         let (tools, client_tools) = session_tools(api, self.tools.as_deref(), tools.as_deref())?;
@@ -127,20 +149,37 @@ impl CreateSession {
                 format!("no price is known for {model}; the operator gives it with --prices"),
             ));
         }
-        Ok(Settings {
+        let system = match self.system {
+            Some(system) => system.into_prompt()?,
+            None => system.as_str().into(),
+        };
+        let settings = Settings {
             model,
             max_tokens: self.max_tokens.unwrap_or(*max_tokens),
-            system: self.system.unwrap_or_else(|| system.clone()),
+            system,
             tools,
             thinking: self.thinking,
             stop_sequences: self.stop_sequences,
+            model_options,
             limits,
             price,
             permission_mode: self.permission_mode,
             permissions: self.permissions,
             client_tools,
             dispatch: self.dispatch.unwrap_or_default(),
-        })
+        };
+        let errors = model_rules.problems(&settings);
+        if errors.is_empty() { Ok(settings) } else { Err(ApiError::Validation(errors)) }
+    }
+
+    fn model_options(&mut self) -> ModelOptions {
+        ModelOptions {
+            effort: self.effort,
+            service_tier: self.service_tier,
+            user_id: self.model_metadata.user_id.take(),
+            output_schema: self.output_schema.take(),
+            betas: std::mem::take(&mut self.betas),
+        }
     }
 }
 
@@ -153,33 +192,6 @@ async fn workspace(api: &Api, named: Option<String>) -> Result<Option<String>, A
         return Ok(Some(named));
     }
     Err(ApiError::field("/workspace", "is not a folder that sessions may work in"))
-}
-
-/// The definitions of the tools that a session names, or of the usual ones, and the names of
-/// those that the client runs.
-fn session_tools(
-    api: &Api,
-    wanted: Option<&[SessionTool]>,
-    usual: Option<&[String]>,
-) -> Result<(Box<RawValue>, Vec<String>), ApiError> {
-    let (mut names, mut declared) = (Vec::new(), Vec::new());
-    for (index, tool) in wanted.into_iter().flatten().enumerate() {
-        match tool {
-            SessionTool::Name(name) => names.push(name.clone()),
-            SessionTool::Client(tool) => declared.push((index, tool)),
-        }
-    }
-    let names = if wanted.is_some() { Some(names.as_slice()) } else { usual };
-    let ours = api.tools.definitions(names).map_err(|name| {
-        ApiError::field("/tools", format!("names a tool that does not exist: {name:?}"))
-    })?;
-    let errors = problems(declared.iter().copied(), &defined_names(&ours));
-    if !errors.is_empty() {
-        return Err(ApiError::Validation(errors));
-    }
-    let client_tools = declared.iter().map(|(_, tool)| tool.name.clone()).collect();
-    let theirs = definitions(declared.iter().map(|(_, tool)| *tool))?;
-    Ok((joined(&ours, &theirs)?, client_tools))
 }
 
 /// How deep the members that are kept as they are may be: what every client can read back.

@@ -38,7 +38,9 @@ impl Stop {
             Some(Cancellation::Queued) => {
                 cancel_queued(conn, run_id, &cancelled()).await?;
                 let stop_reason = StopReason::Cancelled;
-                let idle = NewEvent::new(&EventBody::StatusIdle { stop_reason, limited: None });
+                let (limited, output_error) = (None, None);
+                let body = EventBody::StatusIdle { stop_reason, limited, output_error };
+                let idle = NewEvent::new(&body);
                 append(conn, session_id, run_id, &[interrupt, idle]).await?
             }
         };
@@ -63,5 +65,6 @@ fn cancelled() -> Outcome {
         limited: None,
         output_text: String::new(),
         error: None,
+        output: None,
     }
 }

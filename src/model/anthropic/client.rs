@@ -32,9 +32,9 @@ pub struct ClientConfig {
 /// A client of one server of the Messages API.
 #[derive(Debug, Clone)]
 pub struct Client {
-    http: reqwest::Client,
-    messages_url: Url,
-    idle_timeout: Duration,
+    pub(super) http: reqwest::Client,
+    pub(super) messages_url: Url,
+    pub(super) idle_timeout: Duration,
 }
 
 /// A client that cannot be made from its configuration.

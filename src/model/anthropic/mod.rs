@@ -3,8 +3,10 @@
 mod assemble;
 mod client;
 mod decode;
+mod models;
 mod raw_object;
 mod request;
 
 pub use client::{Client, ClientConfig, ReplyStream};
+pub use models::NoModels;
 pub use request::{Head, body};

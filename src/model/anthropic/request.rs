@@ -4,17 +4,25 @@
 //! its messages is a byte prefix of the next one.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 
+use crate::domain::model::Effort;
+use crate::domain::model_options::{ModelOptions, ServiceTier};
 use crate::domain::session::Settings;
+use crate::domain::system::SystemPrompt;
 use crate::domain::tool::ToolChoice;
 
 /// What every request of a session begins with: everything up to the opening of `messages`.
 #[derive(Debug, Clone)]
-pub struct Head(Bytes);
+pub struct Head {
+    text: Bytes,
+    /// Names of beta features, joined by commas.
+    betas: Arc<str>,
+}
 
 #[derive(Serialize)]
 struct Fields<'a> {
@@ -29,8 +37,14 @@ struct Fields<'a> {
     thinking: Option<&'a RawValue>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     stop_sequences: &'a [String],
-    #[serde(skip_serializing_if = "str::is_empty")]
-    system: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output_config: Option<OutputConfig<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metadata: Option<Metadata<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    service_tier: Option<ServiceTier>,
+    #[serde(skip_serializing_if = "SystemPrompt::is_empty")]
+    system: &'a SystemPrompt,
     #[serde(skip_serializing_if = "is_empty_array")]
     tools: &'a RawValue,
 }
@@ -38,6 +52,34 @@ struct Fields<'a> {
 #[derive(Serialize)]
 struct CacheControl {
     r#type: &'static str,
+}
+
+#[derive(Serialize)]
+struct OutputConfig<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    effort: Option<Effort>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    format: Option<Format<'a>>,
+}
+
+#[derive(Serialize)]
+struct Format<'a> {
+    r#type: &'static str,
+    schema: &'a RawValue,
+}
+
+#[derive(Serialize)]
+struct Metadata<'a> {
+    user_id: &'a str,
+}
+
+impl<'a> OutputConfig<'a> {
+    fn of(options: &'a ModelOptions) -> Option<Self> {
+        let ModelOptions { effort, output_schema, .. } = options;
+        let format =
+            output_schema.as_deref().map(|schema| Format { r#type: "json_schema", schema });
+        (effort.is_some() || format.is_some()).then_some(Self { effort: *effort, format })
+    }
 }
 
 fn is_empty_array(tools: &&RawValue) -> bool {
@@ -63,6 +105,7 @@ impl Head {
             Some(more) => Cow::Owned(joined(&settings.tools, more)?),
             None => Cow::Borrowed(settings.tools.as_ref()),
         };
+        let options = &settings.model_options;
         let fields = Fields {
             model: &settings.model,
             max_tokens: settings.max_tokens,
@@ -70,20 +113,28 @@ impl Head {
             cache_control: use_prompt_cache.then_some(CacheControl { r#type: "ephemeral" }),
             thinking: settings.thinking.as_deref(),
             stop_sequences: &settings.stop_sequences,
+            output_config: OutputConfig::of(options),
+            metadata: options.user_id.as_deref().map(|user_id| Metadata { user_id }),
+            service_tier: options.service_tier,
             system: &settings.system,
             tools: &tools,
         };
         let mut text = serde_json::to_string(&fields)?;
         text.truncate(text.len() - "}".len());
         text.push_str(r#","messages":["#);
-        Ok(Self(text.into()))
+        Ok(Self { text: text.into(), betas: options.betas.join(",").into() })
+    }
+
+    /// Names of the beta features that requests use, joined by commas.
+    pub fn betas(&self) -> Arc<str> {
+        Arc::clone(&self.betas)
     }
 }
 
 /// The body of one request. `transcript` holds the messages, joined by commas.
 pub fn body(head: &Head, transcript: &[u8], choice: &ToolChoice) -> Bytes {
-    let mut body = Vec::with_capacity(head.0.len() + transcript.len() + 64);
-    body.extend_from_slice(&head.0);
+    let mut body = Vec::with_capacity(head.text.len() + transcript.len() + 64);
+    body.extend_from_slice(&head.text);
     body.extend_from_slice(transcript);
     body.push(b']');
     if *choice != ToolChoice::Auto {
@@ -125,11 +176,52 @@ mod tests {
     #[test]
     fn what_is_not_set_is_not_sent() {
         let mut settings = settings();
-        settings.system.clear();
+        settings.system = SystemPrompt::default();
         settings.tools = RawValue::from_string("[]".into()).unwrap();
         let head = Head::new(&settings, None, false).unwrap();
         let expected = r#"{"model":"claude-test","max_tokens":100,"stream":true,"messages":[]}"#;
         assert_eq!(body(&head, b"", &ToolChoice::Auto), expected);
+    }
+
+    #[test]
+    fn what_is_asked_of_the_model_is_sent_as_it_was_written() {
+        let mut settings = settings();
+        settings.system = serde_json::from_str(r#"[{"type":"text",  "text":"a"}]"#).unwrap();
+        settings.model_options = serde_json::from_str(
+            r#"{"effort":"xhigh","service_tier":"standard_only","user_id":"u-1",
+                "output_schema":{"type" : "object"},"betas":["b-2","a-1"]}"#,
+        )
+        .unwrap();
+        let head = Head::new(&settings, None, false).unwrap();
+        let expected = concat!(
+            r#"{"model":"claude-test","max_tokens":100,"stream":true,"#,
+            r#""output_config":{"effort":"xhigh","#,
+            r#""format":{"type":"json_schema","schema":{"type" : "object"}}},"#,
+            r#""metadata":{"user_id":"u-1"},"service_tier":"standard_only","#,
+            r#""system":[{"type":"text",  "text":"a"}],"tools":[{"name":  "f"}],"messages":[]}"#,
+        );
+        assert_eq!(body(&head, b"", &ToolChoice::Auto), expected);
+        assert_eq!(head.betas().as_ref(), "b-2,a-1");
+    }
+
+    #[test]
+    fn a_session_of_before_sends_what_it_always_sent() {
+        let stored = concat!(
+            r#"{"model":"m","max_tokens":9,"system":"Say "é".
+","tools":[{"name":"f"}],"#,
+            r#""thinking":{"type":"adaptive"},"stop_sequences":["END"],"limits":{}}"#,
+        );
+        let settings: Settings = serde_json::from_str(stored).unwrap();
+        let head = Head::new(&settings, None, true).unwrap();
+        let expected = concat!(
+            r#"{"model":"m","max_tokens":9,"stream":true,"cache_control":{"type":"ephemeral"},"#,
+            r#""thinking":{"type":"adaptive"},"stop_sequences":["END"],"system":"Say "é".
+","#,
+            r#""tools":[{"name":"f"}],"messages":[]}"#,
+        );
+        assert_eq!(body(&head, b"", &ToolChoice::Auto), expected);
+        assert_eq!(head.betas().as_ref(), "");
+        assert_eq!(serde_json::to_string(&settings).unwrap(), stored);
     }
 
     #[test]

@@ -47,6 +47,21 @@ async fn the_version_is_required_and_known() {
 }
 
 #[tokio::test]
+async fn a_beta_feature_is_known() {
+    let simulator = start(&json!({})).await;
+    for (betas, status) in [
+        ("compact-2026-01-12", 200),
+        ("compact-2026-01-12,task-budgets-2026-03-13", 200),
+        ("compact-2026-01-12, nonsense-2026-01-01", 400),
+        ("", 400),
+    ] {
+        let headers = format!("{VERSION}x-api-key: k\r\nanthropic-beta: {betas}\r\n");
+        let reply = send(&simulator, ROUTE, &headers, &body()).await;
+        assert_eq!(reply.status, status, "{betas}");
+    }
+}
+
+#[tokio::test]
 async fn an_error_names_its_request_in_header_and_body() {
     let simulator = start(&json!({})).await;
     let reply =
@@ -89,6 +104,16 @@ async fn models_are_listed_and_found_by_name() {
     let model = get(&simulator, "/v1/models/claude-sonnet-5-5").await.json();
     assert_eq!(model["max_tokens"], 128_000);
     assert_eq!(model["capabilities"]["thinking"]["types"]["disabled"]["supported"], false);
+    let older = get(&simulator, "/v1/models/claude-opus-4-5").await.json();
+    assert_eq!(
+        (&older["max_input_tokens"], &older["max_tokens"]),
+        (&json!(200_000), &json!(64_000))
+    );
+    let efforts = &older["capabilities"]["effort"];
+    assert_eq!(
+        ["low", "high", "xhigh", "max"].map(|level| &efforts[level]["supported"]),
+        [&json!(true), &json!(true), &json!(false), &json!(false)]
+    );
     let missing = get(&simulator, "/v1/models/gpt").await;
     assert_eq!((missing.status, &missing.json()["error"]["message"]), (404, &json!("model: gpt")));
     for (path, status) in [("/v2", 404), ("/v1/messages", 405)] {

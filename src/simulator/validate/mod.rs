@@ -4,7 +4,9 @@ mod blocks;
 mod cache;
 mod fields;
 mod messages;
+mod output;
 mod pairing;
+mod server_tools;
 mod thinking;
 mod tools;
 
@@ -54,6 +56,7 @@ pub(crate) fn check(ask: Ask<'_>, rules: &Rules) -> Checked {
     fields::max_tokens(ask, model)?;
     fields::sampling(ask, model, rules)?;
     thinking::check(ask, model)?;
+    output::check(ask, model, rules)?;
     tools::definitions(ask, rules)?;
     tools::choice(ask, model)?;
     messages::check(ask, model, rules)?;

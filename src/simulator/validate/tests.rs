@@ -3,6 +3,8 @@
 mod cache;
 mod fields;
 mod history;
+mod output;
+mod server_tools;
 mod thinking_blocks;
 mod tools;
 

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::{Checked, Rules, refuse};
+use super::{Checked, Rules, refuse, server_tools};
 use crate::simulator::models::Model;
 use crate::simulator::request::{Ask, Choice, Turn};
 
@@ -31,6 +31,8 @@ pub(super) fn definitions(ask: Ask<'_>, rules: &Rules) -> Checked {
         let custom = tool.get("type").is_none_or(|kind| kind == "custom");
         if custom {
             definition(&format!("tools.{at}.custom"), tool, rules)?;
+        } else {
+            server_tools::check(at, tool, rules)?;
         }
         if let Some(name) = tool.get("name").and_then(Value::as_str)
             && !names.insert(name)

@@ -32,7 +32,7 @@ use twostep::config::{Config, Database, Listen, ModelSource, Serve, Work};
 use twostep::domain::permission::PermissionMode;
 use twostep::domain::price::Prices;
 use twostep::domain::run::{Limits, OnBusy};
-use twostep::http::{Defaults, KEEP_ALIVE_EVERY, Options as HttpOptions, Timeouts};
+use twostep::http::{Defaults, KEEP_ALIVE_EVERY, ModelRules, Options as HttpOptions, Timeouts};
 use twostep::model::anthropic::ClientConfig;
 use twostep::simulator::{Options, Running, Script, Simulator};
 use twostep::tools::builtin::bash::Bash;
@@ -79,6 +79,8 @@ pub(crate) struct Setup {
     pub(crate) limits: Limits,
     pub(crate) permissions: Option<OperatorPolicy>,
     pub(crate) prices: Prices,
+    pub(crate) model_rules: ModelRules,
+    pub(crate) refresh_models: bool,
     pub(crate) model: Option<&'static str>,
     pub(crate) slots: Option<usize>,
     pub(crate) keep_alive_every: Option<Duration>,
@@ -266,6 +268,7 @@ fn config(
                 .then(|| folder.canonicalize().unwrap().to_str().unwrap().to_owned()),
             workspace_roots: Roots::new(setup.workspace_roots),
             tools: None,
+            model_rules: setup.model_rules,
         },
         http: HttpOptions {
             keep_alive_every: setup.keep_alive_every.unwrap_or(KEEP_ALIVE_EVERY),
@@ -273,6 +276,7 @@ fn config(
             max_queued: setup.max_queued.unwrap_or(1000),
             timeouts: setup.timeouts,
         },
+        refresh_models: setup.refresh_models,
     };
     Config {
         listen: if setup.no_api { Listen::Nowhere } else { Listen::Api(Box::new(serve)) },

@@ -13,7 +13,9 @@ pub(crate) struct Upstream {
 
 impl Upstream {
     pub(crate) fn of(simulator: &Running) -> Self {
-        Self { requests: simulator.requests() }
+        let mut requests = simulator.requests();
+        requests.retain(|request| request.path != "/v1/models?limit=1000");
+        Self { requests }
     }
 
     pub(crate) fn len(&self) -> usize {

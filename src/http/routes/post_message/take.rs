@@ -207,7 +207,9 @@ impl Post<'_> {
             if !errors.is_empty() {
                 return Err(ApiError::Validation(errors));
             }
-            if let Some(reason) = session.settings.refuses(&self.message.tool_choice, options) {
+            let model = self.api.defaults.model_rules.models.find(&session.settings.model);
+            let choice = &self.message.tool_choice;
+            if let Some(reason) = session.settings.refuses(&model, choice, options) {
                 return Err(ApiError::field("/tool_choice", reason));
             }
             if has_cost && session.settings.price.is_none() {

@@ -1,0 +1,58 @@
+//! What sessions may ask of models.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context as _, bail};
+use clap::{ArgAction, Args};
+
+use crate::domain::model::{Known, Models, Provider};
+use crate::domain::server_tool::ServerTool;
+use crate::http::{ModelRules, is_beta};
+
+/// What sessions may ask of models.
+#[derive(Debug, Clone, Args)]
+pub struct ModelArgs {
+    /// What models accept, where it is not what is built in: JSON, by model
+    #[arg(long, env = "TWOSTEP_CAPABILITIES", value_name = "FILE")]
+    pub capabilities: Option<PathBuf>,
+    /// Ask the server which models it has and what they accept, at the start and every hour
+    #[arg(long, env = "TWOSTEP_REFRESH_MODELS", default_value = "true",
+          default_missing_value = "true", num_args = 0..=1, action = ArgAction::Set)]
+    pub refresh_models: bool,
+    /// The tools on the model's side that sessions may have: `web_search`, `web_fetch`,
+    /// `code_execution`, or a dated type such as `web_search_20250305` [default: none]
+    #[arg(long, env = "TWOSTEP_SERVER_TOOLS", value_delimiter = ',', value_name = "NAMES")]
+    pub server_tools: Option<Vec<String>>,
+    /// The beta features of the model's API that sessions may name [default: any]
+    #[arg(long, env = "TWOSTEP_BETAS", value_delimiter = ',', value_name = "NAMES")]
+    pub betas: Option<Vec<String>>,
+}
+
+impl ModelArgs {
+    /// Checks the options.
+    pub(super) fn into_rules(self) -> anyhow::Result<ModelRules> {
+        let operators = self.capabilities.as_deref().map(read).transpose()?.unwrap_or_default();
+        let words = self.server_tools.unwrap_or_default();
+        let tools = words.iter().map(|word| word.parse::<ServerTool>());
+        let server_tools: Vec<ServerTool> =
+            tools.collect::<Result<_, _>>().context("--server-tools names no such tool")?;
+        for (index, tool) in server_tools.iter().enumerate() {
+            if server_tools.iter().take(index).any(|before| before.name() == tool.name()) {
+                bail!("--server-tools names {} twice", tool.name());
+            }
+        }
+        if let Some(odd) = self.betas.iter().flatten().find(|name| !is_beta(name)) {
+            bail!("--betas names {odd:?}, which is no name of a beta feature");
+        }
+        let models = Arc::new(Models::new(Provider::Anthropic, operators));
+        Ok(ModelRules { models, server_tools, betas: self.betas })
+    }
+}
+
+fn read(path: &Path) -> anyhow::Result<Known> {
+    let place = || format!("the capabilities in {} cannot be used", path.display());
+    let text = fs::read_to_string(path).with_context(place)?;
+    serde_json::from_str(&text).with_context(place)
+}

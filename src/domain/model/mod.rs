@@ -1,0 +1,11 @@
+//! What models accept, as far as it must be known before a request is sent.
+
+mod capabilities;
+mod refusal;
+mod table;
+#[cfg(test)]
+mod tests;
+
+pub use capabilities::{Capabilities, Effort, ThinkingKind};
+pub use refusal::Refused;
+pub use table::{Known, Models, Provider};

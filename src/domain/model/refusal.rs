@@ -1,0 +1,98 @@
+//! Settings that a model would refuse.
+
+use serde::Deserialize;
+
+use super::capabilities::{Capabilities, Effort, ThinkingKind};
+use crate::domain::session::Settings;
+
+/// The smallest budget of thinking.
+const MIN_BUDGET: u64 = 1024;
+
+/// A setting that a model refuses.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refused {
+    /// The member of the session, as a JSON pointer.
+    pub pointer: &'static str,
+    /// Why.
+    pub reason: String,
+}
+
+/// What of a thinking setting there is to check.
+#[derive(Deserialize)]
+struct Thinking {
+    r#type: String,
+    #[serde(default)]
+    budget_tokens: Option<u64>,
+}
+
+impl Capabilities {
+    /// The settings that the model refuses.
+    pub fn refusals(&self, settings: &Settings) -> Vec<Refused> {
+        let mut found = Vec::new();
+        let mut refuse = |pointer, reason| found.push(Refused { pointer, reason });
+        let Settings { model, max_tokens, .. } = settings;
+        if let Some(most) = self.max_tokens.filter(|most| max_tokens > most) {
+            refuse("/max_tokens", format!("is more than {most}, the most that {model} takes"));
+        }
+        let effort = settings.model_options.effort;
+        if let (Some(effort), Some(levels)) = (effort, &self.effort)
+            && !levels.contains(&effort)
+        {
+            let levels: Vec<&str> = levels.iter().map(|level| level.as_str()).collect();
+            refuse("/effort", not_among(model, effort.as_str(), &levels));
+        }
+        if settings.model_options.output_schema.is_some() && self.structured_outputs == Some(false)
+        {
+            refuse("/output_schema", format!("is not supported by {model}"));
+        }
+        found.extend(self.thinking_refusal(settings));
+        found
+    }
+
+    fn thinking_refusal(&self, settings: &Settings) -> Option<Refused> {
+        let kinds = self.thinking.as_ref()?;
+        let model = &settings.model;
+        let refused = |pointer, reason| Some(Refused { pointer, reason });
+        let thinking: Thinking = match serde_json::from_str(settings.thinking.as_ref()?.get()) {
+            Ok(thinking) => thinking,
+            Err(error) => return refused("/thinking", without_position(&error.to_string())),
+        };
+        let Some(kind) = kinds.iter().find(|kind| kind.as_str() == thinking.r#type) else {
+            let kinds: Vec<&str> = kinds.iter().map(|kind| kind.as_str()).collect();
+            return refused("/thinking/type", not_among(model, &thinking.r#type, &kinds));
+        };
+        match kind {
+            ThinkingKind::Enabled => {
+                let budget = thinking.budget_tokens.unwrap_or_default();
+                let fits = (MIN_BUDGET..u64::from(settings.max_tokens)).contains(&budget);
+                let reason = format!("is not from {MIN_BUDGET} to less than max_tokens");
+                if fits { None } else { refused("/thinking/budget_tokens", reason) }
+            }
+            ThinkingKind::Disabled => {
+                let (effort, most) =
+                    (settings.model_options.effort?, self.max_effort_without_thinking?);
+                let is_more = effort > most;
+                is_more.then(|| disabled_at(model, effort, most))
+            }
+            ThinkingKind::Adaptive | ThinkingKind::BetweenTools => None,
+        }
+    }
+}
+
+fn disabled_at(model: &str, effort: Effort, most: Effort) -> Refused {
+    let (effort, most) = (effort.as_str(), most.as_str());
+    let reason =
+        format!("{model} thinks at the effort {effort}: it can be disabled up to {most} only");
+    Refused { pointer: "/thinking/type", reason }
+}
+
+fn not_among(model: &str, word: &str, taken: &[&str]) -> String {
+    if taken.is_empty() {
+        return format!("is not supported by {model}");
+    }
+    format!("{word:?} is not supported by {model}, which takes {}", taken.join(", "))
+}
+
+fn without_position(message: &str) -> String {
+    message.split(" at line ").next().unwrap_or(message).to_owned()
+}

@@ -1,0 +1,87 @@
+//! Which models are known, and what they accept.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{LazyLock, PoisonError, RwLock};
+
+use serde::Serialize;
+
+use super::capabilities::Capabilities;
+
+/// What models accept, by their names.
+pub type Known = BTreeMap<String, Capabilities>;
+
+/// From the documentation of the models. What it leaves open is left out.
+static BUILT_IN: LazyLock<Known> =
+    LazyLock::new(|| serde_json::from_str(include_str!("models.json")).unwrap_or_default());
+
+/// Whose protocol the server of the models speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Provider {
+    /// The Messages API.
+    #[default]
+    Anthropic,
+}
+
+impl Provider {
+    /// The settings of a session that no model of this provider takes.
+    pub const fn lacks(self) -> &'static [&'static str] {
+        match self {
+            Self::Anthropic => &[],
+        }
+    }
+}
+
+/// All that is known of models: what the operator says, then what the server says of itself, then
+/// what is built in.
+#[derive(Debug, Default)]
+pub struct Models {
+    provider: Provider,
+    operators: Known,
+    /// Absent until the server has told.
+    servers: RwLock<Option<Known>>,
+}
+
+impl Models {
+    /// What is built in, and what the operator says.
+    pub fn new(provider: Provider, operators: Known) -> Self {
+        Self { provider, operators, servers: RwLock::default() }
+    }
+
+    /// Whose protocol the server speaks.
+    pub const fn provider(&self) -> Provider {
+        self.provider
+    }
+
+    /// Takes in what the server says of its models, in place of what it said before.
+    pub fn refresh(&self, told: Known) {
+        *self.servers.write().unwrap_or_else(PoisonError::into_inner) = Some(told);
+    }
+
+    /// What is known of a model; of one that nobody has told about, nothing.
+    pub fn find(&self, name: &str) -> Capabilities {
+        let servers = self.servers.read().unwrap_or_else(PoisonError::into_inner);
+        [Some(&self.operators), servers.as_ref(), Some(&*BUILT_IN)]
+            .into_iter()
+            .flatten()
+            .filter_map(|known| known.get(name).or_else(|| known.get(undated(name)?)))
+            .fold(Capabilities::default(), Capabilities::or)
+    }
+
+    /// The names of all known models, in the order of the alphabet, and whether the server has
+    /// them, if it has told.
+    pub fn list(&self) -> Vec<(String, Option<bool>)> {
+        let servers = self.servers.read().unwrap_or_else(PoisonError::into_inner);
+        let told = servers.iter().flat_map(BTreeMap::keys);
+        let names: BTreeSet<&String> =
+            BUILT_IN.keys().chain(self.operators.keys()).chain(told).collect();
+        let has = |name: &String| servers.as_ref().map(|known| known.contains_key(name));
+        names.into_iter().map(|name| (name.clone(), has(name))).collect()
+    }
+}
+
+/// A name without the date that it ends in: a dated name is a version of the same model.
+fn undated(name: &str) -> Option<&str> {
+    let (name, date) = name.rsplit_once('-')?;
+    (date.len() == 8 && date.bytes().all(|byte| byte.is_ascii_digit())).then_some(name)
+}

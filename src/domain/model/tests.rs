@@ -1,0 +1,114 @@
+use serde_json::value::to_raw_value;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::domain::session::Settings;
+
+/// The settings of a session with these members, and the places that its model refuses.
+fn refused(model: &str, members: &Value) -> Vec<&'static str> {
+    let settings = settings(model, members);
+    let refusals = Models::default().find(model).refusals(&settings);
+    refusals.into_iter().map(|Refused { pointer, .. }| pointer).collect()
+}
+
+fn settings(model: &str, members: &Value) -> Settings {
+    let raw = |name: &str| members.get(name).map(|member| to_raw_value(member).unwrap());
+    let max_tokens = members.get("max_tokens").and_then(Value::as_u64).unwrap_or(8192);
+    let mut settings = Settings {
+        model: model.into(),
+        max_tokens: max_tokens.try_into().unwrap(),
+        thinking: raw("thinking"),
+        ..Settings::default()
+    };
+    settings.model_options.output_schema = raw("output_schema");
+    let effort = members.get("effort").cloned().unwrap_or_default();
+    settings.model_options.effort = serde_json::from_value(effort).unwrap();
+    settings
+}
+
+#[test]
+fn what_is_built_in_can_be_read() {
+    let names: Vec<String> = Models::default().list().into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names.len(), 19, "{names:?}");
+    assert!(names.iter().all(|name| Models::default().find(name).max_tokens.is_some()));
+}
+
+#[test]
+fn what_a_model_refuses_is_pointed_at() {
+    let thinking = |kind: &str| json!({ "thinking": { "type": kind } });
+    let budget =
+        |tokens: u32| json!({ "thinking": { "type": "enabled", "budget_tokens": tokens } });
+    let disabled_at =
+        |effort: &str| json!({ "thinking": { "type": "disabled" }, "effort": effort });
+    for (model, members, places) in [
+        ("claude-opus-5-5", thinking("adaptive"), vec![]),
+        ("claude-opus-5-5", thinking("disabled"), vec!["/thinking/type"]),
+        ("claude-opus-5-5", budget(2000), vec!["/thinking/type"]),
+        ("claude-opus-5-5", thinking("between_tools"), vec!["/thinking/type"]),
+        ("claude-sonnet-5-5", thinking("between_tools"), vec![]),
+        ("claude-fable-5-2", thinking("disabled"), vec!["/thinking/type"]),
+        ("claude-haiku-4-5", thinking("adaptive"), vec!["/thinking/type"]),
+        ("claude-haiku-4-5", budget(1023), vec!["/thinking/budget_tokens"]),
+        ("claude-haiku-4-5", budget(8192), vec!["/thinking/budget_tokens"]),
+        ("claude-haiku-4-5", budget(8191), vec![]),
+        ("claude-haiku-4-5", thinking("enabled"), vec!["/thinking/budget_tokens"]),
+        ("claude-haiku-4-5", json!({ "thinking": {} }), vec!["/thinking"]),
+        ("claude-opus-5", disabled_at("high"), vec![]),
+        ("claude-opus-5", disabled_at("xhigh"), vec!["/thinking/type"]),
+        ("claude-opus-4-8", disabled_at("max"), vec![]),
+        ("claude-haiku-5-5", disabled_at("max"), vec!["/thinking/type"]),
+        ("claude-opus-4-5", json!({ "effort": "high" }), vec![]),
+        ("claude-opus-4-5", json!({ "effort": "max" }), vec!["/effort"]),
+        ("claude-sonnet-4-6", json!({ "effort": "xhigh" }), vec!["/effort"]),
+        ("claude-haiku-4-5", json!({ "effort": "low" }), vec!["/effort"]),
+        ("claude-opus-4-5", json!({ "max_tokens": 64_001 }), vec!["/max_tokens"]),
+        ("claude-opus-4-5-20251101", json!({ "max_tokens": 64_001 }), vec!["/max_tokens"]),
+        ("claude-sonnet-5", json!({ "max_tokens": 128_000, "output_schema": {} }), vec![]),
+    ] {
+        assert_eq!(refused(model, &members), places, "{model} {members}");
+    }
+}
+
+#[test]
+fn of_a_model_that_nobody_knows_everything_is_let_through() {
+    let odd = json!({ "max_tokens": 1_000_000, "effort": "max", "output_schema": {},
+                      "thinking": { "type": "deep" } });
+    for model in ["a-local-model", "claude-opus-5-7", "claude-opus-4-5-latest", "claude"] {
+        assert_eq!(refused(model, &odd), Vec::<&str>::new(), "{model}");
+    }
+}
+
+#[test]
+fn the_operators_word_is_above_the_servers_and_that_above_what_is_built_in() {
+    let entry = |most: u32| Capabilities { max_tokens: Some(most), ..Capabilities::default() };
+    let known = |entries: &[(&str, u32)]| {
+        entries.iter().map(|(name, most)| ((*name).to_owned(), entry(*most))).collect::<Known>()
+    };
+    let models = Models::new(Provider::Anthropic, known(&[("claude-opus-5", 1), ("mine", 2)]));
+    let most = |name: &str| models.find(name).max_tokens;
+    assert_eq!(
+        (most("claude-opus-5"), most("mine"), most("claude-opus-4-6")),
+        (Some(1), Some(2), Some(128_000))
+    );
+    assert!(models.list().iter().all(|(_, available)| available.is_none()));
+    models.refresh(known(&[("claude-opus-5", 3), ("claude-opus-4-6", 4), ("theirs", 5)]));
+    assert_eq!((most("claude-opus-5"), most("mine")), (Some(1), Some(2)));
+    assert_eq!((most("claude-opus-4-6"), most("theirs")), (Some(4), Some(5)));
+    assert_eq!(models.find("claude-opus-4-6").sampling, Some(true), "the rest is as it was");
+    let available: Vec<bool> = ["claude-opus-5", "mine", "theirs"]
+        .map(|wanted| models.list().iter().any(|it| *it == (wanted.to_owned(), Some(true))))
+        .into();
+    assert_eq!(available, [true, false, true]);
+    models.refresh(Known::new());
+    assert_eq!(most("theirs"), None);
+}
+
+#[test]
+fn the_newest_models_refuse_a_forced_tool() {
+    let takes = |model: &str| Models::default().find(model).forced_tool_choice;
+    for model in ["claude-sonnet-5-5", "claude-opus-5-5", "claude-fable-5-1", "claude-mythos-5-2"] {
+        assert_eq!(takes(model), Some(false), "{model}");
+    }
+    assert_eq!(takes("claude-sonnet-4-6"), Some(true));
+    assert_eq!(takes("a-local-model"), None);
+}

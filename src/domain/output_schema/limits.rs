@@ -1,0 +1,201 @@
+//! What a schema may say: the model's side turns it into a grammar, and takes no others.
+
+use serde_json::{Map, Value};
+
+/// Keywords that the model's side refuses.
+const REFUSED: [&str; 16] = [
+    "minimum",
+    "maximum",
+    "exclusiveMinimum",
+    "exclusiveMaximum",
+    "multipleOf",
+    "minLength",
+    "maxLength",
+    "maxItems",
+    "uniqueItems",
+    "contains",
+    "minProperties",
+    "maxProperties",
+    "patternProperties",
+    "propertyNames",
+    "not",
+    "if",
+];
+
+/// Formats of strings that it knows.
+const FORMATS: [&str; 10] =
+    ["date-time", "time", "date", "duration", "email", "hostname", "uri", "ipv4", "ipv6", "uuid"];
+
+/// Members of objects that need not be there, in the whole schema.
+const MAX_OPTIONAL: usize = 24;
+/// Places that may have one of several types, in the whole schema.
+const MAX_UNIONS: usize = 16;
+/// Places of the whole schema, references followed: those that double at each step would else
+/// make a small schema a large one, to check and to hold answers against.
+const MAX_PLACES: usize = 2000;
+/// References that lead from one to the next.
+const MAX_REFERENCES: usize = 32;
+
+/// What of a schema the model's side would refuse.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Broken {
+    /// The place in the schema, as a JSON pointer.
+    pub pointer: String,
+    /// Why.
+    pub reason: String,
+}
+
+/// The first thing that is wrong with a schema.
+pub fn broken(schema: &Value) -> Option<Broken> {
+    let mut walk = Walk { root: schema, open: Vec::new(), places: 0, optional: 0, unions: 0 };
+    let found = walk.look(schema, "").err();
+    let found = found.or_else(|| walk.too_much().err());
+    found.or_else(|| {
+        let error = jsonschema::validator_for(schema).err()?;
+        Some(Broken { pointer: String::new(), reason: error.to_string() })
+    })
+}
+
+/// A walk through a schema, references followed.
+struct Walk<'a> {
+    root: &'a Value,
+    /// The references that lead to this place.
+    open: Vec<&'a str>,
+    places: usize,
+    optional: usize,
+    unions: usize,
+}
+
+fn refuse(pointer: impl Into<String>, reason: impl Into<String>) -> Result<(), Broken> {
+    Err(Broken { pointer: pointer.into(), reason: reason.into() })
+}
+
+impl<'a> Walk<'a> {
+    fn look(&mut self, schema: &'a Value, at: &str) -> Result<(), Broken> {
+        let Some(schema) = schema.as_object() else {
+            return refuse(at, "is not an object");
+        };
+        self.places += 1;
+        if self.places > MAX_PLACES {
+            return refuse("", format!("has more than {MAX_PLACES} places"));
+        }
+        if let Some(word) = REFUSED.iter().find(|word| schema.contains_key(**word)) {
+            return refuse(format!("{at}/{word}"), "is not supported");
+        }
+        strings(schema, at)?;
+        if schema.contains_key("anyOf") || schema.get("type").is_some_and(Value::is_array) {
+            self.unions += 1;
+        }
+        if schema.contains_key("properties") || schema.get("type").is_some_and(|it| it == "object")
+        {
+            self.object(schema, at)?;
+        }
+        self.parts(schema, at)?;
+        match schema.get("$ref") {
+            Some(reference) => self.follow(reference, at),
+            None => Ok(()),
+        }
+    }
+
+    fn object(&mut self, schema: &'a Map<String, Value>, at: &str) -> Result<(), Broken> {
+        if schema.get("additionalProperties") != Some(&Value::Bool(false)) {
+            return refuse(format!("{at}/additionalProperties"), "is not false");
+        }
+        let Some(properties) = schema.get("properties").and_then(Value::as_object) else {
+            return Ok(());
+        };
+        let required = schema.get("required").and_then(Value::as_array);
+        let is_required =
+            |name: &String| required.is_some_and(|names| names.iter().any(|it| it == name));
+        self.optional += properties.keys().filter(|name| !is_required(name)).count();
+        for (name, property) in properties {
+            let name = name.replace('~', "~0").replace('/', "~1");
+            self.look(property, &format!("{at}/properties/{name}"))?;
+        }
+        Ok(())
+    }
+
+    /// The schemas inside of this one, but for its properties.
+    fn parts(&mut self, schema: &'a Map<String, Value>, at: &str) -> Result<(), Broken> {
+        if let Some(items) = schema.get("items") {
+            self.look(items, &format!("{at}/items"))?;
+        }
+        for word in ["anyOf", "allOf", "oneOf", "prefixItems"] {
+            let parts = schema.get(word).and_then(Value::as_array);
+            for (index, part) in parts.into_iter().flatten().enumerate() {
+                self.look(part, &format!("{at}/{word}/{index}"))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn follow(&mut self, reference: &'a Value, at: &str) -> Result<(), Broken> {
+        let at = format!("{at}/$ref");
+        let Some(path) = reference.as_str().and_then(|reference| reference.strip_prefix('#'))
+        else {
+            return refuse(at, "leads out of the schema");
+        };
+        if self.open.contains(&path) || path.is_empty() {
+            return refuse(at, "leads back to itself");
+        }
+        if self.open.len() >= MAX_REFERENCES {
+            return refuse(at, format!("is reached by more than {MAX_REFERENCES} references"));
+        }
+        let Some(target) = self.root.pointer(path) else {
+            return refuse(at, "leads nowhere");
+        };
+        self.open.push(path);
+        self.look(target, &at)?;
+        self.open.pop();
+        Ok(())
+    }
+
+    fn too_much(&self) -> Result<(), Broken> {
+        if self.optional > MAX_OPTIONAL {
+            return refuse("", format!("has more than {MAX_OPTIONAL} members that are optional"));
+        }
+        if self.unions > MAX_UNIONS {
+            return refuse("", format!("has more than {MAX_UNIONS} places of several types"));
+        }
+        Ok(())
+    }
+}
+
+/// Words about single values.
+fn strings(schema: &Map<String, Value>, at: &str) -> Result<(), Broken> {
+    let is_scalar = |value: &Value| !value.is_array() && !value.is_object();
+    let values = schema.get("enum").and_then(Value::as_array);
+    if values.is_some_and(|values| !values.iter().all(is_scalar)) {
+        return refuse(format!("{at}/enum"), "has a value that is an array or an object");
+    }
+    if schema.get("minItems").is_some_and(|least| least.as_u64().is_none_or(|least| least > 1)) {
+        return refuse(format!("{at}/minItems"), "is not 0 or 1");
+    }
+    let word = |name: &str| schema.get(name).and_then(Value::as_str);
+    if word("format").is_some_and(|format| !FORMATS.contains(&format)) {
+        return refuse(format!("{at}/format"), format!("is not one of {}", FORMATS.join(", ")));
+    }
+    if word("pattern").is_some_and(is_clever) {
+        return refuse(format!("{at}/pattern"), "looks around or back, which is not supported");
+    }
+    Ok(())
+}
+
+/// Whether a regular expression has a group that does more than to hold together, a reference
+/// back, or a boundary of words.
+fn is_clever(pattern: &str) -> bool {
+    let mut escaped = false;
+    let mut rest = pattern.chars();
+    while let Some(c) = rest.next() {
+        let is_special = match c {
+            _ if escaped => c.is_ascii_digit() && c != '0' || matches!(c, 'b' | 'B' | 'k' | 'G'),
+            '(' => rest.as_str().starts_with('?') && !rest.as_str().starts_with("?:"),
+            _ => false,
+        };
+        if is_special {
+            return true;
+        }
+        escaped = c == '\\' && !escaped;
+    }
+    false
+}

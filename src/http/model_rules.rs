@@ -1,0 +1,93 @@
+//! What sessions may ask of models, by the operator's word and by what is known of each.
+
+use std::sync::Arc;
+
+use super::error::FieldError;
+use crate::domain::model::{Models, Refused};
+use crate::domain::output_schema::{Broken, broken};
+use crate::domain::server_tool::ServerTool;
+use crate::domain::session::Settings;
+
+/// Names of beta features that one session may have.
+const MAX_BETAS: usize = 16;
+/// Bytes of a schema for answers.
+const MAX_SCHEMA: usize = 32 * 1024;
+/// Characters of the name that the model's side is told.
+const MAX_USER_ID: usize = 256;
+
+/// What sessions may ask of models.
+#[derive(Debug, Clone, Default)]
+pub struct ModelRules {
+    /// What each model accepts.
+    pub models: Arc<Models>,
+    /// The tools on the model's side that sessions may have.
+    pub server_tools: Vec<ServerTool>,
+    /// The beta features that sessions may name; all when absent.
+    pub betas: Option<Vec<String>>,
+}
+
+impl ModelRules {
+    /// What is wrong with the settings of a new session.
+    pub(super) fn problems(&self, settings: &Settings) -> Vec<FieldError> {
+        let refusals = self.models.find(&settings.model).refusals(settings);
+        let mut errors: Vec<FieldError> = refusals
+            .into_iter()
+            .map(|Refused { pointer, reason }| error(pointer, reason))
+            .collect();
+        errors.extend(self.beta_problems(&settings.model_options.betas));
+        let user = settings.model_options.user_id.as_deref();
+        let is_odd = |user: &str| {
+            user.is_empty()
+                || user.chars().count() > MAX_USER_ID
+                || user.chars().any(char::is_control)
+        };
+        if user.is_some_and(is_odd) {
+            let reason = format!("is not 1 to {MAX_USER_ID} characters without control characters");
+            errors.push(error("/model_metadata/user_id", reason));
+        }
+        errors.extend(schema_problem(settings));
+        errors
+    }
+
+    fn beta_problems(&self, names: &[String]) -> Vec<FieldError> {
+        if names.len() > MAX_BETAS {
+            return vec![error("/betas", format!("has more than {MAX_BETAS} names"))];
+        }
+        let mut errors = Vec::new();
+        for (index, name) in names.iter().enumerate() {
+            let reason = if !is_beta(name) {
+                "is not 1 to 64 of a-z, 0-9 and '-'"
+            } else if self.betas.as_ref().is_some_and(|allowed| !allowed.contains(name)) {
+                "is not a beta feature that the operator allows"
+            } else if names.iter().take(index).any(|before| before == name) {
+                "is there already"
+            } else {
+                continue;
+            };
+            errors.push(error(&format!("/betas/{index}"), reason));
+        }
+        errors
+    }
+}
+
+/// Whether this can be the name of a beta feature: it becomes a part of a header.
+pub fn is_beta(name: &str) -> bool {
+    let is_legal = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    (1..=64).contains(&name.len()) && name.chars().all(is_legal)
+}
+
+fn schema_problem(settings: &Settings) -> Option<FieldError> {
+    let schema = settings.model_options.output_schema.as_ref()?;
+    if schema.get().len() > MAX_SCHEMA {
+        return Some(error("/output_schema", format!("is larger than {MAX_SCHEMA} bytes")));
+    }
+    match serde_json::from_str(schema.get()) {
+        Ok(schema) => broken(&schema)
+            .map(|Broken { pointer, reason }| error(&format!("/output_schema{pointer}"), reason)),
+        Err(cause) => Some(error("/output_schema", cause.to_string())),
+    }
+}
+
+fn error(pointer: &str, message: impl Into<String>) -> FieldError {
+    FieldError { pointer: pointer.to_owned(), message: message.into() }
+}

@@ -1,0 +1,153 @@
+//! What the server says of its models: `GET /v1/models`.
+
+use serde_json::Value;
+use tokio::time::timeout;
+
+use super::client::Client;
+use crate::domain::model::{Capabilities, Effort, Known, ThinkingKind};
+
+/// Models of one page, as many as the server gives.
+const PAGE: &str = "1000";
+/// Pages that are read.
+const MAX_PAGES: usize = 10;
+/// Bytes of one page that are read.
+const MAX_BODY: usize = 4 * 1024 * 1024;
+
+/// Why there is no list of models.
+#[derive(Debug, thiserror::Error)]
+pub enum NoModels {
+    /// The server cannot be reached, or broke off.
+    #[error("the server cannot be asked for its models")]
+    Http(#[from] reqwest::Error),
+    /// The server was silent for too long.
+    #[error("the server was silent when it was asked for its models")]
+    Silent,
+    /// The server has no such list, or does not give it to us.
+    #[error("the server answered {0} when it was asked for its models")]
+    Status(u16),
+    /// The answer is something else.
+    #[error("the server's list of models cannot be read: {0}")]
+    Unreadable(String),
+}
+
+impl Client {
+    /// What the server says of all its models.
+    pub async fn models(&self) -> Result<Known, NoModels> {
+        let mut known = Known::new();
+        let mut after = None;
+        for _ in 0..MAX_PAGES {
+            let page = timeout(self.idle_timeout, self.page(after.as_deref()))
+                .await
+                .map_err(|_| NoModels::Silent)??;
+            let entries = page.get("data").and_then(Value::as_array);
+            let entries = entries.ok_or_else(|| NoModels::Unreadable("it has no data".into()))?;
+            known.extend(entries.iter().filter_map(entry));
+            let has_more = page.get("has_more").and_then(Value::as_bool).unwrap_or_default();
+            after = page.get("last_id").and_then(Value::as_str).map(str::to_owned);
+            if !has_more || after.is_none() {
+                break;
+            }
+        }
+        Ok(known)
+    }
+
+    async fn page(&self, after: Option<&str>) -> Result<Value, NoModels> {
+        let mut url = self.messages_url.clone();
+        if let Ok(mut path) = url.path_segments_mut() {
+            path.pop().push("models");
+        }
+        url.query_pairs_mut().append_pair("limit", PAGE);
+        if let Some(after) = after {
+            url.query_pairs_mut().append_pair("after_id", after);
+        }
+        let sent = self.http.get(url).send().await.map_err(reqwest::Error::without_url)?;
+        if !sent.status().is_success() {
+            return Err(NoModels::Status(sent.status().as_u16()));
+        }
+        let mut response = sent;
+        let mut body = Vec::new();
+        while let Some(chunk) = response.chunk().await.map_err(reqwest::Error::without_url)? {
+            body.extend_from_slice(&chunk);
+            if body.len() > MAX_BODY {
+                return Err(NoModels::Unreadable("it is too long".to_owned()));
+            }
+        }
+        serde_json::from_slice(&body).map_err(|error| NoModels::Unreadable(error.to_string()))
+    }
+}
+
+/// A model and what is said of it. What is said in an unknown way is not said.
+fn entry(entry: &Value) -> Option<(String, Capabilities)> {
+    let id = entry.get("id")?.as_str()?.to_owned();
+    let count = |name: &str| entry.get(name).and_then(Value::as_u64).filter(|count| *count > 0);
+    let said = entry.get("capabilities").unwrap_or(&Value::Null);
+    let capabilities = Capabilities {
+        max_input_tokens: count("max_input_tokens"),
+        max_tokens: count("max_tokens").and_then(|count| count.try_into().ok()),
+        thinking: said.pointer("/thinking/types").and_then(thinking),
+        effort: said.get("effort").and_then(effort),
+        structured_outputs: said.get("structured_outputs").and_then(supported),
+        image_input: said.get("image_input").and_then(supported),
+        pdf_input: said.get("pdf_input").and_then(supported),
+        ..Capabilities::default()
+    };
+    Some((id, capabilities))
+}
+
+fn supported(said: &Value) -> Option<bool> {
+    said.get("supported")?.as_bool()
+}
+
+fn thinking(types: &Value) -> Option<Vec<ThinkingKind>> {
+    types.as_object()?;
+    let takes =
+        |kind: &ThinkingKind| types.get(kind.as_str()).and_then(supported).unwrap_or_default();
+    Some(ThinkingKind::ALL.into_iter().filter(takes).collect())
+}
+
+/// The levels, if the server tells them apart or has none.
+fn effort(said: &Value) -> Option<Vec<Effort>> {
+    if supported(said) == Some(false) {
+        return Some(Vec::new());
+    }
+    let takes = |level: &Effort| said.get(level.as_str()).and_then(supported);
+    let is_told = Effort::ALL.iter().any(|level| takes(level).is_some());
+    is_told.then(|| Effort::ALL.into_iter().filter(|level| takes(level) == Some(true)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_entry_is_read_as_far_as_it_is_understood() {
+        let yes = json!({ "supported": true });
+        let no = json!({ "supported": false });
+        let whole = json!({
+            "id": "m", "max_input_tokens": 1000, "max_tokens": 0,
+            "capabilities": {
+                "thinking": { "types": { "adaptive": yes, "enabled": no, "dreaming": yes } },
+                "effort": { "supported": true, "low": yes, "max": no },
+                "structured_outputs": no,
+                "image_input": yes,
+                "pdf_input": true,
+            },
+        });
+        let expected = Capabilities {
+            max_input_tokens: Some(1000),
+            thinking: Some(vec![ThinkingKind::Adaptive]),
+            effort: Some(vec![Effort::Low]),
+            structured_outputs: Some(false),
+            image_input: Some(true),
+            ..Capabilities::default()
+        };
+        assert_eq!(entry(&whole), Some(("m".to_owned(), expected)));
+        let bare = json!({ "id": "local", "object": "model" });
+        assert_eq!(entry(&bare), Some(("local".to_owned(), Capabilities::default())));
+        assert_eq!(entry(&json!({ "name": "m" })), None);
+        assert_eq!(effort(&json!({ "supported": true })), None);
+        assert_eq!(effort(&no), Some(Vec::new()));
+    }
+}

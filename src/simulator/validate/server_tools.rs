@@ -1,0 +1,82 @@
+//! Definitions of tools that the API itself has: their types, names and fields.
+
+use serde_json::{Map, Value};
+
+use super::{Checked, Rules, refuse};
+
+/// The types of tools that run on the API's side.
+const SERVERS: [&str; 12] = [
+    "web_search_20250305",
+    "web_search_20260209",
+    "web_search_20260318",
+    "web_fetch_20250910",
+    "web_fetch_20260209",
+    "web_fetch_20260309",
+    "web_fetch_20260318",
+    "code_execution_20250825",
+    "code_execution_20260120",
+    "code_execution_20260521",
+    "tool_search_tool_regex_20251119",
+    "tool_search_tool_bm25_20251119",
+];
+
+/// The types of tools that the API defines and the client runs.
+const CLIENTS: [&str; 5] = [
+    "bash_20250124",
+    "text_editor_20250728",
+    "memory_20250818",
+    "computer_toolset_20260801",
+    "browser_toolset_20260801",
+];
+
+/// Fields that all of them have.
+const FIELDS: [&str; 6] =
+    ["type", "name", "cache_control", "strict", "defer_loading", "allowed_callers"];
+
+/// One definition whose type is not `custom`.
+pub(super) fn check(at: usize, tool: &Value, rules: &Rules) -> Checked {
+    let kind = tool.get("type").and_then(Value::as_str).unwrap_or_default();
+    if CLIENTS.contains(&kind) || (rules.beta && kind == "mcp_toolset") {
+        return Ok(());
+    }
+    let Some(fields) = tool.as_object().filter(|_| SERVERS.contains(&kind)) else {
+        let known: Vec<String> =
+            CLIENTS.iter().chain(&SERVERS).map(|kind| format!("'{kind}'")).collect();
+        return refuse(format!(
+            "tools.{at}: Input tag '{kind}' found using 'type' does not match any of the expected \
+             tags: 'custom', {}",
+            known.join(", ")
+        ));
+    };
+    let name = kind.rsplit_once('_').map_or(kind, |(name, _)| name);
+    if fields.get("name").is_none_or(|named| named != name) {
+        return refuse(format!("tools.{at}.{kind}.name: Input should be '{name}'"));
+    }
+    options(&format!("tools.{at}.{kind}"), name, fields, rules)
+}
+
+fn options(at: &str, name: &str, fields: &Map<String, Value>, rules: &Rules) -> Checked {
+    let own: &[&str] = match name {
+        "web_search" => &["max_uses", "allowed_domains", "blocked_domains", "user_location"],
+        "web_fetch" => {
+            &["max_uses", "allowed_domains", "blocked_domains", "citations", "max_content_tokens"]
+        }
+        _ => &[],
+    };
+    let knows = |field: &str| FIELDS.contains(&field) || own.contains(&field);
+    match fields.keys().find(|field| !knows(field)) {
+        Some(field) if rules.refuse_unknown_fields => {
+            return refuse(format!("{at}.{field}: Extra inputs are not permitted"));
+        }
+        _ => {}
+    }
+    for field in ["max_uses", "max_content_tokens"] {
+        if fields.get(field).is_some_and(|count| count.as_u64().is_none_or(|count| count == 0)) {
+            return refuse(format!("{at}.{field}: Input should be greater than 0"));
+        }
+    }
+    if fields.contains_key("allowed_domains") && fields.contains_key("blocked_domains") {
+        return refuse(format!("{at}: only one of allowed_domains and blocked_domains can be set"));
+    }
+    Ok(())
+}

@@ -1,0 +1,84 @@
+//! Tools that run on the model's side.
+
+use serde_json::{Value, json};
+use twostep::http::ModelRules;
+
+use crate::support::{Setup, TestApp, assert_refused, invalid, replies, says};
+
+/// A service whose operator lets sessions search and run code on the model's side.
+async fn app() -> TestApp {
+    let server_tools =
+        ["web_search_20250305", "code_execution"].map(|word| word.parse().unwrap()).into();
+    let model_rules = ModelRules { server_tools, ..ModelRules::default() };
+    let script = replies(&[says("Yes.")]);
+    TestApp::start_with(script, Setup { model_rules, ..Setup::default() }).await
+}
+
+#[tokio::test]
+async fn a_session_names_them_like_other_tools_and_they_are_sent_behind_ours() {
+    let app = app().await;
+    let client =
+        json!({ "name": "open_door", "client": true, "input_schema": { "type": "object" } });
+    let search = json!({ "name": "web_search",
+                         "options": { "max_uses": 3, "allowed_domains": ["example.org"] } });
+    let tools = json!([client, search, "code_execution", "get_time"]);
+    let session = app.session_with(json!({ "tools": tools })).await;
+    let shown = session.read().await;
+    assert_eq!(shown["tools"], json!(["get_time", "web_search", "code_execution", "open_door"]));
+    assert_eq!(shown["client_tools"], json!(["open_door"]));
+    session.ask("Hi").await;
+    let sent = app.upstream().body(0)["tools"].clone();
+    assert_eq!(sent[0]["name"], "get_time");
+    assert_eq!(
+        sent.as_array().unwrap()[1..],
+        [
+            json!({ "type": "web_search_20250305", "name": "web_search", "max_uses": 3,
+                    "allowed_domains": ["example.org"] }),
+            json!({ "type": "code_execution_20260521", "name": "code_execution" }),
+            json!({ "name": "open_door", "input_schema": { "type": "object" } }),
+        ]
+    );
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_client_that_runs_all_tools_does_not_run_those_of_the_models_side() {
+    let app = app().await;
+    let body = json!({ "tools": ["get_time", "web_search"], "dispatch": "client" });
+    let shown = app.session_with(body).await.read().await;
+    assert_eq!(shown["tools"], json!(["get_time", "web_search"]));
+    assert_eq!(shown["client_tools"], json!(["get_time"]));
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn what_the_operator_does_not_have_and_options_that_do_not_fit_are_pointed_at() {
+    let app = app().await;
+    let session = app.session().await;
+    let search = |options: Value| json!({ "name": "web_search", "options": options });
+    let code = json!({ "name": "code_execution", "options": { "max_uses": 1 } });
+    let client =
+        json!({ "name": "web_search", "client": true, "input_schema": { "type": "object" } });
+    for (tools, pointer) in [
+        (json!(["web_fetch"]), "/tools"),
+        (json!([{ "name": "web_fetch", "options": {} }]), "/tools/0/name"),
+        (json!(["get_time", "web_search", "web_search"]), "/tools/2/name"),
+        (json!(["web_search", client]), "/tools/1/name"),
+        (json!([search(json!({ "max_uses": 0 }))]), "/tools/0/options/max_uses"),
+        (json!([search(json!({ "max_uses": "3" }))]), "/tools/0/options/max_uses"),
+        (json!([search(json!({ "allowed_domains": [] }))]), "/tools/0/options/allowed_domains"),
+        (json!([search(json!({ "user_location": 1 }))]), "/tools/0/options/user_location"),
+        (json!([search(json!({ "cache_control": {} }))]), "/tools/0/options/cache_control"),
+        (
+            json!([search(json!({ "allowed_domains": ["a"], "blocked_domains": ["b"] }))]),
+            "/tools/0/options/blocked_domains",
+        ),
+        (json!(["get_time", code]), "/tools/1/options/max_uses"),
+        (json!([{ "name": "web_search", "options": 1 }]), "/tools/0/options"),
+        (json!([{ "name": "web_search", "options": {}, "client": true }]), "/tools/0"),
+    ] {
+        let request = app.post("/v1/sessions").json(&json!({ "tools": tools }));
+        assert_refused(&session, request, invalid(pointer)).await;
+    }
+    app.finish().await;
+}

@@ -1,0 +1,94 @@
+//! Answers that have to fit a schema.
+
+use serde_json::{Value, json};
+
+use crate::support::{TestApp, assert_refused, calls, invalid, replies, says};
+
+fn schema() -> Value {
+    json!({
+        "type": "object",
+        "properties": { "city": { "type": "string" }, "degrees": { "type": "integer" } },
+        "required": ["city", "degrees"],
+        "additionalProperties": false,
+    })
+}
+
+/// What the run and its last event say of its answer.
+async fn output(answer: Value) -> (Value, Value) {
+    let app = TestApp::start(replies(&[calls("get_time", json!({})), answer])).await;
+    let session = app.session_with(json!({ "output_schema": schema() })).await;
+    let run = session.ask("How warm is it?").await;
+    let upstream = app.upstream();
+    let sent = json!({ "format": { "type": "json_schema", "schema": schema() } });
+    assert_eq!((&upstream.body(0)["output_config"], upstream.len()), (&sent, 2));
+    assert_eq!(upstream.body(1)["output_config"], sent);
+    assert_eq!(run["status"], "completed");
+    let events = session.events().await;
+    let idle = events.last().unwrap();
+    assert_eq!(idle["type"], "session.status_idle");
+    assert_eq!(idle.get("output_error"), run.get("output_error"));
+    app.finish().await;
+    let member = |name: &str| run.get(name).cloned().unwrap_or_default();
+    (member("output"), member("output_error"))
+}
+
+#[tokio::test]
+async fn an_answer_that_fits_is_there_as_json() {
+    let answer = says(r#"{"city": "Oslo", "degrees": -4}"#);
+    assert_eq!(output(answer).await, (json!({ "city": "Oslo", "degrees": -4 }), Value::Null));
+}
+
+#[tokio::test]
+async fn an_answer_that_does_not_fit_says_where() {
+    let answer = says(r#"{"city": "Oslo", "degrees": "cold"}"#);
+    let (output, mut error) = output(answer).await;
+    assert!(error["message"].take().as_str().unwrap().contains("cold"));
+    let expected = json!({ "type": "schema_mismatch", "message": null, "pointer": "/degrees" });
+    assert_eq!((output, error), (Value::Null, expected));
+}
+
+#[tokio::test]
+async fn an_answer_that_was_cut_is_no_json() {
+    let mut answer = says(r#"{"city": "Os"#);
+    answer["stop_reason"] = "max_tokens".into();
+    let (output, error) = output(answer).await;
+    assert_eq!((output, &error["type"]), (Value::Null, &json!("not_json")));
+}
+
+#[tokio::test]
+async fn a_refusal_is_no_answer() {
+    let answer = json!({ "content": [], "stop_reason": "refusal" });
+    let (output, error) = output(answer).await;
+    assert_eq!((output, &error["type"]), (Value::Null, &json!("no_answer")));
+}
+
+#[tokio::test]
+async fn a_run_without_a_schema_says_nothing_of_one() {
+    let app = TestApp::start(replies(&[says("{}")])).await;
+    let run = app.session().await.ask("Hi").await;
+    assert_eq!((run.get("output"), run.get("output_error")), (None, None));
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_schema_that_no_grammar_can_say_is_pointed_at() {
+    let app = TestApp::start(replies(&[says("Yes.")])).await;
+    let session = app.session().await;
+    let long = json!({ "type": "string", "description": "x".repeat(33_000) });
+    for (schema, pointer) in [
+        (json!("string"), "/output_schema"),
+        (json!({ "type": "text" }), "/output_schema"),
+        (json!({ "type": "object" }), "/output_schema/additionalProperties"),
+        (
+            json!({ "type": "object", "additionalProperties": false,
+                    "properties": { "n": { "type": "integer", "maximum": 9 } } }),
+            "/output_schema/properties/n/maximum",
+        ),
+        (json!({ "$ref": "https://example.org/schema.json" }), "/output_schema/$ref"),
+        (long, "/output_schema"),
+    ] {
+        let request = app.post("/v1/sessions").json(&json!({ "output_schema": schema }));
+        assert_refused(&session, request, invalid(pointer)).await;
+    }
+    app.finish().await;
+}
