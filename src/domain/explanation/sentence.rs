@@ -104,7 +104,7 @@ fn why(outcome: &Outcome) -> String {
         StopReason::StopSequence => "the model wrote a stop string",
         StopReason::MaxTokens => "the answer was cut by the output budget",
         StopReason::ModelContextWindowExceeded => "the answer was cut by the end of the context",
-        StopReason::Refusal => "the model declined",
+        StopReason::Refusal(_) => "the model declined",
         StopReason::Unknown { .. } => "the model stopped for a reason that is not known here",
         StopReason::RetriesExhausted => "the model gave no answer",
         StopReason::Cancelled => "the client stopped it",
