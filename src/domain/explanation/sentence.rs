@@ -20,10 +20,13 @@ impl Facts {
                     Some((Latest::Rescheduled { failures, .. }, _)) => *failures,
                     Some((Latest::Request | Latest::Other, _)) | None => 1,
                 };
-                let times =
-                    if failures == 1 { "once" } else { &format!("{failures} times in a row") };
+                let why = match failures {
+                    0 => "fails everybody, and is left alone".to_owned(),
+                    1 => "failed once".to_owned(),
+                    _ => format!("failed {failures} times in a row"),
+                };
                 let at = wait.deadline.map(|at| format!(" at {at:.0}")).unwrap_or_default();
-                format!("The model failed {times}; it is asked again{at}.")
+                format!("The model {why}; it is asked again{at}.")
             }
             WaitsFor::Tool => format!("The run waits for {}.", calls(&self.named())),
             WaitsFor::Cancel => {
