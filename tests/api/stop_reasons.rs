@@ -199,6 +199,9 @@ async fn a_turn_that_pauses_is_resumed_ten_times_and_then_ends() {
     assert_eq!(told(&session, &run).await, json!(["completed", reason, "Searching.", 11]));
     assert_eq!(app.upstream().len(), 11);
     assert_eq!(app.upstream().roles(10).len(), 11, "each reply is sent back, without a word");
+    // What the model never ended is left out of what is sent, which is told and counted.
+    assert_eq!(session.ask("Are you there?").await["output_text"], "Still here.");
+    assert_eq!(app.simulator.refusals(), Vec::<String>::new());
     app.stop().await;
 }
 
