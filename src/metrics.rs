@@ -4,6 +4,7 @@
 
 use std::fmt;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Mutex, PoisonError};
 
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
@@ -12,6 +13,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
 use crate::agent::repair::RepairKind;
+use crate::domain::circuit::Circuit;
 use crate::domain::run::RunStatus;
 
 /// What [`Metrics::encode`] writes.
@@ -79,6 +81,10 @@ pub struct Metrics {
     leases_lost: Counter,
     steps_fenced: Counter,
     model_requests: Counters,
+    model_retries: Counters,
+    model_circuit_open: Gauge,
+    /// None in a process that asks no model.
+    model_circuit: Mutex<Option<Circuit>>,
     active: Gauge,
     streams: Gauge,
 }
@@ -99,6 +105,17 @@ impl Metrics {
             leases_lost: counter(&mut registry, "leases_lost", "Runs dropped for a lost lease"),
             steps_fenced: counter(&mut registry, "steps_fenced", "Steps refused by the fence"),
             model_requests: counters(&mut registry, "model_requests", "Model requests, by outcome"),
+            model_retries: counters(
+                &mut registry,
+                "model_retries",
+                "Model requests that were to be sent again, by outcome",
+            ),
+            model_circuit_open: gauge(
+                &mut registry,
+                "model_circuit_open",
+                "Whether the model is left alone because it fails everybody",
+            ),
+            model_circuit: Mutex::default(),
             active: gauge(
                 &mut registry,
                 "runs_active",
@@ -115,6 +132,9 @@ impl Metrics {
         }
         for from in ClaimedFrom::ALL {
             let _ = this.claimed.get_or_create(&[("how", from.as_str())]);
+        }
+        for outcome in ["sent", "withheld"] {
+            let _ = this.model_retries.get_or_create(&[("outcome", outcome)]);
         }
         for outcome in RequestOutcome::ALL {
             let _ = this.model_requests.get_or_create(&[("outcome", outcome.as_str())]);
@@ -156,6 +176,27 @@ impl Metrics {
     /// A request to the model ended.
     pub fn model_request(&self, outcome: RequestOutcome) {
         self.model_requests.get_or_create(&[("outcome", outcome.as_str())]).inc();
+    }
+
+    /// A failed request will be sent again.
+    pub fn model_retried(&self) {
+        self.model_retries.get_or_create(&[("outcome", "sent")]).inc();
+    }
+
+    /// A failed request is not sent again, because too many others are.
+    pub fn model_retry_withheld(&self) {
+        self.model_retries.get_or_create(&[("outcome", "withheld")]).inc();
+    }
+
+    /// Whether the model is asked, from now on.
+    pub fn model_circuit(&self, circuit: Circuit) {
+        self.model_circuit_open.set(i64::from(circuit != Circuit::Closed));
+        *self.model_circuit.lock().unwrap_or_else(PoisonError::into_inner) = Some(circuit);
+    }
+
+    /// Whether the model is asked; none in a process that asks no model.
+    pub fn circuit(&self) -> Option<Circuit> {
+        *self.model_circuit.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Counts a run as active until the guard is dropped.

@@ -2,7 +2,7 @@
 
 use crate::domain::message::{BadContent, Message, Role, View};
 use crate::domain::price::Price;
-use crate::domain::run::{LimitKind, Limits, ModelStop, StopReason};
+use crate::domain::run::{LimitKind, Limits, ModelStop, Refusal, StopReason};
 use crate::domain::tool::ToolCall;
 use crate::domain::usage::Usage;
 
@@ -28,6 +28,15 @@ impl Bounds {
             tokens: limits.tokens,
             cost: limits.cost.zip(price),
         }
+    }
+
+    /// The limit that so much reaches.
+    fn limit_of(&self, spent: &Usage) -> Option<LimitKind> {
+        if self.tokens.is_some_and(|tokens| spent.total() >= tokens) {
+            return Some(LimitKind::Tokens);
+        }
+        let is_dear = self.cost.is_some_and(|(limit, price)| price.cost(spent) >= limit);
+        is_dear.then_some(LimitKind::Cost)
     }
 }
 
@@ -122,19 +131,28 @@ impl AgentLoop {
         self.limit.is_some()
     }
 
-    /// Whether a reply that pauses would be resumed.
+    /// Whether a reply that pauses, or sums the conversation up, would be resumed.
     pub fn may_pause(&self) -> bool {
         self.pauses < MAX_PAUSES
     }
 
+    /// Counts a request whose reply is no message, because it is asked for again.
+    pub fn spend(&mut self, usage: Usage) {
+        self.spent += usage;
+    }
+
+    /// Whether another request may follow one that used so much.
+    pub fn affords_more_after(&self, usage: Usage) -> bool {
+        let mut spent = self.spent;
+        spent += usage;
+        !self.is_final() && self.bounds.limit_of(&spent).is_none()
+    }
+
     fn ask(&mut self) {
-        let Bounds { rounds, tokens, cost } = self.bounds;
-        if self.rounds >= rounds {
+        if self.rounds >= self.bounds.rounds {
             self.limit = Some(LimitKind::Rounds);
-        } else if tokens.is_some_and(|tokens| self.spent.total() >= tokens) {
-            self.limit = Some(LimitKind::Tokens);
-        } else if cost.is_some_and(|(limit, price)| price.cost(&self.spent) >= limit) {
-            self.limit = Some(LimitKind::Cost);
+        } else if let Some(limit) = self.bounds.limit_of(&self.spent) {
+            self.limit = Some(limit);
         }
         self.step = match self.limit {
             Some(limit) => Step::Exhausted(limit),
@@ -152,7 +170,7 @@ impl AgentLoop {
                 }
                 StopReason::EndTurn
             }
-            ModelStop::PauseTurn if self.may_pause() => {
+            ModelStop::PauseTurn | ModelStop::Compaction if self.may_pause() => {
                 self.pauses += 1;
                 self.ask();
                 return Ok(self.step.clone());
@@ -161,8 +179,8 @@ impl AgentLoop {
             ModelStop::StopSequence => StopReason::StopSequence,
             ModelStop::MaxTokens => StopReason::MaxTokens,
             ModelStop::ModelContextWindowExceeded => StopReason::ModelContextWindowExceeded,
-            ModelStop::Refusal => StopReason::Refusal,
-            ModelStop::PauseTurn | ModelStop::Other(_) => {
+            ModelStop::Refusal => StopReason::Refusal(Refusal::default()),
+            ModelStop::PauseTurn | ModelStop::Compaction | ModelStop::Other(_) => {
                 StopReason::Unknown { model_stop_reason: stop.as_str().to_owned() }
             }
         };

@@ -42,7 +42,7 @@ pub fn keep(content: &Content, stop: &ModelStop, turn: Turn) -> Result<Option<Co
     let blocks = content.blocks()?;
     refuse_repeated_ids(&blocks)?;
     let calls_are_answered = *stop == ModelStop::ToolUse && !turn.is_final;
-    let turn_goes_on = calls_are_answered || (*stop == ModelStop::PauseTurn && turn.may_pause);
+    let turn_goes_on = calls_are_answered || (stop.wants_to_go_on() && turn.may_pause);
     let answered: HashSet<&str> = blocks.iter().filter_map(|block| answers(&block.view)).collect();
 
     let kept: Vec<&Block<'_>> = blocks
@@ -62,6 +62,13 @@ pub fn keep(content: &Content, stop: &ModelStop, turn: Turn) -> Result<Option<Co
     }
     let raw: Vec<&RawValue> = kept.iter().map(|block| block.raw).collect();
     Ok(Some(if raw.len() == blocks.len() { content.clone() } else { Content::from_blocks(raw)? }))
+}
+
+/// Whether a reply was cut in the middle of a call: a larger budget would have made it whole.
+pub fn is_cut_in_a_call(content: &Content, stop: &ModelStop) -> Result<bool, BadContent> {
+    let blocks = content.blocks()?;
+    let last = blocks.last().map(|block| &block.view);
+    Ok(*stop == ModelStop::MaxTokens && matches!(last, Some(View::ToolUse(_))))
 }
 
 fn answers<'a>(view: &'a View<'_>) -> Option<&'a str> {
@@ -169,6 +176,18 @@ mod tests {
         assert_eq!(kept(&[TEXT, CALL], "max_tokens", false), Some(format!("[{TEXT}]")));
         assert_eq!(kept(&[THINKING, CALL], "max_tokens", false), None);
         assert_eq!(kept(&[CALL], "model_context_window_exceeded", false), None);
+    }
+
+    #[test]
+    fn a_budget_that_ended_in_a_call_is_told_from_one_that_ended_in_a_text() {
+        let is_cut = |blocks: &[&str], stop: &str| {
+            let content = Content::parse(format!("[{}]", blocks.join(","))).unwrap();
+            is_cut_in_a_call(&content, &ModelStop::from(stop)).unwrap()
+        };
+        assert!(is_cut(&[TEXT, CALL], "max_tokens"));
+        assert!(!is_cut(&[CALL, TEXT], "max_tokens"));
+        assert!(!is_cut(&[CALL], "tool_use"));
+        assert!(!is_cut(&[], "max_tokens"));
     }
 
     #[test]

@@ -53,7 +53,10 @@ impl Topic {
     pub(super) fn event(&mut self, frame: Frame) -> Vec<String> {
         let ends_all = matches!(
             frame.kind.as_str(),
-            "span.model_request_end" | crate::domain::event::STATUS_IDLE
+            // What a request said that failed is not what the next one will say.
+            "span.model_request_end"
+                | "session.status_rescheduled"
+                | crate::domain::event::STATUS_IDLE
         );
         let is_ended = |preview: &mut OpenPreview| {
             preview.has_id(&frame.id) || ends_all && preview.is_of(frame.run_id)

@@ -1,6 +1,7 @@
 //! The words that every layer shares. Nothing here does IO or imports another layer.
 
 pub mod attempt;
+pub mod circuit;
 pub mod claim;
 pub mod event;
 pub mod explanation;
@@ -9,6 +10,7 @@ pub mod message;
 pub mod model;
 pub mod model_options;
 pub mod note;
+pub mod output_budget;
 pub mod output_schema;
 pub mod pending;
 pub mod permission;

@@ -77,6 +77,8 @@ pub enum ModelStop {
     PauseTurn,
     /// A classifier declined.
     Refusal,
+    /// The conversation was summed up, and wants to be resumed.
+    Compaction,
     /// The context is full.
     ModelContextWindowExceeded,
     /// A word that this version does not know.
@@ -93,9 +95,17 @@ impl ModelStop {
             Self::StopSequence => "stop_sequence",
             Self::PauseTurn => "pause_turn",
             Self::Refusal => "refusal",
+            Self::Compaction => "compaction",
             Self::ModelContextWindowExceeded => "model_context_window_exceeded",
             Self::Other(word) => word,
         }
+    }
+}
+
+impl ModelStop {
+    /// Whether the model wants to go on from its own reply, without a word of the user.
+    pub fn wants_to_go_on(&self) -> bool {
+        matches!(self, Self::PauseTurn | Self::Compaction)
     }
 }
 
@@ -108,6 +118,7 @@ impl From<&str> for ModelStop {
             "stop_sequence" => Self::StopSequence,
             "pause_turn" => Self::PauseTurn,
             "refusal" => Self::Refusal,
+            "compaction" => Self::Compaction,
             "model_context_window_exceeded" => Self::ModelContextWindowExceeded,
             other => Self::Other(other.to_owned()),
         }
@@ -229,7 +240,7 @@ pub enum StopReason {
     /// The answer was cut by the end of the context window.
     ModelContextWindowExceeded,
     /// The model declined; its draft was discarded.
-    Refusal,
+    Refusal(Refusal),
     /// The model stopped for a reason that this version does not know.
     Unknown {
         /// The model's word.
@@ -244,6 +255,18 @@ pub enum StopReason {
         /// The events of the calls, which carry their ids.
         event_ids: Vec<String>,
     },
+}
+
+/// Why the model declined, as far as it says so.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(default)]
+pub struct Refusal {
+    /// The classifier's word, such as `cyber` or `bio`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub category: Option<String>,
+    /// A sentence for people.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub explanation: Option<String>,
 }
 
 /// A failure as clients see it.

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use super::ReplyHead;
+use super::retry::MAX_RETRY_AFTER;
 use crate::domain::run::{ErrorType, RunError};
 
 /// A request that gave no reply.
@@ -19,8 +21,8 @@ pub enum ModelError {
         kind: ErrorKind,
         /// The server's sentence.
         message: String,
-        /// How long the server asks us to wait.
-        retry_after: Option<Duration>,
+        /// What the headers said.
+        head: ReplyHead,
     },
     /// The connection broke inside the stream.
     #[error("the model's stream broke: {0}")]
@@ -37,6 +39,9 @@ pub enum ModelError {
     /// The reply is larger than any reply can be.
     #[error("the model's reply is larger than {0} bytes")]
     TooLarge(usize),
+    /// It was not asked, because it failed everybody for so long.
+    #[error("the model was not asked, because it failed all requests for {} s", .0.as_secs())]
+    ShutOut(Duration),
 }
 
 /// An error with all that caused it: the outermost one only says that a request failed.
@@ -118,6 +123,7 @@ impl ErrorKind {
             429 => Self::RateLimit,
             529 => Self::Overloaded,
             500.. => Self::Api,
+            300..=399 => Self::Other("redirect".to_owned()),
             _ => Self::InvalidRequest,
         }
     }
@@ -163,21 +169,54 @@ impl ModelError {
     pub fn retryable(&self) -> bool {
         match self {
             Self::Connect(_) | Self::Broken(_) | Self::Truncated | Self::Idle(_) => true,
-            Self::Api { status, kind, .. } => kind.retryable(*status),
-            Self::Malformed(_) | Self::TooLarge(_) => false,
+            // What has run out stays so, whatever a proxy on the way thinks.
+            Self::Api { kind: ErrorKind::SpendLimit, .. } => false,
+            Self::Api { status, kind, head, .. } => {
+                head.should_retry.unwrap_or_else(|| kind.retryable(*status))
+            }
+            Self::Malformed(_) | Self::TooLarge(_) | Self::ShutOut(_) => false,
+        }
+    }
+
+    /// What the headers of the reply said, if there was one.
+    pub fn head(&self) -> Option<(u16, &ReplyHead)> {
+        match self {
+            Self::Api { status, head, .. } => Some(((*status)?, head)),
+            Self::Connect(_)
+            | Self::Broken(_)
+            | Self::Truncated
+            | Self::Idle(_)
+            | Self::Malformed(_)
+            | Self::TooLarge(_)
+            | Self::ShutOut(_) => None,
+        }
+    }
+
+    /// A word for it, for records and logs.
+    pub fn word(&self) -> &str {
+        match self {
+            Self::Connect(_) => "connect",
+            Self::Api { kind, .. } => kind.as_str(),
+            Self::Broken(_) => "broken_stream",
+            Self::Truncated => "truncated_stream",
+            Self::Idle(_) => "idle_timeout",
+            Self::Malformed(_) => "malformed_reply",
+            Self::TooLarge(_) => "reply_too_large",
+            Self::ShutOut(_) => "shut_out",
         }
     }
 
     /// How long the server asks us to wait.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
-            Self::Api { retry_after, .. } => *retry_after,
+            Self::Api { head, .. } => head.retry_after,
             Self::Connect(_)
             | Self::Broken(_)
             | Self::Truncated
             | Self::Idle(_)
             | Self::Malformed(_)
-            | Self::TooLarge(_) => None,
+            | Self::TooLarge(_)
+            | Self::ShutOut(_) => None,
         }
     }
 
@@ -200,11 +239,23 @@ impl ModelError {
                     | ErrorKind::RequestTooLarge
                     | ErrorKind::Other(_) => ErrorType::ModelRequestFailedError,
                 },
-                format!("the model answered with {}", kind.as_str()),
+                match self.retry_after().filter(|wait| *wait > MAX_RETRY_AFTER) {
+                    Some(wait) => format!(
+                        "the model answered with {} and asks to wait for {} s, longer than a run \
+                         waits",
+                        kind.as_str(),
+                        wait.as_secs()
+                    ),
+                    None => format!("the model answered with {}", kind.as_str()),
+                },
             ),
             Self::Connect(_) => {
                 (ErrorType::ModelOverloadedError, "the model could not be reached".to_owned())
             }
+            Self::ShutOut(_) => (
+                ErrorType::ModelOverloadedError,
+                "the model failed all requests for too long to be asked".to_owned(),
+            ),
             Self::Broken(_) | Self::Truncated | Self::Idle(_) => {
                 (ErrorType::ModelOverloadedError, "the model's stream broke off".to_owned())
             }
@@ -222,7 +273,7 @@ mod tests {
     use super::*;
 
     fn api(status: Option<u16>, kind: ErrorKind) -> ModelError {
-        ModelError::Api { status, kind, message: String::new(), retry_after: None }
+        ModelError::Api { status, kind, message: String::new(), head: ReplyHead::default() }
     }
 
     #[test]
@@ -235,11 +286,29 @@ mod tests {
 
     #[test]
     fn a_status_without_a_readable_body_still_decides() {
-        for (status, retryable) in
-            [(400, false), (401, false), (408, true), (413, false), (429, true), (502, true)]
-        {
+        for (status, retryable) in [
+            (302, false),
+            (400, false),
+            (401, false),
+            (408, true),
+            (413, false),
+            (429, true),
+            (502, true),
+        ] {
             let kind = ErrorKind::of_status(status);
             assert_eq!(api(Some(status), kind).retryable(), retryable, "{status}");
         }
+    }
+
+    #[test]
+    fn the_servers_advice_counts_more_than_the_status_but_not_than_a_spend_limit() {
+        let advised = |status, kind, advice| {
+            let head = ReplyHead { should_retry: Some(advice), ..ReplyHead::default() };
+            let message = String::new();
+            ModelError::Api { status: Some(status), kind, message, head }.retryable()
+        };
+        assert!(advised(400, ErrorKind::InvalidRequest, true));
+        assert!(!advised(529, ErrorKind::Overloaded, false));
+        assert!(!advised(429, ErrorKind::SpendLimit, true));
     }
 }

@@ -3,7 +3,9 @@
 pub mod anthropic;
 pub mod catalogue;
 mod error;
+mod reply_head;
 pub mod retry;
+pub mod upstream;
 
 use std::sync::Arc;
 
@@ -11,12 +13,13 @@ use bytes::Bytes;
 use serde_json::value::RawValue;
 
 use crate::domain::message::Content;
-use crate::domain::run::ModelStop;
+use crate::domain::run::{ModelStop, Refusal};
 use crate::domain::session::Settings;
 use crate::domain::tool::ToolChoice;
 use crate::domain::usage::Usage;
 
 pub use error::{ErrorKind, ModelError};
+pub use reply_head::ReplyHead;
 
 /// A server of models, by the protocol that it speaks.
 #[derive(Debug, Clone)]
@@ -85,6 +88,13 @@ impl Head {
 }
 
 impl ReplyStream {
+    /// What the headers of the reply said.
+    pub fn head(&self) -> &ReplyHead {
+        match self {
+            Self::Anthropic(stream) => stream.head(),
+        }
+    }
+
     /// The next thing that a reader would see; none at the end of the stream.
     ///
     /// Dropping the future between two calls loses nothing.
@@ -115,6 +125,8 @@ pub struct Reply {
     pub stop: ModelStop,
     /// What the request cost.
     pub usage: Usage,
+    /// Why the model declined, where it did and said why.
+    pub refusal: Refusal,
 }
 
 /// What a stream tells before it ends, for previews.

@@ -9,7 +9,7 @@ pub const MAX_ATTEMPTS: u32 = 8;
 const FIRST_DELAY: Duration = Duration::from_millis(500);
 const MAX_DELAY: Duration = Duration::from_secs(30);
 /// The longest wait that a server can ask of us.
-const MAX_RETRY_AFTER: Duration = Duration::from_mins(1);
+pub const MAX_RETRY_AFTER: Duration = Duration::from_mins(1);
 
 /// How long to wait after the given number of failures in a row; none when it is time to give up.
 ///
@@ -32,14 +32,17 @@ fn ceiling(failures: u32) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::ErrorKind;
+    use crate::model::{ErrorKind, ReplyHead};
 
     fn overloaded(retry_after: Option<u64>) -> ModelError {
         ModelError::Api {
             status: Some(529),
             kind: ErrorKind::Overloaded,
             message: String::new(),
-            retry_after: retry_after.map(Duration::from_secs),
+            head: ReplyHead {
+                retry_after: retry_after.map(Duration::from_secs),
+                ..ReplyHead::default()
+            },
         }
     }
 

@@ -132,8 +132,11 @@ fn fail(shared: &Shared, reply: &Reply, request_id: &str) -> Answer {
     let scripted = reply.status.and_then(|status| StatusCode::from_u16(status).ok());
     let failure = failure(reply, scripted.unwrap_or_default());
     let details = failure.details.as_ref();
-    let body = error_body(&failure.kind, &failure.message, details, request_id);
-    let mut answer = respond(shared, reply, Wire::json(&body), false);
+    let wire = match &reply.body {
+        Some(body) => Wire::verbatim(body),
+        None => Wire::json(&error_body(&failure.kind, &failure.message, details, request_id)),
+    };
+    let mut answer = respond(shared, reply, wire, false);
     *answer.response.status_mut() = scripted.unwrap_or_else(|| status_of(&failure.kind));
     answer
 }

@@ -1,13 +1,14 @@
 //! One request to the model: streamed, previewed, and sent again when that may help.
 
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep_until};
 
 use super::drive::Driver;
 use super::halt::Halt;
 use super::previews::{Previews, ReplyIds};
-use crate::domain::event::{EventBody, NewEvent};
+use super::tries::Try;
 use crate::faults::{self, Point};
 use crate::metrics::RequestOutcome;
+use crate::model::upstream::{Pass, Verdict};
 use crate::model::{ModelError, Reply, Request, retry};
 
 impl Driver<'_> {
@@ -26,39 +27,72 @@ impl Driver<'_> {
 
     /// Asks until there is a reply, or no hope for one.
     pub(super) async fn request(&mut self, request: Request, ids: ReplyIds) -> Result<Reply, Halt> {
+        let worker = self.worker;
+        worker.upstream.budget.earn(Instant::now());
         let mut failures = 0;
         loop {
-            let error = match self.attempt(request.clone(), ids).await? {
+            let pass = self.pass(failures).await?;
+            let error = match self.attempt(request.clone(), ids, pass).await? {
                 Ok(reply) => return Ok(reply),
                 Err(error) => error,
             };
             failures += 1;
-            tracing::warn!(run.id = %self.run_id(), failures, %error, "a model request failed");
+            self.report_failure(failures, &error);
             let Some(delay) = retry::delay_after(failures, &error) else {
                 return Err(Halt::Model(error));
             };
-            self.reschedule(failures, delay).await?;
+            let Some(turn) = worker.upstream.budget.spend(Instant::now()) else {
+                worker.parts.metrics.model_retry_withheld();
+                return Err(Halt::Model(error));
+            };
+            worker.parts.metrics.model_retried();
+            self.reschedule(failures, delay.max(turn)).await?;
         }
     }
 
-    async fn reschedule(&mut self, failures: u32, delay: std::time::Duration) -> Result<(), Halt> {
-        let retry_at = jiff::Timestamp::now()
-            .checked_add(jiff::SignedDuration::try_from(delay).unwrap_or_default())
-            .unwrap_or(jiff::Timestamp::MAX);
-        let event = NewEvent::new(&EventBody::StatusRescheduled { attempt: failures, retry_at });
-        self.tell(&[event]).await?;
-        let signals = self.signals.clone();
-        signals.unless_draining(sleep(delay)).await
+    fn report_failure(&self, failures: u32, error: &ModelError) {
+        let request_id = error.head().and_then(|(_, head)| head.request_id.as_deref());
+        let request_id = request_id
+            .or_else(|| self.attempts.last().and_then(|noted| noted.request_id.as_deref()));
+        tracing::warn!(
+            run.id = %self.run_id(),
+            request.id = request_id,
+            failures,
+            %error,
+            "a model request failed"
+        );
     }
 
     /// One try. The outer error ends the run's drive, the inner one may be tried again.
     async fn attempt(
-        &self,
+        &mut self,
         request: Request,
         ids: ReplyIds,
+        mut pass: Pass<'_>,
     ) -> Result<Result<Reply, ModelError>, Halt> {
-        let ended = self.signals.unless_stopped(self.stream(request, ids)).await;
-        self.worker.parts.metrics.model_request(match &ended {
+        let mut noted = Try::begin();
+        let streamed = self.stream(request, ids, &mut pass, &mut noted);
+        let ended = self.signals.unless_stopped(streamed).await;
+        if let Ok(ended) = &ended {
+            noted.ended(ended.as_ref().err());
+            let verdict = ended.as_ref().err().map_or(Verdict::Well, Verdict::of);
+            pass.tell(verdict, Instant::now());
+        }
+        let noted = noted.over();
+        tracing::debug!(
+            run.id = %self.run_id(),
+            request.id = noted.request_id,
+            status = noted.status,
+            error = noted.error,
+            head_ms = noted.head_ms,
+            duration_ms = noted.duration_ms,
+            "a model request ended"
+        );
+        self.attempts.push(noted);
+        drop(pass);
+        let metrics = &self.worker.parts.metrics;
+        metrics.model_circuit(self.worker.upstream.breaker.circuit());
+        metrics.model_request(match &ended {
             Ok(Ok(_)) => RequestOutcome::Replied,
             Ok(Err(_)) => RequestOutcome::Failed,
             Err(_) => RequestOutcome::Stopped,
@@ -66,10 +100,21 @@ impl Driver<'_> {
         ended
     }
 
-    async fn stream(&self, request: Request, ids: ReplyIds) -> Result<Reply, ModelError> {
+    async fn stream(
+        &self,
+        request: Request,
+        ids: ReplyIds,
+        pass: &mut Pass<'_>,
+        noted: &mut Try,
+    ) -> Result<Reply, ModelError> {
         let parts = &self.worker.parts;
         let mut previews = Previews::new(&parts.bus, self.session_id(), self.run_id(), ids);
-        let mut stream = parts.model.send(request).await?;
+        let sent = parts.model.send(request).await;
+        if let Some((status, head)) = sent.as_ref().err().and_then(ModelError::head) {
+            noted.head(status, head);
+        }
+        let mut stream = sent?;
+        noted.head(200, stream.head());
         faults::point(Point::RequestSent).await;
         loop {
             let flush_at = previews.flush_at();
@@ -80,6 +125,8 @@ impl Driver<'_> {
                 }
                 progress = stream.next() => match progress? {
                     Some(progress) => {
+                        // It speaks, so others need not wait for the end of its reply.
+                        pass.tell(Verdict::Well, Instant::now());
                         previews.push(progress);
                         faults::point(Point::InReply).await;
                     }

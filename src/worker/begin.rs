@@ -7,7 +7,6 @@ use crate::agent::{AgentLoop, Bounds, Step};
 use crate::domain::event::{EventBody, NewEvent};
 use crate::domain::message::{Content, Message, Role};
 use crate::domain::note::Note;
-use crate::domain::usage::Usage;
 use crate::store::claim::MAX_TAKEOVERS;
 use crate::store::messages::list_of_run;
 use crate::store::step::{NewMessage, StepCommit};
@@ -75,7 +74,7 @@ impl Driver<'_> {
             return Ok(());
         }
         self.is_begun = true;
-        self.usage = Usage::default();
+        self.usage = self.set_aside;
         for message in &messages {
             self.usage += message.usage;
         }

@@ -9,16 +9,18 @@ use super::Worker;
 use super::active::Signals;
 use super::halt::Halt;
 use super::previews::ReplyIds;
+use super::slot::Slot;
 use super::tell::{call_event, reply_events};
 use super::transcript::Transcript;
 use crate::agent::history::{self, Turn};
 use crate::agent::{AgentLoop, Bounds, Finish, Step};
+use crate::domain::attempt::Attempt;
 use crate::domain::claim::Claimed;
 use crate::domain::event::{EventBody, NewEvent};
 use crate::domain::ids::{EventId, MessageId, RunId, SessionId};
 use crate::domain::message::{Content, Message, Role};
 use crate::domain::output_schema::Verdict;
-use crate::domain::run::{LimitKind, Limits, Outcome, RunStatus};
+use crate::domain::run::{LimitKind, Limits, Outcome, Refusal, RunStatus, StopReason};
 use crate::domain::tool::{ToolCall, ToolChoice};
 use crate::domain::usage::Usage;
 use crate::faults::{self, Point};
@@ -27,19 +29,25 @@ use crate::store::step::{NewMessage, StepCommit};
 use crate::tools::policy::Policy;
 use crate::tools::seen::SeenFiles;
 use crate::tools::workspace::Workspace;
-use crate::tools::{Caller, ToolContext};
+use crate::tools::{Caller, ToolContext, without_nul};
 
 /// A run in the hands of a worker.
 pub(super) struct Driver<'a> {
     pub(super) worker: &'a Worker,
     pub(super) run: Claimed,
     pub(super) signals: Signals,
+    /// The run's place among those that are worked on.
+    pub(super) slot: &'a mut Slot,
     pub(super) context: ToolContext,
     pub(super) agent: AgentLoop,
     pub(super) transcript: Transcript,
     pub(super) limits: Limits,
     claimed_at: Instant,
     pub(super) usage: Usage,
+    /// The part of it that is of replies which became no message.
+    pub(super) set_aside: Usage,
+    /// The tries of the request in flight.
+    pub(super) attempts: Vec<Attempt>,
     /// The event that opened the request in flight, if there is one.
     pub(super) span: Option<EventId>,
     /// Whether the user message is in the history, and the run out of the queue.
@@ -66,8 +74,13 @@ pub(super) struct RequestEnd<'a> {
 
 /// Drives a run until it settles or must be let go.
 /// Says whether another run of the session waits for this one.
-pub(super) async fn drive(worker: &Worker, run: Claimed, signals: Signals) -> bool {
-    let mut driver = Driver::new(worker, run, signals);
+pub(super) async fn drive(
+    worker: &Worker,
+    run: Claimed,
+    signals: Signals,
+    slot: &mut Slot,
+) -> bool {
+    let mut driver = Driver::new(worker, run, signals, slot);
     let ended = match driver.run_steps().await {
         Ok(()) => Ok(()),
         Err(halt) => driver.halt(halt).await,
@@ -80,7 +93,7 @@ pub(super) async fn drive(worker: &Worker, run: Claimed, signals: Signals) -> bo
 }
 
 impl<'a> Driver<'a> {
-    fn new(worker: &'a Worker, run: Claimed, signals: Signals) -> Self {
+    fn new(worker: &'a Worker, run: Claimed, signals: Signals, slot: &'a mut Slot) -> Self {
         let limits = run.options.limits.or(&run.settings.limits);
         let workspace = match &run.workspace {
             Some(folder) => Workspace::named(folder.into()),
@@ -101,6 +114,8 @@ impl<'a> Driver<'a> {
             transcript: worker.transcripts.take(run.session_id),
             claimed_at: Instant::now(),
             usage: Usage::default(),
+            set_aside: Usage::default(),
+            attempts: Vec::new(),
             span: None,
             is_begun: run.begun.is_some(),
             is_resumed: false,
@@ -111,6 +126,7 @@ impl<'a> Driver<'a> {
             worker,
             run,
             signals,
+            slot,
             limits,
         }
     }
@@ -166,6 +182,7 @@ impl<'a> Driver<'a> {
         let request = head.request(self.transcript.as_bytes(), choice);
         let reply = self.request(request, ids).await?;
         faults::point(Point::ReplyRead).await;
+        let (reply, started) = self.widened(reply, started, (choice, ids)).await?;
         self.take_in(reply, ids, started).await
     }
 
@@ -193,7 +210,7 @@ impl<'a> Driver<'a> {
             Step::CallTools(calls) => &calls.clone(),
             Step::CallModel { .. } | Step::Exhausted(_) | Step::Finish(_) => &[],
         };
-        let outcome = self.outcome(&message)?;
+        let outcome = self.outcome(&message, reply.refusal)?;
         match &outcome {
             Some(outcome) => {
                 events.push(NewEvent::new(&EventBody::Usage { usage: self.usage }));
@@ -209,7 +226,9 @@ impl<'a> Driver<'a> {
         let settles = outcome.as_ref().map(|outcome| (RunStatus::Completed, outcome));
         let step =
             StepCommit { planned, events: &events, usage: Some(reply.usage), settles, ..empty() };
-        self.store(messages.as_slice(), &step).await
+        self.store(messages.as_slice(), &step).await?;
+        self.attempts.clear();
+        Ok(())
     }
 
     /// What the last reply asks for, and what the policy says of it.
@@ -218,15 +237,22 @@ impl<'a> Driver<'a> {
         calls.iter().map(|call| Ok(call_event(call, self.permission(call)?))).collect()
     }
 
-    fn outcome(&self, last: &Message) -> Result<Option<Outcome>, Halt> {
-        let Step::Finish(Finish { stop_reason, limited }) = self.agent.step() else {
+    fn outcome(&self, last: &Message, refusal: Refusal) -> Result<Option<Outcome>, Halt> {
+        let Step::Finish(Finish { stop_reason, limited }) = self.agent.step().clone() else {
             return Ok(None);
+        };
+        let stop_reason = match stop_reason {
+            StopReason::Refusal(_) => StopReason::Refusal(Refusal {
+                category: refusal.category.map(without_nul),
+                explanation: refusal.explanation.map(without_nul),
+            }),
+            other => other,
         };
         let output_text = last.content.joined_text()?;
         let schema = self.run.settings.model_options.output_schema.as_deref();
         Ok(Some(Outcome {
-            stop_reason: stop_reason.clone(),
-            limited: *limited,
+            stop_reason,
+            limited,
             output: schema.map(|schema| Verdict::of(schema, &output_text)),
             output_text,
             error: None,

@@ -15,9 +15,13 @@ mod previews;
 #[cfg(test)]
 mod proof;
 mod round;
+mod slot;
 mod suspend;
 mod tell;
 mod transcript;
+mod tries;
+mod wait;
+mod widen;
 mod write;
 
 use std::path::PathBuf;
@@ -25,17 +29,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc::UnboundedReceiver;
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Notify, OwnedSemaphorePermit};
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::bus::{Bus, HandOver};
+use crate::domain::circuit::Circuit;
 use crate::domain::claim::Claimed;
 use crate::domain::ids::WorkerId;
 use crate::faults::{self, Bug, Point};
 use crate::metrics::{ClaimedFrom, Metrics};
 use crate::model::Model;
+use crate::model::upstream::Upstream;
 use crate::store::StoreError;
 use crate::store::claim::{
     Claims, MAX_TAKEOVERS, claim_expired, claim_queued, claim_woken, expire,
@@ -48,6 +54,7 @@ use active::{Active, Stopping};
 use give_up::HOPELESS_AFTER;
 pub use node::Node;
 use patience::in_time;
+use slot::{Slot, Slots};
 use transcript::TranscriptCache;
 
 /// How often every process looks for work that nobody announced, and for leases that ran out.
@@ -91,7 +98,8 @@ pub struct Parts {
 pub struct Worker {
     id: WorkerId,
     parts: Parts,
-    slots: Arc<Semaphore>,
+    slots: Slots,
+    upstream: Upstream,
     active: Active,
     lease: LeaseClock,
     transcripts: TranscriptCache,
@@ -104,9 +112,11 @@ pub struct Worker {
 impl Worker {
     /// A worker that has not begun.
     pub fn new(parts: Parts) -> Arc<Self> {
+        parts.metrics.model_circuit(Circuit::Closed);
         Arc::new(Self {
             id: parts.node.id(),
-            slots: Arc::new(Semaphore::new(parts.slots)),
+            slots: Slots::new(parts.slots),
+            upstream: Upstream::default(),
             active: Active::default(),
             lease: LeaseClock::default(),
             transcripts: TranscriptCache::default(),
@@ -124,7 +134,7 @@ impl Worker {
         helpers.spawn(lease::heartbeat(Arc::clone(&self), heartbeat_stop.clone()));
         helpers.spawn(active::cancel_announced(Arc::clone(&self), heartbeat_stop.clone()));
 
-        let mut handed = self.parts.bus.open_desk(self.id, Arc::clone(&self.slots));
+        let mut handed = self.parts.bus.open_desk(self.id, Arc::clone(self.slots.free()));
         tokio::join!(
             self.claim_loop(&shutdown),
             self.sweep_loop(&shutdown),
@@ -188,7 +198,7 @@ impl Worker {
     /// a run that was claimed and then forgotten would lie until its lease runs out.
     async fn claim_loop(self: &Arc<Self>, shutdown: &CancellationToken) {
         while let Some(Ok(slot)) =
-            shutdown.run_until_cancelled(Arc::clone(&self.slots).acquire_owned()).await
+            shutdown.run_until_cancelled(Arc::clone(self.slots.free()).acquire_owned()).await
         {
             // Registered before looking: work that is announced in between is not missed.
             let announced = self.parts.bus.work();
@@ -207,7 +217,7 @@ impl Worker {
     /// Takes up runs that nobody holds, if there is a free slot.
     async fn take_over(self: &Arc<Self>) {
         for what in TakeUp::LEFT {
-            if let Ok(slot) = Arc::clone(&self.slots).try_acquire_owned() {
+            if let Ok(slot) = Arc::clone(self.slots.free()).try_acquire_owned() {
                 self.take_up(what, slot).await;
             }
         }
@@ -224,7 +234,7 @@ impl Worker {
         while shutdown.run_until_cancelled(sweep.tick()).await.is_some() {
             for what in TakeUp::LEFT {
                 // One for each look: a look that finds nothing gives it back at once.
-                let slot = Arc::clone(&self.slots).acquire_owned();
+                let slot = Arc::clone(self.slots.free()).acquire_owned();
                 let Some(Ok(slot)) = shutdown.run_until_cancelled(slot).await else { return };
                 self.take_up(what, slot).await;
             }
@@ -243,7 +253,8 @@ impl Worker {
         for run in claims.runs {
             // Requests may have taken slots in between. A run too many is better than one that
             // is claimed and lies, with nobody who keeps its lease.
-            let slot = first.take().or_else(|| Arc::clone(&self.slots).try_acquire_owned().ok());
+            let slot =
+                first.take().or_else(|| Arc::clone(self.slots.free()).try_acquire_owned().ok());
             self.spawn(run, slot);
         }
         for run in claims.unreadable.iter().filter(|run| run.takeovers > MAX_TAKEOVERS) {
@@ -254,7 +265,7 @@ impl Worker {
     }
 
     async fn claim(&self, what: TakeUp) -> Result<Claims, StoreError> {
-        let limit = self.slots.available_permits().min(CLAIM_BATCH - 1) + 1;
+        let limit = self.slots.free().available_permits().min(CLAIM_BATCH - 1) + 1;
         let limit = i64::try_from(limit).unwrap_or(1);
         let mut conn = self.parts.pool.acquire().await?;
         let claims = match what {
@@ -273,7 +284,8 @@ impl Worker {
     fn spawn(self: &Arc<Self>, run: Claimed, slot: Option<OwnedSemaphorePermit>) {
         let worker = Arc::clone(self);
         self.runs.spawn(async move {
-            let others_wait = worker.drive(run).await;
+            let mut slot = worker.slots.of_run(slot);
+            let others_wait = worker.drive(run, &mut slot).await;
             drop(slot);
             if others_wait {
                 worker.parts.bus.wake_worker();
@@ -282,7 +294,7 @@ impl Worker {
     }
 
     /// Drives a run, and says whether another run may have waited for it.
-    async fn drive(&self, run: Claimed) -> bool {
+    async fn drive(&self, run: Claimed, slot: &mut Slot) -> bool {
         let (run_id, session_id) = (run.fence.run_id, run.session_id);
         if run.takeovers > HOPELESS_AFTER {
             self.give_up(session_id, run.fence).await;
@@ -293,7 +305,7 @@ impl Worker {
         if run.is_cancelled {
             signals.cancel.cancel();
         }
-        let others_wait = drive::drive(self, run, signals).await;
+        let others_wait = drive::drive(self, run, signals, slot).await;
         // A run that was let go leaves its previews open here.
         self.parts.bus.end_previews(session_id, run_id);
         others_wait

@@ -329,53 +329,6 @@ async fn a_forced_tool_choice_that_the_model_would_refuse_is_refused_before_any_
 }
 
 #[tokio::test]
-async fn every_stop_reason_has_one_outcome() {
-    let cut_call = json!({ "content": [
-        { "type": "text", "text": "I will write" },
-        { "type": "tool_use", "name": "write_file", "raw_input": "{\"path\": \"half.txt\", \"cont" },
-    ], "stop_reason": "max_tokens" });
-    let with = |stop: &str| {
-        let mut reply = says("So far.");
-        reply["stop_reason"] = stop.into();
-        reply
-    };
-    let table = [
-        (with("end_turn"), json!({ "type": "end_turn" }), "So far."),
-        (with("stop_sequence"), json!({ "type": "stop_sequence" }), "So far."),
-        (with("max_tokens"), json!({ "type": "max_tokens" }), "So far."),
-        (cut_call, json!({ "type": "max_tokens" }), "I will write"),
-        (
-            with("model_context_window_exceeded"),
-            json!({ "type": "model_context_window_exceeded" }),
-            "So far.",
-        ),
-        (with("refusal"), json!({ "type": "refusal" }), ""),
-        (
-            with("brand_new_reason"),
-            json!({ "type": "unknown", "model_stop_reason": "brand_new_reason" }),
-            "So far.",
-        ),
-    ];
-    for (reply, stop_reason, answer) in table {
-        let app = TestApp::start(replies(&[reply])).await;
-        let session = app.session().await;
-        let run = session.ask("Go on").await;
-        assert_eq!(run["status"], "completed", "{stop_reason}");
-        assert_eq!(run["stop_reason"], stop_reason);
-        assert_eq!(run["output_text"], answer, "{stop_reason}");
-        assert_eq!(app.upstream().len(), 1, "nothing loops: {stop_reason}");
-        assert!(!app.folder.path().join("half.txt").exists());
-        // The session goes on.
-        app.simulator.set_script(
-            twostep::simulator::Script::from_json(&replies(&[says("Still here.")]).to_string())
-                .unwrap(),
-        );
-        assert_eq!(session.ask("Are you there?").await["output_text"], "Still here.");
-        app.finish().await;
-    }
-}
-
-#[tokio::test]
 async fn a_paused_turn_is_resumed_with_what_there_is() {
     let paused = json!({ "content": [
         { "type": "text", "text": "Searching." },

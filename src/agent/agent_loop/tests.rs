@@ -48,8 +48,9 @@ fn every_stop_reason_has_one_outcome() {
         ("stop_sequence", finish(StopReason::StopSequence)),
         ("max_tokens", finish(StopReason::MaxTokens)),
         ("model_context_window_exceeded", finish(StopReason::ModelContextWindowExceeded)),
-        ("refusal", finish(StopReason::Refusal)),
+        ("refusal", finish(StopReason::Refusal(Refusal::default()))),
         ("pause_turn", Step::CallModel { is_first: false }),
+        ("compaction", Step::CallModel { is_first: false }),
         ("brand_new", finish(unknown("brand_new"))),
     ];
     for (stop, expected) in table {

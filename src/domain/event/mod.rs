@@ -130,10 +130,12 @@ pub enum EventBody {
         /// How many times a worker has taken this run up, this one included.
         attempt: i32,
     },
-    /// The model could not answer; it will be asked again.
+    /// The model could not answer; it will be asked again. What has streamed of the reply is to
+    /// be forgotten.
     #[serde(rename = "session.status_rescheduled")]
     StatusRescheduled {
-        /// How many requests have failed in a row.
+        /// How many requests of the run have failed in a row; 0 if none was sent because the model
+        /// fails everybody at the moment.
         attempt: u32,
         /// When it will be asked again.
         #[schema(value_type = String, format = DateTime)]

@@ -76,7 +76,7 @@ pub enum Latest {
     Request,
     /// The model failed.
     Rescheduled {
-        /// How many requests have failed in a row.
+        /// How many requests of the run have failed in a row.
         failures: u32,
         /// When it is asked again.
         retry_at: Timestamp,

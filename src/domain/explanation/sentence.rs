@@ -21,10 +21,13 @@ impl Facts {
                     Some((Latest::Rescheduled { failures, .. }, _)) => *failures,
                     Some((Latest::Request | Latest::Other, _)) | None => 1,
                 };
-                let times =
-                    if failures == 1 { "once" } else { &format!("{failures} times in a row") };
+                let why = match failures {
+                    0 => "fails everybody, and is left alone".to_owned(),
+                    1 => "failed once".to_owned(),
+                    _ => format!("failed {failures} times in a row"),
+                };
                 let at = wait.deadline.map(|at| format!(" at {at:.0}")).unwrap_or_default();
-                format!("The model failed {times}; it is asked again{at}.")
+                format!("The model {why}; it is asked again{at}.")
             }
             WaitsFor::Tool => format!("The run waits for {}.", calls(&self.named())),
             WaitsFor::Cancel => {
@@ -115,7 +118,7 @@ fn why(outcome: &Outcome) -> String {
         StopReason::StopSequence => "the model wrote a stop string",
         StopReason::MaxTokens => "the answer was cut by the output budget",
         StopReason::ModelContextWindowExceeded => "the answer was cut by the end of the context",
-        StopReason::Refusal => "the model declined",
+        StopReason::Refusal(_) => "the model declined",
         StopReason::Unknown { .. } => "the model stopped for a reason that is not known here",
         StopReason::RetriesExhausted => "the model gave no answer",
         StopReason::Cancelled => "the client stopped it",

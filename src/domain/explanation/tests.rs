@@ -119,12 +119,13 @@ fn a_failed_request_is_waited_out_and_then_made_again() {
         let latest = Latest::Rescheduled { failures, retry_at: at(retry_at) };
         Facts { latest: Some((latest, at(25))), ..running() }
     };
-    let waits = |times: &str| {
-        format!("The model failed {times}; it is asked again at 2026-11-21T12:00:35Z.")
-    };
+    let waits =
+        |times: &str| format!("The model {times}; it is asked again at 2026-11-21T12:00:35Z.");
     let expected = (Some(WaitsFor::Retry), 25, Some(35), Some(id(7)));
-    check(&rescheduled(1, 35), expected, &waits("once"));
-    check(&rescheduled(3, 35), expected, &waits("3 times in a row"));
+    check(&rescheduled(1, 35), expected, &waits("failed once"));
+    check(&rescheduled(3, 35), expected, &waits("failed 3 times in a row"));
+    let alone = waits("fails everybody, and is left alone");
+    check(&rescheduled(0, 35), expected, &alone);
     check(
         &rescheduled(3, 28),
         (Some(WaitsFor::Model), 28, None, Some(id(7))),

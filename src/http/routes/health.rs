@@ -7,6 +7,7 @@ use http::StatusCode;
 use http::header::CONTENT_TYPE;
 use serde::Serialize;
 
+use crate::domain::circuit::Circuit;
 use crate::http::error::ApiError;
 use crate::http::{Health as HealthState, document};
 use crate::metrics;
@@ -28,6 +29,9 @@ pub(in crate::http) struct Readiness {
     database: bool,
     /// Whether the service is not about to stop.
     accepting: bool,
+    /// Whether the model is asked; absent where no worker runs. While it is not, runs wait.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    model: Option<Circuit>,
     /// How commands of Bash are confined; absent if there is no Bash here.
     #[serde(skip_serializing_if = "Option::is_none")]
     sandbox: Option<Level>,
@@ -66,7 +70,8 @@ pub(in crate::http) async fn get_readiness(
     let accepting = !state.draining.is_cancelled();
     let is_ready = database && accepting;
     let status = if is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    (status, Json(Readiness { is_ready, database, accepting, sandbox: state.sandbox }))
+    let (model, sandbox) = (state.metrics.circuit(), state.sandbox);
+    (status, Json(Readiness { is_ready, database, accepting, model, sandbox }))
 }
 
 /// Figures in the text format that Prometheus reads.

@@ -92,6 +92,7 @@ impl Assembler {
             content,
             stop: ModelStop::from(stop.as_deref().unwrap_or_default()),
             usage: usage(&self.usage),
+            refusal: message.read("stop_details").unwrap_or_default(),
         })
     }
 

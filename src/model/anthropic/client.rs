@@ -6,7 +6,7 @@ use std::{fmt, io};
 
 use bytes::Bytes;
 use futures::{Stream, StreamExt as _};
-use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER};
+use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use reqwest::{Response, Url};
 use secrecy::{ExposeSecret as _, SecretString};
 use sse_stream::{Sse, SseByteStream};
@@ -14,7 +14,7 @@ use tokio::time::timeout;
 
 use super::assemble::Assembler;
 use super::decode::ErrorBody;
-use crate::model::{ErrorKind, ModelError, Progress, Reply, Request};
+use crate::model::{ErrorKind, ModelError, Progress, Reply, ReplyHead, Request};
 
 /// Where the model is and how to speak to it.
 #[derive(Debug, Clone)]
@@ -98,16 +98,22 @@ impl Client {
             .await
             .map_err(|_| ModelError::Idle(self.idle_timeout))?
             .map_err(|error| ModelError::Connect(error.without_url()))?;
+        let head = ReplyHead::of(response.headers());
         if !response.status().is_success() {
             let status = response.status().as_u16();
+            let known = head.clone();
             // A server that fails may do so in the middle of saying why.
-            return Err(timeout(self.idle_timeout, refused(response)).await.unwrap_or_else(|_| {
-                let (kind, message) =
-                    (ErrorKind::of_status(status), "no whole error body".to_owned());
-                ModelError::Api { status: Some(status), kind, message, retry_after: None }
-            }));
+            return Err(timeout(self.idle_timeout, refused(response, head)).await.unwrap_or_else(
+                |_| {
+                    let (kind, message) =
+                        (ErrorKind::of_status(status), "no whole error body".to_owned());
+                    ModelError::Api { status: Some(status), kind, message, head: known }
+                },
+            ));
         }
+        check_is_stream(response.headers())?;
         Ok(ReplyStream {
+            head,
             events: Box::pin(SseByteStream::new(bounded(response.bytes_stream()))),
             assembler: Assembler::default(),
             idle_timeout: self.idle_timeout,
@@ -130,9 +136,8 @@ fn bounded(
     })
 }
 
-async fn refused(mut response: Response) -> ModelError {
+async fn refused(mut response: Response, head: ReplyHead) -> ModelError {
     let status = response.status().as_u16();
-    let retry_after = retry_after(response.headers());
     let mut body = Vec::new();
     while let Ok(Some(chunk)) = response.chunk().await {
         body.extend_from_slice(&chunk);
@@ -145,21 +150,25 @@ async fn refused(mut response: Response) -> ModelError {
         // A proxy on the way answers with a page of its own.
         Err(_) => (ErrorKind::of_status(status), "no readable error body".to_owned()),
     };
-    ModelError::Api { status: Some(status), kind, message, retry_after }
+    ModelError::Api { status: Some(status), kind, message, head }
 }
 
-fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let seconds = |name: &str, unit: f64| -> Option<Duration> {
-        let value: f64 = headers.get(name)?.to_str().ok()?.trim().parse().ok()?;
-        Duration::try_from_secs_f64(value * unit).ok()
-    };
-    seconds("retry-after-ms", 0.001).or_else(|| seconds(RETRY_AFTER.as_str(), 1.0))
+/// A page, or one JSON object, comes from a server that is not the one meant, or that cannot
+/// stream: asking it again helps nobody. Any other word is let pass, and so is none.
+fn check_is_stream(headers: &HeaderMap) -> Result<(), ModelError> {
+    let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    let essence = kind.split(';').next().unwrap_or_default().trim();
+    if ["text/html", "application/json"].iter().any(|other| essence.eq_ignore_ascii_case(other)) {
+        return Err(ModelError::Malformed(format!("it is of type {essence}")));
+    }
+    Ok(())
 }
 
 type Events = Pin<Box<dyn Stream<Item = Result<Sse, sse_stream::Error>> + Send>>;
 
 /// A reply that is still coming in.
 pub struct ReplyStream {
+    head: ReplyHead,
     events: Events,
     assembler: Assembler,
     idle_timeout: Duration,
@@ -172,6 +181,11 @@ impl fmt::Debug for ReplyStream {
 }
 
 impl ReplyStream {
+    /// What the headers of the reply said.
+    pub fn head(&self) -> &ReplyHead {
+        &self.head
+    }
+
     /// The next thing that a reader would see; none at the end of the stream.
     ///
     /// Dropping the future between two calls loses nothing.

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::raw_object::RawObject;
-use crate::model::{ErrorKind, ModelError};
+use crate::model::{ErrorKind, ModelError, ReplyHead};
 
 /// What an event says.
 #[derive(Debug)]
@@ -133,7 +133,8 @@ pub(super) fn decode(data: &str) -> Result<StreamEvent<'_>, ModelError> {
         "error" => {
             let body: ErrorBody<'_> = read(data)?;
             let (kind, message) = (body.kind(), body.message());
-            return Err(ModelError::Api { status: None, kind, message, retry_after: None });
+            let head = ReplyHead::default();
+            return Err(ModelError::Api { status: None, kind, message, head });
         }
         _ => StreamEvent::Ignored,
     })

@@ -5,7 +5,7 @@ use std::fs;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::{Path, PathBuf};
 
-use axum::http::{HeaderName, HeaderValue, StatusCode};
+use axum::http::{HeaderName, HeaderValue};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -41,6 +41,8 @@ pub struct Reply {
     pub split: Option<NonZeroUsize>,
     /// Answer with this HTTP status and `error` instead of content.
     pub status: Option<u16>,
+    /// The body of `status` in place of an error, as a proxy on the way would send it.
+    pub body: Option<String>,
     /// The error of `status` and of `error_after`.
     pub error: Option<Failure>,
     /// Extra response headers.
@@ -102,10 +104,9 @@ impl Reply {
     /// Loads `raw_sse_file` and refuses what can be read but not played.
     pub(super) fn settle(&mut self, at: &str, folder: Option<&Path>) -> Result<(), ScriptError> {
         if let Some(status) = self.status
-            && !StatusCode::from_u16(status)
-                .is_ok_and(|s| s.is_client_error() || s.is_server_error())
+            && !(300..=599).contains(&status)
         {
-            return Err(ScriptError::field(format!("{at}.status"), "must be from 400 to 599"));
+            return Err(ScriptError::field(format!("{at}.status"), "must be from 300 to 599"));
         }
         for (name, value) in &self.headers {
             if name.parse::<HeaderName>().is_err() || value.parse::<HeaderValue>().is_err() {

@@ -40,7 +40,7 @@ fn a_block_with_a_wrong_field_is_named() {
 #[test]
 fn what_cannot_be_played_is_refused() {
     for (reply, expected) in [
-        (json!({ "status": 200 }), "replies[0].status`: must be from 400 to 599"),
+        (json!({ "status": 200 }), "replies[0].status`: must be from 300 to 599"),
         (json!({ "headers": { "a b": "c" } }), "replies[0].headers`: bad header `a b`"),
         (json!({ "raw_sse_file": "a" }), "raw_sse_file`: works only in a script that is a file"),
         (json!({ "fail_first": [{ "status": 99 }] }), "fail_first[0].status`: must be"),

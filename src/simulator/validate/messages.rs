@@ -75,15 +75,24 @@ fn system(at: usize, messages: &[Value], model: Model<'_>) -> Checked {
     Ok(())
 }
 
-/// The last turn is the user's, unless the API paused in the middle of its own tool call.
+/// The last turn is the user's, unless the API paused in the middle of its own tool call, or ended
+/// the turn with a summary.
 pub(super) fn ending(turns: &[Turn<'_>]) -> Checked {
     match turns.last() {
-        Some(turn) if turn.role == "assistant" && !is_paused(&turn.blocks) => refuse(
-            "This model does not support assistant message prefill. The conversation must end \
+        Some(turn)
+            if turn.role == "assistant" && !is_paused(&turn.blocks) && !is_summed_up(turn) =>
+        {
+            refuse(
+                "This model does not support assistant message prefill. The conversation must end \
              with a user message.",
-        ),
+            )
+        }
         _ => Ok(()),
     }
+}
+
+fn is_summed_up(turn: &Turn<'_>) -> bool {
+    turn.blocks.last().is_some_and(|located| located.block.is("compaction"))
 }
 
 /// Whether a server's tool call is still without its result.

@@ -129,7 +129,7 @@ impl MessageFacts {
     }
 
     pub(super) fn is_paused(&self) -> bool {
-        self.stop == Some(ModelStop::PauseTurn)
+        self.stop.as_ref().is_some_and(ModelStop::wants_to_go_on)
     }
 }
 

@@ -1,0 +1,67 @@
+//! A reply that was cut in the middle of a call is asked for once more, with a larger budget.
+
+use std::time::Instant;
+
+use super::drive::{Driver, RequestEnd, empty, millis};
+use super::halt::Halt;
+use super::previews::ReplyIds;
+use crate::agent::{Step, history};
+use crate::domain::output_budget::larger;
+use crate::domain::session::Settings;
+use crate::domain::tool::ToolChoice;
+use crate::model::{Head, Reply};
+use crate::store::step::StepCommit;
+
+impl Driver<'_> {
+    /// The reply to take in, and when it was asked for: this one, or if it was cut in a call the
+    /// next one.
+    pub(super) async fn widened(
+        &mut self,
+        reply: Reply,
+        started: Instant,
+        (choice, ids): (&ToolChoice, ReplyIds),
+    ) -> Result<(Reply, Instant), Halt> {
+        let Some(head) = self.wider_head(&reply)? else {
+            return Ok((reply, started));
+        };
+        self.set_aside(&reply, started).await?;
+        let is_over = matches!(self.agent.step(), Step::Exhausted(_));
+        let choice = if is_over { &ToolChoice::None } else { choice };
+        let started = Instant::now();
+        let request = head.request(self.transcript.as_bytes(), choice);
+        Ok((self.request(request, ids).await?, started))
+    }
+
+    /// A head with a larger budget, where that may help and the run can pay for it.
+    fn wider_head(&self, reply: &Reply) -> Result<Option<Head>, Halt> {
+        let is_cut = history::is_cut_in_a_call(&reply.content, &reply.stop)?;
+        if !is_cut || !self.agent.affords_more_after(reply.usage) {
+            return Ok(None);
+        }
+        let settings = &self.run.settings;
+        let Some(max_tokens) = larger(&settings.model, settings.max_tokens) else {
+            return Ok(None);
+        };
+        let settings = Settings { max_tokens, ..settings.clone() };
+        let (parts, tools) = (&self.worker.parts, self.run.options.tools.as_deref());
+        Ok(Some(parts.model.head(&settings, tools, parts.use_prompt_cache)?))
+    }
+
+    /// Nothing of the reply is kept but what it used.
+    async fn set_aside(&mut self, reply: &Reply, started: Instant) -> Result<(), Halt> {
+        let end = RequestEnd {
+            usage: reply.usage,
+            stop: Some(reply.stop.as_str()),
+            duration_ms: millis(started),
+        };
+        let mut events = Vec::from_iter(self.end_request(&end));
+        self.agent.spend(reply.usage);
+        self.usage += reply.usage;
+        self.set_aside += reply.usage;
+        self.announce_request(&mut events);
+        let step = StepCommit { events: &events, usage: Some(reply.usage), ..empty() };
+        self.store(&[], &step).await?;
+        self.attempts.clear();
+        Ok(())
+    }
+}

@@ -1,0 +1,157 @@
+//! When a failed request is sent again, and what a run gives up while it waits.
+
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use jiff::fmt::rfc2822::DateTimePrinter;
+use serde_json::{Value, json};
+
+use crate::support::{Received, Setup, TestApp, replies, says};
+
+/// A good reply whose first attempts go wrong in these ways.
+fn after(failures: &[Value]) -> Value {
+    let mut reply = says("Here I am.");
+    reply["fail_first"] = failures.into();
+    replies(&[reply])
+}
+
+/// The waits that a run was told of, in milliseconds.
+fn waits(events: &[Value]) -> Vec<i128> {
+    let again = events.iter().filter(|event| event["type"] == "session.status_rescheduled");
+    again
+        .map(|event| {
+            let time = |key: &str| event[key].as_str().unwrap().parse::<Timestamp>().unwrap();
+            time("created_at").duration_until(time("retry_at")).as_millis()
+        })
+        .collect()
+}
+
+#[tokio::test]
+async fn a_wait_is_kept_however_it_is_asked_for() {
+    let in_two_seconds = Timestamp::now() + Duration::from_secs(3600);
+    let date = |at: &Timestamp| DateTimePrinter::new().timestamp_to_rfc9110_string(at).unwrap();
+    let by_date = json!({ "date": date(&in_two_seconds),
+                          "retry-after": date(&(in_two_seconds + Duration::from_secs(2))) });
+    let table = [
+        (json!({ "retry-after": "2" }), 2000),
+        (json!({ "retry-after": "1.5" }), 1500),
+        (json!({ "retry-after-ms": "1200", "retry-after": "9" }), 1200),
+        (by_date, 2000),
+    ];
+    for (headers, asked) in table {
+        let reply = json!({ "status": 429, "headers": headers });
+        let app = TestApp::start(after(&[reply])).await;
+        let session = app.session().await;
+        let started = Instant::now();
+        assert_eq!(session.ask("Where are you?").await["output_text"], "Here I am.");
+        assert!(started.elapsed().as_millis() >= asked, "{headers}");
+        let [told] = waits(&session.events().await)[..] else { panic!("{headers}") };
+        let asked = i128::try_from(asked).unwrap();
+        assert!((asked - 700..=asked).contains(&told), "{headers}: {told} ms");
+        app.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn a_wait_of_more_than_a_minute_is_told_and_not_kept() {
+    for (headers, seconds) in
+        [(json!({ "retry-after": "61" }), 61), (json!({ "retry-after-ms": "3600000" }), 3600)]
+    {
+        let reply = json!({ "status": 429, "headers": headers });
+        let app = TestApp::start(replies(&[reply])).await;
+        let run = app.session().await.ask("Where are you?").await;
+        let message = format!(
+            "the model answered with rate_limit_error and asks to wait for {seconds} s, longer \
+             than a run waits"
+        );
+        let expected = json!({ "type": "model_rate_limited_error", "message": message });
+        assert_eq!(run["error"], expected);
+        assert_eq!(app.upstream().len(), 1);
+        app.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn the_advice_of_the_server_counts_more_than_its_status() {
+    let advised = |status: u16, advice: &str| {
+        json!({ "status": status,
+                "headers": { "x-should-retry": advice, "retry-after-ms": "5" } })
+    };
+    let app = TestApp::start(after(&[advised(400, "true")])).await;
+    assert_eq!(app.session().await.ask("Where are you?").await["output_text"], "Here I am.");
+    app.finish().await;
+    let app = TestApp::start(replies(&[advised(529, "false")])).await;
+    let run = app.session().await.ask("Where are you?").await;
+    assert_eq!(run["error"]["type"], "model_overloaded_error");
+    assert_eq!(app.upstream().len(), 1);
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn one_slot_is_enough_for_two_sessions_when_one_of_them_waits() {
+    let mut waits = says("Here I am.");
+    waits["fail_first"] = json!([{ "status": 529, "headers": { "retry-after": "50" } }]);
+    let script = json!({ "conversations": [
+        { "when": "wait", "replies": [waits] },
+        { "replies": [says("At once.")] },
+    ], "otherwise": "refuse" });
+    let app = TestApp::start_with(script, Setup { slots: Some(1), ..Setup::default() }).await;
+    let waiting = app.session().await;
+    let run = waiting.post(json!({ "content": "wait" })).await;
+    waiting.reached(&run, "session.status_rescheduled").await;
+
+    let other = app.session().await;
+    for text in ["First", "Second"] {
+        assert_eq!(other.ask(text).await["output_text"], "At once.");
+    }
+    assert_eq!(waiting.run(&run).await["status"], "running", "it is still in hand");
+    waiting.cancel(&run).await;
+    assert_eq!(waiting.settled(&run).await["status"], "cancelled");
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_run_that_gave_its_slot_back_goes_on_when_its_wait_is_over() {
+    let mut waits = says("Here I am.");
+    waits["fail_first"] = json!([{ "status": 529, "headers": { "retry-after": "5.2" } }]);
+    let mut slow = says("At last.");
+    slow["pace_ms"] = 700.into();
+    slow["chunk"] = 1.into();
+    let script = json!({ "conversations": [
+        { "when": "wait", "replies": [waits] },
+        { "replies": [slow] },
+    ], "otherwise": "refuse" });
+    let app = TestApp::start_with(script, Setup { slots: Some(1), ..Setup::default() }).await;
+    let waiting = app.session().await;
+    let first = waiting.post(json!({ "content": "wait" })).await;
+    waiting.reached(&first, "session.status_rescheduled").await;
+    let other = app.session().await;
+    let second = other.post(json!({ "content": "Slowly" })).await;
+    assert_eq!(other.settled(&second).await["output_text"], "At last.");
+    let run = waiting.settled(&first).await;
+    assert_eq!(run["output_text"], "Here I am.");
+    // There is one slot: the first had to wait until the second was through.
+    let time = |run: &Value| run["finished_at"].as_str().unwrap().parse::<Timestamp>().unwrap();
+    assert!(time(&run) >= time(&other.run(&second).await));
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_reader_who_comes_while_the_run_waits_sees_nothing_of_the_broken_reply() {
+    let mut reply = says("Here I am.");
+    reply["fail_first"] = json!([
+        { "content": [{ "type": "text", "text": "WRONG, and WRONG again" }], "error_after": 5,
+          "pace_ms": 20 },
+        { "status": 429, "headers": { "retry-after": "1.5" } },
+    ]);
+    let app = TestApp::start(replies(&[reply])).await;
+    let session = app.session().await;
+    let run = session.post(json!({ "content": "Where are you?" })).await;
+    session.reached(&run, "session.status_rescheduled").await;
+    let events = session.open(&session.run_stream(&run), None).await.rest().await;
+    let shown: Vec<&Received> = events.iter().filter(|event| event.name == "event_delta").collect();
+    let text: String =
+        shown.iter().filter_map(|event| event.data["delta"]["content"]["text"].as_str()).collect();
+    assert_eq!(text, "Here I am.");
+    app.finish().await;
+}

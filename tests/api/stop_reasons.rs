@@ -1,0 +1,223 @@
+//! Every reason for which the model stops has one outcome, one event, and a session that goes on.
+
+use serde_json::{Value, json};
+use twostep::domain::price::Price;
+use twostep::domain::run::Limits;
+
+use crate::support::{Session, Setup, TestApp, calls, replies, says};
+
+/// A script that stops in this way at first, and answers all that comes later.
+fn stops(reply: &Value) -> Value {
+    json!({ "conversations": [
+        { "when": "go", "replies": [reply] },
+        { "replies": [says("Still here.")] },
+    ], "otherwise": "refuse" })
+}
+
+/// A text that stops for this reason.
+fn with(stop: &str) -> Value {
+    json!({ "content": [{ "type": "text", "text": "So far." }], "stop_reason": stop })
+}
+
+/// A call that the end of the budget cuts.
+fn cut() -> Value {
+    json!({ "content": [
+        { "type": "text", "text": "I will write." },
+        { "type": "tool_use", "name": "write_file", "raw_input": "{\"path\": \"half.txt\", \"cont" },
+    ], "stop_reason": "max_tokens", "usage": { "output_tokens": 1000 } })
+}
+
+/// What a run, its last event and its history say of its end.
+async fn told(session: &Session<'_>, run: &Value) -> Value {
+    let events = session.events().await;
+    let idle = events.iter().rfind(|event| event["run_id"] == run["id"]).unwrap();
+    assert_eq!(idle["type"], "session.status_idle");
+    assert_eq!(idle["stop_reason"], run["stop_reason"]);
+    let of_run = |item: &&Value| item["run_id"] == run["id"] && item["type"] == "assistant";
+    let kept = session.history().await.iter().filter(of_run).count();
+    json!([run["status"], run["stop_reason"], run["output_text"], kept])
+}
+
+/// What each request of a run ended with, and what it used.
+async fn requests(session: &Session<'_>) -> Vec<Value> {
+    let events = session.events().await;
+    let ends = events.iter().filter(|event| event["type"] == "span.model_request_end");
+    ends.map(|end| {
+        json!([end["stop_reason"], end["is_error"], end["model_usage"]["output_tokens"]])
+    })
+    .collect()
+}
+
+#[tokio::test]
+async fn every_reason_has_one_outcome_and_the_session_goes_on() {
+    let mut met = says("So far.");
+    met["stop_sequence"] = "###".into();
+    let empty = json!({ "content": [], "stop_reason": "end_turn" });
+    let no_call = with("tool_use");
+    let refusal = json!({
+        "content": [{ "type": "text", "text": "WRONG" }], "stop_reason": "refusal",
+        "stop_details": { "type": "refusal", "category": "cyber", "explanation": "It is \u{0}risky." },
+    });
+    let bare = json!({ "content": [], "stop_reason": "refusal",
+                       "stop_details": { "type": "refusal", "category": null } });
+    let reason = |word: &str| json!({ "type": word });
+    let unknown = json!({ "type": "unknown", "model_stop_reason": "brand_new" });
+    let full = "model_context_window_exceeded";
+    let table = [
+        (says("So far."), json!(["completed", reason("end_turn"), "So far.", 1])),
+        (empty, json!(["completed", reason("end_turn"), "", 0])),
+        (met, json!(["completed", reason("stop_sequence"), "So far.", 1])),
+        (with("max_tokens"), json!(["completed", reason("max_tokens"), "So far.", 1])),
+        (with(full), json!(["completed", reason(full), "So far.", 1])),
+        (no_call, json!(["completed", reason("end_turn"), "So far.", 1])),
+        (
+            refusal,
+            json!(["completed", { "type": "refusal", "category": "cyber",
+                                  "explanation": "It is risky." }, "", 0]),
+        ),
+        (bare, json!(["completed", reason("refusal"), "", 0])),
+        (with("brand_new"), json!(["completed", unknown, "So far.", 1])),
+    ];
+    for (reply, expected) in table {
+        let app = TestApp::start(stops(&reply)).await;
+        let session = app.session().await;
+        let run = session.ask("go").await;
+        let mut said = told(&session, &run).await;
+        if let Some(text) = said[1]["explanation"].as_str() {
+            // What the database cannot hold is left out, or stands for itself.
+            said[1]["explanation"] = text.replace('\u{fffd}', "").into();
+        }
+        assert_eq!(said, expected, "{reply}");
+        assert_eq!(app.upstream().len(), 1, "nothing loops: {reply}");
+        assert_eq!(session.ask("Are you there?").await["output_text"], "Still here.");
+        app.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn a_refused_draft_is_paid_for_as_the_model_says() {
+    let mut refusal = with("refusal");
+    refusal["usage"] = json!({ "input_tokens": 70, "output_tokens": 5 });
+    let app = TestApp::start(stops(&refusal)).await;
+    let session = app.session().await;
+    let run = session.ask("go").await;
+    let usage = &run["usage"];
+    assert_eq!((&usage["input_tokens"], &usage["output_tokens"]), (&json!(70), &json!(5)));
+    assert_eq!(requests(&session).await, [json!(["refusal", false, 5])]);
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_call_that_is_cut_is_asked_for_once_more_with_twice_the_budget() {
+    let mut call = calls("write_file", json!({ "path": "whole.txt", "content": "all of it" }));
+    call["fail_first"] = json!([cut()]);
+    call["usage"] = json!({ "output_tokens": 1500 });
+    let mut answer = says("Written.");
+    answer["usage"] = json!({ "output_tokens": 7 });
+    let app = TestApp::start(replies(&[call, answer])).await;
+    let session = app.session().await;
+    let run = session.ask("Write it").await;
+    assert_eq!(run["output_text"], "Written.");
+    let budgets: Vec<Value> =
+        (0..3).map(|index| app.upstream().body(index)["max_tokens"].clone()).collect();
+    assert_eq!(budgets, [1000, 2000, 1000], "the next round has the usual budget again");
+    assert_eq!(app.upstream().body(0)["messages"], app.upstream().body(1)["messages"]);
+    let written = std::fs::read_to_string(app.folder.path().join("whole.txt")).unwrap();
+    assert_eq!(written, "all of it");
+    assert!(!app.folder.path().join("half.txt").exists());
+
+    let ends = [
+        json!(["max_tokens", false, 1000]),
+        json!(["tool_use", false, 1500]),
+        json!(["end_turn", false, 7]),
+    ];
+    assert_eq!(requests(&session).await, ends);
+    assert_eq!(run["model_requests"], 3);
+    assert_eq!(run["usage"]["output_tokens"], 2507, "both are paid for");
+    let events = session.events().await;
+    let usage = events.iter().rfind(|event| event["type"] == "session.usage").unwrap();
+    assert_eq!(usage["usage"], run["usage"]);
+    let said = Value::from(session.history().await).to_string();
+    assert!(!said.contains("I will write."), "nothing of the cut reply is kept: {said}");
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_call_that_is_cut_twice_ends_the_run() {
+    let app = TestApp::start(stops(&cut())).await;
+    let session = app.session().await;
+    let run = session.ask("go").await;
+    let expected = json!(["completed", { "type": "max_tokens" }, "I will write.", 1]);
+    assert_eq!(told(&session, &run).await, expected);
+    assert_eq!(app.upstream().len(), 2);
+    assert!(!app.folder.path().join("half.txt").exists());
+    assert_eq!(session.ask("Are you there?").await["output_text"], "Still here.");
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_call_that_is_cut_is_not_asked_for_again_where_that_cannot_help() {
+    let price = Price { input: 0, output: 1_000_000, cache_write: 0, cache_read: 0 };
+    let limits = |limits: Value| serde_json::from_value::<Limits>(limits).unwrap();
+    let table = [
+        (json!({ "max_tokens": 128_000 }), Limits::default(), "it is all that the model gives"),
+        (json!({}), limits(json!({ "tokens": 500 })), "the run has used its tokens"),
+        (json!({}), limits(json!({ "cost": 900 })), "the run has used its money"),
+    ];
+    for (body, limits, why) in table {
+        let prices = [("simulator".to_owned(), price)].into();
+        let setup = Setup { limits, prices, ..Setup::default() };
+        let app = TestApp::start_with(stops(&cut()), setup).await;
+        let session = app.session_with(body).await;
+        let run = session.ask("go").await;
+        assert_eq!(run["stop_reason"], json!({ "type": "max_tokens" }), "{why}");
+        assert_eq!(app.upstream().len(), 1, "{why}");
+        app.finish().await;
+    }
+}
+
+/// A reply that pauses in the middle of the model's own tool.
+fn paused() -> Value {
+    json!({ "content": [
+        { "type": "text", "text": "Searching." },
+        { "type": "server_tool_use", "name": "web_search", "input": { "query": "x" } },
+    ], "stop_reason": "pause_turn" })
+}
+
+#[tokio::test]
+async fn a_turn_that_pauses_is_resumed_ten_times_and_then_ends() {
+    let mut pause = paused();
+    pause["repeat"] = 99.into();
+    let script = json!({ "conversations": [
+        { "when": "go", "replies": [pause] },
+        { "replies": [says("Still here.")] },
+    ], "otherwise": "refuse" });
+    let app = TestApp::start(script).await;
+    let session = app.session().await;
+    let run = session.ask("go").await;
+    let reason = json!({ "type": "unknown", "model_stop_reason": "pause_turn" });
+    assert_eq!(told(&session, &run).await, json!(["completed", reason, "Searching.", 11]));
+    assert_eq!(app.upstream().len(), 11);
+    assert_eq!(app.upstream().roles(10).len(), 11, "each reply is sent back, without a word");
+    // What the model never ended is left out of what is sent, which is told and counted.
+    assert_eq!(session.ask("Are you there?").await["output_text"], "Still here.");
+    assert_eq!(app.simulator.refusals(), Vec::<String>::new());
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn a_conversation_that_the_model_sums_up_goes_on_from_there() {
+    let summary = json!({ "content": [{ "type": "compaction", "content": "We said hello." }],
+                          "stop_reason": "compaction" });
+    let app = TestApp::start(replies(&[summary, says("As I said, hello.")])).await;
+    let session = app.session().await;
+    let run = session.ask("go").await;
+    let expected = json!(["completed", { "type": "end_turn" }, "As I said, hello.", 2]);
+    assert_eq!(told(&session, &run).await, expected);
+    assert_eq!(app.upstream().roles(1), ["user", "assistant"]);
+    assert_eq!(
+        app.upstream().body(1)["messages"][1]["content"],
+        json!([{ "type": "compaction", "content": "We said hello." }])
+    );
+    app.finish().await;
+}
