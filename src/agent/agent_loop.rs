@@ -67,6 +67,8 @@ pub struct AgentLoop {
     rounds: u32,
     pauses: u32,
     spent: Usage,
+    /// The cost of each request, added up: a sum of usage would be rounded in another way.
+    cost: i64,
     limit: Option<LimitKind>,
     step: Step,
 }
@@ -75,8 +77,8 @@ impl AgentLoop {
     /// A loop before the first request of a run.
     pub fn new(bounds: Bounds) -> Self {
         let step = Step::CallModel { is_first: true };
-        let mut this =
-            Self { bounds, rounds: 0, pauses: 0, spent: Usage::default(), limit: None, step };
+        let spent = Usage::default();
+        let mut this = Self { bounds, rounds: 0, pauses: 0, spent, cost: 0, limit: None, step };
         this.ask();
         this
     }
@@ -96,6 +98,9 @@ impl AgentLoop {
             (Role::User, _) => self.ask(),
             (Role::Assistant, stop) => {
                 self.spent += message.usage;
+                if let Some((_, price)) = self.bounds.cost {
+                    self.cost = self.cost.saturating_add(price.cost(&message.usage));
+                }
                 let unsaid = ModelStop::Other(String::new());
                 let stop = stop.as_ref().unwrap_or(&unsaid);
                 self.step = self.after_reply(message, stop)?;
@@ -133,7 +138,7 @@ impl AgentLoop {
             self.limit = Some(LimitKind::Rounds);
         } else if tokens.is_some_and(|tokens| self.spent.total() >= tokens) {
             self.limit = Some(LimitKind::Tokens);
-        } else if cost.is_some_and(|(limit, price)| price.cost(&self.spent) >= limit) {
+        } else if cost.is_some_and(|(limit, _)| self.cost >= limit) {
             self.limit = Some(LimitKind::Cost);
         }
         self.step = match self.limit {
