@@ -7,19 +7,21 @@ use tokio_util::sync::CancellationToken;
 
 use super::Worker;
 use super::active::Signals;
+use super::asked::Asked;
 use super::halt::Halt;
 use super::previews::ReplyIds;
 use super::tell::{call_event, reply_events};
 use super::transcript::Transcript;
 use crate::agent::history::{self, Turn};
 use crate::agent::{AgentLoop, Bounds, Finish, Step};
+use crate::domain::budget::Measured;
 use crate::domain::claim::Claimed;
 use crate::domain::event::{EventBody, NewEvent};
 use crate::domain::ids::{EventId, MessageId, RunId, SessionId};
 use crate::domain::message::{Content, Message, Role};
 use crate::domain::run::{LimitKind, Limits, Outcome, RunStatus};
 use crate::domain::tool::{ToolCall, ToolChoice};
-use crate::domain::usage::Usage;
+use crate::domain::usage::{Spent, Usage};
 use crate::faults::{self, Point};
 use crate::model::{Head, Reply};
 use crate::store::step::{NewMessage, StepCommit};
@@ -38,7 +40,14 @@ pub(super) struct Driver<'a> {
     pub(super) transcript: Transcript,
     pub(super) limits: Limits,
     claimed_at: Instant,
-    pub(super) usage: Usage,
+    /// What the run has used so far.
+    pub(super) spent: Spent,
+    /// The request under way.
+    pub(super) asked: Option<Asked>,
+    /// What the model's side counted last.
+    pub(super) measured: Option<Measured>,
+    /// Whether the session's owner has a budget.
+    pub(super) is_budgeted: bool,
     /// The event that opened the request in flight, if there is one.
     pub(super) span: Option<EventId>,
     /// Whether the user message is in the history, and the run out of the queue.
@@ -99,7 +108,10 @@ impl<'a> Driver<'a> {
             agent: AgentLoop::new(Bounds::new(&limits, run.settings.price)),
             transcript: worker.transcripts.take(run.session_id),
             claimed_at: Instant::now(),
-            usage: Usage::default(),
+            spent: Spent::default(),
+            asked: None,
+            measured: None,
+            is_budgeted: run.is_budgeted,
             span: None,
             is_begun: run.begun.is_some(),
             is_resumed: false,
@@ -163,6 +175,8 @@ impl<'a> Driver<'a> {
         let ids = ReplyIds::new();
         self.report_repairs();
         let request = head.request(self.transcript.as_bytes(), choice);
+        self.reserve(&request).await?;
+        self.asked = Some(self.asking(&request, choice));
         let reply = self.request(request, ids).await?;
         faults::point(Point::ReplyRead).await;
         self.take_in(reply, ids, started).await
@@ -179,7 +193,7 @@ impl<'a> Driver<'a> {
             usage: reply.usage,
         };
         self.agent.push(&message)?;
-        self.usage += reply.usage;
+        let request = self.answered(&reply);
 
         let asked = self.asked()?;
         let mut events = reply_events(&message.content, ids, asked)?;
@@ -195,7 +209,7 @@ impl<'a> Driver<'a> {
         let outcome = self.outcome(&message)?;
         match &outcome {
             Some(outcome) => {
-                events.push(NewEvent::new(&EventBody::Usage { usage: self.usage }));
+                events.push(self.told_usage());
                 events.push(idle(outcome));
             }
             None => self.announce_request(&mut events),
@@ -206,8 +220,14 @@ impl<'a> Driver<'a> {
             message,
         });
         let settles = outcome.as_ref().map(|outcome| (RunStatus::Completed, outcome));
-        let step =
-            StepCommit { planned, events: &events, usage: Some(reply.usage), settles, ..empty() };
+        let step = StepCommit {
+            planned,
+            events: &events,
+            usage: Some(reply.usage),
+            request: request.as_ref(),
+            settles,
+            ..empty()
+        };
         self.store(messages.as_slice(), &step).await
     }
 

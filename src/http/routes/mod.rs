@@ -8,12 +8,14 @@ pub(super) mod explain;
 pub(super) mod health;
 pub(super) mod messages;
 pub(super) mod post_message;
+pub(super) mod requests;
 pub(super) mod runs;
 pub(super) mod sessions;
 mod stop;
 pub(super) mod todos;
 pub(super) mod tool_results;
 pub(super) mod tools;
+pub(super) mod usage;
 pub(super) mod verify;
 
 use crate::domain::ids::{SessionId, TenantId};

@@ -13,6 +13,7 @@ use tokio::task::spawn_blocking;
 
 use super::client_tool::{SessionTool, definitions, joined, problems};
 use super::{cursor, page_limit};
+use crate::domain::budget::Budget;
 use crate::domain::ids::SessionId;
 use crate::domain::permission::{PermissionMode, Rule};
 use crate::domain::run::Limits;
@@ -66,6 +67,10 @@ pub(in crate::http) struct CreateSession {
     /// The limits of runs that name none.
     #[serde(default, deserialize_with = "object")]
     limits: Limits,
+    /// What the session may spend over its whole life. A request that may take more than what is
+    /// left is not sent, and ends its run as `failed` with `budget_exceeded`.
+    #[serde(default, deserialize_with = "object")]
+    budget: Budget,
     /// What becomes of calls that no rule speaks of; when absent, what the operator chose,
     /// `accept_edits` unless they decide otherwise. `bypass` must have been enabled by them.
     permission_mode: Option<PermissionMode>,
@@ -106,6 +111,7 @@ impl CreateSession {
         let has_blank = self.stop_sequences.iter().any(|text| text.trim().is_empty());
         refuse(has_blank, "/stop_sequences", "has a blank string");
         errors.extend(limit_errors(&self.limits, "/limits"));
+        errors.extend(budget_errors(&self.budget));
         if errors.is_empty() { Ok(()) } else { Err(ApiError::Validation(errors)) }
     }
 
@@ -118,9 +124,10 @@ impl CreateSession {
         let model = self.model.unwrap_or_else(|| model.clone());
         let limits = self.limits.or(limits);
         let price = prices.get(&model).copied();
-        if limits.cost.is_some() && price.is_none() {
+        let costs = [("/limits/cost", limits.cost), ("/budget/cost", self.budget.cost)];
+        if let (None, Some((pointer, _))) = (price, costs.iter().find(|(_, cost)| cost.is_some())) {
             return Err(ApiError::field(
-                "/limits/cost",
+                pointer,
                 format!("no price is known for {model}; the operator gives it with --prices"),
             ));
         }
@@ -132,6 +139,7 @@ impl CreateSession {
             thinking: self.thinking,
             stop_sequences: self.stop_sequences,
             limits,
+            budget: self.budget,
             price,
             permission_mode: self.permission_mode,
             permissions: self.permissions,
@@ -205,6 +213,19 @@ fn depth(json: &str) -> usize {
         }
     }
     deepest
+}
+
+fn budget_errors(budget: &Budget) -> Vec<FieldError> {
+    let members = [("/budget/tokens", budget.tokens), ("/budget/cost", budget.cost)];
+    let is_wrong = |(_, value): &(&str, Option<i64>)| value.is_some_and(|value| value < 1);
+    members
+        .into_iter()
+        .filter(is_wrong)
+        .map(|(pointer, _)| FieldError {
+            pointer: pointer.to_owned(),
+            message: "is less than 1".to_owned(),
+        })
+        .collect()
 }
 
 /// What is wrong with limits.
