@@ -8,7 +8,7 @@ use twostep::domain::price::Price;
 use twostep::store::budgets::{Period, remove, set};
 
 use crate::support::{
-    Setup, TestApp, asked, binary, calls, hangs_first, outcome, problem, replies, says,
+    Session, Setup, TestApp, asked, binary, calls, hangs_first, outcome, problem, replies, says,
 };
 
 const PRICE: Price = Price {
@@ -41,6 +41,11 @@ fn of_tokens(tokens: i64) -> Budget {
     Budget { tokens: Some(tokens), cost: None }
 }
 
+/// A session with little to say in each request.
+async fn plain(app: &TestApp) -> Session<'_> {
+    app.session_with(json!({ "tools": [] })).await
+}
+
 async fn reservations(app: &TestApp) -> i64 {
     sqlx::query_scalar("SELECT count(*) FROM reservations WHERE spent_at IS NULL")
         .fetch_one(&app.database.pool(1))
@@ -64,25 +69,24 @@ fn assert_refused(run: &Value, scope: &str, unit: &str) {
 #[tokio::test]
 async fn a_hundred_runs_on_one_budget_never_spend_more_than_it() {
     let setup = Setup { slots: Some(64), ..priced() };
-    let app = TestApp::start_with(replies(&[answer(3000, 1000)]), setup).await;
+    let app = TestApp::start_with(replies(&[answer(1000, 1000)]), setup).await;
     let budget = Budget { tokens: Some(100_000), cost: Some(200_000) };
     give(&app, Period::Day, budget).await;
     give(&app, Period::Total, Budget { tokens: Some(90_000), cost: None }).await;
-    let sessions = join_all((0..100).map(|_| app.session())).await;
+    let sessions = join_all((0..100).map(|_| plain(&app))).await;
     let texts: Vec<String> = (0..100).map(|number| format!("Question {number}")).collect();
-    let runs =
-        join_all(sessions.iter().zip(&texts).map(|(session, text)| session.ask(text))).await;
+    let runs = join_all(sessions.iter().zip(&texts).map(|(session, text)| session.ask(text))).await;
 
     let (done, refused): (Vec<&Value>, Vec<&Value>) =
         runs.iter().partition(|run| run["status"] == "completed");
     for run in refused {
         assert_refused(run, "tenant_total", "tokens");
     }
-    let spent = 4000 * i64::try_from(done.len()).unwrap();
-    assert!((40_000..=90_000).contains(&spent), "{spent}");
+    let spent = 2000 * i64::try_from(done.len()).unwrap();
+    assert!((70_000..=90_000).contains(&spent), "{spent}");
     assert_eq!(app.upstream().len(), done.len(), "only those were asked that there was room for");
     let usage = get(&app, "/v1/usage").await;
-    assert_eq!(usage["total"]["cost"], 5000 * i64::try_from(done.len()).unwrap());
+    assert_eq!(usage["total"]["cost"], 3000 * i64::try_from(done.len()).unwrap());
     assert_eq!(reservations(&app).await, 0);
     app.finish().await;
 }
@@ -92,7 +96,11 @@ async fn a_session_s_budget_holds_for_its_whole_life() {
     let mut round = calls("get_time", json!({}));
     round["usage"] = json!({ "input_tokens": 1500, "output_tokens": 500 });
     let app = TestApp::start_with(replies(&[round, answer(2000, 500)]), priced()).await;
-    let session = app.session_with(json!({ "budget": { "tokens": 14_000, "cost": 1_000_000 } })).await;
+    let session = app
+        .session_with(
+            json!({ "tools": ["get_time"], "budget": { "tokens": 11_000, "cost": 1_000_000 } }),
+        )
+        .await;
     let first = session.ask("What time is it?").await;
     assert_eq!(first["status"], "completed");
     let second = session.ask("And now?").await;
@@ -100,14 +108,14 @@ async fn a_session_s_budget_holds_for_its_whole_life() {
     let third = session.ask("And now again?").await;
     assert_refused(&third, "session", "tokens");
     let message = third["error"]["message"].as_str().unwrap();
-    let start = "the session's budget is 14000 tokens, of which 9000 are spent or reserved; the \
+    let start = "the session's budget is 11000 tokens, of which 9000 are spent or reserved; the \
                  next request may take ";
     assert!(message.starts_with(start), "{message}");
     assert_eq!(app.upstream().len(), 4);
     let read = get(&app, &session.path("")).await;
-    assert_eq!(read["budget"], json!({ "tokens": 14_000, "cost": 1_000_000 }));
+    assert_eq!(read["budget"], json!({ "tokens": 11_000, "cost": 1_000_000 }));
 
-    let costly = app.session_with(json!({ "budget": { "cost": 3000 } })).await;
+    let costly = app.session_with(json!({ "tools": [], "budget": { "cost": 3000 } })).await;
     assert_refused(&costly.ask("What does it cost?").await, "session", "cost");
     let events = costly.events().await;
     let last: Vec<&Value> = events.iter().rev().take(2).map(|event| &event["type"]).collect();
@@ -150,20 +158,20 @@ async fn what_was_reserved_is_free_again_when_the_request_gives_nothing() {
     ]});
     let app = TestApp::start(script).await;
     // Room for one request at a time.
-    give(&app, Period::Day, of_tokens(10_000)).await;
-    let failing = app.session().await;
+    give(&app, Period::Day, of_tokens(3000)).await;
+    let failing = plain(&app).await;
     assert_eq!(failing.ask("fail").await["error"]["type"], "model_request_failed_error");
     assert_eq!(reservations(&app).await, 0);
 
-    let hanging = app.session().await;
+    let hanging = plain(&app).await;
     let run = hanging.post(json!({ "content": "hang" })).await;
     asked(&app, 2).await;
     assert_eq!(reservations(&app).await, 1);
-    assert_refused(&app.session().await.ask("Is there room?").await, "tenant_day", "tokens");
+    assert_refused(&plain(&app).await.ask("Is there room?").await, "tenant_day", "tokens");
     hanging.cancel(&run).await;
     hanging.settled(&run).await;
     assert_eq!(reservations(&app).await, 0);
-    assert_eq!(app.session().await.ask("Is there room now?").await["status"], "completed");
+    assert_eq!(plain(&app).await.ask("Is there room now?").await["status"], "completed");
     app.finish().await;
 }
 
@@ -172,8 +180,8 @@ async fn what_a_dead_worker_had_reserved_is_free_when_its_run_is_taken_over() {
     let mut reply = answer(1000, 10);
     reply["fail_first"] = json!([{ "hang_after": 0 }]);
     let app = TestApp::start(replies(&[reply])).await;
-    give(&app, Period::Total, of_tokens(10_000)).await;
-    let session = app.session().await;
+    give(&app, Period::Total, of_tokens(3000)).await;
+    let session = plain(&app).await;
     let run = session.post(json!({ "content": "Go on" })).await;
     asked(&app, 1).await;
     assert_eq!(reservations(&app).await, 1);
@@ -194,7 +202,7 @@ async fn what_a_dead_worker_had_reserved_is_free_when_its_run_is_taken_over() {
 #[tokio::test]
 async fn a_budget_holds_from_the_next_request_on_for_runs_that_are_under_way() {
     let app = TestApp::start(hangs_first()).await;
-    let session = app.session().await;
+    let session = plain(&app).await;
     let run = session.post(json!({ "content": "hang" })).await;
     asked(&app, 1).await;
     give(&app, Period::Day, of_tokens(1)).await;
@@ -209,13 +217,15 @@ async fn a_budget_holds_from_the_next_request_on_for_runs_that_are_under_way() {
 
 #[tokio::test]
 async fn a_budget_of_a_day_begins_anew_with_the_day() {
-    let app = TestApp::start(replies(&[answer(5000, 1000)])).await;
-    give(&app, Period::Day, of_tokens(11_000)).await;
-    let session = app.session().await;
+    let app = TestApp::start(replies(&[answer(1000, 500)])).await;
+    give(&app, Period::Day, of_tokens(3000)).await;
+    let session = plain(&app).await;
     assert_eq!(session.ask("Today").await["status"], "completed");
     assert_refused(&session.ask("Today again").await, "tenant_day", "tokens");
     let pool = app.database.pool(1);
-    for table in ["budgets SET day = day - 1", "requests SET created_at = created_at - interval '1 day'"] {
+    for table in
+        ["budgets SET day = day - 1", "requests SET created_at = created_at - interval '1 day'"]
+    {
         let statement = sqlx::AssertSqlSafe(format!("UPDATE {table}"));
         sqlx::query(statement).execute(&pool).await.unwrap();
     }
@@ -226,7 +236,7 @@ async fn a_budget_of_a_day_begins_anew_with_the_day() {
 #[tokio::test]
 async fn an_operator_gives_shows_and_takes_away_budgets() {
     let app = TestApp::start_with(replies(&[answer(2000, 100)]), priced()).await;
-    app.session().await.ask("Before there is a budget").await;
+    plain(&app).await.ask("Before there is a budget").await;
     let url = app.database.url();
     let budget = async |args: &[&str]| {
         outcome(binary(&[&["budget", "--database-url", &url], args].concat())).await
@@ -235,17 +245,17 @@ async fn an_operator_gives_shows_and_takes_away_budgets() {
     assert_eq!(budget(&["list"]).await, said("no budgets\n"));
     let set = budget(&["set", "day", "--tokens", "50000"]).await;
     assert_eq!(set, said("day: 2100 of 50000 tokens\n"));
-    app.session().await.ask("With a budget").await;
+    plain(&app).await.ask("With a budget").await;
     let set = budget(&["set", "total", "--tokens", "90000", "--cost", "500000"]).await;
     let both = "day: 4200 of 50000 tokens\n\
                 total: 4200 of 90000 tokens, 4400 of 500000 micro-dollars\n";
     assert_eq!(set, said(both));
-    app.session().await.ask("With two").await;
+    plain(&app).await.ask("With two").await;
     let set = budget(&["set", "day", "--cost", "1000"]).await;
     let both = "day: 6600 of 1000 micro-dollars\n\
                 total: 6300 of 90000 tokens, 6600 of 500000 micro-dollars\n";
     assert_eq!(set, said(both));
-    assert_refused(&app.session().await.ask("Too late").await, "tenant_day", "cost");
+    assert_refused(&plain(&app).await.ask("Too late").await, "tenant_day", "cost");
     let removed = budget(&["remove", "day"]).await;
     assert_eq!(removed, said("total: 6300 of 90000 tokens, 6600 of 500000 micro-dollars\n"));
 

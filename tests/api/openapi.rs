@@ -198,7 +198,9 @@ async fn answers_fit_their_schemas() {
     let verified = app.get(&session.path("/verify")).send().await.unwrap();
     check("VerificationResource", &verified.json().await.unwrap());
     check("ExplanationResource", &session.explain(&run).await);
-    for (name, path) in [("SessionUsage", session.path("/usage")), ("TenantUsage", "/v1/usage".into())] {
+    for (name, path) in
+        [("SessionUsage", session.path("/usage")), ("TenantUsage", "/v1/usage".into())]
+    {
         check(name, &app.get(&path).send().await.unwrap().json().await.unwrap());
     }
     let request = session.path(&format!("/runs/{}/requests/1", run["id"].as_str().unwrap()));

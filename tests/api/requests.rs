@@ -41,7 +41,7 @@ async fn every_request_is_shown_as_it_was_sent_byte_for_byte() {
     let app = TestApp::start(replies(&[reads, says("Done.")])).await;
     app.write_file("a.txt", "caf\u{e9}");
     let session = app.session().await;
-    let tool = json!({ "name": "ring", "description": "Rings.", "input_schema": { "type": "object" } });
+    let tool = json!({ "client": true, "name": "ring", "description": "Rings.", "input_schema": { "type": "object" } });
     let first = json!({ "content": "Look", "tool_choice": { "type": "any" }, "tools": [tool] });
     let second = json!({ "content": "Look again", "limits": { "rounds": 0 } });
     let runs = [session.ask_with(first).await, session.ask_with(second).await];
@@ -94,7 +94,8 @@ async fn requests_are_listed_with_what_they_used() {
 
 #[tokio::test]
 async fn a_request_that_failed_is_recorded_too() {
-    let refuses = json!({ "status": 400, "error": { "type": "invalid_request_error", "message": "no" } });
+    let refuses =
+        json!({ "status": 400, "error": { "type": "invalid_request_error", "message": "no" } });
     let app = TestApp::start(replies(&[refuses])).await;
     let session = app.session().await;
     let run = session.ask("Try").await;

@@ -127,11 +127,15 @@ async fn a_tenant_s_usage_is_grouped_by_day_by_model_and_by_session() {
     let (first, second) = (app.session().await, app.session().await);
     first.ask("What time is it?").await;
     // What was asked until now was asked at the end of one day and the beginning of the next.
-    execute(&app, "UPDATE requests SET created_at = '2026-03-01 23:59:59.999999Z' WHERE n = 1").await;
+    execute(&app, "UPDATE requests SET created_at = '2026-03-01 23:59:59.999999Z' WHERE n = 1")
+        .await;
     execute(&app, "UPDATE requests SET created_at = '2026-03-02 00:00:00Z' WHERE n = 2").await;
     second.ask("And elsewhere?").await;
-    execute(&app, "UPDATE requests SET created_at = '2026-03-02 12:00:00Z' WHERE created_at > '2026-04-01'")
-        .await;
+    execute(
+        &app,
+        "UPDATE requests SET created_at = '2026-03-02 12:00:00Z' WHERE created_at > '2026-04-01'",
+    )
+    .await;
 
     let days = "/v1/usage?from=2026-03-01&to=2026-03-02";
     let all = get(&app, days).await;
@@ -218,7 +222,9 @@ async fn nobody_sees_what_another_tenant_used_or_sent() {
     let session = app.session().await;
     session.ask("What time is it?").await;
     let (other, run) = of_somebody_else(&app, &session).await;
-    for path in ["/usage".to_owned(), format!("/runs/{run}/requests"), format!("/runs/{run}/requests/1")] {
+    for path in
+        ["/usage".to_owned(), format!("/runs/{run}/requests"), format!("/runs/{run}/requests/1")]
+    {
         let response = app.get(&format!("/v1/sessions/{other}{path}")).send().await.unwrap();
         problem(response, 404, "session_not_found").await;
     }
