@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use bytes::Bytes;
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{ConnectOptions as _, PgPool};
 use tokio::net::TcpListener;
@@ -16,20 +17,23 @@ use tokio_util::task::TaskTracker;
 use crate::bus::{Bus, link};
 use crate::config::{Config, Database, Listen, ModelSource, Serve};
 use crate::domain::model::Models;
+use crate::domain::request::RequestForm;
+use crate::domain::session::Settings;
 use crate::http::{Api, Health, Site, Timeouts, health_router, router, serve};
 use crate::metrics::Metrics;
 use crate::model::Model;
-use crate::model::anthropic::{Client, ClientConfig};
+use crate::model::anthropic::{self, Client, ClientConfig};
 use crate::model::catalogue::keep_current;
 use crate::simulator::{Options as SimulatorOptions, Running, Script, Simulator};
 use crate::store::connections::Connections;
 use crate::store::embedded::EmbeddedPostgres;
+use crate::store::requests::Material;
 use crate::store::{self, PoolRole};
 use crate::tools::Registry;
 use crate::tools::builtin::bash::Bash;
 use crate::tools::policy::Evaluator;
 use crate::tools::sandbox::{Level, SandboxError};
-use crate::worker::{Node, Parts, Worker};
+use crate::worker::{Node, Parts, Worker, sent_messages};
 
 /// Time for runs to end, short of what a container runtime grants.
 const RUNS_TIMEOUT: Duration = Duration::from_secs(28);
@@ -119,7 +123,7 @@ impl Application {
             Listen::Api(serve) => {
                 let Serve { bind, defaults, http, .. } = *serve;
                 let bus = Arc::clone(&bus);
-                let api = Api::new(health, bus, tools, permissions, (defaults, http));
+                let api = Api::new(health, bus, tools, permissions, (defaults, http), assemble);
                 let posts = api.posts.clone();
                 let site = site(router(api), http.timeouts);
                 Some(Listening::bind(bind, site, posts).await?)
@@ -277,6 +281,15 @@ pub async fn bring_up_to_date(options: &PgConnectOptions, pool: &PgPool) -> anyh
     // A pool that waited in vain does not say what for; a single connection does.
     options.connect().await.context("the database cannot be reached")?;
     Err(error).context("the database schema cannot be brought up to date")
+}
+
+/// Makes the body of a request again, as its worker made it.
+fn assemble(material: &Material, form: &RequestForm) -> Result<Bytes, serde_json::Error> {
+    let Material { settings, options, lines } = material;
+    let max_tokens = form.max_tokens.unwrap_or(settings.max_tokens);
+    let settings = Settings { max_tokens, ..settings.clone() };
+    let head = anthropic::Head::new(&settings, options.tools.as_deref(), form.prompt_cache)?;
+    Ok(anthropic::body(&head, &sent_messages(lines), &form.tool_choice))
 }
 
 async fn open_model(

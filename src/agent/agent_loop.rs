@@ -31,11 +31,11 @@ impl Bounds {
     }
 
     /// The limit that so much reaches.
-    fn limit_of(&self, spent: &Usage) -> Option<LimitKind> {
+    fn limit_of(&self, spent: &Usage, cost: i64) -> Option<LimitKind> {
         if self.tokens.is_some_and(|tokens| spent.total() >= tokens) {
             return Some(LimitKind::Tokens);
         }
-        let is_dear = self.cost.is_some_and(|(limit, price)| price.cost(spent) >= limit);
+        let is_dear = self.cost.is_some_and(|(limit, _)| cost >= limit);
         is_dear.then_some(LimitKind::Cost)
     }
 }
@@ -76,6 +76,8 @@ pub struct AgentLoop {
     rounds: u32,
     pauses: u32,
     spent: Usage,
+    /// The cost of each request, added up: a sum of usage would be rounded in another way.
+    cost: i64,
     limit: Option<LimitKind>,
     step: Step,
 }
@@ -84,8 +86,8 @@ impl AgentLoop {
     /// A loop before the first request of a run.
     pub fn new(bounds: Bounds) -> Self {
         let step = Step::CallModel { is_first: true };
-        let mut this =
-            Self { bounds, rounds: 0, pauses: 0, spent: Usage::default(), limit: None, step };
+        let spent = Usage::default();
+        let mut this = Self { bounds, rounds: 0, pauses: 0, spent, cost: 0, limit: None, step };
         this.ask();
         this
     }
@@ -104,7 +106,7 @@ impl AgentLoop {
         match (message.role, &message.stop_reason) {
             (Role::User, _) => self.ask(),
             (Role::Assistant, stop) => {
-                self.spent += message.usage;
+                self.spend(message.usage);
                 let unsaid = ModelStop::Other(String::new());
                 let stop = stop.as_ref().unwrap_or(&unsaid);
                 self.step = self.after_reply(message, stop)?;
@@ -139,19 +141,22 @@ impl AgentLoop {
     /// Counts a request whose reply is no message, because it is asked for again.
     pub fn spend(&mut self, usage: Usage) {
         self.spent += usage;
+        if let Some((_, price)) = self.bounds.cost {
+            self.cost = self.cost.saturating_add(price.cost(&usage));
+        }
     }
 
     /// Whether another request may follow one that used so much.
     pub fn affords_more_after(&self, usage: Usage) -> bool {
-        let mut spent = self.spent;
-        spent += usage;
-        !self.is_final() && self.bounds.limit_of(&spent).is_none()
+        let mut then = self.clone();
+        then.spend(usage);
+        !self.is_final() && then.bounds.limit_of(&then.spent, then.cost).is_none()
     }
 
     fn ask(&mut self) {
         if self.rounds >= self.bounds.rounds {
             self.limit = Some(LimitKind::Rounds);
-        } else if let Some(limit) = self.bounds.limit_of(&self.spent) {
+        } else if let Some(limit) = self.bounds.limit_of(&self.spent, self.cost) {
             self.limit = Some(limit);
         }
         self.step = match self.limit {

@@ -1,5 +1,6 @@
 //! The command line: one file a command.
 
+mod budget;
 mod doctor;
 mod healthcheck;
 mod migrate;
@@ -46,6 +47,8 @@ enum Command {
     /// Check that all that is stored is sound, whether or not a service runs; the status is 0 if
     /// nothing is wrong, 1 if something is, 2 if it could not be found out
     Verify(verify::Command),
+    /// Show, give or take away what may be spent on requests to the model
+    Budget(budget::Command),
     /// Print the OpenAPI document, or compare it with a file
     Openapi(openapi::Command),
     /// Serve a scripted stand-in for the Messages API
@@ -86,6 +89,7 @@ impl Cli {
                 Command::Migrate(command) => command.run().await?,
                 // The only one whose answer can be no.
                 Command::Verify(command) => return Ok(command.run().await),
+                Command::Budget(command) => command.run().await?,
                 Command::Openapi(command) => command.run()?,
                 Command::Simulator(command) => command.run().await?,
                 Command::Healthcheck(command) => command.run().await?,

@@ -56,6 +56,8 @@ pub struct Claimed {
     pub is_cancelled: bool,
     /// What the session's permissions have become since its creation.
     pub permissions: Permissions,
+    /// Whether the owner of the session has a budget.
+    pub is_budgeted: bool,
     /// The event that opened the first request, if the run was begun when it was accepted: the
     /// user message is in the history then.
     pub begun: Option<EventId>,

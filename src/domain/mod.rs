@@ -1,6 +1,7 @@
 //! The words that every layer shares. Nothing here does IO or imports another layer.
 
 pub mod attempt;
+pub mod budget;
 pub mod circuit;
 pub mod claim;
 pub mod event;
@@ -16,6 +17,7 @@ pub mod pending;
 pub mod permission;
 pub mod plain;
 pub mod price;
+pub mod request;
 pub mod run;
 pub mod server_tool;
 pub mod session;

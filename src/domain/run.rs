@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use super::budget::{Scope, Unit};
 use super::ids::{RunId, SessionId};
 use super::output_schema::Verdict;
 use super::pending::PendingCall;
@@ -248,6 +249,13 @@ pub enum StopReason {
     },
     /// The model could not be reached, or refused the request.
     RetriesExhausted,
+    /// A budget does not allow the next request.
+    BudgetExceeded {
+        /// Whose budget.
+        scope: Scope,
+        /// Of what.
+        unit: Unit,
+    },
     /// The client stopped the run.
     Cancelled,
     /// The run waits for the client: it goes on when these calls are answered.
@@ -290,6 +298,8 @@ pub enum ErrorType {
     ModelRequestFailedError,
     /// The account of the model cannot pay.
     BillingError,
+    /// A budget of the session or of its owner does not allow another request.
+    BudgetExceeded,
     /// Worker after worker died on this run.
     CrashLoop,
     /// A defect of the service.
@@ -338,6 +348,8 @@ pub struct Run {
     pub model_requests: i32,
     /// Sums over them.
     pub usage: Usage,
+    /// What they cost, in micro-dollars; none where no price is known.
+    pub cost: Option<i64>,
     /// When it was accepted.
     pub created_at: Timestamp,
     /// When a worker first took it up.

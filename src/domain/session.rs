@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use super::budget::Budget;
 use super::ids::{RunId, SessionId};
 use super::model::Capabilities;
 use super::model_options::ModelOptions;
@@ -42,6 +43,9 @@ pub struct Settings {
     /// Limits for runs that name none.
     #[serde(default)]
     pub limits: Limits,
+    /// What the session may spend over its whole life.
+    #[serde(default, skip_serializing_if = "Budget::is_open")]
+    pub budget: Budget,
     /// What the model's tokens cost, if the operator said so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub price: Option<Price>,
@@ -116,6 +120,8 @@ pub struct Session {
     pub last_seq: i64,
     /// Sums over all requests.
     pub usage: Usage,
+    /// What they cost, in micro-dollars; none where no price is known.
+    pub cost: Option<i64>,
     /// Why the session last came to rest.
     pub stop_reason: Option<StopReason>,
     /// When it was made.

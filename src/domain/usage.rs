@@ -36,13 +36,27 @@ const fn is_zero(count: &i64) -> bool {
 }
 
 impl Usage {
+    /// The tokens of the prompt, cached or not.
+    pub const fn prompt(&self) -> i64 {
+        self.input_tokens + self.cache_creation_input_tokens + self.cache_read_input_tokens
+    }
+
     /// All tokens that count against a token limit.
     pub const fn total(&self) -> i64 {
-        self.input_tokens
-            + self.cache_creation_input_tokens
-            + self.cache_read_input_tokens
-            + self.output_tokens
+        self.prompt() + self.output_tokens
     }
+}
+
+/// What requests used, and what they cost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, utoipa::ToSchema)]
+pub struct Spent {
+    /// Requests that were answered.
+    pub requests: i64,
+    /// What they used.
+    pub usage: Usage,
+    /// What they cost, in micro-dollars; absent where no price is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost: Option<i64>,
 }
 
 impl AddAssign for Usage {

@@ -23,6 +23,8 @@ pub(super) enum ApiError {
     SessionNotFound(String),
     #[error("there is no run {0}")]
     RunNotFound(String),
+    #[error("the run has no request {0}")]
+    RequestNotFound(String),
     #[error("the body is not JSON: {0}")]
     BadJson(String),
     #[error("the body ended before it was complete")]
@@ -148,6 +150,7 @@ impl ApiError {
             Self::NoMethod(_) => (StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed"),
             Self::SessionNotFound(_) => (StatusCode::NOT_FOUND, "session_not_found"),
             Self::RunNotFound(_) => (StatusCode::NOT_FOUND, "run_not_found"),
+            Self::RequestNotFound(_) => (StatusCode::NOT_FOUND, "request_not_found"),
             Self::BadJson(_) => (StatusCode::BAD_REQUEST, "bad_json"),
             Self::BodyIncomplete => (StatusCode::BAD_REQUEST, "body_incomplete"),
             Self::RequestTimeout(_) => (StatusCode::REQUEST_TIMEOUT, "request_timeout"),

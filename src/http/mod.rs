@@ -23,6 +23,7 @@ use std::time::Duration;
 
 use axum::extract::DefaultBodyLimit;
 use axum::{Router, middleware};
+use bytes::Bytes;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -30,9 +31,11 @@ use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::bus::Bus;
 use crate::domain::price::Prices;
+use crate::domain::request::RequestForm;
 use crate::domain::run::{Limits, OnBusy};
 use crate::metrics::Metrics;
 use crate::store::connections::Connections;
+use crate::store::requests::Material;
 use crate::tools::Registry;
 use crate::tools::policy::OperatorPolicy;
 use crate::tools::sandbox::Level;
@@ -73,6 +76,9 @@ pub struct Defaults {
     /// What sessions may ask of models.
     pub model_rules: ModelRules,
 }
+
+/// Makes the body of a request to the model again.
+pub type Assemble = fn(&Material, &RequestForm) -> Result<Bytes, serde_json::Error>;
 
 /// What it takes to say how the process is.
 #[derive(Debug, Clone)]
@@ -123,6 +129,8 @@ pub struct Api {
     pub metrics: Arc<Metrics>,
     /// In what commands of the model run, if the process runs any.
     pub sandbox: Option<Level>,
+    /// Makes the bodies of requests again.
+    pub assemble: Assemble,
     streams: Arc<Semaphore>,
     admission: Arc<Admission>,
 }
@@ -135,6 +143,7 @@ impl Api {
         tools: Arc<Registry>,
         permissions: Arc<OperatorPolicy>,
         (defaults, options): (Defaults, Options),
+        assemble: Assemble,
     ) -> Self {
         let Health { pool, draining, metrics, sandbox } = health;
         Self {
@@ -147,6 +156,7 @@ impl Api {
             draining,
             metrics,
             sandbox,
+            assemble,
             posts: TaskTracker::new(),
             streams: Arc::new(Semaphore::new(MAX_STREAMS)),
             admission: Arc::new(Admission::new(options.max_queued)),

@@ -5,8 +5,8 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::routes::{
-    approvals, events, explain, health, messages, models, post_message, runs, sessions, todos,
-    tool_results, tools, verify,
+    approvals, events, explain, health, messages, models, post_message, requests, runs, sessions,
+    todos, tool_results, tools, usage, verify,
 };
 use super::{Api, Health};
 use crate::domain::event::Event;
@@ -26,6 +26,7 @@ use crate::domain::event::Event;
         (name = "sessions", description = "Conversations."),
         (name = "messages", description = "What was said, in the form of the Messages API."),
         (name = "runs", description = "The work that a message starts."),
+        (name = "usage", description = "What requests to the model used and cost."),
         (name = "approvals", description = "Calls that wait for somebody: decisions and results."),
         (name = "events", description = "What happens, numbered."),
         (name = "tools", description = "What the model may ask for."),
@@ -51,6 +52,10 @@ pub(super) fn routes() -> OpenApiRouter<Api> {
         .routes(routes!(runs::stream_run))
         .routes(routes!(runs::cancel_run))
         .routes(routes!(runs::cancel_session))
+        .routes(routes!(requests::list_requests))
+        .routes(routes!(requests::get_request))
+        .routes(routes!(usage::get_session_usage))
+        .routes(routes!(usage::get_usage))
         .routes(routes!(approvals::list_approvals))
         .routes(routes!(approvals::decide_approval))
         .routes(routes!(tool_results::create_tool_results))

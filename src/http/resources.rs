@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::session_system::SessionSystem;
+use crate::domain::budget::Budget;
 use crate::domain::ids::{RunId, SessionId};
 use crate::domain::message::{Content, Role};
 use crate::domain::model::Effort;
@@ -94,6 +95,8 @@ pub(super) struct SessionResource {
     dispatch: Dispatch,
     /// The limits of runs that name none.
     limits: Limits,
+    /// What it may spend over its whole life.
+    budget: Budget,
     /// What becomes of calls that no rule speaks of, at the moment.
     permission_mode: PermissionMode,
     /// The rules that were pinned.
@@ -112,6 +115,9 @@ pub(super) struct SessionResource {
     last_seq: i64,
     /// Sums over all requests to the model.
     usage: Usage,
+    /// What they cost, in micro-dollars; absent where no price is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cost: Option<i64>,
     /// When it was made.
     #[schema(value_type = String, format = DateTime)]
     created_at: Timestamp,
@@ -148,6 +154,7 @@ impl SessionResource {
             betas: options.betas,
             workspace: session.workspace,
             limits: session.settings.limits,
+            budget: session.settings.budget,
             permission_mode: operator.mode(session.permission_mode, pinned),
             permissions: session.settings.permissions,
             remembered: session.remembered,
@@ -156,6 +163,7 @@ impl SessionResource {
             queued: session.queued,
             last_seq: session.last_seq,
             usage: session.usage,
+            cost: session.cost,
             created_at: session.created_at,
             updated_at: session.updated_at,
         }
@@ -223,6 +231,9 @@ pub(super) struct RunResource {
     model_requests: i32,
     /// Sums over them.
     usage: Usage,
+    /// What they cost, in micro-dollars; absent where no price is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cost: Option<i64>,
     /// When it was accepted.
     #[schema(value_type = String, format = DateTime)]
     created_at: Timestamp,
@@ -266,6 +277,7 @@ impl From<Run> for RunResource {
             output_text: run.outcome.filter(|_| is_completed).map(|outcome| outcome.output_text),
             model_requests: run.model_requests,
             usage: run.usage,
+            cost: run.cost,
             created_at: run.created_at,
             started_at: run.started_at,
             finished_at: run.finished_at,

@@ -33,6 +33,10 @@ pub(super) struct SessionPath(pub(super) SessionId);
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RunPath(pub(super) SessionId, pub(super) RunId);
 
+/// The session, the run and the request that a path names.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RequestPath(pub(super) SessionId, pub(super) RunId, pub(super) i32);
+
 /// The session and the call that a path names.
 #[derive(Debug, Clone)]
 pub(super) struct CallPath(pub(super) SessionId, pub(super) String);
@@ -42,6 +46,7 @@ pub(super) struct CallPath(pub(super) SessionId, pub(super) String);
 struct Names {
     session_id: String,
     run_id: Option<String>,
+    n: Option<String>,
     tool_use_id: Option<String>,
 }
 
@@ -75,6 +80,17 @@ impl<S: Send + Sync> FromRequestParts<S> for RunPath {
         let run = names.run_id.clone().unwrap_or_default();
         let run_id = RunId::from_str(&run).map_err(|_| ApiError::RunNotFound(run))?;
         Ok(Self(names.session()?, run_id))
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for RequestPath {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let RunPath(session_id, run_id) = RunPath::from_request_parts(parts, state).await?;
+        let n = Names::of(parts, state).await?.n.unwrap_or_default();
+        let number = n.parse().map_err(|_| ApiError::RequestNotFound(n))?;
+        Ok(Self(session_id, run_id, number))
     }
 }
 

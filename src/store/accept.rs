@@ -84,6 +84,7 @@ struct Row {
     last_message_seq: i32,
     permission_mode: Option<String>,
     remembered: String,
+    is_budgeted: bool,
 }
 
 /// Accepts a message, or says why not. The session stays locked for the rest of the caller's
@@ -146,6 +147,7 @@ fn accepted(new: &NewRun<'_>, span: EventId, rows: Vec<Row>) -> Result<Accepted,
             elapsed: Duration::ZERO,
             is_cancelled: false,
             permissions: permissions(first.permission_mode.as_deref(), &first.remembered)?,
+            is_budgeted: first.is_budgeted,
             begun: Some(span),
         }),
         _ => None,

@@ -51,6 +51,7 @@ WITH session AS (
 SELECT e.seq, e.event_id, e.type AS kind, e.body::text AS "body!",
        e.created_at AS "created_at: Timestamp", s.queued, s.is_begun AS "is_begun!",
        s.settings::text AS "settings!", s.workspace, s.last_message_seq, s.permission_mode,
-       s.remembered::text AS "remembered!"
+       s.remembered::text AS "remembered!",
+       EXISTS (SELECT FROM budgets b WHERE b.tenant_id = s.tenant_id) AS "is_budgeted!"
 FROM event e, session s
 ORDER BY e.seq

@@ -48,6 +48,8 @@ impl Row {
             elapsed: Duration::try_from_secs_f64(self.elapsed).unwrap_or_default(),
             is_cancelled: self.is_cancelled,
             permissions: permissions(self.permission_mode.as_deref(), &self.remembered)?,
+            // The step that says so comes before its first request.
+            is_budgeted: false,
             begun: None,
         })
     }
@@ -158,6 +160,9 @@ pub async fn claim_expired(
                    LIMIT $2
                    FOR UPDATE SKIP LOCKED)
                RETURNING *
+           ), freed AS (
+               -- Of a request whose reply nobody will store.
+               DELETE FROM reservations r USING run WHERE r.run_id = run.id AND r.spent_at IS NULL
            )
            SELECT run.id, run.session_id, run.attempt, run.steps, run.takeovers, run.message_id,
                   run.input::text AS "input!", run.options::text AS "options!",

@@ -1,6 +1,7 @@
 //! All SQL: one module a table, functions over a connection whose caller owns the transaction.
 
 pub mod accept;
+pub mod budgets;
 #[cfg(feature = "faults")]
 pub(crate) mod bugs;
 pub mod claim;
@@ -13,12 +14,14 @@ pub mod give_up;
 pub mod messages;
 mod notes;
 pub mod records;
+pub mod requests;
 pub mod runs;
 pub mod seen_files;
 pub mod sessions;
 pub mod step;
 pub mod tenants;
 pub mod tool_calls;
+pub mod usage;
 pub mod verify;
 
 #[cfg(test)]

@@ -29,6 +29,7 @@ struct Row {
     thinking_tokens: i64,
     web_search_requests: i64,
     web_fetch_requests: i64,
+    cost: Option<i64>,
     created_at: Timestamp,
     started_at: Option<Timestamp>,
     finished_at: Option<Timestamp>,
@@ -62,6 +63,7 @@ impl TryFrom<Row> for Run {
                 web_search_requests: row.web_search_requests,
                 web_fetch_requests: row.web_fetch_requests,
             },
+            cost: row.cost,
             created_at: row.created_at.to_jiff(),
             started_at: row.started_at.map(Timestamp::to_jiff),
             finished_at: row.finished_at.map(Timestamp::to_jiff),
@@ -98,7 +100,8 @@ pub async fn list(conn: &mut PgConnection, filter: Filter) -> Result<Vec<Run>, S
                   r.outcome::text, r.model_requests,
                   r.input_tokens, r.cache_creation_input_tokens, r.cache_read_input_tokens,
                   r.output_tokens, r.cache_creation_1h_input_tokens, r.thinking_tokens,
-                  r.web_search_requests, r.web_fetch_requests, r.created_at AS "created_at: Timestamp",
+                  r.web_search_requests, r.web_fetch_requests, r.cost,
+                  r.created_at AS "created_at: Timestamp",
                   r.started_at AS "started_at: Timestamp",
                   r.finished_at AS "finished_at: Timestamp"
            FROM runs r

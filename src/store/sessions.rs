@@ -51,6 +51,7 @@ struct Row {
     thinking_tokens: i64,
     web_search_requests: i64,
     web_fetch_requests: i64,
+    cost: Option<i64>,
     stop_reason: Option<String>,
     created_at: Timestamp,
     updated_at: Timestamp,
@@ -87,6 +88,7 @@ impl TryFrom<Row> for Session {
                 web_search_requests: row.web_search_requests,
                 web_fetch_requests: row.web_fetch_requests,
             },
+            cost: row.cost,
             stop_reason: row
                 .stop_reason
                 .map(|text| serde_json::from_str(&text).map_err(unreadable(TABLE, "stop_reason")))
@@ -153,7 +155,7 @@ async fn select(conn: &mut PgConnection, page: &Page) -> Result<Vec<Session>, St
                             AND r.status = 'requires_action') AS "is_waiting!",
                   s.input_tokens, s.cache_creation_input_tokens, s.cache_read_input_tokens,
                   s.output_tokens, s.cache_creation_1h_input_tokens, s.thinking_tokens,
-                  s.web_search_requests, s.web_fetch_requests, s.stop_reason::text,
+                  s.web_search_requests, s.web_fetch_requests, s.cost, s.stop_reason::text,
                   s.created_at AS "created_at: Timestamp", s.updated_at AS "updated_at: Timestamp"
            FROM sessions s
            WHERE s.tenant_id = $1

@@ -21,13 +21,15 @@ WITH locked AS (
         cache_creation_1h_input_tokens = cache_creation_1h_input_tokens + $43,
         thinking_tokens = thinking_tokens + $44,
         web_search_requests = web_search_requests + $45,
-        web_fetch_requests = web_fetch_requests + $46
+        web_fetch_requests = web_fetch_requests + $46,
+        cost = coalesce(cost + $48, $48, cost),
+        last_request = last_request + CASE WHEN $47::text IS NULL THEN 0 ELSE 1 END
     FROM locked
     WHERE runs.id = $1 AND session_id = locked.id
       AND attempt = $2 AND lease_owner = $3 AND status = 'running'
       -- A step that is sent again, because nobody heard what became of it, is written once.
       AND steps = $33
-    RETURNING runs.id, session_id, tenant_id, attempt
+    RETURNING runs.id, session_id, tenant_id, attempt, last_request
 ), session AS (
     UPDATE sessions s SET
         last_seq = s.last_seq + cardinality($11::text[]),
@@ -46,6 +48,7 @@ WITH locked AS (
         thinking_tokens = s.thinking_tokens + $44,
         web_search_requests = s.web_search_requests + $45,
         web_fetch_requests = s.web_fetch_requests + $46,
+        cost = coalesce(s.cost + $48, $48, s.cost),
         updated_at = now()
     FROM fence
     WHERE s.id = fence.session_id
@@ -95,5 +98,34 @@ WITH locked AS (
     SELECT f.session_id, s.last_seq + e.ord, f.tenant_id, f.id, e.id, e.kind, e.body::json
     FROM fence f, session s,
          unnest($11::text[], $12::text[], $13::text[]) WITH ORDINALITY AS e (id, kind, body, ord)
+), request AS (
+    INSERT INTO requests (session_id, run_id, n, tenant_id, attempt, model, message_seq, form,
+                          body_hash, body_length, prefix, attempts, stop_reason, error,
+                          input_tokens, cache_creation_input_tokens, cache_read_input_tokens,
+                          output_tokens, cache_creation_1h_input_tokens, thinking_tokens,
+                          web_search_requests, web_fetch_requests, cost, duration_ms)
+    SELECT f.session_id, f.id, f.last_request, f.tenant_id, f.attempt, r.model, r.message_seq,
+           r.form, decode(r.body_hash, 'hex'), r.body_length, r.prefix, r.attempts, r.stop_reason,
+           r.error, $7, $8, $9, $10, $43, $44, $45, $46, $48, r.duration_ms
+    FROM fence f, json_to_record(($47::text)::json)
+             AS r (model text, message_seq integer, form json, body_hash text, body_length bigint,
+                   prefix json, attempts json, stop_reason text, error json, duration_ms bigint)
+    WHERE $47::text IS NOT NULL
+), spent AS (
+    -- What was reserved becomes spending; a budget may also be younger than the request.
+    INSERT INTO reservations AS r (run_id, tenant_id, tokens, cost, spent_at)
+    SELECT f.id, f.tenant_id, $7::bigint + $8 + $9 + $10, coalesce($48, 0), now()
+    FROM fence f
+    WHERE $6 > 0 AND EXISTS (SELECT FROM budgets b WHERE b.tenant_id = f.tenant_id)
+    ON CONFLICT (run_id) DO UPDATE SET
+        tokens = excluded.tokens + CASE WHEN r.spent_at IS NULL THEN 0 ELSE r.tokens END,
+        cost = excluded.cost + CASE WHEN r.spent_at IS NULL THEN 0 ELSE r.cost END,
+        spent_at = excluded.spent_at
+), freed AS (
+    -- A run that comes to rest has no request under way.
+    DELETE FROM reservations r USING fence f
+    WHERE $6 = 0 AND $4::text IS NOT NULL AND r.run_id = f.id AND r.spent_at IS NULL
 )
-SELECT last_seq, queued, now() AS "now!: Timestamp" FROM session
+SELECT last_seq, queued, now() AS "now!: Timestamp",
+       EXISTS (SELECT FROM budgets b, fence f WHERE b.tenant_id = f.tenant_id) AS "is_budgeted!"
+FROM session

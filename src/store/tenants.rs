@@ -3,7 +3,7 @@
 use sqlx::PgConnection;
 
 use super::StoreError;
-use crate::domain::ids::SessionId;
+use crate::domain::ids::{SessionId, TenantId};
 
 /// The name of a session's owner; none if the session is gone.
 pub async fn name_of_owner(
@@ -18,4 +18,12 @@ pub async fn name_of_owner(
     .fetch_optional(conn)
     .await?;
     Ok(name)
+}
+
+/// Finds a tenant by its name.
+pub async fn find(conn: &mut PgConnection, name: &str) -> Result<Option<TenantId>, StoreError> {
+    let id = sqlx::query_scalar!("SELECT id FROM tenants WHERE name = $1", name)
+        .fetch_optional(conn)
+        .await?;
+    Ok(id.map(Into::into))
 }

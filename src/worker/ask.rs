@@ -6,6 +6,7 @@ use super::drive::Driver;
 use super::halt::Halt;
 use super::previews::{Previews, ReplyIds};
 use super::tries::Try;
+use crate::domain::tool::ToolChoice;
 use crate::faults::{self, Point};
 use crate::metrics::RequestOutcome;
 use crate::model::upstream::{Pass, Verdict};
@@ -25,8 +26,21 @@ impl Driver<'_> {
         }
     }
 
+    /// Asks within what budgets allow, and keeps what was asked to be recorded with its answer.
+    pub(super) async fn request_recorded(
+        &mut self,
+        request: Request,
+        choice: &ToolChoice,
+        max_tokens: Option<u32>,
+        ids: ReplyIds,
+    ) -> Result<Reply, Halt> {
+        self.reserve(&request, max_tokens).await?;
+        self.asked = Some(self.asking(&request, choice, max_tokens));
+        self.request(request, ids).await
+    }
+
     /// Asks until there is a reply, or no hope for one.
-    pub(super) async fn request(&mut self, request: Request, ids: ReplyIds) -> Result<Reply, Halt> {
+    async fn request(&mut self, request: Request, ids: ReplyIds) -> Result<Reply, Halt> {
         let worker = self.worker;
         worker.upstream.budget.earn(Instant::now());
         let mut failures = 0;

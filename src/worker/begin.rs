@@ -10,6 +10,7 @@ use crate::domain::note::Note;
 use crate::store::claim::MAX_TAKEOVERS;
 use crate::store::messages::list_of_run;
 use crate::store::step::{NewMessage, StepCommit};
+use crate::store::usage::of_run;
 
 impl Driver<'_> {
     /// Brings the loop to where the stored messages are, and the user message into the history
@@ -74,10 +75,6 @@ impl Driver<'_> {
             return Ok(());
         }
         self.is_begun = true;
-        self.usage = self.set_aside;
-        for message in &messages {
-            self.usage += message.usage;
-        }
         let bounds = Bounds::new(&self.limits, self.run.settings.price);
         self.agent = AgentLoop::resume(&messages, bounds)?;
         self.is_resumed = true;
@@ -88,8 +85,11 @@ impl Driver<'_> {
     async fn load(&mut self, may_be_begun: bool) -> Result<Vec<Message>, Halt> {
         let mut conn = self.worker.parts.pool.acquire().await?;
         self.transcript.catch_up(&mut conn, self.run.session_id).await?;
-        let stored =
-            if may_be_begun { list_of_run(&mut conn, self.run_id()).await? } else { Vec::new() };
+        let mut stored = Vec::new();
+        if may_be_begun {
+            stored = list_of_run(&mut conn, self.run_id()).await?;
+            self.spent = of_run(&mut conn, self.run_id()).await?;
+        }
         conn.give_back();
         Ok(stored.into_iter().map(|stored| stored.message).collect())
     }

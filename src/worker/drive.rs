@@ -7,6 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Worker;
 use super::active::Signals;
+use super::asked::Asked;
 use super::halt::Halt;
 use super::previews::ReplyIds;
 use super::slot::Slot;
@@ -15,6 +16,7 @@ use super::transcript::Transcript;
 use crate::agent::history::{self, Turn};
 use crate::agent::{AgentLoop, Bounds, Finish, Step};
 use crate::domain::attempt::Attempt;
+use crate::domain::budget::Measured;
 use crate::domain::claim::Claimed;
 use crate::domain::event::{EventBody, NewEvent};
 use crate::domain::ids::{EventId, MessageId, RunId, SessionId};
@@ -22,7 +24,7 @@ use crate::domain::message::{Content, Message, Role};
 use crate::domain::output_schema::Verdict;
 use crate::domain::run::{LimitKind, Limits, Outcome, Refusal, RunStatus, StopReason};
 use crate::domain::tool::{ToolCall, ToolChoice};
-use crate::domain::usage::Usage;
+use crate::domain::usage::{Spent, Usage};
 use crate::faults::{self, Point};
 use crate::model::{Head, Reply};
 use crate::store::step::{NewMessage, StepCommit};
@@ -43,10 +45,15 @@ pub(super) struct Driver<'a> {
     pub(super) transcript: Transcript,
     pub(super) limits: Limits,
     claimed_at: Instant,
-    pub(super) usage: Usage,
-    /// The part of it that is of replies which became no message.
-    pub(super) set_aside: Usage,
-    /// The tries of the request in flight.
+    /// What the run has used so far.
+    pub(super) spent: Spent,
+    /// The request under way.
+    pub(super) asked: Option<Asked>,
+    /// What the model's side counted last.
+    pub(super) measured: Option<Measured>,
+    /// Whether the session's owner has a budget.
+    pub(super) is_budgeted: bool,
+    /// The tries of the request under way.
     pub(super) attempts: Vec<Attempt>,
     /// The event that opened the request in flight, if there is one.
     pub(super) span: Option<EventId>,
@@ -113,8 +120,10 @@ impl<'a> Driver<'a> {
             agent: AgentLoop::new(Bounds::new(&limits, run.settings.price)),
             transcript: worker.transcripts.take(run.session_id),
             claimed_at: Instant::now(),
-            usage: Usage::default(),
-            set_aside: Usage::default(),
+            spent: Spent::default(),
+            asked: None,
+            measured: None,
+            is_budgeted: run.is_budgeted,
             attempts: Vec::new(),
             span: None,
             is_begun: run.begun.is_some(),
@@ -180,7 +189,7 @@ impl<'a> Driver<'a> {
         let ids = ReplyIds::new();
         self.report_repairs();
         let request = head.request(self.transcript.as_bytes(), choice);
-        let reply = self.request(request, ids).await?;
+        let reply = self.request_recorded(request, choice, None, ids).await?;
         faults::point(Point::ReplyRead).await;
         let (reply, started) = self.widened(reply, started, (choice, ids)).await?;
         self.take_in(reply, ids, started).await
@@ -197,7 +206,7 @@ impl<'a> Driver<'a> {
             usage: reply.usage,
         };
         self.agent.push(&message)?;
-        self.usage += reply.usage;
+        let request = self.answered(&reply);
 
         let asked = self.asked()?;
         let mut events = reply_events(&message.content, ids, asked)?;
@@ -213,7 +222,7 @@ impl<'a> Driver<'a> {
         let outcome = self.outcome(&message, reply.refusal)?;
         match &outcome {
             Some(outcome) => {
-                events.push(NewEvent::new(&EventBody::Usage { usage: self.usage }));
+                events.push(self.told_usage());
                 events.push(idle(outcome));
             }
             None => self.announce_request(&mut events),
@@ -224,11 +233,15 @@ impl<'a> Driver<'a> {
             message,
         });
         let settles = outcome.as_ref().map(|outcome| (RunStatus::Completed, outcome));
-        let step =
-            StepCommit { planned, events: &events, usage: Some(reply.usage), settles, ..empty() };
-        self.store(messages.as_slice(), &step).await?;
-        self.attempts.clear();
-        Ok(())
+        let step = StepCommit {
+            planned,
+            events: &events,
+            usage: Some(reply.usage),
+            request: request.as_ref(),
+            settles,
+            ..empty()
+        };
+        self.store(messages.as_slice(), &step).await
     }
 
     /// What the last reply asks for, and what the policy says of it.

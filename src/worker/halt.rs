@@ -3,6 +3,7 @@
 use super::drive::{Driver, RequestEnd, idle, new_user_message, user_message};
 use super::patience::in_time;
 use crate::agent::history::{self, BadReply};
+use crate::domain::budget::Exceeded;
 use crate::domain::event::{EventBody, NewEvent};
 use crate::domain::message::BadContent;
 use crate::domain::run::{ErrorType, Outcome, RunError, RunStatus, StopReason};
@@ -26,6 +27,8 @@ pub(super) enum Halt {
     ShuttingDown,
     /// The model gave no reply.
     Model(ModelError),
+    /// A budget does not allow the next request.
+    Budget(Exceeded),
     /// The database failed.
     Store(StoreError),
     /// Something that cannot be, such as a stored message that is not readable.
@@ -96,6 +99,13 @@ impl Driver<'_> {
                 tracing::error!(run.id = %self.run_id(), %error, "the model gave no reply");
                 error.for_clients()
             }
+            Halt::Budget(exceeded) => {
+                tracing::info!(run.id = %self.run_id(), %exceeded, "a budget ends a run");
+                let Exceeded { scope, unit, .. } = exceeded;
+                let error = failed(ErrorType::BudgetExceeded, &exceeded.to_string());
+                let stop_reason = StopReason::BudgetExceeded { scope, unit };
+                return self.settle(RunStatus::Failed, stop_reason, Some(error)).await;
+            }
             Halt::Defect(cause) => {
                 tracing::error!(run.id = %self.run_id(), cause, "a run met a defect");
                 failed(ErrorType::InternalError, DEFECT)
@@ -125,9 +135,10 @@ impl Driver<'_> {
         if let Some(error) = &error {
             events.push(NewEvent::new(&EventBody::Error { error: error.clone() }));
         }
-        if self.usage != Usage::default() {
-            events.push(NewEvent::new(&EventBody::Usage { usage: self.usage }));
+        if self.spent.usage != Usage::default() {
+            events.push(self.told_usage());
         }
+        let request = self.unanswered(error.as_ref());
         let (limited, output_text, output) = (None, String::new(), None);
         let outcome = Outcome { stop_reason, limited, output_text, error, output };
         events.push(idle(&outcome));
@@ -140,6 +151,7 @@ impl Driver<'_> {
             recorded: &open.records,
             notes: &open.notes,
             events: &events,
+            request: request.as_ref(),
             dequeues: !self.is_begun,
             settles: Some((status, &outcome)),
             ..StepCommit::default()

@@ -2,7 +2,9 @@
 
 mod active;
 mod ask;
+mod asked;
 mod begin;
+mod budget;
 mod drive;
 mod gate;
 mod give_up;
@@ -56,6 +58,7 @@ pub use node::Node;
 use patience::in_time;
 use slot::{Slot, Slots};
 use transcript::TranscriptCache;
+pub use transcript::sent_messages;
 
 /// How often every process looks for work that nobody announced, and for leases that ran out.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);

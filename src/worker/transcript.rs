@@ -168,6 +168,13 @@ fn sent(turn: &str) -> Vec<Sent<'_>> {
     serde_json::from_str(turn).unwrap_or_default()
 }
 
+/// The messages of a history that ends with these lines, as a request carries them.
+pub fn sent_messages(lines: &[Line]) -> Vec<u8> {
+    let mut transcript = Transcript::default();
+    transcript.append_stored(lines);
+    transcript.text.into_bytes()
+}
+
 /// Transcripts of sessions that ran lately.
 #[derive(Debug, Default)]
 pub(super) struct TranscriptCache(Mutex<Kept>);

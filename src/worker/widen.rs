@@ -21,7 +21,7 @@ impl Driver<'_> {
         started: Instant,
         (choice, ids): (&ToolChoice, ReplyIds),
     ) -> Result<(Reply, Instant), Halt> {
-        let Some(head) = self.wider_head(&reply)? else {
+        let Some((head, max_tokens)) = self.wider_head(&reply)? else {
             return Ok((reply, started));
         };
         self.set_aside(&reply, started).await?;
@@ -29,11 +29,12 @@ impl Driver<'_> {
         let choice = if is_over { &ToolChoice::None } else { choice };
         let started = Instant::now();
         let request = head.request(self.transcript.as_bytes(), choice);
-        Ok((self.request(request, ids).await?, started))
+        let reply = self.request_recorded(request, choice, Some(max_tokens), ids).await?;
+        Ok((reply, started))
     }
 
     /// A head with a larger budget, where that may help and the run can pay for it.
-    fn wider_head(&self, reply: &Reply) -> Result<Option<Head>, Halt> {
+    fn wider_head(&self, reply: &Reply) -> Result<Option<(Head, u32)>, Halt> {
         let is_cut = history::is_cut_in_a_call(&reply.content, &reply.stop)?;
         if !is_cut || !self.agent.affords_more_after(reply.usage) {
             return Ok(None);
@@ -44,7 +45,8 @@ impl Driver<'_> {
         };
         let settings = Settings { max_tokens, ..settings.clone() };
         let (parts, tools) = (&self.worker.parts, self.run.options.tools.as_deref());
-        Ok(Some(parts.model.head(&settings, tools, parts.use_prompt_cache)?))
+        let head = parts.model.head(&settings, tools, parts.use_prompt_cache)?;
+        Ok(Some((head, max_tokens)))
     }
 
     /// Nothing of the reply is kept but what it used.
@@ -56,12 +58,10 @@ impl Driver<'_> {
         };
         let mut events = Vec::from_iter(self.end_request(&end));
         self.agent.spend(reply.usage);
-        self.usage += reply.usage;
-        self.set_aside += reply.usage;
+        let request = self.answered(reply);
         self.announce_request(&mut events);
-        let step = StepCommit { events: &events, usage: Some(reply.usage), ..empty() };
-        self.store(&[], &step).await?;
-        self.attempts.clear();
-        Ok(())
+        let (usage, request) = (Some(reply.usage), request.as_ref());
+        let step = StepCommit { events: &events, usage, request, ..empty() };
+        self.store(&[], &step).await
     }
 }

@@ -50,6 +50,7 @@ impl Driver<'_> {
             }
         }
         self.others_wait = committed.queued > 0;
+        self.is_budgeted = committed.is_budgeted;
         self.is_begun |= step.dequeues;
         self.worker.parts.bus.publish(self.run.session_id, committed.frames);
         for message in messages {
@@ -85,10 +86,10 @@ impl Driver<'_> {
         match landed(conn, self.run.fence, self.steps).await? {
             Landed::No => Ok(None),
             Landed::Fenced => Err(Halt::LeaseLost),
-            Landed::Yes { queued } => {
+            Landed::Yes { queued, is_budgeted } => {
                 // Readers find its events in the database.
                 self.worker.parts.bus.look_again(self.session_id());
-                Ok(Some(Committed { frames: Vec::new(), queued }))
+                Ok(Some(Committed { frames: Vec::new(), queued, is_budgeted }))
             }
         }
     }

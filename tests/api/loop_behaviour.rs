@@ -236,7 +236,7 @@ async fn cost_is_a_limit_where_the_model_has_a_price() {
     let mut asks = calls("get_time", json!({}));
     asks["repeat"] = 99.into();
     asks["when_forbidden"] = "Enough.".into();
-    let price = Price { input: 0, output: 1_000_000, cache_write: 0, cache_read: 0 };
+    let price = Price { output: 1_000_000, ..Price::default() };
     let prices = [("simulator".to_owned(), price)].into();
     let app = TestApp::start_with(replies(&[asks]), Setup { prices, ..Setup::default() }).await;
     let message = json!({ "content": "Spend little", "limits": { "cost": 1 } });

@@ -27,7 +27,7 @@ async fn listed(app: &TestApp) -> BTreeMap<String, Value> {
 
 #[tokio::test]
 async fn a_known_model_says_what_it_accepts_and_what_it_costs() {
-    let price = Price { input: 5, output: 25, cache_write: 6, cache_read: 1 };
+    let price = Price { input: 5, output: 25, cache_write: 6, cache_read: 1, ..Price::default() };
     let prices = [("claude-opus-4-6".to_owned(), price)].into();
     let app = TestApp::start_with(replies(&[]), Setup { prices, ..Setup::default() }).await;
     let models = listed(&app).await;

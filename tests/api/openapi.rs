@@ -99,13 +99,17 @@ fn every_route_has_a_name_of_its_own_and_says_how_it_fails() {
         "get_metrics",
         "get_openapi",
         "get_readiness",
+        "get_request",
         "get_run",
         "get_session",
+        "get_session_usage",
         "get_todos",
+        "get_usage",
         "list_approvals",
         "list_events",
         "list_messages",
         "list_models",
+        "list_requests",
         "list_runs",
         "list_sessions",
         "list_tools",
@@ -195,6 +199,13 @@ async fn answers_fit_their_schemas() {
     let verified = app.get(&session.path("/verify")).send().await.unwrap();
     check("VerificationResource", &verified.json().await.unwrap());
     check("ExplanationResource", &session.explain(&run).await);
+    for (name, path) in
+        [("SessionUsage", session.path("/usage")), ("TenantUsage", "/v1/usage".into())]
+    {
+        check(name, &app.get(&path).send().await.unwrap().json().await.unwrap());
+    }
+    let request = session.path(&format!("/runs/{}/requests/1", run["id"].as_str().unwrap()));
+    check("RequestResource", &app.get(&request).send().await.unwrap().json().await.unwrap());
     let missing = app.get("/v1/sessions/ses_0").send().await.unwrap();
     check("Problem", &missing.json().await.unwrap());
     app.finish().await;

@@ -12,8 +12,9 @@ use tokio_util::task::TaskTracker;
 use twostep::domain::permission::PermissionMode;
 use twostep::tools::policy::OperatorPolicy;
 
+use crate::support::asked;
 use crate::support::{Session, Setup, TestApp, calls, replies, says};
-use crate::takeover::{asked, hangs_once, lose_worker};
+use crate::takeover::{hangs_once, lose_worker};
 
 fn under(operator: OperatorPolicy) -> Setup {
     Setup { permissions: Some(operator), ..Setup::default() }

@@ -157,7 +157,7 @@ async fn a_call_that_is_cut_twice_ends_the_run() {
 
 #[tokio::test]
 async fn a_call_that_is_cut_is_not_asked_for_again_where_that_cannot_help() {
-    let price = Price { input: 0, output: 1_000_000, cache_write: 0, cache_read: 0 };
+    let price = Price { output: 1_000_000, ..Price::default() };
     let limits = |limits: Value| serde_json::from_value::<Limits>(limits).unwrap();
     let table = [
         (json!({ "max_tokens": 128_000 }), Limits::default(), "it is all that the model gives"),

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Session, Setup, TestApp, calls, replies, says};
+use crate::support::{Session, Setup, TestApp, asked, calls, replies, says};
 
 /// A first attempt that never gets an answer, and a second one that does.
 pub(crate) fn hangs_once(reply: Value) -> Value {
@@ -26,15 +26,6 @@ pub(crate) async fn lose_worker(app: &TestApp, run: &Value, takeovers: i32) {
     .await
     .unwrap();
     assert_eq!(done.rows_affected(), 1);
-}
-
-/// Waits until the model has been asked so many times.
-pub(crate) async fn asked(app: &TestApp, times: usize) {
-    let deadline = tokio::time::Instant::now() + std::time::Duration::from_secs(20);
-    while app.upstream().len() < times {
-        assert!(tokio::time::Instant::now() < deadline, "the model was not asked");
-        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-    }
 }
 
 async fn attempts(session: &Session<'_>) -> Vec<Value> {

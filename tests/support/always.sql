@@ -63,11 +63,16 @@ FROM runs r WHERE r.status = 'requires_action' AND r.wake_at > now() AND NOT EXI
     SELECT FROM tool_calls c WHERE c.run_id = r.id AND c.state = 'planned'
       AND c.awaits IS NOT NULL AND c.decision IS NULL)
 UNION ALL
+SELECT 'what is reserved is for a run that is driven', v.run_id::text
+FROM reservations v JOIN runs r ON r.id = v.run_id
+WHERE v.spent_at IS NULL AND r.status <> 'running'
+UNION ALL
 SELECT 'every row has the tenant of its session', s.id::text
 FROM sessions s JOIN (
     SELECT session_id, tenant_id FROM runs
     UNION ALL SELECT session_id, tenant_id FROM messages
     UNION ALL SELECT session_id, tenant_id FROM tool_calls
+    UNION ALL SELECT session_id, tenant_id FROM requests
     UNION ALL SELECT session_id, tenant_id FROM events) r ON r.session_id = s.id
 WHERE r.tenant_id <> s.tenant_id
 UNION ALL

@@ -80,8 +80,35 @@ FROM sessions s JOIN (
     SELECT session_id, tenant_id FROM runs
     UNION ALL SELECT session_id, tenant_id FROM messages
     UNION ALL SELECT session_id, tenant_id FROM tool_calls
+    UNION ALL SELECT session_id, tenant_id FROM requests
     UNION ALL SELECT session_id, tenant_id FROM events) r ON r.session_id = s.id
 WHERE r.tenant_id <> s.tenant_id
+UNION ALL
+SELECT 'nothing is reserved for a run that has settled', r.run_id::text
+FROM reservations r WHERE r.spent_at IS NULL
+UNION ALL
+SELECT 'requests are numbered from 1 and add up to their run', r.id::text
+FROM runs r LEFT JOIN requests q ON q.run_id = r.id
+GROUP BY r.id
+HAVING count(q.n) <> r.last_request OR coalesce(max(q.n), 0) <> r.last_request
+    OR count(q.stop_reason) <> r.model_requests
+    OR coalesce(sum(q.input_tokens), 0) <> r.input_tokens
+    OR coalesce(sum(q.output_tokens), 0) <> r.output_tokens
+    OR sum(q.cost) IS DISTINCT FROM r.cost
+UNION ALL
+SELECT 'a session costs what its runs cost', s.id::text
+FROM sessions s
+WHERE s.cost IS DISTINCT FROM (SELECT sum(cost) FROM runs r WHERE r.session_id = s.id)
+UNION ALL
+SELECT 'a budget is never overshot', b.period
+FROM budgets b LEFT JOIN (
+    SELECT q.tenant_id, p.period, sum(q.cost) AS cost,
+           sum(q.input_tokens + q.cache_creation_input_tokens + q.cache_read_input_tokens
+               + q.output_tokens) AS tokens
+    FROM requests q, (VALUES ('day'), ('total')) AS p (period)
+    WHERE p.period = 'total' OR q.created_at >= date_trunc('day', now(), 'UTC')
+    GROUP BY q.tenant_id, p.period) q USING (tenant_id, period)
+WHERE q.tokens > b.max_tokens OR q.cost > b.max_cost
 UNION ALL
 SELECT 'no session has a run that has settled', id::text FROM sessions WHERE active_run_id IS NOT NULL
 UNION ALL

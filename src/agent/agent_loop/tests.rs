@@ -94,7 +94,7 @@ fn at_the_limit_of_tokens_the_model_is_asked_once_more() {
 
 #[test]
 fn at_the_limit_of_cost_the_model_is_asked_once_more() {
-    let price = Price { input: 0, output: 2_000_000, cache_write: 0, cache_read: 0 };
+    let price = Price { output: 2_000_000, ..Price::default() };
     let log = [user(), assistant("tool_use", 1), user()];
     let bounds = |limit| Bounds { rounds: 10, tokens: None, cost: Some((limit, price)) };
     assert_eq!(after(&log, bounds(20)), Step::Exhausted(LimitKind::Cost));

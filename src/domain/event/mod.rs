@@ -159,11 +159,14 @@ pub enum EventBody {
         /// What, for programs and for people.
         error: RunError,
     },
-    /// The tokens of the run, told when it settles.
+    /// What the run used, told when it settles.
     #[serde(rename = "session.usage")]
     Usage {
         /// Sums over all requests of the run.
         usage: Usage,
+        /// What they cost, in micro-dollars; absent where no price is known.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        cost: Option<i64>,
     },
     /// A request to the model begins.
     #[serde(rename = "span.model_request_start")]

@@ -121,6 +121,7 @@ fn why(outcome: &Outcome) -> String {
         StopReason::Refusal(_) => "the model declined",
         StopReason::Unknown { .. } => "the model stopped for a reason that is not known here",
         StopReason::RetriesExhausted => "the model gave no answer",
+        StopReason::BudgetExceeded { .. } => "a budget did not allow the next request",
         StopReason::Cancelled => "the client stopped it",
         StopReason::RequiresAction { .. } => "it waits for the client",
     };

@@ -9,6 +9,7 @@ pub(super) mod health;
 pub(super) mod messages;
 pub(super) mod models;
 pub(super) mod post_message;
+pub(super) mod requests;
 pub(super) mod runs;
 mod server_tool;
 mod session_tools;
@@ -17,6 +18,7 @@ mod stop;
 pub(super) mod todos;
 pub(super) mod tool_results;
 pub(super) mod tools;
+pub(super) mod usage;
 pub(super) mod verify;
 
 use http::HeaderName;

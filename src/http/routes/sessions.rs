@@ -14,6 +14,7 @@ use tokio::task::spawn_blocking;
 use super::client_tool::SessionTool;
 use super::session_tools::session_tools;
 use super::{cursor, page_limit, version};
+use crate::domain::budget::Budget;
 use crate::domain::ids::SessionId;
 use crate::domain::model::Effort;
 use crate::domain::model_options::{ModelOptions, ServiceTier};
@@ -87,6 +88,10 @@ pub(in crate::http) struct CreateSession {
     /// The limits of runs that name none.
     #[serde(default, deserialize_with = "object")]
     limits: Limits,
+    /// What the session may spend over its whole life. A request that may take more than what is
+    /// left is not sent, and ends its run as `failed` with `budget_exceeded`.
+    #[serde(default, deserialize_with = "object")]
+    budget: Budget,
     /// What becomes of calls that no rule speaks of; when absent, what the operator chose,
     /// `accept_edits` unless they decide otherwise. `bypass` must have been enabled by them.
     #[serde(default, deserialize_with = "words")]
@@ -130,6 +135,7 @@ impl CreateSession {
         refuse(is_odd(&self.output_schema), "/output_schema", NOT_READABLE);
         errors.extend(limit_errors(&self.limits, "/limits"));
         errors.extend(self.system.iter().flat_map(SessionSystem::problems));
+        errors.extend(budget_errors(&self.budget));
         if errors.is_empty() { Ok(()) } else { Err(ApiError::Validation(errors)) }
     }
 
@@ -143,9 +149,10 @@ impl CreateSession {
         let model = self.model.unwrap_or_else(|| model.clone());
         let limits = self.limits.or(limits);
         let price = prices.get(&model).copied();
-        if limits.cost.is_some() && price.is_none() {
+        let costs = [("/limits/cost", limits.cost), ("/budget/cost", self.budget.cost)];
+        if let (None, Some((pointer, _))) = (price, costs.iter().find(|(_, cost)| cost.is_some())) {
             return Err(ApiError::field(
-                "/limits/cost",
+                pointer,
                 format!("no price is known for {model}; the operator gives it with --prices"),
             ));
         }
@@ -162,6 +169,7 @@ impl CreateSession {
             stop_sequences: self.stop_sequences,
             model_options,
             limits,
+            budget: self.budget,
             price,
             permission_mode: self.permission_mode,
             permissions: self.permissions,
@@ -220,6 +228,19 @@ fn depth(json: &str) -> usize {
         }
     }
     deepest
+}
+
+fn budget_errors(budget: &Budget) -> Vec<FieldError> {
+    let members = [("/budget/tokens", budget.tokens), ("/budget/cost", budget.cost)];
+    let is_wrong = |(_, value): &(&str, Option<i64>)| value.is_some_and(|value| value < 1);
+    members
+        .into_iter()
+        .filter(is_wrong)
+        .map(|(pointer, _)| FieldError {
+            pointer: pointer.to_owned(),
+            message: "is less than 1".to_owned(),
+        })
+        .collect()
 }
 
 /// What is wrong with limits.

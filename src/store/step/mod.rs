@@ -12,13 +12,14 @@ use jiff_sqlx::Timestamp;
 use sqlx::{Connection as _, PgConnection};
 
 use super::events::{Columns, encode};
-use super::{StoreError, notes};
+use super::{StoreError, notes, unreadable};
 use crate::domain::claim::Fence;
 use crate::domain::event::{Frame, NewEvent, Stamp};
 use crate::domain::ids::{RunId, SessionId};
 use crate::domain::message::Message;
 use crate::domain::note::Note;
 use crate::domain::permission::Awaits;
+use crate::domain::request::RequestRecord;
 use crate::domain::run::{Outcome, RunStatus, StopReason};
 use crate::domain::tool::{CallState, ToolCall};
 use crate::domain::tool_error::ToolErrorType;
@@ -115,8 +116,10 @@ pub struct StepCommit<'a> {
     pub recorded: &'a [CallRecord],
     /// Events to append.
     pub events: &'a [NewEvent],
-    /// What a finished request cost.
+    /// What a finished request used.
     pub usage: Option<Usage>,
+    /// The request that ended, with a reply or without.
+    pub request: Option<&'a RequestRecord>,
     /// Whether the run got further: a run on which worker after worker dies does not.
     pub is_progress: bool,
     /// Whether the run leaves the queue with this step.
@@ -138,6 +141,7 @@ impl Default for StepCommit<'_> {
             recorded: &[],
             events: &[],
             usage: None,
+            request: None,
             is_progress: true,
             dequeues: false,
             settles: None,
@@ -154,6 +158,8 @@ pub struct Committed {
     pub frames: Vec<Frame>,
     /// Runs of the session that wait.
     pub queued: i32,
+    /// Whether the session's owner has a budget.
+    pub is_budgeted: bool,
 }
 
 /// What became of a step whose commit was not answered.
@@ -165,6 +171,8 @@ pub enum Landed {
     Yes {
         /// Runs of the session that wait.
         queued: i32,
+        /// Whether the session's owner has a budget.
+        is_budgeted: bool,
     },
     /// The worker has lost its claim.
     Fenced,
@@ -178,7 +186,8 @@ pub async fn landed(
     steps: i32,
 ) -> Result<Landed, StoreError> {
     let row = sqlx::query!(
-        r#"SELECT r.steps, s.queued, r.lease_owner IS NOT DISTINCT FROM $3 AS "is_ours!"
+        r#"SELECT r.steps, s.queued, r.lease_owner IS NOT DISTINCT FROM $3 AS "is_ours!",
+                  EXISTS (SELECT FROM budgets b WHERE b.tenant_id = r.tenant_id) AS "is_budgeted!"
            FROM runs r JOIN sessions s ON s.id = r.session_id
            WHERE r.id = $1 AND r.attempt = $2"#,
         fence.run_id.as_uuid(),
@@ -189,7 +198,9 @@ pub async fn landed(
     .await?;
     Ok(match row {
         // The step that settles a run gives up its lease.
-        Some(row) if row.steps > steps => Landed::Yes { queued: row.queued },
+        Some(row) if row.steps > steps => {
+            Landed::Yes { queued: row.queued, is_budgeted: row.is_budgeted }
+        }
         Some(row) if row.is_ours => Landed::No,
         Some(_) | None => Landed::Fenced,
     })
@@ -255,6 +266,8 @@ async fn write(
     let events = Columns::of(step.events);
     let messages = MessageColumns::of(step.messages)?;
     let records = RecordColumns::of(step.recorded);
+    let request = step.request.map(serde_json::to_string).transpose();
+    let request = request.map_err(unreadable("requests", "form"))?;
     let (planned_ids, planned_names): (Vec<String>, Vec<String>) =
         step.planned.iter().map(|call| (call.tool_use_id.clone(), call.name.clone())).unzip();
     let row = sqlx::query_file!(
@@ -305,6 +318,8 @@ async fn write(
         usage.thinking_tokens,
         usage.web_search_requests,
         usage.web_fetch_requests,
+        request,
+        step.request.and_then(|request| request.cost),
     )
     .fetch_optional(conn)
     .await?;
@@ -315,6 +330,7 @@ async fn write(
             seq: row.last_seq.unwrap_or_default() + 1,
             created_at: row.now.to_jiff(),
         };
-        Committed { frames: encode(step.events, &first), queued: row.queued }
+        let frames = encode(step.events, &first);
+        Committed { frames, queued: row.queued, is_budgeted: row.is_budgeted }
     }))
 }

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 
 use super::body::Body;
 use super::parts::{Hash, Parts};
+use super::requests::RequestFacts;
 use crate::domain::ids::{RunId, SessionId};
 use crate::domain::message::Role;
 use crate::domain::permission::Awaits;
@@ -19,6 +20,8 @@ pub(super) struct Facts {
     pub(super) now: jiff::Timestamp,
     pub(super) session: SessionFacts,
     pub(super) runs: Runs,
+    /// By run.
+    pub(super) requests: HashMap<RunId, RequestFacts>,
     /// In the order of their places.
     pub(super) messages: Vec<MessageFacts>,
     /// In the order of messages, and of calls in a message.
@@ -68,6 +71,7 @@ pub(super) struct SessionFacts {
     pub(super) queued: i32,
     pub(super) active_run_id: Option<RunId>,
     pub(super) usage: Usage,
+    pub(super) cost: Option<i64>,
     /// Columns that cannot be read, and why.
     pub(super) unreadable: Vec<String>,
 }
@@ -95,6 +99,11 @@ pub(super) struct RunFacts {
     pub(super) has_finished: bool,
     pub(super) model_requests: i32,
     pub(super) usage: Usage,
+    pub(super) cost: Option<i64>,
+    /// The number of its newest request.
+    pub(super) last_request: i32,
+    /// Whether a part of a budget is kept for a request of it.
+    pub(super) has_reservation: bool,
     pub(super) unreadable: Vec<String>,
 }
 

@@ -8,6 +8,7 @@ mod history;
 mod ledger;
 mod parts;
 mod read;
+mod requests;
 mod runs;
 mod schema;
 
@@ -73,6 +74,7 @@ fn check(facts: &Facts) -> Verification {
     check_reading(facts, &mut report);
     history::check(facts, &mut report);
     runs::check(facts, &mut report);
+    requests::check(facts, &mut report);
     ledger::check(facts, &mut report);
     events::check(facts, &mut report);
     let checked = Checked {

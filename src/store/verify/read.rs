@@ -11,6 +11,7 @@ use sqlx::PgConnection;
 use super::body::Body;
 use super::facts::{CallFacts, EventFacts, Facts, MessageFacts, RunFacts, SessionFacts};
 use super::parts::{Answers, Parts, hash, hash_of_line, is_told};
+use super::requests;
 use crate::domain::ids::{SessionId, TenantId};
 use crate::domain::message::{Content, Role};
 use crate::domain::permission::{Awaits, Rule};
@@ -40,10 +41,11 @@ pub(super) async fn facts(
         return Ok(None);
     };
     let runs = runs(conn, id, tenant).await?;
+    let requests = requests::read(conn, id, tenant).await?;
     let messages = messages(conn, id, tenant).await?;
     let calls = calls(conn, id, tenant, &messages).await?;
     let events = events(conn, id, tenant).await?;
-    Ok(Some(Facts { now, session, runs: runs.into(), messages, calls, events }))
+    Ok(Some(Facts { now, session, runs: runs.into(), requests, messages, calls, events }))
 }
 
 async fn session(
@@ -55,7 +57,7 @@ async fn session(
         r#"SELECT tenant_id, last_seq, last_message_seq, queued, active_run_id, input_tokens,
                   cache_creation_input_tokens, cache_read_input_tokens, output_tokens,
                   cache_creation_1h_input_tokens, thinking_tokens, web_search_requests,
-                  web_fetch_requests,
+                  web_fetch_requests, cost,
                   settings::text AS "settings!", metadata::text AS "metadata!", stop_reason::text,
                   remembered::text AS "remembered!", now() AS "now!: Timestamp"
            FROM sessions WHERE id = $1 AND ($2::uuid IS NULL OR tenant_id = $2)"#,
@@ -86,6 +88,7 @@ async fn session(
             web_search_requests: row.web_search_requests,
             web_fetch_requests: row.web_fetch_requests,
         },
+        cost: row.cost,
         unreadable,
     };
     Ok(Some((session, row.tenant_id.into(), row.now.to_jiff())))
@@ -108,7 +111,9 @@ async fn runs(
                   outcome::text, finished_at IS NOT NULL AS "has_finished!", model_requests,
                   input_tokens, cache_creation_input_tokens, cache_read_input_tokens, output_tokens,
                   cache_creation_1h_input_tokens, thinking_tokens, web_search_requests,
-                  web_fetch_requests
+                  web_fetch_requests, cost, last_request,
+                  EXISTS (SELECT FROM reservations v
+                          WHERE v.run_id = runs.id AND v.spent_at IS NULL) AS "has_reservation!"
            FROM runs WHERE session_id = $1 ORDER BY accepted_seq, id"#,
         id.as_uuid(),
     )
@@ -147,6 +152,9 @@ async fn runs(
                 web_search_requests: row.web_search_requests,
                 web_fetch_requests: row.web_fetch_requests,
             },
+            cost: row.cost,
+            last_request: row.last_request,
+            has_reservation: row.has_reservation,
             unreadable,
         });
     }

@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use super::Report;
 use super::body::Body;
 use super::facts::{CallFacts, Facts, RunFacts};
+use super::requests::cost;
 use crate::domain::ids::RunId;
 use crate::domain::run::RunStatus;
 use crate::domain::usage::Usage;
@@ -40,6 +41,10 @@ fn state(run: &RunFacts, report: &mut Report) {
         (
             run.wake.is_some() != (status == RunStatus::RequiresAction),
             format!("the run is {word}, which does not go with the time of its waking"),
+        ),
+        (
+            run.has_reservation && !is_running,
+            format!("the run is {word}, and a part of a budget is kept for it"),
         ),
         (
             run.has_finished != status.is_terminal(),
@@ -88,15 +93,17 @@ fn counters(facts: &Facts, live: &[&RunFacts], report: &mut Report) {
     let active = live.iter().find(has_begun).map(|run| run.id);
     let session = &facts.session;
     let name = |id: Option<RunId>| id.map_or("none".to_owned(), |id| id.to_string());
-    let mut usage = Usage::default();
+    let (mut usage, mut spent) = (Usage::default(), None);
     for run in facts.runs.iter() {
         usage += run.usage;
+        spent = run.cost.map_or(spent, |cost| Some(spent.unwrap_or(0) + cost));
     }
     for (what, said, counted) in [
         ("runs that wait", session.queued.to_string(), queued.to_string()),
         ("the live run", name(session.active_run_id), name(active)),
         ("messages", session.last_message_seq.to_string(), facts.messages.len().to_string()),
         ("tokens", tokens(session.usage), tokens(usage)),
+        ("cost", cost(session.cost), cost(spent)),
     ] {
         if said != counted {
             let detail = format!("the session says of {what}: {said}; its rows say: {counted}");
@@ -105,7 +112,7 @@ fn counters(facts: &Facts, live: &[&RunFacts], report: &mut Report) {
     }
 }
 
-fn tokens(usage: Usage) -> String {
+pub(super) fn tokens(usage: Usage) -> String {
     let Usage {
         input_tokens,
         cache_creation_input_tokens,

@@ -52,7 +52,7 @@ pub(crate) use raw::{RawStream, exchange};
 pub(crate) use refusal::{assert_refused, invalid, raw, refusal};
 pub(crate) use sse::{EventStream, Received, durable};
 pub(crate) use tools::Endless;
-pub(crate) use upstream::Upstream;
+pub(crate) use upstream::{Upstream, asked};
 
 /// The system prompt of test sessions.
 pub(crate) const SYSTEM: &str = "You are the test desk. Be brief.";

@@ -6,6 +6,8 @@ use bytes::Bytes;
 use serde_json::Value;
 use twostep::simulator::{RecordedRequest, Running};
 
+use super::TestApp;
+
 /// The requests to the model, in the order in which they came.
 pub(crate) struct Upstream {
     pub(crate) requests: Vec<RecordedRequest>,
@@ -66,4 +68,13 @@ fn messages_of(body: &Bytes) -> &[u8] {
     let text = std::str::from_utf8(body).unwrap();
     let end = text.rfind(r#"],"tool_choice":"#).unwrap_or(text.len() - "]}".len());
     &body[..end]
+}
+
+/// Waits until the model has been asked so many times.
+pub(crate) async fn asked(app: &TestApp, times: usize) {
+    let deadline = tokio::time::Instant::now() + std::time::Duration::from_secs(20);
+    while app.upstream().len() < times {
+        assert!(tokio::time::Instant::now() < deadline, "the model was not asked");
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
 }

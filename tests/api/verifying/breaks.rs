@@ -337,6 +337,22 @@ pub(super) const BREAKS: &[(&str, &[&str])] = &[
          UPDATE sessions SET cache_read_input_tokens = cache_read_input_tokens + 1 WHERE id = $1",
         &["counters_agree"],
     ),
+    // Requests that do not add up, and budgets that are kept for nobody.
+    ("UPDATE sessions SET cost = 1 WHERE id = $1", &["counters_agree"]),
+    ("UPDATE requests SET cost = 1 WHERE session_id = $1 AND n = 1", &["counters_agree"]),
+    (
+        "UPDATE requests SET input_tokens = input_tokens + 1 WHERE session_id = $1 AND n = 2",
+        &["counters_agree"],
+    ),
+    ("DELETE FROM requests WHERE session_id = $1 AND n = 2", &["counters_agree"]),
+    ("UPDATE requests SET n = 3 WHERE session_id = $1 AND n = 2", &["counters_agree"]),
+    ("UPDATE requests SET run_id = gen_random_uuid() WHERE session_id = $1", &["counters_agree"]),
+    ("UPDATE requests SET tenant_id = gen_random_uuid() WHERE session_id = $1", &["tenants_agree"]),
+    (
+        "INSERT INTO reservations (run_id, tenant_id, tokens, cost)
+         SELECT id, tenant_id, 1, 1 FROM runs WHERE session_id = $1",
+        &["run_state_whole"],
+    ),
 ];
 
 /// Statements after which a session (`$1`) is as sound as before.
@@ -346,6 +362,9 @@ pub(super) const KEEPS: &[&str] = &[
            "id": "srvtoolu_1", "name": "web_search", "input": {}}, {"type":
            "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []}]')::json
        WHERE session_id = $1 AND seq = 8"#,
+    // A run whose first requests are older than the table of requests.
+    "WITH older AS (DELETE FROM requests WHERE session_id = $1)
+     UPDATE runs SET last_request = 0 WHERE session_id = $1",
     // A call that a second attempt made again, because the file said that it may.
     "WITH run AS (UPDATE runs SET attempt = 2 WHERE session_id = $1)
      UPDATE tool_calls SET executions = 2, hash_after = 'x' WHERE session_id = $1",

@@ -237,6 +237,7 @@ fn accepted_run(new: &NewRun<'_>, accepted: &AcceptedRun) -> Run {
         outcome: None,
         model_requests: 0,
         usage: Usage::default(),
+        cost: None,
         created_at: accepted.created_at,
         started_at: is_begun.then_some(accepted.created_at),
         finished_at: None,

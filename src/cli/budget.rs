@@ -1,0 +1,130 @@
+//! `twostep budget`.
+
+use anyhow::{Context as _, bail};
+use clap::{Args, Subcommand, ValueEnum};
+use sqlx::postgres::PgConnectOptions;
+use sqlx::{ConnectOptions as _, Connection as _, PgConnection};
+
+use super::output;
+use crate::config::{Database, DatabaseArgs};
+use crate::domain::budget::{Budget, Scope, Standing};
+use crate::domain::ids::TenantId;
+use crate::store::budgets::{self, list, remove, set};
+use crate::store::embedded::Existing;
+use crate::store::tenants::find;
+use crate::store::verify::check_schema;
+
+#[derive(Debug, Args)]
+pub(super) struct Command {
+    #[command(flatten)]
+    database: DatabaseArgs,
+    /// Whose budgets
+    #[arg(long, default_value = "default", value_name = "NAME")]
+    tenant: String,
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Show the budgets, and how much of them is spent or reserved
+    List,
+    /// Give a budget, or another one; what was spent before counts
+    Set {
+        /// For what time
+        period: Period,
+        /// Input and output tokens
+        #[arg(long, required_unless_present = "cost", value_parser = clap::value_parser!(i64).range(1..))]
+        tokens: Option<i64>,
+        /// Micro-dollars, by the prices of the sessions
+        #[arg(long, value_parser = clap::value_parser!(i64).range(1..))]
+        cost: Option<i64>,
+    },
+    /// Take a budget away
+    Remove {
+        /// For what time
+        period: Period,
+    },
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Period {
+    /// Each day by UTC
+    Day,
+    /// All time
+    Total,
+}
+
+impl From<Period> for budgets::Period {
+    fn from(period: Period) -> Self {
+        match period {
+            Period::Day => Self::Day,
+            Period::Total => Self::Total,
+        }
+    }
+}
+
+impl Command {
+    /// Works while the service runs, on the private database too.
+    pub(super) async fn run(self) -> anyhow::Result<()> {
+        let Self { database, tenant, action } = self;
+        match database.into_database()? {
+            Database::Server(options) => act(&options, &tenant, action).await,
+            Database::Embedded(options) => {
+                let existing = Existing::open(&options).await?;
+                let done = act(&existing.connect_options(), &tenant, action).await;
+                existing.close().await?;
+                done
+            }
+        }
+    }
+}
+
+async fn act(options: &PgConnectOptions, tenant: &str, action: Action) -> anyhow::Result<()> {
+    let options = options.clone().application_name("twostep budget");
+    // A budget that waits for a lock must not hold up all runs behind it.
+    let options = options.options([("lock_timeout", "5s")]);
+    let mut conn = options.connect().await.context("the database cannot be reached")?;
+    check_schema(&mut conn).await?;
+    let Some(id) = find(&mut conn, tenant).await? else { bail!("there is no tenant {tenant:?}") };
+    match action {
+        Action::List => {}
+        Action::Set { period, tokens, cost } => {
+            set(&mut conn, id, period.into(), Budget { tokens, cost }).await?;
+        }
+        Action::Remove { period } => {
+            if !remove(&mut conn, id, period.into()).await? {
+                bail!("there is no such budget");
+            }
+        }
+    }
+    show(&mut conn, id).await?;
+    conn.close().await?;
+    Ok(())
+}
+
+/// A line a budget.
+async fn show(conn: &mut PgConnection, tenant: TenantId) -> anyhow::Result<()> {
+    let standings = list(conn, tenant).await?;
+    if standings.is_empty() {
+        output::say("no budgets");
+    }
+    for standing in standings {
+        output::say(&line(&standing));
+    }
+    Ok(())
+}
+
+fn line(standing: &Standing) -> String {
+    let Standing { scope, budget, tokens, cost } = standing;
+    let period = match scope {
+        Scope::TenantDay => "day",
+        Scope::TenantTotal | Scope::Session => "total",
+    };
+    let parts = [
+        budget.tokens.map(|max| format!("{tokens} of {max} tokens")),
+        budget.cost.map(|max| format!("{cost} of {max} micro-dollars")),
+    ];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    format!("{period}: {}", parts.join(", "))
+}

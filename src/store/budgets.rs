@@ -1,0 +1,242 @@
+//! Budgets: what a tenant may spend, and what is reserved of it for requests under way.
+//!
+//! Whoever reserves holds the lock on the tenant's budgets, so that two requests never count on the
+//! same remainder. Nobody else needs it: a step turns its own reservation into spending, and the
+//! next one to reserve adds that up.
+
+use sqlx::{Connection as _, PgConnection};
+use uuid::Uuid;
+
+use super::StoreError;
+use crate::domain::budget::{Budget, Estimate, Exceeded, Scope, Standing};
+use crate::domain::claim::Fence;
+use crate::domain::ids::{SessionId, TenantId};
+
+/// What became of a wish to reserve.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reserved {
+    /// It is reserved.
+    Granted,
+    /// A budget does not allow it.
+    Refused(Exceeded),
+    /// The worker has lost its claim.
+    Fenced,
+}
+
+/// Reserves what a request may take at most, of the budgets of the session's owner. A reservation
+/// belongs to the run's attempt: it ends with the step that stores the reply or settles the run, or
+/// when another worker takes the run over.
+pub async fn reserve(
+    conn: &mut PgConnection,
+    fence: Fence,
+    estimate: &Estimate,
+) -> Result<Reserved, StoreError> {
+    let mut transaction = conn.begin().await?;
+    let Some(tenant) = lock(&mut transaction, fence).await? else {
+        return Ok(Reserved::Fenced);
+    };
+    let standings = add_up(&mut transaction, tenant, Some(fence.run_id.as_uuid())).await?;
+    let refused = standings.iter().find_map(|standing| standing.refuses(estimate));
+    if refused.is_none() && !standings.is_empty() {
+        sqlx::query!(
+            "INSERT INTO reservations (run_id, tenant_id, tokens, cost) VALUES ($1, $2, $3, $4)
+             ON CONFLICT (run_id) DO UPDATE SET tokens = excluded.tokens, cost = excluded.cost",
+            fence.run_id.as_uuid(),
+            tenant,
+            estimate.tokens,
+            estimate.cost.unwrap_or(0),
+        )
+        .execute(&mut *transaction)
+        .await?;
+    }
+    transaction.commit().await?;
+    Ok(refused.map_or(Reserved::Granted, Reserved::Refused))
+}
+
+/// Locks the run, so that nobody takes it over meanwhile, and then the budgets of its tenant. A
+/// statement of its own: the next one sees what was done while this one waited.
+async fn lock(conn: &mut PgConnection, fence: Fence) -> Result<Option<Uuid>, StoreError> {
+    let tenant = sqlx::query_scalar!(
+        "SELECT tenant_id FROM runs
+         WHERE id = $1 AND attempt = $2 AND lease_owner = $3 AND status = 'running'
+         FOR NO KEY UPDATE",
+        fence.run_id.as_uuid(),
+        fence.attempt,
+        fence.worker.as_uuid(),
+    )
+    .fetch_optional(&mut *conn)
+    .await?;
+    if let Some(tenant) = tenant {
+        lock_budgets(conn, tenant).await?;
+    }
+    Ok(tenant)
+}
+
+async fn lock_budgets(conn: &mut PgConnection, tenant: Uuid) -> Result<(), StoreError> {
+    sqlx::query!("SELECT FROM budgets WHERE tenant_id = $1 ORDER BY period FOR UPDATE", tenant)
+        .execute(conn)
+        .await?;
+    Ok(())
+}
+
+/// Adds what has become spending to the tenant's budgets, which the caller has locked, and says
+/// where they stand, without what is reserved for this run.
+async fn add_up(
+    conn: &mut PgConnection,
+    tenant: Uuid,
+    run_id: Option<Uuid>,
+) -> Result<Vec<Standing>, StoreError> {
+    let rows = sqlx::query!(
+        r#"WITH spent AS (
+               DELETE FROM reservations WHERE tenant_id = $1 AND spent_at IS NOT NULL
+               RETURNING tokens, cost, (spent_at AT TIME ZONE 'UTC')::date AS day
+           ), sums AS (
+               SELECT today.day, coalesce(sum(tokens), 0) AS tokens, coalesce(sum(cost), 0) AS cost,
+                      coalesce(sum(tokens) FILTER (WHERE spent.day = today.day), 0) AS day_tokens,
+                      coalesce(sum(cost) FILTER (WHERE spent.day = today.day), 0) AS day_cost
+               FROM (SELECT (now() AT TIME ZONE 'UTC')::date AS day) today LEFT JOIN spent ON true
+               GROUP BY today.day
+           ), budget AS (
+               UPDATE budgets b SET
+                   day = sums.day,
+                   tokens = CASE WHEN b.period = 'total' THEN b.tokens + sums.tokens
+                                 WHEN b.day < sums.day THEN sums.day_tokens
+                                 ELSE b.tokens + sums.day_tokens END,
+                   cost = CASE WHEN b.period = 'total' THEN b.cost + sums.cost
+                               WHEN b.day < sums.day THEN sums.day_cost
+                               ELSE b.cost + sums.day_cost END
+               FROM sums
+               WHERE b.tenant_id = $1
+               RETURNING b.period, b.max_tokens, b.max_cost, b.tokens, b.cost
+           )
+           SELECT b.period = 'day' AS "is_of_day!", b.max_tokens, b.max_cost,
+                  (b.tokens + r.tokens)::bigint AS "tokens!", (b.cost + r.cost)::bigint AS "cost!"
+           FROM budget b, (SELECT coalesce(sum(tokens), 0) AS tokens, coalesce(sum(cost), 0) AS cost
+                           FROM reservations
+                           WHERE tenant_id = $1 AND spent_at IS NULL
+                             AND run_id IS DISTINCT FROM $2) r
+           ORDER BY b.period"#,
+        tenant,
+        run_id,
+    )
+    .fetch_all(conn)
+    .await?;
+    let standing = |is_of_day| if is_of_day { Scope::TenantDay } else { Scope::TenantTotal };
+    Ok(rows
+        .into_iter()
+        .map(|row| Standing {
+            scope: standing(row.is_of_day),
+            budget: Budget { tokens: row.max_tokens, cost: row.max_cost },
+            tokens: row.tokens,
+            cost: row.cost,
+        })
+        .collect())
+}
+
+/// Where the budget of a session stands. Only one of its runs is live, and so nothing else is
+/// under way when its driver asks.
+pub async fn of_session(
+    conn: &mut PgConnection,
+    session_id: SessionId,
+    budget: Budget,
+) -> Result<Standing, StoreError> {
+    let row = sqlx::query!(
+        r#"SELECT input_tokens + cache_creation_input_tokens + cache_read_input_tokens
+                      + output_tokens AS "tokens!", coalesce(cost, 0) AS "cost!"
+           FROM sessions WHERE id = $1"#,
+        session_id.as_uuid(),
+    )
+    .fetch_one(conn)
+    .await?;
+    Ok(Standing { scope: Scope::Session, budget, tokens: row.tokens, cost: row.cost })
+}
+
+/// For what time a tenant's budget is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Period {
+    /// A day by UTC.
+    Day,
+    /// All time.
+    Total,
+}
+
+impl Period {
+    /// The word in the database.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Day => "day",
+            Self::Total => "total",
+        }
+    }
+}
+
+/// Gives a tenant a budget, or another one. What was spent before counts.
+pub async fn set(
+    conn: &mut PgConnection,
+    tenant: TenantId,
+    period: Period,
+    budget: Budget,
+) -> Result<(), StoreError> {
+    let mut transaction = conn.begin().await?;
+    // Steps that are under way end first, and the next ones know of the budget.
+    sqlx::query!("LOCK TABLE requests IN SHARE MODE").execute(&mut *transaction).await?;
+    lock_budgets(&mut transaction, tenant.as_uuid()).await?;
+    add_up(&mut transaction, tenant.as_uuid(), None).await?;
+    sqlx::query!(
+        "INSERT INTO budgets AS b (tenant_id, period, max_tokens, max_cost, day, tokens, cost)
+         SELECT $1, $2, $3, $4, today.day,
+                coalesce(sum(r.input_tokens + r.cache_creation_input_tokens
+                             + r.cache_read_input_tokens + r.output_tokens), 0),
+                coalesce(sum(r.cost), 0)
+         FROM (SELECT (now() AT TIME ZONE 'UTC')::date AS day) today
+         LEFT JOIN requests r ON r.tenant_id = $1
+              AND ($2 = 'total' OR r.created_at >= today.day::timestamp AT TIME ZONE 'UTC')
+         GROUP BY today.day
+         ON CONFLICT (tenant_id, period)
+             DO UPDATE SET max_tokens = excluded.max_tokens, max_cost = excluded.max_cost",
+        tenant.as_uuid(),
+        period.as_str(),
+        budget.tokens,
+        budget.cost,
+    )
+    .execute(&mut *transaction)
+    .await?;
+    transaction.commit().await?;
+    Ok(())
+}
+
+/// Takes a budget away, and says whether there was one.
+pub async fn remove(
+    conn: &mut PgConnection,
+    tenant: TenantId,
+    period: Period,
+) -> Result<bool, StoreError> {
+    let mut transaction = conn.begin().await?;
+    lock_budgets(&mut transaction, tenant.as_uuid()).await?;
+    let done = sqlx::query!(
+        "DELETE FROM budgets WHERE tenant_id = $1 AND period = $2",
+        tenant.as_uuid(),
+        period.as_str(),
+    )
+    .execute(&mut *transaction)
+    .await?;
+    // Without a budget no step turns what is reserved into spending.
+    sqlx::query!(
+        "DELETE FROM reservations WHERE tenant_id = $1
+           AND NOT EXISTS (SELECT FROM budgets WHERE tenant_id = $1)",
+        tenant.as_uuid(),
+    )
+    .execute(&mut *transaction)
+    .await?;
+    transaction.commit().await?;
+    Ok(done.rows_affected() > 0)
+}
+
+/// Lists where a tenant's budgets stand.
+pub async fn list(conn: &mut PgConnection, tenant: TenantId) -> Result<Vec<Standing>, StoreError> {
+    let mut transaction = conn.begin().await?;
+    lock_budgets(&mut transaction, tenant.as_uuid()).await?;
+    let standings = add_up(&mut transaction, tenant.as_uuid(), None).await?;
+    transaction.commit().await?;
+    Ok(standings)
+}

@@ -1,0 +1,176 @@
+//! Requests to the model, as there is to look at afterwards. Steps write them.
+
+use jiff::SignedDuration;
+use jiff_sqlx::Timestamp;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use sqlx::PgConnection;
+
+use super::messages::Line;
+use super::{StoreError, unreadable};
+use crate::domain::ids::{RunId, SessionId, TenantId};
+use crate::domain::request::{RequestRecord, StoredRequest};
+use crate::domain::run::RunOptions;
+use crate::domain::session::Settings;
+use crate::domain::usage::Usage;
+
+const TABLE: &str = "requests";
+
+struct Row {
+    n: i32,
+    attempt: i32,
+    model: String,
+    message_seq: i32,
+    form: String,
+    body_hash: String,
+    body_length: i64,
+    prefix: Option<String>,
+    attempts: String,
+    stop_reason: Option<String>,
+    error: Option<String>,
+    input_tokens: i64,
+    cache_creation_input_tokens: i64,
+    cache_read_input_tokens: i64,
+    output_tokens: i64,
+    cache_creation_1h_input_tokens: i64,
+    thinking_tokens: i64,
+    web_search_requests: i64,
+    web_fetch_requests: i64,
+    cost: Option<i64>,
+    duration_ms: i64,
+    created_at: Timestamp,
+}
+
+fn json<'a, T: Deserialize<'a>>(column: &'static str, text: &'a str) -> Result<T, StoreError> {
+    serde_json::from_str(text).map_err(unreadable(TABLE, column))
+}
+
+impl TryFrom<Row> for StoredRequest {
+    type Error = StoreError;
+
+    fn try_from(row: Row) -> Result<Self, StoreError> {
+        let ended_at = row.created_at.to_jiff();
+        let took = SignedDuration::from_millis(row.duration_ms);
+        Ok(Self {
+            n: row.n,
+            attempt: row.attempt,
+            record: RequestRecord {
+                model: row.model,
+                message_seq: row.message_seq,
+                form: json("form", &row.form)?,
+                body_hash: row.body_hash,
+                body_length: row.body_length,
+                prefix: row
+                    .prefix
+                    .map(RawValue::from_string)
+                    .transpose()
+                    .map_err(unreadable(TABLE, "prefix"))?,
+                attempts: json("attempts", &row.attempts)?,
+                stop_reason: row.stop_reason,
+                error: row.error.as_deref().map(|text| json("error", text)).transpose()?,
+                usage: Usage {
+                    input_tokens: row.input_tokens,
+                    cache_creation_input_tokens: row.cache_creation_input_tokens,
+                    cache_read_input_tokens: row.cache_read_input_tokens,
+                    output_tokens: row.output_tokens,
+                    cache_creation_1h_input_tokens: row.cache_creation_1h_input_tokens,
+                    thinking_tokens: row.thinking_tokens,
+                    web_search_requests: row.web_search_requests,
+                    web_fetch_requests: row.web_fetch_requests,
+                },
+                cost: row.cost,
+                duration_ms: row.duration_ms,
+            },
+            started_at: ended_at.checked_sub(took).unwrap_or(ended_at),
+            ended_at,
+        })
+    }
+}
+
+/// Which requests of a run to read.
+#[derive(Debug, Clone, Copy)]
+pub struct Filter {
+    /// The owner.
+    pub tenant: TenantId,
+    /// The session.
+    pub session_id: SessionId,
+    /// The run.
+    pub run_id: RunId,
+    /// Only those with a greater number.
+    pub after: i32,
+    /// At most so many.
+    pub limit: i64,
+}
+
+/// Lists the requests of a run, in their order.
+pub async fn list(
+    conn: &mut PgConnection,
+    filter: Filter,
+) -> Result<Vec<StoredRequest>, StoreError> {
+    let rows = sqlx::query_as!(
+        Row,
+        r#"SELECT n, attempt, model, message_seq, form::text AS "form!",
+                  encode(body_hash, 'hex') AS "body_hash!", body_length, prefix::text,
+                  attempts::text AS "attempts!", stop_reason, error::text, input_tokens,
+                  cache_creation_input_tokens, cache_read_input_tokens, output_tokens,
+                  cache_creation_1h_input_tokens, thinking_tokens, web_search_requests,
+                  web_fetch_requests, cost, duration_ms, created_at AS "created_at: Timestamp"
+           FROM requests
+           WHERE session_id = $1 AND run_id = $2 AND tenant_id = $3 AND n > $4
+           ORDER BY n
+           LIMIT $5"#,
+        filter.session_id.as_uuid(),
+        filter.run_id.as_uuid(),
+        filter.tenant.as_uuid(),
+        filter.after,
+        filter.limit,
+    )
+    .fetch_all(conn)
+    .await?;
+    rows.into_iter().map(StoredRequest::try_from).collect()
+}
+
+/// What the body of a request was made from, besides the request's own form.
+#[derive(Debug)]
+pub struct Material {
+    /// What the session pinned.
+    pub settings: Settings,
+    /// What the message asked of its run.
+    pub options: RunOptions,
+    /// The history that it carried.
+    pub lines: Vec<Line>,
+}
+
+/// Reads what a request was made from: nothing of it has changed since.
+pub async fn material(
+    conn: &mut PgConnection,
+    session_id: SessionId,
+    run_id: RunId,
+    message_seq: i32,
+) -> Result<Option<Material>, StoreError> {
+    let row = sqlx::query!(
+        r#"SELECT s.settings::text AS "settings!", r.options::text AS "options!"
+           FROM runs r JOIN sessions s ON s.id = r.session_id
+           WHERE r.id = $1 AND r.session_id = $2"#,
+        run_id.as_uuid(),
+        session_id.as_uuid(),
+    )
+    .fetch_optional(&mut *conn)
+    .await?;
+    let Some(row) = row else { return Ok(None) };
+    let lines = sqlx::query_as!(
+        Line,
+        r#"SELECT seq, role, content::text AS "content!"
+           FROM messages WHERE session_id = $1 AND seq <= $2 ORDER BY seq"#,
+        session_id.as_uuid(),
+        message_seq,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(Some(Material {
+        settings: serde_json::from_str(&row.settings)
+            .map_err(unreadable("sessions", "settings"))?,
+        options: serde_json::from_str(&row.options).map_err(unreadable("runs", "options"))?,
+        lines,
+    }))
+}

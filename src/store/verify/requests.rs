@@ -1,0 +1,113 @@
+//! Whether the requests to the model add up to what their runs say.
+
+use std::collections::HashMap;
+
+use futures::TryStreamExt as _;
+use sqlx::PgConnection;
+
+use super::Report;
+use super::facts::{Facts, RunFacts};
+use super::runs::tokens;
+use crate::domain::ids::{RunId, SessionId, TenantId};
+use crate::domain::usage::Usage;
+use crate::domain::verification::Invariant;
+use crate::store::StoreError;
+
+/// The requests of one run, added up.
+#[derive(Debug, Default)]
+pub(super) struct RequestFacts {
+    has_tenant: bool,
+    count: i64,
+    newest: i32,
+    answered: i64,
+    usage: Usage,
+    cost: Option<i64>,
+}
+
+pub(super) async fn read(
+    conn: &mut PgConnection,
+    id: SessionId,
+    tenant: TenantId,
+) -> Result<HashMap<RunId, RequestFacts>, StoreError> {
+    let mut rows = sqlx::query!(
+        r#"SELECT run_id, count(*) AS "count!", max(n) AS "newest!",
+                  count(stop_reason) AS "answered!", bool_and(tenant_id = $2) AS "has_tenant!",
+                  sum(input_tokens)::bigint AS "input_tokens!",
+                  sum(cache_creation_input_tokens)::bigint AS "cache_creation_input_tokens!",
+                  sum(cache_read_input_tokens)::bigint AS "cache_read_input_tokens!",
+                  sum(output_tokens)::bigint AS "output_tokens!",
+                  sum(cache_creation_1h_input_tokens)::bigint AS "cache_creation_1h_input_tokens!",
+                  sum(thinking_tokens)::bigint AS "thinking_tokens!",
+                  sum(web_search_requests)::bigint AS "web_search_requests!",
+                  sum(web_fetch_requests)::bigint AS "web_fetch_requests!",
+                  sum(cost)::bigint AS cost
+           FROM requests WHERE session_id = $1 GROUP BY run_id"#,
+        id.as_uuid(),
+        tenant.as_uuid(),
+    )
+    .fetch(conn);
+    let mut requests = HashMap::new();
+    while let Some(row) = rows.try_next().await? {
+        let facts = RequestFacts {
+            has_tenant: row.has_tenant,
+            count: row.count,
+            newest: row.newest,
+            answered: row.answered,
+            usage: Usage {
+                input_tokens: row.input_tokens,
+                cache_creation_input_tokens: row.cache_creation_input_tokens,
+                cache_read_input_tokens: row.cache_read_input_tokens,
+                output_tokens: row.output_tokens,
+                cache_creation_1h_input_tokens: row.cache_creation_1h_input_tokens,
+                thinking_tokens: row.thinking_tokens,
+                web_search_requests: row.web_search_requests,
+                web_fetch_requests: row.web_fetch_requests,
+            },
+            cost: row.cost,
+        };
+        requests.insert(row.run_id.into(), facts);
+    }
+    Ok(requests)
+}
+
+pub(super) fn check(facts: &Facts, report: &mut Report) {
+    for run in facts.runs.iter() {
+        let nothing = RequestFacts { has_tenant: true, ..RequestFacts::default() };
+        of_run(run, facts.requests.get(&run.id).unwrap_or(&nothing), report);
+    }
+    if let Some(id) = facts.requests.keys().find(|id| facts.runs.find(**id).is_none()) {
+        let detail = "a request belongs to no run of the session";
+        report.add(Invariant::CountersAgree, report.session().run(*id), detail);
+    }
+}
+
+fn of_run(run: &RunFacts, requests: &RequestFacts, report: &mut Report) {
+    let place = report.session().run(run.id);
+    if !requests.has_tenant {
+        let detail = "the row of a request belongs to another tenant";
+        report.add(Invariant::TenantsAgree, place.clone(), detail);
+    }
+    let newest = run.last_request;
+    if requests.newest != newest || requests.count != i64::from(newest) {
+        let detail = format!("the run counts {newest} requests, and has {}", requests.count);
+        report.add(Invariant::CountersAgree, place.clone(), detail);
+    }
+    // The first requests of a run may be older than the table.
+    if requests.answered != i64::from(run.model_requests) {
+        return;
+    }
+    for (what, said, counted) in [
+        ("tokens", tokens(run.usage), tokens(requests.usage)),
+        ("cost", cost(run.cost), cost(requests.cost)),
+    ] {
+        if said != counted {
+            let detail = format!("the run says of {what}: {said}; its requests say: {counted}");
+            report.add(Invariant::CountersAgree, place.clone(), detail);
+        }
+    }
+}
+
+/// What something cost.
+pub(super) fn cost(cost: Option<i64>) -> String {
+    cost.map_or("nothing known".to_owned(), |cost| format!("{cost} micro-dollars"))
+}

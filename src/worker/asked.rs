@@ -1,0 +1,91 @@
+//! What is recorded of a request: enough to look at later, and to make its body again.
+
+use std::mem::take;
+use std::time::Instant;
+
+use bytes::Bytes;
+use sha2::{Digest as _, Sha256};
+
+use super::drive::{Driver, millis};
+use crate::domain::budget::Measured;
+use crate::domain::event::{EventBody, NewEvent};
+use crate::domain::request::{RequestForm, RequestRecord, hexadecimal};
+use crate::domain::run::RunError;
+use crate::domain::tool::ToolChoice;
+use crate::domain::usage::Usage;
+use crate::model::{Reply, Request};
+
+/// A request under way.
+#[derive(Debug)]
+pub(super) struct Asked {
+    body: Bytes,
+    message_seq: i32,
+    form: RequestForm,
+    started: Instant,
+}
+
+impl Driver<'_> {
+    /// What is known of a request before it is sent.
+    pub(super) fn asking(
+        &self,
+        request: &Request,
+        choice: &ToolChoice,
+        max_tokens: Option<u32>,
+    ) -> Asked {
+        Asked {
+            body: request.body.clone(),
+            message_seq: self.last_message_seq(),
+            form: RequestForm {
+                tool_choice: choice.clone(),
+                max_tokens,
+                prompt_cache: self.worker.parts.use_prompt_cache,
+            },
+            started: Instant::now(),
+        }
+    }
+
+    /// Takes in what the reply says of the request under way.
+    pub(super) fn answered(&mut self, reply: &Reply) -> Option<RequestRecord> {
+        let cost = self.run.settings.price.map(|price| price.cost(&reply.usage));
+        self.spent.requests += 1;
+        self.spent.usage += reply.usage;
+        if let Some(cost) = cost {
+            self.spent.cost = Some(self.spent.cost.unwrap_or(0).saturating_add(cost));
+        }
+        let record = self.ended()?;
+        self.measured = Some(Measured::of(record.body_length, &reply.usage));
+        let stop_reason = Some(reply.stop.as_str().to_owned());
+        Some(RequestRecord { stop_reason, usage: reply.usage, cost, ..record })
+    }
+
+    /// What there is to say of the request under way, if there is one, when the run ends without
+    /// its reply.
+    pub(super) fn unanswered(&mut self, error: Option<&RunError>) -> Option<RequestRecord> {
+        let record = self.ended()?;
+        Some(RequestRecord { error: error.cloned(), ..record })
+    }
+
+    /// The event that tells what the run used.
+    pub(super) fn told_usage(&self) -> NewEvent {
+        NewEvent::new(&EventBody::Usage { usage: self.spent.usage, cost: self.spent.cost })
+    }
+
+    /// Only now, while nobody waits for a first word, the body is hashed.
+    fn ended(&mut self) -> Option<RequestRecord> {
+        let Asked { body, message_seq, form, started } = self.asked.take()?;
+        Some(RequestRecord {
+            model: self.run.settings.model.clone(),
+            message_seq,
+            form,
+            body_hash: hexadecimal(&Sha256::digest(&body)),
+            body_length: i64::try_from(body.len()).unwrap_or(i64::MAX),
+            prefix: None,
+            attempts: take(&mut self.attempts),
+            stop_reason: None,
+            error: None,
+            usage: Usage::default(),
+            cost: None,
+            duration_ms: millis(started),
+        })
+    }
+}
