@@ -29,6 +29,7 @@ mod layers;
 mod leaving;
 mod loop_behaviour;
 mod model_failures;
+mod model_flags;
 mod model_settings;
 mod models;
 mod openapi;
