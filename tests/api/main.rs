@@ -31,6 +31,7 @@ mod leaving;
 mod loop_behaviour;
 mod model_errors;
 mod model_failures;
+mod model_flags;
 mod model_outage;
 mod model_retries;
 mod model_settings;

@@ -207,16 +207,14 @@ mod tests {
     #[test]
     fn a_session_of_before_sends_what_it_always_sent() {
         let stored = concat!(
-            r#"{"model":"m","max_tokens":9,"system":"Say "é".
-","tools":[{"name":"f"}],"#,
+            r#"{"model":"m","max_tokens":9,"system":"Say \"é\".\n","tools":[{"name":"f"}],"#,
             r#""thinking":{"type":"adaptive"},"stop_sequences":["END"],"limits":{}}"#,
         );
         let settings: Settings = serde_json::from_str(stored).unwrap();
         let head = Head::new(&settings, None, true).unwrap();
         let expected = concat!(
             r#"{"model":"m","max_tokens":9,"stream":true,"cache_control":{"type":"ephemeral"},"#,
-            r#""thinking":{"type":"adaptive"},"stop_sequences":["END"],"system":"Say "é".
-","#,
+            r#""thinking":{"type":"adaptive"},"stop_sequences":["END"],"system":"Say \"é\".\n","#,
             r#""tools":[{"name":"f"}],"messages":[]}"#,
         );
         assert_eq!(body(&head, b"", &ToolChoice::Auto), expected);
