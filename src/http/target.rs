@@ -42,7 +42,6 @@ pub(super) struct RequestPath(pub(super) SessionId, pub(super) RunId, pub(super)
 pub(super) struct CallPath(pub(super) SessionId, pub(super) String);
 
 #[derive(Deserialize)]
-#[expect(clippy::struct_field_names, reason = "these are the names in the paths")]
 struct Names {
     session_id: String,
     run_id: Option<String>,

@@ -34,6 +34,7 @@ use crate::tools::workspace::Workspace;
 use crate::tools::{Caller, ToolContext, without_nul};
 
 /// A run in the hands of a worker.
+#[expect(clippy::struct_excessive_bools, reason = "facts, each of its own")]
 pub(super) struct Driver<'a> {
     pub(super) worker: &'a Worker,
     pub(super) run: Claimed,

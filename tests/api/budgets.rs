@@ -180,22 +180,25 @@ async fn what_a_dead_worker_had_reserved_is_free_when_its_run_is_taken_over() {
     let mut reply = answer(1000, 10);
     reply["fail_first"] = json!([{ "hang_after": 0 }]);
     let app = TestApp::start(replies(&[reply])).await;
-    give(&app, Period::Total, of_tokens(3000)).await;
-    let session = plain(&app).await;
-    let run = session.post(json!({ "content": "Go on" })).await;
-    asked(&app, 1).await;
-    assert_eq!(reservations(&app).await, 1);
-    sqlx::query(
-        "UPDATE runs SET attempt = attempt + 1, lease_owner = gen_random_uuid(),
-                lease_until = now() - interval '1 second'",
-    )
-    .execute(&app.database.pool(1))
-    .await
-    .unwrap();
-    let run = session.settled(&run).await;
-    assert_eq!(run["status"], "completed");
-    assert_eq!(run["usage"]["input_tokens"], 1000);
-    assert_eq!(reservations(&app).await, 0);
+    give(&app, Period::Total, of_tokens(6000)).await;
+    // A run that goes on, and one that is given up because too many workers have died of it.
+    for (takeovers, status, times) in [(0, "completed", 1), (99, "failed", 3)] {
+        let session = plain(&app).await;
+        let run = session.post(json!({ "content": status })).await;
+        asked(&app, times).await;
+        assert_eq!(reservations(&app).await, 1);
+        sqlx::query(
+            "UPDATE runs SET attempt = attempt + 1, takeovers = $1, lease_owner = gen_random_uuid(),
+                    lease_until = now() - interval '1 second'
+             WHERE status = 'running'",
+        )
+        .bind(takeovers)
+        .execute(&app.database.pool(1))
+        .await
+        .unwrap();
+        assert_eq!(session.settled(&run).await["status"], status);
+        assert_eq!(reservations(&app).await, 0);
+    }
     app.finish().await;
 }
 

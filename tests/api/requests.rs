@@ -35,7 +35,7 @@ fn redacted(mut request: Value) -> Value {
 async fn every_request_is_shown_as_it_was_sent_byte_for_byte() {
     let raw_input = r#"{"path":  "a.txt", "limit":1e1}"#;
     let reads = json!({ "content": [
-        { "type": "thinking", "thinking": "I had better look." },
+        { "type": "text", "text": "I had better look \u{2028} caf\u{e9}." },
         { "type": "tool_use", "name": "read_file", "raw_input": raw_input },
     ], "when_forbidden": "Enough." });
     let app = TestApp::start(replies(&[reads, says("Done.")])).await;

@@ -94,6 +94,14 @@ async fn session(
     Ok(Some((session, row.tenant_id.into(), row.now.to_jiff())))
 }
 
+fn status(word: &str, unreadable: &mut Vec<String>) -> Option<RunStatus> {
+    let status = RunStatus::parse(word);
+    if status.is_none() {
+        unreadable.push(format!("{word} is no status of ours"));
+    }
+    status
+}
+
 async fn runs(
     conn: &mut PgConnection,
     id: SessionId,
@@ -123,10 +131,7 @@ async fn runs(
         let mut unreadable = Vec::new();
         try_read::<RunOptions>("options", Some(&row.options), &mut unreadable);
         try_read::<Outcome>("outcome", row.outcome.as_deref(), &mut unreadable);
-        let status = RunStatus::parse(&row.status);
-        if status.is_none() {
-            unreadable.push(format!("{} is no status of ours", row.status));
-        }
+        let status = status(&row.status, &mut unreadable);
         runs.push(RunFacts {
             id: row.id.into(),
             has_tenant: row.tenant_id == tenant.as_uuid(),

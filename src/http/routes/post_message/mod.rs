@@ -89,7 +89,8 @@ pub(in crate::http) async fn create_message(
     // And nothing that it does is missed.
     let subscription = api.bus.subscribe(session_id);
     let post = Post { api: &api, tenant: caller.tenant, session_id, message, headers: &headers };
-    let taken = in_time(post.take()).await?;
+    // Boxed, because it is large.
+    let taken = Box::pin(in_time(post.take())).await?;
     faults::point(Point::BeforeReply).await;
     match (place, wait_seconds(&headers)) {
         (Some(place), _) => post.stream(&taken, subscription, place).await,
