@@ -176,9 +176,7 @@ impl ApiError {
             }
             Self::Draining => (StatusCode::SERVICE_UNAVAILABLE, "draining"),
             Self::TooManyStreams => (StatusCode::SERVICE_UNAVAILABLE, "too_many_streams"),
-            Self::TooManyLargeBodies => {
-                (StatusCode::SERVICE_UNAVAILABLE, "too_many_large_bodies")
-            }
+            Self::TooManyLargeBodies => (StatusCode::SERVICE_UNAVAILABLE, "too_many_large_bodies"),
             Self::Store(error) if error.may_pass() => {
                 (StatusCode::SERVICE_UNAVAILABLE, "database_unavailable")
             }

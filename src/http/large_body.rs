@@ -16,6 +16,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 use super::Api;
+use super::aside::aside;
 use super::error::ApiError;
 use super::json_body::{announced, is_json, parse, stops_soon};
 
@@ -38,7 +39,14 @@ pub(super) struct LargeBodies {
 /// Room that a body takes up, until it is dropped.
 #[derive(Debug, Default)]
 pub(super) struct Room {
-    _taken: Option<OwnedSemaphorePermit>,
+    taken: Option<OwnedSemaphorePermit>,
+}
+
+impl Room {
+    /// The size of the body, in bytes, if it is large.
+    pub(super) fn bytes(&self) -> usize {
+        self.taken.as_ref().map_or(0, |taken| taken.num_permits() * PIECE)
+    }
 }
 
 impl LargeBodies {
@@ -50,7 +58,7 @@ impl LargeBodies {
         let pieces = u32::try_from(pieces(length)).unwrap_or(u32::MAX);
         let taken = Arc::clone(&self.room).try_acquire_many_owned(pieces);
         let taken = taken.map_err(|_| ApiError::TooManyLargeBodies)?;
-        Ok(Room { _taken: Some(taken) })
+        Ok(Room { taken: Some(taken) })
     }
 
     /// Reads a body whose length may have been announced.
@@ -87,7 +95,7 @@ fn pieces(length: usize) -> usize {
 #[derive(Debug)]
 pub(super) struct LargeJsonBody<T>(pub(super) T, pub(super) Room);
 
-impl<T: DeserializeOwned> FromRequest<Api> for LargeJsonBody<T> {
+impl<T: DeserializeOwned + Send + 'static> FromRequest<Api> for LargeJsonBody<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, api: &Api) -> Result<Self, ApiError> {
@@ -107,6 +115,7 @@ impl<T: DeserializeOwned> FromRequest<Api> for LargeJsonBody<T> {
             }
             () = stops_soon(api) => return Err(ApiError::Draining),
         };
-        parse(&body).map(|value| Self(value, room))
+        let value = aside(body.len(), move || parse(&body)).await??;
+        Ok(Self(value, room))
     }
 }

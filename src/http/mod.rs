@@ -1,6 +1,7 @@
 //! The HTTP surface: JSON and SSE, problem documents for every error.
 
 mod admission;
+mod aside;
 mod auth;
 mod blocks;
 mod deadline;

@@ -25,9 +25,12 @@ async fn a_message_that_does_not_fit_is_pointed_at() {
         (json!({ "content": " \n\t\u{a0}" }), "/content"),
         (json!({ "content": "a\u{0}b" }), "/content"),
         (json!({ "content": [] }), "/content"),
-        (json!({ "content": ["Hi"] }), "/content"),
-        (json!({ "content": [{ "type": "image", "text": "Hi" }] }), "/content"),
-        (json!({ "content": [{ "type": "text", "text": "Hi", "cache_control": {} }] }), "/content"),
+        (json!({ "content": ["Hi"] }), "/content/0"),
+        (json!({ "content": [{ "type": "image", "text": "Hi" }] }), "/content/0/text"),
+        (
+            json!({ "content": [{ "type": "text", "text": "Hi", "cache_control": {} }] }),
+            "/content/0/cache_control",
+        ),
         (json!({ "content": [text("Hi"), text(" ")] }), "/content/1/text"),
         (json!({ "content": [text("a\u{0}b")] }), "/content/0/text"),
     ];

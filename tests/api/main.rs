@@ -8,10 +8,12 @@
 
 mod approval_attacks;
 mod approvals;
+mod attachments;
 mod awaiting;
 mod bad_input;
 mod bad_members;
 mod bash;
+mod broken_streams;
 mod busy;
 mod cancelling;
 mod catalogue;
@@ -46,6 +48,7 @@ mod signals;
 mod slow_clients;
 mod stalled_readers;
 mod stopping;
+mod stream_samples;
 mod streams;
 mod support;
 mod takeover;

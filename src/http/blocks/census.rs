@@ -9,6 +9,8 @@ use serde_json::value::RawValue;
 use super::image::{decode, longer_side};
 use super::pdf;
 use super::read::{MAX_IMAGES, MAX_PAGES};
+use crate::http::aside::aside;
+use crate::http::error::ApiError;
 
 /// Contents of this size and more are counted, in bytes; smaller ones only if they have media.
 pub(in crate::http) const LARGE: usize = 1024 * 1024;
@@ -59,7 +61,7 @@ struct Source<'a> {
 
 impl Census {
     /// Counts what these contents hold together, each an array of blocks.
-    pub(in crate::http) fn of<'a>(
+    pub(super) fn of<'a>(
         contents: impl IntoIterator<Item = &'a str>,
     ) -> Result<Self, serde_json::Error> {
         let mut census = Self::default();
@@ -70,8 +72,21 @@ impl Census {
         Ok(census)
     }
 
+    /// Refuses new contents, given at this pointer, that are too much together with those before.
+    pub(in crate::http) async fn check(
+        before: Vec<String>,
+        new: Vec<String>,
+        pointer: &str,
+    ) -> Result<(), ApiError> {
+        let bytes = before.iter().chain(&new).map(String::len).sum();
+        let count = move || Self::of(before.iter().chain(&new).map(String::as_str));
+        let census = aside(bytes, count).await?;
+        let census = census.map_err(|error| ApiError::Internal(error.to_string()))?;
+        census.problem().map_or(Ok(()), |problem| Err(ApiError::field(pointer, problem)))
+    }
+
     /// Why the model would not take it.
-    pub(in crate::http) fn problem(&self) -> Option<String> {
+    pub(super) fn problem(&self) -> Option<String> {
         if self.bytes > MAX_BYTES {
             return Some(format!("makes the messages of the session more than {MAX_BYTES} bytes"));
         }

@@ -8,6 +8,8 @@ use imagesize::{ImageSize, ImageType, blob_size, image_type};
 const MAX_BASE64: usize = 10 * 1024 * 1024;
 /// The width and the height of an image, in pixels.
 const MAX_SIDE: usize = 8000;
+/// The base64 in which a size is looked for first, in bytes.
+const HEAD: usize = 64 * 1024;
 
 /// The member of the source that is wrong, and what is wrong with it.
 pub(super) type Problem = (&'static str, String);
@@ -46,7 +48,9 @@ pub(super) fn check(media_type: &str, data: &str) -> Result<(), Problem> {
 
 /// The longer side of an image that was checked, in pixels.
 pub(super) fn longer_side(data: &str) -> usize {
-    let size = decode(data).ok().and_then(|bytes| blob_size(&bytes).ok());
+    let size = |data: &str| blob_size(&decode(data).ok()?).ok();
+    // The size stands at the beginning, but for a JPEG behind what a camera has to say.
+    let size = data.get(..HEAD).and_then(size).or_else(|| size(data));
     size.map_or(0, |ImageSize { width, height }| width.max(height))
 }
 
@@ -111,7 +115,8 @@ mod tests {
     fn only_plain_padded_base64_is_taken() {
         let png = STANDARD.encode(png(1, 1));
         let unpadded = png.trim_end_matches('=');
-        for data in ["", "no!", "AAAA", &png[..7], &format!("{png}\n"), &format!(" {png}"), "_-=="] {
+        for data in ["", "no!", "AAAA", &png[..7], &format!("{png}\n"), &format!(" {png}"), "_-=="]
+        {
             assert_eq!(check("image/png", data).unwrap_err().0, "data", "{data:?}");
         }
         assert_eq!(check("image/png", unpadded).is_ok(), unpadded == png);

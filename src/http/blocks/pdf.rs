@@ -10,7 +10,7 @@ use memchr::memmem::find;
 use miniz_oxide::inflate::decompress_to_vec_zlib_with_limit;
 
 /// What all packed objects of a document may come to, in bytes.
-const MAX_INFLATED: usize = 32 * 1024 * 1024;
+const MAX_INFLATED: usize = 8 * 1024 * 1024;
 /// How far from the beginning readers look for the signature.
 const HEAD: usize = 1024;
 
@@ -223,8 +223,22 @@ impl<'a> Iterator for Tokens<'a> {
 fn is_regular(byte: u8) -> bool {
     !matches!(
         byte,
-        b'\0' | b'\t' | b'\n' | b'\x0c' | b'\r' | b' ' | b'(' | b')' | b'<' | b'>' | b'[' | b']'
-            | b'{' | b'}' | b'/' | b'%'
+        b'\0'
+            | b'\t'
+            | b'\n'
+            | b'\x0c'
+            | b'\r'
+            | b' '
+            | b'('
+            | b')'
+            | b'<'
+            | b'>'
+            | b'['
+            | b']'
+            | b'{'
+            | b'}'
+            | b'/'
+            | b'%'
     )
 }
 
@@ -242,7 +256,10 @@ mod tests {
 
     fn packed(objects: &[u8]) -> Vec<u8> {
         let data = compress_to_vec_zlib(objects, 6);
-        let head = format!("1 0 obj <</Type/ObjStm /N 1/First 4/Filter[/FlateDecode]/Length {}>>\nstream\r\n", data.len());
+        let head = format!(
+            "1 0 obj <</Type/ObjStm /N 1/First 4/Filter[/FlateDecode]/Length {}>>\nstream\r\n",
+            data.len()
+        );
         [head.as_bytes(), &data, b"\nendstream endobj\n"].concat()
     }
 
@@ -284,14 +301,17 @@ mod tests {
     fn an_encrypted_document_is_known_by_its_trailer() {
         let trailer = b"trailer <</Size 9 /Root 1 0 R /Encrypt 8 0 R /ID[<0a><0b>]>>";
         assert_eq!(looked(trailer), (None, true));
-        let stream = b"9 0 obj <</Type/XRef/Encrypt 8 0 R/Root 1 0 R/Length 4>> stream\nabcd\nendstream";
+        let stream =
+            b"9 0 obj <</Type/XRef/Encrypt 8 0 R/Root 1 0 R/Length 4>> stream\nabcd\nendstream";
         assert_eq!(looked(stream), (None, true));
         assert_eq!(looked(b"<</Contents (/Root /Encrypt)>> <</Encrypt true>>"), (None, false));
     }
 
     #[test]
     fn what_does_not_begin_as_a_pdf_is_none() {
-        for bytes in [&b""[..], b"PDF-1.7", b"<html>", &[vec![0; 1024], b"%PDF-1.7".into()].concat()] {
+        for bytes in
+            [&b""[..], b"PDF-1.7", b"<html>", &[vec![0; 1024], b"%PDF-1.7".into()].concat()]
+        {
             assert_eq!(read(bytes), None);
         }
     }

@@ -82,7 +82,9 @@ fn everything_that_is_wrong_is_pointed_at() {
             "/0/source/media_type",
         ),
         (
-            json!([document(&json!({ "type": "text", "media_type": "text/plain", "data": "\u{0}a" }))]),
+            json!([document(
+                &json!({ "type": "text", "media_type": "text/plain", "data": "\u{0}a" })
+            )]),
             "/0/source/data",
         ),
         (
@@ -90,10 +92,15 @@ fn everything_that_is_wrong_is_pointed_at() {
             "/0/source/media_type",
         ),
         (
-            json!([document(&json!({ "type": "base64", "media_type": "application/pdf", "data": "AAAA" }))]),
+            json!([document(
+                &json!({ "type": "base64", "media_type": "application/pdf", "data": "AAAA" })
+            )]),
             "/0/source/data",
         ),
-        (json!([{ "type": "search_result", "source": " ", "title": "a", "content": "b" }]), "/0/source"),
+        (
+            json!([{ "type": "search_result", "source": " ", "title": "a", "content": "b" }]),
+            "/0/source",
+        ),
         (json!([{ "type": "search_result", "source": "a", "content": "b" }]), "/0/title"),
         (json!([{ "type": "search_result", "source": "a", "title": "b" }]), "/0/content"),
         (json!([found("a"), cited]), "/1/citations"),

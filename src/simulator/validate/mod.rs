@@ -3,6 +3,7 @@
 mod blocks;
 mod cache;
 mod fields;
+pub(super) mod media;
 mod messages;
 mod pairing;
 mod thinking;
@@ -57,6 +58,7 @@ pub(crate) fn check(ask: Ask<'_>, rules: &Rules) -> Checked {
     tools::definitions(ask, rules)?;
     tools::choice(ask, model)?;
     messages::check(ask, model, rules)?;
+    media::whole(ask)?;
     let turns = ask.turns();
     pairing::check(&turns)?;
     messages::ending(&turns)?;

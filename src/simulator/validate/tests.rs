@@ -3,6 +3,7 @@
 mod cache;
 mod fields;
 mod history;
+mod media;
 mod thinking_blocks;
 mod tools;
 

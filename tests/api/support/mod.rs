@@ -3,6 +3,7 @@
 mod answers;
 mod beside;
 mod fill;
+pub(crate) mod media;
 #[path = "../../support/postgres.rs"]
 mod postgres;
 mod program;

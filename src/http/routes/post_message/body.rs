@@ -59,7 +59,7 @@ enum MessageContent {
 
 impl CreateMessage {
     /// Checks what can be checked without its session, and takes the content out.
-    pub(super) fn check(&mut self) -> Result<Content, ApiError> {
+    pub(super) fn check(mut self) -> Result<(Self, Content), ApiError> {
         let mut errors = limit_errors(&self.limits, "/limits");
         let given = std::mem::replace(&mut self.content, Given::Blocks(Vec::new()));
         let content = read(given, "/content");
@@ -79,7 +79,9 @@ impl CreateMessage {
             return Err(ApiError::Validation(errors));
         }
         let text = serde_json::to_string(&content.blocks).map_err(Into::into);
-        text.and_then(Content::parse).map_err(|error| ApiError::Internal(error.to_string()))
+        let content = text.and_then(Content::parse);
+        let content = content.map_err(|error| ApiError::Internal(error.to_string()))?;
+        Ok((self, content))
     }
 
     /// What is wrong with the tools that it brings to those of its session.

@@ -18,9 +18,7 @@ impl Post<'_> {
         let mut conn = self.api.pool.acquire().await?;
         let before = list_contents(&mut conn, self.tenant, self.session_id).await?;
         conn.give_back();
-        let all = before.iter().map(String::as_str).chain([content.as_str()]);
-        let census = Census::of(all).map_err(|error| internal(error.into()))?;
-        census.problem().map_or(Ok(()), |problem| Err(ApiError::field("/content", problem)))
+        Census::check(before, vec![content.as_str().to_owned()], "/content").await
     }
 }
 

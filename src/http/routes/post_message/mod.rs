@@ -15,6 +15,7 @@ use crate::domain::ids::{SessionId, TenantId};
 use crate::domain::run::Run;
 use crate::faults::{self, Point};
 use crate::http::Api;
+use crate::http::aside::aside;
 use crate::http::auth::Caller;
 use crate::http::deadline::in_time;
 use crate::http::error::{ApiError, Problem};
@@ -83,9 +84,9 @@ pub(in crate::http) async fn create_message(
     body: LargeJsonBody<CreateMessage>,
 ) -> Result<Response, ApiError> {
     let SessionPath(session_id) = path;
-    let LargeJsonBody(mut message, room) = body;
+    let LargeJsonBody(message, room) = body;
     let form = if message.stream { Form::EventStream } else { Form::of(&headers)? };
-    let content = message.check()?;
+    let (message, content) = aside(room.bytes(), move || message.check()).await??;
     check_mode(&api, message.permission_mode)?;
     if api.draining.is_cancelled() {
         return Err(ApiError::Draining);

@@ -15,6 +15,7 @@ use crate::domain::event::{EventBody, NewEvent};
 use crate::domain::ids::{SessionId, TenantId};
 use crate::domain::permission::Awaits;
 use crate::http::Api;
+use crate::http::aside::aside;
 use crate::http::auth::Caller;
 use crate::http::blocks::Census;
 use crate::http::deadline::in_time;
@@ -119,8 +120,8 @@ pub(in crate::http) async fn create_tool_results(
     body: LargeJsonBody<CreateToolResults>,
 ) -> Result<Response, ApiError> {
     let SessionPath(session_id) = path;
-    let LargeJsonBody(results, _room) = body;
-    let given = results.read()?;
+    let LargeJsonBody(results, room) = body;
+    let given = aside(room.bytes(), move || results.read()).await??;
     let tenant = caller.tenant;
     let answered = async {
         let mut conn = api.pool.acquire().await?;
@@ -130,7 +131,9 @@ pub(in crate::http) async fn create_tool_results(
         conn.give_back();
         met?.respond(&api, tenant, session_id).await
     };
-    in_time(answered).await
+    let answered = in_time(answered).await;
+    drop(room);
+    answered
 }
 
 async fn meet(
@@ -179,14 +182,12 @@ async fn check_conversation(
         calls.iter().any(|call| call.tool_use_id == result.tool_use_id && call.is_open())
     };
     let new = given.iter().filter(is_open).filter(|result| result.content.has_media);
-    let new: Vec<&str> = new.filter_map(|result| result.content.content.as_deref()).collect();
+    let new: Vec<String> = new.filter_map(|result| result.content.content.clone()).collect();
     if new.is_empty() {
         return Ok(());
     }
     let before = list_contents(conn, tenant, session_id).await?;
-    let all = before.iter().map(String::as_str).chain(new);
-    let census = Census::of(all).map_err(|error| ApiError::Internal(error.to_string()))?;
-    census.problem().map_or(Ok(()), |problem| Err(ApiError::field("/results", problem)))
+    Census::check(before, new, "/results").await
 }
 
 impl Given {
