@@ -2,6 +2,17 @@
 
 use serde::Serialize;
 
+/// A text, or blocks: the shape of [`super::Given`], for the document.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "it is only shown")]
+pub(in crate::http) enum GivenContent {
+    /// One text.
+    Text(String),
+    /// Blocks.
+    Blocks(Vec<Block>),
+}
+
 /// A block that a client may send.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]

@@ -11,7 +11,7 @@ mod read;
 #[cfg(test)]
 mod tests;
 
-pub(super) use block::Block;
+pub(super) use block::{Block, GivenContent};
 pub(super) use census::{Census, LARGE};
 pub(super) use given::Given;
 pub(super) use read::read;

@@ -12,6 +12,8 @@ pub(super) const MAX_IMAGES: usize = 100;
 /// Pages of one document.
 pub(super) const MAX_PAGES: usize = 100;
 const MAX_TITLE: usize = 500;
+/// All text of one message, in bytes: as much as fits into the largest window of a model.
+const MAX_TEXT: usize = 4 * 1024 * 1024;
 
 /// What was read: the blocks, unless something is wrong.
 #[derive(Debug, Default)]
@@ -37,6 +39,9 @@ pub(in crate::http) fn read(given: Given, pointer: &str) -> Read {
     if reader.images > MAX_IMAGES {
         reader.refuse(pointer, format!("has more than {MAX_IMAGES} images"));
     }
+    if reader.text > MAX_TEXT {
+        reader.refuse(pointer, format!("has more than {MAX_TEXT} bytes of text"));
+    }
     Read { blocks, errors: reader.errors }
 }
 
@@ -52,6 +57,8 @@ fn text_problem(text: &str) -> Option<&'static str> {
 struct Reader {
     errors: Vec<FieldError>,
     images: usize,
+    /// The bytes of all texts.
+    text: usize,
     /// Whether the search results are cited, by the first of them.
     cites: Option<bool>,
 }
@@ -62,6 +69,7 @@ impl Reader {
     }
 
     fn text(&mut self, text: &str, pointer: &str) {
+        self.text += text.len();
         if let Some(problem) = text_problem(text) {
             self.refuse(pointer, problem);
         }

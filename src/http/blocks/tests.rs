@@ -113,6 +113,12 @@ fn everything_that_is_wrong_is_pointed_at() {
     let many = vec![url("image", "https://a.b"); 101];
     assert_eq!(taken(&json!(many)).unwrap_err()[0].0, "");
     assert!(taken(&json!(many[..100])).is_ok());
+    let halves = |len: usize| {
+        let plain = json!({ "type": "text", "media_type": "text/plain", "data": "x".repeat(len) });
+        json!([{ "type": "text", "text": "x".repeat(2 * 1024 * 1024) }, document(&plain)])
+    };
+    assert!(taken(&halves(2 * 1024 * 1024)).is_ok());
+    assert_eq!(taken(&halves(2 * 1024 * 1024 + 1)).unwrap_err()[0].0, "");
 }
 
 fn problem(contents: &[Value]) -> Option<String> {

@@ -6,7 +6,7 @@ use crate::domain::message::Content;
 use crate::domain::permission::PermissionMode;
 use crate::domain::run::{Limits, OnBusy, RunOptions};
 use crate::domain::tool::ToolChoice;
-use crate::http::blocks::{Block, Given, read};
+use crate::http::blocks::{Given, GivenContent, read};
 use crate::http::error::{ApiError, FieldError};
 use crate::http::json_body::{Object, object, words};
 use crate::http::routes::client_tool::{ClientTool, definitions, problems};
@@ -16,8 +16,8 @@ use crate::http::routes::sessions::limit_errors;
 #[derive(Debug, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::http) struct CreateMessage {
-    /// A text, or blocks.
-    #[schema(value_type = MessageContent)]
+    /// A text, or blocks: one or more, with at most 100 images and 4 MiB of text.
+    #[schema(value_type = GivenContent)]
     content: Given,
     /// The client's own id of the message, 1 to 128 of letters, digits, `_`, `.` and `-`.
     /// A second post with the same id and content gives the same run.
@@ -44,17 +44,6 @@ pub(in crate::http) struct CreateMessage {
     /// The permission mode of the session from this message on.
     #[serde(default, deserialize_with = "words")]
     pub(super) permission_mode: Option<PermissionMode>,
-}
-
-/// A text, or blocks. Errors say what is expected by [`Given`], which reads it.
-#[derive(Debug, serde::Serialize, utoipa::ToSchema)]
-#[serde(untagged)]
-#[expect(dead_code, reason = "the shape of what is read, for the document")]
-enum MessageContent {
-    /// One text.
-    Text(String),
-    /// Blocks, one or more; at most 100 images.
-    Blocks(Vec<Block>),
 }
 
 impl CreateMessage {

@@ -14,17 +14,6 @@ use crate::http::json_body::{pointer, without_position};
 const MAX_TEXT: usize = 100 * 1024;
 const MAX_BLOCKS: usize = 100;
 
-/// A text, or blocks.
-#[derive(Debug, serde::Serialize, utoipa::ToSchema)]
-#[serde(untagged)]
-#[expect(dead_code, reason = "the shape of what is read, for the document")]
-pub(super) enum ResultContent {
-    /// One text.
-    Text(String),
-    /// Blocks.
-    Blocks(Vec<Block>),
-}
-
 /// A result as it is kept.
 #[derive(Debug)]
 pub(super) struct Read {

@@ -17,7 +17,7 @@ use crate::domain::permission::Awaits;
 use crate::http::Api;
 use crate::http::aside::aside;
 use crate::http::auth::Caller;
-use crate::http::blocks::Census;
+use crate::http::blocks::{Census, GivenContent};
 use crate::http::deadline::in_time;
 use crate::http::error::{ApiError, FieldError, Problem};
 use crate::http::json_body::Object;
@@ -26,7 +26,6 @@ use crate::http::resources::RunResource;
 use crate::http::target::SessionPath;
 use crate::store::decisions::{LockedCall, NewResult, finish, lock_calls};
 use crate::store::media::list_contents;
-use content::ResultContent;
 
 /// Results of one post.
 const MAX_RESULTS: usize = 128;
@@ -48,7 +47,7 @@ struct ToolResult {
     tool_use_id: String,
     /// A text, or blocks, at most 100 of them; at most 100 KiB of text. NUL and halves of
     /// characters become U+FFFD.
-    #[schema(value_type = Option<ResultContent>)]
+    #[schema(value_type = Option<GivenContent>)]
     content: Option<Box<RawValue>>,
     /// Whether the call failed.
     #[serde(default)]
