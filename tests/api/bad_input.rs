@@ -15,7 +15,8 @@ async fn a_body_that_is_not_json_is_refused() {
     let app = app().await;
     let session = app.session().await;
     let nested = |open: &str, close: &str| {
-        format!("{{\"content\":{}1{}}}", open.repeat(10_000), close.repeat(10_000))
+        let (open, close) = (open.repeat(10_000), close.repeat(10_000));
+        format!(r#"{{"content":"Hi","tools":[{{"input_schema":{open}1{close}}}]}}"#)
     };
     let table: Vec<Vec<u8>> = vec![
         b"".into(),
@@ -35,6 +36,8 @@ async fn a_body_that_is_not_json_is_refused() {
     for body in table {
         assert_refused(&session, raw(&session, body), refusal(400, "bad_json")).await;
     }
+    let deep = format!("{{\"content\":{}1{}}}", "[".repeat(10_000), "]".repeat(10_000));
+    assert_refused(&session, raw(&session, deep), invalid("/content/0")).await;
     app.finish().await;
 }
 

@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 
-/// A text, or blocks: the shape of [`super::Given`], for the document.
+// The shape of `Given`, which reads it.
+/// A text, or blocks.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 #[serde(untagged)]
 #[expect(dead_code, reason = "it is only shown")]
