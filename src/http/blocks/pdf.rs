@@ -126,7 +126,7 @@ enum Token<'a> {
     Word(&'a [u8]),
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct Tokens<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -137,18 +137,19 @@ impl<'a> Tokens<'a> {
         self.bytes.get(self.at..).unwrap_or_default()
     }
 
-    fn peek(mut self) -> Option<Token<'a>> {
-        self.next()
+    fn peek(&self) -> Option<Token<'a>> {
+        self.clone().next()
     }
 
     /// A number that is not the beginning of a reference to an object.
-    fn number(mut self) -> Option<usize> {
+    fn number(&self) -> Option<usize> {
+        let mut ahead = self.clone();
         let number = |token| match token {
             Some(Token::Word(word)) => str::from_utf8(word).ok()?.parse().ok(),
             _ => None,
         };
-        let count = number(self.next());
-        if number(self.next()).is_some() { None } else { count }
+        let count = number(ahead.next());
+        if number(ahead.next()).is_some() { None } else { count }
     }
 
     /// Skips the data of a stream, and gives all that there is from its first byte on.

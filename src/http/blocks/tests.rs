@@ -51,12 +51,18 @@ fn blocks_come_in_one_form_whatever_the_order_of_their_members() {
     );
 }
 
+/// Checks that these are refused, and that what is wrong first is here.
+fn assert_refused(table: &[(Value, &str)]) {
+    for (given, pointer) in table {
+        let errors = taken(given).unwrap_err();
+        let pointers: Vec<&str> = errors.iter().map(|(pointer, _)| pointer.as_str()).collect();
+        assert_eq!(pointers.first(), Some(pointer), "{given}: {errors:?}");
+    }
+}
+
 #[test]
-fn everything_that_is_wrong_is_pointed_at() {
-    let mut cited = found("b");
-    cited["citations"] = json!({ "enabled": true });
-    let deep = json!({ "type": "content", "content": [document(&json!(null))] });
-    let table = [
+fn what_is_wrong_with_texts_and_images_is_pointed_at() {
+    assert_refused(&[
         (json!([{ "type": "video" }]), "/0/type"),
         (json!([{ "type": "text", "text": "a" }, { "type": "text", "text": "" }]), "/1/text"),
         (json!([{ "type": "text" }]), "/0/text"),
@@ -75,6 +81,15 @@ fn everything_that_is_wrong_is_pointed_at() {
             json!([{ "type": "image", "source": { "type": "url", "url": "https://a", "data": "b" } }]),
             "/0/source/data",
         ),
+    ]);
+}
+
+#[test]
+fn what_is_wrong_with_documents_and_search_results_is_pointed_at() {
+    let mut cited = found("b");
+    cited["citations"] = json!({ "enabled": true });
+    let deep = json!({ "type": "content", "content": [document(&json!(null))] });
+    assert_refused(&[
         (json!([document(&json!({ "type": "content", "content": [] }))]), "/0/source/content"),
         (json!([document(&deep)]), "/0/source/content/0/type"),
         (
@@ -104,12 +119,11 @@ fn everything_that_is_wrong_is_pointed_at() {
         (json!([{ "type": "search_result", "source": "a", "content": "b" }]), "/0/title"),
         (json!([{ "type": "search_result", "source": "a", "title": "b" }]), "/0/content"),
         (json!([found("a"), cited]), "/1/citations"),
-    ];
-    for (given, pointer) in table {
-        let errors = taken(&given).unwrap_err();
-        let pointers: Vec<&str> = errors.iter().map(|(pointer, _)| pointer.as_str()).collect();
-        assert_eq!(pointers.first(), Some(&pointer), "{given}: {errors:?}");
-    }
+    ]);
+}
+
+#[test]
+fn a_message_has_so_many_images_and_so_much_text() {
     let many = vec![url("image", "https://a.b"); 101];
     assert_eq!(taken(&json!(many)).unwrap_err()[0].0, "");
     assert!(taken(&json!(many[..100])).is_ok());
