@@ -4,9 +4,11 @@ SELECT 'messages are numbered from 1 without a gap' AS invariant, session_id::te
 FROM messages GROUP BY session_id HAVING count(*) <> max(seq) OR min(seq) <> 1
 UNION ALL
 SELECT 'a history starts with the user and never has two assistant messages in a row', session_id::text
-FROM (SELECT session_id, role, run_id, lag(role) OVER w AS before, lag(run_id) OVER w AS run_before
+FROM (SELECT session_id, role, run_id, lag(role) OVER w AS before, lag(run_id) OVER w AS run_before,
+        coalesce(lag(stop_reason) OVER w IN ('pause_turn', 'compaction'), false) AS goes_on
       FROM messages WINDOW w AS (PARTITION BY session_id ORDER BY seq)) m
-WHERE before IS NULL AND role <> 'user' OR before = role AND (role = 'assistant' OR run_id = run_before)
+WHERE before IS NULL AND role <> 'user'
+   OR before = role AND (role = 'user' OR NOT goes_on) AND (role = 'assistant' OR run_id = run_before)
 UNION ALL
 SELECT 'every call is answered once in the next message', session_id || ':' || seq
 FROM (SELECT m.session_id, m.seq,
