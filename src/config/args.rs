@@ -72,6 +72,10 @@ pub struct ServeArgs {
     #[arg(long, env = "TWOSTEP_MAX_QUEUED", default_value_t = 1000,
           value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
     pub max_queued: u32,
+    /// Megabytes of the body of one message or of tool results; other bodies have 4 at most
+    #[arg(long, env = "TWOSTEP_MAX_MESSAGE_MB", default_value_t = 32, value_name = "MB",
+          value_parser = clap::value_parser!(u32).range(1..=32))]
+    pub max_message_mb: u32,
     /// Where the database is.
     #[command(flatten)]
     pub database: DatabaseArgs,

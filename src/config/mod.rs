@@ -152,6 +152,7 @@ impl ServeArgs {
             on_busy: self.on_busy,
             max_queued: self.max_queued,
             timeouts: Timeouts::default(),
+            max_message: usize::try_from(self.max_message_mb)? * 1_000_000,
         };
         let serve = Serve { bind: self.bind, defaults, http, refresh_models };
         let listen = Listen::Api(Box::new(serve));

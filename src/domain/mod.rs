@@ -7,6 +7,7 @@ pub mod claim;
 pub mod event;
 pub mod explanation;
 pub mod ids;
+pub mod media;
 pub mod message;
 pub mod model;
 pub mod model_options;

@@ -1,8 +1,10 @@
-//! The history as people read it: errors without the tags that tell the model of them.
+//! The history as people read it: errors without the tags that tell the model of them, and images,
+//! documents and search results by their names.
 
-use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Map, Value};
 
+use super::media::named;
 use super::message::{BadContent, Content, View};
 
 const OPENING: &str = "<tool_use_error>";
@@ -13,14 +15,37 @@ fn without_tags(text: &str) -> &str {
     text.strip_prefix(OPENING).and_then(|text| text.strip_suffix(CLOSING)).unwrap_or(text)
 }
 
-/// A content of whose failed results the tags are taken away. All other blocks stay byte for byte.
+/// A content of whose failed results the tags are taken away, and in which what has a name stands
+/// by it. All other blocks stay byte for byte.
 pub fn plain(content: &Content) -> Result<Content, BadContent> {
     let mut blocks: Vec<Box<RawValue>> = Vec::new();
     for block in content.blocks()? {
-        let is_failure = matches!(block.view, View::ToolResult { is_error: true, .. });
-        blocks.push(if is_failure { untagged(block.raw)? } else { block.raw.to_owned() });
+        blocks.push(match block.view {
+            View::ToolResult { is_error: true, .. } => untagged(block.raw)?,
+            View::ToolResult { .. } => with_names(block.raw)?,
+            View::Text(_)
+            | View::Thinking(_)
+            | View::ToolUse(_)
+            | View::ServerToolUse { .. }
+            | View::Other { .. } => named(block.raw)?.unwrap_or_else(|| block.raw.to_owned()),
+        });
     }
     Content::from_blocks(blocks.iter().map(AsRef::as_ref))
+}
+
+/// A result whose images and the like stand by their names.
+fn with_names(block: &RawValue) -> Result<Box<RawValue>, BadContent> {
+    let mut result: Map<String, Value> = serde_json::from_str(block.get())?;
+    let mut is_changed = false;
+    if let Some(Value::Array(parts)) = result.get_mut("content") {
+        for part in parts {
+            if let Some(name) = named(&to_raw_value(&*part)?)? {
+                *part = serde_json::from_str(name.get())?;
+                is_changed = true;
+            }
+        }
+    }
+    if is_changed { Ok(to_raw_value(&result)?) } else { Ok(block.to_owned()) }
 }
 
 fn untagged(block: &RawValue) -> Result<Box<RawValue>, BadContent> {
@@ -62,6 +87,19 @@ mod tests {
                 r#"{"type":"tool_result","tool_use_id":"toolu_2","is_error":true,"#,
                 r#""content":[{"type":"text","text":"a"}]}]"#,
             )
+        );
+    }
+
+    #[test]
+    fn images_stand_by_their_names() {
+        let image = r#"{"type":"image","source":{"type":"url","url":"https://a"}}"#;
+        let name = r#"{"type":"text","text":"[image https://a]"}"#;
+        let result = |part: &str| {
+            format!(r#"{{"type":"tool_result","tool_use_id":"toolu_1","content":[{part}]}}"#)
+        };
+        assert_eq!(
+            plain_of(&format!("[{image},{}]", result(image))),
+            format!("[{name},{}]", result(name))
         );
     }
 

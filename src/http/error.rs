@@ -81,6 +81,8 @@ pub(super) enum ApiError {
     Draining,
     #[error("too many streams are open")]
     TooManyStreams,
+    #[error("too many large bodies are being read; try again")]
+    TooManyLargeBodies,
     #[error(transparent)]
     Store(#[from] StoreError),
     #[error("{0}")]
@@ -177,6 +179,7 @@ impl ApiError {
             }
             Self::Draining => (StatusCode::SERVICE_UNAVAILABLE, "draining"),
             Self::TooManyStreams => (StatusCode::SERVICE_UNAVAILABLE, "too_many_streams"),
+            Self::TooManyLargeBodies => (StatusCode::SERVICE_UNAVAILABLE, "too_many_large_bodies"),
             Self::Store(error) if error.may_pass() => {
                 (StatusCode::SERVICE_UNAVAILABLE, "database_unavailable")
             }

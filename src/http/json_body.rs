@@ -53,19 +53,20 @@ impl<T: DeserializeOwned + Default> FromRequest<Api> for OptionalJsonBody<T> {
     }
 }
 
-fn is_json(headers: &HeaderMap) -> bool {
+pub(super) fn is_json(headers: &HeaderMap) -> bool {
     let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     kind == "application/json" || (kind.starts_with("application/") && kind.ends_with("+json"))
 }
 
+/// The length that a body is said to have.
+pub(super) fn announced(headers: &HeaderMap) -> Option<usize> {
+    headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}
+
 /// The whole body, if it comes in time.
 async fn body(request: Request, api: &Api) -> Result<Bytes, ApiError> {
-    let announced = request.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok());
-    if announced
-        .and_then(|length| length.parse().ok())
-        .is_some_and(|length: usize| length > MAX_BODY)
-    {
+    if announced(request.headers()).is_some_and(|length| length > MAX_BODY) {
         return Err(ApiError::BodyTooLarge(MAX_BODY));
     }
     let patience = api.options.timeouts.body;
@@ -79,7 +80,7 @@ async fn body(request: Request, api: &Api) -> Result<Bytes, ApiError> {
 }
 
 /// Returns a moment after the service has begun to stop: for a body that is all but here.
-async fn stops_soon(api: &Api) {
+pub(super) async fn stops_soon(api: &Api) {
     api.draining.cancelled().await;
     sleep(Duration::from_secs(1)).await;
 }
@@ -92,7 +93,7 @@ fn body_error(rejection: BytesRejection) -> ApiError {
     ApiError::BodyIncomplete
 }
 
-fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
+pub(super) fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
     let mut deserializer = serde_json::Deserializer::from_slice(body);
     let read: Result<Object<T>, _> = serde_path_to_error::deserialize(&mut deserializer);
     let Object(value) = read.map_err(|error| {
@@ -111,7 +112,7 @@ fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
 /// An object and nothing else: serde would read an array as the members of a struct in their
 /// order, which no client means.
 #[derive(Debug)]
-struct Object<T>(T);
+pub(super) struct Object<T>(pub(super) T);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -152,11 +153,11 @@ where
     Ok(list.into_iter().map(|Object(value)| value).collect())
 }
 
-fn without_position(message: &str) -> String {
+pub(super) fn without_position(message: &str) -> String {
     message.split(" at line ").next().unwrap_or(message).to_owned()
 }
 
-fn pointer(path: &JsonPath) -> String {
+pub(super) fn pointer(path: &JsonPath) -> String {
     path.iter()
         .map(|segment| match segment {
             Segment::Seq { index } => format!("/{index}"),

@@ -1,12 +1,15 @@
 //! The HTTP surface: JSON and SSE, problem documents for every error.
 
 mod admission;
+mod aside;
 mod auth;
+mod blocks;
 mod deadline;
 mod detached;
 mod error;
 mod headers;
 mod json_body;
+mod large_body;
 mod model_rules;
 mod openapi;
 mod permissions;
@@ -42,12 +45,16 @@ use crate::tools::sandbox::Level;
 use crate::tools::workspace::Roots;
 
 use admission::Admission;
+use large_body::LargeBodies;
 pub use model_rules::{ModelRules, is_beta};
 pub use openapi::document;
 pub use serve::{Site, Timeouts, serve};
 
-/// The largest request body, in bytes.
+/// The largest request body, in bytes, but for messages and results, which may hold images.
 const MAX_BODY: usize = 4 * 1024 * 1024;
+/// The body of a message or of results, in bytes, unless somebody decides otherwise: what the model
+/// takes in one request.
+pub const MAX_MESSAGE: usize = 32_000_000;
 /// The silence of a stream after which a comment is sent, unless somebody decides otherwise: less
 /// than any common proxy waits.
 pub const KEEP_ALIVE_EVERY: Duration = Duration::from_secs(15);
@@ -104,6 +111,8 @@ pub struct Options {
     pub max_queued: u32,
     /// How long clients may take.
     pub timeouts: Timeouts,
+    /// The largest body of a message or of results, in bytes.
+    pub max_message: usize,
 }
 
 /// What handlers work with.
@@ -133,6 +142,7 @@ pub struct Api {
     pub assemble: Assemble,
     streams: Arc<Semaphore>,
     admission: Arc<Admission>,
+    large_bodies: LargeBodies,
 }
 
 impl Api {
@@ -160,6 +170,7 @@ impl Api {
             posts: TaskTracker::new(),
             streams: Arc::new(Semaphore::new(MAX_STREAMS)),
             admission: Arc::new(Admission::new(options.max_queued)),
+            large_bodies: LargeBodies::new(options.max_message),
         }
     }
 }

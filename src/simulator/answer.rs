@@ -38,7 +38,7 @@ pub(crate) fn answer(
         return Err(not_an_object());
     };
     let ask = Ask(fields);
-    validate::check(ask, &rules(shared, admission, body, Endpoint::Messages))?;
+    validate::check(ask, &rules(shared, admission, (ask, body), Endpoint::Messages))?;
     let script = shared.script();
     if ask.get("max_tokens").is_some_and(|most| most == 0) {
         let message = render::warm_up(ask, body.len());
@@ -53,7 +53,8 @@ pub(crate) fn count(shared: &Shared, admission: Admission, body: &Bytes) -> Resu
     let Some(fields) = value.as_object() else {
         return Err(not_an_object());
     };
-    validate::check(Ask(fields), &rules(shared, admission, body, Endpoint::CountTokens))?;
+    let ask = Ask(fields);
+    validate::check(ask, &rules(shared, admission, (ask, body), Endpoint::CountTokens))?;
     Ok(json!({ "input_tokens": body.len() / render::BYTES_PER_TOKEN + 1 }))
 }
 
@@ -66,14 +67,20 @@ fn not_an_object() -> Refusal {
     Refusal::invalid("The request body must be a JSON object")
 }
 
-fn rules(shared: &Shared, admission: Admission, body: &Bytes, endpoint: Endpoint) -> Rules {
+fn rules(
+    shared: &Shared,
+    admission: Admission,
+    (ask, body): (Ask<'_>, &Bytes),
+    endpoint: Endpoint,
+) -> Rules {
     Rules {
         endpoint,
         version: admission.version,
         beta: admission.beta,
         refuse_unknown_fields: shared.options.refuse_unknown_fields,
         max_input_tokens: shared.options.max_input_tokens,
-        tokens: body.len() / render::BYTES_PER_TOKEN,
+        // Pictures cost by their size in pixels, which is little beside their bytes.
+        tokens: body.len().saturating_sub(validate::media::size(ask)) / render::BYTES_PER_TOKEN,
     }
 }
 

@@ -11,6 +11,7 @@ pub mod embedded;
 pub mod events;
 pub mod explain;
 pub mod give_up;
+pub mod media;
 pub mod messages;
 mod notes;
 pub mod records;

@@ -15,7 +15,8 @@ async fn a_body_that_is_not_json_is_refused() {
     let app = app().await;
     let session = app.session().await;
     let nested = |open: &str, close: &str| {
-        format!("{{\"content\":{}1{}}}", open.repeat(10_000), close.repeat(10_000))
+        let (open, close) = (open.repeat(10_000), close.repeat(10_000));
+        format!(r#"{{"content":"Hi","tools":[{{"input_schema":{open}1{close}}}]}}"#)
     };
     let table: Vec<Vec<u8>> = vec![
         b"".into(),
@@ -35,6 +36,8 @@ async fn a_body_that_is_not_json_is_refused() {
     for body in table {
         assert_refused(&session, raw(&session, body), refusal(400, "bad_json")).await;
     }
+    let deep = format!("{{\"content\":{}1{}}}", "[".repeat(10_000), "]".repeat(10_000));
+    assert_refused(&session, raw(&session, deep), invalid("/content/0")).await;
     app.finish().await;
 }
 
@@ -65,7 +68,7 @@ async fn media_types_are_checked() {
 }
 
 #[tokio::test]
-async fn a_body_may_have_four_megabytes() {
+async fn a_body_may_have_so_many_megabytes() {
     let app = app().await;
     let session = app.session().await;
     let body = |len: usize| {
@@ -75,9 +78,10 @@ async fn a_body_may_have_four_megabytes() {
         );
         format!("{head}{}{tail}", "x".repeat(len - head.len() - tail.len()))
     };
-    let limit = 4 * 1024 * 1024;
+    let limit = 32_000_000;
     assert_refused(&session, raw(&session, body(limit)), invalid("/limits/rounds")).await;
     assert_refused(&session, raw(&session, body(limit + 1)), refusal(413, "body_too_large")).await;
+    let limit = 4 * 1024 * 1024;
     let create = app.post("/v1/sessions").header("content-type", "application/json");
     assert_refused(&session, create.body(body(limit + 1)), refusal(413, "body_too_large")).await;
     app.finish().await;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use twostep::tools::{Tool, Typed};
 
+use crate::support::media::pixel;
 use crate::support::{
     Endless, Setup, TestApp, asks, asks_within, assert_refused, calls_as, invalid, pending,
     problem, replies, says,
@@ -231,9 +232,7 @@ async fn a_result_may_hold_an_image_which_events_only_name() {
     let app = TestApp::start_with(script, asks()).await;
     let session = app.session_with(with_door()).await;
     let run = session.ask("Open it").await;
-    let source = json!({ "type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo=" });
-    let blocks =
-        json!([{ "type": "text", "text": "A room:" }, { "type": "image", "source": source }]);
+    let blocks = json!([{ "type": "text", "text": "A room:" }, pixel()]);
     let results = json!([result("toolu_1", &blocks)]);
     session.accepted(session.hand_in(&results)).await;
     assert_eq!(session.settled(&run).await["output_text"], "I see.");
@@ -241,7 +240,7 @@ async fn a_result_may_hold_an_image_which_events_only_name() {
     assert_eq!(told, &blocks);
     let events = session.events().await;
     let told = events.iter().find(|event| event["type"] == "user.custom_tool_result").unwrap();
-    let expected = json!([{ "type": "text", "text": "A room:" }, { "type": "text", "text": "[image/png, 9 bytes]" }]);
+    let expected = json!([{ "type": "text", "text": "A room:" }, { "type": "text", "text": "[image/png, 70 bytes]" }]);
     assert_eq!((&told["content"], &told["custom_tool_use_id"]), (&expected, &json!("toolu_1")));
     assert_eq!(session.hand_in(&results).send().await.unwrap().status(), 200);
     app.finish().await;
@@ -372,7 +371,7 @@ async fn results_that_do_not_fit_are_pointed_at() {
         (one(json!(1)), "/results/0/content"),
         (one(json!({ "type": "text", "text": "a" })), "/results/0/content"),
         (one(json!([{ "type": "text", "text": " " }])), "/results/0/content/0/text"),
-        (one(json!([{ "type": "text", "text": "a", "b": 1 }])), "/results/0/content"),
+        (one(json!([{ "type": "text", "text": "a", "b": 1 }])), "/results/0/content/0/b"),
         (one(json!("x".repeat(100 * 1024 + 1))), "/results/0/content"),
         (
             image(json!({ "type": "base64", "media_type": "image/svg+xml", "data": "AAAA" })),
@@ -387,9 +386,8 @@ async fn results_that_do_not_fit_are_pointed_at() {
             "/results/0/content/0/source/data",
         ),
         (
-            json!({ "results": [{ "tool_use_id": "toolu_1", "is_error": true, "content": [
-                { "type": "image", "source": {
-                    "type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo=" } }] }] }),
+            json!({ "results": [
+                { "tool_use_id": "toolu_1", "is_error": true, "content": [pixel()] }] }),
             "/results/0/content",
         ),
         (

@@ -8,10 +8,12 @@
 
 mod approval_attacks;
 mod approvals;
+mod attachments;
 mod awaiting;
 mod bad_input;
 mod bad_members;
 mod bash;
+mod broken_streams;
 mod budgets;
 mod busy;
 mod cancelling;
@@ -56,6 +58,7 @@ mod slow_clients;
 mod stalled_readers;
 mod stop_reasons;
 mod stopping;
+mod stream_samples;
 mod streams;
 mod structured_output;
 mod support;

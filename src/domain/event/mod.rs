@@ -26,7 +26,7 @@ pub enum EventBody {
     /// The client's message was accepted. The event's id is the message's id.
     #[serde(rename = "user.message")]
     UserMessage {
-        /// The message's blocks.
+        /// The message's blocks; images, documents and search results only by their names.
         #[schema(value_type = Vec<Object>)]
         content: Content,
     },
@@ -53,7 +53,7 @@ pub enum EventBody {
     UserCustomToolResult {
         /// The call.
         custom_tool_use_id: String,
-        /// The result's blocks.
+        /// The result's blocks; images, documents and search results only by their names.
         #[schema(value_type = Vec<Object>)]
         content: Content,
         /// Whether the call failed.

@@ -24,20 +24,21 @@ pub(in crate::http) struct ListMessages {
     /// Only messages before this place; the page is then the last one before it, and its
     /// `next_cursor` goes on in this direction.
     before: Option<String>,
-    /// How results of failed calls are shown: `raw`, as the model reads them, or `plain`, without
-    /// the `<tool_use_error>` tags around them.
+    /// How messages are shown: `raw`, as the model reads them, or `plain`, without the
+    /// `<tool_use_error>` tags around results of failed calls, and with images, documents and search
+    /// results only by their names.
     #[param(inline)]
     view: Option<MessageView>,
 }
 
-/// How results of failed calls are shown.
+/// How messages are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(in crate::http) enum MessageView {
     /// As the model reads them, byte for byte.
     #[default]
     Raw,
-    /// Without the `<tool_use_error>` tags around them.
+    /// As people read them.
     Plain,
 }
 

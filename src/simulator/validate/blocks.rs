@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Checked, Rules, refuse};
+use super::{Checked, Rules, media, refuse};
 use crate::simulator::request::{At, Sent, blocks, role};
 
 const USER: &str = "'container_upload', 'document', 'image', 'search_result', 'text', \
@@ -22,6 +22,11 @@ pub(super) fn check(number: usize, message: &Value, rules: &Rules) -> Checked {
         }
         required(at, kind, block)?;
         text(block)?;
+        if let Sent::Json(block) = block
+            && role(message) == "user"
+        {
+            media::check(&at.to_string(), block)?;
+        }
         cache_marker(at, kind, block)?;
     }
     Ok(())
@@ -62,6 +67,7 @@ fn fields(at: At, kind: &str, block: Sent<'_>) -> Checked {
         "redacted_thinking" => &["data"],
         "image" => &["source", "transformations", "cache_control"],
         "document" => &["source", "title", "context", "citations", "cache_control"],
+        "search_result" => &["source", "title", "content", "citations", "cache_control"],
         _ => return Ok(()),
     };
     let Sent::Json(Value::Object(block)) = block else {
@@ -119,8 +125,10 @@ fn result_content(at: At, block: Sent<'_>) -> Checked {
             "text" if part.get("text").is_some_and(|text| text == "") => {
                 return refuse("messages: text content blocks must be non-empty");
             }
-            "text" | "image" | "document" | "search_result" | "tool_reference"
-            | "browser_state" => {}
+            "image" | "document" | "search_result" => {
+                media::check(&format!("{at}.tool_result.content.{nth}"), part)?;
+            }
+            "text" | "tool_reference" | "browser_state" => {}
             _ => {
                 return refuse(format!(
                     "{at}.tool_result.content.{nth}: Input tag '{kind}' found using 'type' does \

@@ -3,6 +3,7 @@
 mod blocks;
 mod cache;
 mod fields;
+pub(super) mod media;
 mod messages;
 mod output;
 mod pairing;
@@ -60,6 +61,7 @@ pub(crate) fn check(ask: Ask<'_>, rules: &Rules) -> Checked {
     tools::definitions(ask, rules)?;
     tools::choice(ask, model)?;
     messages::check(ask, model, rules)?;
+    media::whole(ask)?;
     let turns = ask.turns();
     pairing::check(&turns)?;
     messages::ending(&turns)?;

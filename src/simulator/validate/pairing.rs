@@ -8,12 +8,12 @@ use crate::simulator::request::{Located, Turn};
 /// Checks the calls and results of the whole conversation.
 pub(super) fn check(turns: &[Turn<'_>]) -> Checked {
     unique(turns)?;
+    server_results(turns)?;
     for (at, turn) in turns.iter().enumerate() {
         let next = turns.get(at + 1);
         let before = at.checked_sub(1).and_then(|before| turns.get(before));
         if turn.role == "assistant" {
             answered(turn, next)?;
-            server_results(turn)?;
         } else {
             expected(turn, before)?;
         }
@@ -90,13 +90,20 @@ fn expected(turn: &Turn<'_>, before: Option<&Turn<'_>>) -> Checked {
     Ok(())
 }
 
-/// A server's result comes after the server's call, in the same turn.
-fn server_results(turn: &Turn<'_>) -> Checked {
+fn located<'t, 'a>(turns: &'t [Turn<'a>]) -> impl Iterator<Item = (&'a str, &'t Located<'a>)> {
+    turns.iter().flat_map(|turn| turn.blocks.iter().map(|located| (turn.role, located)))
+}
+
+/// A server's result comes after the server's call, with nothing of the user's in between but
+/// results of client calls.
+fn server_results(turns: &[Turn<'_>]) -> Checked {
     let mut called = HashSet::new();
-    for Located { at, block } in &turn.blocks {
+    for (role, Located { at, block }) in located(turns) {
         let kind = block.kind();
-        if kind == "server_tool_use" {
-            called.extend(block.str("id"));
+        match kind {
+            "server_tool_use" => called.extend(block.str("id")),
+            kind if role == "user" && kind != "tool_result" => called.clear(),
+            _ => {}
         }
         let id = block.str("tool_use_id").filter(|id| id.starts_with("srvtoolu_"));
         if let Some(id) = id.filter(|id| kind.ends_with("_tool_result") && !called.contains(id)) {

@@ -3,6 +3,7 @@
 mod cache;
 mod fields;
 mod history;
+mod media;
 mod output;
 mod server_tools;
 mod thinking_blocks;

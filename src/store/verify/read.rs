@@ -13,6 +13,7 @@ use super::facts::{CallFacts, EventFacts, Facts, MessageFacts, RunFacts, Session
 use super::parts::{Answers, Parts, hash, hash_of_line, is_told};
 use super::requests;
 use crate::domain::ids::{SessionId, TenantId};
+use crate::domain::media::told;
 use crate::domain::message::{Content, Role};
 use crate::domain::permission::{Awaits, Rule};
 use crate::domain::run::{ModelStop, Outcome, RunOptions, RunStatus, StopReason};
@@ -30,6 +31,12 @@ fn try_read<'a, T: Deserialize<'a>>(
     if let Some(Err(error)) = text.map(serde_json::from_str::<T>) {
         unreadable.push(format!("{column} cannot be read: {error}"));
     }
+}
+
+/// What the event of a message tells of it.
+fn announced(input: &str) -> String {
+    let content = Content::parse(input.to_owned()).and_then(|content| told(&content));
+    content.map_or_else(|_| input.to_owned(), |content| content.as_str().to_owned())
 }
 
 pub(super) async fn facts(
@@ -139,7 +146,7 @@ async fn runs(
             accepted_seq: row.accepted_seq,
             message_id: row.message_id,
             input: hash(&row.input),
-            announced: hash_of_line(&row.input),
+            announced: hash_of_line(&announced(&row.input)),
             attempt: row.attempt,
             has_lease: row.has_lease,
             abandoned_at: row.abandoned_at.map(Timestamp::to_jiff),

@@ -3,6 +3,7 @@
 mod answers;
 mod beside;
 mod fill;
+pub(crate) mod media;
 #[path = "../../support/postgres.rs"]
 mod postgres;
 mod program;
@@ -32,7 +33,9 @@ use twostep::config::{Config, Database, Listen, ModelSource, Serve, Work};
 use twostep::domain::permission::PermissionMode;
 use twostep::domain::price::Prices;
 use twostep::domain::run::{Limits, OnBusy};
-use twostep::http::{Defaults, KEEP_ALIVE_EVERY, ModelRules, Options as HttpOptions, Timeouts};
+use twostep::http::{
+    Defaults, KEEP_ALIVE_EVERY, MAX_MESSAGE, ModelRules, Options as HttpOptions, Timeouts,
+};
 use twostep::model::anthropic::ClientConfig;
 use twostep::simulator::{Options, Running, Script, Simulator};
 use twostep::tools::builtin::bash::Bash;
@@ -87,6 +90,7 @@ pub(crate) struct Setup {
     pub(crate) on_busy: OnBusy,
     pub(crate) max_queued: Option<u32>,
     pub(crate) timeouts: Timeouts,
+    pub(crate) max_message: Option<usize>,
     pub(crate) model_idle_timeout: Option<Duration>,
     /// None: what runs is let go at once.
     pub(crate) drain_for: Duration,
@@ -275,6 +279,7 @@ fn config(
             on_busy: setup.on_busy,
             max_queued: setup.max_queued.unwrap_or(1000),
             timeouts: setup.timeouts,
+            max_message: setup.max_message.unwrap_or(MAX_MESSAGE),
         },
         refresh_models: setup.refresh_models,
     };

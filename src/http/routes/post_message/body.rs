@@ -1,12 +1,13 @@
 //! The body of a posted message, and what may be in it.
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use crate::domain::message::Content;
 use crate::domain::permission::PermissionMode;
 use crate::domain::run::{Limits, OnBusy, RunOptions};
 use crate::domain::tool::ToolChoice;
-use crate::domain::word::{word, words};
+use crate::domain::word::words;
+use crate::http::blocks::{Given, GivenContent, read};
 use crate::http::error::{ApiError, FieldError};
 use crate::http::json_body::{object, objects};
 use crate::http::routes::client_tool::{ClientTool, definitions, problems};
@@ -16,8 +17,9 @@ use crate::http::routes::sessions::limit_errors;
 #[derive(Debug, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::http) struct CreateMessage {
-    /// A text, or text blocks.
-    content: MessageContent,
+    /// A text, or blocks: one or more, with at most 100 images and 4 MiB of text.
+    #[schema(value_type = GivenContent)]
+    content: Given,
     /// The client's own id of the message, 1 to 128 of letters, digits, `_`, `.` and `-`.
     /// A second post with the same id and content gives the same run.
     pub(super) id: Option<String>,
@@ -44,64 +46,31 @@ pub(in crate::http) struct CreateMessage {
     pub(super) permission_mode: Option<PermissionMode>,
 }
 
-/// A text, or blocks.
-#[derive(Debug, Deserialize, Serialize, utoipa::ToSchema)]
-#[serde(untagged, expecting = "expected a string or an array of text blocks")]
-enum MessageContent {
-    /// One text.
-    Text(String),
-    /// Text blocks.
-    Blocks(#[serde(deserialize_with = "objects")] Vec<TextBlock>),
-}
-
-/// A block of text.
-#[derive(Debug, Deserialize, Serialize, utoipa::ToSchema)]
-#[serde(deny_unknown_fields)]
-struct TextBlock {
-    /// `text`.
-    #[serde(deserialize_with = "word")]
-    r#type: TextType,
-    /// The text.
-    text: String,
-}
-
-#[derive(Debug, Deserialize, Serialize, utoipa::ToSchema)]
-#[serde(rename_all = "snake_case")]
-enum TextType {
-    Text,
-}
-
 impl CreateMessage {
-    pub(super) fn check(&self) -> Result<(), ApiError> {
+    /// Checks what can be checked without its session, and takes the content out.
+    pub(super) fn check(mut self) -> Result<(Self, Content), ApiError> {
         let mut errors = limit_errors(&self.limits, "/limits");
-        let mut refuse = |pointer: String, message: &str| {
-            errors.push(FieldError { pointer, message: message.to_owned() });
+        let given = std::mem::replace(&mut self.content, Given::Blocks(Vec::new()));
+        let content = read(given, "/content");
+        let is_empty = content.blocks.is_empty() && content.errors.is_empty();
+        errors.extend(content.errors);
+        let mut refuse = |pointer: &str, message: &str| {
+            errors.push(FieldError { pointer: pointer.to_owned(), message: message.to_owned() });
         };
-        match &self.content {
-            MessageContent::Text(text) => {
-                if let Some(problem) = text_problem(text) {
-                    refuse("/content".to_owned(), problem);
-                }
-            }
-            MessageContent::Blocks(blocks) if blocks.is_empty() => {
-                refuse("/content".to_owned(), "is empty");
-            }
-            MessageContent::Blocks(blocks) => {
-                for (index, block) in blocks.iter().enumerate() {
-                    if let Some(problem) = text_problem(&block.text) {
-                        refuse(format!("/content/{index}/text"), problem);
-                    }
-                }
-            }
+        if is_empty {
+            refuse("/content", "is empty");
+        }
+        if self.id.as_deref().is_some_and(|id| !is_message_id(id)) {
+            refuse("/id", "is not 1 to 128 of letters, digits, '_', '.' and '-'");
         }
         errors.extend(self.tool_errors(&[]));
-        let mut refuse = |pointer: String, message: &str| {
-            errors.push(FieldError { pointer, message: message.to_owned() });
-        };
-        if self.id.as_deref().is_some_and(|id| !is_message_id(id)) {
-            refuse("/id".to_owned(), "is not 1 to 128 of letters, digits, '_', '.' and '-'");
+        if !errors.is_empty() {
+            return Err(ApiError::Validation(errors));
         }
-        if errors.is_empty() { Ok(()) } else { Err(ApiError::Validation(errors)) }
+        let text = serde_json::to_string(&content.blocks).map_err(Into::into);
+        let content = text.and_then(Content::parse);
+        let content = content.map_err(|error| ApiError::Internal(error.to_string()))?;
+        Ok((self, content))
     }
 
     /// What is wrong with the tools that it brings to those of its session.
@@ -120,24 +89,6 @@ impl CreateMessage {
             permission_mode: self.permission_mode,
         })
     }
-
-    pub(super) fn content(&self) -> Result<Content, ApiError> {
-        let content = match &self.content {
-            MessageContent::Text(text) => Content::text(text),
-            MessageContent::Blocks(blocks) => {
-                serde_json::to_string(blocks).map_err(Into::into).and_then(Content::parse)
-            }
-        };
-        content.map_err(|error| ApiError::Internal(error.to_string()))
-    }
-}
-
-/// What the model or the database would not take.
-fn text_problem(text: &str) -> Option<&'static str> {
-    if text.trim().is_empty() {
-        return Some("is blank");
-    }
-    text.contains('\0').then_some("has a NUL")
 }
 
 fn is_message_id(id: &str) -> bool {

@@ -2,6 +2,7 @@
 
 mod answer;
 mod body;
+mod census;
 mod repeat;
 mod take;
 
@@ -14,11 +15,12 @@ use crate::domain::ids::{SessionId, TenantId};
 use crate::domain::run::Run;
 use crate::faults::{self, Point};
 use crate::http::Api;
+use crate::http::aside::aside;
 use crate::http::auth::Caller;
 use crate::http::deadline::in_time;
 use crate::http::error::{ApiError, Problem};
 use crate::http::headers::{Form, wait_seconds};
-use crate::http::json_body::JsonBody;
+use crate::http::large_body::LargeJsonBody;
 use crate::http::permissions::check_mode;
 use crate::http::resources::RunResource;
 use crate::http::sse::Place;
@@ -34,6 +36,10 @@ use body::CreateMessage;
 ///
 /// Runs of a session begin in the order in which their messages were accepted. `on_busy` says what
 /// a message means while a run is live or others wait; an idle session takes it in all modes.
+///
+/// A message may hold images, documents and search results. They are checked before they are
+/// taken, by themselves and together with those that the session has already. Events only name
+/// them; the history has them whole.
 ///
 /// An `Idempotency-Key`, or an `id` in the body, makes the post safe to repeat: a second one with
 /// the same body gives the same run, however busy the session or the service is, and interrupts
@@ -66,7 +72,7 @@ use body::CreateMessage;
         (status = 415, description = "`unsupported_media_type`", body = Problem, content_type = "application/problem+json"),
         (status = 422, description = "`validation_failed`, `idempotency_key_reused`", body = Problem, content_type = "application/problem+json"),
         (status = 429, description = "`overloaded`: too many runs wait, of all sessions. `Retry-After` says when to come back.", body = Problem, content_type = "application/problem+json"),
-        (status = 503, description = "`draining`, `database_unavailable`, `too_many_streams`", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "`draining`, `database_unavailable`, `too_many_streams`, `too_many_large_bodies`", body = Problem, content_type = "application/problem+json"),
     )
 )]
 pub(in crate::http) async fn create_message(
@@ -74,12 +80,12 @@ pub(in crate::http) async fn create_message(
     caller: Caller,
     path: SessionPath,
     headers: HeaderMap,
-    body: JsonBody<CreateMessage>,
+    body: LargeJsonBody<CreateMessage>,
 ) -> Result<Response, ApiError> {
     let SessionPath(session_id) = path;
-    let JsonBody(message) = body;
+    let LargeJsonBody(message, room) = body;
     let form = if message.stream { Form::EventStream } else { Form::of(&headers)? };
-    message.check()?;
+    let (message, content) = aside(room.bytes(), move || message.check()).await??;
     check_mode(&api, message.permission_mode)?;
     if api.draining.is_cancelled() {
         return Err(ApiError::Draining);
@@ -90,7 +96,8 @@ pub(in crate::http) async fn create_message(
     let subscription = api.bus.subscribe(session_id);
     let post = Post { api: &api, tenant: caller.tenant, session_id, message, headers: &headers };
     // Boxed, because it is large.
-    let taken = Box::pin(in_time(post.take())).await?;
+    let taken = Box::pin(in_time(post.take(content))).await?;
+    drop(room);
     faults::point(Point::BeforeReply).await;
     match (place, wait_seconds(&headers)) {
         (Some(place), _) => post.stream(&taken, subscription, place).await,

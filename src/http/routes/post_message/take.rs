@@ -8,7 +8,8 @@ use crate::bus::Reservation;
 use crate::domain::claim::Claimed;
 use crate::domain::event::{EventBody, NewEvent};
 use crate::domain::ids::{MessageId, RunId};
-use crate::domain::message::Content;
+use crate::domain::media::told;
+use crate::domain::message::{BadContent, Content};
 use crate::domain::run::{OnBusy, Run, RunOptions, RunStatus};
 use crate::domain::usage::Usage;
 use crate::faults::{self, Point};
@@ -23,18 +24,19 @@ use crate::store::sessions::find;
 
 impl Post<'_> {
     /// Accepts the message, or finds the run that the same post made before.
-    pub(super) async fn take(&self) -> Result<Taken, ApiError> {
+    pub(super) async fn take(&self, content: Content) -> Result<Taken, ApiError> {
         let key = self.idempotency_key()?;
         let options = self.message.options()?;
-        let content = self.content_for_session(&options).await?;
+        self.check_for_session(&options).await?;
         let fingerprint =
             fingerprint(self.session_id, content.as_str(), &options, self.message.on_busy)?;
         let may_repeat = key.is_some() || self.message.id.is_some();
         if may_repeat && let Some(taken) = self.repeated(key, &fingerprint).await? {
             return Ok(taken);
         }
+        self.check_conversation(&content).await?;
         let message_id = self.message.id.clone().unwrap_or_else(|| MessageId::new().to_string());
-        let body = EventBody::UserMessage { content: content.clone() };
+        let body = EventBody::UserMessage { content: told(&content).map_err(unreadable)? };
         let event = NewEvent::with_id(message_id.clone(), &body);
         let new = NewRun {
             id: RunId::new(),
@@ -194,8 +196,8 @@ impl Post<'_> {
         self.repeated(new.idempotency_key, new.fingerprint).await?.ok_or(error)
     }
 
-    /// The message's content, once it is sure that the session can serve what the message asks.
-    async fn content_for_session(&self, options: &RunOptions) -> Result<Content, ApiError> {
+    /// Makes sure that the session can serve what the message asks.
+    async fn check_for_session(&self, options: &RunOptions) -> Result<(), ApiError> {
         let has_cost = self.message.limits.cost.is_some();
         if self.message.tool_choice.is_forced() || has_cost || options.tools.is_some() {
             let mut conn = self.api.pool.acquire().await?;
@@ -220,8 +222,13 @@ impl Post<'_> {
                 ));
             }
         }
-        self.message.content()
+        Ok(())
     }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "the shape that map_err takes")]
+fn unreadable(error: BadContent) -> ApiError {
+    ApiError::Internal(error.to_string())
 }
 
 fn accepted_run(new: &NewRun<'_>, accepted: &AcceptedRun) -> Run {

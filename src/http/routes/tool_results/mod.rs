@@ -15,14 +15,17 @@ use crate::domain::event::{EventBody, NewEvent};
 use crate::domain::ids::{SessionId, TenantId};
 use crate::domain::permission::Awaits;
 use crate::http::Api;
+use crate::http::aside::aside;
 use crate::http::auth::Caller;
+use crate::http::blocks::{Census, GivenContent};
 use crate::http::deadline::in_time;
 use crate::http::error::{ApiError, FieldError, Problem};
-use crate::http::json_body::{JsonBody, objects};
+use crate::http::json_body::objects;
+use crate::http::large_body::LargeJsonBody;
 use crate::http::resources::RunResource;
 use crate::http::target::SessionPath;
 use crate::store::decisions::{LockedCall, NewResult, finish, lock_calls};
-use content::ResultContent;
+use crate::store::media::list_contents;
 
 /// Results of one post.
 const MAX_RESULTS: usize = 128;
@@ -42,9 +45,9 @@ pub(in crate::http) struct CreateToolResults {
 struct ToolResult {
     /// The model's own id of the call.
     tool_use_id: String,
-    /// A text, or blocks of text and images; at most 100 KiB of text. NUL and halves of
+    /// A text, or blocks, at most 100 of them; at most 100 KiB of text. NUL and halves of
     /// characters become U+FFFD.
-    #[schema(value_type = Option<ResultContent>)]
+    #[schema(value_type = Option<GivenContent>)]
     content: Option<Box<RawValue>>,
     /// Whether the call failed.
     #[serde(default)]
@@ -73,17 +76,14 @@ impl CreateToolResults {
                 let message = "is answered twice".to_owned();
                 errors.push(FieldError { pointer: at("tool_use_id"), message });
             }
-            match content::read(content.as_deref()) {
+            match content::read(content.as_deref(), &at("content")) {
                 // The model would refuse it, and with it every later request of the session.
-                Ok(content) if is_error && content.has_image => errors.push(FieldError {
+                Ok(content) if is_error && content.has_media => errors.push(FieldError {
                     pointer: at("content"),
-                    message: "has an image, which an error cannot have".to_owned(),
+                    message: "has more than text, which an error cannot have".to_owned(),
                 }),
                 Ok(content) => given.push(Given { tool_use_id, is_error, content }),
-                Err((place, message)) => {
-                    let pointer = at(&format!("content{place}"));
-                    errors.push(FieldError { pointer, message });
-                }
+                Err(wrong) => errors.extend(wrong),
             }
         }
         if errors.is_empty() { Ok(given) } else { Err(ApiError::Validation(errors)) }
@@ -109,17 +109,18 @@ impl CreateToolResults {
         (status = 413, description = "`body_too_large`", body = Problem, content_type = "application/problem+json"),
         (status = 415, description = "`unsupported_media_type`", body = Problem, content_type = "application/problem+json"),
         (status = 422, description = "`validation_failed`", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "`draining`, `database_unavailable`, `too_many_large_bodies`", body = Problem, content_type = "application/problem+json"),
     )
 )]
 pub(in crate::http) async fn create_tool_results(
     State(api): State<Api>,
     caller: Caller,
     path: SessionPath,
-    body: JsonBody<CreateToolResults>,
+    body: LargeJsonBody<CreateToolResults>,
 ) -> Result<Response, ApiError> {
     let SessionPath(session_id) = path;
-    let JsonBody(results) = body;
-    let given = results.read()?;
+    let LargeJsonBody(results, room) = body;
+    let given = aside(room.bytes(), move || results.read()).await??;
     let tenant = caller.tenant;
     let answered = async {
         let mut conn = api.pool.acquire().await?;
@@ -129,7 +130,9 @@ pub(in crate::http) async fn create_tool_results(
         conn.give_back();
         met?.respond(&api, tenant, session_id).await
     };
-    in_time(answered).await
+    let answered = in_time(answered).await;
+    drop(room);
+    answered
 }
 
 async fn meet(
@@ -143,6 +146,7 @@ async fn meet(
     let ids: Vec<String> = ids.filter(|id| !id.contains('\0')).collect();
     let calls = lock_calls(conn, tenant, session_id, &ids).await?;
     let calls = calls.ok_or_else(|| ApiError::SessionNotFound(session_id.to_string()))?;
+    check_conversation(conn, tenant, (session_id, &calls), given).await?;
     let mut events = Vec::new();
     let mut open = None;
     let mut last = None;
@@ -164,6 +168,25 @@ async fn meet(
         (None, Some(run_id)) => Ok(Met::repeated(run_id)),
         (None, None) => Err(ApiError::Internal("results without a result".to_owned())),
     }
+}
+
+/// Refuses results that are right by themselves and one too many in their session.
+async fn check_conversation(
+    conn: &mut PgConnection,
+    tenant: TenantId,
+    (session_id, calls): (SessionId, &[LockedCall]),
+    given: &[Given],
+) -> Result<(), ApiError> {
+    let is_open = |result: &&Given| {
+        calls.iter().any(|call| call.tool_use_id == result.tool_use_id && call.is_open())
+    };
+    let new = given.iter().filter(is_open).filter(|result| result.content.has_media);
+    let new: Vec<String> = new.filter_map(|result| result.content.content.clone()).collect();
+    if new.is_empty() {
+        return Ok(());
+    }
+    let before = list_contents(conn, tenant, session_id).await?;
+    Census::check(before, new, "/results").await
 }
 
 impl Given {

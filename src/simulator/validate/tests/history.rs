@@ -163,3 +163,22 @@ fn system_messages_depend_on_model_and_place() {
     assert!(placed(&[user("a"), system.clone(), user("b")]).contains(expected));
     assert!(placed(&[user("a"), assistant("b"), system]).contains(expected));
 }
+
+#[test]
+fn a_server_s_result_may_come_after_results_of_client_calls() {
+    let search = json!({ "type": "server_tool_use", "id": "srvtoolu_S", "name": "web_search",
+                         "input": {} });
+    let found = json!({ "type": "web_search_tool_result", "tool_use_id": "srvtoolu_S",
+                        "content": [] });
+    let mixed = asked(json!([search, call("toolu_A")])).to_vec();
+    let answered = then(mixed, json!([result("toolu_A")]));
+    let late = |mut messages: Vec<Value>| {
+        messages.push(assistant(json!([found, text("There.")])));
+        of(&then(messages, json!("thanks")))
+    };
+    assert_eq!(late(answered.clone()), "");
+    let said = then(answered, json!([text("and?")]));
+    assert!(of(&said).contains("was found without a corresponding"), "{}", of(&said));
+    let other = [user("hello"), assistant("Hi."), user("go on")].to_vec();
+    assert!(late(other).contains("unexpected `tool_use_id` found in `web_search_tool_result`"));
+}

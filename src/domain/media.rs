@@ -1,0 +1,150 @@
+//! Images, documents and search results, named in a few words where they are not shown whole.
+//!
+//! The history keeps them byte for byte. An event names them: it is kept and told many times, and
+//! one image may be larger than everything else that a session says.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde_json::json;
+use serde_json::value::{RawValue, to_raw_value};
+
+use super::message::{BadContent, Content};
+
+#[derive(Deserialize)]
+struct Media<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Cow<'a, str>,
+    #[serde(borrow, default)]
+    source: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    title: Option<Cow<'a, str>>,
+}
+
+#[derive(Deserialize)]
+struct Source<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Cow<'a, str>,
+    #[serde(borrow, default)]
+    media_type: Cow<'a, str>,
+    #[serde(borrow, default)]
+    data: Cow<'a, str>,
+    #[serde(borrow, default)]
+    url: Cow<'a, str>,
+}
+
+/// The name of a block that is an image, a document or a search result; none for all others.
+pub fn name(block: &RawValue) -> Result<Option<String>, BadContent> {
+    let media: Media<'_> = serde_json::from_str(block.get())?;
+    let source = media.source.map_or("null", RawValue::get);
+    let title = media.title.map(|title| format!(" {title:?}")).unwrap_or_default();
+    Ok(match media.kind.as_ref() {
+        kind @ ("image" | "document") => {
+            Some(format!("[{}]", of_source(kind, &title, &serde_json::from_str(source)?)))
+        }
+        "search_result" => {
+            let source: Cow<'_, str> = serde_json::from_str(source)?;
+            Some(format!("[search result{title}, {source}]"))
+        }
+        _ => None,
+    })
+}
+
+fn of_source(kind: &str, title: &str, source: &Source<'_>) -> String {
+    let Source { media_type, data, url, .. } = source;
+    match source.kind.as_ref() {
+        "base64" => {
+            let padding = data.bytes().rev().take_while(|byte| *byte == b'=').count();
+            let bytes = (data.len() / 4 * 3).saturating_sub(padding);
+            format!("{media_type}{title}, {bytes} bytes")
+        }
+        "text" => format!("{media_type}{title}, {} bytes", data.len()),
+        "url" => format!("{kind}{title} {url}"),
+        _ => format!("{kind}{title}"),
+    }
+}
+
+/// The name as a block of text.
+pub fn named(block: &RawValue) -> Result<Option<Box<RawValue>>, BadContent> {
+    let text = name(block)?.map(|name| json!({ "type": "text", "text": name }));
+    Ok(text.map(|text| to_raw_value(&text)).transpose()?)
+}
+
+/// A content as an event tells it: blocks that have a name are told by it, all others stay byte
+/// for byte.
+pub fn told(content: &Content) -> Result<Content, BadContent> {
+    let mut blocks: Vec<Cow<'_, RawValue>> = Vec::new();
+    let mut is_changed = false;
+    for block in content.blocks()? {
+        let named = named(block.raw)?;
+        is_changed |= named.is_some();
+        blocks.push(named.map_or(Cow::Borrowed(block.raw), Cow::Owned));
+    }
+    if !is_changed {
+        return Ok(content.clone());
+    }
+    Content::from_blocks(blocks.iter().map(AsRef::as_ref))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named_as(block: &serde_json::Value) -> Option<String> {
+        name(&to_raw_value(block).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn each_kind_has_a_name() {
+        let base64 = |data: &str| json!({ "type": "base64", "media_type": "a/b", "data": data });
+        let table = [
+            (json!({ "type": "text", "text": "a" }), None),
+            (json!({ "type": "tool_result", "tool_use_id": "a", "content": "b" }), None),
+            (json!({ "type": "image", "source": base64("AAA=") }), Some("[a/b, 2 bytes]")),
+            (
+                json!({ "type": "image", "source": { "type": "url", "url": "https://a.b/c" } }),
+                Some("[image https://a.b/c]"),
+            ),
+            (
+                json!({ "type": "document", "title": "Plan", "source": base64("AAAA") }),
+                Some(r#"[a/b "Plan", 3 bytes]"#),
+            ),
+            (
+                json!({ "type": "document", "source":
+                    { "type": "text", "media_type": "text/plain", "data": "four" } }),
+                Some("[text/plain, 4 bytes]"),
+            ),
+            (
+                json!({ "type": "document", "title": "T", "source":
+                    { "type": "content", "content": [] } }),
+                Some(r#"[document "T"]"#),
+            ),
+            (
+                json!({ "type": "search_result", "source": "wiki/a", "title": "A", "content": [] }),
+                Some(r#"[search result "A", wiki/a]"#),
+            ),
+        ];
+        for (block, name) in table {
+            assert_eq!(named_as(&block).as_deref(), name, "{block}");
+        }
+    }
+
+    #[test]
+    fn an_event_names_what_has_a_name_and_leaves_the_rest_alone() {
+        let text = r#"[{"type":"text",  "text":"a\u00e9"}]"#;
+        let content = Content::parse(text.to_owned()).unwrap();
+        assert_eq!(told(&content).unwrap().as_str(), text);
+        let with_image = concat!(
+            r#"[{"type":"text",  "text":"a\u00e9"},"#,
+            r#"{"type":"image","source":{"type":"url","url":"https://a"}}]"#,
+        );
+        let content = Content::parse(with_image.to_owned()).unwrap();
+        assert_eq!(
+            told(&content).unwrap().as_str(),
+            concat!(
+                r#"[{"type":"text",  "text":"a\u00e9"},"#,
+                r#"{"type":"text","text":"[image https://a]"}]"#,
+            )
+        );
+    }
+}

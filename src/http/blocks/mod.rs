@@ -1,0 +1,17 @@
+//! Content blocks that clients send: what the model would refuse is refused before anything enters
+//! the history, because from there it would be sent with every later request. What is taken is
+//! brought into the one form in which it is stored and sent.
+
+mod block;
+mod census;
+mod given;
+mod image;
+mod pdf;
+mod read;
+#[cfg(test)]
+mod tests;
+
+pub(super) use block::{Block, GivenContent};
+pub(super) use census::{Census, LARGE};
+pub(super) use given::Given;
+pub(super) use read::read;

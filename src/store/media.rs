@@ -1,0 +1,31 @@
+//! What clients have put into a conversation, for rules that hold for all of it together.
+
+use sqlx::PgConnection;
+
+use super::StoreError;
+use crate::domain::ids::{SessionId, TenantId};
+
+/// Reads all that clients have said in a session and what waits to be said, as stored: arrays of
+/// blocks, in no order. Results of calls that wait for others are among it.
+pub async fn list_contents(
+    conn: &mut PgConnection,
+    tenant: TenantId,
+    session_id: SessionId,
+) -> Result<Vec<String>, StoreError> {
+    Ok(sqlx::query_scalar!(
+        r#"SELECT content::text AS "content!" FROM messages
+           WHERE session_id = $1 AND tenant_id = $2 AND role = 'user'
+           UNION ALL
+           SELECT input::text FROM runs
+           WHERE session_id = $1 AND tenant_id = $2 AND status = 'queued'
+           UNION ALL
+           -- Answered, and not in the history before all others of their round are.
+           SELECT c.content::text FROM tool_calls c
+           JOIN sessions s ON s.id = c.session_id AND s.last_message_seq = c.message_seq
+           WHERE s.id = $1 AND s.tenant_id = $2 AND c.content IS NOT NULL"#,
+        session_id.as_uuid(),
+        tenant.as_uuid(),
+    )
+    .fetch_all(conn)
+    .await?)
+}
