@@ -169,10 +169,10 @@ impl ModelError {
     pub fn retryable(&self) -> bool {
         match self {
             Self::Connect(_) | Self::Broken(_) | Self::Truncated | Self::Idle(_) => true,
-            // What has run out stays so, whatever a proxy on the way thinks.
-            Self::Api { kind: ErrorKind::SpendLimit, .. } => false,
             Self::Api { status, kind, head, .. } => {
-                head.should_retry.unwrap_or_else(|| kind.retryable(*status))
+                // What has run out stays so, whatever a proxy on the way thinks.
+                let is_spent = *kind == ErrorKind::SpendLimit;
+                !is_spent && head.should_retry.unwrap_or_else(|| kind.retryable(*status))
             }
             Self::Malformed(_) | Self::TooLarge(_) | Self::ShutOut(_) => false,
         }

@@ -252,16 +252,13 @@ impl<'a> Driver<'a> {
     }
 
     fn outcome(&self, last: &Message, refusal: Refusal) -> Result<Option<Outcome>, Halt> {
-        let Step::Finish(Finish { stop_reason, limited }) = self.agent.step().clone() else {
+        let Step::Finish(Finish { mut stop_reason, limited }) = self.agent.step().clone() else {
             return Ok(None);
         };
-        let stop_reason = match stop_reason {
-            StopReason::Refusal(_) => StopReason::Refusal(Refusal {
-                category: refusal.category.map(without_nul),
-                explanation: refusal.explanation.map(without_nul),
-            }),
-            other => other,
-        };
+        if let StopReason::Refusal(told) = &mut stop_reason {
+            told.category = refusal.category.map(without_nul);
+            told.explanation = refusal.explanation.map(without_nul);
+        }
         let output_text = last.content.joined_text()?;
         let schema = self.run.settings.model_options.output_schema.as_deref();
         Ok(Some(Outcome {

@@ -28,10 +28,10 @@ fn waits(events: &[Value]) -> Vec<i128> {
 
 #[tokio::test]
 async fn a_wait_is_kept_however_it_is_asked_for() {
-    let in_two_seconds = Timestamp::now() + Duration::from_secs(3600);
+    let servers_time = Timestamp::now() + Duration::from_hours(1);
     let date = |at: &Timestamp| DateTimePrinter::new().timestamp_to_rfc9110_string(at).unwrap();
-    let by_date = json!({ "date": date(&in_two_seconds),
-                          "retry-after": date(&(in_two_seconds + Duration::from_secs(2))) });
+    let by_date = json!({ "date": date(&servers_time),
+                          "retry-after": date(&(servers_time + Duration::from_secs(2))) });
     let table = [
         (json!({ "retry-after": "2" }), 2000),
         (json!({ "retry-after": "1.5" }), 1500),

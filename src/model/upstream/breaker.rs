@@ -111,7 +111,6 @@ impl Breaker {
     fn tell(&self, is_probe: bool, verdict: Verdict, now: Instant) {
         let mut state = self.state();
         let next = match (&*state, verdict) {
-            (State::Closed { .. }, Verdict::Well) => State::Closed { failures: 0 },
             (State::Closed { failures }, Verdict::Ill) if failures + 1 < MOST_FAILURES => {
                 State::Closed { failures: failures + 1 }
             }
@@ -121,7 +120,9 @@ impl Breaker {
             // What was sent before it opened is old news.
             (State::Open { .. }, _) => return,
             (State::Probing { .. }, _) if !is_probe => return,
-            (State::Probing { .. }, Verdict::Well) => State::Closed { failures: 0 },
+            (State::Closed { .. } | State::Probing { .. }, Verdict::Well) => {
+                State::Closed { failures: 0 }
+            }
             (State::Probing { rest }, Verdict::Ill) => {
                 let rest = (*rest * 2).min(LONGEST_REST);
                 State::Open { until: now + rest, rest }
