@@ -11,6 +11,7 @@ pub mod note;
 pub mod pending;
 pub mod permission;
 pub mod plain;
+pub mod prefix;
 pub mod price;
 pub mod run;
 pub mod session;
