@@ -97,7 +97,7 @@ impl Application {
                 policy: Arc::clone(&permissions),
                 evaluator: Evaluator::of(&permissions)?,
                 workspaces: config.workspaces,
-                use_prompt_cache: work.use_prompt_cache,
+                prompt_cache: work.prompt_cache,
                 slots: work.slots,
                 drain_for: work.drain_for,
                 metrics: Arc::clone(&metrics),

@@ -15,6 +15,7 @@ mod notes;
 pub mod records;
 pub mod runs;
 pub mod seen_files;
+pub mod sent_changes;
 pub mod sessions;
 pub mod step;
 pub mod tenants;

@@ -6,21 +6,31 @@
 //! session reads only what was added since. That keeps the cost of a turn from growing with the
 //! history.
 
-use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+mod cache;
+mod marks;
+mod prefix;
+
+use std::borrow::Cow;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use sqlx::PgConnection;
 
 use crate::agent::repair::{self, Repair, RepairKind, repair};
+use crate::agent::sent_view::{self, Place};
 use crate::domain::ids::SessionId;
 use crate::domain::message::Role;
+use crate::domain::prefix::{Knot, PrefixChange, PrefixHashes};
+use crate::domain::sent::SentChange;
+use crate::model::Messages;
 use crate::store::StoreError;
 use crate::store::messages::{Line, list_lines};
+use crate::store::sent_changes;
+use marks::{Span, far_mark};
+use prefix::Prefix;
 
-/// Bytes of all kept transcripts together.
-const MAX_CACHED: usize = 64 * 1024 * 1024;
+pub(super) use cache::TranscriptCache;
+pub(super) use prefix::HeadHashes;
 
 /// Messages joined by commas, up to a place in the history.
 #[derive(Debug, Default)]
@@ -33,15 +43,26 @@ pub(super) struct Transcript {
     turn: Turn,
     /// Repairs that nobody has been told of.
     repairs: Vec<(RepairKind, i32)>,
+    /// What is sent otherwise than it is stored, because the model's side refused it.
+    changes: Vec<SentChange>,
+    prefix: Prefix,
+    /// The last message.
+    newest: Span,
+    /// The last message of the request that was answered last.
+    asked: Option<Span>,
 }
 
 /// A place in a transcript.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 struct Turn {
     /// Bytes before it.
     offset: usize,
     /// Messages of the history before it.
     seq: i32,
+    /// The hashes up to it.
+    knot: Knot,
+    /// The message before it.
+    before: Span,
 }
 
 /// A message as it stands in a transcript.
@@ -71,14 +92,53 @@ impl Transcript {
         conn: &mut PgConnection,
         session_id: SessionId,
     ) -> Result<(), StoreError> {
+        let changes = sent_changes::list(&mut *conn, session_id).await?;
+        if changes != self.changes {
+            self.begin_again();
+            self.changes = changes;
+        }
         let lines = list_lines(conn, session_id, self.seq).await?;
         self.append_stored(&lines);
         Ok(())
     }
 
     /// The messages to send.
-    pub(super) fn as_bytes(&self) -> &[u8] {
-        self.text.as_bytes()
+    pub(super) fn messages(&self) -> Messages<'_> {
+        let far_mark = self.asked.and_then(|asked| far_mark(&self.text, asked));
+        Messages { text: &self.text, far_mark }
+    }
+
+    /// A request is made with all messages. Says what it begins with, and where that differs from
+    /// the last one.
+    pub(super) fn send(&mut self, head: HeadHashes) -> (PrefixHashes, Option<PrefixChange>) {
+        self.prefix.send(head)
+    }
+
+    /// The text of a block that is sent, if a word can stand for it.
+    pub(super) fn replaceable(&self, place: Place) -> Option<String> {
+        let messages = format!("[{}]", self.text);
+        let content = sent(&messages).get(place.message)?.content.get();
+        sent_view::replaceable(content, place).map(str::to_owned)
+    }
+
+    /// The change that leaves out all thinking, if any is sent.
+    pub(super) fn without_thinking(&self) -> Option<SentChange> {
+        let change = SentChange::ThinkingDropped { up_to: self.seq };
+        let is_there = self.text.contains(r#"thinking""#) && !self.changes.contains(&change);
+        is_there.then_some(change)
+    }
+
+    /// Bytes that it takes.
+    fn size(&self) -> usize {
+        self.text.capacity() + self.prefix.size()
+    }
+
+    /// Forgets all messages: the history is read anew, with what is known of the last request.
+    fn begin_again(&mut self) {
+        let mut prefix = std::mem::take(&mut self.prefix);
+        prefix.begin_again();
+        let repairs = std::mem::take(&mut self.repairs);
+        *self = Self { prefix, repairs, ..Self::default() };
     }
 
     /// The place of the last message.
@@ -102,7 +162,10 @@ impl Transcript {
         all.extend(lines.iter().map(|line| {
             let is_user = line.role == Role::User.as_str();
             let role = if is_user { Role::User } else { Role::Assistant };
-            repair::Line::stored(role, &line.content)
+            match sent_view::changed(line.seq, &line.content, &self.changes) {
+                Some(content) => repair::Line { role, content: Cow::Owned(content) },
+                None => repair::Line::stored(role, &line.content),
+            }
         }));
         seqs.extend(lines.iter().map(|line| line.seq));
         self.append_repaired(&all, &seqs);
@@ -124,6 +187,9 @@ impl Transcript {
         let turn = self.text.split_off(self.turn.offset);
         self.seq = self.turn.seq;
         self.last = (!self.text.is_empty()).then_some(Role::User);
+        self.prefix.go_back(self.turn.knot.clone());
+        self.newest = self.turn.before;
+        self.asked = None;
         format!("[{}]", turn.strip_prefix(',').unwrap_or(&turn))
     }
 
@@ -144,16 +210,24 @@ impl Transcript {
     }
 
     fn append(&mut self, role: Role, content: &str) {
-        if role == Role::Assistant && self.last != Some(Role::Assistant) {
-            self.turn = Turn { offset: self.text.len(), seq: self.seq };
+        if role == Role::Assistant {
+            self.asked = (!self.text.is_empty()).then_some(self.newest);
+            if self.last != Some(Role::Assistant) {
+                let (offset, before) = (self.text.len(), self.newest);
+                self.turn = Turn { offset, seq: self.seq, knot: self.prefix.knot(), before };
+            }
         }
         self.last = Some(role);
+        let from = self.text.len();
         if !self.text.is_empty() {
             self.text.push(',');
         }
+        let start = self.text.len();
         for part in [r#"{"role":""#, role.as_str(), r#"","content":"#, content, "}"] {
             self.text.push_str(part);
         }
+        self.newest = Span { start, end: self.text.len() };
+        self.prefix.push(self.text.get(from..).unwrap_or_default());
     }
 }
 
@@ -168,137 +242,5 @@ fn sent(turn: &str) -> Vec<Sent<'_>> {
     serde_json::from_str(turn).unwrap_or_default()
 }
 
-/// Transcripts of sessions that ran lately.
-#[derive(Debug, Default)]
-pub(super) struct TranscriptCache(Mutex<Kept>);
-
-#[derive(Debug, Default)]
-struct Kept {
-    sessions: HashMap<SessionId, (u64, Transcript)>,
-    bytes: usize,
-    clock: u64,
-}
-
-impl TranscriptCache {
-    /// Takes out what is known of a session, which may be nothing.
-    pub(super) fn take(&self, session_id: SessionId) -> Transcript {
-        let mut kept = self.kept();
-        let Some((_, transcript)) = kept.sessions.remove(&session_id) else {
-            return Transcript::default();
-        };
-        kept.bytes -= transcript.text.capacity();
-        transcript
-    }
-
-    /// Keeps a transcript for the session's next run, if there is room.
-    pub(super) fn keep(&self, session_id: SessionId, transcript: Transcript) {
-        let size = transcript.text.capacity();
-        if size > MAX_CACHED / 4 {
-            return;
-        }
-        let mut kept = self.kept();
-        kept.clock += 1;
-        let clock = kept.clock;
-        kept.bytes += size;
-        if let Some((_, old)) = kept.sessions.insert(session_id, (clock, transcript)) {
-            kept.bytes -= old.text.capacity();
-        }
-        kept.evict();
-    }
-
-    fn kept(&self) -> MutexGuard<'_, Kept> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Kept {
-    /// Drops the older half at once, so that a full cache is not searched at every run.
-    fn evict(&mut self) {
-        if self.bytes <= MAX_CACHED {
-            return;
-        }
-        let mut ages: Vec<u64> = self.sessions.values().map(|(clock, _)| *clock).collect();
-        ages.sort_unstable();
-        let middle = ages.get(ages.len() / 2).copied().unwrap_or(0);
-        self.sessions.retain(|_, (clock, _)| *clock > middle);
-        self.bytes = self.sessions.values().map(|(_, kept)| kept.text.capacity()).sum();
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn messages_are_joined_as_a_request_carries_them() {
-        let mut transcript = Transcript::default();
-        transcript.push(Role::User, r#"[{"type": "text"}]"#);
-        transcript.push(Role::Assistant, "[1]");
-        let expected = concat!(
-            r#"{"role":"user","content":[{"type": "text"}]},"#,
-            r#"{"role":"assistant","content":[1]}"#
-        );
-        assert_eq!(transcript.as_bytes(), expected.as_bytes());
-        assert_eq!(transcript.seq(), 2);
-    }
-
-    fn line(seq: i32, role: Role, content: &str) -> Line {
-        Line { seq, role: role.as_str().to_owned(), content: content.to_owned() }
-    }
-
-    #[test]
-    fn what_is_stored_is_taken_as_it_is_and_so_is_what_follows_it() {
-        let [asked, called, answered] = [
-            r#"[{"type":"text","text":"a"}]"#,
-            r#"[{"type":"tool_use","id":"1","name":"f","input":{ }}]"#,
-            r#"[{"type":"tool_result","tool_use_id":"1"}]"#,
-        ];
-        let mut pushed = Transcript::default();
-        pushed.push(Role::User, asked);
-        pushed.push(Role::Assistant, called);
-        pushed.push(Role::User, answered);
-        let lines = [
-            line(1, Role::User, asked),
-            line(2, Role::Assistant, called),
-            line(3, Role::User, answered),
-        ];
-        for cut in 0..=3 {
-            let mut loaded = Transcript::default();
-            loaded.append_stored(&lines[..cut]);
-            loaded.append_stored(&lines[cut..]);
-            assert_eq!((&loaded.text, loaded.seq()), (&pushed.text, 3));
-            assert_eq!(loaded.take_repairs(), []);
-        }
-    }
-
-    #[test]
-    fn a_paused_turn_is_closed_when_the_user_goes_on() {
-        let hello = r#"[{"type":"text","text":"Hello"}]"#;
-        let call = r#"{"type":"server_tool_use","id":"s","name":"web_search","input":{}}"#;
-        let paused = format!(r#"[{{"type":"text","text":"Let me see."}},{call}]"#);
-        let mut transcript = Transcript::default();
-        transcript.push(Role::User, hello);
-        transcript.push(Role::Assistant, &paused);
-        transcript.push(Role::User, hello);
-        let mut expected = Transcript::default();
-        expected.push(Role::User, hello);
-        expected.push(Role::Assistant, r#"[{"type":"text","text":"Let me see."}]"#);
-        expected.push(Role::User, hello);
-        assert_eq!(transcript.take_repairs(), [(RepairKind::OpenServerCall, 2)]);
-        assert_eq!((&transcript.text, transcript.seq()), (&expected.text, 3));
-    }
-
-    #[test]
-    fn the_cache_forgets_the_oldest_when_it_is_full() {
-        let cache = TranscriptCache::default();
-        let ids: Vec<SessionId> = (0..100).map(|_| SessionId::new()).collect();
-        for id in &ids {
-            let mut transcript = Transcript::default();
-            transcript.push(Role::User, &"x".repeat(1024 * 1024));
-            cache.keep(*id, transcript);
-            assert!(cache.kept().bytes <= MAX_CACHED);
-        }
-        assert_eq!(cache.take(ids[0]).seq(), 0);
-        assert_eq!(cache.take(ids[99]).seq(), 1);
-    }
-}
+mod tests;

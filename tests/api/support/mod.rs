@@ -31,6 +31,7 @@ use twostep::app::Application;
 use twostep::config::{Config, Database, Listen, ModelSource, Serve, Work};
 use twostep::domain::permission::PermissionMode;
 use twostep::domain::price::Prices;
+use twostep::domain::prompt_cache::CacheTtl;
 use twostep::domain::run::{Limits, OnBusy};
 use twostep::http::{Defaults, KEEP_ALIVE_EVERY, Options as HttpOptions, Timeouts};
 use twostep::model::anthropic::ClientConfig;
@@ -247,7 +248,7 @@ fn config(
             idle_timeout: idle,
         }),
         model_idle_timeout: idle,
-        use_prompt_cache: true,
+        prompt_cache: Some(CacheTtl::FiveMinutes),
         slots: setup.slots.unwrap_or(16),
         drain_for: setup.drain_for,
     };
