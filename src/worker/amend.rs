@@ -1,5 +1,7 @@
 //! What a request begins with, and what is done when the model's side refuses a part of it.
 
+use serde_json::value::RawValue;
+
 use super::drive::{Driver, empty};
 use super::halt::Halt;
 use super::patience::{Patience, in_time};
@@ -19,7 +21,7 @@ pub(super) fn head_hashes(run: &Claimed) -> HeadHashes {
     let tools_of_run = run.options.tools.as_deref();
     let tools = [Some(run.settings.tools.as_ref()), tools_of_run];
     HeadHashes {
-        tools: Hash::of(tools.into_iter().flatten().map(serde_json::value::RawValue::get)),
+        tools: Hash::of(tools.into_iter().flatten().map(RawValue::get)),
         system: Hash::of([run.settings.system.as_str()]),
     }
 }

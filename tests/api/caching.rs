@@ -1,9 +1,11 @@
 //! What is asked of the prompt cache, and what it gives: by a simulator that keeps one.
 
+use std::process::Stdio;
+
 use serde_json::{Value, json};
 use twostep::domain::prompt_cache::CacheTtl;
 
-use crate::support::{Session, Setup, TestApp, calls, replies, says};
+use crate::support::{SYSTEM, Session, Setup, TestApp, binary, calls, data_dir, replies, says};
 
 /// A service whose model keeps a cache.
 async fn cached(script: Value) -> TestApp {
@@ -44,6 +46,29 @@ async fn what_is_pinned_is_marked_and_so_is_the_end() {
         let written = count(usage, "cache_creation_input_tokens");
         assert!(written > 0);
         assert_eq!(for_an_hour, if ttl == CacheTtl::Hour { written } else { 0 });
+        app.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn the_operator_says_for_how_long_or_not_at_all() {
+    let system = json!([{ "type": "text", "text": SYSTEM,
+                          "cache_control": { "type": "ephemeral", "ttl": "1h" } }]);
+    for (args, marks, system) in
+        [(["--prompt-cache-ttl", "1h"], 2, system), (["--prompt-cache", "false"], 0, json!(SYSTEM))]
+    {
+        let setup = Setup { no_worker: true, ..Setup::default() };
+        let app = TestApp::start_with(replies(&[says("Yes.")]), setup).await;
+        let folder = data_dir();
+        let mut command = binary(&["worker", "--data-dir", folder.path().to_str().unwrap()]);
+        command.args(["--anthropic-base-url", &app.simulator.base_url()]).args(args);
+        command.env("DATABASE_URL", app.database.url()).env("ANTHROPIC_API_KEY", "test-key");
+        let mut worker = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        assert_eq!(app.session().await.ask("Are you there?").await["output_text"], "Yes.");
+        let upstream = app.upstream();
+        assert_eq!(upstream.text(0).matches("cache_control").count(), marks);
+        assert_eq!(upstream.body(0)["system"], system);
+        worker.kill().await.unwrap();
         app.finish().await;
     }
 }

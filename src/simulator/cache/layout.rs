@@ -8,6 +8,9 @@ use sha2::{Digest as _, Sha256};
 use crate::simulator::request::{Ask, Sent, blocks, role};
 use crate::simulator::signature::write_block;
 
+/// What a message has besides its blocks and its role.
+const FRAME: &str = r#"{"role":"","content":[]}"#;
+
 /// The hash of everything up to a block, and of the settings that its level depends on.
 pub(super) type Key = [u8; 32];
 
@@ -41,6 +44,7 @@ pub(super) fn layout(ask: Ask<'_>) -> Vec<Block> {
     layout.state.update([u8::from(has_images(ask))]);
     for message in ask.messages() {
         layout.state.update(role(message));
+        layout.bytes += FRAME.len() + role(message).len();
         blocks(message).for_each(|block| layout.push(block));
     }
     let automatic = ask.get("cache_control").filter(|mark| !mark.is_null());

@@ -1,5 +1,7 @@
 //! Where the last request ended, and how far that is from the end.
 
+use std::borrow::Cow;
+
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -24,7 +26,7 @@ struct Blocks<'a> {
 #[derive(Deserialize)]
 struct Tag<'a> {
     #[serde(borrow, rename = "type")]
-    kind: std::borrow::Cow<'a, str>,
+    kind: Cow<'a, str>,
 }
 
 /// The place inside the last block of a message, before its closing brace, if the block can carry
@@ -35,9 +37,7 @@ struct Tag<'a> {
 pub(super) fn far_mark(text: &str, last: Span) -> Option<usize> {
     let since = text.get(last.end..)?.strip_prefix(',')?;
     // A block has a brace at least.
-    if since.matches('{').nth(LOOKBACK - 1).is_none() {
-        return None;
-    }
+    since.matches('{').nth(LOOKBACK - 1)?;
     let since = format!("[{since}]");
     let since: Vec<Blocks<'_>> = serde_json::from_str(&since).ok()?;
     let blocks: usize = since.iter().map(|message| message.content.len()).sum();
