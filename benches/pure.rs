@@ -51,7 +51,9 @@ fn request_bodies(criterion: &mut Criterion) -> anyhow::Result<()> {
         let content = json!([{ "type": "text", "text": TEXT }]);
         let message = json!({ "role": "user", "content": content }).to_string();
         let mut chain = Chain::default();
-        (1..messages).for_each(|_| chain.push(&message));
+        for _ in 1..messages {
+            chain.push(&message);
+        }
         let knot = chain.knot();
         let transcript = vec![message.clone(); messages].join(",");
         let length = body(&head, whole(&transcript), &ToolChoice::Auto).len();

@@ -1,5 +1,6 @@
 //! What is asked of the prompt cache, and what it gives: by a simulator that keeps one.
 
+use std::io::Write as _;
 use std::process::Stdio;
 
 use serde_json::{Value, json};
@@ -118,12 +119,14 @@ async fn a_session_of_fifty_rounds_reads_nearly_all_it_can_from_the_cache() {
     let total: i64 = usages.iter().map(input).sum();
     let percent =
         |part: i64, whole: i64| format!("{}.{}%", part * 100 / whole, part * 1000 / whole % 10);
-    eprintln!(
+    let figures = format!(
         "prompt cache, 50 rounds: {read} of {possible} possible tokens read ({}), of {total} in \
-         all ({})",
+         all ({})\n",
         percent(read, possible),
         percent(read, total)
     );
+    // Not by a macro: the figures are for the eye, and the test that prints them passes.
+    std::io::stderr().write_all(figures.as_bytes()).unwrap();
     assert!(read * 100 >= possible * 95, "{usages:?}");
     let upstream = app.upstream();
     let marks = (0..50).map(|index| upstream.text(index).matches("\"cache_control\"").count());
@@ -146,13 +149,10 @@ async fn a_request_that_begins_otherwise_says_where() {
     let (none, tools) = (&Value::Null, &json!({ "level": "tools" }));
     assert_eq!(changes, [none, none, tools, none, none, none, tools, none]);
     let metrics = app.get("/metrics").send().await.unwrap().text().await.unwrap();
-    let counted: Vec<&str> =
-        metrics.lines().filter(|line| line.starts_with("twostep_prefix_changes_total")).collect();
-    let expected = [
-        r#"twostep_prefix_changes_total{level="tools"} 2"#,
-        r#"twostep_prefix_changes_total{level="system"} 0"#,
-        r#"twostep_prefix_changes_total{level="messages"} 0"#,
-    ];
+    let changes =
+        metrics.lines().filter_map(|line| line.strip_prefix("twostep_prefix_changes_total"));
+    let counted: Vec<&str> = changes.filter(|line| !line.ends_with(" 0")).collect();
+    let expected = [r#"{level="tools"} 2"#];
     assert_eq!(counted, expected);
     app.finish_refused(&[]).await;
 }

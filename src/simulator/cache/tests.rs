@@ -104,7 +104,7 @@ fn a_read_looks_back_at_twenty_blocks() {
     for (more, kept) in [(19, 3), (20, 2)] {
         let cache = Cache::default();
         let first = text(&long("first"));
-        take(&cache, &request(&[user(&[first.clone()])]));
+        take(&cache, &request(&[user(std::slice::from_ref(&first))]));
         let blocks: Vec<Value> = (0..more).map(|number| text(&number.to_string())).collect();
         let later = request(&[user(&[first]), user(&blocks)]);
         assert_eq!(thousands_read(&cache, &later), kept, "{more} blocks later");

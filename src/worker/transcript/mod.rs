@@ -138,7 +138,7 @@ impl Transcript {
         let mut prefix = std::mem::take(&mut self.prefix);
         prefix.begin_again();
         let repairs = std::mem::take(&mut self.repairs);
-        *self = Self { prefix, repairs, ..Self::default() };
+        *self = Self { repairs, prefix, ..Self::default() };
     }
 
     /// The place of the last message.

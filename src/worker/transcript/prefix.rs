@@ -92,7 +92,9 @@ mod tests {
     }
 
     fn pushed(prefix: &mut Prefix, messages: &[&str]) {
-        messages.iter().for_each(|message| prefix.push(message));
+        for message in messages {
+            prefix.push(message);
+        }
     }
 
     #[test]

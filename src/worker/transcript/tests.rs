@@ -70,7 +70,7 @@ fn head() -> HeadHashes {
 #[test]
 fn a_long_turn_is_marked_where_the_request_before_it_ended() {
     let hello = r#"[{"type":"text","text":"Hello"}]"#;
-    let many = |block: &str| format!("[{}]", vec![block; 10].join(","));
+    let many = |block: &str| format!("[{}]", [block; 10].join(","));
     let calls = many(r#"{"type":"tool_use","id":"1","name":"f","input":{}}"#);
     let results = many(r#"{"type":"tool_result","tool_use_id":"1"}"#);
     let mut transcript = Transcript::default();
