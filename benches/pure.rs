@@ -11,10 +11,13 @@ use twostep::agent::{AgentLoop, Bounds};
 use twostep::domain::event::{EventBody, Frame, NewEvent, Stamp};
 use twostep::domain::ids::{RunId, SessionId};
 use twostep::domain::message::{Content, Message, Role};
+use twostep::domain::prefix::Chain;
+use twostep::domain::prompt_cache::CacheTtl;
 use twostep::domain::run::{Limits, ModelStop};
 use twostep::domain::session::Settings;
 use twostep::domain::tool::ToolChoice;
 use twostep::domain::usage::Usage;
+use twostep::model::Messages;
 use twostep::model::anthropic::{Head, body};
 
 const TEXT: &str = "Something that was said before, and that is about as long as what people say \
@@ -30,7 +33,8 @@ fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The body of a request, from the bytes of its messages.
+/// The body of a request, from the bytes of its messages, with the link that its newest message
+/// adds to the chain of hashes.
 fn request_bodies(criterion: &mut Criterion) -> anyhow::Result<()> {
     let settings = Settings {
         model: "claude-bench".to_owned(),
@@ -41,26 +45,38 @@ fn request_bodies(criterion: &mut Criterion) -> anyhow::Result<()> {
         )?,
         ..Settings::default()
     };
-    let head = Head::new(&settings, None, true)?;
+    let head = Head::new(&settings, None, Some(CacheTtl::FiveMinutes))?;
     let mut group = criterion.benchmark_group("request_body");
     for messages in [10, 100, 1_000, 5_000] {
         let content = json!([{ "type": "text", "text": TEXT }]);
         let message = json!({ "role": "user", "content": content }).to_string();
-        let transcript = vec![message; messages].join(",");
-        let length = body(&head, transcript.as_bytes(), &ToolChoice::Auto).len();
+        let mut chain = Chain::default();
+        for _ in 1..messages {
+            chain.push(&message);
+        }
+        let knot = chain.knot();
+        let transcript = vec![message.clone(); messages].join(",");
+        let length = body(&head, whole(&transcript), &ToolChoice::Auto).len();
         group.throughput(Throughput::Bytes(length.try_into()?));
         group.bench_with_input(
             BenchmarkId::from_parameter(messages),
             &transcript,
             |bencher, transcript| {
                 bencher.iter(|| {
-                    body(black_box(&head), black_box(transcript.as_bytes()), &ToolChoice::Auto)
+                    let _ = chain.go_back(knot.clone());
+                    chain.push(black_box(&message));
+                    let messages = black_box(whole(transcript));
+                    (body(black_box(&head), messages, &ToolChoice::Auto), chain.last())
                 });
             },
         );
     }
     group.finish();
     Ok(())
+}
+
+fn whole(text: &str) -> Messages<'_> {
+    Messages { text, far_mark: None }
 }
 
 /// An event from its body to the frame that readers get.

@@ -21,9 +21,9 @@ use crate::domain::request::RequestForm;
 use crate::domain::session::Settings;
 use crate::http::{Api, Health, Site, Timeouts, health_router, router, serve};
 use crate::metrics::Metrics;
-use crate::model::Model;
 use crate::model::anthropic::{self, Client, ClientConfig};
 use crate::model::catalogue::keep_current;
+use crate::model::{Messages, Model};
 use crate::simulator::{Options as SimulatorOptions, Running, Script, Simulator};
 use crate::store::connections::Connections;
 use crate::store::embedded::EmbeddedPostgres;
@@ -107,7 +107,7 @@ impl Application {
                 policy: Arc::clone(&permissions),
                 evaluator: Evaluator::of(&permissions)?,
                 workspaces: config.workspaces,
-                use_prompt_cache: work.use_prompt_cache,
+                prompt_cache: work.prompt_cache,
                 slots: work.slots,
                 drain_for: work.drain_for,
                 metrics: Arc::clone(&metrics),
@@ -285,11 +285,13 @@ pub async fn bring_up_to_date(options: &PgConnectOptions, pool: &PgPool) -> anyh
 
 /// Makes the body of a request again, as its worker made it.
 fn assemble(material: &Material, form: &RequestForm) -> Result<Bytes, serde_json::Error> {
-    let Material { settings, options, lines } = material;
+    let Material { settings, options, lines, changes } = material;
     let max_tokens = form.max_tokens.unwrap_or(settings.max_tokens);
     let settings = Settings { max_tokens, ..settings.clone() };
     let head = anthropic::Head::new(&settings, options.tools.as_deref(), form.prompt_cache)?;
-    Ok(anthropic::body(&head, &sent_messages(lines), &form.tool_choice))
+    let text = sent_messages(lines, changes.get(..form.sent_changes).unwrap_or(changes));
+    let messages = Messages { text: &text, far_mark: form.far_mark };
+    Ok(anthropic::body(&head, messages, &form.tool_choice))
 }
 
 async fn open_model(

@@ -14,7 +14,9 @@ use prometheus_client::registry::Registry;
 
 use crate::agent::repair::RepairKind;
 use crate::domain::circuit::Circuit;
+use crate::domain::prefix::PrefixChange;
 use crate::domain::run::RunStatus;
+use crate::domain::sent::SentChange;
 
 /// What [`Metrics::encode`] writes.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -75,6 +77,8 @@ impl RequestOutcome {
 pub struct Metrics {
     registry: Registry,
     repairs: Counters,
+    sent_changes: Counters,
+    prefix_changes: Counters,
     accepted: Counter,
     settled: Counters,
     claimed: Counters,
@@ -95,6 +99,16 @@ impl Metrics {
         let mut registry = Registry::with_prefix("twostep");
         let this = Self {
             repairs: counters(&mut registry, "history_repairs", "Repairs of a sent history"),
+            sent_changes: counters(
+                &mut registry,
+                "sent_history_changes",
+                "Parts of a history that are sent no more",
+            ),
+            prefix_changes: counters(
+                &mut registry,
+                "prefix_changes",
+                "Requests that did not begin as the one before, by where",
+            ),
             accepted: counter(&mut registry, "runs_accepted", "Runs accepted"),
             settled: counters(&mut registry, "runs_settled", "Runs settled, by status"),
             claimed: counters(
@@ -127,6 +141,12 @@ impl Metrics {
         for kind in RepairKind::ALL {
             let _ = this.repairs.get_or_create(&[("kind", kind.as_str())]);
         }
+        for kind in SentChange::KINDS {
+            let _ = this.sent_changes.get_or_create(&[("kind", kind)]);
+        }
+        for level in PrefixChange::LEVELS {
+            let _ = this.prefix_changes.get_or_create(&[("level", level)]);
+        }
         for status in [RunStatus::Completed, RunStatus::Failed, RunStatus::Cancelled] {
             let _ = this.settled.get_or_create(&[("status", status.as_str())]);
         }
@@ -145,6 +165,16 @@ impl Metrics {
     /// A history was sent otherwise than it is stored.
     pub fn history_repaired(&self, kind: RepairKind) {
         self.repairs.get_or_create(&[("kind", kind.as_str())]).inc();
+    }
+
+    /// A part of a history is sent no more.
+    pub fn sent_changed(&self, change: &SentChange) {
+        self.sent_changes.get_or_create(&[("kind", change.kind())]).inc();
+    }
+
+    /// A request did not begin as the one before it in its session.
+    pub fn prefix_changed(&self, change: PrefixChange) {
+        self.prefix_changes.get_or_create(&[("level", change.level())]).inc();
     }
 
     /// A message was accepted.

@@ -31,7 +31,8 @@ impl Command {
         let listener = TcpListener::bind(self.bind)
             .await
             .with_context(|| format!("the address {} cannot be bound", self.bind))?;
-        let simulator = Simulator::start(listener, script, Options::default());
+        let options = Options { simulates_cache: true, ..Options::default() };
+        let simulator = Simulator::start(listener, script, options);
         output::say(&format!(
             "the simulator, which is not a language model, serves the Messages API at {}",
             simulator.base_url()

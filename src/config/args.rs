@@ -7,6 +7,7 @@ use clap::{ArgAction, Args, ValueEnum};
 use reqwest::Url;
 
 use super::{ANTHROPIC_URL, ModelArgs, PermissionArgs, ToolArgs};
+use crate::domain::prompt_cache::CacheTtl;
 use crate::domain::run::{Limits, OnBusy};
 
 /// How log lines are written.
@@ -159,6 +160,9 @@ pub struct WorkArgs {
     #[arg(long, env = "TWOSTEP_PROMPT_CACHE", default_value = "true",
           default_missing_value = "true", num_args = 0..=1, action = ArgAction::Set)]
     pub prompt_cache: bool,
+    /// How long it keeps what nobody asks for; an hour costs more to write
+    #[arg(long, env = "TWOSTEP_PROMPT_CACHE_TTL", value_enum, default_value = "5m")]
+    pub prompt_cache_ttl: CacheTtl,
     /// Runs at a time, 1 to 1024
     #[arg(long, env = "TWOSTEP_SLOTS", default_value_t = 64,
           value_parser = clap::value_parser!(u16).range(1..=1024))]

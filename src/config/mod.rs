@@ -23,6 +23,7 @@ pub use permissions::{DefaultDecision, PermissionArgs};
 pub use tools::ToolArgs;
 
 use crate::domain::price::Prices;
+use crate::domain::prompt_cache::CacheTtl;
 use crate::domain::run::Limits;
 use crate::http::{Defaults, KEEP_ALIVE_EVERY, Options as HttpOptions, Timeouts};
 use crate::model::anthropic::ClientConfig;
@@ -120,8 +121,8 @@ pub struct Work {
     pub model: ModelSource,
     /// How long the model may be silent.
     pub model_idle_timeout: Duration,
-    /// Whether requests ask for prompt caching.
-    pub use_prompt_cache: bool,
+    /// For how long requests ask for their prefix to be cached, if they do.
+    pub prompt_cache: Option<CacheTtl>,
     /// Runs at a time.
     pub slots: usize,
     /// How long what is in flight may take to end when the process stops.
@@ -240,7 +241,7 @@ impl WorkArgs {
         Ok(Work {
             model: self.model_source(idle)?,
             model_idle_timeout: idle,
-            use_prompt_cache: self.prompt_cache,
+            prompt_cache: self.prompt_cache.then_some(self.prompt_cache_ttl),
             slots: self.slots.into(),
             drain_for: Duration::from_secs(self.drain_seconds),
         })

@@ -1,10 +1,11 @@
-//! What a tool call leaves in the session beside its result. It is stored in the step that
-//! records the result, so that neither is ever there without the other.
+//! What a step leaves in the session beside messages and events. It is stored in the step that
+//! tells of it, so that neither is ever there without the other.
 
 use schemars::{Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
 use super::permission::PermissionMode;
+use super::sent::SentChange;
 
 /// Something to remember.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,6 +21,8 @@ pub enum Note {
     Todos(Vec<Todo>),
     /// The permission mode from now on.
     Mode(PermissionMode),
+    /// What is sent otherwise than it is stored from now on.
+    Sent(SentChange),
 }
 
 /// One item of a todo list.

@@ -4,9 +4,10 @@ use std::fmt::Write as _;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
 
 use super::attempt::Attempt;
+use super::prefix::PrefixHashes;
+use super::prompt_cache::CacheTtl;
 use super::run::RunError;
 use super::tool::ToolChoice;
 use super::usage::Usage;
@@ -17,11 +18,23 @@ use super::usage::Usage;
 pub struct RequestForm {
     /// The choice of tools.
     pub tool_choice: ToolChoice,
-    /// Whether the model's side was asked to cache the prefix.
-    pub prompt_cache: bool,
+    /// For how long the model's side was asked to cache the prefix; absent if it was not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompt_cache: Option<CacheTtl>,
+    /// Where a mark of the cache stands among the messages, in bytes from their beginning.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub far_mark: Option<usize>,
+    /// How many changes had been made to what is sent of the history.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub sent_changes: usize,
     /// The output budget, where it was not the session's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<u32>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the shape that serde takes")]
+const fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 /// A request that has ended, to be stored with the step that follows from it.
@@ -38,7 +51,7 @@ pub struct RequestRecord {
     /// Bytes of the body.
     pub body_length: i64,
     /// Hashes over the parts that a later request repeats.
-    pub prefix: Option<Box<RawValue>>,
+    pub prefix: Option<PrefixHashes>,
     /// Its tries.
     pub attempts: Vec<Attempt>,
     /// Why the model stopped, in its own word; none if there was no reply.

@@ -14,6 +14,16 @@ impl SystemPrompt {
         Self(blocks)
     }
 
+    /// The JSON in which it is sent.
+    pub fn json(&self) -> &RawValue {
+        &self.0
+    }
+
+    /// Whether it is a string, and not blocks.
+    pub fn is_text(&self) -> bool {
+        self.0.get().starts_with('"')
+    }
+
     /// Whether there is nothing to send.
     pub fn is_empty(&self) -> bool {
         matches!(self.0.get(), r#""""# | "[]")

@@ -3,6 +3,7 @@
 pub mod anthropic;
 pub mod catalogue;
 mod error;
+mod refused;
 mod reply_head;
 pub mod retry;
 pub mod upstream;
@@ -13,12 +14,14 @@ use bytes::Bytes;
 use serde_json::value::RawValue;
 
 use crate::domain::message::Content;
+use crate::domain::prompt_cache::CacheTtl;
 use crate::domain::run::{ModelStop, Refusal};
 use crate::domain::session::Settings;
 use crate::domain::tool::ToolChoice;
 use crate::domain::usage::Usage;
 
 pub use error::{ErrorKind, ModelError};
+pub use refused::Refused;
 pub use reply_head::ReplyHead;
 
 /// A server of models, by the protocol that it speaks.
@@ -33,6 +36,16 @@ pub enum Model {
 pub enum Head {
     /// For the Messages API.
     Anthropic(anthropic::Head),
+}
+
+/// The messages of a request.
+#[derive(Debug, Clone, Copy)]
+pub struct Messages<'a> {
+    /// In the form of the Messages API, joined by commas.
+    pub text: &'a str,
+    /// The place in the last block of the request before, just before its closing brace, if so
+    /// much has come since that the model's side would not look back to what it cached there.
+    pub far_mark: Option<usize>,
 }
 
 /// One request, ready to be sent, and sent again.
@@ -58,11 +71,11 @@ impl Model {
         &self,
         settings: &Settings,
         tools_of_run: Option<&RawValue>,
-        use_prompt_cache: bool,
+        prompt_cache: Option<CacheTtl>,
     ) -> Result<Head, serde_json::Error> {
         match self {
             Self::Anthropic(_) => {
-                anthropic::Head::new(settings, tools_of_run, use_prompt_cache).map(Head::Anthropic)
+                anthropic::Head::new(settings, tools_of_run, prompt_cache).map(Head::Anthropic)
             }
         }
     }
@@ -76,12 +89,11 @@ impl Model {
 }
 
 impl Head {
-    /// One request. `transcript` holds the messages in the form of the Messages API, joined by
-    /// commas.
-    pub fn request(&self, transcript: &[u8], choice: &ToolChoice) -> Request {
+    /// One request.
+    pub fn request(&self, messages: Messages<'_>, choice: &ToolChoice) -> Request {
         match self {
             Self::Anthropic(head) => {
-                Request { body: anthropic::body(head, transcript, choice), betas: head.betas() }
+                Request { body: anthropic::body(head, messages, choice), betas: head.betas() }
             }
         }
     }

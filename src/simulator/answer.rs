@@ -9,6 +9,7 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::admission::Admission;
+use super::cache::Input;
 use super::conversation::{Cue, Pick, pick};
 use super::emit::{self, Wire};
 use super::refusal::{Refusal, error_body, kind_of, status_of};
@@ -40,11 +41,18 @@ pub(crate) fn answer(
     let ask = Ask(fields);
     validate::check(ask, &rules(shared, admission, (ask, body), Endpoint::Messages))?;
     let script = shared.script();
+    unreadable(&script, ask)?;
     if ask.get("max_tokens").is_some_and(|most| most == 0) {
-        let message = render::warm_up(ask, body.len());
+        let message = render::warm_up(ask, shared.input(ask, body.len()));
         return Ok(respond(shared, &Reply::default(), Wire::json(&message.to_json()), false));
     }
     play(shared, &script, ask, body.len(), request_id)
+}
+
+/// Refuses what the script says that nobody could read.
+fn unreadable(script: &Script, ask: Ask<'_>) -> Result<(), Refusal> {
+    let refused = script.unreadable.iter().find_map(|unreadable| unreadable.refuses(ask));
+    refused.map_or(Ok(()), |message| Err(Refusal::invalid(message)))
 }
 
 /// The answer of `count_tokens`.
@@ -101,13 +109,13 @@ fn play(
     if reply.status.is_some() || (reply.error_after.is_some() && !ask.streams()) {
         return Ok(fail(shared, reply, request_id));
     }
-    let wire = write(reply, ask, &cue, size)?;
+    let wire = write(reply, ask, &cue, shared.input(ask, size))?;
     let wire = with_error(wire, reply, request_id);
     Ok(respond(shared, reply, wire, ask.streams()))
 }
 
 /// The body of the reply, before anything goes wrong with it.
-fn write(reply: &Reply, ask: Ask<'_>, cue: &Cue, size: usize) -> Result<Wire, Refusal> {
+fn write(reply: &Reply, ask: Ask<'_>, cue: &Cue, input: Input) -> Result<Wire, Refusal> {
     if let Some(text) = &reply.raw_sse {
         return if ask.streams() {
             Ok(Wire::verbatim(text))
@@ -116,7 +124,7 @@ fn write(reply: &Reply, ask: Ask<'_>, cue: &Cue, size: usize) -> Result<Wire, Re
         };
     }
     let values = render::placeholders(ask, &cue.user);
-    let message = render::message(reply, ask, &values, size);
+    let message = render::message(reply, ask, &values, input);
     if !ask.streams() {
         return Ok(Wire::json(&message.to_json()));
     }

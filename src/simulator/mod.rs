@@ -10,6 +10,7 @@ mod admission;
 mod answer;
 mod attempts;
 mod betas;
+mod cache;
 mod conversation;
 mod deliver;
 mod demo;
@@ -41,11 +42,13 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
 use attempts::Attempts;
+use cache::{Cache, Input};
 use record::Recorder;
+use request::Ask;
 
 pub use record::RecordedRequest;
 pub use script::{
-    Block, CallKind, Conversation, Cut, Failure, Otherwise, Reply, Script, ScriptError,
+    Block, CallKind, Conversation, Cut, Failure, Otherwise, Reply, Script, ScriptError, Unreadable,
 };
 
 /// How long [`Running::stop`] waits for responses that are under way.
@@ -60,11 +63,18 @@ pub struct Options {
     pub max_input_tokens: u64,
     /// Whether a field that the API does not know is an error, as it is there.
     pub refuse_unknown_fields: bool,
+    /// Whether usage tells what a prompt cache would have read and written; else there is none.
+    pub simulates_cache: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { record: 0, max_input_tokens: 1_000_000, refuse_unknown_fields: true }
+        Self {
+            record: 0,
+            max_input_tokens: 1_000_000,
+            refuse_unknown_fields: true,
+            simulates_cache: false,
+        }
     }
 }
 
@@ -95,6 +105,7 @@ pub(crate) struct Shared {
     pub(crate) options: Options,
     pub(crate) recorder: Recorder,
     pub(crate) attempts: Attempts,
+    pub(crate) cache: Cache,
     pub(crate) stop: CancellationToken,
 }
 
@@ -107,6 +118,7 @@ impl Simulator {
             options,
             recorder: Recorder::new(options.record),
             attempts: Attempts::default(),
+            cache: Cache::default(),
             stop: stop.clone(),
         });
         let address = listener.local_addr().ok();
@@ -139,6 +151,11 @@ impl Running {
         self.requests().into_iter().filter_map(|request| request.refusal).collect()
     }
 
+    /// Lets time pass, as far as the prompt cache is concerned.
+    pub fn skip(&self, time: Duration) {
+        self.shared.cache.skip(time);
+    }
+
     /// Plays `script` from the next request on.
     pub fn set_script(&self, script: Script) {
         let mut current = self.shared.script.write().unwrap_or_else(PoisonError::into_inner);
@@ -154,6 +171,15 @@ impl Running {
 }
 
 impl Shared {
+    /// What the input of a request counts as that gets a reply.
+    pub(crate) fn input(&self, ask: Ask<'_>, bytes: usize) -> Input {
+        if self.options.simulates_cache {
+            self.cache.take(ask, bytes)
+        } else {
+            Input::of_size(bytes)
+        }
+    }
+
     fn script(&self) -> Arc<Script> {
         Arc::clone(&self.script.read().unwrap_or_else(PoisonError::into_inner))
     }

@@ -147,6 +147,21 @@ impl<'a> Model<'a> {
         if self.is_simulator() || self.version > (4, 5) { MOST_OUTPUT } else { 64_000 }
     }
 
+    /// Tokens below which no prefix is cached. Those of the newest models are not told, and taken
+    /// to be as of the ones before.
+    pub(crate) fn least_cached(self) -> usize {
+        match (self.family, self.version) {
+            (Family::Opus, version) if version >= (5, 0) => 512,
+            (Family::Fable, _) => 512,
+            (Family::Opus, (4, 7)) => 2_048,
+            (Family::Opus | Family::Haiku, version) if version < (4, 7) => 4_096,
+            (
+                Family::Opus | Family::Simulator | Family::Sonnet | Family::Haiku | Family::Other,
+                _,
+            ) => 1_024,
+        }
+    }
+
     fn entry(self, max_input_tokens: u64) -> Value {
         let types: serde_json::Map<String, Value> =
             ["adaptive", "between_tools", "disabled", "enabled"]

@@ -4,6 +4,7 @@ use std::cell::LazyCell;
 
 use serde_json::{Map, Value, json};
 
+use super::cache::Input;
 use super::ids;
 use super::message::{Message, Part};
 use super::request::{Ask, Choice, Sent, blocks};
@@ -17,8 +18,8 @@ pub(crate) const BYTES_PER_TOKEN: usize = 4;
 /// Characters of a result that the stand-in for a forbidden call quotes.
 const QUOTED: usize = 200;
 
-/// The message that `reply` is for this request of `size` bytes.
-pub(crate) fn message(reply: &Reply, ask: Ask<'_>, values: &Placeholders, size: usize) -> Message {
+/// The message that `reply` is for this request of so much input.
+pub(crate) fn message(reply: &Reply, ask: Ask<'_>, values: &Placeholders, input: Input) -> Message {
     let calls = reply.content.iter().any(Block::is_client_call);
     let forbidden = calls && ask.choice() == Choice::None;
     let content = if forbidden {
@@ -40,15 +41,15 @@ pub(crate) fn message(reply: &Reply, ask: Ask<'_>, values: &Placeholders, size: 
         stop_reason: stop_reason.to_owned(),
         stop_sequence: reply.stop_sequence.clone(),
         stop_details: reply.stop_details.clone(),
-        usage: usage(&reply.usage, &content, size),
+        usage: usage(&reply.usage, &content, input),
         content,
     }
 }
 
 /// The reply to a request with `max_tokens: 0`, which only warms the cache.
-pub(crate) fn warm_up(ask: Ask<'_>, size: usize) -> Message {
+pub(crate) fn warm_up(ask: Ask<'_>, input: Input) -> Message {
     let reply = Reply { stop_reason: Some("max_tokens".to_owned()), ..Reply::default() };
-    message(&reply, ask, &Placeholders::default(), size)
+    message(&reply, ask, &Placeholders::default(), input)
 }
 
 /// What the placeholders of a reply to this request stand for.
@@ -91,13 +92,16 @@ fn call_id(kind: CallKind) -> String {
     }
 }
 
-fn usage(overrides: &Map<String, Value>, content: &[Part], size: usize) -> Map<String, Value> {
+fn usage(overrides: &Map<String, Value>, content: &[Part], input: Input) -> Map<String, Value> {
     let output: usize = content.iter().map(Part::size).sum();
     let estimate = json!({
-        "input_tokens": size / BYTES_PER_TOKEN + 1,
-        "cache_creation_input_tokens": 0,
-        "cache_read_input_tokens": 0,
-        "cache_creation": { "ephemeral_5m_input_tokens": 0, "ephemeral_1h_input_tokens": 0 },
+        "input_tokens": input.uncached,
+        "cache_creation_input_tokens": input.written(),
+        "cache_read_input_tokens": input.read,
+        "cache_creation": {
+            "ephemeral_5m_input_tokens": input.written_5m,
+            "ephemeral_1h_input_tokens": input.written_1h,
+        },
         "output_tokens": output.div_ceil(BYTES_PER_TOKEN),
         "service_tier": "standard",
         "inference_geo": "global",

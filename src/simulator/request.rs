@@ -131,6 +131,14 @@ impl<'a> Sent<'a> {
         }
     }
 
+    /// The block as it was sent, if it was not a string.
+    pub(crate) fn json(self) -> Option<&'a Value> {
+        match self {
+            Self::Text(_) => None,
+            Self::Json(block) => Some(block),
+        }
+    }
+
     pub(crate) fn get(self, field: &str) -> Option<&'a Value> {
         match self {
             Self::Text(_) => None,

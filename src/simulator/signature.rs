@@ -160,7 +160,7 @@ fn bound(at: &At, same_system: bool) -> String {
 }
 
 /// The block as JSON without its cache markers. A string is the shorthand of a text block.
-fn write_block(out: &mut Vec<u8>, block: Sent<'_>) {
+pub(crate) fn write_block(out: &mut Vec<u8>, block: Sent<'_>) {
     out.push(0x1f);
     match block {
         Sent::Text(text) => {

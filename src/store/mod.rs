@@ -18,6 +18,7 @@ pub mod records;
 pub mod requests;
 pub mod runs;
 pub mod seen_files;
+pub mod sent_changes;
 pub mod sessions;
 pub mod step;
 pub mod tenants;

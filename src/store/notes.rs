@@ -1,8 +1,8 @@
-//! What calls leave in their session. Written with the step that records their results.
+//! What steps leave in their session. Written with the step that tells of it.
 
 use sqlx::PgConnection;
 
-use super::{StoreError, unreadable};
+use super::{StoreError, sent_changes, unreadable};
 use crate::domain::ids::SessionId;
 use crate::domain::note::Note;
 
@@ -26,6 +26,7 @@ pub(super) async fn keep(
                 .execute(&mut *conn)
                 .await?;
             }
+            Note::Sent(change) => sent_changes::insert(conn, session_id, change).await?,
             Note::Mode(mode) => {
                 sqlx::query!(
                     "UPDATE sessions SET permission_mode = $2 WHERE id = $1",

@@ -3,14 +3,14 @@
 use jiff::SignedDuration;
 use jiff_sqlx::Timestamp;
 use serde::Deserialize;
-use serde_json::value::RawValue;
 use sqlx::PgConnection;
 
 use super::messages::Line;
-use super::{StoreError, unreadable};
+use super::{StoreError, sent_changes, unreadable};
 use crate::domain::ids::{RunId, SessionId, TenantId};
 use crate::domain::request::{RequestRecord, StoredRequest};
 use crate::domain::run::RunOptions;
+use crate::domain::sent::SentChange;
 use crate::domain::session::Settings;
 use crate::domain::usage::Usage;
 
@@ -60,11 +60,7 @@ impl TryFrom<Row> for StoredRequest {
                 form: json("form", &row.form)?,
                 body_hash: row.body_hash,
                 body_length: row.body_length,
-                prefix: row
-                    .prefix
-                    .map(RawValue::from_string)
-                    .transpose()
-                    .map_err(unreadable(TABLE, "prefix"))?,
+                prefix: row.prefix.as_deref().map(|text| json("prefix", text)).transpose()?,
                 attempts: json("attempts", &row.attempts)?,
                 stop_reason: row.stop_reason,
                 error: row.error.as_deref().map(|text| json("error", text)).transpose()?,
@@ -139,6 +135,8 @@ pub struct Material {
     pub options: RunOptions,
     /// The history that it carried.
     pub lines: Vec<Line>,
+    /// All changes of what is sent of it, in the order in which they were made.
+    pub changes: Vec<SentChange>,
 }
 
 /// Reads what a request was made from: nothing of it has changed since.
@@ -165,9 +163,10 @@ pub async fn material(
         session_id.as_uuid(),
         message_seq,
     )
-    .fetch_all(conn)
+    .fetch_all(&mut *conn)
     .await?;
     Ok(Some(Material {
+        changes: sent_changes::list(conn, session_id).await?,
         settings: serde_json::from_str(&row.settings)
             .map_err(unreadable("sessions", "settings"))?,
         options: serde_json::from_str(&row.options).map_err(unreadable("runs", "options"))?,

@@ -10,11 +10,11 @@ use crate::domain::tool::ToolChoice;
 use crate::faults::{self, Point};
 use crate::metrics::RequestOutcome;
 use crate::model::upstream::{Pass, Verdict};
-use crate::model::{ModelError, Reply, Request, retry};
+use crate::model::{Head, ModelError, Reply, Request, retry};
 
 impl Driver<'_> {
     /// Says what the next request does not send as it is stored.
-    pub(super) fn report_repairs(&mut self) {
+    fn report_repairs(&mut self) {
         for (kind, seq) in self.transcript.take_repairs() {
             self.worker.parts.metrics.history_repaired(kind);
             tracing::warn!(
@@ -26,17 +26,28 @@ impl Driver<'_> {
         }
     }
 
-    /// Asks within what budgets allow, and keeps what was asked to be recorded with its answer.
-    pub(super) async fn request_recorded(
+    /// Asks within what budgets allow. What the model's side refuses to read again is left out, and
+    /// it is asked once more.
+    pub(super) async fn reply(
         &mut self,
-        request: Request,
+        head: &Head,
         choice: &ToolChoice,
         max_tokens: Option<u32>,
         ids: ReplyIds,
     ) -> Result<Reply, Halt> {
-        self.reserve(&request, max_tokens).await?;
-        self.asked = Some(self.asking(&request, choice, max_tokens));
-        self.request(request, ids).await
+        loop {
+            self.report_repairs();
+            let prefix = self.report_prefix();
+            let messages = self.transcript.messages();
+            let request = head.request(messages, choice);
+            let form = self.form(messages, choice, max_tokens);
+            self.reserve(&request, max_tokens).await?;
+            self.asked = Some(self.asking(&request, form, prefix));
+            match self.request(request, ids).await {
+                Err(Halt::Model(error)) => self.amend(error).await?,
+                ended => return ended,
+            }
+        }
     }
 
     /// Asks until there is a reply, or no hope for one.

@@ -9,11 +9,12 @@ use sha2::{Digest as _, Sha256};
 use super::drive::{Driver, millis};
 use crate::domain::budget::Measured;
 use crate::domain::event::{EventBody, NewEvent};
+use crate::domain::prefix::PrefixHashes;
 use crate::domain::request::{RequestForm, RequestRecord, hexadecimal};
 use crate::domain::run::RunError;
 use crate::domain::tool::ToolChoice;
 use crate::domain::usage::Usage;
-use crate::model::{Reply, Request};
+use crate::model::{Messages, Reply, Request};
 
 /// A request under way.
 #[derive(Debug)]
@@ -21,25 +22,39 @@ pub(super) struct Asked {
     body: Bytes,
     message_seq: i32,
     form: RequestForm,
+    prefix: PrefixHashes,
     started: Instant,
 }
 
 impl Driver<'_> {
+    /// What varies in a request, so that its body can be made again.
+    pub(super) fn form(
+        &self,
+        messages: Messages<'_>,
+        choice: &ToolChoice,
+        max_tokens: Option<u32>,
+    ) -> RequestForm {
+        RequestForm {
+            tool_choice: choice.clone(),
+            prompt_cache: self.worker.parts.prompt_cache,
+            far_mark: messages.far_mark,
+            sent_changes: self.transcript.changes(),
+            max_tokens,
+        }
+    }
+
     /// What is known of a request before it is sent.
     pub(super) fn asking(
         &self,
         request: &Request,
-        choice: &ToolChoice,
-        max_tokens: Option<u32>,
+        form: RequestForm,
+        prefix: PrefixHashes,
     ) -> Asked {
         Asked {
             body: request.body.clone(),
             message_seq: self.last_message_seq(),
-            form: RequestForm {
-                tool_choice: choice.clone(),
-                max_tokens,
-                prompt_cache: self.worker.parts.use_prompt_cache,
-            },
+            form,
+            prefix,
             started: Instant::now(),
         }
     }
@@ -72,14 +87,14 @@ impl Driver<'_> {
 
     /// Only now, while nobody waits for a first word, the body is hashed.
     fn ended(&mut self) -> Option<RequestRecord> {
-        let Asked { body, message_seq, form, started } = self.asked.take()?;
+        let Asked { body, message_seq, form, prefix, started } = self.asked.take()?;
         Some(RequestRecord {
             model: self.run.settings.model.clone(),
             message_seq,
             form,
             body_hash: hexadecimal(&Sha256::digest(&body)),
             body_length: i64::try_from(body.len()).unwrap_or(i64::MAX),
-            prefix: None,
+            prefix: Some(prefix),
             attempts: take(&mut self.attempts),
             stop_reason: None,
             error: None,

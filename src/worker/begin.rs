@@ -56,7 +56,7 @@ impl Driver<'_> {
         if !is_first || self.run.permissions.mode == Some(mode) {
             return Ok(());
         }
-        let events = [NewEvent::new(&EventBody::Updated { permission_mode: mode })];
+        let events = [NewEvent::new(&EventBody::mode(mode))];
         let notes = [Note::Mode(mode)];
         let step = StepCommit { events: &events, notes: &notes, ..empty() };
         self.store(&[], &step).await
@@ -82,7 +82,7 @@ impl Driver<'_> {
     }
 
     /// Brings the transcript up to date, and reads what the run has stored if it may have begun.
-    async fn load(&mut self, may_be_begun: bool) -> Result<Vec<Message>, Halt> {
+    pub(super) async fn load(&mut self, may_be_begun: bool) -> Result<Vec<Message>, Halt> {
         let mut conn = self.worker.parts.pool.acquire().await?;
         self.transcript.catch_up(&mut conn, self.run.session_id).await?;
         let mut stored = Vec::new();

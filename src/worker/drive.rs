@@ -7,12 +7,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::Worker;
 use super::active::Signals;
+use super::amend::head_hashes;
 use super::asked::Asked;
 use super::halt::Halt;
 use super::previews::ReplyIds;
 use super::slot::Slot;
 use super::tell::{call_event, reply_events};
-use super::transcript::Transcript;
+use super::transcript::{HeadHashes, Transcript};
 use crate::agent::history::{self, Turn};
 use crate::agent::{AgentLoop, Bounds, Finish, Step};
 use crate::domain::attempt::Attempt;
@@ -22,6 +23,7 @@ use crate::domain::event::{EventBody, NewEvent};
 use crate::domain::ids::{EventId, MessageId, RunId, SessionId};
 use crate::domain::message::{Content, Message, Role};
 use crate::domain::output_schema::Verdict;
+use crate::domain::prefix::PrefixChange;
 use crate::domain::run::{LimitKind, Limits, Outcome, Refusal, RunStatus, StopReason};
 use crate::domain::tool::{ToolCall, ToolChoice};
 use crate::domain::usage::{Spent, Usage};
@@ -44,6 +46,10 @@ pub(super) struct Driver<'a> {
     pub(super) context: ToolContext,
     pub(super) agent: AgentLoop,
     pub(super) transcript: Transcript,
+    /// What all requests of the run begin with.
+    pub(super) head: HeadHashes,
+    /// Where the request in flight began to differ from the one before it.
+    pub(super) prefix_changed: Option<PrefixChange>,
     pub(super) limits: Limits,
     claimed_at: Instant,
     /// What the run has used so far.
@@ -120,6 +126,8 @@ impl<'a> Driver<'a> {
             },
             agent: AgentLoop::new(Bounds::new(&limits, run.settings.price)),
             transcript: worker.transcripts.take(run.session_id),
+            head: head_hashes(&run),
+            prefix_changed: None,
             claimed_at: Instant::now(),
             spent: Spent::default(),
             asked: None,
@@ -160,7 +168,7 @@ impl<'a> Driver<'a> {
         self.enter_mode().await?;
         let parts = &self.worker.parts;
         let tools = self.run.options.tools.as_deref();
-        let head = parts.model.head(&self.run.settings, tools, parts.use_prompt_cache)?;
+        let head = parts.model.head(&self.run.settings, tools, parts.prompt_cache)?;
         loop {
             self.stop_if_draining()?;
             match self.agent.step().clone() {
@@ -188,9 +196,7 @@ impl<'a> Driver<'a> {
     async fn ask(&mut self, head: &Head, choice: &ToolChoice) -> Result<(), Halt> {
         let started = Instant::now();
         let ids = ReplyIds::new();
-        self.report_repairs();
-        let request = head.request(self.transcript.as_bytes(), choice);
-        let reply = self.request_recorded(request, choice, None, ids).await?;
+        let reply = self.reply(head, choice, None, ids).await?;
         faults::point(Point::ReplyRead).await;
         let (reply, started) = self.widened(reply, started, (choice, ids)).await?;
         self.take_in(reply, ids, started).await
@@ -301,6 +307,7 @@ impl<'a> Driver<'a> {
             stop_reason: end.stop.map(str::to_owned),
             is_error: end.stop.is_none(),
             duration_ms: end.duration_ms,
+            prefix_changed: self.prefix_changed.take(),
         }))
     }
 

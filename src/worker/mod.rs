@@ -1,6 +1,7 @@
 //! Workers: take runs up, drive them, keep their leases.
 
 mod active;
+mod amend;
 mod ask;
 mod asked;
 mod begin;
@@ -40,6 +41,7 @@ use crate::bus::{Bus, HandOver};
 use crate::domain::circuit::Circuit;
 use crate::domain::claim::Claimed;
 use crate::domain::ids::WorkerId;
+use crate::domain::prompt_cache::CacheTtl;
 use crate::faults::{self, Bug, Point};
 use crate::metrics::{ClaimedFrom, Metrics};
 use crate::model::Model;
@@ -84,8 +86,8 @@ pub struct Parts {
     pub evaluator: Option<Evaluator>,
     /// Where sessions have their folders, unless the operator chose one for all.
     pub workspaces: PathBuf,
-    /// Whether requests ask the model's side to cache their prefix.
-    pub use_prompt_cache: bool,
+    /// For how long requests ask the model's side to cache their prefix, if they do.
+    pub prompt_cache: Option<CacheTtl>,
     /// Runs at a time.
     pub slots: usize,
     /// How long requests and calls in flight may go on when the worker stops.

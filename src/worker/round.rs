@@ -217,7 +217,8 @@ fn told(note: &Note) -> Option<NewEvent> {
     let body = match note {
         Note::Seen { .. } => return None,
         Note::Todos(todos) => EventBody::Todos { todos: todos.clone() },
-        Note::Mode(permission_mode) => EventBody::Updated { permission_mode: *permission_mode },
+        Note::Mode(permission_mode) => EventBody::mode(*permission_mode),
+        Note::Sent(change) => EventBody::sent(change.clone()),
     };
     Some(NewEvent::new(&body))
 }

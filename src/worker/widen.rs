@@ -28,8 +28,7 @@ impl Driver<'_> {
         let is_over = matches!(self.agent.step(), Step::Exhausted(_));
         let choice = if is_over { &ToolChoice::None } else { choice };
         let started = Instant::now();
-        let request = head.request(self.transcript.as_bytes(), choice);
-        let reply = self.request_recorded(request, choice, Some(max_tokens), ids).await?;
+        let reply = self.reply(&head, choice, Some(max_tokens), ids).await?;
         Ok((reply, started))
     }
 
@@ -45,7 +44,7 @@ impl Driver<'_> {
         };
         let settings = Settings { max_tokens, ..settings.clone() };
         let (parts, tools) = (&self.worker.parts, self.run.options.tools.as_deref());
-        let head = parts.model.head(&settings, tools, parts.use_prompt_cache)?;
+        let head = parts.model.head(&settings, tools, parts.prompt_cache)?;
         Ok(Some((head, max_tokens)))
     }
 

@@ -132,7 +132,7 @@ async fn every_request_carries_the_whole_history_and_the_same_head() {
         .map(|index| upstream.text(index).split(r#""messages""#).next().unwrap().to_owned())
         .collect();
     assert!(heads.iter().all(|head| *head == heads[0]));
-    assert_eq!(upstream.body(0)["system"], SYSTEM);
+    assert_eq!(upstream.body(0)["system"][0]["text"], SYSTEM);
     for index in 0..4 {
         let first = &upstream.body(index)["messages"][0]["content"][0]["text"];
         assert_eq!(first, "How many files are there?");

@@ -12,7 +12,9 @@ use super::message::Content;
 use super::note::Todo;
 use super::output_schema::OutputError;
 use super::permission::{Decision, Permission, PermissionMode};
+use super::prefix::PrefixChange;
 use super::run::{LimitKind, RunError, StopReason};
+use super::sent::SentChange;
 use super::tool_error::{Handling, ToolErrorType};
 use super::usage::Usage;
 
@@ -122,7 +124,11 @@ pub enum EventBody {
     #[serde(rename = "session.updated")]
     Updated {
         /// The permission mode from now on.
-        permission_mode: PermissionMode,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        permission_mode: Option<PermissionMode>,
+        /// What of the history is sent otherwise than it is stored from now on.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        sent_history: Option<SentChange>,
     },
     /// A worker took the run up.
     #[serde(rename = "session.status_running")]
@@ -189,10 +195,24 @@ pub enum EventBody {
         is_error: bool,
         /// From sending to the last byte.
         duration_ms: i64,
+        /// Where the request began to differ from the one before it in the session; none if it
+        /// began as that one did, as it should.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        prefix_changed: Option<PrefixChange>,
     },
 }
 
 impl EventBody {
+    /// The session has another permission mode.
+    pub const fn mode(mode: PermissionMode) -> Self {
+        Self::Updated { permission_mode: Some(mode), sent_history: None }
+    }
+
+    /// The session's history is sent in another form.
+    pub const fn sent(change: SentChange) -> Self {
+        Self::Updated { permission_mode: None, sent_history: Some(change) }
+    }
+
     /// The type on the wire.
     pub const fn kind(&self) -> &'static str {
         match self {

@@ -12,6 +12,7 @@ use super::runs::known_run;
 use super::{cursor, page_limit};
 use crate::domain::attempt::Attempt;
 use crate::domain::ids::{RunId, SessionId};
+use crate::domain::prefix::PrefixHashes;
 use crate::domain::request::{RequestForm, StoredRequest, hexadecimal};
 use crate::domain::run::RunError;
 use crate::domain::usage::Usage;
@@ -49,8 +50,7 @@ pub(in crate::http) struct RequestResource {
     body_bytes: i64,
     /// Hashes over the parts that a later request repeats.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
-    prefix: Option<Box<RawValue>>,
+    prefix: Option<PrefixHashes>,
     /// Its tries, as far as they were kept.
     attempts: Vec<Attempt>,
     /// Why the model stopped, in its own word; absent if there was no reply.

@@ -3,6 +3,7 @@
 mod assemble;
 mod client;
 mod decode;
+mod marks;
 mod models;
 mod raw_object;
 mod request;

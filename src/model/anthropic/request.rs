@@ -1,7 +1,7 @@
 //! The body of a request, put together from stored text.
 //!
 //! The varying members come after the messages, so that the body of one request up to the end of
-//! its messages is a byte prefix of the next one.
+//! its messages is a byte prefix of the next one; but for a mark of the cache, which is no content.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -10,11 +10,14 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 
+use super::marks::{Mark, block_of};
 use crate::domain::model::Effort;
 use crate::domain::model_options::{ModelOptions, ServiceTier};
+use crate::domain::prompt_cache::CacheTtl;
 use crate::domain::session::Settings;
-use crate::domain::system::SystemPrompt;
+
 use crate::domain::tool::ToolChoice;
+use crate::model::Messages;
 
 /// What every request of a session begins with: everything up to the opening of `messages`.
 #[derive(Debug, Clone)]
@@ -22,6 +25,7 @@ pub struct Head {
     text: Bytes,
     /// Names of beta features, joined by commas.
     betas: Arc<str>,
+    mark: Option<Mark>,
 }
 
 #[derive(Serialize)]
@@ -32,7 +36,7 @@ struct Fields<'a> {
     /// Automatic caching: the server marks the last block that can be cached, and moves the mark
     /// with the conversation, so that no marker ever changes a block that we sent before.
     #[serde(skip_serializing_if = "Option::is_none")]
-    cache_control: Option<CacheControl>,
+    cache_control: Option<Mark>,
     #[serde(skip_serializing_if = "Option::is_none")]
     thinking: Option<&'a RawValue>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
@@ -43,15 +47,10 @@ struct Fields<'a> {
     metadata: Option<Metadata<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     service_tier: Option<ServiceTier>,
-    #[serde(skip_serializing_if = "SystemPrompt::is_empty")]
-    system: &'a SystemPrompt,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    system: Option<&'a RawValue>,
     #[serde(skip_serializing_if = "is_empty_array")]
     tools: &'a RawValue,
-}
-
-#[derive(Serialize)]
-struct CacheControl {
-    r#type: &'static str,
 }
 
 #[derive(Serialize)]
@@ -99,30 +98,35 @@ impl Head {
     pub fn new(
         settings: &Settings,
         tools_of_run: Option<&RawValue>,
-        use_prompt_cache: bool,
+        prompt_cache: Option<CacheTtl>,
     ) -> Result<Self, serde_json::Error> {
-        let tools = match tools_of_run {
+        let mark = prompt_cache.map(Mark::new);
+        let mut tools = match tools_of_run {
             Some(more) => Cow::Owned(joined(&settings.tools, more)?),
             None => Cow::Borrowed(settings.tools.as_ref()),
         };
         let options = &settings.model_options;
+        let system = system(settings, mark)?;
+        if let (Some(mark), None) = (mark, &system) {
+            tools = Cow::Owned(mark.at_the_end(&tools)?);
+        }
         let fields = Fields {
             model: &settings.model,
             max_tokens: settings.max_tokens,
             stream: true,
-            cache_control: use_prompt_cache.then_some(CacheControl { r#type: "ephemeral" }),
+            cache_control: mark,
             thinking: settings.thinking.as_deref(),
             stop_sequences: &settings.stop_sequences,
             output_config: OutputConfig::of(options),
             metadata: options.user_id.as_deref().map(|user_id| Metadata { user_id }),
             service_tier: options.service_tier,
-            system: &settings.system,
+            system: system.as_deref(),
             tools: &tools,
         };
         let mut text = serde_json::to_string(&fields)?;
         text.truncate(text.len() - "}".len());
         text.push_str(r#","messages":["#);
-        Ok(Self { text: text.into(), betas: options.betas.join(",").into() })
+        Ok(Self { text: text.into(), betas: options.betas.join(",").into(), mark })
     }
 
     /// Names of the beta features that requests use, joined by commas.
@@ -131,11 +135,32 @@ impl Head {
     }
 }
 
-/// The body of one request. `transcript` holds the messages, joined by commas.
-pub fn body(head: &Head, transcript: &[u8], choice: &ToolChoice) -> Bytes {
-    let mut body = Vec::with_capacity(head.text.len() + transcript.len() + 64);
+/// The system prompt, if there is one. Only a block can carry a mark; a string is its shorthand.
+fn system(
+    settings: &Settings,
+    mark: Option<Mark>,
+) -> Result<Option<Box<RawValue>>, serde_json::Error> {
+    let system = &settings.system;
+    let Some(mark) = mark.filter(|_| !system.is_empty()) else {
+        return Ok((!system.is_empty()).then(|| system.json().to_owned()));
+    };
+    let blocks = if system.is_text() { block_of(system.json())? } else { system.json().to_owned() };
+    mark.at_the_end(&blocks).map(Some)
+}
+
+/// The body of one request.
+pub fn body(head: &Head, messages: Messages<'_>, choice: &ToolChoice) -> Bytes {
+    let mut body = Vec::with_capacity(head.text.len() + messages.text.len() + 128);
     body.extend_from_slice(&head.text);
-    body.extend_from_slice(transcript);
+    let far = head.mark.zip(messages.far_mark);
+    match far.and_then(|(mark, at)| Some((mark, messages.text.split_at_checked(at)?))) {
+        Some((mark, (before, after))) => {
+            for part in [before, mark.member(), after] {
+                body.extend_from_slice(part.as_bytes());
+            }
+        }
+        None => body.extend_from_slice(messages.text.as_bytes()),
+    }
     body.push(b']');
     if *choice != ToolChoice::Auto {
         body.extend_from_slice(br#","tool_choice":"#);
@@ -149,6 +174,7 @@ pub fn body(head: &Head, transcript: &[u8], choice: &ToolChoice) -> Bytes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::system::SystemPrompt;
 
     fn settings() -> Settings {
         Settings {
@@ -160,17 +186,24 @@ mod tests {
         }
     }
 
+    fn whole(text: &str) -> Messages<'_> {
+        Messages { text, far_mark: None }
+    }
+
+    const FIVE: Option<CacheTtl> = Some(CacheTtl::FiveMinutes);
+
     #[test]
     fn a_body_is_the_head_the_messages_and_the_choice() {
-        let head = Head::new(&settings(), None, true).unwrap();
+        let head = Head::new(&settings(), None, FIVE).unwrap();
         let choice = ToolChoice::Tool { name: "f".into() };
         let expected = concat!(
             r#"{"model":"claude-test","max_tokens":100,"stream":true,"#,
-            r#""cache_control":{"type":"ephemeral"},"system":"Be brief.","tools":[{"name":  "f"}],"#,
-            r#""messages":[{"role":"user","content":[]}],"#,
+            r#""cache_control":{"type":"ephemeral"},"#,
+            r#""system":[{"type":"text","text":"Be brief.","cache_control":{"type":"ephemeral"}}],"#,
+            r#""tools":[{"name":  "f"}],"messages":[{"role":"user","content":[]}],"#,
             r#""tool_choice":{"type":"tool","name":"f"}}"#,
         );
-        assert_eq!(body(&head, br#"{"role":"user","content":[]}"#, &choice), expected);
+        assert_eq!(body(&head, whole(r#"{"role":"user","content":[]}"#), &choice), expected);
     }
 
     #[test]
@@ -178,9 +211,37 @@ mod tests {
         let mut settings = settings();
         settings.system = SystemPrompt::default();
         settings.tools = RawValue::from_string("[]".into()).unwrap();
-        let head = Head::new(&settings, None, false).unwrap();
+        let head = Head::new(&settings, None, None).unwrap();
         let expected = r#"{"model":"claude-test","max_tokens":100,"stream":true,"messages":[]}"#;
-        assert_eq!(body(&head, b"", &ToolChoice::Auto), expected);
+        assert_eq!(body(&head, whole(""), &ToolChoice::Auto), expected);
+    }
+
+    #[test]
+    fn without_a_system_prompt_the_tools_are_marked_and_for_as_long() {
+        let mut settings = settings();
+        settings.system = SystemPrompt::default();
+        let head = Head::new(&settings, None, Some(CacheTtl::Hour)).unwrap();
+        let expected = concat!(
+            r#"{"model":"claude-test","max_tokens":100,"stream":true,"#,
+            r#""cache_control":{"type":"ephemeral","ttl":"1h"},"tools":[{"name":  "f","#,
+            r#""cache_control":{"type":"ephemeral","ttl":"1h"}}],"messages":[]}"#,
+        );
+        assert_eq!(body(&head, whole(""), &ToolChoice::Auto), expected);
+    }
+
+    #[test]
+    fn a_far_mark_is_put_into_its_block_and_only_where_there_is_a_cache() {
+        let text = r#"{"role":"user","content":[{"type":"text"}]},{"more":1}"#;
+        let far_mark = text.find("}]}");
+        let ends = |cache: Option<CacheTtl>, messages: &str| {
+            let head = Head::new(&settings(), None, cache).unwrap();
+            let body = body(&head, Messages { text, far_mark }, &ToolChoice::Auto);
+            let end = format!(r#""messages":[{messages}]}}"#);
+            assert!(body.ends_with(end.as_bytes()), "{body:?}");
+        };
+        ends(None, text);
+        let mark = r#"{"type":"text","cache_control":{"type":"ephemeral"}}"#;
+        ends(FIVE, &text.replace(r#"{"type":"text"}"#, mark));
     }
 
     #[test]
@@ -192,7 +253,7 @@ mod tests {
                 "output_schema":{"type" : "object"},"betas":["b-2","a-1"]}"#,
         )
         .unwrap();
-        let head = Head::new(&settings, None, false).unwrap();
+        let head = Head::new(&settings, None, None).unwrap();
         let expected = concat!(
             r#"{"model":"claude-test","max_tokens":100,"stream":true,"#,
             r#""output_config":{"effort":"xhigh","#,
@@ -200,7 +261,7 @@ mod tests {
             r#""metadata":{"user_id":"u-1"},"service_tier":"standard_only","#,
             r#""system":[{"type":"text",  "text":"a"}],"tools":[{"name":  "f"}],"messages":[]}"#,
         );
-        assert_eq!(body(&head, b"", &ToolChoice::Auto), expected);
+        assert_eq!(body(&head, whole(""), &ToolChoice::Auto), expected);
         assert_eq!(head.betas().as_ref(), "b-2,a-1");
     }
 
@@ -211,13 +272,13 @@ mod tests {
             r#""thinking":{"type":"adaptive"},"stop_sequences":["END"],"limits":{}}"#,
         );
         let settings: Settings = serde_json::from_str(stored).unwrap();
-        let head = Head::new(&settings, None, true).unwrap();
+        let head = Head::new(&settings, None, None).unwrap();
         let expected = concat!(
-            r#"{"model":"m","max_tokens":9,"stream":true,"cache_control":{"type":"ephemeral"},"#,
+            r#"{"model":"m","max_tokens":9,"stream":true,"#,
             r#""thinking":{"type":"adaptive"},"stop_sequences":["END"],"system":"Say \"é\".\n","#,
             r#""tools":[{"name":"f"}],"messages":[]}"#,
         );
-        assert_eq!(body(&head, b"", &ToolChoice::Auto), expected);
+        assert_eq!(body(&head, whole(""), &ToolChoice::Auto), expected);
         assert_eq!(head.betas().as_ref(), "");
         assert_eq!(serde_json::to_string(&settings).unwrap(), stored);
     }
@@ -225,17 +286,17 @@ mod tests {
     #[test]
     fn tools_of_the_run_come_behind_those_of_the_session() {
         let more = RawValue::from_string(r#"[{"name":"g", "x":1e3}]"#.into()).unwrap();
-        let head = Head::new(&settings(), Some(&more), false).unwrap();
-        let body = body(&head, b"", &ToolChoice::Auto);
+        let head = Head::new(&settings(), Some(&more), None).unwrap();
+        let body = body(&head, whole(""), &ToolChoice::Auto);
         let expected = br#""tools":[{"name":  "f"},{"name":"g", "x":1e3}],"messages":"#;
         assert!(body.windows(expected.len()).any(|part| part == expected), "{body:?}");
     }
 
     #[test]
     fn a_request_is_a_byte_prefix_of_the_next() {
-        let head = Head::new(&settings(), None, true).unwrap();
-        let first = body(&head, br#"{"a":1}"#, &ToolChoice::Auto);
-        let second = body(&head, br#"{"a":1},{"b":2}"#, &ToolChoice::None);
+        let head = Head::new(&settings(), None, FIVE).unwrap();
+        let first = body(&head, whole(r#"{"a":1}"#), &ToolChoice::Auto);
+        let second = body(&head, whole(r#"{"a":1},{"b":2}"#), &ToolChoice::None);
         let open = first.strip_suffix(b"]}").unwrap();
         assert!(second.starts_with(open));
     }

@@ -6,6 +6,7 @@ mod block;
 mod error;
 mod placeholder;
 mod reply;
+mod unreadable;
 
 #[cfg(test)]
 mod tests;
@@ -19,6 +20,7 @@ pub use block::{Block, CallKind};
 pub use error::ScriptError;
 pub(crate) use placeholder::Placeholders;
 pub use reply::{Cut, Failure, Reply};
+pub use unreadable::Unreadable;
 
 /// Conversations by the words of the user; the first that matches is played.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -28,6 +30,8 @@ pub struct Script {
     pub conversations: Vec<Conversation>,
     /// What happens when none of them matches.
     pub otherwise: Otherwise,
+    /// Blocks that are refused wherever a request has them.
+    pub unreadable: Vec<Unreadable>,
 }
 
 /// The replies to one user message: one for each round until the next user message.

@@ -1,4 +1,4 @@
-//! Cache breakpoints: their shape and their number.
+//! Cache breakpoints: their shape, their number and their order.
 
 use serde_json::Value;
 
@@ -10,17 +10,52 @@ const MOST: usize = 4;
 
 /// Counts the breakpoints of settings and messages.
 pub(super) fn check(ask: Ask<'_>) -> Checked {
-    let mut found = 0;
-    for marker in ask.get("cache_control").into_iter().chain(settings(ask)).chain(messages(ask)) {
-        shape(marker)?;
-        found += 1;
-    }
+    let automatic = ask.get("cache_control").filter(|marker| !marker.is_null());
+    let placed: Vec<&Value> = settings(ask).chain(messages(ask)).collect();
+    let found = placed.len() + usize::from(automatic.is_some());
+    placed.iter().copied().chain(automatic).try_for_each(shape)?;
     if found > MOST {
         return refuse(format!(
             "A maximum of {MOST} blocks with cache_control may be provided. Found {found}."
         ));
     }
+    // The automatic one stands at the end.
+    order(placed.into_iter().chain(automatic))?;
+    same_at_the_end(ask, automatic)
+}
+
+/// What is kept for an hour comes before what is kept for less.
+fn order<'a>(markers: impl Iterator<Item = &'a Value>) -> Checked {
+    let mut is_short = false;
+    for marker in markers {
+        let is_long = is_long(marker);
+        if is_long && is_short {
+            return refuse(
+                "cache_control.ttl: a ttl='1h' cache_control block must not come after a \
+                 ttl='5m' cache_control block. Note that blocks are processed in the following \
+                 order: `tools`, `system`, `messages`.",
+            );
+        }
+        is_short |= !is_long;
+    }
     Ok(())
+}
+
+/// The last block may be marked besides, but not for another time than the automatic mark says.
+fn same_at_the_end(ask: Ask<'_>, automatic: Option<&Value>) -> Checked {
+    let last = ask.messages().iter().flat_map(blocks).last();
+    let marker = last.and_then(|block| block.get("cache_control")).filter(|mark| !mark.is_null());
+    match (automatic, marker) {
+        (Some(automatic), Some(marker)) if is_long(automatic) != is_long(marker) => refuse(
+            "cache_control: the last block is already marked with a different ttl than automatic \
+             caching asks for",
+        ),
+        _ => Ok(()),
+    }
+}
+
+fn is_long(marker: &Value) -> bool {
+    marker.get("ttl").is_some_and(|ttl| ttl == "1h")
 }
 
 fn settings(ask: Ask<'_>) -> impl Iterator<Item = &Value> {
@@ -35,7 +70,8 @@ fn messages(ask: Ask<'_>) -> impl Iterator<Item = &Value> {
             Sent::Json(_) | Sent::Text(_) => None,
         };
         let inner = inner.and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-        block.get("cache_control").into_iter().chain(inner.iter().filter_map(marker))
+        let own = block.get("cache_control").filter(|marker| !marker.is_null());
+        inner.iter().filter_map(marker).chain(own)
     })
 }
 

@@ -32,6 +32,7 @@ use twostep::app::Application;
 use twostep::config::{Config, Database, Listen, ModelSource, Serve, Work};
 use twostep::domain::permission::PermissionMode;
 use twostep::domain::price::Prices;
+use twostep::domain::prompt_cache::CacheTtl;
 use twostep::domain::run::{Limits, OnBusy};
 use twostep::http::{
     Defaults, KEEP_ALIVE_EVERY, MAX_MESSAGE, ModelRules, Options as HttpOptions, Timeouts,
@@ -85,6 +86,10 @@ pub(crate) struct Setup {
     pub(crate) model_rules: ModelRules,
     pub(crate) refresh_models: bool,
     pub(crate) model: Option<&'static str>,
+    /// None: five minutes.
+    pub(crate) prompt_cache: Option<CacheTtl>,
+    /// Whether usage tells what a prompt cache would have read and written.
+    pub(crate) simulates_cache: bool,
     pub(crate) slots: Option<usize>,
     pub(crate) keep_alive_every: Option<Duration>,
     pub(crate) on_busy: OnBusy,
@@ -123,7 +128,8 @@ impl TestApp {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let script = Script::from_json(&script.to_string()).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let simulator = Simulator::start(listener, script, Options::recording());
+        let options = Options { simulates_cache: setup.simulates_cache, ..Options::recording() };
+        let simulator = Simulator::start(listener, script, options);
         let state = TempDir::new().unwrap();
         let app =
             Application::build(config(&simulator, &database, (folder.path(), state.path()), setup))
@@ -206,6 +212,16 @@ impl TestApp {
         self.stop().await;
     }
 
+    /// Stops a service some of whose requests began otherwise than the ones before, on purpose:
+    /// the model refused these and no others, and all else holds.
+    pub(crate) async fn finish_refused(self, refusals: &[&str]) {
+        assert_eq!(self.simulator.refusals(), refusals);
+        assert_eq!(self.repairs().await, []);
+        assert_eq!(self.broken_invariants().await, Vec::<(String, String)>::new());
+        assert_eq!(self.findings().await, Vec::<String>::new());
+        self.stop().await;
+    }
+
     /// The repairs that the service has counted, by kind.
     async fn repairs(&self) -> Vec<(String, u64)> {
         let text = self.get("/metrics").send().await.unwrap().text().await.unwrap();
@@ -255,7 +271,7 @@ fn config(
             idle_timeout: idle,
         }),
         model_idle_timeout: idle,
-        use_prompt_cache: true,
+        prompt_cache: Some(setup.prompt_cache.unwrap_or_default()),
         slots: setup.slots.unwrap_or(16),
         drain_for: setup.drain_for,
     };
@@ -461,6 +477,15 @@ impl TestApp {
 
     pub(crate) async fn restarted_with(self, script: Value, setup: Setup) -> Self {
         assert_eq!(self.simulator.refusals(), Vec::<String>::new());
+        self.replaced_by(script, setup).await
+    }
+
+    /// As [`TestApp::restarted`], after the test has looked at what the model refused.
+    pub(crate) async fn restarted_after_refusals(self, script: Value) -> Self {
+        self.replaced_by(script, Setup::default()).await
+    }
+
+    async fn replaced_by(self, script: Value, setup: Setup) -> Self {
         let Self { database, folder, stop, task, .. } = self;
         stop.cancel();
         task.await.unwrap().unwrap();

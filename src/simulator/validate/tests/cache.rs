@@ -25,6 +25,39 @@ fn at_most_four_cache_markers_are_accepted() {
 }
 
 #[test]
+fn what_is_kept_for_an_hour_comes_first() {
+    let mark = |mut block: Value, ttl: &str| {
+        block["cache_control"] = json!({ "type": "ephemeral", "ttl": ttl });
+        block
+    };
+    let ask = |system: &str, message: &str, automatic: &str| {
+        let mut body = request(&json!({
+            "system": [mark(text("s"), system)],
+            "messages": [user(json!([mark(text("a"), message), text("b")]))],
+        }));
+        body["cache_control"] = json!({ "type": "ephemeral", "ttl": automatic });
+        refusal(&body)
+    };
+    let late = "cache_control.ttl: a ttl='1h' cache_control block must not come after a ttl='5m' \
+                cache_control block. Note that blocks are processed in the following order: \
+                `tools`, `system`, `messages`.";
+    for (ttls, refused) in [
+        (["1h", "1h", "1h"], ""),
+        (["1h", "5m", "5m"], ""),
+        (["5m", "1h", "1h"], late),
+        (["1h", "5m", "1h"], late),
+    ] {
+        let [system, message, automatic] = ttls;
+        assert_eq!(ask(system, message, automatic), refused, "{ttls:?}");
+    }
+    let mut twice = request(&json!({ "messages": [user(json!([mark(text("a"), "1h")]))] }));
+    twice["cache_control"] = json!({ "type": "ephemeral" });
+    let expected = "cache_control: the last block is already marked with a different ttl than \
+                    automatic caching asks for";
+    assert_eq!(refusal(&twice), expected);
+}
+
+#[test]
 fn cache_markers_are_well_formed_and_mark_something() {
     let marked = |block: Value| {
         let mut block = block;

@@ -1,0 +1,170 @@
+//! The history as it is sent once the model's side has refused a part of it.
+//!
+//! What is stored stays. A change is made where the stored text is read, so that all requests
+//! after it are sent with it.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::domain::sent::SentChange;
+
+/// Stands where the model could not read what the user or a tool sent.
+const UNREADABLE: &str =
+    r#"{"type":"text","text":"(Something stood here that could not be read: it was left out.)"}"#;
+
+/// The kinds of blocks that a word can stand for. All others have a part in the form of a
+/// conversation, or are the model's own.
+const REPLACEABLE: [&str; 4] = ["image", "document", "search_result", "container_upload"];
+
+/// A block as it was sent: in a message, and maybe in the result of a tool there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// The message, counted from 0 among those that were sent.
+    pub message: usize,
+    /// The block, from 0.
+    pub block: usize,
+    /// The part of its content, from 0.
+    pub part: Option<usize>,
+}
+
+#[derive(Deserialize)]
+struct Tag<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Cow<'a, str>,
+}
+
+#[derive(Deserialize)]
+struct Holder<'a> {
+    #[serde(borrow, default)]
+    content: Option<&'a RawValue>,
+}
+
+/// The blocks of an array, or the parts of a block's content; none where there are none.
+fn items(array: &str) -> Vec<&RawValue> {
+    serde_json::from_str(array).unwrap_or_default()
+}
+
+fn parts(block: &RawValue) -> Vec<&RawValue> {
+    let holder: Result<Holder<'_>, _> = serde_json::from_str(block.get());
+    holder.ok().and_then(|holder| holder.content).map(RawValue::get).map(items).unwrap_or_default()
+}
+
+fn is_one_of(block: &RawValue, kinds: &[&str]) -> bool {
+    serde_json::from_str::<Tag<'_>>(block.get()).is_ok_and(|tag| kinds.contains(&tag.kind.as_ref()))
+}
+
+/// The text of the block at this place of a message, if a word can stand for it.
+pub fn replaceable(content: &str, place: Place) -> Option<&str> {
+    let mut block = *items(content).get(place.block)?;
+    if let Some(part) = place.part {
+        block = *parts(block).get(part)?;
+    }
+    is_one_of(block, &REPLACEABLE).then(|| block.get())
+}
+
+/// The changes that put a word wherever this very block stands in a stored message: what cannot
+/// be read here cannot be read there.
+pub fn replacing(seq: i32, content: &str, unreadable: &str) -> Vec<SentChange> {
+    if !content.contains(unreadable) {
+        return Vec::new();
+    }
+    let mut changes = Vec::new();
+    for (block, raw) in (0..).zip(items(content)) {
+        let mut note =
+            |part| changes.push(SentChange::BlockReplaced { message_seq: seq, block, part });
+        if raw.get() == unreadable {
+            note(None);
+        }
+        let hits = (0..).zip(parts(raw)).filter(|(_, raw)| raw.get() == unreadable);
+        hits.for_each(|(part, _)| note(Some(part)));
+    }
+    changes
+}
+
+/// The content of a stored message with these changes; none if they do not concern it.
+pub fn changed(seq: i32, content: &str, changes: &[SentChange]) -> Option<String> {
+    let drops_thinking = changes
+        .iter()
+        .any(|change| matches!(change, SentChange::ThinkingDropped { up_to } if seq <= *up_to));
+    let places: Vec<(usize, Option<usize>)> = changes
+        .iter()
+        .filter_map(|change| match change {
+            SentChange::BlockReplaced { message_seq, block, part } if *message_seq == seq => {
+                let part = part.and_then(|part| usize::try_from(part).ok());
+                Some((usize::try_from(*block).ok()?, part))
+            }
+            SentChange::BlockReplaced { .. } | SentChange::ThinkingDropped { .. } => None,
+        })
+        .collect();
+    let is_concerned = !places.is_empty() || drops_thinking && content.contains("thinking");
+    is_concerned.then(|| {
+        let blocks = items(content).into_iter().enumerate();
+        let kept = blocks.filter(|(_, block)| {
+            !(drops_thinking && is_one_of(block, &["thinking", "redacted_thinking"]))
+        });
+        let blocks: Vec<String> = kept.map(|(at, block)| with_words(at, block, &places)).collect();
+        format!("[{}]", blocks.join(","))
+    })
+}
+
+fn with_words(at: usize, block: &RawValue, places: &[(usize, Option<usize>)]) -> String {
+    let mut text = block.get().to_owned();
+    for (_, part) in places.iter().filter(|(block, _)| *block == at) {
+        let Some(part) = part else { return UNREADABLE.to_owned() };
+        if let Some(part) = parts(block).get(*part) {
+            text = text.replace(part.get(), UNREADABLE);
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const IMAGE: &str = r#"{"type":"image", "source":{}}"#;
+    const TEXT: &str = r#"{"type":"text","text":"Look."}"#;
+    const THINKING: &str = r#"{"type":"thinking","thinking":"","signature":"abc"}"#;
+    const REDACTED: &str = r#"{"type":"redacted_thinking","data":"x"}"#;
+
+    fn result(parts: &str) -> String {
+        format!(r#"{{"type":"tool_result","tool_use_id":"1","content":[{parts}]}}"#)
+    }
+
+    fn replaced(message_seq: i32, block: i32, part: Option<i32>) -> SentChange {
+        SentChange::BlockReplaced { message_seq, block, part }
+    }
+
+    #[test]
+    fn a_block_is_found_wherever_it_stands_and_gives_way_to_a_word() {
+        let content = format!("[{IMAGE},{TEXT},{}]", result(&format!("{TEXT},{IMAGE}")));
+        let changes = replacing(4, &content, IMAGE);
+        assert_eq!(changes, [replaced(4, 0, None), replaced(4, 2, Some(1))]);
+        let expected = format!("[{UNREADABLE},{TEXT},{}]", result(&format!("{TEXT},{UNREADABLE}")));
+        assert_eq!(changed(4, &content, &changes), Some(expected));
+        assert_eq!(changed(5, &content, &changes), None);
+    }
+
+    #[test]
+    fn only_what_was_sent_in_can_be_replaced() {
+        let content = format!("[{TEXT},{IMAGE},{}]", result(IMAGE));
+        let at = |block, part| replaceable(&content, Place { message: 0, block, part });
+        assert_eq!(at(0, None), None);
+        assert_eq!(at(1, None), Some(IMAGE));
+        assert_eq!(at(2, None), None);
+        assert_eq!(at(2, Some(0)), Some(IMAGE));
+        assert_eq!(at(3, None), None);
+    }
+
+    #[test]
+    fn thinking_is_left_out_up_to_a_message_and_the_rest_is_as_it_was() {
+        let content = format!("[{THINKING},{TEXT},{REDACTED},{IMAGE}]");
+        let changes = [SentChange::ThinkingDropped { up_to: 2 }, replaced(2, 3, None)];
+        let without = format!("[{TEXT},{UNREADABLE}]");
+        assert_eq!(changed(2, &content, &changes), Some(without));
+        assert_eq!(changed(1, &content, &changes), Some(format!("[{TEXT},{IMAGE}]")));
+        assert_eq!(changed(3, &content, &changes), None);
+    }
+}

@@ -1,0 +1,259 @@
+//! The messages of a session as a request carries them: text to be copied. What comes from the
+//! database is looked at once, and repaired if the model would refuse it; what this process has
+//! stored itself is not parsed again.
+//!
+//! A history only ever grows, so what was read once stays right, and a new run of the same
+//! session reads only what was added since. That keeps the cost of a turn from growing with the
+//! history.
+
+mod cache;
+mod marks;
+mod prefix;
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use sqlx::PgConnection;
+
+use crate::agent::repair::{self, Repair, RepairKind, repair};
+use crate::agent::sent_view::{self, Place};
+use crate::domain::ids::SessionId;
+use crate::domain::message::Role;
+use crate::domain::prefix::{Knot, PrefixChange, PrefixHashes};
+use crate::domain::sent::SentChange;
+use crate::model::Messages;
+use crate::store::StoreError;
+use crate::store::messages::{Line, list_lines};
+use crate::store::sent_changes;
+use marks::{Span, far_mark};
+use prefix::Prefix;
+
+pub(super) use cache::TranscriptCache;
+pub(super) use prefix::HeadHashes;
+
+/// Messages joined by commas, up to a place in the history.
+#[derive(Debug, Default)]
+pub(super) struct Transcript {
+    text: String,
+    seq: i32,
+    /// Who spoke last.
+    last: Option<Role>,
+    /// Where the assistant's last turn begins; what comes after may tell that it needs a repair.
+    turn: Turn,
+    /// Repairs that nobody has been told of.
+    repairs: Vec<(RepairKind, i32)>,
+    /// What is sent otherwise than it is stored, because the model's side refused it.
+    changes: Vec<SentChange>,
+    prefix: Prefix,
+    /// The last message.
+    newest: Span,
+    /// The last message of the request that was answered last.
+    asked: Option<Span>,
+}
+
+/// A place in a transcript.
+#[derive(Debug, Clone, Default)]
+struct Turn {
+    /// Bytes before it.
+    offset: usize,
+    /// Messages of the history before it.
+    seq: i32,
+    /// The hashes up to it.
+    knot: Knot,
+    /// The message before it.
+    before: Span,
+}
+
+/// A message as it stands in a transcript.
+#[derive(Debug, Deserialize)]
+struct Sent<'a> {
+    role: Role,
+    #[serde(borrow)]
+    content: &'a RawValue,
+}
+
+impl Transcript {
+    /// Appends the message at the next place, which this process has just stored.
+    pub(super) fn push(&mut self, role: Role, content: &str) {
+        self.append(role, content);
+        self.seq += 1;
+        // A turn that paused and was then stopped is only noticed when the user goes on. It is
+        // the one fault that no write path can prevent, and the only one looked for here.
+        let turn = self.text.get(self.turn.offset..).unwrap_or_default();
+        if role == Role::User && turn.contains("server_tool_use") {
+            self.repair_last_turn();
+        }
+    }
+
+    /// Appends what the history has beyond this transcript.
+    pub(super) async fn catch_up(
+        &mut self,
+        conn: &mut PgConnection,
+        session_id: SessionId,
+    ) -> Result<(), StoreError> {
+        let changes = sent_changes::list(&mut *conn, session_id).await?;
+        if changes != self.changes {
+            self.begin_again();
+            self.changes = changes;
+        }
+        let lines = list_lines(conn, session_id, self.seq).await?;
+        self.append_stored(&lines);
+        Ok(())
+    }
+
+    /// The messages to send.
+    pub(super) fn messages(&self) -> Messages<'_> {
+        let far_mark = self.asked.and_then(|asked| far_mark(&self.text, asked));
+        Messages { text: &self.text, far_mark }
+    }
+
+    /// How many changes what is sent differs by from what is stored.
+    pub(super) fn changes(&self) -> usize {
+        self.changes.len()
+    }
+
+    /// A request is made with all messages. Says what it begins with, and where that differs from
+    /// the last one.
+    pub(super) fn send(&mut self, head: HeadHashes) -> (PrefixHashes, Option<PrefixChange>) {
+        self.prefix.send(head)
+    }
+
+    /// The text of a block that is sent, if a word can stand for it.
+    pub(super) fn replaceable(&self, place: Place) -> Option<String> {
+        let messages = format!("[{}]", self.text);
+        let content = sent(&messages).get(place.message)?.content.get();
+        sent_view::replaceable(content, place).map(str::to_owned)
+    }
+
+    /// The change that leaves out all thinking, if any is sent.
+    pub(super) fn without_thinking(&self) -> Option<SentChange> {
+        let change = SentChange::ThinkingDropped { up_to: self.seq };
+        let is_there = self.text.contains(r#"thinking""#) && !self.changes.contains(&change);
+        is_there.then_some(change)
+    }
+
+    /// Bytes that it takes.
+    fn size(&self) -> usize {
+        self.text.capacity() + self.prefix.size()
+    }
+
+    /// Forgets all messages: the history is read anew, with what is known of the last request.
+    fn begin_again(&mut self) {
+        let mut prefix = std::mem::take(&mut self.prefix);
+        prefix.begin_again();
+        let repairs = std::mem::take(&mut self.repairs);
+        *self = Self { repairs, prefix, ..Self::default() };
+    }
+
+    /// The place of the last message.
+    pub(super) fn seq(&self) -> i32 {
+        self.seq
+    }
+
+    /// What was repaired since this was last asked, and in which message.
+    pub(super) fn take_repairs(&mut self) -> Vec<(RepairKind, i32)> {
+        std::mem::take(&mut self.repairs)
+    }
+
+    fn append_stored(&mut self, lines: &[Line]) {
+        let Some(newest) = lines.last().map(|line| line.seq) else {
+            return;
+        };
+        let known = self.cut_last_turn();
+        let known = sent(&known);
+        let mut all: Vec<repair::Line<'_>> = known.iter().map(Sent::line).collect();
+        let mut seqs: Vec<i32> = (self.turn.seq + 1..).take(all.len()).collect();
+        all.extend(lines.iter().map(|line| {
+            let is_user = line.role == Role::User.as_str();
+            let role = if is_user { Role::User } else { Role::Assistant };
+            match sent_view::changed(line.seq, &line.content, &self.changes) {
+                Some(content) => repair::Line { role, content: Cow::Owned(content) },
+                None => repair::Line::stored(role, &line.content),
+            }
+        }));
+        seqs.extend(lines.iter().map(|line| line.seq));
+        self.append_repaired(&all, &seqs);
+        self.seq = newest;
+    }
+
+    fn repair_last_turn(&mut self) {
+        let seq = self.seq;
+        let turn = self.cut_last_turn();
+        let turn = sent(&turn);
+        let lines: Vec<repair::Line<'_>> = turn.iter().map(Sent::line).collect();
+        let seqs: Vec<i32> = (self.turn.seq + 1..).take(lines.len()).collect();
+        self.append_repaired(&lines, &seqs);
+        self.seq = seq;
+    }
+
+    /// Takes the last turn off, as an array, to be appended again with what follows it.
+    fn cut_last_turn(&mut self) -> String {
+        let turn = self.text.split_off(self.turn.offset);
+        self.seq = self.turn.seq;
+        self.last = (!self.text.is_empty()).then_some(Role::User);
+        self.prefix.go_back(self.turn.knot.clone());
+        self.newest = self.turn.before;
+        self.asked = None;
+        format!("[{}]", turn.strip_prefix(',').unwrap_or(&turn))
+    }
+
+    fn append_repaired(&mut self, lines: &[repair::Line<'_>], seqs: &[i32]) {
+        let repaired = repair(lines, self.text.is_empty());
+        for Repair { kind, place } in repaired.iter().flat_map(|repaired| &repaired.repairs) {
+            self.repairs.push((*kind, seqs.get(*place).copied().unwrap_or_default()));
+        }
+        let lines = repaired.as_ref().map_or(lines, |repaired| &repaired.lines);
+        let length: usize = lines.iter().map(|line| line.content.len() + 40).sum();
+        self.text.reserve(length);
+        for (index, line) in lines.iter().enumerate() {
+            if let Some(seq) = seqs.get(index) {
+                self.seq = seq - 1;
+            }
+            self.append(line.role, &line.content);
+        }
+    }
+
+    fn append(&mut self, role: Role, content: &str) {
+        if role == Role::Assistant {
+            self.asked = (!self.text.is_empty()).then_some(self.newest);
+            if self.last != Some(Role::Assistant) {
+                let (offset, before) = (self.text.len(), self.newest);
+                self.turn = Turn { offset, seq: self.seq, knot: self.prefix.knot(), before };
+            }
+        }
+        self.last = Some(role);
+        let from = self.text.len();
+        if !self.text.is_empty() {
+            self.text.push(',');
+        }
+        let start = self.text.len();
+        for part in [r#"{"role":""#, role.as_str(), r#"","content":"#, content, "}"] {
+            self.text.push_str(part);
+        }
+        self.newest = Span { start, end: self.text.len() };
+        self.prefix.push(self.text.get(from..).unwrap_or_default());
+    }
+}
+
+impl Sent<'_> {
+    fn line(&self) -> repair::Line<'_> {
+        repair::Line::stored(self.role, self.content.get())
+    }
+}
+
+/// The messages of a JSON array that a transcript wrote itself.
+fn sent(turn: &str) -> Vec<Sent<'_>> {
+    serde_json::from_str(turn).unwrap_or_default()
+}
+
+/// The messages of a history that ends with these lines, as a request carries them after these
+/// changes.
+pub fn sent_messages(lines: &[Line], changes: &[SentChange]) -> String {
+    let mut transcript = Transcript { changes: changes.to_vec(), ..Transcript::default() };
+    transcript.append_stored(lines);
+    transcript.text
+}
+
+#[cfg(test)]
+mod tests;

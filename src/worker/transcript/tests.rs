@@ -1,0 +1,115 @@
+//! What a transcript sends of a history.
+
+use super::*;
+use crate::domain::prefix::Hash;
+
+#[test]
+fn messages_are_joined_as_a_request_carries_them() {
+    let mut transcript = Transcript::default();
+    transcript.push(Role::User, r#"[{"type": "text"}]"#);
+    transcript.push(Role::Assistant, "[1]");
+    let expected = concat!(
+        r#"{"role":"user","content":[{"type": "text"}]},"#,
+        r#"{"role":"assistant","content":[1]}"#
+    );
+    assert_eq!(transcript.messages().text, expected);
+    assert_eq!(transcript.seq(), 2);
+}
+
+fn line(seq: i32, role: Role, content: &str) -> Line {
+    Line { seq, role: role.as_str().to_owned(), content: content.to_owned() }
+}
+
+#[test]
+fn what_is_stored_is_taken_as_it_is_and_so_is_what_follows_it() {
+    let [asked, called, answered] = [
+        r#"[{"type":"text","text":"a"}]"#,
+        r#"[{"type":"tool_use","id":"1","name":"f","input":{ }}]"#,
+        r#"[{"type":"tool_result","tool_use_id":"1"}]"#,
+    ];
+    let mut pushed = Transcript::default();
+    pushed.push(Role::User, asked);
+    pushed.push(Role::Assistant, called);
+    pushed.push(Role::User, answered);
+    let lines = [
+        line(1, Role::User, asked),
+        line(2, Role::Assistant, called),
+        line(3, Role::User, answered),
+    ];
+    for cut in 0..=3 {
+        let mut loaded = Transcript::default();
+        loaded.append_stored(&lines[..cut]);
+        loaded.append_stored(&lines[cut..]);
+        assert_eq!((&loaded.text, loaded.seq()), (&pushed.text, 3));
+        assert_eq!(loaded.take_repairs(), []);
+        assert_eq!(loaded.send(head()), pushed.send(head()));
+    }
+}
+
+#[test]
+fn a_paused_turn_is_closed_when_the_user_goes_on() {
+    let hello = r#"[{"type":"text","text":"Hello"}]"#;
+    let call = r#"{"type":"server_tool_use","id":"s","name":"web_search","input":{}}"#;
+    let paused = format!(r#"[{{"type":"text","text":"Let me see."}},{call}]"#);
+    let mut transcript = Transcript::default();
+    transcript.push(Role::User, hello);
+    transcript.push(Role::Assistant, &paused);
+    transcript.push(Role::User, hello);
+    let mut expected = Transcript::default();
+    expected.push(Role::User, hello);
+    expected.push(Role::Assistant, r#"[{"type":"text","text":"Let me see."}]"#);
+    expected.push(Role::User, hello);
+    assert_eq!(transcript.take_repairs(), [(RepairKind::OpenServerCall, 2)]);
+    assert_eq!((&transcript.text, transcript.seq()), (&expected.text, 3));
+}
+
+fn head() -> HeadHashes {
+    HeadHashes { tools: Hash::of(["t"]), system: Hash::of(["s"]) }
+}
+
+#[test]
+fn a_long_turn_is_marked_where_the_request_before_it_ended() {
+    let hello = r#"[{"type":"text","text":"Hello"}]"#;
+    let many = |block: &str| format!("[{}]", [block; 10].join(","));
+    let calls = many(r#"{"type":"tool_use","id":"1","name":"f","input":{}}"#);
+    let results = many(r#"{"type":"tool_result","tool_use_id":"1"}"#);
+    let mut transcript = Transcript::default();
+    transcript.push(Role::User, hello);
+    assert_eq!(transcript.messages().far_mark, None);
+    transcript.push(Role::Assistant, &calls);
+    transcript.push(Role::User, &results);
+    let asked = r#"{"role":"user","content":[{"type":"text","text":"Hello"}]}"#;
+    assert_eq!(transcript.messages().far_mark, Some(asked.len() - "}]}".len()));
+    transcript.push(Role::Assistant, hello);
+    transcript.push(Role::User, hello);
+    assert_eq!(transcript.messages().far_mark, None);
+}
+
+#[test]
+fn what_is_changed_is_read_so_and_what_comes_later_is_not() {
+    let thought =
+        r#"[{"type":"thinking","thinking":"","signature":"s"},{"type":"text","text":"a"}]"#;
+    let said = r#"[{"type":"text","text":"a"}]"#;
+    let lines = [line(1, Role::User, said), line(2, Role::Assistant, thought)];
+    let mut transcript = Transcript::default();
+    transcript.append_stored(&lines);
+    let (_, change) = transcript.send(head());
+    assert_eq!((change, transcript.without_thinking()), (None, Some(DROPPED)));
+    transcript.begin_again();
+    transcript.changes = vec![DROPPED];
+    transcript.append_stored(&lines);
+    assert_eq!(transcript.without_thinking(), None);
+    let mut expected = Transcript::default();
+    expected.push(Role::User, said);
+    expected.push(Role::Assistant, said);
+    assert_eq!(transcript.text, expected.text);
+    let (hashes, change) = transcript.send(head());
+    assert_eq!(hashes, expected.send(head()).0);
+    assert_eq!(change, Some(PrefixChange::Messages { index: 1 }));
+    transcript.push(Role::User, said);
+    transcript.push(Role::Assistant, thought);
+    assert!(transcript.text.contains("signature"));
+    assert_eq!(transcript.send(head()).1, None);
+}
+
+const DROPPED: SentChange = SentChange::ThinkingDropped { up_to: 2 };

@@ -1,0 +1,158 @@
+//! What is asked of the prompt cache, and what it gives: by a simulator that keeps one.
+
+use std::io::Write as _;
+use std::process::Stdio;
+
+use serde_json::{Value, json};
+use twostep::domain::prompt_cache::CacheTtl;
+
+use crate::support::{SYSTEM, Session, Setup, TestApp, binary, calls, data_dir, replies, says};
+
+/// A service whose model keeps a cache.
+async fn cached(script: Value) -> TestApp {
+    TestApp::start_with(script, Setup { simulates_cache: true, ..Setup::default() }).await
+}
+
+/// The usage of each request of a session.
+async fn usages(session: &Session<'_>) -> Vec<Value> {
+    let events = session.events().await;
+    let ends = events.iter().filter(|event| event["type"] == "span.model_request_end");
+    ends.map(|event| event["model_usage"].clone()).collect()
+}
+
+fn count(usage: &Value, field: &str) -> i64 {
+    usage[field].as_i64().unwrap()
+}
+
+fn input(usage: &Value) -> i64 {
+    let fields = ["input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"];
+    fields.iter().map(|field| count(usage, field)).sum()
+}
+
+#[tokio::test]
+async fn what_is_pinned_is_marked_and_so_is_the_end() {
+    for (ttl, mark) in [
+        (CacheTtl::FiveMinutes, json!({ "type": "ephemeral" })),
+        (CacheTtl::Hour, json!({ "type": "ephemeral", "ttl": "1h" })),
+    ] {
+        let setup = Setup { prompt_cache: Some(ttl), simulates_cache: true, ..Setup::default() };
+        let app = TestApp::start_with(replies(&[says("Yes.")]), setup).await;
+        let session = app.session().await;
+        session.ask("Are you there?").await;
+        let body = app.upstream().body(0);
+        assert_eq!((&body["cache_control"], &body["system"][0]["cache_control"]), (&mark, &mark));
+        assert_eq!(app.upstream().text(0).matches("cache_control").count(), 2);
+        let usage = &usages(&session).await[0];
+        let for_an_hour = usage["cache_creation_1h_input_tokens"].as_i64().unwrap_or_default();
+        let written = count(usage, "cache_creation_input_tokens");
+        assert!(written > 0);
+        assert_eq!(for_an_hour, if ttl == CacheTtl::Hour { written } else { 0 });
+        app.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn the_operator_says_for_how_long_or_not_at_all() {
+    let system = json!([{ "type": "text", "text": SYSTEM,
+                          "cache_control": { "type": "ephemeral", "ttl": "1h" } }]);
+    for (args, marks, system) in
+        [(["--prompt-cache-ttl", "1h"], 2, system), (["--prompt-cache", "false"], 0, json!(SYSTEM))]
+    {
+        let setup = Setup { no_worker: true, ..Setup::default() };
+        let app = TestApp::start_with(replies(&[says("Yes.")]), setup).await;
+        let folder = data_dir();
+        let mut command = binary(&["worker", "--data-dir", folder.path().to_str().unwrap()]);
+        command.args(["--anthropic-base-url", &app.simulator.base_url()]).args(args);
+        command.env("DATABASE_URL", app.database.url()).env("ANTHROPIC_API_KEY", "test-key");
+        let mut worker = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        assert_eq!(app.session().await.ask("Are you there?").await["output_text"], "Yes.");
+        let upstream = app.upstream();
+        assert_eq!(upstream.text(0).matches("cache_control").count(), marks);
+        assert_eq!(upstream.body(0)["system"], system);
+        worker.kill().await.unwrap();
+        app.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn sessions_share_what_they_pinned() {
+    let app = cached(replies(&[says("Yes.")])).await;
+    let (first, second) = (app.session().await, app.session().await);
+    first.ask("The one").await;
+    second.ask("The other").await;
+    let (wrote, read) = (&usages(&first).await[0], &usages(&second).await[0]);
+    assert_eq!(count(wrote, "cache_read_input_tokens"), 0);
+    assert!(count(read, "cache_read_input_tokens") * 10 > input(wrote) * 9, "{wrote} {read}");
+    app.simulator.skip(std::time::Duration::from_mins(6));
+    let third = app.session().await;
+    third.ask("A third").await;
+    assert_eq!(count(&usages(&third).await[0], "cache_read_input_tokens"), 0);
+    app.finish().await;
+}
+
+/// Fifty rounds of calls; in every fifth so many that the end alone would not reach back.
+fn fifty_rounds() -> Value {
+    let call = json!({ "type": "tool_use", "name": "get_time", "input": { "timezone": "UTC" } });
+    let said = "I will look at the clock once more, because the time may have changed since. ";
+    let round = |number: i32| {
+        let times = if number % 5 == 0 { 15 } else { 1 };
+        let mut content = vec![json!({ "type": "text", "text": said.repeat(20) })];
+        content.extend(vec![call.clone(); times]);
+        json!({ "content": content })
+    };
+    let mut rounds: Vec<Value> = (1..50).map(round).collect();
+    rounds.push(says("It is late."));
+    replies(&rounds)
+}
+
+#[tokio::test]
+async fn a_session_of_fifty_rounds_reads_nearly_all_it_can_from_the_cache() {
+    let app = cached(fifty_rounds()).await;
+    let session = app.session().await;
+    let message = json!({ "content": "What time is it?", "limits": { "rounds": 60 } });
+    assert_eq!(session.ask_with(message).await["output_text"], "It is late.");
+    let usages = usages(&session).await;
+    assert_eq!(usages.len(), 50);
+    // What a request can read is what the one before it was: nothing else was ever written.
+    let possible: i64 = usages.iter().take(49).map(input).sum();
+    let read: i64 = usages.iter().map(|usage| count(usage, "cache_read_input_tokens")).sum();
+    let total: i64 = usages.iter().map(input).sum();
+    let percent =
+        |part: i64, whole: i64| format!("{}.{}%", part * 100 / whole, part * 1000 / whole % 10);
+    let figures = format!(
+        "prompt cache, 50 rounds: {read} of {possible} possible tokens read ({}), of {total} in \
+         all ({})\n",
+        percent(read, possible),
+        percent(read, total)
+    );
+    // Not by a macro: the figures are for the eye, and the test that prints them passes.
+    std::io::stderr().write_all(figures.as_bytes()).unwrap();
+    assert!(read * 100 >= possible * 95, "{usages:?}");
+    let upstream = app.upstream();
+    let marks = (0..50).map(|index| upstream.text(index).matches("\"cache_control\"").count());
+    assert_eq!(marks.max(), Some(3));
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_request_that_begins_otherwise_says_where() {
+    let app = TestApp::start(replies(&[calls("get_time", json!({})), says("Noon.")])).await;
+    let session = app.session().await;
+    let tool = json!({ "name": "open_door", "description": "Opens a door.", "client": true,
+                       "input_schema": { "type": "object" } });
+    for tools in [json!([]), json!([tool]), json!([tool]), json!([])] {
+        session.ask_with(json!({ "content": "What time is it?", "tools": tools })).await;
+    }
+    let events = session.events().await;
+    let ends = events.iter().filter(|event| event["type"] == "span.model_request_end");
+    let changes: Vec<&Value> = ends.map(|event| &event["prefix_changed"]).collect();
+    let (none, tools) = (&Value::Null, &json!({ "level": "tools" }));
+    assert_eq!(changes, [none, none, tools, none, none, none, tools, none]);
+    let metrics = app.get("/metrics").send().await.unwrap().text().await.unwrap();
+    let changes =
+        metrics.lines().filter_map(|line| line.strip_prefix("twostep_prefix_changes_total"));
+    let counted: Vec<&str> = changes.filter(|line| !line.ends_with(" 0")).collect();
+    let expected = [r#"{level="tools"} 2"#];
+    assert_eq!(counted, expected);
+    app.finish_refused(&[]).await;
+}

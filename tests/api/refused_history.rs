@@ -1,0 +1,124 @@
+//! A part of the history that the model's side refuses: it is sent no more, what is stored stays,
+//! and the session goes on.
+
+use serde_json::{Value, json};
+
+use crate::support::{Session, TestApp, asks, calls_as, replies, says};
+
+fn door() -> Value {
+    json!({ "name": "open_door", "description": "Opens a door.", "client": true,
+            "input_schema": { "type": "object" } })
+}
+
+async fn stored(session: &Session<'_>) -> Vec<Value> {
+    session.history().await.into_iter().map(|item| item["message"].clone()).collect()
+}
+
+/// What a session was told of its history, in order.
+async fn changes(session: &Session<'_>) -> Vec<Value> {
+    let events = session.events().await;
+    let updated = events.iter().filter(|event| event["type"] == "session.updated");
+    updated.map(|event| event["sent_history"].clone()).collect()
+}
+
+fn kinds_of(message: &Value) -> Vec<&str> {
+    let blocks = message["content"].as_array().unwrap();
+    blocks.iter().map(|block| block["type"].as_str().unwrap()).collect()
+}
+
+const BOUND: &str = "messages.1.content.0: Invalid `signature` in `thinking` block. The block is \
+    bound to a different conversation. Remove the block, or set \
+    `thinking.block_binding.prefix_mismatch_behavior` to \"drop_block\".";
+
+/// The simulator signs its thinking over the tools, so other tools make it void.
+#[tokio::test]
+async fn thinking_that_is_not_taken_back_is_sent_no_more() {
+    let thinks = || {
+        replies(&[json!({ "content": [
+            { "type": "thinking", "thinking": "Hm." },
+            { "type": "text", "text": "I see." },
+        ] })])
+    };
+    let app = TestApp::start(thinks()).await;
+    let session = app.session().await;
+    let id = session.id.clone();
+    session.ask("Hello").await;
+    let before = stored(&session).await;
+    let run = session.ask_with(json!({ "content": "Again", "tools": [door()] })).await;
+    assert_eq!((&run["status"], &run["output_text"]), (&json!("completed"), &json!("I see.")));
+    assert_eq!(stored(&session).await[..2], before);
+    assert_eq!(kinds_of(&before[1]), ["thinking", "text"]);
+    let dropped = json!([{ "change": "thinking_dropped", "up_to": 3 }]);
+    assert_eq!(json!(changes(&session).await), dropped);
+    let upstream = app.upstream();
+    assert_eq!(upstream.len(), 3, "one retry");
+    assert_eq!(kinds_of(&upstream.body(2)["messages"][1]), ["text"]);
+    assert_eq!(app.simulator.refusals(), [BOUND]);
+
+    // Another process knows of it. The thinking since then is good, and is sent.
+    let app = app.restarted_after_refusals(thinks()).await;
+    let session = app.session_again(&id);
+    session.ask_with(json!({ "content": "And now?", "tools": [door()] })).await;
+    assert_eq!(json!(changes(&session).await), dropped);
+    let body = app.upstream().body(0);
+    assert_eq!(kinds_of(&body["messages"][1]), ["text"]);
+    assert_eq!(kinds_of(&body["messages"][3]), ["thinking", "text"]);
+    app.finish_refused(&[]).await;
+}
+
+#[tokio::test]
+async fn an_image_that_cannot_be_read_gives_way_to_a_word() {
+    let script = || {
+        json!({ "conversations": [
+            { "when": "again", "replies": [says("It still is.")] },
+            { "replies": [calls_as(&[("toolu_1", "open_door", json!({}))]), says("It is open.")] },
+        ], "unreadable": [{ "type": "image", "message": "Could not process image" }] })
+    };
+    let app = TestApp::start_with(script(), asks()).await;
+    let session = app.session_with(json!({ "tools": [door()] })).await;
+    let id = session.id.clone();
+    let run = session.ask("Open it").await;
+    let png = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+    let image = json!({ "type": "image", "source":
+        { "type": "base64", "media_type": "image/png", "data": png } });
+    let content = json!([{ "type": "text", "text": "A photo:" }, image]);
+    let results = json!([{ "tool_use_id": "toolu_1", "content": content }]);
+    session.accepted(session.hand_in(&results)).await;
+    let run = session.settled(&run).await;
+    assert_eq!((&run["status"], &run["output_text"]), (&json!("completed"), &json!("It is open.")));
+    let replaced = json!([{ "change": "block_replaced", "message_seq": 3, "block": 0, "part": 1 }]);
+    assert_eq!(json!(changes(&session).await), replaced);
+    assert_eq!(stored(&session).await[2]["content"][0]["content"], content);
+    let refusal =
+        "messages.2.content.0.tool_result.content.1.image.source: Could not process image";
+    assert_eq!(app.simulator.refusals(), [refusal]);
+    let last = app.upstream().len() - 1;
+    let sent = app.upstream().body(last)["messages"][2]["content"][0]["content"].clone();
+    let word = "(Something stood here that could not be read: it was left out.)";
+    assert_eq!(sent, json!([content[0], { "type": "text", "text": word }]));
+
+    // A process that reads the history from the database sends the word too.
+    let app = app.restarted_after_refusals(script()).await;
+    let session = app.session_again(&id);
+    assert_eq!(session.ask("Look again").await["output_text"], "It still is.");
+    assert_eq!(app.upstream().body(0)["messages"][2]["content"][0]["content"], sent);
+    app.finish_refused(&[]).await;
+}
+
+#[tokio::test]
+async fn a_refusal_that_nothing_can_be_done_about_fails_the_run_at_once() {
+    for message in [
+        "messages.0.content.0.text: unheard of",
+        "messages.7.content.0.image.source: no such message",
+        BOUND,
+        "max_tokens: too many",
+    ] {
+        let error = json!({ "type": "invalid_request_error", "message": message });
+        let app = TestApp::start(replies(&[json!({ "status": 400, "error": error })])).await;
+        let session = app.session().await;
+        let run = session.ask("Hello").await;
+        assert_eq!(run["status"], "failed", "{message}");
+        assert_eq!((app.upstream().len(), changes(&session).await.len()), (1, 0), "{message}");
+        app.finish_refused(&[]).await;
+    }
+}
