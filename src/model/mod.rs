@@ -2,6 +2,8 @@
 
 pub mod anthropic;
 mod error;
+mod http;
+mod input;
 pub mod retry;
 
 use std::sync::Arc;
@@ -16,6 +18,7 @@ use crate::domain::tool::ToolChoice;
 use crate::domain::usage::Usage;
 
 pub use error::{ErrorKind, ModelError};
+pub use http::BadClient;
 
 /// A server of models, by the protocol that it speaks.
 #[derive(Debug, Clone)]
