@@ -12,6 +12,7 @@ pub mod pending;
 pub mod permission;
 pub mod plain;
 pub mod price;
+pub mod provider;
 pub mod run;
 pub mod session;
 pub mod tool;

@@ -4,7 +4,9 @@ pub mod anthropic;
 mod error;
 mod http;
 mod input;
+pub mod openai;
 pub mod retry;
+mod server;
 
 use std::sync::Arc;
 
@@ -12,6 +14,7 @@ use bytes::Bytes;
 use serde_json::value::RawValue;
 
 use crate::domain::message::Content;
+use crate::domain::provider::Provider;
 use crate::domain::run::ModelStop;
 use crate::domain::session::Settings;
 use crate::domain::tool::ToolChoice;
@@ -19,12 +22,15 @@ use crate::domain::usage::Usage;
 
 pub use error::{ErrorKind, ModelError};
 pub use http::BadClient;
+pub use server::Server;
 
 /// A server of models, by the protocol that it speaks.
 #[derive(Debug, Clone)]
 pub enum Model {
     /// The Messages API.
     Anthropic(anthropic::Client),
+    /// Chat Completions.
+    OpenAi(openai::Client),
 }
 
 /// What all requests of a run begin with, as a server takes it.
@@ -32,6 +38,8 @@ pub enum Model {
 pub enum Head {
     /// For the Messages API.
     Anthropic(anthropic::Head),
+    /// For Chat Completions.
+    OpenAi(openai::Head),
 }
 
 /// One request, ready to be sent, and sent again.
@@ -48,9 +56,27 @@ pub struct Request {
 pub enum ReplyStream {
     /// Of the Messages API.
     Anthropic(anthropic::ReplyStream),
+    /// Of Chat Completions.
+    OpenAi(openai::ReplyStream),
 }
 
 impl Model {
+    /// A client of this server.
+    pub fn of(server: &Server) -> Result<Self, BadClient> {
+        Ok(match server {
+            Server::Anthropic(config) => Self::Anthropic(anthropic::Client::new(config)?),
+            Server::OpenAi(config) => Self::OpenAi(openai::Client::new(config)?),
+        })
+    }
+
+    /// The protocol.
+    pub const fn provider(&self) -> Provider {
+        match self {
+            Self::Anthropic(_) => Provider::Anthropic,
+            Self::OpenAi(_) => Provider::OpenAi,
+        }
+    }
+
     /// The head of all requests of a run: what its session pinned, and behind the session's tools
     /// those of the run, if it has any of its own.
     pub fn head(
@@ -63,6 +89,9 @@ impl Model {
             Self::Anthropic(_) => {
                 anthropic::Head::new(settings, tools_of_run, use_prompt_cache).map(Head::Anthropic)
             }
+            Self::OpenAi(client) => {
+                openai::Head::new(settings, tools_of_run, client.dialect()).map(Head::OpenAi)
+            }
         }
     }
 
@@ -70,6 +99,7 @@ impl Model {
     pub async fn send(&self, request: Request) -> Result<ReplyStream, ModelError> {
         match self {
             Self::Anthropic(client) => client.send(request).await.map(ReplyStream::Anthropic),
+            Self::OpenAi(client) => client.send(request).await.map(ReplyStream::OpenAi),
         }
     }
 }
@@ -82,6 +112,9 @@ impl Head {
             Self::Anthropic(head) => {
                 Request { body: anthropic::body(head, transcript, choice), betas: Arc::default() }
             }
+            Self::OpenAi(head) => {
+                Request { body: openai::body(head, transcript, choice), betas: Arc::default() }
+            }
         }
     }
 }
@@ -93,6 +126,7 @@ impl ReplyStream {
     pub async fn next(&mut self) -> Result<Option<Progress>, ModelError> {
         match self {
             Self::Anthropic(stream) => stream.next().await,
+            Self::OpenAi(stream) => stream.next().await,
         }
     }
 
@@ -100,6 +134,7 @@ impl ReplyStream {
     pub fn finish(self) -> Result<Reply, ModelError> {
         match self {
             Self::Anthropic(stream) => stream.finish(),
+            Self::OpenAi(stream) => stream.finish(),
         }
     }
 }

@@ -1,0 +1,58 @@
+//! The protocols in which models are spoken to.
+
+use serde::{Deserialize, Serialize};
+
+/// A protocol of model servers. The history is kept in the form of the first one, whichever is
+/// spoken, so that a session may go from one to the other.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Default,
+    Serialize,
+    Deserialize,
+    utoipa::ToSchema,
+    clap::ValueEnum,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum Provider {
+    /// The Anthropic Messages API.
+    #[default]
+    Anthropic,
+    /// OpenAI Chat Completions.
+    #[value(name = "openai")]
+    OpenAi,
+}
+
+impl Provider {
+    /// The word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Anthropic => "anthropic",
+            Self::OpenAi => "openai",
+        }
+    }
+
+    /// What the service knows and the protocol has no place for: such settings are not sent, and
+    /// such blocks of the history are left out or told in words.
+    pub const fn lacks(self) -> &'static [&'static str] {
+        match self {
+            Self::Anthropic => &[],
+            Self::OpenAi => &[
+                "beta_features",
+                "cache_marks",
+                "citations",
+                "documents",
+                "pause_turn",
+                "redacted_thinking",
+                "server_tools",
+                "stop_sequence_name",
+                "thinking",
+                "tool_result_errors",
+                "tool_result_images",
+            ],
+        }
+    }
+}

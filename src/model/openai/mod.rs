@@ -1,0 +1,16 @@
+//! OpenAI Chat Completions, and the many servers that speak only that.
+//!
+//! The history stays in the form of the Messages API: a request is translated from it, and a
+//! stream is assembled into it.
+
+mod assemble;
+mod calls;
+mod client;
+mod decode;
+mod error;
+mod request;
+mod said;
+mod translate;
+
+pub use client::{Client, ClientConfig, ReplyStream};
+pub use request::{Dialect, Head, MaxTokensField, body};
