@@ -1,5 +1,5 @@
-//! A stand-in for the model: a server that speaks the Anthropic Messages API, plays a script, and
-//! refuses every request that the real API would refuse.
+//! A stand-in for the model: a server that speaks the Anthropic Messages API and OpenAI Chat
+//! Completions, plays a script, and refuses every request that the real API would refuse.
 //!
 //! It ships with the program for use without an API key, and it is the model in all tests. Which
 //! reply a request gets follows from the request alone, so that sessions may run side by side and
@@ -9,6 +9,7 @@
 mod admission;
 mod answer;
 mod attempts;
+mod chat;
 mod conversation;
 mod deliver;
 mod demo;
@@ -16,6 +17,7 @@ mod emit;
 mod ids;
 mod message;
 mod models;
+mod protocol;
 mod record;
 mod refusal;
 mod render;
