@@ -15,10 +15,10 @@ use tokio_util::task::TaskTracker;
 
 use crate::bus::{Bus, link};
 use crate::config::{Config, Database, Listen, ModelSource, Serve};
+use crate::domain::provider::Provider;
 use crate::http::{Api, Health, Site, Timeouts, health_router, router, serve};
 use crate::metrics::Metrics;
-use crate::model::Model;
-use crate::model::anthropic::{Client, ClientConfig};
+use crate::model::{Model, Server, anthropic, openai};
 use crate::simulator::{Options as SimulatorOptions, Running, Script, Simulator};
 use crate::store::connections::Connections;
 use crate::store::embedded::EmbeddedPostgres;
@@ -264,9 +264,9 @@ async fn open_model(
     source: ModelSource,
     idle_timeout: Duration,
 ) -> anyhow::Result<(Model, Option<Running>)> {
-    match source {
-        ModelSource::Server(config) => Ok((Model::Anthropic(Client::new(&config)?), None)),
-        ModelSource::Simulator { script } => {
+    let (server, simulator) = match source {
+        ModelSource::Server(server) => (server, None),
+        ModelSource::Simulator { script, provider } => {
             let script = match script {
                 Some(path) => Script::from_file(&path)
                     .with_context(|| format!("the script {} cannot be used", path.display()))?,
@@ -274,13 +274,36 @@ async fn open_model(
             };
             let listener = TcpListener::bind("127.0.0.1:0").await?;
             let simulator = Simulator::start(listener, script, SimulatorOptions::default());
-            let config = ClientConfig {
-                base_url: simulator.base_url().parse()?,
-                api_key: Some("simulator".to_owned().into()),
-                version: "2023-06-01".to_owned(),
-                idle_timeout,
-            };
-            Ok((Model::Anthropic(Client::new(&config)?), Some(simulator)))
+            let server = simulated(&simulator.base_url(), provider, idle_timeout)?;
+            (server, Some(simulator))
         }
+    };
+    let lacks = server.provider().lacks();
+    if !lacks.is_empty() {
+        let provider = server.provider().as_str();
+        tracing::info!(model.provider = provider, ?lacks, "the protocol lacks what others have");
     }
+    Ok((Model::of(&server)?, simulator))
+}
+
+/// The simulator as a server of this protocol.
+fn simulated(base_url: &str, provider: Provider, idle_timeout: Duration) -> anyhow::Result<Server> {
+    let api_key = Some("simulator".to_owned().into());
+    Ok(match provider {
+        Provider::Anthropic => Server::Anthropic(anthropic::ClientConfig {
+            base_url: base_url.parse()?,
+            api_key,
+            version: "2023-06-01".to_owned(),
+            idle_timeout,
+        }),
+        Provider::OpenAi => Server::OpenAi(openai::ClientConfig {
+            base_url: format!("{base_url}/v1").parse()?,
+            api_key,
+            dialect: openai::Dialect {
+                max_tokens_field: openai::MaxTokensField::MaxCompletionTokens,
+                takes_images: true,
+            },
+            idle_timeout,
+        }),
+    })
 }

@@ -15,6 +15,8 @@ mod bash;
 mod busy;
 mod cancelling;
 mod catalogue;
+mod chat_completions;
+mod chat_servers;
 mod client_tools;
 mod commands;
 mod database_faults;

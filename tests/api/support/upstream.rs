@@ -43,7 +43,10 @@ impl Upstream {
         let mut last: HashMap<String, Bytes> = HashMap::new();
         for request in &self.requests {
             let body: Value = serde_json::from_slice(&request.body).unwrap();
-            let key = format!("{}{}", body["model"], body["messages"][0]);
+            let messages = body["messages"].as_array().unwrap();
+            // A system prompt that stands among the messages is that of all sessions.
+            let first = messages.iter().find(|message| message["role"] != "system").unwrap();
+            let key = format!("{}{first}", body["model"]);
             if let Some(before) = last.insert(key, request.body.clone()) {
                 let before = messages_of(&before);
                 assert!(request.body.starts_with(before), "a request changed what was sent before");
@@ -56,5 +59,6 @@ impl Upstream {
 fn messages_of(body: &Bytes) -> &[u8] {
     let text = std::str::from_utf8(body).unwrap();
     let end = text.rfind(r#"],"tool_choice":"#).unwrap_or(text.len() - "]}".len());
-    &body[..end]
+    // A text that the user goes on with grows at its end.
+    body[..end].strip_suffix(br#""}"#).unwrap_or(&body[..end])
 }
