@@ -33,7 +33,8 @@ impl Command {
             .with_context(|| format!("the address {} cannot be bound", self.bind))?;
         let simulator = Simulator::start(listener, script, Options::default());
         output::say(&format!(
-            "the simulator, which is not a language model, serves the Messages API at {}",
+            "the simulator, which is not a language model, serves the Messages API and Chat \
+             Completions at {}",
             simulator.base_url()
         ));
         shutdown.cancelled().await;

@@ -56,3 +56,16 @@ impl Provider {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_documentation_says_what_is_lacking() {
+        let page = include_str!("../../docs/model.md");
+        for word in Provider::OpenAi.lacks() {
+            assert!(page.contains(&format!("`{word}`")), "{word}");
+        }
+    }
+}

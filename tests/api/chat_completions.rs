@@ -69,10 +69,10 @@ async fn a_script_gives_the_same_run_in_both_protocols() {
             says("{{result.1}} and {{result.0}}"),
         ],
         vec![calls("read_file", json!({ "path": "none.txt" })), says("It failed: {{results}}")],
-        vec![calls("no_such_tool", json!({})), says("It failed: {{results}}")],
+        vec![calls("no_such_tool", json!({})), says("It failed.")],
         vec![
             json!({ "content": [{ "type": "tool_use", "name": "read_file", "raw_input": "[1" }] }),
-            says("It failed: {{results}}"),
+            says("It failed."),
         ],
         vec![json!({ "content": [text("As I was say")], "stop_reason": "max_tokens" })],
         vec![json!({ "content": [text("I will n")], "stop_reason": "refusal" })],
@@ -230,10 +230,10 @@ async fn a_call_that_was_denied_is_told_so() {
 async fn an_image_of_a_result_is_shown_by_the_user() {
     let camera = json!({ "name": "take_picture", "client": true, "description": "Takes one.",
                          "input_schema": { "type": "object" } });
-    let script = replies(&[
-        calls_as(&[("call_1", "take_picture", json!({}))]),
-        says("A very small picture."),
-    ]);
+    let script = json!({ "conversations": [
+        { "when": "images of the result", "replies": [says("A very small picture.")] },
+        { "replies": [calls_as(&[("call_1", "take_picture", json!({}))])] },
+    ], "otherwise": "refuse" });
     let app = start(script).await;
     let session = app.session_with(json!({ "tools": [camera] })).await;
     let run = session.ask("What do you see?").await;

@@ -137,11 +137,9 @@ fn push_user(messages: &mut Vec<Message<'static>>, blocks: &[Block<'_>], takes_i
             }
         }
         let text = texts.join("\n");
-        let content = match is_error {
-            // There is no other way to say so.
-            true if !text.starts_with("Error") => format!("Error: {text}"),
-            true | false => text,
-        };
+        // There is no other way to say so.
+        let is_silent = *is_error && !text.starts_with("Error");
+        let content = if is_silent { format!("Error: {text}") } else { text };
         let tool_call_id = tool_use_id.clone().into_owned();
         messages.push(Message::Tool { tool_call_id, content });
     }

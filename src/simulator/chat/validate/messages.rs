@@ -56,7 +56,7 @@ fn content(at: &str, message: &Value) -> Checked {
             ));
         }
         Value::Array(parts) if !parts.is_empty() => parts,
-        _ => {
+        Value::Array(_) | Value::Bool(_) | Value::Number(_) | Value::Object(_) => {
             return refuse(format!(
                 "Invalid type for '{at}.content': expected one of a string or array of objects."
             ));
@@ -95,7 +95,9 @@ fn calls(at: &str, message: &Value) -> Checked {
     let calls = match &message["tool_calls"] {
         Value::Null => return Ok(()),
         Value::Array(calls) => calls,
-        _ => return refuse(format!("Invalid type for '{at}.tool_calls': expected an array.")),
+        Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Object(_) => {
+            return refuse(format!("Invalid type for '{at}.tool_calls': expected an array."));
+        }
     };
     if calls.is_empty() {
         return refuse(format!(
