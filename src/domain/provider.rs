@@ -21,7 +21,7 @@ pub enum Provider {
     /// The Anthropic Messages API.
     #[default]
     Anthropic,
-    /// OpenAI Chat Completions.
+    /// Chat Completions.
     #[value(name = "openai")]
     OpenAi,
 }

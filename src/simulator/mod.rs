@@ -1,4 +1,4 @@
-//! A stand-in for the model: a server that speaks the Anthropic Messages API and OpenAI Chat
+//! A stand-in for the model: a server that speaks the Anthropic Messages API and Chat
 //! Completions, plays a script, and refuses every request that the real API would refuse.
 //!
 //! It ships with the program for use without an API key, and it is the model in all tests. Which

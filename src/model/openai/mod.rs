@@ -1,4 +1,4 @@
-//! OpenAI Chat Completions, and the many servers that speak only that.
+//! Chat Completions, and the many servers that speak only that.
 //!
 //! The history stays in the form of the Messages API: a request is translated from it, and a
 //! stream is assembled into it.

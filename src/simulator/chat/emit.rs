@@ -15,17 +15,12 @@ pub(in crate::simulator) fn to_json(message: &Message) -> Value {
             json!({ "id": id, "type": "function", "function": { "name": name, "arguments": input } })
         })
         .collect();
-    let mut said = json!({ "role": "assistant", "content": text(message), "refusal": null });
-    if !calls.is_empty() {
-        said["tool_calls"] = calls.into();
-    }
-    let finish_reason = finish_reason(message);
-    let choice =
-        json!({ "index": 0, "message": said, "logprobs": null, "finish_reason": finish_reason });
-    let mut completion = base(message, "chat.completion");
-    completion["choices"] = json!([choice]);
-    completion["usage"] = usage(&message.usage);
-    completion
+    let said = json!({ "role": "assistant", "content": text(message), "refusal": null });
+    let called = if calls.is_empty() { json!({}) } else { json!({ "tool_calls": calls }) };
+    let choice = json!({ "index": 0, "message": joined(&[said, called]), "logprobs": null,
+                         "finish_reason": finish_reason(message) });
+    let more = json!({ "choices": [choice], "usage": usage(&message.usage) });
+    joined(&[base(message, "chat.completion"), more])
 }
 
 /// The stream of a message, in deltas of `chunk` characters.
@@ -35,10 +30,8 @@ pub(in crate::simulator) fn stream(message: &Message, chunk: usize, include_usag
     let mut send = |delta: Value, finish_reason: Option<&str>| {
         let choice =
             json!({ "index": 0, "delta": delta, "logprobs": null, "finish_reason": finish_reason });
-        let mut piece = base(message, "chat.completion.chunk");
-        piece["choices"] = json!([choice]);
-        merge(&mut piece, &empty);
-        wire.data(&piece);
+        let piece = base(message, "chat.completion.chunk");
+        wire.data(&joined(&[piece, json!({ "choices": [choice] }), empty.clone()]));
     };
     let opening = text(message).map(|_| "");
     send(json!({ "role": "assistant", "content": opening, "refusal": null }), None);
@@ -64,9 +57,9 @@ pub(in crate::simulator) fn stream(message: &Message, chunk: usize, include_usag
     }
     send(json!({}), Some(finish_reason(message)));
     if include_usage {
-        let mut last = base(message, "chat.completion.chunk");
-        merge(&mut last, &json!({ "choices": [], "usage": usage(&message.usage) }));
-        wire.data(&last);
+        let last = base(message, "chat.completion.chunk");
+        let counts = json!({ "choices": [], "usage": usage(&message.usage) });
+        wire.data(&joined(&[last, counts]));
     }
     wire.raw(b"data: [DONE]\n\n");
     wire
@@ -83,10 +76,10 @@ fn base(message: &Message, object: &str) -> Value {
     })
 }
 
-fn merge(target: &mut Value, more: &Value) {
-    for (field, value) in more.as_object().into_iter().flatten() {
-        target[field] = value.clone();
-    }
+/// One object with the members of all.
+fn joined(objects: &[Value]) -> Value {
+    let members = objects.iter().filter_map(Value::as_object).flatten();
+    members.map(|(field, value)| (field.clone(), value.clone())).collect()
 }
 
 /// What is said, if anything is.

@@ -40,7 +40,7 @@ fn tool_choice(choice: &Value) -> Value {
         Some("required") => json!({ "type": "any" }),
         Some("none") => json!({ "type": "none" }),
         Some(_) => json!({ "type": "auto" }),
-        None => json!({ "type": "tool", "name": choice["function"]["name"] }),
+        None => json!({ "type": "tool", "name": choice.pointer("/function/name") }),
     }
 }
 
@@ -51,7 +51,7 @@ fn user(content: &Value) -> Value {
     let block = |part: &Value| match part["type"].as_str() {
         Some("text") => part.clone(),
         _ => {
-            json!({ "type": "image", "source": { "type": "url", "url": part["image_url"]["url"] } })
+            json!({ "type": "image", "source": { "type": "url", "url": part.pointer("/image_url/url") } })
         }
     };
     json!({ "role": "user", "content": parts.iter().map(block).collect::<Vec<_>>() })
@@ -62,9 +62,10 @@ fn assistant(message: &Value) -> Value {
     let mut blocks: Vec<Value> =
         said.map(|text| json!({ "type": "text", "text": text })).into_iter().collect();
     for call in message["tool_calls"].as_array().into_iter().flatten() {
-        let arguments = call["function"]["arguments"].as_str().unwrap_or_default();
+        let arguments =
+            call.pointer("/function/arguments").and_then(Value::as_str).unwrap_or_default();
         let input: Value = serde_json::from_str(arguments).unwrap_or_else(|_| json!({}));
-        let name = &call["function"]["name"];
+        let name = call.pointer("/function/name");
         blocks.push(json!({ "type": "tool_use", "id": call["id"], "name": name, "input": input }));
     }
     json!({ "role": "assistant", "content": blocks })

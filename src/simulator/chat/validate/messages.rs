@@ -67,7 +67,7 @@ fn content(at: &str, message: &Value) -> Checked {
         let at = format!("{at}.content[{nth}]");
         match part["type"].as_str() {
             Some("text") if part["text"].is_string() => {}
-            Some("image_url") if shows => image(&at, &part["image_url"]["url"])?,
+            Some("image_url") if shows => image(&at, part.pointer("/image_url/url"))?,
             Some(other) => {
                 return refuse(format!(
                     "Invalid value: '{other}'. Supported values are: 'text', 'image_url', \
@@ -80,8 +80,8 @@ fn content(at: &str, message: &Value) -> Checked {
     Ok(())
 }
 
-fn image(at: &str, url: &Value) -> Checked {
-    let Some(url) = url.as_str() else {
+fn image(at: &str, url: Option<&Value>) -> Checked {
+    let Some(url) = url.and_then(Value::as_str) else {
         return refuse(format!("Missing required parameter: '{at}.image_url.url'."));
     };
     let is_inline = url.starts_with("data:image/") && url.contains(";base64,");
@@ -120,8 +120,8 @@ fn calls(at: &str, message: &Value) -> Checked {
         if call["type"] != "function" {
             return refuse(format!("Missing required parameter: '{at}.type'."));
         }
-        tools::name(&format!("{at}.function.name"), call["function"].get("name"))?;
-        if !call["function"]["arguments"].is_string() {
+        tools::name(&format!("{at}.function.name"), call.pointer("/function/name"))?;
+        if !call.pointer("/function/arguments").is_some_and(Value::is_string) {
             return refuse(format!(
                 "Invalid type for '{at}.function.arguments': expected a string."
             ));

@@ -65,7 +65,7 @@ fn definition(at: &str, tool: &Value) -> Checked {
     if function.get("parameters").is_some_and(|schema| schema["type"] != "object") {
         return refuse(format!(
             "Invalid schema for function '{}': schema must be a JSON Schema of 'type: \"object\"'.",
-            tool["function"]["name"].as_str().unwrap_or_default()
+            function.get("name").and_then(Value::as_str).unwrap_or_default()
         ));
     }
     Ok(())
@@ -94,9 +94,8 @@ pub(super) fn name(at: &str, name: Option<&Value>) -> Checked {
 }
 
 fn choice(ask: &Map<String, Value>, tools: &[Value]) -> Checked {
-    let choice = match ask.get("tool_choice") {
-        None => return Ok(()),
-        Some(choice) => choice,
+    let Some(choice) = ask.get("tool_choice") else {
+        return Ok(());
     };
     match choice.as_str() {
         Some("none" | "auto" | "required") => return Ok(()),
@@ -107,13 +106,15 @@ fn choice(ask: &Map<String, Value>, tools: &[Value]) -> Checked {
         }
         None => {}
     }
-    let wanted = &choice["function"]["name"];
-    if choice["type"] != "function" || !wanted.is_string() {
+    let wanted = choice.pointer("/function/name").and_then(Value::as_str);
+    let Some(wanted) = wanted.filter(|_| choice["type"] == "function") else {
         return refuse("Missing required parameter: 'tool_choice.function.name'.");
-    }
-    if !tools.iter().any(|tool| tool["function"]["name"] == *wanted) {
+    };
+    let is_wanted =
+        |tool: &Value| tool.pointer("/function/name").is_some_and(|name| name == wanted);
+    if !tools.iter().any(is_wanted) {
         return refuse(format!(
-            "Invalid value for 'tool_choice': no function named {wanted} was specified in the \
+            "Invalid value for 'tool_choice': no function named {wanted:?} was specified in the \
              'tools' parameter."
         ));
     }
