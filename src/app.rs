@@ -17,13 +17,13 @@ use tokio_util::task::TaskTracker;
 use crate::bus::{Bus, link};
 use crate::config::{Config, Database, Listen, ModelSource, Serve};
 use crate::domain::model::Models;
+use crate::domain::provider::{Dialect, MaxTokensField, Provider};
 use crate::domain::request::RequestForm;
 use crate::domain::session::Settings;
 use crate::http::{Api, Health, Site, Timeouts, health_router, router, serve};
 use crate::metrics::Metrics;
-use crate::model::anthropic::{self, Client, ClientConfig};
 use crate::model::catalogue::keep_current;
-use crate::model::{Messages, Model};
+use crate::model::{Head, Messages, Model, Server, anthropic, openai};
 use crate::simulator::{Options as SimulatorOptions, Running, Script, Simulator};
 use crate::store::connections::Connections;
 use crate::store::embedded::EmbeddedPostgres;
@@ -288,19 +288,23 @@ fn assemble(material: &Material, form: &RequestForm) -> Result<Bytes, serde_json
     let Material { settings, options, lines, changes } = material;
     let max_tokens = form.max_tokens.unwrap_or(settings.max_tokens);
     let settings = Settings { max_tokens, ..settings.clone() };
-    let head = anthropic::Head::new(&settings, options.tools.as_deref(), form.prompt_cache)?;
+    let tools = options.tools.as_deref();
+    let head = match form.chat_completions {
+        None => Head::Anthropic(anthropic::Head::new(&settings, tools, form.prompt_cache)?),
+        Some(dialect) => Head::OpenAi(openai::Head::new(&settings, tools, dialect)?),
+    };
     let text = sent_messages(lines, changes.get(..form.sent_changes).unwrap_or(changes));
     let messages = Messages { text: &text, far_mark: form.far_mark };
-    Ok(anthropic::body(&head, messages, &form.tool_choice))
+    Ok(head.request(messages, &form.tool_choice).body)
 }
 
 async fn open_model(
     source: ModelSource,
     idle_timeout: Duration,
 ) -> anyhow::Result<(Model, Option<Running>)> {
-    match source {
-        ModelSource::Server(config) => Ok((Model::Anthropic(Client::new(&config)?), None)),
-        ModelSource::Simulator { script } => {
+    let (server, simulator) = match source {
+        ModelSource::Server(server) => (server, None),
+        ModelSource::Simulator { script, provider } => {
             let script = match script {
                 Some(path) => Script::from_file(&path)
                     .with_context(|| format!("the script {} cannot be used", path.display()))?,
@@ -308,13 +312,36 @@ async fn open_model(
             };
             let listener = TcpListener::bind("127.0.0.1:0").await?;
             let simulator = Simulator::start(listener, script, SimulatorOptions::default());
-            let config = ClientConfig {
-                base_url: simulator.base_url().parse()?,
-                api_key: Some("simulator".to_owned().into()),
-                version: "2023-06-01".to_owned(),
-                idle_timeout,
-            };
-            Ok((Model::Anthropic(Client::new(&config)?), Some(simulator)))
+            let server = simulated(&simulator.base_url(), provider, idle_timeout)?;
+            (server, Some(simulator))
         }
+    };
+    let lacks = server.provider().lacks();
+    if !lacks.is_empty() {
+        let provider = server.provider().as_str();
+        tracing::info!(model.provider = provider, ?lacks, "the protocol lacks what others have");
     }
+    Ok((Model::of(&server)?, simulator))
+}
+
+/// The simulator as a server of this protocol.
+fn simulated(base_url: &str, provider: Provider, idle_timeout: Duration) -> anyhow::Result<Server> {
+    let api_key = Some("simulator".to_owned().into());
+    Ok(match provider {
+        Provider::Anthropic => Server::Anthropic(anthropic::ClientConfig {
+            base_url: base_url.parse()?,
+            api_key,
+            version: "2023-06-01".to_owned(),
+            idle_timeout,
+        }),
+        Provider::OpenAi => Server::OpenAi(openai::ClientConfig {
+            base_url: format!("{base_url}/v1").parse()?,
+            api_key,
+            dialect: Dialect {
+                max_tokens_field: MaxTokensField::MaxCompletionTokens,
+                takes_images: true,
+            },
+            idle_timeout,
+        }),
+    })
 }

@@ -51,7 +51,7 @@ enum Command {
     Budget(budget::Command),
     /// Print the OpenAPI document, or compare it with a file
     Openapi(openapi::Command),
-    /// Serve a scripted stand-in for the Messages API
+    /// Serve a scripted stand-in for the Messages API and Chat Completions
     Simulator(simulator::Command),
     /// Ask a running service whether it can serve; for containers
     Healthcheck(healthcheck::Command),

@@ -64,9 +64,9 @@ pub(super) fn said_of(config: &Config) -> Said {
         Some(ModelSource::Simulator { .. }) => {
             "simulator: a scripted stand-in, not a language model".to_owned()
         }
-        Some(ModelSource::Server(client)) => {
+        Some(ModelSource::Server(server)) => {
             // Not the whole URL, which may hold a password.
-            let place = client.base_url.origin().ascii_serialization();
+            let place = server.base_url().origin().ascii_serialization();
             defaults.map_or(place.clone(), |defaults| format!("{} at {place}", defaults.model))
         }
         None => "left to worker processes".to_owned(),

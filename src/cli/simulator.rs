@@ -34,7 +34,8 @@ impl Command {
         let options = Options { simulates_cache: true, ..Options::default() };
         let simulator = Simulator::start(listener, script, options);
         output::say(&format!(
-            "the simulator, which is not a language model, serves the Messages API at {}",
+            "the simulator, which is not a language model, serves the Messages API and Chat \
+             Completions at {}",
             simulator.base_url()
         ));
         shutdown.cancelled().await;

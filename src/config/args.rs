@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{ArgAction, Args, ValueEnum};
 use reqwest::Url;
 
-use super::{ANTHROPIC_URL, ModelArgs, PermissionArgs, ToolArgs};
+use super::{ANTHROPIC_URL, ModelArgs, PermissionArgs, ProviderArgs, ToolArgs};
 use crate::domain::prompt_cache::CacheTtl;
 use crate::domain::run::{Limits, OnBusy};
 
@@ -105,7 +105,8 @@ pub struct WorkerArgs {
 /// What sessions pin when their creation names nothing else.
 #[derive(Debug, Clone, Args)]
 pub struct SessionArgs {
-    /// The model of sessions that name none [default: claude-sonnet-5-5]
+    /// The model of sessions that name none; to be named for Chat Completions
+    /// [default: claude-sonnet-5-5]
     #[arg(long, env = "TWOSTEP_MODEL")]
     pub model: Option<String>,
     /// The output budget of one request to the model
@@ -147,6 +148,9 @@ pub struct WorkArgs {
     /// What the simulator does; a demonstration when absent
     #[arg(long, env = "TWOSTEP_SIMULATOR_SCRIPT", value_name = "FILE")]
     pub script: Option<PathBuf>,
+    /// Which protocol is spoken.
+    #[command(flatten)]
+    pub provider: ProviderArgs,
     /// The server of the Messages API; its key is taken from `ANTHROPIC_API_KEY`
     #[arg(long, env = "ANTHROPIC_BASE_URL", default_value = ANTHROPIC_URL)]
     pub anthropic_base_url: Url,

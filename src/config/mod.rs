@@ -3,6 +3,7 @@
 mod args;
 mod models;
 mod permissions;
+mod provider;
 mod tools;
 
 use std::ffi::OsString;
@@ -14,25 +15,26 @@ use std::time::Duration;
 use std::{env, fs};
 
 use anyhow::{Context as _, bail};
-use secrecy::SecretString;
 use sqlx::postgres::PgConnectOptions;
 
 pub use args::{DatabaseArgs, LogArgs, LogFormat, ServeArgs, SessionArgs, WorkArgs, WorkerArgs};
 pub use models::ModelArgs;
 pub use permissions::{DefaultDecision, PermissionArgs};
+use provider::ANTHROPIC_URL;
+pub use provider::ProviderArgs;
 pub use tools::ToolArgs;
 
 use crate::domain::price::Prices;
 use crate::domain::prompt_cache::CacheTtl;
+use crate::domain::provider::Provider;
 use crate::domain::run::Limits;
 use crate::http::{Defaults, KEEP_ALIVE_EVERY, Options as HttpOptions, Timeouts};
-use crate::model::anthropic::ClientConfig;
+use crate::model::Server;
 use crate::store::embedded::{Durability, Options as EmbeddedOptions};
 use crate::tools::policy::OperatorPolicy;
 use crate::tools::workspace::Roots;
 use crate::tools::{Tool, builtin};
 
-const ANTHROPIC_URL: &str = "https://api.anthropic.com";
 const DEFAULT_MODEL: &str = "claude-sonnet-5-5";
 /// The model name of the simulator, which never pretends to be another.
 const SIMULATOR: &str = "simulator";
@@ -64,9 +66,11 @@ pub enum ModelSource {
     Simulator {
         /// Its script; the demonstration when absent.
         script: Option<PathBuf>,
+        /// In which protocol it is spoken to.
+        provider: Provider,
     },
-    /// A server of the Messages API.
-    Server(ClientConfig),
+    /// A server.
+    Server(Server),
 }
 
 /// What a process listens for.
@@ -140,7 +144,8 @@ impl ServeArgs {
         let tools = self.work.tools.clone().into_tools(&options)?;
         let permissions = self.work.permissions.clone().into_policy()?;
         let refresh_models = self.session.models.refresh_models;
-        let defaults = self.session.into_defaults(self.work.default_model(), &tools)?;
+        let provider = self.work.provider.provider;
+        let defaults = self.session.into_defaults((provider, self.work.default_model()), &tools)?;
         let database = self.database.clone().into_database()?;
         if work.is_none() && matches!(database, Database::Embedded(_)) {
             bail!(
@@ -200,7 +205,7 @@ fn check_bind(bind: SocketAddr, allow_unauthenticated: bool) -> anyhow::Result<(
 impl SessionArgs {
     fn into_defaults(
         self,
-        default_model: &str,
+        (provider, default_model): (Provider, Option<&str>),
         tools: &[Arc<dyn Tool>],
     ) -> anyhow::Result<Defaults> {
         let is_known = |name: &String| tools.iter().any(|tool| tool.name() == name);
@@ -222,7 +227,10 @@ impl SessionArgs {
                 .map_err(|path| anyhow::anyhow!("the workspace {} is not UTF-8", path.display()))
         });
         Ok(Defaults {
-            model: self.model.unwrap_or_else(|| default_model.to_owned()),
+            model: self
+                .model
+                .or(default_model.map(str::to_owned))
+                .context("no model is named: say --model, as no server has all of them")?,
             max_tokens: self.max_tokens,
             system: self.system.unwrap_or_else(|| DEFAULT_SYSTEM.to_owned()),
             limits: Limits { rounds: Some(self.max_rounds), ..Limits::default() },
@@ -230,7 +238,7 @@ impl SessionArgs {
             workspace: workspace.transpose()?,
             workspace_roots: Roots::new(roots),
             tools: Some(self.session_tools.unwrap_or_else(usual)),
-            model_rules: self.models.into_rules()?,
+            model_rules: self.models.into_rules(provider)?,
         })
     }
 }
@@ -247,34 +255,28 @@ impl WorkArgs {
         })
     }
 
-    fn default_model(&self) -> &'static str {
-        if self.offline { SIMULATOR } else { DEFAULT_MODEL }
+    /// None where every server has models of its own.
+    fn default_model(&self) -> Option<&'static str> {
+        match self.provider.provider {
+            _ if self.offline => Some(SIMULATOR),
+            Provider::Anthropic => Some(DEFAULT_MODEL),
+            Provider::OpenAi => None,
+        }
     }
 
     fn model_source(&self, idle_timeout: Duration) -> anyhow::Result<ModelSource> {
         if self.script.is_some() && !self.offline {
             bail!("--script is for the simulator: say --offline as well");
         }
-        if self.offline {
-            if variable("ANTHROPIC_API_KEY").is_some() {
-                tracing::warn!("ANTHROPIC_API_KEY is set, and not used: --offline wins");
-            }
-            return Ok(ModelSource::Simulator { script: self.script.clone() });
+        if !self.offline {
+            return Ok(ModelSource::Server(self.server(idle_timeout)?));
         }
-        let api_key = variable("ANTHROPIC_API_KEY").map(SecretString::from);
-        // A server of one's own often asks for no key.
-        if api_key.is_none() && self.anthropic_base_url.as_str().starts_with(ANTHROPIC_URL) {
-            bail!(
-                "no model: set ANTHROPIC_API_KEY to use the real one, or say --offline to use the \
-                 built-in simulator"
-            );
+        let name = self.provider.key_name();
+        if variable(name).is_some() {
+            tracing::warn!("{name} is set, and not used: --offline wins");
         }
-        Ok(ModelSource::Server(ClientConfig {
-            base_url: self.anthropic_base_url.clone(),
-            api_key,
-            version: self.anthropic_version.clone(),
-            idle_timeout,
-        }))
+        let provider = self.provider.provider;
+        Ok(ModelSource::Simulator { script: self.script.clone(), provider })
     }
 }
 

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use anyhow::{Context as _, bail};
 use clap::{ArgAction, Args};
 
-use crate::domain::model::{Known, Models, Provider};
+use crate::domain::model::{Known, Models};
+use crate::domain::provider::Provider;
 use crate::domain::server_tool::ServerTool;
 use crate::http::{ModelRules, is_beta};
 
@@ -32,7 +33,7 @@ pub struct ModelArgs {
 
 impl ModelArgs {
     /// Checks the options.
-    pub(super) fn into_rules(self) -> anyhow::Result<ModelRules> {
+    pub(super) fn into_rules(self, provider: Provider) -> anyhow::Result<ModelRules> {
         let operators = self.capabilities.as_deref().map(read).transpose()?.unwrap_or_default();
         let words = self.server_tools.unwrap_or_default();
         let tools = words.iter().map(|word| word.parse::<ServerTool>());
@@ -46,7 +47,7 @@ impl ModelArgs {
         if let Some(odd) = self.betas.iter().flatten().find(|name| !is_beta(name)) {
             bail!("--betas names {odd:?}, which is no name of a beta feature");
         }
-        let models = Arc::new(Models::new(Provider::Anthropic, operators));
+        let models = Arc::new(Models::new(provider, operators));
         Ok(ModelRules { models, server_tools, betas: self.betas })
     }
 }

@@ -86,6 +86,8 @@ ids! {
     EventId = "evt";
     /// One worker process, the owner of leases.
     WorkerId = "wrk";
+    /// A tool call that the model's server gave no id of its own.
+    CallId = "call";
 }
 
 impl TenantId {

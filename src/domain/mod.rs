@@ -20,6 +20,7 @@ pub mod plain;
 pub mod prefix;
 pub mod price;
 pub mod prompt_cache;
+pub mod provider;
 pub mod request;
 pub mod run;
 pub mod sent;

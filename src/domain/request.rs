@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::attempt::Attempt;
 use super::prefix::PrefixHashes;
 use super::prompt_cache::CacheTtl;
+use super::provider::Dialect;
 use super::run::RunError;
 use super::tool::ToolChoice;
 use super::usage::Usage;
@@ -27,6 +28,9 @@ pub struct RequestForm {
     /// How many changes had been made to what is sent of the history.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub sent_changes: usize,
+    /// How Chat Completions were written, where that was the protocol.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chat_completions: Option<Dialect>,
     /// The output budget, where it was not the session's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<u32>,

@@ -7,21 +7,22 @@ use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
 use super::Model;
-use super::anthropic::NoModels;
-use crate::domain::model::{Known, Models};
+use crate::domain::model::Models;
 
 /// How often the server is asked.
 const EVERY: Duration = Duration::from_hours(1);
 
 /// Asks the server for its models now and from time to time, until it is told to stop. A server
-/// that has no list is no trouble: what is known without it holds.
+/// that has no list is no trouble: what is known without it holds. The list that servers of Chat
+/// Completions have says nothing of what their models accept, so they are not asked.
 pub async fn keep_current(model: Model, models: Arc<Models>, stop: CancellationToken) {
+    let Model::Anthropic(client) = model else { return };
     let mut ticks = interval(EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let refresh = async {
         loop {
             ticks.tick().await;
-            match told(&model).await {
+            match client.models().await {
                 Ok(known) => {
                     tracing::debug!(models = known.len(), "the server has told of its models");
                     models.refresh(known);
@@ -31,10 +32,4 @@ pub async fn keep_current(model: Model, models: Arc<Models>, stop: CancellationT
         }
     };
     stop.run_until_cancelled(refresh).await;
-}
-
-async fn told(model: &Model) -> Result<Known, NoModels> {
-    match model {
-        Model::Anthropic(client) => client.models().await,
-    }
 }

@@ -28,7 +28,7 @@ pub enum ModelError {
     #[error("the model's stream broke: {0}")]
     Broken(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// The stream ended before its last event.
-    #[error("the model's stream ended before message_stop")]
+    #[error("the model's stream ended before its reply was whole")]
     Truncated,
     /// No byte came for too long.
     #[error("the model sent nothing for {} s", .0.as_secs())]

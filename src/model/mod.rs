@@ -3,9 +3,13 @@
 pub mod anthropic;
 pub mod catalogue;
 mod error;
+mod http;
+mod input;
+pub mod openai;
 mod refused;
 mod reply_head;
 pub mod retry;
+mod server;
 pub mod upstream;
 
 use std::sync::Arc;
@@ -15,20 +19,25 @@ use serde_json::value::RawValue;
 
 use crate::domain::message::Content;
 use crate::domain::prompt_cache::CacheTtl;
+use crate::domain::provider::{Dialect, Provider};
 use crate::domain::run::{ModelStop, Refusal};
 use crate::domain::session::Settings;
 use crate::domain::tool::ToolChoice;
 use crate::domain::usage::Usage;
 
 pub use error::{ErrorKind, ModelError};
+pub use http::BadClient;
 pub use refused::Refused;
 pub use reply_head::ReplyHead;
+pub use server::Server;
 
 /// A server of models, by the protocol that it speaks.
 #[derive(Debug, Clone)]
 pub enum Model {
     /// The Messages API.
     Anthropic(anthropic::Client),
+    /// Chat Completions.
+    OpenAi(openai::Client),
 }
 
 /// What all requests of a run begin with, as a server takes it.
@@ -36,6 +45,8 @@ pub enum Model {
 pub enum Head {
     /// For the Messages API.
     Anthropic(anthropic::Head),
+    /// For Chat Completions.
+    OpenAi(openai::Head),
 }
 
 /// The messages of a request.
@@ -62,9 +73,35 @@ pub struct Request {
 pub enum ReplyStream {
     /// Of the Messages API.
     Anthropic(anthropic::ReplyStream),
+    /// Of Chat Completions.
+    OpenAi(openai::ReplyStream),
 }
 
 impl Model {
+    /// A client of this server.
+    pub fn of(server: &Server) -> Result<Self, BadClient> {
+        Ok(match server {
+            Server::Anthropic(config) => Self::Anthropic(anthropic::Client::new(config)?),
+            Server::OpenAi(config) => Self::OpenAi(openai::Client::new(config)?),
+        })
+    }
+
+    /// The protocol.
+    pub const fn provider(&self) -> Provider {
+        match self {
+            Self::Anthropic(_) => Provider::Anthropic,
+            Self::OpenAi(_) => Provider::OpenAi,
+        }
+    }
+
+    /// How the server takes Chat Completions, if it speaks them.
+    pub const fn dialect(&self) -> Option<Dialect> {
+        match self {
+            Self::Anthropic(_) => None,
+            Self::OpenAi(client) => Some(client.dialect()),
+        }
+    }
+
     /// The head of all requests of a run: what its session pinned, and behind the session's tools
     /// those of the run, if it has any of its own.
     pub fn head(
@@ -77,6 +114,9 @@ impl Model {
             Self::Anthropic(_) => {
                 anthropic::Head::new(settings, tools_of_run, prompt_cache).map(Head::Anthropic)
             }
+            Self::OpenAi(client) => {
+                openai::Head::new(settings, tools_of_run, client.dialect()).map(Head::OpenAi)
+            }
         }
     }
 
@@ -84,6 +124,7 @@ impl Model {
     pub async fn send(&self, request: Request) -> Result<ReplyStream, ModelError> {
         match self {
             Self::Anthropic(client) => client.send(request).await.map(ReplyStream::Anthropic),
+            Self::OpenAi(client) => client.send(request).await.map(ReplyStream::OpenAi),
         }
     }
 }
@@ -95,6 +136,9 @@ impl Head {
             Self::Anthropic(head) => {
                 Request { body: anthropic::body(head, messages, choice), betas: head.betas() }
             }
+            Self::OpenAi(head) => {
+                Request { body: openai::body(head, messages.text, choice), betas: Arc::default() }
+            }
         }
     }
 }
@@ -104,6 +148,7 @@ impl ReplyStream {
     pub fn head(&self) -> &ReplyHead {
         match self {
             Self::Anthropic(stream) => stream.head(),
+            Self::OpenAi(stream) => stream.head(),
         }
     }
 
@@ -113,6 +158,7 @@ impl ReplyStream {
     pub async fn next(&mut self) -> Result<Option<Progress>, ModelError> {
         match self {
             Self::Anthropic(stream) => stream.next().await,
+            Self::OpenAi(stream) => stream.next().await,
         }
     }
 
@@ -120,6 +166,7 @@ impl ReplyStream {
     pub fn finish(self) -> Result<Reply, ModelError> {
         match self {
             Self::Anthropic(stream) => stream.finish(),
+            Self::OpenAi(stream) => stream.finish(),
         }
     }
 }

@@ -21,7 +21,10 @@ impl ReplyHead {
     /// Reads the headers. What is not readable counts as not said.
     pub fn of(headers: &HeaderMap) -> Self {
         Self {
-            request_id: text(headers, "request-id").map(str::to_owned),
+            request_id: ["request-id", "x-request-id"]
+                .iter()
+                .find_map(|name| text(headers, name))
+                .map(str::to_owned),
             retry_after: retry_after(headers).filter(|wait| !wait.is_zero()),
             should_retry: text(headers, "x-should-retry").and_then(|word| word.parse().ok()),
         }
@@ -98,5 +101,7 @@ mod tests {
         };
         assert_eq!(said, expected);
         assert_eq!(head(&[("x-should-retry", "maybe")]), ReplyHead::default());
+        let others = head(&[("x-request-id", "req_2")]).request_id;
+        assert_eq!(others.as_deref(), Some("req_2"));
     }
 }

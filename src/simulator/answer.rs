@@ -6,13 +6,14 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::http::{HeaderName, HeaderValue, Response, StatusCode, header};
 use bytes::Bytes;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::admission::Admission;
 use super::cache::Input;
 use super::conversation::{Cue, Pick, pick};
 use super::emit::{self, Wire};
-use super::refusal::{Refusal, error_body, kind_of, status_of};
+use super::protocol::Protocol;
+use super::refusal::{Refusal, kind_of, status_of};
 use super::render;
 use super::request::Ask;
 use super::script::{Failure, Reply, Script};
@@ -35,18 +36,14 @@ pub(crate) fn answer(
     request_id: &str,
 ) -> Result<Answer, Refusal> {
     let value = parse(body)?;
-    let Some(fields) = value.as_object() else {
-        return Err(not_an_object());
-    };
-    let ask = Ask(fields);
+    let ask = Ask(object_of(&value)?);
     validate::check(ask, &rules(shared, admission, (ask, body), Endpoint::Messages))?;
-    let script = shared.script();
-    unreadable(&script, ask)?;
+    unreadable(&shared.script(), ask)?;
     if ask.get("max_tokens").is_some_and(|most| most == 0) {
         let message = render::warm_up(ask, shared.input(ask, body.len()));
         return Ok(respond(shared, &Reply::default(), Wire::json(&message.to_json()), false));
     }
-    play(shared, &script, ask, body.len(), request_id)
+    play(shared, Protocol::Messages, ask, body.len(), request_id)
 }
 
 /// Refuses what the script says that nobody could read.
@@ -58,21 +55,19 @@ fn unreadable(script: &Script, ask: Ask<'_>) -> Result<(), Refusal> {
 /// The answer of `count_tokens`.
 pub(crate) fn count(shared: &Shared, admission: Admission, body: &Bytes) -> Result<Value, Refusal> {
     let value = parse(body)?;
-    let Some(fields) = value.as_object() else {
-        return Err(not_an_object());
-    };
-    let ask = Ask(fields);
+    let ask = Ask(object_of(&value)?);
     validate::check(ask, &rules(shared, admission, (ask, body), Endpoint::CountTokens))?;
     Ok(json!({ "input_tokens": body.len() / render::BYTES_PER_TOKEN + 1 }))
 }
 
-fn parse(body: &Bytes) -> Result<Value, Refusal> {
+pub(crate) fn parse(body: &Bytes) -> Result<Value, Refusal> {
     serde_json::from_slice(body)
         .map_err(|error| Refusal::invalid(format!("The request body is not valid JSON: {error}")))
 }
 
-fn not_an_object() -> Refusal {
-    Refusal::invalid("The request body must be a JSON object")
+pub(crate) fn object_of(value: &Value) -> Result<&Map<String, Value>, Refusal> {
+    let wrong = || Refusal::invalid("The request body must be a JSON object");
+    value.as_object().ok_or_else(wrong)
 }
 
 fn rules(
@@ -92,30 +87,38 @@ fn rules(
     }
 }
 
-fn play(
+/// The script's reply to a request of `size` bytes, which is in the form of the Messages API in
+/// whatever protocol it came.
+pub(crate) fn play(
     shared: &Shared,
-    script: &Script,
+    protocol: Protocol,
     ask: Ask<'_>,
     size: usize,
     request_id: &str,
 ) -> Result<Answer, Refusal> {
+    let script = shared.script();
     let cue = Cue::of(ask);
-    let Pick { conversation, reply } = pick(script, ask, &cue)?;
+    let Pick { conversation, reply } = pick(&script, ask, &cue)?;
     let mut reply = reply.as_ref();
     if !reply.fail_first.is_empty() {
         let key = format!("{conversation:?}.{}.{}", cue.round, Prefix::of(ask).digest());
         reply = reply.fail_first.get(shared.attempts.before(key)).unwrap_or(reply);
     }
     if reply.status.is_some() || (reply.error_after.is_some() && !ask.streams()) {
-        return Ok(fail(shared, reply, request_id));
+        return Ok(fail(shared, protocol, reply, request_id));
     }
-    let wire = write(reply, ask, &cue, shared.input(ask, size))?;
-    let wire = with_error(wire, reply, request_id);
+    let wire = write(protocol, reply, (ask, &cue), shared.input(ask, size))?;
+    let wire = with_error(wire, protocol, reply, request_id);
     Ok(respond(shared, reply, wire, ask.streams()))
 }
 
 /// The body of the reply, before anything goes wrong with it.
-fn write(reply: &Reply, ask: Ask<'_>, cue: &Cue, input: Input) -> Result<Wire, Refusal> {
+fn write(
+    protocol: Protocol,
+    reply: &Reply,
+    (ask, cue): (Ask<'_>, &Cue),
+    input: Input,
+) -> Result<Wire, Refusal> {
     if let Some(text) = &reply.raw_sse {
         return if ask.streams() {
             Ok(Wire::verbatim(text))
@@ -126,30 +129,28 @@ fn write(reply: &Reply, ask: Ask<'_>, cue: &Cue, input: Input) -> Result<Wire, R
     let values = render::placeholders(ask, &cue.user);
     let message = render::message(reply, ask, &values, input);
     if !ask.streams() {
-        return Ok(Wire::json(&message.to_json()));
+        return Ok(Wire::json(&protocol.json(&message)));
     }
     let chunk = reply.chunk.map_or(emit::CHUNK, NonZeroUsize::get);
-    Ok(emit::stream(&message, chunk))
+    Ok(protocol.stream(&message, chunk))
 }
 
-/// Breaks the stream off with an `error` event if the reply says so.
-fn with_error(mut wire: Wire, reply: &Reply, request_id: &str) -> Wire {
+/// Breaks the stream off with an error if the reply says so.
+fn with_error(mut wire: Wire, protocol: Protocol, reply: &Reply, request_id: &str) -> Wire {
     if let Some(events) = reply.error_after {
-        let Failure { kind, message, details } = failure(reply, StatusCode::OK);
         wire.keep_events(events);
-        wire.event("error", &error_body(&kind, &message, details.as_ref(), request_id));
+        protocol.break_off(&mut wire, &failure(reply, StatusCode::OK), request_id);
     }
     wire
 }
 
 /// An HTTP error in place of a reply.
-fn fail(shared: &Shared, reply: &Reply, request_id: &str) -> Answer {
+fn fail(shared: &Shared, protocol: Protocol, reply: &Reply, request_id: &str) -> Answer {
     let scripted = reply.status.and_then(|status| StatusCode::from_u16(status).ok());
     let failure = failure(reply, scripted.unwrap_or_default());
-    let details = failure.details.as_ref();
     let wire = match &reply.body {
         Some(body) => Wire::verbatim(body),
-        None => Wire::json(&error_body(&failure.kind, &failure.message, details, request_id)),
+        None => Wire::json(&protocol.error(&failure, request_id)),
     };
     let mut answer = respond(shared, reply, wire, false);
     *answer.response.status_mut() = scripted.unwrap_or_else(|| status_of(&failure.kind));

@@ -75,7 +75,7 @@ fn deltas(wire: &mut Wire, index: usize, part: &Part, chunk: usize) {
 }
 
 /// `text` in pieces of `chunk` characters.
-fn pieces(text: &str, chunk: usize) -> impl Iterator<Item = &str> {
+pub(crate) fn pieces(text: &str, chunk: usize) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {
         let end = rest.char_indices().nth(chunk.max(1)).map_or(rest.len(), |(end, _)| end);
@@ -162,7 +162,13 @@ impl Wire {
         self.raw(b"}\n\n");
     }
 
-    fn raw(&mut self, event: &[u8]) {
+    /// Appends an event that has data and nothing else.
+    pub(crate) fn data(&mut self, payload: &Value) {
+        self.raw(format!("data: {payload}\n\n").as_bytes());
+    }
+
+    /// Appends an event as it is.
+    pub(crate) fn raw(&mut self, event: &[u8]) {
         self.bytes.extend_from_slice(event);
         self.ends.push(self.bytes.len());
     }

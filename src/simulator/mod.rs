@@ -1,5 +1,5 @@
-//! A stand-in for the model: a server that speaks the Anthropic Messages API, plays a script, and
-//! refuses every request that the real API would refuse.
+//! A stand-in for the model: a server that speaks the Anthropic Messages API and Chat
+//! Completions, plays a script, and refuses every request that the real API would refuse.
 //!
 //! It ships with the program for use without an API key, and it is the model in all tests. Which
 //! reply a request gets follows from the request alone, so that sessions may run side by side and
@@ -11,6 +11,7 @@ mod answer;
 mod attempts;
 mod betas;
 mod cache;
+mod chat;
 mod conversation;
 mod deliver;
 mod demo;
@@ -18,6 +19,7 @@ mod emit;
 mod ids;
 mod message;
 mod models;
+mod protocol;
 mod record;
 mod refusal;
 mod render;

@@ -1,8 +1,6 @@
 //! An error response in the API's form.
 
-use axum::Json;
 use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
 /// Why a request gets no reply.
@@ -41,12 +39,6 @@ impl Refusal {
 
     fn new(status: StatusCode, kind: &'static str, message: impl Into<String>) -> Self {
         Self { status, kind, message: message.into() }
-    }
-
-    /// The response, whose body repeats the request id.
-    pub(crate) fn response(&self, request_id: &str) -> Response {
-        let body = error_body(self.kind, &self.message, None, request_id);
-        (self.status, Json(body)).into_response()
     }
 }
 

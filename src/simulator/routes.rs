@@ -15,9 +15,10 @@ use tokio::time::timeout;
 
 use super::admission::{Admission, admit};
 use super::answer::{Answer, answer, count};
+use super::protocol::Protocol;
 use super::record::RecordedRequest;
 use super::refusal::Refusal;
-use super::{Shared, ids, models};
+use super::{Shared, chat, ids, models};
 
 /// The largest body, in bytes.
 const MOST_BYTES: usize = 32 * 1024 * 1024;
@@ -27,6 +28,7 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
     Router::new()
         .route("/v1/messages", post(create_message))
         .route("/v1/messages/count_tokens", post(count_tokens))
+        .route("/v1/chat/completions", post(create_completion))
         .route("/v1/models", get(list_models))
         .route("/v1/models/{id}", get(get_model))
         .fallback(no_route)
@@ -42,6 +44,13 @@ async fn create_message(State(shared): State<Arc<Shared>>, request: Request) -> 
 async fn count_tokens(State(shared): State<Arc<Shared>>, request: Request) -> Response<Body> {
     let reply = |admission, body: &Bytes, _: &str| count(&shared, admission, body).map(json);
     handle(&shared, request, reply).await
+}
+
+async fn create_completion(State(shared): State<Arc<Shared>>, request: Request) -> Response<Body> {
+    let protocol = Protocol::Chat { include_usage: false };
+    let reply =
+        |headers: &HeaderMap, body: &Bytes, id: &str| chat::answer(&shared, headers, body, id);
+    respond(&shared, request, protocol, reply).await
 }
 
 async fn list_models(State(shared): State<Arc<Shared>>, request: Request) -> Response<Body> {
@@ -68,16 +77,32 @@ async fn wrong_method(State(shared): State<Arc<Shared>>, request: Request) -> Re
     handle(&shared, request, |_, _, _| Err(Refusal::wrong_method())).await
 }
 
-/// Admits the request, has it answered, records it, and waits as long as the answer says.
+/// Admits a request of the Messages API and has it answered.
 async fn handle<F>(shared: &Shared, request: Request, reply: F) -> Response<Body>
 where
     F: FnOnce(Admission, &Bytes, &str) -> Result<Answer, Refusal>,
+{
+    let reply = |headers: &HeaderMap, body: &Bytes, id: &str| {
+        admit(headers).and_then(|admitted| reply(admitted, body, id))
+    };
+    respond(shared, request, Protocol::Messages, reply).await
+}
+
+/// Has a request answered, records it, and waits as long as the answer says.
+async fn respond<F>(
+    shared: &Shared,
+    request: Request,
+    protocol: Protocol,
+    reply: F,
+) -> Response<Body>
+where
+    F: FnOnce(&HeaderMap, &Bytes, &str) -> Result<Answer, Refusal>,
 {
     let id = ids::request();
     let (parts, body) = request.into_parts();
     let (body, answer) = match read(&parts.headers, body).await {
         Ok(body) => {
-            let answer = admit(&parts.headers).and_then(|admitted| reply(admitted, &body, &id));
+            let answer = reply(&parts.headers, &body, &id);
             (body, answer)
         }
         Err(refusal) => (Bytes::new(), Err(refusal)),
@@ -85,7 +110,7 @@ where
     let refusal = answer.as_ref().err().map(|refusal| refusal.message.clone());
     let Answer { delay, mut response } = answer.unwrap_or_else(|refusal| Answer {
         delay: Duration::ZERO,
-        response: refusal.response(&id),
+        response: (refusal.status, Json(protocol.refusal(&refusal, &id))).into_response(),
     });
     if shared.recorder.is_on() {
         shared.recorder.add(RecordedRequest {
@@ -101,7 +126,7 @@ where
         let _ = timeout(delay, shared.stop.cancelled()).await; // a stop cuts the wait short
     }
     if let Ok(id) = HeaderValue::from_str(&id) {
-        response.headers_mut().insert("request-id", id);
+        response.headers_mut().insert(protocol.id_header(), id);
     }
     response
 }

@@ -39,6 +39,7 @@ impl Driver<'_> {
             prompt_cache: self.worker.parts.prompt_cache,
             far_mark: messages.far_mark,
             sent_changes: self.transcript.changes(),
+            chat_completions: self.worker.parts.model.dialect(),
             max_tokens,
         }
     }

@@ -19,6 +19,8 @@ mod busy;
 mod caching;
 mod cancelling;
 mod catalogue;
+mod chat_completions;
+mod chat_servers;
 mod client_tools;
 mod commands;
 mod database_faults;

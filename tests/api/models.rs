@@ -11,8 +11,9 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::time::{Instant, sleep};
 use tokio_util::task::TaskTracker;
-use twostep::domain::model::{Capabilities, Models, Provider};
+use twostep::domain::model::{Capabilities, Models};
 use twostep::domain::price::Price;
+use twostep::domain::provider::Provider;
 use twostep::http::ModelRules;
 use twostep::model::anthropic::{Client, ClientConfig, NoModels};
 

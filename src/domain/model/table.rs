@@ -3,9 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{LazyLock, PoisonError, RwLock};
 
-use serde::Serialize;
-
 use super::capabilities::Capabilities;
+use crate::domain::provider::Provider;
 
 /// What models accept, by their names.
 pub type Known = BTreeMap<String, Capabilities>;
@@ -13,24 +12,6 @@ pub type Known = BTreeMap<String, Capabilities>;
 /// From the documentation of the models. What it leaves open is left out.
 static BUILT_IN: LazyLock<Known> =
     LazyLock::new(|| serde_json::from_str(include_str!("models.json")).unwrap_or_default());
-
-/// Whose protocol the server of the models speaks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, utoipa::ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Provider {
-    /// The Messages API.
-    #[default]
-    Anthropic,
-}
-
-impl Provider {
-    /// The settings of a session that no model of this provider takes.
-    pub const fn lacks(self) -> &'static [&'static str] {
-        match self {
-            Self::Anthropic => &[],
-        }
-    }
-}
 
 /// All that is known of models: what the operator says, then what the server says of itself, then
 /// what is built in.

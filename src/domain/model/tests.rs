@@ -2,6 +2,7 @@ use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::domain::provider::Provider;
 use crate::domain::session::Settings;
 
 /// The settings of a session with these members, and the places that its model refuses.

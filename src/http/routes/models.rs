@@ -4,8 +4,9 @@ use axum::Json;
 use axum::extract::State;
 use serde::Serialize;
 
-use crate::domain::model::{Capabilities, Provider};
+use crate::domain::model::Capabilities;
 use crate::domain::price::Price;
+use crate::domain::provider::Provider;
 use crate::http::Api;
 use crate::http::auth::Caller;
 use crate::http::resources::Page;
@@ -26,7 +27,7 @@ pub(in crate::http) struct ModelResource {
     available: Option<bool>,
     /// What it accepts. What is not known is absent, and not checked before a request.
     capabilities: Capabilities,
-    /// Settings of a session that no model of this provider takes.
+    /// What the service knows and the provider's protocol has no place for.
     lacks: &'static [&'static str],
     /// What its tokens cost, in micro-dollars for a million of each kind; absent where the
     /// operator has not said so.

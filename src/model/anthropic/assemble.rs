@@ -7,6 +7,7 @@ use super::raw_object::RawObject;
 use crate::domain::message::Content;
 use crate::domain::run::ModelStop;
 use crate::domain::usage::Usage;
+use crate::model::input::as_input;
 use crate::model::{ModelError, Progress, Reply};
 
 /// The most tokens that one request can cost; what is above it is a server's mistake.
@@ -216,21 +217,13 @@ impl OpenBlock {
         object
     }
 
-    /// The input exactly as the model wrote it. No text at all means what the block began with,
-    /// which is `{}`. What is not an object is wrapped into one, because the model takes back
-    /// nothing else; it never passes the check of a tool's schema.
+    /// The input. No text at all means what the block began with, which is `{}`.
     fn input(&self) -> Option<Box<RawValue>> {
-        let text = self.input.trim();
-        if text.is_empty() {
-            let given: Option<RawObject> = self.object.read("input");
-            return given.is_none().then(|| raw(&RawObject::default())).flatten();
+        let given: Option<RawObject> = self.object.read("input");
+        if self.input.trim().is_empty() && given.is_some() {
+            return None;
         }
-        // As strictly as the model reads it when it comes back: numbers out of range, lone
-        // surrogates and bottomless nesting are no JSON to it.
-        if serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(text).is_ok() {
-            return RawValue::from_string(text.to_owned()).ok();
-        }
-        raw(&serde_json::json!({ "INVALID_JSON": self.input }))
+        as_input(&self.input)
     }
 }
 

@@ -36,7 +36,7 @@ impl Client {
         let mut known = Known::new();
         let mut after = None;
         for _ in 0..MAX_PAGES {
-            let page = timeout(self.idle_timeout, self.page(after.as_deref()))
+            let page = timeout(self.messages.idle_timeout(), self.page(after.as_deref()))
                 .await
                 .map_err(|_| NoModels::Silent)??;
             let entries = page.get("data").and_then(Value::as_array);
@@ -52,15 +52,12 @@ impl Client {
     }
 
     async fn page(&self, after: Option<&str>) -> Result<Value, NoModels> {
-        let mut url = self.messages_url.clone();
-        if let Ok(mut path) = url.path_segments_mut() {
-            path.pop().push("models");
-        }
+        let mut url = self.messages.beside("models");
         url.query_pairs_mut().append_pair("limit", PAGE);
         if let Some(after) = after {
             url.query_pairs_mut().append_pair("after_id", after);
         }
-        let sent = self.http.get(url).send().await.map_err(reqwest::Error::without_url)?;
+        let sent = self.messages.get(url).send().await.map_err(reqwest::Error::without_url)?;
         if !sent.status().is_success() {
             return Err(NoModels::Status(sent.status().as_u16()));
         }

@@ -4,6 +4,7 @@ mod answers;
 mod beside;
 mod fill;
 pub(crate) mod media;
+mod model_server;
 #[path = "../../support/postgres.rs"]
 mod postgres;
 mod program;
@@ -33,11 +34,11 @@ use twostep::config::{Config, Database, Listen, ModelSource, Serve, Work};
 use twostep::domain::permission::PermissionMode;
 use twostep::domain::price::Prices;
 use twostep::domain::prompt_cache::CacheTtl;
+use twostep::domain::provider::Provider;
 use twostep::domain::run::{Limits, OnBusy};
 use twostep::http::{
     Defaults, KEEP_ALIVE_EVERY, MAX_MESSAGE, ModelRules, Options as HttpOptions, Timeouts,
 };
-use twostep::model::anthropic::ClientConfig;
 use twostep::simulator::{Options, Running, Script, Simulator};
 use twostep::tools::builtin::bash::Bash;
 use twostep::tools::policy::OperatorPolicy;
@@ -90,6 +91,7 @@ pub(crate) struct Setup {
     pub(crate) prompt_cache: Option<CacheTtl>,
     /// Whether usage tells what a prompt cache would have read and written.
     pub(crate) simulates_cache: bool,
+    pub(crate) provider: Provider,
     pub(crate) slots: Option<usize>,
     pub(crate) keep_alive_every: Option<Duration>,
     pub(crate) on_busy: OnBusy,
@@ -264,12 +266,7 @@ fn config(
     tools.extend(setup.tools);
     let idle = setup.model_idle_timeout.unwrap_or(Duration::from_secs(10));
     let work = Work {
-        model: ModelSource::Server(ClientConfig {
-            base_url: simulator.base_url().parse().unwrap(),
-            api_key: Some("test-key".to_owned().into()),
-            version: "2023-06-01".to_owned(),
-            idle_timeout: idle,
-        }),
+        model: ModelSource::Server(model_server::of(simulator, setup.provider, idle)),
         model_idle_timeout: idle,
         prompt_cache: Some(setup.prompt_cache.unwrap_or_default()),
         slots: setup.slots.unwrap_or(16),

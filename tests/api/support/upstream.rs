@@ -49,7 +49,10 @@ impl Upstream {
         for request in &self.requests {
             let text = without_marks(&request.body);
             let body: Value = serde_json::from_str(&text).unwrap();
-            let key = format!("{}{}", body["model"], body["messages"][0]);
+            let messages = body["messages"].as_array().unwrap();
+            // A system prompt that stands among the messages is that of all sessions.
+            let first = messages.iter().find(|message| message["role"] != "system").unwrap();
+            let key = format!("{}{first}", body["model"]);
             let text = without_budget(&text, &body["max_tokens"]);
             if let Some(before) = last.insert(key, text.clone()) {
                 let before = messages_of(&before);
@@ -74,7 +77,8 @@ fn without_marks(body: &Bytes) -> String {
 /// A body up to the end of its messages.
 fn messages_of(text: &str) -> &str {
     let end = text.rfind(r#"],"tool_choice":"#).unwrap_or(text.len() - "]}".len());
-    &text[..end]
+    // A text that the user goes on with grows at its end.
+    text[..end].strip_suffix(r#""}"#).unwrap_or(&text[..end])
 }
 
 /// Waits until the model has been asked so many times.

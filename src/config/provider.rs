@@ -1,0 +1,98 @@
+//! Which protocol the model's server speaks, and where it is.
+
+use std::time::Duration;
+
+use anyhow::bail;
+use clap::{ArgAction, Args};
+use reqwest::Url;
+use secrecy::SecretString;
+
+use super::{WorkArgs, variable};
+use crate::domain::provider::{Dialect, MaxTokensField, Provider};
+use crate::model::{Server, anthropic, openai};
+
+pub(super) const ANTHROPIC_URL: &str = "https://api.anthropic.com";
+const OPENAI_URL: &str = "https://api.openai.com/v1";
+
+/// Options of the protocol.
+#[derive(Debug, Clone, Args)]
+pub struct ProviderArgs {
+    /// The protocol that the model's server speaks
+    #[arg(long, env = "TWOSTEP_PROVIDER", value_enum, default_value = "anthropic")]
+    pub provider: Provider,
+    /// The server of Chat Completions, with its version; its key is taken from `OPENAI_API_KEY`
+    #[arg(long, env = "OPENAI_BASE_URL", default_value = OPENAI_URL)]
+    pub openai_base_url: Url,
+    /// What that server calls the output budget
+    /// [default: `max_completion_tokens` for api.openai.com, else `max_tokens`]
+    #[arg(
+        long,
+        env = "TWOSTEP_MAX_TOKENS_FIELD",
+        value_enum,
+        value_name = "NAME",
+        hide_possible_values = true
+    )]
+    pub max_tokens_field: Option<MaxTokensField>,
+    /// Send images to that server; else they are told in words
+    #[arg(long, env = "TWOSTEP_OPENAI_IMAGES", default_value = "true",
+          default_missing_value = "true", num_args = 0..=1, action = ArgAction::Set)]
+    pub openai_images: bool,
+}
+
+impl ProviderArgs {
+    /// The name of the variable with the key.
+    pub(super) const fn key_name(&self) -> &'static str {
+        match self.provider {
+            Provider::Anthropic => "ANTHROPIC_API_KEY",
+            Provider::OpenAi => "OPENAI_API_KEY",
+        }
+    }
+
+    fn is_at_openai(&self) -> bool {
+        self.openai_base_url.host_str() == Some("api.openai.com")
+    }
+
+    fn dialect(&self) -> Dialect {
+        let usual = if self.is_at_openai() {
+            MaxTokensField::MaxCompletionTokens
+        } else {
+            MaxTokensField::MaxTokens
+        };
+        Dialect {
+            max_tokens_field: self.max_tokens_field.unwrap_or(usual),
+            takes_images: self.openai_images,
+        }
+    }
+}
+
+impl WorkArgs {
+    /// The server of models; one's own often asks for no key.
+    pub(super) fn server(&self, idle_timeout: Duration) -> anyhow::Result<Server> {
+        let name = self.provider.key_name();
+        let api_key = variable(name).map(SecretString::from);
+        let needs_key = match self.provider.provider {
+            Provider::Anthropic => self.anthropic_base_url.as_str().starts_with(ANTHROPIC_URL),
+            Provider::OpenAi => self.provider.is_at_openai(),
+        };
+        if api_key.is_none() && needs_key {
+            bail!(
+                "no model: set {name} to use the real one, or say --offline to use the built-in \
+                 simulator"
+            );
+        }
+        Ok(match self.provider.provider {
+            Provider::Anthropic => Server::Anthropic(anthropic::ClientConfig {
+                base_url: self.anthropic_base_url.clone(),
+                api_key,
+                version: self.anthropic_version.clone(),
+                idle_timeout,
+            }),
+            Provider::OpenAi => Server::OpenAi(openai::ClientConfig {
+                base_url: self.provider.openai_base_url.clone(),
+                api_key,
+                dialect: self.provider.dialect(),
+                idle_timeout,
+            }),
+        })
+    }
+}

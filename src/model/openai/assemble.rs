@@ -1,0 +1,171 @@
+//! Puts the chunks of a stream together into a reply in the form of the Messages API.
+
+use bytes::Bytes;
+use serde::Serialize;
+use serde_json::value::{RawValue, to_raw_value};
+
+use super::calls::{Call, Calls};
+use super::decode::{Delta, StreamEvent, decode};
+use crate::domain::message::Content;
+use crate::domain::run::{ModelStop, Refusal};
+use crate::domain::usage::Usage;
+use crate::model::input::as_input;
+use crate::model::{ModelError, Progress, Reply};
+
+/// The largest reply that is taken in: far above the largest output budget.
+const MAX_BYTES: usize = 32 * 1024 * 1024;
+/// The place of the text in a reply; the calls come behind it.
+const TEXT: usize = 0;
+
+/// A reply while its chunks come in.
+#[derive(Debug)]
+pub(super) struct Assembler {
+    model: String,
+    text: String,
+    calls: Calls,
+    refusal: String,
+    finish_reason: Option<String>,
+    usage: Usage,
+    bytes: usize,
+    is_done: bool,
+}
+
+impl Assembler {
+    /// For the reply to a request with this body.
+    pub(super) fn new(sent: Bytes) -> Self {
+        Self {
+            model: String::new(),
+            text: String::new(),
+            calls: Calls::new(sent),
+            refusal: String::new(),
+            finish_reason: None,
+            usage: Usage::default(),
+            bytes: 0,
+            is_done: false,
+        }
+    }
+
+    /// Takes in the data of one event.
+    pub(super) fn push(&mut self, data: &str) -> Result<Vec<Progress>, ModelError> {
+        self.bytes += data.len();
+        if self.bytes > MAX_BYTES {
+            return Err(ModelError::TooLarge(MAX_BYTES));
+        }
+        let chunk = match decode(data)? {
+            None => return Ok(Vec::new()),
+            Some(StreamEvent::Done) => {
+                self.is_done = true;
+                return Ok(Vec::new());
+            }
+            Some(StreamEvent::Chunk(chunk)) => chunk,
+        };
+        if let Some(model) = chunk.model.as_ref().filter(|_| self.model.is_empty()) {
+            self.model.clone_from(model);
+        }
+        let (choice, usage) = chunk.choice();
+        // Some servers count on and on, so the last count is the right one.
+        self.usage = usage.unwrap_or(self.usage);
+        let Some(choice) = choice else { return Ok(Vec::new()) };
+        if choice.finish_reason.is_some() {
+            self.finish_reason = choice.finish_reason;
+        }
+        Ok(self.add(choice.delta.unwrap_or_default()))
+    }
+
+    fn add(&mut self, delta: Delta) -> Vec<Progress> {
+        let mut told = Vec::new();
+        self.refusal.push_str(delta.refusal.as_deref().unwrap_or_default());
+        let texts = [delta.content, delta.refusal];
+        for text in texts.into_iter().flatten().filter(|text| !text.is_empty()) {
+            if self.text.is_empty() {
+                told.push(Progress::TextStarted { index: TEXT });
+            }
+            self.text.push_str(&text);
+            told.push(Progress::Delta { index: TEXT, text: text.into() });
+        }
+        for piece in delta.tool_calls.into_iter().flatten() {
+            told.extend(self.calls.push(&piece, TEXT + 1));
+        }
+        told
+    }
+
+    /// Whether the last event was seen.
+    pub(super) fn is_done(&self) -> bool {
+        self.is_done
+    }
+
+    /// The reply, if it was said why it ended. Not every server sends a last event.
+    pub(super) fn finish(self) -> Result<Reply, ModelError> {
+        let Some(reason) = &self.finish_reason else { return Err(ModelError::Truncated) };
+        Ok(Reply {
+            // Such ids are often not unique.
+            id: String::new(),
+            stop: self.stop(reason),
+            content: self.content()?,
+            model: self.model,
+            usage: self.usage,
+            refusal: Refusal {
+                category: None,
+                explanation: Some(self.refusal).filter(|said| !said.is_empty()),
+            },
+        })
+    }
+
+    /// Many servers say `stop` although there are calls.
+    fn stop(&self, reason: &str) -> ModelStop {
+        match reason {
+            _ if !self.refusal.is_empty() => ModelStop::Refusal,
+            "content_filter" => ModelStop::Refusal,
+            "length" => ModelStop::MaxTokens,
+            "stop" | "tool_calls" | "function_call" if self.calls.all.is_empty() => {
+                ModelStop::EndTurn
+            }
+            "stop" | "tool_calls" | "function_call" => ModelStop::ToolUse,
+            other => ModelStop::Other(other.to_owned()),
+        }
+    }
+
+    fn content(&self) -> Result<Content, ModelError> {
+        let mut blocks = Vec::new();
+        if !self.text.is_empty() {
+            blocks.push(raw(&TextBlock { r#type: "text", text: &self.text })?);
+        }
+        for call in &self.calls.all {
+            blocks.push(block(call)?);
+        }
+        Content::from_blocks(blocks.iter().map(AsRef::as_ref)).map_err(unreadable)
+    }
+}
+
+#[derive(Serialize)]
+struct TextBlock<'a> {
+    r#type: &'static str,
+    text: &'a str,
+}
+
+#[derive(Serialize)]
+struct CallBlock<'a> {
+    r#type: &'static str,
+    id: &'a str,
+    name: &'a str,
+    input: Option<Box<RawValue>>,
+}
+
+fn block(call: &Call) -> Result<Box<RawValue>, ModelError> {
+    if call.name.is_empty() {
+        return Err(ModelError::Malformed("a tool call has no name".to_owned()));
+    }
+    let input = as_input(&call.arguments);
+    raw(&CallBlock { r#type: "tool_use", id: &call.id, name: &call.name, input })
+}
+
+fn raw<T: Serialize>(block: &T) -> Result<Box<RawValue>, ModelError> {
+    to_raw_value(block).map_err(unreadable)
+}
+
+fn unreadable(error: impl std::fmt::Display) -> ModelError {
+    ModelError::Malformed(error.to_string())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,292 @@
+//! Recorded streams, cut wherever they can be, and streams of servers that take the protocol less
+//! strictly.
+
+use std::convert::Infallible;
+use std::fs;
+use std::path::PathBuf;
+
+use futures::{FutureExt as _, StreamExt as _, stream};
+use serde_json::{Value, json};
+use sse_stream::SseByteStream;
+
+use super::*;
+use crate::model::ErrorKind;
+
+fn fixture(name: &str) -> Vec<u8> {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/streams");
+    fs::read(folder.join(name)).unwrap()
+}
+
+/// Feeds pieces of a body through the framing and the assembler, as the client does.
+fn read(pieces: Vec<Vec<u8>>) -> Result<(Vec<Progress>, Reply), ModelError> {
+    let pieces = pieces.into_iter().map(|piece| Ok::<_, Infallible>(Bytes::from(piece)));
+    let mut events = SseByteStream::new(stream::iter(pieces));
+    let mut assembler = Assembler::new(Bytes::new());
+    let mut told = Vec::new();
+    while let Some(event) = events.next().now_or_never().unwrap() {
+        if let Some(data) = event.unwrap().data {
+            told.extend(assembler.push(&data)?);
+        }
+    }
+    Ok((told, assembler.finish()?))
+}
+
+/// The reply to a request with this body, from these chunks of one choice.
+fn reply_to(sent: &str, chunks: &[Value]) -> Result<Reply, ModelError> {
+    let mut assembler = Assembler::new(Bytes::from(sent.to_owned()));
+    for chunk in chunks {
+        assembler.push(&json!({ "choices": [chunk] }).to_string())?;
+    }
+    assembler.finish()
+}
+
+fn reply(chunks: &[Value]) -> Reply {
+    reply_to("", chunks).unwrap()
+}
+
+fn pieces(pieces: &Value) -> Value {
+    json!({ "delta": { "tool_calls": pieces } })
+}
+
+fn ends(reason: &str) -> Value {
+    json!({ "delta": {}, "finish_reason": reason })
+}
+
+fn content(reply: &Reply) -> Value {
+    serde_json::from_str(reply.content.as_str()).unwrap()
+}
+
+/// Names and inputs of calls; their ids must differ.
+fn calls(reply: &Reply) -> Vec<(String, Value)> {
+    let content = content(reply);
+    let calls: Vec<&Value> =
+        content.as_array().unwrap().iter().filter(|block| block["type"] == "tool_use").collect();
+    let mut ids: Vec<&str> = calls.iter().map(|call| call["id"].as_str().unwrap()).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), calls.len(), "{content}");
+    let name = |call: &Value| call["name"].as_str().unwrap().to_owned();
+    calls.iter().map(|call| (name(call), call["input"].clone())).collect()
+}
+
+/// What the recorded streams are to become.
+fn recorded() -> [(&'static str, Value, ModelStop, [i64; 2]); 2] {
+    [
+        (
+            "openai_01_text.sse",
+            json!([{ "type": "text", "text": "Hello w\u{f6}rld \u{1f30d}" }]),
+            ModelStop::EndTurn,
+            [9, 4],
+        ),
+        (
+            "openai_02_parallel_tool_calls.sse",
+            json!([
+                { "type": "tool_use", "id": "call_AaA1", "name": "get_weather",
+                  "input": { "city": "Oslo" } },
+                { "type": "tool_use", "id": "call_BbB2", "name": "get_time", "input": {} },
+            ]),
+            ModelStop::ToolUse,
+            [80, 31],
+        ),
+    ]
+}
+
+#[test]
+fn a_recorded_stream_becomes_its_message_wherever_it_is_cut() {
+    for (name, expected, stop, [input_tokens, output_tokens]) in recorded() {
+        let bytes = fixture(name);
+        let usage = Usage { input_tokens, output_tokens, ..Usage::default() };
+        let check = |pieces| {
+            let (_, reply) = read(pieces).unwrap();
+            let told = (content(&reply), &reply.stop, reply.usage, reply.model.as_str());
+            assert_eq!(told, (expected.clone(), &stop, usage, "gpt-sample"), "{name}");
+        };
+        check(bytes.iter().map(|byte| vec![*byte]).collect());
+        for cut in 0..bytes.len() {
+            let (head, tail) = bytes.split_at(cut);
+            check(vec![head.to_vec(), tail.to_vec()]);
+        }
+    }
+}
+
+#[test]
+fn a_stream_that_ends_early_is_never_taken_for_a_whole_one() {
+    for (name, ..) in recorded() {
+        let bytes = fixture(name);
+        let text = std::str::from_utf8(&bytes).unwrap();
+        let whole = text.find(r#""finish_reason":""#).unwrap();
+        for cut in 0..whole {
+            let ended = read(vec![bytes[..cut].to_vec()]);
+            assert!(matches!(ended, Err(ModelError::Truncated)), "{name} cut at {cut}");
+        }
+    }
+}
+
+#[test]
+fn readers_see_calls_begin_and_grow() {
+    let (told, _) = read(vec![fixture("openai_02_parallel_tool_calls.sse")]).unwrap();
+    let started = |index, id: &str, name: &str| Progress::ToolUseStarted {
+        index,
+        id: id.to_owned(),
+        name: name.to_owned(),
+    };
+    let delta = |index, text: &str| Progress::Delta { index, text: text.into() };
+    let expected = [
+        started(1, "call_AaA1", "get_weather"),
+        delta(1, "{\"ci"),
+        delta(1, "ty\":\"Oslo\"}"),
+        started(2, "call_BbB2", "get_time"),
+        delta(2, "{}"),
+    ];
+    assert_eq!(told, expected);
+}
+
+#[test]
+fn calls_are_told_apart_however_they_are_numbered() {
+    let whole = |index: Value, id: Value, name: &str, arguments: Value| {
+        let mut piece = json!({ "function": { "name": name, "arguments": arguments } });
+        if !index.is_null() {
+            piece["index"] = index;
+        }
+        if !id.is_null() {
+            piece["id"] = id;
+        }
+        piece
+    };
+    let table = [
+        ("no index and no id", [json!(null), json!(null)], [json!(null), json!(null)]),
+        ("no index", [json!(null), json!(null)], [json!("a"), json!("b")]),
+        ("no index and one id", [json!(null), json!(null)], [json!("a"), json!("a")]),
+        ("one index", [json!(0), json!(0)], [json!("a"), json!("b")]),
+        ("one index and no id", [json!(0), json!(0)], [json!(null), json!(null)]),
+        ("one id", [json!(0), json!(1)], [json!("a"), json!("a")]),
+        ("no id", [json!(0), json!(1)], [json!(null), json!(null)]),
+        ("an empty id", [json!(0), json!(1)], [json!(""), json!("")]),
+    ];
+    let expected = vec![("f".to_owned(), json!({ "n": 1 })), ("f".to_owned(), json!({ "n": 2 }))];
+    for (case, [index, other_index], [id, other_id]) in table {
+        let first = whole(index, id, "f", json!(r#"{"n":1}"#));
+        let second = whole(other_index, other_id, "f", json!(r#"{"n":2}"#));
+        let apart = [pieces(&json!([first])), pieces(&json!([second])), ends("tool_calls")];
+        assert_eq!(calls(&reply(&apart)), expected, "{case}");
+        let together = [pieces(&json!([first, second])), ends("tool_calls")];
+        assert_eq!(calls(&reply(&together)), expected, "{case}, in one chunk");
+    }
+}
+
+#[test]
+fn pieces_of_one_call_stay_together_however_they_are_marked() {
+    let first =
+        json!({ "index": 0, "id": "a", "function": { "name": "f", "arguments": "{\"n\"" } });
+    let rests = [
+        json!({ "index": 0, "function": { "arguments": ":1}" } }),
+        json!({ "function": { "arguments": ":1}" } }),
+        json!({ "index": 0, "id": "a", "function": { "name": "f", "arguments": ":1}" } }),
+        json!({ "index": 0, "id": "", "function": { "name": "", "arguments": ":1}" } }),
+        json!({ "index": 0, "id": null, "function": { "name": null, "arguments": ":1}" } }),
+    ];
+    let last = json!({ "index": 0, "id": "a", "function": { "name": "f", "arguments": "" } });
+    for rest in rests {
+        let chunks = [&first, &rest, &last].map(|piece| pieces(&json!([piece]))).into_iter();
+        let chunks: Vec<Value> = chunks.chain([ends("tool_calls")]).collect();
+        let expected = json!([{ "type": "tool_use", "id": "a", "name": "f", "input": { "n": 1 } }]);
+        assert_eq!(content(&reply(&chunks)), expected, "{rest}");
+    }
+}
+
+#[test]
+fn arguments_may_be_an_object_or_nothing_and_what_is_no_object_is_wrapped() {
+    let table = [
+        (json!({ "n": 1 }), json!({ "n": 1 })),
+        (json!(""), json!({})),
+        (json!(null), json!({})),
+        (json!("{\"n\":"), json!({ "INVALID_JSON": "{\"n\":" })),
+        (json!("[1]"), json!({ "INVALID_JSON": "[1]" })),
+    ];
+    for (arguments, input) in table {
+        let piece = json!([{ "id": "a", "function": { "name": "f", "arguments": arguments } }]);
+        let reply = reply(&[pieces(&piece), ends("tool_calls")]);
+        assert_eq!(calls(&reply), [("f".to_owned(), input)], "{piece}");
+    }
+}
+
+#[test]
+fn an_id_that_the_history_has_already_is_replaced() {
+    let sent = r#"{"messages":[{"role":"tool","tool_call_id":"call_0","content":"x"}]}"#;
+    let piece = json!([{ "index": 0, "id": "call_0", "function": { "name": "f" } }]);
+    let chunks = [pieces(&piece), ends("tool_calls")];
+    let id = |sent| content(&reply_to(sent, &chunks).unwrap())[0]["id"].clone();
+    assert_eq!(id(""), "call_0");
+    let made = id(sent);
+    assert!(made.as_str().unwrap().starts_with("call_") && made != "call_0", "{made}");
+}
+
+#[test]
+fn each_reason_has_its_stop() {
+    let call = pieces(&json!([{ "id": "a", "function": { "name": "f", "arguments": "{}" } }]));
+    let said = json!({ "delta": { "content": "Hi" } });
+    let other = |word: &str| ModelStop::Other(word.to_owned());
+    let table = [
+        ("stop", ModelStop::EndTurn, ModelStop::ToolUse),
+        ("tool_calls", ModelStop::EndTurn, ModelStop::ToolUse),
+        ("length", ModelStop::MaxTokens, ModelStop::MaxTokens),
+        ("content_filter", ModelStop::Refusal, ModelStop::Refusal),
+        ("odd", other("odd"), other("odd")),
+    ];
+    for (reason, without, with) in table {
+        assert_eq!(reply(&[said.clone(), ends(reason)]).stop, without, "{reason}");
+        assert_eq!(reply(&[call.clone(), ends(reason)]).stop, with, "{reason} with a call");
+    }
+    let refused = json!({ "delta": { "content": null, "refusal": "I will not." } });
+    assert_eq!(reply(&[refused, ends("stop")]).stop, ModelStop::Refusal);
+}
+
+#[test]
+fn what_nobody_asked_for_is_left_out() {
+    let chunks = [
+        json!({ "delta": { "role": "assistant", "content": "", "reasoning_content": "Hm." } }),
+        json!({ "index": 1, "delta": { "content": "Another answer" } }),
+        json!({ "delta": { "content": "Hi", "new": [1] }, "logprobs": {} }),
+        json!({ "delta": null, "finish_reason": "stop" }),
+    ];
+    assert_eq!(content(&reply(&chunks)), json!([{ "type": "text", "text": "Hi" }]));
+}
+
+#[test]
+fn tokens_are_counted_once_and_by_the_last_word() {
+    let usage = json!({ "prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120,
+                        "prompt_tokens_details": { "cached_tokens": 80 },
+                        "completion_tokens_details": { "reasoning_tokens": 15 } });
+    let mut assembler = Assembler::new(Bytes::new());
+    for chunk in [
+        json!({ "choices": [ends("stop")], "usage": { "prompt_tokens": 100, "completion_tokens": 1 } }),
+        json!({ "choices": [], "usage": usage }),
+        json!({ "choices": null, "usage": null }),
+    ] {
+        assembler.push(&chunk.to_string()).unwrap();
+    }
+    let expected = Usage {
+        input_tokens: 20,
+        cache_read_input_tokens: 80,
+        output_tokens: 20,
+        thinking_tokens: 15,
+        ..Usage::default()
+    };
+    assert_eq!(assembler.finish().unwrap().usage, expected);
+    assert_eq!(reply(&[ends("stop")]).usage, Usage::default());
+}
+
+#[test]
+fn an_error_inside_a_stream_is_an_error() {
+    let mut assembler = Assembler::new(Bytes::new());
+    let error = assembler.push(r#"{"error":{"message":"m","code":503}}"#).unwrap_err();
+    assert!(matches!(error, ModelError::Api { status: None, kind: ErrorKind::Api, .. }), "{error}");
+    assert!(matches!(assembler.push("{oops"), Err(ModelError::Malformed(_))));
+}
+
+#[test]
+fn a_call_without_a_name_cannot_be_read() {
+    let piece = json!([{ "index": 0, "id": "a", "function": { "arguments": "{}" } }]);
+    let ended = reply_to("", &[pieces(&piece), ends("tool_calls")]);
+    assert!(matches!(ended, Err(ModelError::Malformed(_))));
+}

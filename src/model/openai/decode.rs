@@ -1,0 +1,179 @@
+//! One event of the stream: from the JSON of its data to what it says. What a server leaves out,
+//! or writes in a shape of its own, reads as absent.
+
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+
+use super::error::read_in_stream;
+use crate::domain::usage::Usage;
+use crate::model::{ModelError, ReplyHead};
+
+/// The most tokens that one request can cost; what is above it is a server's mistake.
+const MAX_TOKENS: i64 = 1_000_000_000;
+
+/// What an event says.
+#[derive(Debug)]
+pub(super) enum StreamEvent {
+    Chunk(Chunk),
+    /// The last one.
+    Done,
+}
+
+/// A piece of a reply.
+#[derive(Debug, Deserialize)]
+pub(super) struct Chunk {
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) model: Option<String>,
+    /// None where it only tells the usage.
+    #[serde(default)]
+    choices: Option<Vec<Choice>>,
+    #[serde(default, deserialize_with = "lenient")]
+    usage: Option<Counts>,
+}
+
+/// What is added to the one reply that is asked for.
+#[derive(Debug, Deserialize)]
+pub(super) struct Choice {
+    #[serde(default, deserialize_with = "lenient")]
+    index: Option<u64>,
+    #[serde(default)]
+    pub(super) delta: Option<Delta>,
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) finish_reason: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct Delta {
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) content: Option<String>,
+    /// Said in place of an answer.
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) refusal: Option<String>,
+    #[serde(default)]
+    pub(super) tool_calls: Option<Vec<CallPiece>>,
+}
+
+/// A piece of a call, or a whole one.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct CallPiece {
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) index: Option<u64>,
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) id: Option<String>,
+    #[serde(default)]
+    pub(super) function: Option<FunctionPiece>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct FunctionPiece {
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) name: Option<String>,
+    #[serde(default)]
+    arguments: Option<Box<RawValue>>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Counts {
+    #[serde(default, deserialize_with = "lenient")]
+    prompt_tokens: Option<i64>,
+    #[serde(default, deserialize_with = "lenient")]
+    completion_tokens: Option<i64>,
+    #[serde(default, deserialize_with = "lenient")]
+    prompt_tokens_details: Option<PromptDetails>,
+    #[serde(default, deserialize_with = "lenient")]
+    completion_tokens_details: Option<CompletionDetails>,
+}
+
+#[derive(Debug, Deserialize)]
+struct PromptDetails {
+    #[serde(default, deserialize_with = "lenient")]
+    cached_tokens: Option<i64>,
+}
+
+#[derive(Debug, Deserialize)]
+struct CompletionDetails {
+    #[serde(default, deserialize_with = "lenient")]
+    reasoning_tokens: Option<i64>,
+}
+
+/// A member that reads as absent when it is null or of another shape.
+pub(super) fn lenient<'de, T, D>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    T: Deserialize<'de>,
+    D: Deserializer<'de>,
+{
+    let raw = <&'de RawValue>::deserialize(deserializer)?;
+    Ok(serde_json::from_str(raw.get()).ok())
+}
+
+/// Reads the data of one event.
+pub(super) fn decode(data: &str) -> Result<Option<StreamEvent>, ModelError> {
+    #[derive(Deserialize)]
+    struct Failed<'a> {
+        #[serde(borrow, default)]
+        error: Option<&'a RawValue>,
+        #[serde(default, deserialize_with = "lenient")]
+        object: Option<String>,
+    }
+    if data.trim().is_empty() {
+        return Ok(None);
+    }
+    if data.trim() == "[DONE]" {
+        return Ok(Some(StreamEvent::Done));
+    }
+    let unreadable = |error| ModelError::Malformed(format!("an event is not readable: {error}"));
+    let failed: Failed<'_> = serde_json::from_str(data).map_err(unreadable)?;
+    if failed.error.is_some() || failed.object.is_some_and(|object| object == "error") {
+        let (kind, message) = read_in_stream(data);
+        let head = ReplyHead::default();
+        return Err(ModelError::Api { status: None, kind, message, head });
+    }
+    Ok(Some(StreamEvent::Chunk(serde_json::from_str(data).map_err(unreadable)?)))
+}
+
+impl Chunk {
+    /// The piece of the one reply that is asked for, if the chunk has one.
+    pub(super) fn choice(self) -> (Option<Choice>, Option<Usage>) {
+        let usage = self.usage.as_ref().map(Counts::usage);
+        let mut choices = self.choices.into_iter().flatten();
+        (choices.find(|choice| choice.index.unwrap_or(0) == 0), usage)
+    }
+}
+
+impl CallPiece {
+    pub(super) fn name(&self) -> Option<&str> {
+        self.function.as_ref()?.name.as_deref().filter(|name| !name.is_empty())
+    }
+
+    pub(super) fn id(&self) -> Option<&str> {
+        self.id.as_deref().filter(|id| !id.is_empty())
+    }
+
+    /// The text of the arguments: what a string says, and an object as it is written.
+    pub(super) fn arguments(&self) -> String {
+        let raw = self.function.as_ref().and_then(|function| function.arguments.as_deref());
+        match raw.map(RawValue::get) {
+            None | Some("null") => String::new(),
+            Some(raw) => serde_json::from_str(raw).unwrap_or_else(|_| raw.to_owned()),
+        }
+    }
+}
+
+impl Counts {
+    /// Here the prompt's count includes what was read from the cache.
+    fn usage(&self) -> Usage {
+        let count = |count: Option<i64>| count.unwrap_or(0).clamp(0, MAX_TOKENS);
+        let (prompt, output) = (count(self.prompt_tokens), count(self.completion_tokens));
+        let prompt_details = self.prompt_tokens_details.as_ref();
+        let cached = count(prompt_details.and_then(|details| details.cached_tokens)).min(prompt);
+        let details = self.completion_tokens_details.as_ref();
+        let thinking = count(details.and_then(|details| details.reasoning_tokens)).min(output);
+        Usage {
+            input_tokens: prompt - cached,
+            cache_read_input_tokens: cached,
+            output_tokens: output,
+            thinking_tokens: thinking,
+            ..Usage::default()
+        }
+    }
+}

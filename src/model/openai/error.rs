@@ -1,0 +1,115 @@
+//! Errors, in the many forms in which servers of this protocol write them.
+
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::decode::lenient;
+use crate::model::ErrorKind;
+
+/// `{"error": {…}}`, `{"error": "…"}`, or the members of the error at the top.
+#[derive(Deserialize)]
+struct Body<'a> {
+    #[serde(borrow, default)]
+    error: Option<&'a RawValue>,
+}
+
+#[derive(Default, Deserialize)]
+struct Fields {
+    #[serde(default, deserialize_with = "lenient")]
+    message: Option<String>,
+    #[serde(default, rename = "type", deserialize_with = "lenient")]
+    kind: Option<String>,
+    /// A word, or an HTTP status.
+    #[serde(default)]
+    code: Value,
+}
+
+/// Reads the body of an error response.
+pub(super) fn read(status: u16, body: &[u8]) -> Option<(ErrorKind, String)> {
+    parse(Some(status), std::str::from_utf8(body).ok()?)
+}
+
+/// Reads an error inside a stream.
+pub(super) fn read_in_stream(data: &str) -> (ErrorKind, String) {
+    parse(None, data).unwrap_or_else(|| (ErrorKind::Api, "no readable error".to_owned()))
+}
+
+fn parse(status: Option<u16>, json: &str) -> Option<(ErrorKind, String)> {
+    let body: Body<'_> = serde_json::from_str(json).ok()?;
+    let inner = body.error.map_or(json, RawValue::get);
+    if let Ok(message) = serde_json::from_str::<String>(inner) {
+        return Some((status.map_or(ErrorKind::Api, ErrorKind::of_status), message));
+    }
+    let fields: Fields = serde_json::from_str(inner).ok()?;
+    let kind = fields.kind(status);
+    Some((kind, fields.message.unwrap_or_default()))
+}
+
+impl Fields {
+    /// What the account cannot pay for is told by a word, all else best by the status: the words
+    /// differ from server to server.
+    fn kind(&self, status: Option<u16>) -> ErrorKind {
+        let code = self.code.as_str();
+        let words = [code, self.kind.as_deref()];
+        let is = |known: &[&str]| words.iter().flatten().any(|word| known.contains(word));
+        if is(&["insufficient_quota", "billing_hard_limit_reached"]) {
+            return ErrorKind::Billing;
+        }
+        let told = self.code.as_u64().and_then(|code| u16::try_from(code).ok());
+        if let Some(status) = status.or(told).filter(|status| *status >= 400) {
+            return ErrorKind::of_status(status);
+        }
+        if is(&["rate_limit_exceeded", "rate_limit_error", "requests", "tokens"]) {
+            return ErrorKind::RateLimit;
+        }
+        if is(&["server_error", "internal_server_error", "api_error", "InternalServerError"]) {
+            return ErrorKind::Api;
+        }
+        if is(&["overloaded_error", "unavailable_error", "service_unavailable"]) {
+            return ErrorKind::Overloaded;
+        }
+        match self.kind.as_deref().or(code) {
+            Some(word) => ErrorKind::parse(word, None),
+            None => ErrorKind::Api,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_is_understood_however_it_is_written() {
+        let table = [
+            (r#"{"error":{"message":"m","type":"server_error","code":null}}"#, ErrorKind::Api),
+            (
+                r#"{"error":{"message":"m","type":"tokens","code":"rate_limit_exceeded"}}"#,
+                ErrorKind::RateLimit,
+            ),
+            (r#"{"error":{"message":"m","code":503}}"#, ErrorKind::Api),
+            (r#"{"error":{"message":"m","code":429}}"#, ErrorKind::RateLimit),
+            (r#"{"error":"m"}"#, ErrorKind::Api),
+            (
+                r#"{"object":"error","message":"m","type":"BadRequestError","code":400}"#,
+                ErrorKind::InvalidRequest,
+            ),
+            (r#"{"error":{"message":"m","type":"odd"}}"#, ErrorKind::Other("odd".to_owned())),
+        ];
+        for (data, kind) in table {
+            assert_eq!(read_in_stream(data), (kind, "m".to_owned()), "{data}");
+        }
+        assert_eq!(read_in_stream("{").0, ErrorKind::Api);
+    }
+
+    #[test]
+    fn the_status_decides_but_for_an_account_without_means() {
+        let quota = br#"{"error":{"message":"m","type":"insufficient_quota","code":null}}"#;
+        let other = br#"{"error":{"message":"m","type":"odd","code":"odd"}}"#;
+        assert_eq!(read(429, quota), Some((ErrorKind::Billing, "m".to_owned())));
+        assert_eq!(read(429, other), Some((ErrorKind::RateLimit, "m".to_owned())));
+        assert_eq!(read(404, other), Some((ErrorKind::NotFound, "m".to_owned())));
+        assert_eq!(read(502, b"<html>"), None);
+    }
+}

@@ -1,0 +1,157 @@
+//! The body of a request, translated from the stored history.
+//!
+//! What is translated depends on nothing that comes after it, and the varying members come after
+//! the messages, so that servers find what they have cached of the request before.
+
+use bytes::Bytes;
+use serde::Serialize;
+use serde_json::json;
+use serde_json::value::RawValue;
+
+use super::options::{ResponseFormat, reasoning_effort, system_text};
+use super::translate::{Message, translate};
+use crate::domain::provider::{Dialect, MaxTokensField};
+use crate::domain::session::Settings;
+use crate::domain::tool::ToolChoice;
+
+/// What all requests of a run begin with: everything up to the first message of the history.
+#[derive(Debug, Clone)]
+pub struct Head {
+    text: Bytes,
+    has_tools: bool,
+    has_system: bool,
+    takes_images: bool,
+}
+
+#[derive(Serialize)]
+struct Fields<'a> {
+    model: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_tokens: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_completion_tokens: Option<u32>,
+    stream: bool,
+    stream_options: StreamOptions,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    stop: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning_effort: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    response_format: Option<ResponseFormat<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tools: Vec<Tool<'a>>,
+}
+
+#[derive(Serialize)]
+struct StreamOptions {
+    include_usage: bool,
+}
+
+#[derive(Serialize)]
+struct Tool<'a> {
+    r#type: &'static str,
+    function: Function<'a>,
+}
+
+#[derive(Serialize)]
+struct Function<'a> {
+    name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parameters: Option<&'a RawValue>,
+}
+
+/// The definitions of tools that the service or its client runs; those of a model's own side have
+/// no place in the protocol.
+fn tools(definitions: &RawValue) -> Result<Vec<Tool<'_>>, serde_json::Error> {
+    #[derive(serde::Deserialize)]
+    struct Definition<'a> {
+        name: String,
+        #[serde(default)]
+        description: Option<String>,
+        #[serde(borrow, default)]
+        input_schema: Option<&'a RawValue>,
+    }
+    let all: Vec<Definition<'_>> = serde_json::from_str(definitions.get())?;
+    let ours = all.into_iter().filter(|tool| tool.input_schema.is_some());
+    let functions = ours.map(|Definition { name, description, input_schema: parameters }| {
+        Function { name, description, parameters }
+    });
+    Ok(functions.map(|function| Tool { r#type: "function", function }).collect())
+}
+
+impl Head {
+    /// The head of all requests of a run: what its session pinned, and behind the session's tools
+    /// those of the run, if it has any of its own. Settings that the protocol lacks are left out.
+    pub fn new(
+        settings: &Settings,
+        tools_of_run: Option<&RawValue>,
+        dialect: Dialect,
+    ) -> Result<Self, serde_json::Error> {
+        let mut tools = tools(&settings.tools)?;
+        if let Some(more) = tools_of_run {
+            tools.extend(self::tools(more)?);
+        }
+        let has_tools = !tools.is_empty();
+        let options = &settings.model_options;
+        let budget = |field| (dialect.max_tokens_field == field).then_some(settings.max_tokens);
+        let fields = Fields {
+            model: &settings.model,
+            max_tokens: budget(MaxTokensField::MaxTokens),
+            max_completion_tokens: budget(MaxTokensField::MaxCompletionTokens),
+            stream: true,
+            stream_options: StreamOptions { include_usage: true },
+            stop: &settings.stop_sequences,
+            reasoning_effort: options.effort.map(reasoning_effort),
+            response_format: options.output_schema.as_deref().map(ResponseFormat::new),
+            tools,
+        };
+        let mut text = serde_json::to_string(&fields)?;
+        text.truncate(text.len() - "}".len());
+        text.push_str(r#","messages":["#);
+        let has_system = !settings.system.is_empty();
+        if has_system {
+            let system = Message::System { content: &system_text(&settings.system)? };
+            text.push_str(&serde_json::to_string(&system)?);
+        }
+        Ok(Self { text: text.into(), has_tools, has_system, takes_images: dialect.takes_images })
+    }
+}
+
+/// The body of one request. `transcript` holds the messages in the form of the Messages API,
+/// joined by commas.
+pub fn body(head: &Head, transcript: &str, choice: &ToolChoice) -> Bytes {
+    let history = format!("[{transcript}]");
+    let messages = translate(&history, head.takes_images).unwrap_or_else(|error| {
+        tracing::error!(%error, "a stored history cannot be read");
+        Vec::new()
+    });
+    let mut body = Vec::with_capacity(head.text.len() + transcript.len() + 64);
+    body.extend_from_slice(&head.text);
+    for (at, message) in messages.iter().enumerate() {
+        if at > 0 || head.has_system {
+            body.push(b',');
+        }
+        // Strings always serialize, and a vector takes every byte.
+        let _ = serde_json::to_writer(&mut body, message);
+    }
+    body.push(b']');
+    let choice = match choice {
+        ToolChoice::Auto => None,
+        ToolChoice::Any => Some(json!("required")),
+        ToolChoice::None => Some(json!("none")),
+        ToolChoice::Tool { name } => {
+            Some(json!({ "type": "function", "function": { "name": name } }))
+        }
+    };
+    // Without tools no word about them is allowed.
+    if let Some(choice) = choice.filter(|_| head.has_tools) {
+        body.extend_from_slice(format!(r#","tool_choice":{choice}"#).as_bytes());
+    }
+    body.push(b'}');
+    body.into()
+}
+
+#[cfg(test)]
+mod tests;

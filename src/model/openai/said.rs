@@ -1,0 +1,172 @@
+//! What a block says in a protocol that knows texts and images only.
+
+use serde::ser::SerializeMap as _;
+use serde::{Deserialize, Serialize, Serializer};
+use serde_json::json;
+use serde_json::value::RawValue;
+
+/// A part of a user's message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Part {
+    Text(String),
+    /// The URL of an image, which may hold the image itself.
+    Image(String),
+}
+
+impl Part {
+    pub(super) fn as_text(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) => Some(text),
+            Self::Image(_) => None,
+        }
+    }
+}
+
+impl Serialize for Part {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(2))?;
+        match self {
+            Self::Text(text) => {
+                map.serialize_entry("type", "text")?;
+                map.serialize_entry("text", text)?;
+            }
+            Self::Image(url) => {
+                map.serialize_entry("type", "image_url")?;
+                map.serialize_entry("image_url", &json!({ "url": url }))?;
+            }
+        }
+        map.end()
+    }
+}
+
+/// A block that users and results may hold.
+#[derive(Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Said {
+    Text {
+        text: String,
+    },
+    Image {
+        source: Source,
+    },
+    Document {
+        source: Source,
+        #[serde(default)]
+        title: Option<String>,
+        #[serde(default)]
+        context: Option<String>,
+    },
+    SearchResult {
+        source: String,
+        title: String,
+        content: Inner,
+    },
+    #[serde(other)]
+    Other,
+}
+
+/// Where an image or a document is.
+#[derive(Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Source {
+    Base64 {
+        media_type: String,
+        data: String,
+    },
+    Url {
+        url: String,
+    },
+    Text {
+        data: String,
+    },
+    Content {
+        content: Inner,
+    },
+    #[serde(other)]
+    Other,
+}
+
+/// A text, or blocks.
+#[derive(Default, Deserialize)]
+#[serde(untagged)]
+enum Inner {
+    #[default]
+    Nothing,
+    Text(String),
+    Blocks(Vec<Said>),
+}
+
+/// What a block of the user says; none if the protocol has no place for it.
+pub(super) fn part(raw: &RawValue, takes_images: bool) -> Option<Part> {
+    serde_json::from_str::<Said>(raw.get()).ok()?.part(takes_images)
+}
+
+/// What the result of a call says.
+pub(super) fn result_parts(raw: &RawValue, takes_images: bool) -> Vec<Part> {
+    #[derive(Deserialize)]
+    struct Answer {
+        #[serde(default)]
+        content: Inner,
+    }
+    let answer = serde_json::from_str::<Answer>(raw.get());
+    answer.map(|answer| answer.content.parts(takes_images)).unwrap_or_default()
+}
+
+impl Inner {
+    fn parts(self, takes_images: bool) -> Vec<Part> {
+        match self {
+            Self::Nothing => Vec::new(),
+            Self::Text(text) => vec![Part::Text(text)],
+            Self::Blocks(blocks) => {
+                blocks.into_iter().filter_map(|block| block.part(takes_images)).collect()
+            }
+        }
+    }
+
+    fn text(self) -> String {
+        let parts = self.parts(false);
+        parts.iter().filter_map(Part::as_text).collect::<Vec<_>>().join("\n")
+    }
+}
+
+impl Said {
+    fn part(self, takes_images: bool) -> Option<Part> {
+        Some(match self {
+            Self::Text { text } => Part::Text(text),
+            Self::Image { source } => match source {
+                Source::Base64 { media_type, data } if takes_images => {
+                    Part::Image(format!("data:{media_type};base64,{data}"))
+                }
+                Source::Url { url } if takes_images => Part::Image(url),
+                Source::Base64 { .. }
+                | Source::Url { .. }
+                | Source::Text { .. }
+                | Source::Content { .. }
+                | Source::Other => Part::Text("[an image that cannot be shown here]".to_owned()),
+            },
+            Self::Document { source, title, context } => {
+                Part::Text(document(source, title, context))
+            }
+            Self::SearchResult { source, title, content } => Part::Text(format!(
+                "Search result: {title}\nSource: {source}\n\n{}",
+                content.text()
+            )),
+            Self::Other => return None,
+        })
+    }
+}
+
+fn document(source: Source, title: Option<String>, context: Option<String>) -> String {
+    let title = title.map(|title| format!("Document: {title}\n"));
+    let context = context.map(|context| format!("Context: {context}\n"));
+    let text = match source {
+        Source::Text { data } => data,
+        Source::Content { content } => content.text(),
+        Source::Url { url } => format!("[a document that cannot be shown here: {url}]"),
+        Source::Base64 { .. } | Source::Other => {
+            "[a document that cannot be shown here]".to_owned()
+        }
+    };
+    let head: String = title.into_iter().chain(context).collect();
+    if head.is_empty() { text } else { format!("{head}\n{text}") }
+}

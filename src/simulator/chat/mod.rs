@@ -1,0 +1,67 @@
+//! The other protocol: `POST /v1/chat/completions`, from the same scripts.
+//!
+//! A request is checked by the rules of this protocol, then read in the form of the Messages API;
+//! the reply to that is written in this one.
+
+mod emit;
+mod read;
+mod validate;
+
+#[cfg(test)]
+mod tests;
+
+use axum::http::HeaderMap;
+use bytes::Bytes;
+use serde_json::{Value, json};
+
+use super::Shared;
+use super::answer::{Answer, object_of, parse, play};
+use super::protocol::Protocol;
+use super::refusal::Refusal;
+use super::request::Ask;
+
+pub(super) use emit::{stream, to_json};
+
+/// Checks a request and plays the script's reply to it.
+pub(super) fn answer(
+    shared: &Shared,
+    headers: &HeaderMap,
+    body: &Bytes,
+    request_id: &str,
+) -> Result<Answer, Refusal> {
+    admit(headers)?;
+    let value = parse(body)?;
+    let fields = object_of(&value)?;
+    validate::check(fields, &shared.options, body.len())?;
+    let asked = read::in_messages_form(fields);
+    let options = fields.get("stream_options");
+    let include_usage = options.is_some_and(|options| options["include_usage"] == true);
+    let protocol = Protocol::Chat { include_usage };
+    play(shared, protocol, Ask(&asked), body.len(), request_id)
+}
+
+fn admit(headers: &HeaderMap) -> Result<(), Refusal> {
+    let header = headers.get("authorization").and_then(|value| value.to_str().ok());
+    let key = header.and_then(|value| value.strip_prefix("Bearer "));
+    if key.is_some_and(|key| !key.trim().is_empty()) {
+        return Ok(());
+    }
+    Err(Refusal::unauthenticated(
+        "You didn't provide an API key. You need to provide your API key in an Authorization \
+         header using Bearer auth (i.e. Authorization: Bearer YOUR_KEY).",
+    ))
+}
+
+/// The body of an error, whose kind is named in the other protocol's words or in its own.
+pub(super) fn error_body(kind: &str, message: &str, details: Option<&Value>) -> Value {
+    let (kind, code) = match kind {
+        "overloaded_error" | "api_error" | "timeout_error" => ("server_error", None),
+        "rate_limit_error" => ("requests", Some("rate_limit_exceeded")),
+        "billing_error" => ("insufficient_quota", Some("insufficient_quota")),
+        "authentication_error" => ("invalid_request_error", Some("invalid_api_key")),
+        "not_found_error" => ("invalid_request_error", Some("model_not_found")),
+        other => (other, None),
+    };
+    let code = details.and_then(|details| details["error_code"].as_str()).or(code);
+    json!({ "error": { "message": message, "type": kind, "param": null, "code": code } })
+}

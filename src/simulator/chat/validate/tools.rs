@@ -1,0 +1,122 @@
+//! Tool definitions, and what is said of their use.
+
+use serde_json::{Map, Value};
+
+use super::{Checked, refuse};
+
+/// Characters in a function's name.
+const LONGEST_NAME: usize = 64;
+/// Tools in one request.
+const MOST: usize = 128;
+
+pub(super) fn check(ask: &Map<String, Value>) -> Checked {
+    let tools = match ask.get("tools") {
+        None => return without(ask),
+        Some(Value::Array(tools)) => tools,
+        Some(_) => return refuse("Invalid type for 'tools': expected an array of objects."),
+    };
+    if tools.is_empty() {
+        return refuse(
+            "Invalid 'tools': empty array. Expected an array with minimum length 1, but got an \
+             empty array instead.",
+        );
+    }
+    if tools.len() > MOST {
+        return refuse(format!(
+            "Invalid 'tools': array too long. Expected an array with maximum length {MOST}, but \
+             got an array with length {} instead.",
+            tools.len()
+        ));
+    }
+    for (at, tool) in tools.iter().enumerate() {
+        definition(&format!("tools[{at}]"), tool)?;
+    }
+    choice(ask, tools)
+}
+
+/// Without tools there is nothing to be said of them.
+fn without(ask: &Map<String, Value>) -> Checked {
+    for field in ["tool_choice", "parallel_tool_calls"] {
+        if ask.contains_key(field) {
+            return refuse(format!(
+                "Invalid value for '{field}': '{field}' is only allowed when 'tools' are \
+                 specified."
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn definition(at: &str, tool: &Value) -> Checked {
+    if tool["type"] != "function" {
+        return refuse(format!("Invalid value for '{at}.type': expected 'function'."));
+    }
+    let Some(function) = tool["function"].as_object() else {
+        return refuse(format!("Missing required parameter: '{at}.function'."));
+    };
+    let known = ["name", "description", "parameters", "strict"];
+    if let Some(field) = function.keys().find(|field| !known.contains(&field.as_str())) {
+        return refuse(format!("Unknown parameter: '{at}.function.{field}'."));
+    }
+    name(&format!("{at}.function.name"), function.get("name"))?;
+    if function.get("description").is_some_and(|text| !text.is_string()) {
+        return refuse(format!("Invalid type for '{at}.function.description': expected a string."));
+    }
+    if function.get("parameters").is_some_and(|schema| schema["type"] != "object") {
+        return refuse(format!(
+            "Invalid schema for function '{}': schema must be a JSON Schema of 'type: \"object\"'.",
+            function.get("name").and_then(Value::as_str).unwrap_or_default()
+        ));
+    }
+    Ok(())
+}
+
+/// A function's name, in a definition or in the history.
+pub(super) fn name(at: &str, name: Option<&Value>) -> Checked {
+    let Some(name) = name.and_then(Value::as_str) else {
+        return refuse(format!("Missing required parameter: '{at}'."));
+    };
+    let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    if name.is_empty() || !name.chars().all(fits) {
+        return refuse(format!(
+            "Invalid '{at}': string does not match pattern. Expected a string that matches the \
+             pattern '^[a-zA-Z0-9_-]+$'."
+        ));
+    }
+    if name.len() > LONGEST_NAME {
+        return refuse(format!(
+            "Invalid '{at}': string too long. Expected a string with maximum length \
+             {LONGEST_NAME}, but got a string with length {} instead.",
+            name.len()
+        ));
+    }
+    Ok(())
+}
+
+fn choice(ask: &Map<String, Value>, tools: &[Value]) -> Checked {
+    let Some(choice) = ask.get("tool_choice") else {
+        return Ok(());
+    };
+    match choice.as_str() {
+        Some("none" | "auto" | "required") => return Ok(()),
+        Some(other) => {
+            return refuse(format!(
+                "Invalid value: '{other}'. Supported values are: 'none', 'auto', and 'required'."
+            ));
+        }
+        None => {}
+    }
+    let wanted = choice.pointer("/function/name").and_then(Value::as_str);
+    let Some(wanted) = wanted.filter(|_| choice["type"] == "function") else {
+        return refuse("Missing required parameter: 'tool_choice.function.name'.");
+    };
+    let is_wanted =
+        |tool: &Value| tool.pointer("/function/name").is_some_and(|name| name == wanted);
+    if !tools.iter().any(is_wanted) {
+        return refuse(format!(
+            "Invalid value for 'tool_choice': no function named {wanted:?} was specified in the \
+             'tools' parameter."
+        ));
+    }
+    Ok(())
+}

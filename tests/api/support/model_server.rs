@@ -1,0 +1,26 @@
+//! The simulator as the service is told of it.
+
+use std::time::Duration;
+
+use twostep::domain::provider::{Dialect, MaxTokensField, Provider};
+use twostep::model::{Server, anthropic, openai};
+use twostep::simulator::Running;
+
+/// The simulator as a server of this protocol.
+pub(super) fn of(simulator: &Running, provider: Provider, idle_timeout: Duration) -> Server {
+    let api_key = Some("test-key".to_owned().into());
+    match provider {
+        Provider::Anthropic => Server::Anthropic(anthropic::ClientConfig {
+            base_url: simulator.base_url().parse().unwrap(),
+            api_key,
+            version: "2023-06-01".to_owned(),
+            idle_timeout,
+        }),
+        Provider::OpenAi => Server::OpenAi(openai::ClientConfig {
+            base_url: format!("{}/v1", simulator.base_url()).parse().unwrap(),
+            api_key,
+            dialect: Dialect { max_tokens_field: MaxTokensField::MaxTokens, takes_images: true },
+            idle_timeout,
+        }),
+    }
+}
