@@ -160,7 +160,7 @@ impl CreateSession {
             tools,
             thinking: self.thinking,
             stop_sequences: self.stop_sequences,
-            model_options,
+            model_options: Box::new(model_options),
             limits,
             price,
             permission_mode: self.permission_mode,
