@@ -93,11 +93,10 @@ impl Application {
         let metrics = Arc::new(Metrics::new());
 
         let (mut worker, mut simulator, mut catalogue) = (None, None, None);
-        let models = models_to_refresh(&config.listen);
         if let Some(work) = config.work {
             let (model, running) = open_model(work.model, work.model_idle_timeout).await?;
             simulator = running;
-            catalogue = models.map(|models| (model.clone(), models));
+            catalogue = models_to_refresh(&config.listen).map(|models| (model.clone(), models));
             let new = Worker::new(Parts {
                 pool: pools.worker.clone(),
                 heartbeat_pool: pools.heartbeat.clone(),

@@ -37,9 +37,9 @@ pub struct Settings {
     /// Strings that end an answer.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stop_sequences: Vec<String>,
-    /// What else is asked of the model.
+    /// What else is asked of the model. Boxed, because settings are a part of many large futures.
     #[serde(default, skip_serializing_if = "ModelOptions::is_unset")]
-    pub model_options: ModelOptions,
+    pub model_options: Box<ModelOptions>,
     /// Limits for runs that name none.
     #[serde(default)]
     pub limits: Limits,

@@ -132,7 +132,7 @@ impl SessionResource {
         let pinned = session.settings.permission_mode;
         let tools = session.settings.tool_names();
         let client_tools = session.settings.clients_tool_names();
-        let options = session.settings.model_options;
+        let options = *session.settings.model_options;
         Self {
             r#type: "session",
             id: session.id,

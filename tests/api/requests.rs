@@ -43,7 +43,7 @@ async fn every_request_is_shown_as_it_was_sent_byte_for_byte() {
     let session = app.session().await;
     let tool = json!({ "client": true, "name": "ring", "description": "Rings.", "input_schema": { "type": "object" } });
     let first = json!({ "content": "Look", "tool_choice": { "type": "any" }, "tools": [tool] });
-    let second = json!({ "content": "Look again", "limits": { "rounds": 0 } });
+    let second = json!({ "content": "Look again", "limits": { "rounds": 0 }, "tools": [tool] });
     let runs = [session.ask_with(first).await, session.ask_with(second).await];
     let upstream = app.upstream();
     assert_eq!(upstream.len(), 3);

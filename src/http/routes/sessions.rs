@@ -167,7 +167,7 @@ impl CreateSession {
             tools,
             thinking: self.thinking,
             stop_sequences: self.stop_sequences,
-            model_options,
+            model_options: Box::new(model_options),
             limits,
             budget: self.budget,
             price,

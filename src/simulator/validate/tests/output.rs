@@ -4,7 +4,6 @@ use super::{refusal, request, rules, verdict};
 use crate::simulator::validate::Rules;
 
 /// The refusal of a request with these fields, for this model.
-#[expect(clippy::needless_pass_by_value, reason = "callers write the fields in place")]
 fn on(model: &str, mut fields: Value) -> String {
     fields["model"] = model.into();
     refusal(&request(&fields))
