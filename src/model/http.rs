@@ -92,7 +92,7 @@ impl Endpoint {
         check_is_stream(response.headers())?;
         Ok(Events {
             head,
-            events: Box::pin(SseByteStream::new(bounded(response.bytes_stream()))),
+            stream: Box::pin(SseByteStream::new(bounded(response.bytes_stream()))),
             idle_timeout: self.idle_timeout,
         })
     }
@@ -178,7 +178,7 @@ fn check_is_stream(headers: &HeaderMap) -> Result<(), ModelError> {
 /// The events of a reply that is still coming in.
 pub(super) struct Events {
     head: ReplyHead,
-    events: Pin<Box<dyn Stream<Item = Result<Sse, sse_stream::Error>> + Send>>,
+    stream: Pin<Box<dyn Stream<Item = Result<Sse, sse_stream::Error>> + Send>>,
     idle_timeout: Duration,
 }
 
@@ -199,7 +199,7 @@ impl Events {
     /// Dropping the future between two calls loses nothing.
     pub(super) async fn next(&mut self) -> Result<Option<String>, ModelError> {
         loop {
-            let event = timeout(self.idle_timeout, self.events.next())
+            let event = timeout(self.idle_timeout, self.stream.next())
                 .await
                 .map_err(|_| ModelError::Idle(self.idle_timeout))?;
             let Some(event) = event else { return Ok(None) };

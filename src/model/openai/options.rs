@@ -6,15 +6,16 @@ use serde_json::value::RawValue;
 use crate::domain::model::Effort;
 use crate::domain::system::SystemPrompt;
 
-/// The form of an answer that has to fit a schema.
+/// The form of an answer.
 #[derive(Debug, Serialize)]
-pub(super) struct ResponseFormat<'a> {
-    r#type: &'static str,
-    json_schema: Schema<'a>,
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(super) enum ResponseFormat<'a> {
+    /// It has to fit a schema.
+    JsonSchema { json_schema: NamedSchema<'a> },
 }
 
 #[derive(Debug, Serialize)]
-struct Schema<'a> {
+pub(super) struct NamedSchema<'a> {
     name: &'static str,
     strict: bool,
     schema: &'a RawValue,
@@ -22,9 +23,8 @@ struct Schema<'a> {
 
 impl<'a> ResponseFormat<'a> {
     /// The form that this schema asks for.
-    pub(super) const fn new(schema: &'a RawValue) -> Self {
-        let json_schema = Schema { name: "output", strict: true, schema };
-        Self { r#type: "json_schema", json_schema }
+    pub(super) const fn of(schema: &'a RawValue) -> Self {
+        Self::JsonSchema { json_schema: NamedSchema { name: "output", strict: true, schema } }
     }
 }
 

@@ -104,7 +104,7 @@ impl Head {
             stream_options: StreamOptions { include_usage: true },
             stop: &settings.stop_sequences,
             reasoning_effort: options.effort.map(reasoning_effort),
-            response_format: options.output_schema.as_deref().map(ResponseFormat::new),
+            response_format: options.output_schema.as_deref().map(ResponseFormat::of),
             tools,
         };
         let mut text = serde_json::to_string(&fields)?;

@@ -238,7 +238,9 @@ fn each_reason_has_its_stop() {
         assert_eq!(reply(&[call.clone(), ends(reason)]).stop, with, "{reason} with a call");
     }
     let refused = json!({ "delta": { "content": null, "refusal": "I will not." } });
-    assert_eq!(reply(&[refused, ends("stop")]).stop, ModelStop::Refusal);
+    let refused = reply(&[refused, ends("stop")]);
+    assert_eq!(refused.stop, ModelStop::Refusal);
+    assert_eq!(refused.refusal.explanation.as_deref(), Some("I will not."));
 }
 
 #[test]
