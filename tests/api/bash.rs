@@ -268,7 +268,10 @@ async fn without_the_operators_word_there_is_no_bash() {
     let refused = app.post("/v1/sessions").json(&json!({ "tools": ["Bash"] })).send().await;
     assert_eq!(refused.unwrap().status(), StatusCode::UNPROCESSABLE_ENTITY);
     let ready: Value = app.get("/readyz").send().await.unwrap().json().await.unwrap();
-    assert_eq!(ready, json!({ "is_ready": true, "database": true, "accepting": true, "model": "closed" }));
+    assert_eq!(
+        ready,
+        json!({ "is_ready": true, "database": true, "accepting": true, "model": "closed" })
+    );
     app.finish().await;
 }
 
