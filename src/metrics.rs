@@ -138,28 +138,32 @@ impl Metrics {
             streams: gauge(&mut registry, "streams_open", "Event streams that are held"),
             registry,
         };
+        this.begin_at_zero();
+        this
+    }
+
+    fn begin_at_zero(&self) {
         for kind in RepairKind::ALL {
-            let _ = this.repairs.get_or_create(&[("kind", kind.as_str())]);
+            let _ = self.repairs.get_or_create(&[("kind", kind.as_str())]);
         }
         for kind in SentChange::KINDS {
-            let _ = this.sent_changes.get_or_create(&[("kind", kind)]);
+            let _ = self.sent_changes.get_or_create(&[("kind", kind)]);
         }
         for level in PrefixChange::LEVELS {
-            let _ = this.prefix_changes.get_or_create(&[("level", level)]);
+            let _ = self.prefix_changes.get_or_create(&[("level", level)]);
         }
         for status in [RunStatus::Completed, RunStatus::Failed, RunStatus::Cancelled] {
-            let _ = this.settled.get_or_create(&[("status", status.as_str())]);
+            let _ = self.settled.get_or_create(&[("status", status.as_str())]);
         }
         for from in ClaimedFrom::ALL {
-            let _ = this.claimed.get_or_create(&[("how", from.as_str())]);
+            let _ = self.claimed.get_or_create(&[("how", from.as_str())]);
         }
         for outcome in ["sent", "withheld"] {
-            let _ = this.model_retries.get_or_create(&[("outcome", outcome)]);
+            let _ = self.model_retries.get_or_create(&[("outcome", outcome)]);
         }
         for outcome in RequestOutcome::ALL {
-            let _ = this.model_requests.get_or_create(&[("outcome", outcome.as_str())]);
+            let _ = self.model_requests.get_or_create(&[("outcome", outcome.as_str())]);
         }
-        this
     }
 
     /// A history was sent otherwise than it is stored.

@@ -290,7 +290,8 @@ impl Worker {
         let worker = Arc::clone(self);
         self.runs.spawn(async move {
             let mut slot = worker.slots.of_run(slot);
-            let others_wait = worker.drive(run, &mut slot).await;
+            // Boxed, because it is large.
+            let others_wait = Box::pin(worker.drive(run, &mut slot)).await;
             drop(slot);
             if others_wait {
                 worker.parts.bus.wake_worker();

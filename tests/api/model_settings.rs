@@ -36,8 +36,10 @@ async fn what_a_session_asks_of_its_model_is_shown_and_sent_with_every_request()
         let sent = upstream.body(index);
         let betas = &upstream.requests[index].headers["anthropic-beta"];
         assert_eq!(betas, "context-management-2025-06-27,task-budgets-2026-03-13");
+        let mut system = asked["system"].clone();
+        system[1]["cache_control"] = json!({ "type": "ephemeral" });
         let expected = json!({
-            "system": asked["system"], "thinking": asked["thinking"],
+            "system": system, "thinking": asked["thinking"],
             "output_config": { "effort": "xhigh" }, "max_tokens": 4000,
             "stop_sequences": ["END"], "metadata": { "user_id": "u-1" },
             "service_tier": "standard_only",

@@ -27,6 +27,16 @@ fn redacted(mut request: Value) -> Value {
     for member in ["session_id", "run_id", "body_sha256", "body_bytes", "started_at", "ended_at"] {
         assert!(object.remove(member).is_some_and(|value| !value.is_null()), "{member}");
     }
+    for attempt in object["attempts"].as_array_mut().unwrap() {
+        let attempt = attempt.as_object_mut().unwrap();
+        for member in ["started_at", "head_ms", "duration_ms", "request_id"] {
+            assert!(attempt.remove(member).is_some_and(|value| !value.is_null()), "{member}");
+        }
+    }
+    let prefix = object["prefix"].as_object_mut().unwrap();
+    for member in ["tools", "system", "messages"] {
+        assert_eq!(prefix.remove(member).unwrap().as_str().unwrap().len(), 32, "{member}");
+    }
     assert!(object.remove("duration_ms").unwrap().as_i64().unwrap() < 30_000);
     request
 }
@@ -72,8 +82,9 @@ async fn requests_are_listed_with_what_they_used() {
         json!({
             "type": "request", "n": n, "attempt": 1, "model": "simulator",
             "message_seq": message_seq,
-            "form": { "tool_choice": { "type": "auto" }, "prompt_cache": true },
-            "attempts": [], "stop_reason": stop_reason,
+            "form": { "tool_choice": { "type": "auto" }, "prompt_cache": "5m" },
+            "prefix": { "message_count": message_seq },
+            "attempts": [{ "status": 200 }], "stop_reason": stop_reason,
             "usage": { "input_tokens": input, "cache_creation_input_tokens": 0,
                        "cache_read_input_tokens": 0, "output_tokens": output },
             "cost": input + 3 * output,

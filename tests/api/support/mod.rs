@@ -75,6 +75,7 @@ pub(crate) struct TestApp {
 }
 
 /// What a test changes of the usual service.
+#[expect(clippy::struct_excessive_bools, reason = "each is a setting of its own")]
 #[derive(Default)]
 pub(crate) struct Setup {
     pub(crate) options: builtin::Options,
