@@ -1,5 +1,21 @@
 //! All SQL: one module a table, functions over a connection whose caller owns the transaction.
 
+/// The counts of a row, which has a column for each.
+macro_rules! usage_of {
+    ($row:expr) => {
+        $crate::domain::usage::Usage {
+            input_tokens: $row.input_tokens,
+            cache_creation_input_tokens: $row.cache_creation_input_tokens,
+            cache_read_input_tokens: $row.cache_read_input_tokens,
+            output_tokens: $row.output_tokens,
+            cache_creation_1h_input_tokens: $row.cache_creation_1h_input_tokens,
+            thinking_tokens: $row.thinking_tokens,
+            web_search_requests: $row.web_search_requests,
+            web_fetch_requests: $row.web_fetch_requests,
+        }
+    };
+}
+
 pub mod accept;
 pub mod budgets;
 #[cfg(feature = "faults")]

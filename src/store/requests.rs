@@ -12,7 +12,6 @@ use crate::domain::request::{RequestRecord, StoredRequest};
 use crate::domain::run::RunOptions;
 use crate::domain::sent::SentChange;
 use crate::domain::session::Settings;
-use crate::domain::usage::Usage;
 
 const TABLE: &str = "requests";
 
@@ -64,16 +63,7 @@ impl TryFrom<Row> for StoredRequest {
                 attempts: json("attempts", &row.attempts)?,
                 stop_reason: row.stop_reason,
                 error: row.error.as_deref().map(|text| json("error", text)).transpose()?,
-                usage: Usage {
-                    input_tokens: row.input_tokens,
-                    cache_creation_input_tokens: row.cache_creation_input_tokens,
-                    cache_read_input_tokens: row.cache_read_input_tokens,
-                    output_tokens: row.output_tokens,
-                    cache_creation_1h_input_tokens: row.cache_creation_1h_input_tokens,
-                    thinking_tokens: row.thinking_tokens,
-                    web_search_requests: row.web_search_requests,
-                    web_fetch_requests: row.web_fetch_requests,
-                },
+                usage: usage_of!(row),
                 cost: row.cost,
                 duration_ms: row.duration_ms,
             },

@@ -8,7 +8,6 @@ use super::decisions::list_pending;
 use super::{StoreError, unreadable};
 use crate::domain::ids::{RunId, SessionId, TenantId};
 use crate::domain::run::{Outcome, Run, RunStatus};
-use crate::domain::usage::Usage;
 
 const TABLE: &str = "runs";
 
@@ -53,16 +52,7 @@ impl TryFrom<Row> for Run {
                 .map(|text| serde_json::from_str(&text).map_err(unreadable(TABLE, "outcome")))
                 .transpose()?,
             model_requests: row.model_requests,
-            usage: Usage {
-                input_tokens: row.input_tokens,
-                cache_creation_input_tokens: row.cache_creation_input_tokens,
-                cache_read_input_tokens: row.cache_read_input_tokens,
-                output_tokens: row.output_tokens,
-                cache_creation_1h_input_tokens: row.cache_creation_1h_input_tokens,
-                thinking_tokens: row.thinking_tokens,
-                web_search_requests: row.web_search_requests,
-                web_fetch_requests: row.web_fetch_requests,
-            },
+            usage: usage_of!(row),
             cost: row.cost,
             created_at: row.created_at.to_jiff(),
             started_at: row.started_at.map(Timestamp::to_jiff),

@@ -10,7 +10,6 @@ use crate::domain::ids::{SessionId, TenantId};
 use crate::domain::note::Todo;
 use crate::domain::permission::PermissionMode;
 use crate::domain::session::{Session, Settings};
-use crate::domain::usage::Usage;
 
 const TABLE: &str = "sessions";
 
@@ -78,16 +77,7 @@ impl TryFrom<Row> for Session {
             is_waiting: row.is_waiting,
             queued: row.queued,
             last_seq: row.last_seq,
-            usage: Usage {
-                input_tokens: row.input_tokens,
-                cache_creation_input_tokens: row.cache_creation_input_tokens,
-                cache_read_input_tokens: row.cache_read_input_tokens,
-                output_tokens: row.output_tokens,
-                cache_creation_1h_input_tokens: row.cache_creation_1h_input_tokens,
-                thinking_tokens: row.thinking_tokens,
-                web_search_requests: row.web_search_requests,
-                web_fetch_requests: row.web_fetch_requests,
-            },
+            usage: usage_of!(row),
             cost: row.cost,
             stop_reason: row
                 .stop_reason

@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::StoreError;
 use crate::domain::ids::{RunId, SessionId, TenantId};
-use crate::domain::usage::{Spent, Usage};
+use crate::domain::usage::Spent;
 
 /// What belongs to one key.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,16 +64,7 @@ struct Row {
 
 impl From<Row> for Group {
     fn from(row: Row) -> Self {
-        let usage = Usage {
-            input_tokens: row.input_tokens,
-            cache_creation_input_tokens: row.cache_creation_input_tokens,
-            cache_read_input_tokens: row.cache_read_input_tokens,
-            output_tokens: row.output_tokens,
-            cache_creation_1h_input_tokens: row.cache_creation_1h_input_tokens,
-            thinking_tokens: row.thinking_tokens,
-            web_search_requests: row.web_search_requests,
-            web_fetch_requests: row.web_fetch_requests,
-        };
+        let usage = usage_of!(row);
         Self { key: row.key, spent: Spent { requests: row.requests, usage, cost: row.cost } }
     }
 }
@@ -138,16 +129,7 @@ pub async fn list_runs(
     .fetch_all(conn)
     .await?;
     let spent = rows.into_iter().map(|row| {
-        let usage = Usage {
-            input_tokens: row.input_tokens,
-            cache_creation_input_tokens: row.cache_creation_input_tokens,
-            cache_read_input_tokens: row.cache_read_input_tokens,
-            output_tokens: row.output_tokens,
-            cache_creation_1h_input_tokens: row.cache_creation_1h_input_tokens,
-            thinking_tokens: row.thinking_tokens,
-            web_search_requests: row.web_search_requests,
-            web_fetch_requests: row.web_fetch_requests,
-        };
+        let usage = usage_of!(row);
         let spent = Spent { requests: row.model_requests.into(), usage, cost: row.cost };
         (row.id.into(), row.accepted_seq, spent)
     });

@@ -53,16 +53,7 @@ pub(super) async fn read(
             count: row.count,
             newest: row.newest,
             answered: row.answered,
-            usage: Usage {
-                input_tokens: row.input_tokens,
-                cache_creation_input_tokens: row.cache_creation_input_tokens,
-                cache_read_input_tokens: row.cache_read_input_tokens,
-                output_tokens: row.output_tokens,
-                cache_creation_1h_input_tokens: row.cache_creation_1h_input_tokens,
-                thinking_tokens: row.thinking_tokens,
-                web_search_requests: row.web_search_requests,
-                web_fetch_requests: row.web_fetch_requests,
-            },
+            usage: usage_of!(row),
             cost: row.cost,
         };
         requests.insert(row.run_id.into(), facts);
