@@ -76,7 +76,7 @@ fn request_bodies(criterion: &mut Criterion) -> anyhow::Result<()> {
 }
 
 fn whole(text: &str) -> Messages<'_> {
-    Messages { text, far_mark: None }
+    Messages { text, far_mark: None, is_compacted: false }
 }
 
 /// An event from its body to the frame that readers get.

@@ -284,16 +284,22 @@ pub async fn bring_up_to_date(options: &PgConnectOptions, pool: &PgPool) -> anyh
 
 /// Makes the body of a request again, as its worker made it.
 fn assemble(material: &Material, form: &RequestForm) -> Result<Bytes, serde_json::Error> {
-    let Material { settings, options, lines, changes } = material;
+    let Material { settings, options, lines, view } = material;
     let max_tokens = form.max_tokens.unwrap_or(settings.max_tokens);
     let settings = Settings { max_tokens, ..settings.clone() };
-    let tools = options.tools.as_deref();
+    let (tools, cache) = (options.tools.as_deref(), form.prompt_cache);
     let head = match form.chat_completions {
-        None => Head::Anthropic(anthropic::Head::new(&settings, tools, form.prompt_cache)?),
+        None if form.summary => {
+            Head::Anthropic(anthropic::Head::for_summary(&settings, tools, cache)?)
+        }
+        None => Head::Anthropic(anthropic::Head::new(&settings, tools, cache)?),
         Some(dialect) => Head::OpenAi(openai::Head::new(&settings, tools, dialect)?),
     };
-    let text = sent_messages(lines, changes.get(..form.sent_changes).unwrap_or(changes));
-    let messages = Messages { text: &text, far_mark: form.far_mark };
+    let mut view = view.clone();
+    view.changes.truncate(form.sent_changes);
+    let text = sent_messages(lines, view);
+    let is_compacted = form.compacted.is_some();
+    let messages = Messages { text: &text, far_mark: form.far_mark, is_compacted };
     Ok(head.request(messages, &form.tool_choice).body)
 }
 

@@ -50,6 +50,26 @@ impl ClaimedFrom {
     }
 }
 
+/// What became of a history that was to be summed up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CompactionOutcome {
+    /// A summary stands for it.
+    Done,
+    /// There is none.
+    Failed,
+}
+
+impl CompactionOutcome {
+    const ALL: [Self; 2] = [Self::Done, Self::Failed];
+
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Failed => "failed",
+        }
+    }
+}
+
 /// How a request to the model ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RequestOutcome {
@@ -79,6 +99,7 @@ pub struct Metrics {
     repairs: Counters,
     sent_changes: Counters,
     prefix_changes: Counters,
+    compactions: Counters,
     accepted: Counter,
     settled: Counters,
     claimed: Counters,
@@ -103,6 +124,11 @@ impl Metrics {
                 &mut registry,
                 "sent_history_changes",
                 "Parts of a history that are sent no more",
+            ),
+            compactions: counters(
+                &mut registry,
+                "compactions",
+                "Histories that were to be summed up for the model",
             ),
             prefix_changes: counters(
                 &mut registry,
@@ -149,6 +175,9 @@ impl Metrics {
         for kind in SentChange::KINDS {
             let _ = self.sent_changes.get_or_create(&[("kind", kind)]);
         }
+        for outcome in CompactionOutcome::ALL {
+            let _ = self.compactions.get_or_create(&[("outcome", outcome.as_str())]);
+        }
         for level in PrefixChange::LEVELS {
             let _ = self.prefix_changes.get_or_create(&[("level", level)]);
         }
@@ -179,6 +208,11 @@ impl Metrics {
     /// A request did not begin as the one before it in its session.
     pub fn prefix_changed(&self, change: PrefixChange) {
         self.prefix_changes.get_or_create(&[("level", change.level())]).inc();
+    }
+
+    /// A history was to be summed up.
+    pub fn compaction(&self, outcome: CompactionOutcome) {
+        self.compactions.get_or_create(&[("outcome", outcome.as_str())]).inc();
     }
 
     /// A message was accepted.

@@ -10,7 +10,7 @@ use clap::{ArgAction, Args};
 use crate::domain::model::{Known, Models};
 use crate::domain::provider::Provider;
 use crate::domain::server_tool::ServerTool;
-use crate::http::{ModelRules, is_beta};
+use crate::http::{MIN_COMPACT_AT, ModelRules, is_beta};
 
 /// What sessions may ask of models.
 #[derive(Debug, Clone, Args)]
@@ -29,6 +29,16 @@ pub struct ModelArgs {
     /// The beta features of the model's API that sessions may name [default: any]
     #[arg(long, env = "TWOSTEP_BETAS", value_delimiter = ',', value_name = "NAMES")]
     pub betas: Option<Vec<String>>,
+    /// Tokens at which the history of a session that says nothing of it is summed up before a run;
+    /// 0 for never [default: four fifths of the model's window, where that is known]
+    #[arg(long, env = "TWOSTEP_COMPACT_AT", value_name = "TOKENS", value_parser = compact_at)]
+    pub compact_at: Option<i64>,
+}
+
+fn compact_at(text: &str) -> Result<i64, String> {
+    let tokens: i64 = text.parse().map_err(|_| "it is not a number".to_owned())?;
+    let fits = tokens == 0 || tokens >= MIN_COMPACT_AT;
+    fits.then_some(tokens).ok_or_else(|| format!("it is neither 0 nor {MIN_COMPACT_AT} or more"))
 }
 
 impl ModelArgs {
@@ -48,7 +58,8 @@ impl ModelArgs {
             bail!("--betas names {odd:?}, which is no name of a beta feature");
         }
         let models = Arc::new(Models::new(provider, operators));
-        Ok(ModelRules { models, server_tools, betas: self.betas })
+        let (betas, compact_at) = (self.betas, self.compact_at);
+        Ok(ModelRules { models, server_tools, betas, compact_at })
     }
 }
 

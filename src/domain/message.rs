@@ -80,6 +80,24 @@ impl Content {
         raw.into_iter().map(Block::view).collect()
     }
 
+    /// The array of the summary among the blocks, if there is one.
+    pub fn summary(&self) -> Result<Option<String>, BadContent> {
+        #[derive(Deserialize)]
+        struct Summary<'a> {
+            #[serde(borrow, rename = "type")]
+            kind: Cow<'a, str>,
+            /// Null where nothing came of it.
+            #[serde(borrow, default)]
+            content: Option<Cow<'a, str>>,
+        }
+        let blocks: Vec<&RawValue> = serde_json::from_str(self.0.get())?;
+        let is_summary = |block: &&&RawValue| {
+            let read = serde_json::from_str::<Summary<'_>>(block.get());
+            read.is_ok_and(|block| block.kind == "compaction" && block.content.is_some())
+        };
+        Ok(blocks.iter().find(is_summary).map(|block| format!("[{block}]")))
+    }
+
     /// All text blocks joined: what a person reads as the answer.
     pub fn joined_text(&self) -> Result<String, BadContent> {
         Ok(self

@@ -4,6 +4,7 @@ pub mod attempt;
 pub mod budget;
 pub mod circuit;
 pub mod claim;
+pub mod context;
 pub mod event;
 pub mod explanation;
 pub mod ids;

@@ -4,6 +4,7 @@
 use schemars::{Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
+use super::context::Compaction;
 use super::permission::PermissionMode;
 use super::sent::SentChange;
 
@@ -23,6 +24,8 @@ pub enum Note {
     Mode(PermissionMode),
     /// What is sent otherwise than it is stored from now on.
     Sent(SentChange),
+    /// What is sent in place of the beginning of the history from now on.
+    Compacted(Compaction),
 }
 
 /// One item of a todo list.

@@ -67,6 +67,8 @@ impl Provider {
                 "beta_features",
                 "cache_marks",
                 "citations",
+                "compaction",
+                "context_edits",
                 "documents",
                 "model_metadata",
                 "pause_turn",

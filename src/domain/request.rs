@@ -28,6 +28,12 @@ pub struct RequestForm {
     /// How many changes had been made to what is sent of the history.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub sent_changes: usize,
+    /// The last message that a summary stood for, where one did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compacted: Option<i32>,
+    /// Whether it asked for a summary, and not for an answer.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub summary: bool,
     /// How Chat Completions were written, where that was the protocol.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chat_completions: Option<Dialect>,

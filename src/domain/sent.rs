@@ -2,6 +2,17 @@
 
 use serde::Serialize;
 
+use super::context::Compaction;
+
+/// How a history is sent otherwise than it is stored.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SentView {
+    /// Changes, in the order in which they were made.
+    pub changes: Vec<SentChange>,
+    /// What stands for its beginning.
+    pub compaction: Option<Compaction>,
+}
+
 /// A change of what is sent of a history. It is never undone: all later requests of the session
 /// are sent with it, or they would not begin as the ones before.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]

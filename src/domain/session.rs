@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::budget::Budget;
+use super::context::Context;
 use super::ids::{RunId, SessionId};
 use super::model::Capabilities;
 use super::model_options::ModelOptions;
@@ -40,6 +41,9 @@ pub struct Settings {
     /// What else is asked of the model. Boxed, because settings are a part of many large futures.
     #[serde(default, skip_serializing_if = "ModelOptions::is_unset")]
     pub model_options: Box<ModelOptions>,
+    /// How the conversation is kept within the model's window.
+    #[serde(default, skip_serializing_if = "Context::is_unset")]
+    pub context: Box<Context>,
     /// Limits for runs that name none.
     #[serde(default)]
     pub limits: Limits,

@@ -32,6 +32,8 @@ pub enum Point {
     InReply,
     /// The reply is whole and not stored.
     ReplyRead,
+    /// A summary of the history has come, and is not stored.
+    Compacting,
     /// A call is noted as started and has not begun.
     CallStarted,
     /// A tool with effects is at work and has done nothing.

@@ -17,6 +17,7 @@ mod request_id;
 mod resources;
 mod routes;
 mod serve;
+mod session_context;
 mod session_system;
 mod sse;
 mod target;
@@ -49,6 +50,7 @@ use large_body::LargeBodies;
 pub use model_rules::{ModelRules, is_beta};
 pub use openapi::document;
 pub use serve::{Site, Timeouts, serve};
+pub use session_context::MIN_COMPACT_AT;
 
 /// The largest request body, in bytes, but for messages and results, which may hold images.
 const MAX_BODY: usize = 4 * 1024 * 1024;

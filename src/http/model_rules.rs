@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use super::error::FieldError;
+use super::session_context::SessionContext;
 use crate::domain::model::{Models, Refused};
 use crate::domain::output_schema::{Broken, broken};
+use crate::domain::provider::Provider;
 use crate::domain::server_tool::ServerTool;
 use crate::domain::session::Settings;
 
@@ -24,9 +26,25 @@ pub struct ModelRules {
     pub server_tools: Vec<ServerTool>,
     /// The beta features that sessions may name; all when absent.
     pub betas: Option<Vec<String>>,
+    /// The tokens at which histories are summed up before a run, where sessions say nothing; 0 for
+    /// never.
+    pub compact_at: Option<i64>,
 }
 
 impl ModelRules {
+    /// The tokens at which the history of a new session is summed up before a run, if ever.
+    pub(super) fn compact_at(&self, model: &str, asked: &SessionContext) -> Option<i64> {
+        if asked.compact_at.is_some() {
+            return asked.compact_at.filter(|at| *at > 0);
+        }
+        let known = self.models.find(model);
+        let is_had = self.models.provider() == Provider::Anthropic
+            && known.compaction != Some(false)
+            && !asked.compacts_by_itself();
+        let usual = || known.max_input_tokens.map(|window| window / 5 * 4)?.try_into().ok();
+        self.compact_at.or_else(usual).filter(|at| is_had && *at > 0)
+    }
+
     /// What is wrong with the settings of a new session.
     pub(super) fn problems(&self, settings: &Settings) -> Vec<FieldError> {
         let refusals = self.models.find(&settings.model).refusals(settings);

@@ -6,6 +6,7 @@ use serde_json::value::RawValue;
 
 use super::session_system::SessionSystem;
 use crate::domain::budget::Budget;
+use crate::domain::context::Context;
 use crate::domain::ids::{RunId, SessionId};
 use crate::domain::message::{Content, Role};
 use crate::domain::model::Effort;
@@ -85,6 +86,8 @@ pub(super) struct SessionResource {
     output_schema: Option<Box<RawValue>>,
     /// Names of beta features of the model's API.
     betas: Vec<String>,
+    /// How the conversation is kept within the model's window.
+    context: Context,
     /// The names of the tools that were pinned, in their order.
     tools: Vec<String>,
     /// The folder that it works in; null for one of its own.
@@ -152,6 +155,7 @@ impl SessionResource {
             model_metadata: ModelMetadata { user_id: options.user_id },
             output_schema: options.output_schema,
             betas: options.betas,
+            context: *session.settings.context,
             workspace: session.workspace,
             limits: session.settings.limits,
             budget: session.settings.budget,

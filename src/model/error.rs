@@ -192,6 +192,13 @@ impl ModelError {
         }
     }
 
+    /// Whether the request has more tokens, or more bytes, than the model's side takes.
+    pub fn is_too_long(&self) -> bool {
+        let Self::Api { kind, message, .. } = self else { return false };
+        *kind == ErrorKind::RequestTooLarge
+            || (*kind == ErrorKind::InvalidRequest && message.contains("prompt is too long"))
+    }
+
     /// A word for it, for records and logs.
     pub fn word(&self) -> &str {
         match self {

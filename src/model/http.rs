@@ -31,8 +31,8 @@ pub enum BadClient {
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
-/// How much of an error's body is read.
-const MAX_ERROR_BODY: usize = 64 * 1024;
+/// How much of an error's body is read, and of an answer that is not a stream.
+const MAX_SMALL_BODY: usize = 64 * 1024;
 /// How much of a stream is read, padding and pings included.
 const MAX_BODY: usize = 128 * 1024 * 1024;
 
@@ -100,7 +100,7 @@ impl Endpoint {
     async fn refused(&self, response: Response, head: ReplyHead) -> ModelError {
         let status = response.status().as_u16();
         // A server that fails may do so in the middle of saying why.
-        let (kind, message) = match timeout(self.idle_timeout, error_body(response)).await {
+        let (kind, message) = match timeout(self.idle_timeout, small_body(response)).await {
             // A proxy on the way answers with a page of its own.
             Ok(body) => (self.read_error)(status, &body).unwrap_or_else(|| {
                 (ErrorKind::of_status(status), "no readable error body".to_owned())
@@ -108,6 +108,33 @@ impl Endpoint {
             Err(_) => (ErrorKind::of_status(status), "no whole error body".to_owned()),
         };
         ModelError::Api { status: Some(status), kind, message, head }
+    }
+
+    /// Sends a question and waits for its answer, one JSON object, within this time.
+    pub(super) async fn answer(
+        &self,
+        post: RequestBuilder,
+        within: Duration,
+    ) -> Result<Vec<u8>, ModelError> {
+        let answered = async {
+            let failed = |error: reqwest::Error| ModelError::Connect(error.without_url());
+            let response = post.send().await.map_err(failed)?;
+            if !response.status().is_success() {
+                let head = ReplyHead::of(response.headers());
+                return Err(self.refused(response, head).await);
+            }
+            Ok(small_body(response).await)
+        };
+        timeout(within, answered).await.map_err(|_| ModelError::Idle(within))?
+    }
+
+    /// The same endpoint, at a path beneath this one.
+    pub(super) fn beneath(&self, name: &str) -> Self {
+        let mut beneath = self.clone();
+        if let Ok(mut path) = beneath.url.path_segments_mut() {
+            path.push(name);
+        }
+        beneath
     }
 
     /// The address of a neighbour, with this name in place of the last one.
@@ -153,11 +180,11 @@ fn bounded(
     })
 }
 
-async fn error_body(mut response: Response) -> Vec<u8> {
+async fn small_body(mut response: Response) -> Vec<u8> {
     let mut body = Vec::new();
     while let Ok(Some(chunk)) = response.chunk().await {
         body.extend_from_slice(&chunk);
-        if body.len() > MAX_ERROR_BODY {
+        if body.len() > MAX_SMALL_BODY {
             break;
         }
     }

@@ -17,6 +17,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde_json::value::RawValue;
 
+use crate::domain::context::SummedUp;
 use crate::domain::message::Content;
 use crate::domain::prompt_cache::CacheTtl;
 use crate::domain::provider::{Dialect, Provider};
@@ -57,6 +58,8 @@ pub struct Messages<'a> {
     /// The place in the last block of the request before, just before its closing brace, if so
     /// much has come since that the model's side would not look back to what it cached there.
     pub far_mark: Option<usize>,
+    /// Whether they begin with a summary.
+    pub is_compacted: bool,
 }
 
 /// One request, ready to be sent, and sent again.
@@ -120,6 +123,42 @@ impl Model {
         }
     }
 
+    /// The head of a request that asks for a summary in place of an answer; none where the
+    /// protocol has no such thing.
+    pub fn summary_head(
+        &self,
+        settings: &Settings,
+        tools_of_run: Option<&RawValue>,
+        prompt_cache: Option<CacheTtl>,
+    ) -> Result<Option<Head>, serde_json::Error> {
+        match self {
+            Self::Anthropic(_) => {
+                let head = anthropic::Head::for_summary(settings, tools_of_run, prompt_cache)?;
+                Ok(Some(Head::Anthropic(head)))
+            }
+            Self::OpenAi(_) => Ok(None),
+        }
+    }
+
+    /// How many tokens a run's first request with these messages would have, as the model's side
+    /// counts them; none where the protocol has no such question.
+    pub async fn count_tokens(
+        &self,
+        settings: &Settings,
+        tools_of_run: Option<&RawValue>,
+        messages: Messages<'_>,
+    ) -> Option<Result<i64, ModelError>> {
+        match self {
+            Self::Anthropic(client) => {
+                let head = anthropic::Head::for_count(settings, tools_of_run).ok()?;
+                let body = anthropic::body(&head, messages, &ToolChoice::Auto);
+                let betas = head.betas(messages.is_compacted);
+                Some(client.count_tokens(Request { body, betas }).await)
+            }
+            Self::OpenAi(_) => None,
+        }
+    }
+
     /// Sends a request and waits for the headers of its reply.
     pub async fn send(&self, request: Request) -> Result<ReplyStream, ModelError> {
         match self {
@@ -130,11 +169,21 @@ impl Model {
 }
 
 impl Head {
+    /// About how many bytes all requests begin with.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::Anthropic(head) => head.bytes(),
+            // Only a summary asks, which this protocol does not have.
+            Self::OpenAi(_) => 0,
+        }
+    }
+
     /// One request.
     pub fn request(&self, messages: Messages<'_>, choice: &ToolChoice) -> Request {
         match self {
             Self::Anthropic(head) => {
-                Request { body: anthropic::body(head, messages, choice), betas: head.betas() }
+                let betas = head.betas(messages.is_compacted);
+                Request { body: anthropic::body(head, messages, choice), betas }
             }
             Self::OpenAi(head) => {
                 Request { body: openai::body(head, messages.text, choice), betas: Arc::default() }
@@ -186,6 +235,10 @@ pub struct Reply {
     pub usage: Usage,
     /// Why the model declined, where it did and said why.
     pub refusal: Refusal,
+    /// What the model's side said when it summed up what it was sent, if it did.
+    pub summed_up: Option<SummedUp>,
+    /// What it left out of what it was sent, if anything: an array.
+    pub applied_edits: Option<Box<RawValue>>,
 }
 
 /// What a stream tells before it ends, for previews.

@@ -27,6 +27,9 @@ pub(super) async fn keep(
                 .await?;
             }
             Note::Sent(change) => sent_changes::insert(conn, session_id, change).await?,
+            Note::Compacted(compaction) => {
+                sent_changes::insert_compaction(conn, session_id, compaction).await?;
+            }
             Note::Mode(mode) => {
                 sqlx::query!(
                     "UPDATE sessions SET permission_mode = $2 WHERE id = $1",

@@ -7,10 +7,11 @@ use sqlx::PgConnection;
 
 use super::messages::Line;
 use super::{StoreError, sent_changes, unreadable};
+use crate::domain::budget::Measured;
 use crate::domain::ids::{RunId, SessionId, TenantId};
-use crate::domain::request::{RequestRecord, StoredRequest};
+use crate::domain::request::{RequestForm, RequestRecord, StoredRequest};
 use crate::domain::run::RunOptions;
-use crate::domain::sent::SentChange;
+use crate::domain::sent::SentView;
 use crate::domain::session::Settings;
 
 const TABLE: &str = "requests";
@@ -125,16 +126,16 @@ pub struct Material {
     pub options: RunOptions,
     /// The history that it carried.
     pub lines: Vec<Line>,
-    /// All changes of what is sent of it, in the order in which they were made.
-    pub changes: Vec<SentChange>,
+    /// How it was sent, with all changes that were made since as well.
+    pub view: SentView,
 }
 
-/// Reads what a request was made from: nothing of it has changed since.
+/// Reads what a request of a run was made from: nothing of it has changed since.
 pub async fn material(
     conn: &mut PgConnection,
-    session_id: SessionId,
-    run_id: RunId,
+    (session_id, run_id): (SessionId, RunId),
     message_seq: i32,
+    form: &RequestForm,
 ) -> Result<Option<Material>, StoreError> {
     let row = sqlx::query!(
         r#"SELECT s.settings::text AS "settings!", r.options::text AS "options!"
@@ -155,11 +156,57 @@ pub async fn material(
     )
     .fetch_all(&mut *conn)
     .await?;
+    let mut view = sent_changes::view_with(conn, session_id, form.compacted).await?;
+    if form.compacted.is_none() {
+        view.compaction = None;
+    }
     Ok(Some(Material {
-        changes: sent_changes::list(conn, session_id).await?,
+        view,
         settings: serde_json::from_str(&row.settings)
             .map_err(unreadable("sessions", "settings"))?,
         options: serde_json::from_str(&row.options).map_err(unreadable("runs", "options"))?,
         lines,
     }))
+}
+
+/// Reads what the model's side counted of the newest answered request of a session, if it has
+/// counted anything.
+pub async fn measured(
+    conn: &mut PgConnection,
+    session_id: SessionId,
+) -> Result<Option<Measured>, StoreError> {
+    let row = sqlx::query!(
+        r#"SELECT body_length,
+                  input_tokens + cache_creation_input_tokens + cache_read_input_tokens AS "tokens!"
+           FROM requests
+           WHERE session_id = $1 AND stop_reason IS NOT NULL
+           ORDER BY run_id DESC, n DESC
+           LIMIT 1"#,
+        session_id.as_uuid(),
+    )
+    .fetch_optional(conn)
+    .await?;
+    Ok(row.map(|row| Measured { bytes: row.body_length, tokens: row.tokens }))
+}
+
+/// Finds the last message of the newest request that was answered with more than a summary, if
+/// that is between these two messages.
+pub async fn last_answered(
+    conn: &mut PgConnection,
+    session_id: SessionId,
+    (after, before): (i32, i32),
+) -> Result<Option<i32>, StoreError> {
+    Ok(sqlx::query_scalar!(
+        "SELECT message_seq FROM requests
+         WHERE session_id = $1 AND stop_reason IS NOT NULL AND (form->>'summary') IS NULL
+           AND stop_reason <> 'model_context_window_exceeded'
+           AND message_seq > $2 AND message_seq < $3
+         ORDER BY run_id DESC, n DESC
+         LIMIT 1",
+        session_id.as_uuid(),
+        after,
+        before,
+    )
+    .fetch_optional(conn)
+    .await?)
 }

@@ -103,7 +103,8 @@ impl Driver<'_> {
         }
     }
 
-    async fn read_again(&mut self) -> Result<(), Halt> {
+    /// Reads the transcript anew.
+    pub(super) async fn read_again(&mut self) -> Result<(), Halt> {
         let mut patience = Patience::default();
         loop {
             match in_time(self.load(false)).await {

@@ -51,7 +51,7 @@ impl Driver<'_> {
     }
 
     /// Asks until there is a reply, or no hope for one.
-    async fn request(&mut self, request: Request, ids: ReplyIds) -> Result<Reply, Halt> {
+    pub(super) async fn request(&mut self, request: Request, ids: ReplyIds) -> Result<Reply, Halt> {
         let worker = self.worker;
         worker.upstream.budget.earn(Instant::now());
         let mut failures = 0;

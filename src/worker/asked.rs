@@ -22,8 +22,17 @@ pub(super) struct Asked {
     body: Bytes,
     message_seq: i32,
     form: RequestForm,
-    prefix: PrefixHashes,
+    /// None where no later request begins so.
+    prefix: Option<PrefixHashes>,
     started: Instant,
+}
+
+impl Asked {
+    /// What is known of a request with the messages up to this one, before it is sent.
+    pub(super) fn new(request: &Request, form: RequestForm, message_seq: i32) -> Self {
+        let body = request.body.clone();
+        Self { body, message_seq, form, prefix: None, started: Instant::now() }
+    }
 }
 
 impl Driver<'_> {
@@ -38,7 +47,9 @@ impl Driver<'_> {
             tool_choice: choice.clone(),
             prompt_cache: self.worker.parts.prompt_cache,
             far_mark: messages.far_mark,
-            sent_changes: self.transcript.changes(),
+            sent_changes: self.transcript.view().changes.len(),
+            compacted: self.transcript.view().compaction.as_ref().map(|it| it.up_to),
+            summary: false,
             chat_completions: self.worker.parts.model.dialect(),
             max_tokens,
         }
@@ -51,13 +62,8 @@ impl Driver<'_> {
         form: RequestForm,
         prefix: PrefixHashes,
     ) -> Asked {
-        Asked {
-            body: request.body.clone(),
-            message_seq: self.last_message_seq(),
-            form,
-            prefix,
-            started: Instant::now(),
-        }
+        let prefix = Some(prefix);
+        Asked { prefix, ..Asked::new(request, form, self.last_message_seq()) }
     }
 
     /// Takes in what the reply says of the request under way.
@@ -69,7 +75,8 @@ impl Driver<'_> {
             self.spent.cost = Some(self.spent.cost.unwrap_or(0).saturating_add(cost));
         }
         let record = self.ended()?;
-        self.measured = Some(Measured::of(record.body_length, &reply.usage));
+        let tokens = reply.summed_up.map_or(reply.usage.prompt(), |told| told.tokens_after);
+        self.measured = Some(Measured { bytes: record.body_length, tokens });
         let stop_reason = Some(reply.stop.as_str().to_owned());
         Some(RequestRecord { stop_reason, usage: reply.usage, cost, ..record })
     }
@@ -95,7 +102,7 @@ impl Driver<'_> {
             form,
             body_hash: hexadecimal(&Sha256::digest(&body)),
             body_length: i64::try_from(body.len()).unwrap_or(i64::MAX),
-            prefix: Some(prefix),
+            prefix,
             attempts: take(&mut self.attempts),
             stop_reason: None,
             error: None,

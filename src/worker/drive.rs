@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::time::Instant;
 
+use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
 use super::Worker;
@@ -12,7 +13,7 @@ use super::asked::Asked;
 use super::halt::Halt;
 use super::previews::ReplyIds;
 use super::slot::Slot;
-use super::tell::{call_event, reply_events};
+use super::tell::{call_event, reply_events, summed_up};
 use super::transcript::{HeadHashes, Transcript};
 use crate::agent::history::{self, Turn};
 use crate::agent::{AgentLoop, Bounds, Finish, Step};
@@ -84,6 +85,8 @@ pub(super) struct RequestEnd<'a> {
     pub(super) usage: Usage,
     pub(super) stop: Option<&'a str>,
     pub(super) duration_ms: i64,
+    /// What the model's side left out of what it was sent.
+    pub(super) applied_edits: Option<Box<RawValue>>,
 }
 
 /// Drives a run until it settles or must be let go.
@@ -169,6 +172,7 @@ impl<'a> Driver<'a> {
         let parts = &self.worker.parts;
         let tools = self.run.options.tools.as_deref();
         let head = parts.model.head(&self.run.settings, tools, parts.prompt_cache)?;
+        self.compact(&head).await?;
         loop {
             self.stop_if_draining()?;
             match self.agent.step().clone() {
@@ -216,11 +220,13 @@ impl<'a> Driver<'a> {
         let request = self.answered(&reply);
 
         let asked = self.asked()?;
-        let mut events = reply_events(&message.content, ids, asked)?;
+        let mut events: Vec<NewEvent> = reply.summed_up.map(summed_up).into_iter().collect();
+        events.extend(reply_events(&message.content, ids, asked)?);
         events.extend(self.end_request(&RequestEnd {
             usage: reply.usage,
             stop: Some(reply.stop.as_str()),
             duration_ms: millis(started),
+            applied_edits: reply.applied_edits,
         }));
         let planned: &[ToolCall] = match self.agent.step() {
             Step::CallTools(calls) => &calls.clone(),
@@ -308,6 +314,7 @@ impl<'a> Driver<'a> {
             is_error: end.stop.is_none(),
             duration_ms: end.duration_ms,
             prefix_changed: self.prefix_changed.take(),
+            applied_edits: end.applied_edits.clone(),
         }))
     }
 

@@ -6,6 +6,7 @@ mod ask;
 mod asked;
 mod begin;
 mod budget;
+mod compact;
 mod drive;
 mod gate;
 mod give_up;

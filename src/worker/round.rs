@@ -219,6 +219,7 @@ fn told(note: &Note) -> Option<NewEvent> {
         Note::Todos(todos) => EventBody::Todos { todos: todos.clone() },
         Note::Mode(permission_mode) => EventBody::mode(*permission_mode),
         Note::Sent(change) => EventBody::sent(change.clone()),
+        Note::Compacted(compaction) => EventBody::compacted(compaction),
     };
     Some(NewEvent::new(&body))
 }

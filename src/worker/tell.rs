@@ -2,6 +2,7 @@
 
 use super::halt::Halt;
 use super::previews::ReplyIds;
+use crate::domain::context::SummedUp;
 use crate::domain::event::{EventBody, NewEvent};
 use crate::domain::message::{BadContent, Content, View};
 use crate::domain::permission::Permission;
@@ -40,6 +41,12 @@ pub(super) fn reply_events(
     }
     events.extend(asked);
     Ok(events)
+}
+
+/// The model's side summed up what it was sent, by itself.
+pub(super) fn summed_up(told: SummedUp) -> NewEvent {
+    let SummedUp { tokens_before, tokens_after } = told;
+    NewEvent::new(&EventBody::ContextCompacted { tokens_before, tokens_after, up_to: None })
 }
 
 /// What is asked for; without a permission the client runs it.

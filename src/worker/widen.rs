@@ -54,6 +54,7 @@ impl Driver<'_> {
             usage: reply.usage,
             stop: Some(reply.stop.as_str()),
             duration_ms: millis(started),
+            applied_edits: reply.applied_edits.clone(),
         };
         let mut events = Vec::from_iter(self.end_request(&end));
         self.agent.spend(reply.usage);

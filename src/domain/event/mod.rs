@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+use super::context::Compaction;
 use super::ids::{EventId, RunId, SessionId};
 use super::message::Content;
 use super::note::Todo;
@@ -114,6 +115,19 @@ pub enum EventBody {
         #[serde(skip_serializing_if = "Option::is_none")]
         handling: Option<Handling>,
     },
+    /// What stood before was summed up: from here on the model reads a summary in its place. The
+    /// history itself stays whole.
+    #[serde(rename = "agent.context_compacted")]
+    ContextCompacted {
+        /// Tokens that the next request would have had.
+        tokens_before: i64,
+        /// Tokens that it has.
+        tokens_after: i64,
+        /// The number of the last message that the summary stands for; absent where the model's
+        /// side summed up by itself, within a reply.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        up_to: Option<i32>,
+    },
     /// The model changed its list of the work.
     #[serde(rename = "session.todos")]
     Todos {
@@ -199,6 +213,11 @@ pub enum EventBody {
         /// began as that one did, as it should.
         #[serde(skip_serializing_if = "Option::is_none")]
         prefix_changed: Option<PrefixChange>,
+        /// What the model's side left out of what it was sent, by the session's `context.edits`;
+        /// none if it left out nothing.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schema(value_type = Option<Vec<Object>>)]
+        applied_edits: Option<Box<RawValue>>,
     },
 }
 
@@ -213,6 +232,12 @@ impl EventBody {
         Self::Updated { permission_mode: None, sent_history: Some(change) }
     }
 
+    /// A summary stands for the beginning of the session's history.
+    pub const fn compacted(compaction: &Compaction) -> Self {
+        let Compaction { up_to, tokens_before, tokens_after, .. } = *compaction;
+        Self::ContextCompacted { tokens_before, tokens_after, up_to: Some(up_to) }
+    }
+
     /// The type on the wire.
     pub const fn kind(&self) -> &'static str {
         match self {
@@ -225,6 +250,7 @@ impl EventBody {
             Self::AgentToolUse { .. } => "agent.tool_use",
             Self::AgentCustomToolUse { .. } => "agent.custom_tool_use",
             Self::AgentToolResult { .. } => "agent.tool_result",
+            Self::ContextCompacted { .. } => "agent.context_compacted",
             Self::Todos { .. } => "session.todos",
             Self::Updated { .. } => "session.updated",
             Self::StatusRunning { .. } => "session.status_running",

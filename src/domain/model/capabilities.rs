@@ -100,6 +100,12 @@ pub struct Capabilities {
     /// Whether messages may hold PDF documents.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pdf_input: Option<bool>,
+    /// Whether the model's side edits what it is sent, as `context.edits` say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub context_management: Option<bool>,
+    /// Whether the model sums up a conversation when it is asked to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub compaction: Option<bool>,
     /// The shortest prefix that is cached, in tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_cache_tokens: Option<u64>,
@@ -122,6 +128,8 @@ impl Capabilities {
             structured_outputs: self.structured_outputs.or(other.structured_outputs),
             image_input: self.image_input.or(other.image_input),
             pdf_input: self.pdf_input.or(other.pdf_input),
+            context_management: self.context_management.or(other.context_management),
+            compaction: self.compaction.or(other.compaction),
             min_cache_tokens: self.min_cache_tokens.or(other.min_cache_tokens),
         }
     }

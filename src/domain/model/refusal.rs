@@ -45,8 +45,24 @@ impl Capabilities {
         {
             refuse("/output_schema", format!("is not supported by {model}"));
         }
+        found.extend(self.context_refusal(settings));
         found.extend(self.thinking_refusal(settings));
         found
+    }
+
+    fn context_refusal(&self, settings: &Settings) -> Option<Refused> {
+        let Settings { model, context, .. } = settings;
+        let refused = |pointer, reason| Some(Refused { pointer, reason });
+        if context.edits.is_some() && self.context_management == Some(false) {
+            return refused("/context/edits", format!("is not supported by {model}"));
+        }
+        let at = context.compact_at?;
+        if self.compaction == Some(false) {
+            return refused("/context/compact_at", format!("is not supported by {model}"));
+        }
+        let window =
+            self.max_input_tokens.filter(|most| at.try_into().is_ok_and(|at: u64| at > *most))?;
+        refused("/context/compact_at", format!("is more than the {window} tokens of {model}"))
     }
 
     fn thinking_refusal(&self, settings: &Settings) -> Option<Refused> {

@@ -180,11 +180,12 @@ pub(in crate::http) async fn get_request(
     let found = list(&mut conn, filter).await?.pop().filter(|request| request.n == n);
     let request = found.ok_or_else(|| ApiError::RequestNotFound(n.to_string()))?;
     let seq = request.record.message_seq;
-    let material = material(&mut conn, session_id, run_id, seq).await?;
+    let form = request.record.form.clone();
+    let material = material(&mut conn, (session_id, run_id), seq, &form).await?;
     conn.give_back();
     let mut resource = RequestResource::new(session_id, run_id, request);
     let material = material.ok_or_else(|| ApiError::RunNotFound(run_id.to_string()))?;
-    let (assemble, form) = (api.assemble, resource.form.clone());
+    let assemble = api.assemble;
     // A long history takes a while.
     let made = spawn_blocking(move || {
         let body = assemble(&material, &form)?;

@@ -28,6 +28,7 @@ use crate::http::error::{ApiError, FieldError, Problem};
 use crate::http::json_body::{OptionalJsonBody, object, objects};
 use crate::http::permissions::{check_mode, check_rules};
 use crate::http::resources::{ModelMetadata, Page, SessionResource};
+use crate::http::session_context::SessionContext;
 use crate::http::session_system::SessionSystem;
 use crate::http::target::{Params, SessionPath};
 use crate::http::{Api, Defaults};
@@ -85,6 +86,9 @@ pub(in crate::http) struct CreateSession {
     /// Names of beta features of the model's API, at most 16.
     #[serde(default)]
     betas: Vec<String>,
+    /// How the conversation is kept within the model's window.
+    #[serde(default, deserialize_with = "object")]
+    context: SessionContext,
     /// The limits of runs that name none.
     #[serde(default, deserialize_with = "object")]
     limits: Limits,
@@ -135,6 +139,7 @@ impl CreateSession {
         refuse(is_odd(&self.output_schema), "/output_schema", NOT_READABLE);
         errors.extend(limit_errors(&self.limits, "/limits"));
         errors.extend(self.system.iter().flat_map(SessionSystem::problems));
+        errors.extend(self.context.problems());
         errors.extend(budget_errors(&self.budget));
         if errors.is_empty() { Ok(()) } else { Err(ApiError::Validation(errors)) }
     }
@@ -160,6 +165,7 @@ impl CreateSession {
             Some(system) => system.into_prompt()?,
             None => system.as_str().into(),
         };
+        let compact_at = model_rules.compact_at(&model, &self.context);
         let settings = Settings {
             model,
             max_tokens: self.max_tokens.unwrap_or(*max_tokens),
@@ -168,6 +174,7 @@ impl CreateSession {
             thinking: self.thinking,
             stop_sequences: self.stop_sequences,
             model_options: Box::new(model_options),
+            context: Box::new(self.context.into_context(compact_at)?),
             limits,
             budget: self.budget,
             price,

@@ -4,6 +4,7 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use super::decode::{BlockDelta, StreamEvent, decode};
 use super::raw_object::RawObject;
+use crate::domain::context::SummedUp;
 use crate::domain::message::Content;
 use crate::domain::run::ModelStop;
 use crate::domain::usage::Usage;
@@ -21,6 +22,7 @@ pub(super) struct Assembler {
     message: Option<RawObject>,
     blocks: Vec<OpenBlock>,
     usage: RawObject,
+    applied_edits: Option<Box<RawValue>>,
     bytes: usize,
     is_whole: bool,
 }
@@ -60,7 +62,8 @@ impl Assembler {
                 }
                 tracing::warn!(index, "delta for a block that was never started");
             }
-            StreamEvent::MessageDelta { delta, usage } => {
+            StreamEvent::MessageDelta { delta, usage, applied_edits } => {
+                self.applied_edits = applied_edits.or(self.applied_edits.take());
                 if let Some(message) = &mut self.message {
                     message.merge(delta);
                 }
@@ -94,6 +97,8 @@ impl Assembler {
             stop: ModelStop::from(stop.as_deref().unwrap_or_default()),
             usage: usage(&self.usage),
             refusal: message.read("stop_details").unwrap_or_default(),
+            summed_up: summed_up(&self.usage),
+            applied_edits: self.applied_edits.filter(|edits| edits.get() != "[]"),
         })
     }
 
@@ -118,7 +123,32 @@ fn fallback_model(block: &RawObject) -> Option<Box<RawValue>> {
     to.read("model")
 }
 
+/// What the request used. A summary that the model's side made of what it was sent is paid for as
+/// well, and is not in the counts of the reply.
 fn usage(fields: &RawObject) -> Usage {
+    let mut usage = counts(fields);
+    for summary in steps(fields, "compaction") {
+        usage += counts(&summary);
+    }
+    usage
+}
+
+/// The steps of this kind that the reply was made in.
+fn steps(usage: &RawObject, kind: &str) -> Vec<RawObject> {
+    let mut steps: Vec<RawObject> = usage.read("iterations").unwrap_or_default();
+    steps.retain(|step| step.read::<String>("type").is_some_and(|it| it == kind));
+    steps
+}
+
+/// How many tokens the first summary was made of, and how many the answer after the last one.
+fn summed_up(usage: &RawObject) -> Option<SummedUp> {
+    let prompt = |step: &RawObject| counts(step).prompt();
+    let tokens_before = steps(usage, "compaction").first().map(prompt)?;
+    let tokens_after = steps(usage, "message").last().map_or(0, prompt);
+    Some(SummedUp { tokens_before, tokens_after })
+}
+
+fn counts(fields: &RawObject) -> Usage {
     let of = |fields: &RawObject, key| fields.read::<i64>(key).unwrap_or(0).clamp(0, MAX_TOKENS);
     let count = |key| of(fields, key);
     let within = |object, key| fields.read(object).map_or(0, |fields: RawObject| of(&fields, key));

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use reqwest::Url;
 use reqwest::header::{HeaderMap, HeaderValue};
+use reqwest::{RequestBuilder, Url};
 use secrecy::SecretString;
 
 use super::assemble::Assembler;
@@ -47,13 +47,18 @@ impl Client {
 
     /// Sends a request and waits for the headers of its reply.
     pub async fn send(&self, request: Request) -> Result<ReplyStream, ModelError> {
-        let mut post = self.messages.post(request.body);
-        if !request.betas.is_empty() {
-            post = post.header("anthropic-beta", request.betas.as_ref());
-        }
-        let events = self.messages.send(post).await?;
+        let events = self.messages.send(with_betas(&self.messages, request)).await?;
         Ok(ReplyStream { events, assembler: Assembler::default() })
     }
+}
+
+/// A request as it is posted, with the beta features that it uses.
+pub(super) fn with_betas(endpoint: &Endpoint, request: Request) -> RequestBuilder {
+    let post = endpoint.post(request.body);
+    if request.betas.is_empty() {
+        return post;
+    }
+    post.header("anthropic-beta", request.betas.as_ref())
 }
 
 fn read_error(_: u16, body: &[u8]) -> Option<(ErrorKind, String)> {

@@ -24,6 +24,8 @@ pub(super) enum StreamEvent<'a> {
     MessageDelta {
         delta: RawObject,
         usage: RawObject,
+        /// What was left out of what was sent.
+        applied_edits: Option<Box<RawValue>>,
     },
     MessageStop,
     /// A ping, or an event that this version does not know.
@@ -73,6 +75,8 @@ struct MessageDelta {
     delta: RawObject,
     #[serde(default)]
     usage: Option<RawObject>,
+    #[serde(default)]
+    context_management: Option<RawObject>,
 }
 
 /// The body of an error response, and the data of an `error` event.
@@ -126,8 +130,9 @@ pub(super) fn decode(data: &str) -> Result<StreamEvent<'_>, ModelError> {
         }
         "content_block_stop" => StreamEvent::BlockStop,
         "message_delta" => {
-            let MessageDelta { delta, usage } = read(data)?;
-            StreamEvent::MessageDelta { delta, usage: usage.unwrap_or_default() }
+            let MessageDelta { delta, usage, context_management } = read(data)?;
+            let applied_edits = context_management.and_then(|told| told.read("applied_edits"));
+            StreamEvent::MessageDelta { delta, usage: usage.unwrap_or_default(), applied_edits }
         }
         "message_stop" => StreamEvent::MessageStop,
         "error" => {

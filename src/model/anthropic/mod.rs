@@ -2,6 +2,7 @@
 
 mod assemble;
 mod client;
+mod count;
 mod decode;
 mod marks;
 mod models;

@@ -86,6 +86,8 @@ fn entry(entry: &Value) -> Option<(String, Capabilities)> {
         structured_outputs: said.get("structured_outputs").and_then(supported),
         image_input: said.get("image_input").and_then(supported),
         pdf_input: said.get("pdf_input").and_then(supported),
+        context_management: said.get("context_management").and_then(supported),
+        compaction: said.get("compaction").and_then(supported),
         ..Capabilities::default()
     };
     Some((id, capabilities))

@@ -7,15 +7,15 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::marks::{Mark, block_of};
+use crate::domain::context::Context;
 use crate::domain::model::Effort;
 use crate::domain::model_options::{ModelOptions, ServiceTier};
 use crate::domain::prompt_cache::CacheTtl;
 use crate::domain::session::Settings;
-
 use crate::domain::tool::ToolChoice;
 use crate::model::Messages;
 
@@ -25,14 +25,23 @@ pub struct Head {
     text: Bytes,
     /// Names of beta features, joined by commas.
     betas: Arc<str>,
+    /// Likewise, where the messages begin with a summary.
+    betas_compacted: Arc<str>,
     mark: Option<Mark>,
+    /// What is asked of a summary, if one is wanted in place of an answer.
+    summary: Option<Box<RawValue>>,
 }
+
+/// The beta feature of a summary: it is named when one is asked for, and when one is sent back.
+const COMPACTION: &str = "compact-2026-09-04";
 
 #[derive(Serialize)]
 struct Fields<'a> {
     model: &'a str,
-    max_tokens: u32,
-    stream: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_tokens: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stream: Option<bool>,
     /// Automatic caching: the server marks the last block that can be cached, and moves the mark
     /// with the conversation, so that no marker ever changes a block that we sent before.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -47,6 +56,8 @@ struct Fields<'a> {
     metadata: Option<Metadata<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     service_tier: Option<ServiceTier>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    context_management: Option<ContextManagement<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     system: Option<&'a RawValue>,
     #[serde(skip_serializing_if = "is_empty_array")]
@@ -70,6 +81,18 @@ struct Format<'a> {
 #[derive(Serialize)]
 struct Metadata<'a> {
     user_id: &'a str,
+}
+
+#[derive(Serialize)]
+struct ContextManagement<'a> {
+    edits: &'a RawValue,
+}
+
+#[derive(Serialize)]
+struct Summary<'a> {
+    r#type: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    instructions: Option<&'a str>,
 }
 
 impl<'a> OutputConfig<'a> {
@@ -101,38 +124,125 @@ impl Head {
         prompt_cache: Option<CacheTtl>,
     ) -> Result<Self, serde_json::Error> {
         let mark = prompt_cache.map(Mark::new);
-        let mut tools = match tools_of_run {
-            Some(more) => Cow::Owned(joined(&settings.tools, more)?),
-            None => Cow::Borrowed(settings.tools.as_ref()),
-        };
-        let options = &settings.model_options;
+        let mut tools = tools(settings, tools_of_run)?;
         let system = system(settings, mark)?;
         if let (Some(mark), None) = (mark, &system) {
             tools = Cow::Owned(mark.at_the_end(&tools)?);
         }
+        let options = &settings.model_options;
         let fields = Fields {
-            model: &settings.model,
-            max_tokens: settings.max_tokens,
-            stream: true,
+            max_tokens: Some(settings.max_tokens),
+            stream: Some(true),
             cache_control: mark,
-            thinking: settings.thinking.as_deref(),
             stop_sequences: &settings.stop_sequences,
-            output_config: OutputConfig::of(options),
             metadata: options.user_id.as_deref().map(|user_id| Metadata { user_id }),
             service_tier: options.service_tier,
             system: system.as_deref(),
-            tools: &tools,
+            ..Fields::counted(settings, &tools)
         };
-        let mut text = serde_json::to_string(&fields)?;
-        text.truncate(text.len() - "}".len());
-        text.push_str(r#","messages":["#);
-        Ok(Self { text: text.into(), betas: options.betas.join(",").into(), mark })
+        Ok(Self { mark, ..Self::of(&fields, settings)? })
     }
 
-    /// Names of the beta features that requests use, joined by commas.
-    pub fn betas(&self) -> Arc<str> {
-        Arc::clone(&self.betas)
+    /// The head of a request for a summary in place of an answer.
+    pub fn for_summary(
+        settings: &Settings,
+        tools_of_run: Option<&RawValue>,
+        prompt_cache: Option<CacheTtl>,
+    ) -> Result<Self, serde_json::Error> {
+        let instructions = settings.context.compact_instructions.as_deref();
+        let summary = to_raw_value(&Summary { r#type: "summarize", instructions })?;
+        let head = Self::new(&settings.for_summary(), tools_of_run, prompt_cache)?;
+        let betas = Arc::clone(&head.betas_compacted);
+        Ok(Self { summary: Some(summary), betas, ..head })
     }
+
+    /// The head of a question for the tokens of a request.
+    pub fn for_count(
+        settings: &Settings,
+        tools_of_run: Option<&RawValue>,
+    ) -> Result<Self, serde_json::Error> {
+        Self::of(&Fields::counted(settings, &tools(settings, tools_of_run)?), settings)
+    }
+
+    fn of(fields: &Fields<'_>, settings: &Settings) -> Result<Self, serde_json::Error> {
+        let mut text = serde_json::to_string(fields)?;
+        text.truncate(text.len() - "}".len());
+        text.push_str(r#","messages":["#);
+        let mut betas: Vec<&str> =
+            settings.model_options.betas.iter().map(String::as_str).collect();
+        betas.extend(edit_betas(&settings.context)?);
+        betas.dedup();
+        let joined = betas.join(",").into();
+        if !betas.contains(&COMPACTION) {
+            betas.push(COMPACTION);
+        }
+        let betas_compacted = betas.join(",").into();
+        Ok(Self { text: text.into(), betas: joined, betas_compacted, mark: None, summary: None })
+    }
+
+    /// Bytes of it.
+    pub fn bytes(&self) -> usize {
+        self.text.len()
+    }
+
+    /// Names of the beta features that requests use, joined by commas; `is_compacted` says whether
+    /// their messages begin with a summary.
+    pub fn betas(&self, is_compacted: bool) -> Arc<str> {
+        Arc::clone(if is_compacted { &self.betas_compacted } else { &self.betas })
+    }
+}
+
+impl<'a> Fields<'a> {
+    /// Those that are parts of the prompt.
+    fn counted(settings: &'a Settings, tools: &'a RawValue) -> Self {
+        let system = &settings.system;
+        Self {
+            model: &settings.model,
+            max_tokens: None,
+            stream: None,
+            cache_control: None,
+            thinking: settings.thinking.as_deref(),
+            stop_sequences: &[],
+            output_config: OutputConfig::of(&settings.model_options),
+            metadata: None,
+            service_tier: None,
+            context_management: settings
+                .context
+                .edits
+                .as_deref()
+                .map(|edits| ContextManagement { edits }),
+            system: (!system.is_empty()).then(|| system.json()),
+            tools,
+        }
+    }
+}
+
+/// The tools of a session, and behind them those of the run.
+fn tools<'a>(
+    settings: &'a Settings,
+    tools_of_run: Option<&RawValue>,
+) -> Result<Cow<'a, RawValue>, serde_json::Error> {
+    Ok(match tools_of_run {
+        Some(more) => Cow::Owned(joined(&settings.tools, more)?),
+        None => Cow::Borrowed(settings.tools.as_ref()),
+    })
+}
+
+/// The beta features that a session's edits are parts of.
+fn edit_betas(context: &Context) -> Result<Vec<&'static str>, serde_json::Error> {
+    let Some(edits) = &context.edits else { return Ok(Vec::new()) };
+    let edits: Vec<Typed<'_>> = serde_json::from_str(edits.get())?;
+    let compacts = |edit: &Typed<'_>| edit.r#type.starts_with("compact_");
+    let clears =
+        edits.iter().any(|edit| !compacts(edit)).then_some("context-management-2025-06-27");
+    let compacts = edits.iter().any(compacts).then_some("compact-2026-01-12");
+    Ok([clears, compacts].into_iter().flatten().collect())
+}
+
+#[derive(Deserialize)]
+struct Typed<'a> {
+    #[serde(borrow)]
+    r#type: Cow<'a, str>,
 }
 
 /// The system prompt, if there is one. Only a block can carry a mark; a string is its shorthand.
@@ -162,6 +272,10 @@ pub fn body(head: &Head, messages: Messages<'_>, choice: &ToolChoice) -> Bytes {
         None => body.extend_from_slice(messages.text.as_bytes()),
     }
     body.push(b']');
+    if let Some(summary) = &head.summary {
+        body.extend_from_slice(br#","compaction":"#);
+        body.extend_from_slice(summary.get().as_bytes());
+    }
     if *choice != ToolChoice::Auto {
         body.extend_from_slice(br#","tool_choice":"#);
         // Strings always serialize, and a vector takes every byte.
@@ -187,7 +301,7 @@ mod tests {
     }
 
     fn whole(text: &str) -> Messages<'_> {
-        Messages { text, far_mark: None }
+        Messages { text, far_mark: None, is_compacted: false }
     }
 
     const FIVE: Option<CacheTtl> = Some(CacheTtl::FiveMinutes);
@@ -235,7 +349,8 @@ mod tests {
         let far_mark = text.find("}]}");
         let ends = |cache: Option<CacheTtl>, messages: &str| {
             let head = Head::new(&settings(), None, cache).unwrap();
-            let body = body(&head, Messages { text, far_mark }, &ToolChoice::Auto);
+            let body =
+                body(&head, Messages { text, far_mark, is_compacted: false }, &ToolChoice::Auto);
             let end = format!(r#""messages":[{messages}]}}"#);
             assert!(body.ends_with(end.as_bytes()), "{body:?}");
         };
@@ -262,7 +377,7 @@ mod tests {
             r#""system":[{"type":"text",  "text":"a"}],"tools":[{"name":  "f"}],"messages":[]}"#,
         );
         assert_eq!(body(&head, whole(""), &ToolChoice::Auto), expected);
-        assert_eq!(head.betas().as_ref(), "b-2,a-1");
+        assert_eq!(head.betas(false).as_ref(), "b-2,a-1");
     }
 
     #[test]
@@ -279,7 +394,7 @@ mod tests {
             r#""tools":[{"name":"f"}],"messages":[]}"#,
         );
         assert_eq!(body(&head, whole(""), &ToolChoice::Auto), expected);
-        assert_eq!(head.betas().as_ref(), "");
+        assert_eq!(head.betas(false).as_ref(), "");
         assert_eq!(serde_json::to_string(&settings).unwrap(), stored);
     }
 

@@ -108,6 +108,8 @@ impl Assembler {
                 category: None,
                 explanation: Some(self.refusal).filter(|said| !said.is_empty()),
             },
+            summed_up: None,
+            applied_edits: None,
         })
     }
 

@@ -101,6 +101,27 @@ pub(super) fn part(raw: &RawValue, takes_images: bool) -> Option<Part> {
     serde_json::from_str::<Said>(raw.get()).ok()?.part(takes_images)
 }
 
+/// The summary of what stood before it, if the block is one.
+pub(super) fn summary(raw: &RawValue) -> Option<String> {
+    #[derive(Deserialize)]
+    #[serde(tag = "type", rename_all = "snake_case")]
+    enum Summary {
+        Compaction {
+            content: String,
+        },
+        #[serde(other)]
+        Other,
+    }
+    match serde_json::from_str(raw.get()).ok()? {
+        Summary::Compaction { content } => Some(format!(
+            "Summary of the conversation so far:
+
+{content}"
+        )),
+        Summary::Other => None,
+    }
+}
+
 /// What the result of a call says.
 pub(super) fn result_parts(raw: &RawValue, takes_images: bool) -> Vec<Part> {
     #[derive(Deserialize)]

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::RawValue;
 
-use super::said::{Part, part, result_parts};
+use super::said::{Part, part, result_parts, summary};
 use crate::domain::message::{Block, Role, View};
 
 /// A message as it is sent.
@@ -74,10 +74,20 @@ pub(super) fn translate(
             content.iter().filter_map(|raw| Block::view(raw).ok()).collect();
         match role {
             Role::User => push_user(&mut messages, &blocks, takes_images),
-            Role::Assistant => push_assistant(&mut messages, &blocks),
+            Role::Assistant => {
+                push_summaries(&mut messages, &blocks);
+                push_assistant(&mut messages, &blocks);
+            }
         }
     }
     Ok(messages)
+}
+
+/// Summaries of what stood before them are told by the user: it is not the assistant's turn.
+fn push_summaries(messages: &mut Vec<Message<'static>>, blocks: &[Block<'_>]) {
+    for text in blocks.iter().filter_map(|block| summary(block.raw)) {
+        push_said(messages, vec![Part::Text(text)]);
+    }
 }
 
 /// What the model has said and called; its thoughts, and what its server did, stay out.
@@ -144,12 +154,16 @@ fn push_user(messages: &mut Vec<Message<'static>>, blocks: &[Block<'_>], takes_i
         messages.push(Message::Tool { tool_call_id, content });
     }
     images.extend(said);
-    if images.is_empty() {
+    push_said(messages, images);
+}
+
+fn push_said(messages: &mut Vec<Message<'static>>, said: Vec<Part>) {
+    if said.is_empty() {
         return;
     }
     match messages.last_mut() {
-        Some(Message::User { content }) => content.extend(images),
-        _ => messages.push(Message::User { content: images }),
+        Some(Message::User { content }) => content.extend(said),
+        _ => messages.push(Message::User { content: said }),
     }
 }
 

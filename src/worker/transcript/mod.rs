@@ -21,7 +21,7 @@ use crate::agent::sent_view::{self, Place};
 use crate::domain::ids::SessionId;
 use crate::domain::message::Role;
 use crate::domain::prefix::{Knot, PrefixChange, PrefixHashes};
-use crate::domain::sent::SentChange;
+use crate::domain::sent::{SentChange, SentView};
 use crate::model::Messages;
 use crate::store::StoreError;
 use crate::store::messages::{Line, list_lines};
@@ -43,8 +43,8 @@ pub(super) struct Transcript {
     turn: Turn,
     /// Repairs that nobody has been told of.
     repairs: Vec<(RepairKind, i32)>,
-    /// What is sent otherwise than it is stored, because the model's side refused it.
-    changes: Vec<SentChange>,
+    /// How it is sent otherwise than it is stored.
+    view: SentView,
     prefix: Prefix,
     /// The last message.
     newest: Span,
@@ -92,12 +92,12 @@ impl Transcript {
         conn: &mut PgConnection,
         session_id: SessionId,
     ) -> Result<(), StoreError> {
-        let changes = sent_changes::list(&mut *conn, session_id).await?;
-        if changes != self.changes {
+        let view = sent_changes::view(&mut *conn, session_id).await?;
+        if view != self.view {
             self.begin_again();
-            self.changes = changes;
+            self.view = view;
         }
-        let lines = list_lines(conn, session_id, self.seq).await?;
+        let lines = list_lines(conn, session_id, self.seq.max(self.compacted())).await?;
         self.append_stored(&lines);
         Ok(())
     }
@@ -105,12 +105,17 @@ impl Transcript {
     /// The messages to send.
     pub(super) fn messages(&self) -> Messages<'_> {
         let far_mark = self.asked.and_then(|asked| far_mark(&self.text, asked));
-        Messages { text: &self.text, far_mark }
+        Messages { text: &self.text, far_mark, is_compacted: self.view.compaction.is_some() }
     }
 
-    /// How many changes what is sent differs by from what is stored.
-    pub(super) fn changes(&self) -> usize {
-        self.changes.len()
+    /// How it is sent otherwise than it is stored.
+    pub(super) fn view(&self) -> &SentView {
+        &self.view
+    }
+
+    /// The number of the last message that a summary stands for; 0 without one.
+    fn compacted(&self) -> i32 {
+        self.view.compaction.as_ref().map_or(0, |compaction| compaction.up_to)
     }
 
     /// A request is made with all messages. Says what it begins with, and where that differs from
@@ -129,7 +134,7 @@ impl Transcript {
     /// The change that leaves out all thinking, if any is sent.
     pub(super) fn without_thinking(&self) -> Option<SentChange> {
         let change = SentChange::ThinkingDropped { up_to: self.seq };
-        let is_there = self.text.contains(r#"thinking""#) && !self.changes.contains(&change);
+        let is_there = self.text.contains(r#"thinking""#) && !self.view.changes.contains(&change);
         is_there.then_some(change)
     }
 
@@ -156,7 +161,22 @@ impl Transcript {
         std::mem::take(&mut self.repairs)
     }
 
+    /// Puts the summary where it belongs, if there is one: it comes first, and is nobody's turn.
+    fn begin_with_summary(&mut self) {
+        let Some(compaction) = self.view.compaction.as_ref().filter(|_| self.text.is_empty())
+        else {
+            return;
+        };
+        self.text = message(Role::Assistant, &compaction.content);
+        self.seq = compaction.up_to;
+        self.newest = Span { start: 0, end: self.text.len() };
+        self.prefix.push(&self.text);
+        let (offset, seq) = (self.text.len(), self.seq);
+        self.turn = Turn { offset, seq, knot: self.prefix.knot(), before: self.newest };
+    }
+
     fn append_stored(&mut self, lines: &[Line]) {
+        self.begin_with_summary();
         let Some(newest) = lines.last().map(|line| line.seq) else {
             return;
         };
@@ -167,7 +187,7 @@ impl Transcript {
         all.extend(lines.iter().map(|line| {
             let is_user = line.role == Role::User.as_str();
             let role = if is_user { Role::User } else { Role::Assistant };
-            match sent_view::changed(line.seq, &line.content, &self.changes) {
+            match sent_view::changed(line.seq, &line.content, &self.view.changes) {
                 Some(content) => repair::Line { role, content: Cow::Owned(content) },
                 None => repair::Line::stored(role, &line.content),
             }
@@ -247,11 +267,15 @@ fn sent(turn: &str) -> Vec<Sent<'_>> {
     serde_json::from_str(turn).unwrap_or_default()
 }
 
-/// The messages of a history that ends with these lines, as a request carries them after these
-/// changes.
-pub fn sent_messages(lines: &[Line], changes: &[SentChange]) -> String {
-    let mut transcript = Transcript { changes: changes.to_vec(), ..Transcript::default() };
-    transcript.append_stored(lines);
+fn message(role: Role, content: &str) -> String {
+    format!(r#"{{"role":"{}","content":{content}}}"#, role.as_str())
+}
+
+/// The messages of a history that ends with these lines, as a request carries them in this view.
+pub fn sent_messages(lines: &[Line], view: SentView) -> String {
+    let mut transcript = Transcript { view, ..Transcript::default() };
+    let summed_up = lines.partition_point(|line| line.seq <= transcript.compacted());
+    transcript.append_stored(lines.get(summed_up..).unwrap_or_default());
     transcript.text
 }
 

@@ -96,7 +96,7 @@ fn what_is_changed_is_read_so_and_what_comes_later_is_not() {
     let (_, change) = transcript.send(head());
     assert_eq!((change, transcript.without_thinking()), (None, Some(DROPPED)));
     transcript.begin_again();
-    transcript.changes = vec![DROPPED];
+    transcript.view.changes = vec![DROPPED];
     transcript.append_stored(&lines);
     assert_eq!(transcript.without_thinking(), None);
     let mut expected = Transcript::default();
