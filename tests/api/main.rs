@@ -23,6 +23,8 @@ mod chat_completions;
 mod chat_servers;
 mod client_tools;
 mod commands;
+mod compacting;
+mod context_edits;
 mod database_faults;
 mod dispatch;
 mod draining;

@@ -4,11 +4,13 @@ mod assemble;
 mod client;
 mod count;
 mod decode;
+mod head;
 mod marks;
 mod models;
 mod raw_object;
 mod request;
 
 pub use client::{Client, ClientConfig, ReplyStream};
+pub use head::Head;
 pub use models::NoModels;
-pub use request::{Head, body};
+pub use request::body;

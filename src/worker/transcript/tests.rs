@@ -1,6 +1,7 @@
 //! What a transcript sends of a history.
 
 use super::*;
+use crate::domain::context::Compaction;
 use crate::domain::prefix::Hash;
 
 #[test]
@@ -113,3 +114,44 @@ fn what_is_changed_is_read_so_and_what_comes_later_is_not() {
 }
 
 const DROPPED: SentChange = SentChange::ThinkingDropped { up_to: 2 };
+
+#[test]
+fn a_summary_comes_first_and_stands_for_what_it_sums_up() {
+    let said = |text: &str| format!(r#"[{{"type":"text","text":"{text}"}}]"#);
+    let summary = r#"[{"type":"compaction", "content":"All.","signature":"s"}]"#;
+    let lines: Vec<Line> = (1..)
+        .zip([Role::User, Role::Assistant, Role::User, Role::Assistant, Role::User])
+        .map(|(seq, role)| line(seq, role, &said(&seq.to_string())))
+        .collect();
+    let compaction = |up_to| {
+        let content = summary.to_owned();
+        Some(Compaction { up_to, content, tokens_before: 9, tokens_after: 5 })
+    };
+    let first = message(Role::Assistant, summary);
+    let sent = |seq: i32, role| message(role, &said(&seq.to_string()));
+    for (up_to, expected) in [
+        (4, vec![first.clone(), sent(5, Role::User)]),
+        (3, vec![first.clone(), sent(4, Role::Assistant), sent(5, Role::User)]),
+        (5, vec![first.clone()]),
+    ] {
+        let view = SentView { changes: Vec::new(), compaction: compaction(up_to) };
+        assert_eq!(sent_messages(&lines, view), expected.join(","), "{up_to}");
+    }
+
+    let mut transcript = Transcript::default();
+    transcript.append_stored(&lines);
+    let _ = transcript.send(head());
+    transcript.begin_again();
+    transcript.view.compaction = compaction(4);
+    transcript.append_stored(&lines[4..]);
+    let (hashes, change) = transcript.send(head());
+    assert_eq!((hashes.message_count, transcript.seq()), (2, 5));
+    assert_eq!(change, Some(PrefixChange::Messages { index: 0 }));
+    assert!(transcript.messages().is_compacted);
+    transcript.push(Role::Assistant, &said("6"));
+    transcript.push(Role::User, &said("7"));
+    let all = [first, sent(5, Role::User), sent(6, Role::Assistant), sent(7, Role::User)];
+    assert_eq!((transcript.text.clone(), transcript.seq()), (all.join(","), 7));
+    assert_eq!(transcript.send(head()).1, None);
+    assert_eq!(transcript.take_repairs(), []);
+}

@@ -1,0 +1,254 @@
+//! What the requests of a run begin with: all that its session has pinned.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use serde_json::value::{RawValue, to_raw_value};
+
+use super::marks::{Mark, block_of};
+use crate::domain::context::Context;
+use crate::domain::model::Effort;
+use crate::domain::model_options::{ModelOptions, ServiceTier};
+use crate::domain::prompt_cache::CacheTtl;
+use crate::domain::session::Settings;
+
+/// What every request of a session begins with: everything up to the opening of `messages`.
+#[derive(Debug, Clone)]
+pub struct Head {
+    pub(super) text: Bytes,
+    /// Names of beta features, joined by commas.
+    betas: Arc<str>,
+    /// Likewise, where the messages begin with a summary.
+    betas_compacted: Arc<str>,
+    pub(super) mark: Option<Mark>,
+    /// What is asked of a summary, if one is wanted in place of an answer.
+    pub(super) summary: Option<Box<RawValue>>,
+}
+
+/// The beta feature of a summary: it is named when one is asked for, and when one is sent back.
+const COMPACTION: &str = "compact-2026-09-04";
+
+#[derive(Serialize)]
+struct Fields<'a> {
+    model: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_tokens: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stream: Option<bool>,
+    /// Automatic caching: the server marks the last block that can be cached, and moves the mark
+    /// with the conversation, so that no marker ever changes a block that we sent before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cache_control: Option<Mark>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thinking: Option<&'a RawValue>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    stop_sequences: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output_config: Option<OutputConfig<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metadata: Option<Metadata<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    service_tier: Option<ServiceTier>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    context_management: Option<ContextManagement<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    system: Option<&'a RawValue>,
+    #[serde(skip_serializing_if = "is_empty_array")]
+    tools: &'a RawValue,
+}
+
+#[derive(Serialize)]
+struct OutputConfig<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    effort: Option<Effort>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    format: Option<Format<'a>>,
+}
+
+#[derive(Serialize)]
+struct Format<'a> {
+    r#type: &'static str,
+    schema: &'a RawValue,
+}
+
+#[derive(Serialize)]
+struct Metadata<'a> {
+    user_id: &'a str,
+}
+
+#[derive(Serialize)]
+struct ContextManagement<'a> {
+    edits: &'a RawValue,
+}
+
+#[derive(Serialize)]
+struct Summary<'a> {
+    r#type: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    instructions: Option<&'a str>,
+}
+
+impl<'a> OutputConfig<'a> {
+    fn of(options: &'a ModelOptions) -> Option<Self> {
+        let ModelOptions { effort, output_schema, .. } = options;
+        let format =
+            output_schema.as_deref().map(|schema| Format { r#type: "json_schema", schema });
+        (effort.is_some() || format.is_some()).then_some(Self { effort: *effort, format })
+    }
+}
+
+fn is_empty_array(tools: &&RawValue) -> bool {
+    tools.get() == "[]"
+}
+
+/// One array of the definitions of two, each as it is.
+fn joined(first: &RawValue, more: &RawValue) -> Result<Box<RawValue>, serde_json::Error> {
+    let mut all: Vec<&RawValue> = serde_json::from_str(first.get())?;
+    all.extend(serde_json::from_str::<Vec<&RawValue>>(more.get())?);
+    to_raw_value(&all)
+}
+
+impl Head {
+    /// The head of all requests of a run: what its session pinned, and behind the session's tools
+    /// those of the run, if it has any of its own.
+    pub fn new(
+        settings: &Settings,
+        tools_of_run: Option<&RawValue>,
+        prompt_cache: Option<CacheTtl>,
+    ) -> Result<Self, serde_json::Error> {
+        let mark = prompt_cache.map(Mark::new);
+        let mut tools = tools(settings, tools_of_run)?;
+        let system = system(settings, mark)?;
+        if let (Some(mark), None) = (mark, &system) {
+            tools = Cow::Owned(mark.at_the_end(&tools)?);
+        }
+        let options = &settings.model_options;
+        let fields = Fields {
+            max_tokens: Some(settings.max_tokens),
+            stream: Some(true),
+            cache_control: mark,
+            stop_sequences: &settings.stop_sequences,
+            metadata: options.user_id.as_deref().map(|user_id| Metadata { user_id }),
+            service_tier: options.service_tier,
+            system: system.as_deref(),
+            ..Fields::counted(settings, &tools)
+        };
+        Ok(Self { mark, ..Self::of(&fields, settings)? })
+    }
+
+    /// The head of a request for a summary in place of an answer.
+    pub fn for_summary(
+        settings: &Settings,
+        tools_of_run: Option<&RawValue>,
+        prompt_cache: Option<CacheTtl>,
+    ) -> Result<Self, serde_json::Error> {
+        let instructions = settings.context.compact_instructions.as_deref();
+        let summary = to_raw_value(&Summary { r#type: "summarize", instructions })?;
+        let head = Self::new(&settings.for_summary(), tools_of_run, prompt_cache)?;
+        let betas = Arc::clone(&head.betas_compacted);
+        Ok(Self { summary: Some(summary), betas, ..head })
+    }
+
+    /// The head of a question for the tokens of a request.
+    pub fn for_count(
+        settings: &Settings,
+        tools_of_run: Option<&RawValue>,
+    ) -> Result<Self, serde_json::Error> {
+        Self::of(&Fields::counted(settings, &tools(settings, tools_of_run)?), settings)
+    }
+
+    fn of(fields: &Fields<'_>, settings: &Settings) -> Result<Self, serde_json::Error> {
+        let mut text = serde_json::to_string(fields)?;
+        text.truncate(text.len() - "}".len());
+        text.push_str(r#","messages":["#);
+        let mut betas: Vec<&str> =
+            settings.model_options.betas.iter().map(String::as_str).collect();
+        betas.extend(edit_betas(&settings.context)?);
+        betas.dedup();
+        let joined = betas.join(",").into();
+        if !betas.contains(&COMPACTION) {
+            betas.push(COMPACTION);
+        }
+        let betas_compacted = betas.join(",").into();
+        Ok(Self { text: text.into(), betas: joined, betas_compacted, mark: None, summary: None })
+    }
+
+    /// Bytes of it.
+    pub fn bytes(&self) -> usize {
+        self.text.len()
+    }
+
+    /// Names of the beta features that requests use, joined by commas; `is_compacted` says whether
+    /// their messages begin with a summary.
+    pub fn betas(&self, is_compacted: bool) -> Arc<str> {
+        Arc::clone(if is_compacted { &self.betas_compacted } else { &self.betas })
+    }
+}
+
+impl<'a> Fields<'a> {
+    /// Those that are parts of the prompt.
+    fn counted(settings: &'a Settings, tools: &'a RawValue) -> Self {
+        let system = &settings.system;
+        Self {
+            model: &settings.model,
+            max_tokens: None,
+            stream: None,
+            cache_control: None,
+            thinking: settings.thinking.as_deref(),
+            stop_sequences: &[],
+            output_config: OutputConfig::of(&settings.model_options),
+            metadata: None,
+            service_tier: None,
+            context_management: settings
+                .context
+                .edits
+                .as_deref()
+                .map(|edits| ContextManagement { edits }),
+            system: (!system.is_empty()).then(|| system.json()),
+            tools,
+        }
+    }
+}
+
+/// The tools of a session, and behind them those of the run.
+fn tools<'a>(
+    settings: &'a Settings,
+    tools_of_run: Option<&RawValue>,
+) -> Result<Cow<'a, RawValue>, serde_json::Error> {
+    Ok(match tools_of_run {
+        Some(more) => Cow::Owned(joined(&settings.tools, more)?),
+        None => Cow::Borrowed(settings.tools.as_ref()),
+    })
+}
+
+/// The beta features that a session's edits are parts of.
+fn edit_betas(context: &Context) -> Result<Vec<&'static str>, serde_json::Error> {
+    let Some(edits) = &context.edits else { return Ok(Vec::new()) };
+    let edits: Vec<Typed<'_>> = serde_json::from_str(edits.get())?;
+    let compacts = |edit: &Typed<'_>| edit.r#type.starts_with("compact_");
+    let clears =
+        edits.iter().any(|edit| !compacts(edit)).then_some("context-management-2025-06-27");
+    let compacts = edits.iter().any(compacts).then_some("compact-2026-01-12");
+    Ok([clears, compacts].into_iter().flatten().collect())
+}
+
+#[derive(Deserialize)]
+struct Typed<'a> {
+    #[serde(borrow)]
+    r#type: Cow<'a, str>,
+}
+
+/// The system prompt, if there is one. Only a block can carry a mark; a string is its shorthand.
+fn system(
+    settings: &Settings,
+    mark: Option<Mark>,
+) -> Result<Option<Box<RawValue>>, serde_json::Error> {
+    let system = &settings.system;
+    let Some(mark) = mark.filter(|_| !system.is_empty()) else {
+        return Ok((!system.is_empty()).then(|| system.json().to_owned()));
+    };
+    let blocks = if system.is_text() { block_of(system.json())? } else { system.json().to_owned() };
+    mark.at_the_end(&blocks).map(Some)
+}

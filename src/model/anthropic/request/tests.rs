@@ -1,0 +1,198 @@
+use serde_json::value::RawValue;
+
+use super::*;
+use crate::domain::context::Context;
+use crate::domain::prompt_cache::CacheTtl;
+use crate::domain::session::Settings;
+use crate::domain::system::SystemPrompt;
+
+fn settings() -> Settings {
+    Settings {
+        model: "claude-test".into(),
+        max_tokens: 100,
+        system: "Be brief.".into(),
+        tools: RawValue::from_string(r#"[{"name":  "f"}]"#.into()).unwrap(),
+        ..Settings::default()
+    }
+}
+
+fn whole(text: &str) -> Messages<'_> {
+    Messages { text, far_mark: None, is_compacted: false }
+}
+
+const FIVE: Option<CacheTtl> = Some(CacheTtl::FiveMinutes);
+
+#[test]
+fn a_body_is_the_head_the_messages_and_the_choice() {
+    let head = Head::new(&settings(), None, FIVE).unwrap();
+    let choice = ToolChoice::Tool { name: "f".into() };
+    let expected = concat!(
+        r#"{"model":"claude-test","max_tokens":100,"stream":true,"#,
+        r#""cache_control":{"type":"ephemeral"},"#,
+        r#""system":[{"type":"text","text":"Be brief.","cache_control":{"type":"ephemeral"}}],"#,
+        r#""tools":[{"name":  "f"}],"messages":[{"role":"user","content":[]}],"#,
+        r#""tool_choice":{"type":"tool","name":"f"}}"#,
+    );
+    assert_eq!(body(&head, whole(r#"{"role":"user","content":[]}"#), &choice), expected);
+}
+
+#[test]
+fn what_is_not_set_is_not_sent() {
+    let mut settings = settings();
+    settings.system = SystemPrompt::default();
+    settings.tools = RawValue::from_string("[]".into()).unwrap();
+    let head = Head::new(&settings, None, None).unwrap();
+    let expected = r#"{"model":"claude-test","max_tokens":100,"stream":true,"messages":[]}"#;
+    assert_eq!(body(&head, whole(""), &ToolChoice::Auto), expected);
+}
+
+#[test]
+fn without_a_system_prompt_the_tools_are_marked_and_for_as_long() {
+    let mut settings = settings();
+    settings.system = SystemPrompt::default();
+    let head = Head::new(&settings, None, Some(CacheTtl::Hour)).unwrap();
+    let expected = concat!(
+        r#"{"model":"claude-test","max_tokens":100,"stream":true,"#,
+        r#""cache_control":{"type":"ephemeral","ttl":"1h"},"tools":[{"name":  "f","#,
+        r#""cache_control":{"type":"ephemeral","ttl":"1h"}}],"messages":[]}"#,
+    );
+    assert_eq!(body(&head, whole(""), &ToolChoice::Auto), expected);
+}
+
+#[test]
+fn a_far_mark_is_put_into_its_block_and_only_where_there_is_a_cache() {
+    let text = r#"{"role":"user","content":[{"type":"text"}]},{"more":1}"#;
+    let far_mark = text.find("}]}");
+    let ends = |cache: Option<CacheTtl>, messages: &str| {
+        let head = Head::new(&settings(), None, cache).unwrap();
+        let body = body(&head, Messages { text, far_mark, is_compacted: false }, &ToolChoice::Auto);
+        let end = format!(r#""messages":[{messages}]}}"#);
+        assert!(body.ends_with(end.as_bytes()), "{body:?}");
+    };
+    ends(None, text);
+    let mark = r#"{"type":"text","cache_control":{"type":"ephemeral"}}"#;
+    ends(FIVE, &text.replace(r#"{"type":"text"}"#, mark));
+}
+
+#[test]
+fn what_is_asked_of_the_model_is_sent_as_it_was_written() {
+    let mut settings = settings();
+    settings.system = serde_json::from_str(r#"[{"type":"text",  "text":"a"}]"#).unwrap();
+    settings.model_options = serde_json::from_str(
+        r#"{"effort":"xhigh","service_tier":"standard_only","user_id":"u-1",
+            "output_schema":{"type" : "object"},"betas":["b-2","a-1"]}"#,
+    )
+    .unwrap();
+    let head = Head::new(&settings, None, None).unwrap();
+    let expected = concat!(
+        r#"{"model":"claude-test","max_tokens":100,"stream":true,"#,
+        r#""output_config":{"effort":"xhigh","#,
+        r#""format":{"type":"json_schema","schema":{"type" : "object"}}},"#,
+        r#""metadata":{"user_id":"u-1"},"service_tier":"standard_only","#,
+        r#""system":[{"type":"text",  "text":"a"}],"tools":[{"name":  "f"}],"messages":[]}"#,
+    );
+    assert_eq!(body(&head, whole(""), &ToolChoice::Auto), expected);
+    assert_eq!(head.betas(false).as_ref(), "b-2,a-1");
+}
+
+#[test]
+fn a_session_of_before_sends_what_it_always_sent() {
+    let stored = concat!(
+        r#"{"model":"m","max_tokens":9,"system":"Say \"é\".\n","tools":[{"name":"f"}],"#,
+        r#""thinking":{"type":"adaptive"},"stop_sequences":["END"],"limits":{}}"#,
+    );
+    let settings: Settings = serde_json::from_str(stored).unwrap();
+    let head = Head::new(&settings, None, None).unwrap();
+    let expected = concat!(
+        r#"{"model":"m","max_tokens":9,"stream":true,"#,
+        r#""thinking":{"type":"adaptive"},"stop_sequences":["END"],"system":"Say \"é\".\n","#,
+        r#""tools":[{"name":"f"}],"messages":[]}"#,
+    );
+    assert_eq!(body(&head, whole(""), &ToolChoice::Auto), expected);
+    assert_eq!(head.betas(false).as_ref(), "");
+    assert_eq!(serde_json::to_string(&settings).unwrap(), stored);
+}
+
+#[test]
+fn tools_of_the_run_come_behind_those_of_the_session() {
+    let more = RawValue::from_string(r#"[{"name":"g", "x":1e3}]"#.into()).unwrap();
+    let head = Head::new(&settings(), Some(&more), None).unwrap();
+    let body = body(&head, whole(""), &ToolChoice::Auto);
+    let expected = br#""tools":[{"name":  "f"},{"name":"g", "x":1e3}],"messages":"#;
+    assert!(body.windows(expected.len()).any(|part| part == expected), "{body:?}");
+}
+
+#[test]
+fn a_request_is_a_byte_prefix_of_the_next() {
+    let head = Head::new(&settings(), None, FIVE).unwrap();
+    let first = body(&head, whole(r#"{"a":1}"#), &ToolChoice::Auto);
+    let second = body(&head, whole(r#"{"a":1},{"b":2}"#), &ToolChoice::None);
+    let open = first.strip_suffix(b"]}").unwrap();
+    assert!(second.starts_with(open));
+}
+
+fn edits(edits: &str) -> Box<Context> {
+    let edits = Some(RawValue::from_string(edits.to_owned()).unwrap());
+    Box::new(Context { edits, ..Context::default() })
+}
+
+#[test]
+fn edits_are_sent_as_they_were_pinned_and_named_as_beta_features() {
+    for (pinned, betas) in [
+        (r#"[{"type":"clear_tool_uses_20250919"}]"#, "b,context-management-2025-06-27"),
+        (r#"[{"type": "compact_20260112"}]"#, "b,compact-2026-01-12"),
+        (
+            r#"[{"type":"clear_thinking_20251015","keep":"all"},{"type":"compact_20260112"}]"#,
+            "b,context-management-2025-06-27,compact-2026-01-12",
+        ),
+    ] {
+        let mut settings = settings();
+        settings.model_options.betas = vec!["b".to_owned()];
+        settings.context = edits(pinned);
+        let head = Head::new(&settings, None, None).unwrap();
+        let expected = format!(
+            r#"{{"model":"claude-test","max_tokens":100,"stream":true,"context_management":{{"edits":{pinned}}},"system":"Be brief.","tools":[{{"name":  "f"}}],"messages":[]}}"#
+        );
+        assert_eq!(body(&head, whole(""), &ToolChoice::Auto), expected);
+        assert_eq!(head.betas(false).as_ref(), betas);
+        assert_eq!(head.betas(true).as_ref(), format!("{betas},compact-2026-09-04"));
+    }
+}
+
+fn shaped() -> Settings {
+    let mut settings = settings();
+    settings.stop_sequences = vec!["END".to_owned()];
+    settings.model_options =
+        serde_json::from_str(r#"{"effort":"low","user_id":"u","output_schema":{"type":"object"}}"#)
+            .unwrap();
+    settings.context = edits(r#"[{"type":"clear_tool_uses_20250919"}]"#);
+    settings
+}
+
+#[test]
+fn a_summary_is_asked_for_without_what_shapes_an_answer() {
+    let mut settings = shaped();
+    settings.context.compact_instructions = Some("Keep \"names\".".to_owned());
+    let head = Head::for_summary(&settings, None, None).unwrap();
+    let expected = concat!(
+        r#"{"model":"claude-test","max_tokens":100,"stream":true,"output_config":{"effort":"low"},"#,
+        r#""metadata":{"user_id":"u"},"system":"Be brief.","tools":[{"name":  "f"}],"#,
+        r#""messages":[{}],"#,
+        r#""compaction":{"type":"summarize","instructions":"Keep \"names\"."}}"#,
+    );
+    assert_eq!(body(&head, whole("{}"), &ToolChoice::Auto), expected);
+    assert_eq!(head.betas(false).as_ref(), "compact-2026-09-04");
+}
+
+#[test]
+fn only_what_is_part_of_the_prompt_is_counted() {
+    let head = Head::for_count(&shaped(), None).unwrap();
+    let expected = concat!(
+        r#"{"model":"claude-test","#,
+        r#""output_config":{"effort":"low","format":{"type":"json_schema","#,
+        r#""schema":{"type":"object"}}},"#,
+        r#""context_management":{"edits":[{"type":"clear_tool_uses_20250919"}]},"#,
+        r#""system":"Be brief.","tools":[{"name":  "f"}],"messages":[{}]}"#,
+    );
+    assert_eq!(body(&head, whole("{}"), &ToolChoice::Auto), expected);
+}

@@ -1,0 +1,297 @@
+//! A history that nears the model's window: it is counted, summed up before a run, and sent from
+//! the summary on, while what is stored stays whole.
+
+use serde_json::{Value, json};
+
+use crate::support::{Session, Setup, TestApp, assert_refused, calls, invalid, replies, says};
+
+/// Some 1,000 tokens, as the simulator counts.
+fn long(word: &str) -> String {
+    format!("{word}. {}", "x".repeat(4000))
+}
+
+const SUMMARY: &str = "They spoke of one, two and \"three\".";
+
+/// A model that says yes to everything, and sums up in these words.
+fn script(compaction: &Value) -> Value {
+    json!({ "conversations": [{ "replies": [says("Yes.")] }], "compaction": compaction })
+}
+
+fn sums_up() -> Value {
+    script(&json!({ "content": [{ "type": "text", "text": SUMMARY }] }))
+}
+
+async fn compacted(session: &Session<'_>) -> Vec<Value> {
+    let events = session.events().await;
+    let told = events.iter().filter(|event| event["type"] == "agent.context_compacted");
+    told.map(|event| json!([event["up_to"], event["tokens_before"], event["tokens_after"]]))
+        .collect()
+}
+
+/// The paths and, where there are messages, how many of them.
+fn asked(app: &TestApp) -> Vec<(String, usize)> {
+    let upstream = app.upstream();
+    (0..upstream.len())
+        .map(|index| {
+            let body = upstream.body(index);
+            let what = if body.get("compaction").is_some() { " for a summary" } else { "" };
+            let path = upstream.requests[index].path.clone() + what;
+            (path, body["messages"].as_array().map_or(0, Vec::len))
+        })
+        .collect()
+}
+
+const MESSAGES: &str = "/v1/messages";
+const SUMMED_UP: &str = "/v1/messages for a summary";
+const COUNTED: &str = "/v1/messages/count_tokens";
+
+fn expected(steps: &[(&str, usize)]) -> Vec<(String, usize)> {
+    steps.iter().map(|(path, count)| ((*path).to_owned(), *count)).collect()
+}
+
+#[tokio::test]
+async fn a_history_that_nears_the_window_is_sent_from_its_summary_on() {
+    let app = TestApp::start(sums_up()).await;
+    let context = json!({ "compact_at": 3000, "compact_instructions": "Keep all numbers." });
+    let session = app.session_with(json!({ "context": context, "stop_sequences": ["END"] })).await;
+    assert_eq!(session.read().await["context"], context);
+    for word in ["One", "Two", "Three"] {
+        session.ask(&long(word)).await;
+    }
+    let before = session.history().await;
+    // The first two are surely short enough: no token is less than a byte, and what the model's
+    // side has counted before is known.
+    let steps =
+        [(MESSAGES, 1), (MESSAGES, 3), (COUNTED, 5), (SUMMED_UP, 4), (COUNTED, 2), (MESSAGES, 2)];
+    assert_eq!(asked(&app), expected(&steps));
+
+    let upstream = app.upstream();
+    let summary = upstream.body(3);
+    assert_eq!(
+        summary["compaction"],
+        json!({ "type": "summarize", "instructions": "Keep all numbers." })
+    );
+    assert_eq!(summary.get("stop_sequences"), None);
+    assert_eq!(upstream.requests[3].headers["anthropic-beta"], "compact-2026-09-04");
+    let sent = upstream.body(5);
+    assert_eq!(sent["messages"][0]["role"], "assistant");
+    let block = &sent["messages"][0]["content"][0];
+    assert_eq!((&block["type"], &block["content"]), (&json!("compaction"), &json!(SUMMARY)));
+    assert_eq!(upstream.requests[5].headers["anthropic-beta"], "compact-2026-09-04");
+
+    let told = compacted(&session).await;
+    let [told] = told.as_slice() else { panic!("{told:?}") };
+    let [up_to, before_it, after_it] = [0, 1, 2].map(|at| told[at].as_i64().unwrap());
+    assert_eq!(up_to, 4);
+    assert!(before_it > 3000 && after_it > 1000 && after_it < 2000, "{told}");
+
+    // The history is whole, and goes on from where it was.
+    session.ask("Four").await;
+    let now = session.history().await;
+    assert_eq!(now[..before.len()], before);
+    assert_eq!(now.len(), 8);
+    let upstream = app.upstream();
+    let last = upstream.len() - 1;
+    assert_eq!(upstream.body(last)["messages"].as_array().unwrap().len(), 4);
+    let opened = upstream.text(5).split_once("]}]}]").map(|(opened, _)| opened.to_owned());
+    assert!(opened.is_none_or(|opened| upstream.text(last).starts_with(&opened)));
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn what_a_summary_used_is_counted_and_its_request_can_be_looked_at() {
+    let app = TestApp::start(sums_up()).await;
+    let session = app.session_with(json!({ "context": { "compact_at": 2000 } })).await;
+    session.ask(&long("One")).await;
+    let run = session.ask(&long("Two")).await;
+    let path = session.path(&format!("/runs/{}/requests", run["id"].as_str().unwrap()));
+    let requests: Value = app.get(&path).send().await.unwrap().json().await.unwrap();
+    let requests = requests["data"].as_array().unwrap();
+    let stops: Vec<&Value> = requests.iter().map(|request| &request["stop_reason"]).collect();
+    assert_eq!(stops, [&json!("compaction"), &json!("end_turn")]);
+    let used = |index: usize| requests[index]["usage"]["input_tokens"].as_i64().unwrap();
+    assert!(used(0) + requests[0]["usage"]["cache_creation_input_tokens"].as_i64().unwrap() > 1000);
+    assert!(used(1) > 0);
+    for n in [1, 2] {
+        let request: Value =
+            app.get(&format!("{path}/{n}")).send().await.unwrap().json().await.unwrap();
+        assert_eq!(request["body"].get("compaction").is_some(), n == 1);
+        assert!(request["body"]["messages"].is_array(), "{request}");
+    }
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn another_process_goes_on_from_the_summary() {
+    let app = TestApp::start(sums_up()).await;
+    let session = app.session_with(json!({ "context": { "compact_at": 3000 } })).await;
+    for word in ["One", "Two", "Three"] {
+        session.ask(&long(word)).await;
+    }
+    let id = session.id.clone();
+    let app = app.restarted(sums_up()).await;
+    let session = app.session_again(&id);
+    session.ask("Four").await;
+    let upstream = app.upstream();
+    let messages = upstream.body(upstream.len() - 1)["messages"].clone();
+    assert_eq!(messages[0]["content"][0]["content"], SUMMARY);
+    assert_eq!(messages.as_array().unwrap().len(), 4);
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_summary_is_summed_up_again_with_what_has_come_since() {
+    let app = TestApp::start(sums_up()).await;
+    let session = app.session_with(json!({ "context": { "compact_at": 3000 } })).await;
+    for word in ["One", "Two", "Three", "Four", "Five", "Six"] {
+        session.ask(&long(word)).await;
+    }
+    let told = compacted(&session).await;
+    let up_to: Vec<i64> = told.iter().map(|told| told[0].as_i64().unwrap()).collect();
+    assert_eq!(up_to, [4, 8], "{told:?}");
+    let summaries: Vec<usize> = asked(&app)
+        .into_iter()
+        .filter(|(path, _)| path == SUMMED_UP)
+        .map(|(_, count)| count)
+        .collect();
+    assert_eq!(summaries, [4, 5], "the second one has the first summary and two turns");
+    app.finish().await;
+}
+
+/// The message alone is too long: no summary of what came before can change that.
+#[tokio::test]
+async fn a_summary_that_does_not_help_is_not_made_at_every_run() {
+    let app = TestApp::start(sums_up()).await;
+    let system = "x".repeat(12_000);
+    let asked_for = json!({ "system": system, "context": { "compact_at": 2000 } });
+    let session = app.session_with(asked_for).await;
+    for word in ["One", "Two", "Three", "Four", "Five"] {
+        session.ask(word).await;
+    }
+    assert_eq!(compacted(&session).await.len(), 1);
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_run_whose_history_is_not_summed_up_goes_on_with_all_of_it() {
+    let error = |status: u16, kind: &str| json!({ "status": status, "error": { "type": kind, "message": "No." } });
+    for compaction in [
+        error(400, "invalid_request_error"),
+        json!({ "stop_reason": "refusal" }),
+        json!({ "stop_reason": "max_tokens" }),
+    ] {
+        let app = TestApp::start(script(&compaction)).await;
+        let session = app.session_with(json!({ "context": { "compact_at": 2000 } })).await;
+        session.ask(&long("One")).await;
+        let run = session.ask(&long("Two")).await;
+        assert_eq!((&run["status"], &run["output_text"]), (&json!("completed"), &json!("Yes.")));
+        assert_eq!(compacted(&session).await, [] as [Value; 0]);
+        let steps = [(MESSAGES, 1), (COUNTED, 3), (SUMMED_UP, 2), (MESSAGES, 3)];
+        assert_eq!(asked(&app), expected(&steps), "{compaction}");
+        app.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn a_turn_is_never_cut_in_two() {
+    let script = json!({ "conversations": [
+        { "when": "Two", "replies": [calls("get_time", json!({})), says("Done.")] },
+        { "replies": [says("Yes.")] },
+    ], "compaction": { "content": [{ "type": "text", "text": SUMMARY }] } });
+    let app = TestApp::start(script).await;
+    let session = app.session_with(json!({ "context": { "compact_at": 3000 } })).await;
+    session.ask(&long("One")).await;
+    session.ask(&format!("Two {}", "y".repeat(7000))).await;
+    let steps: Vec<String> = asked(&app).into_iter().map(|(path, _)| path).collect();
+    let compactions = steps.iter().filter(|path| *path == SUMMED_UP).count();
+    assert!(compactions <= 1, "{steps:?}");
+    assert_eq!(steps.last().map(String::as_str), Some(MESSAGES));
+    let last = app.upstream().len() - 1;
+    let kinds: Vec<Value> = app.upstream().body(last)["messages"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|message| message["content"][0]["type"].clone())
+        .collect();
+    assert!(
+        kinds.ends_with(&[json!("text"), json!("tool_use"), json!("tool_result")]),
+        "{kinds:?}"
+    );
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn what_the_context_cannot_be_is_pointed_at() {
+    let app = TestApp::start(replies(&[says("Yes.")])).await;
+    let session = app.session().await;
+    let edit = |edit: Value| json!({ "edits": [edit] });
+    let trigger = |value: i64| {
+        json!({ "type": "compact_20260112",
+        "trigger": { "type": "input_tokens", "value": value } })
+    };
+    for (context, pointer) in [
+        (json!(1), "/context"),
+        (json!({ "compact": 1 }), "/context/compact"),
+        (json!({ "compact_at": -1 }), "/context/compact_at"),
+        (json!({ "compact_at": 999 }), "/context/compact_at"),
+        (
+            json!({ "compact_at": 5000, "edits": [{ "type": "compact_20260112" }] }),
+            "/context/compact_at",
+        ),
+        (json!({ "compact_instructions": " " }), "/context/compact_instructions"),
+        (json!({ "edits": {} }), "/context/edits"),
+        (edit(json!({ "type": "clear_everything" })), "/context/edits/0"),
+        (edit(json!({ "type": "clear_tool_uses_20250919", "what": 1 })), "/context/edits/0"),
+        (
+            edit(json!({ "type": "clear_tool_uses_20250919",
+                      "keep": { "type": "turns", "value": 1 } })),
+            "/context/edits/0/keep",
+        ),
+        (
+            edit(json!({ "type": "clear_thinking_20251015",
+                      "keep": { "type": "thinking_turns", "value": 0 } })),
+            "/context/edits/0/keep",
+        ),
+        (edit(trigger(49_999)), "/context/edits/0/trigger"),
+        (
+            json!({ "edits": [{ "type": "compact_20260112" }, { "type": "compact_20260112" }] }),
+            "/context/edits/1",
+        ),
+        (
+            json!({ "edits": [{ "type": "compact_20260112" }, { "type": "clear_thinking_20251015" }] }),
+            "/context/edits/1",
+        ),
+    ] {
+        let request = app.post("/v1/sessions").json(&json!({ "context": context }));
+        assert_refused(&session, request, invalid(pointer)).await;
+    }
+    let request = app.post("/v1/sessions").json(&json!({ "model": "claude-haiku-4-5",
+        "context": { "compact_at": 5000 } }));
+    assert_refused(&session, request, invalid("/context/compact_at")).await;
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_model_whose_window_is_known_has_its_histories_summed_up_before_they_outgrow_it() {
+    let app = TestApp::start(replies(&[says("Yes.")])).await;
+    for (asked, at) in [
+        (json!({ "model": "claude-opus-5-5" }), json!(800_000)),
+        (json!({ "model": "claude-opus-4-5" }), Value::Null),
+        (json!({ "model": "claude-opus-5-5", "context": { "compact_at": 0 } }), Value::Null),
+        (json!({ "model": "claude-opus-5-5", "context": { "compact_at": 1000 } }), json!(1000)),
+        (
+            json!({ "model": "claude-opus-5-5",
+                 "context": { "edits": [{ "type": "compact_20260112" }] } }),
+            Value::Null,
+        ),
+    ] {
+        let session = app.session_with(asked.clone()).await;
+        assert_eq!(session.read().await["context"]["compact_at"], at, "{asked}");
+    }
+    app.finish().await;
+    let model_rules = twostep::http::ModelRules { compact_at: Some(7000), ..Default::default() };
+    let setup = Setup { model_rules, ..Setup::default() };
+    let app = TestApp::start_with(replies(&[says("Yes.")]), setup).await;
+    assert_eq!(app.session().await.read().await["context"], json!({ "compact_at": 7000 }));
+    app.finish().await;
+}
