@@ -61,18 +61,6 @@ impl Message {
 
     /// The reply at the start of a stream: no content, and as good as no output counted.
     pub(crate) fn opening(&self) -> Value {
-        let mut usage = self.usage.clone();
-        usage.shift_remove("output_tokens_details");
-        let iterations = usage.shift_remove("iterations");
-        if let Some([first, _, ..]) =
-            iterations.as_ref().and_then(Value::as_array).map(Vec::as_slice)
-        {
-            let counts = first.as_object().into_iter().flatten();
-            let counts = counts.filter(|(field, _)| field.contains("input_tokens"));
-            usage.extend(counts.map(|(field, count)| (field.clone(), count.clone())));
-        }
-        let begun = iterations.is_none() || usage.get("output_tokens") != Some(&json!(0));
-        usage.insert("output_tokens".to_owned(), json!(u8::from(begun)));
         json!({
             "model": self.model,
             "id": self.id,
@@ -82,8 +70,22 @@ impl Message {
             "stop_reason": null,
             "stop_sequence": null,
             "stop_details": null,
-            "usage": usage,
+            "usage": self.opening_usage(),
         })
+    }
+
+    /// With a summary in front, the input is first that of the summary.
+    fn opening_usage(&self) -> Map<String, Value> {
+        let mut usage = self.usage.clone();
+        usage.shift_remove("output_tokens_details");
+        let iterations = usage.shift_remove("iterations").unwrap_or_default();
+        let says_nothing = iterations.is_array() && usage.get("output_tokens") == Some(&json!(0));
+        usage.insert("output_tokens".to_owned(), json!(u8::from(!says_nothing)));
+        if let Some([Value::Object(first), _, ..]) = iterations.as_array().map(Vec::as_slice) {
+            let input = first.iter().filter(|(field, _)| field.ends_with("input_tokens"));
+            usage.extend(input.map(|(field, count)| (field.clone(), count.clone())));
+        }
+        usage
     }
 
     /// The usage at the end of a stream: what the start had not or could not know yet.

@@ -134,7 +134,7 @@ fn every_example_of_the_documentation_can_be_played() {
     let page = include_str!("../../../docs/simulator.md");
     let examples: Vec<&str> =
         page.split("```json\n").skip(1).filter_map(|part| part.split("```").next()).collect();
-    assert_eq!(examples.len(), 3);
+    assert_eq!(examples.len(), 4);
     for example in examples {
         Script::from_json(example).unwrap();
     }
