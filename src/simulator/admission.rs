@@ -2,7 +2,7 @@
 
 use axum::http::HeaderMap;
 
-use super::betas;
+use super::betas::Betas;
 use super::refusal::Refusal;
 
 /// The version of the API that a request names.
@@ -18,8 +18,7 @@ pub(crate) enum Version {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Admission {
     pub(crate) version: Version,
-    /// Whether any beta feature is asked for.
-    pub(crate) beta: bool,
+    pub(crate) betas: Betas,
 }
 
 /// Checks the key and the version.
@@ -40,7 +39,6 @@ pub(crate) fn admit(headers: &HeaderMap) -> Result<Admission, Refusal> {
         }
         None => return Err(Refusal::invalid("anthropic-version: header is required")),
     };
-    let betas = header("anthropic-beta");
-    betas.map_or(Ok(()), betas::check)?;
-    Ok(Admission { version, beta: betas.is_some() })
+    let betas = header("anthropic-beta").map(Betas::read).transpose()?;
+    Ok(Admission { version, betas: betas.unwrap_or_default() })
 }

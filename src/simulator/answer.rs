@@ -6,18 +6,20 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::http::{HeaderName, HeaderValue, Response, StatusCode, header};
 use bytes::Bytes;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::admission::Admission;
-use super::cache::Input;
+use super::context::View;
 use super::conversation::{Cue, Pick, pick};
 use super::emit::{self, Wire};
+use super::message::Message;
 use super::protocol::Protocol;
 use super::refusal::{Refusal, kind_of, status_of};
 use super::render;
 use super::request::Ask;
 use super::script::{Failure, Reply, Script};
 use super::signature::Prefix;
+use super::summary::compose;
 use super::validate::{self, Endpoint, Rules};
 use super::{Shared, deliver};
 
@@ -39,8 +41,9 @@ pub(crate) fn answer(
     let ask = Ask(object_of(&value)?);
     validate::check(ask, &rules(shared, admission, (ask, body), Endpoint::Messages))?;
     unreadable(&shared.script(), ask)?;
-    if ask.get("max_tokens").is_some_and(|most| most == 0) {
-        let message = render::warm_up(ask, shared.input(ask, body.len()));
+    if ask.get("max_tokens").is_some_and(|most| most == 0) && ask.compaction().is_none() {
+        let view = View::of(ask, body.len());
+        let message = render::warm_up(ask, shared.input(view.ask(), view.size));
         return Ok(respond(shared, &Reply::default(), Wire::json(&message.to_json()), false));
     }
     play(shared, Protocol::Messages, ask, body.len(), request_id)
@@ -57,7 +60,7 @@ pub(crate) fn count(shared: &Shared, admission: Admission, body: &Bytes) -> Resu
     let value = parse(body)?;
     let ask = Ask(object_of(&value)?);
     validate::check(ask, &rules(shared, admission, (ask, body), Endpoint::CountTokens))?;
-    Ok(json!({ "input_tokens": body.len() / render::BYTES_PER_TOKEN + 1 }))
+    Ok(View::of(ask, body.len()).count())
 }
 
 pub(crate) fn parse(body: &Bytes) -> Result<Value, Refusal> {
@@ -76,14 +79,16 @@ fn rules(
     (ask, body): (Ask<'_>, &Bytes),
     endpoint: Endpoint,
 ) -> Rules {
+    let view = View::of(ask, body.len());
     Rules {
         endpoint,
         version: admission.version,
-        beta: admission.beta,
+        betas: admission.betas,
         refuse_unknown_fields: shared.options.refuse_unknown_fields,
         max_input_tokens: shared.options.max_input_tokens,
         // Pictures cost by their size in pixels, which is little beside their bytes.
-        tokens: body.len().saturating_sub(validate::media::size(ask)) / render::BYTES_PER_TOKEN,
+        tokens: view.size.saturating_sub(validate::media::size(view.ask()))
+            / render::BYTES_PER_TOKEN,
     }
 }
 
@@ -98,16 +103,17 @@ pub(crate) fn play(
 ) -> Result<Answer, Refusal> {
     let script = shared.script();
     let cue = Cue::of(ask);
-    let Pick { conversation, reply } = pick(&script, ask, &cue)?;
+    let Pick { source, reply } = pick(&script, ask, &cue)?;
     let mut reply = reply.as_ref();
     if !reply.fail_first.is_empty() {
-        let key = format!("{conversation:?}.{}.{}", cue.round, Prefix::of(ask).digest());
+        let key = format!("{source:?}.{}.{}", cue.round, Prefix::of(ask).digest());
         reply = reply.fail_first.get(shared.attempts.before(key)).unwrap_or(reply);
     }
     if reply.status.is_some() || (reply.error_after.is_some() && !ask.streams()) {
         return Ok(fail(shared, protocol, reply, request_id));
     }
-    let wire = write(protocol, reply, (ask, &cue), shared.input(ask, size))?;
+    let message = || compose(shared, &script, reply, (ask, &cue), size);
+    let wire = write(protocol, reply, ask, message)?;
     let wire = with_error(wire, protocol, reply, request_id);
     Ok(respond(shared, reply, wire, ask.streams()))
 }
@@ -116,8 +122,8 @@ pub(crate) fn play(
 fn write(
     protocol: Protocol,
     reply: &Reply,
-    (ask, cue): (Ask<'_>, &Cue),
-    input: Input,
+    ask: Ask<'_>,
+    message: impl FnOnce() -> Message,
 ) -> Result<Wire, Refusal> {
     if let Some(text) = &reply.raw_sse {
         return if ask.streams() {
@@ -126,8 +132,7 @@ fn write(
             Err(Refusal::invalid("script: a `raw_sse` reply needs `stream: true`"))
         };
     }
-    let values = render::placeholders(ask, &cue.user);
-    let message = render::message(reply, ask, &values, input);
+    let message = message();
     if !ask.streams() {
         return Ok(Wire::json(&protocol.json(&message)));
     }

@@ -2,11 +2,18 @@
 
 use super::refusal::Refusal;
 
+/// Clears tool results and thinking on the API's side.
+pub(crate) const EDITING: &str = "context-management-2025-06-27";
+/// Sums up on the API's side, in the middle of a reply.
+pub(crate) const AUTOMATIC: &str = "compact-2026-01-12";
+/// Sums up on request, and signs the summary.
+pub(crate) const ON_REQUEST: &str = "compact-2026-09-04";
+
 const KNOWN: [&str; 27] = [
     "advisor-tool-2026-03-01",
-    "compact-2026-01-12",
-    "compact-2026-09-04",
-    "context-management-2025-06-27",
+    AUTOMATIC,
+    ON_REQUEST,
+    EDITING,
     "extended-cache-ttl-2025-04-11",
     "fallback-credit-2026-07-01",
     "fast-mode-2026-02-01",
@@ -32,13 +39,32 @@ const KNOWN: [&str; 27] = [
     "token-efficient-tools-2025-02-19",
 ];
 
-/// Checks the value of `anthropic-beta`: names, joined by commas.
-pub(crate) fn check(header: &str) -> Result<(), Refusal> {
-    match header.split(',').map(str::trim).find(|name| !KNOWN.contains(name)) {
-        Some(name) => Err(Refusal::invalid(format!(
-            "Unexpected value(s) `{name}` for the `anthropic-beta` header. Please consult our \
-             documentation at docs.anthropic.com or try again without the header."
-        ))),
-        None => Ok(()),
+/// The beta features that a request asks for, one bit for each known name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Betas(u32);
+
+impl Betas {
+    /// Reads the value of `anthropic-beta`: names, joined by commas.
+    pub(crate) fn read(header: &str) -> Result<Self, Refusal> {
+        let mut betas = Self::default();
+        for name in header.split(',').map(str::trim) {
+            let Some(bit) = bit(name) else {
+                return Err(Refusal::invalid(format!(
+                    "Unexpected value(s) `{name}` for the `anthropic-beta` header. Please consult \
+                     our documentation at docs.anthropic.com or try again without the header."
+                )));
+            };
+            betas.0 |= bit;
+        }
+        Ok(betas)
     }
+
+    /// Whether one of these features is asked for.
+    pub(crate) fn any(self, names: &[&str]) -> bool {
+        names.iter().filter_map(|name| bit(name)).any(|bit| self.0 & bit != 0)
+    }
+}
+
+fn bit(name: &str) -> Option<u32> {
+    KNOWN.iter().position(|known| *known == name).map(|at| 1 << at)
 }

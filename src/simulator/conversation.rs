@@ -2,10 +2,14 @@
 
 use std::borrow::Cow;
 
+use serde_json::Value;
+
 use super::demo;
+use super::models::COMPACT;
 use super::refusal::Refusal;
-use super::request::{Ask, blocks, role};
+use super::request::{Ask, Sent, blocks, role};
 use super::script::{Block, Otherwise, Reply, Script};
+use super::signature::summary;
 
 /// Where a request stands in its conversation.
 #[derive(Debug, PartialEq, Eq)]
@@ -18,10 +22,21 @@ pub(crate) struct Cue {
     pub(crate) round: usize,
 }
 
-/// A reply and the number of its conversation, if it is scripted.
+/// Where a reply comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// The conversation of this number.
+    Conversation(usize),
+    /// The summaries, of which the conversation had so many before.
+    Summaries(usize),
+    /// The demonstration.
+    Demo,
+}
+
+/// A reply and where it comes from.
 #[derive(Debug)]
 pub(crate) struct Pick<'a> {
-    pub(crate) conversation: Option<usize>,
+    pub(crate) source: Source,
     pub(crate) reply: Cow<'a, Reply>,
 }
 
@@ -31,7 +46,7 @@ impl Cue {
         let mut round = 0;
         for (at, message) in ask.messages().iter().enumerate().rev() {
             if role(message) == "assistant" {
-                round += 1;
+                round += usize::from(is_round(ask, message));
             } else if role(message) == "user" {
                 let texts: Vec<&str> = blocks(message)
                     .filter(|block| block.is("text"))
@@ -46,21 +61,38 @@ impl Cue {
     }
 }
 
+/// Whether an assistant message is an answer. A summary that is no scripted answer is none.
+fn is_round(ask: Ask<'_>, message: &Value) -> bool {
+    let is_unscripted =
+        |block: Sent<'_>| block.get("signature").is_some() || ask.edit(COMPACT).is_some();
+    let is_made = |block: Sent<'_>| block.is("compaction") && is_unscripted(block);
+    !blocks(message).all(is_made)
+}
+
 /// The reply of `script` to a request with this cue.
 pub(crate) fn pick<'a>(script: &'a Script, ask: Ask<'_>, cue: &Cue) -> Result<Pick<'a>, Refusal> {
+    if ask.compaction().is_some() {
+        let number = summary::number(ask);
+        let reply = script.summary(number).map_or_else(summed_up, Cow::Borrowed);
+        return Ok(Pick { source: Source::Summaries(number), reply });
+    }
     if let Some((number, conversation)) = script.find(&cue.user) {
         let reply = conversation.reply(cue.round).map_or_else(ended, Cow::Borrowed);
-        return Ok(Pick { conversation: Some(number), reply });
+        return Ok(Pick { source: Source::Conversation(number), reply });
     }
     match script.otherwise {
         Otherwise::Demo => {
-            Ok(Pick { conversation: None, reply: Cow::Owned(demo::reply(ask, cue)) })
+            Ok(Pick { source: Source::Demo, reply: Cow::Owned(demo::reply(ask, cue)) })
         }
         Otherwise::Refuse => Err(Refusal::invalid(format!(
             "script: no conversation matches the user text {:?}",
             cue.user
         ))),
     }
+}
+
+fn summed_up<'a>() -> Cow<'a, Reply> {
+    Cow::Owned(Reply::of(vec![Block::summary()]))
 }
 
 fn ended<'a>() -> Cow<'a, Reply> {

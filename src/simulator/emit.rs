@@ -32,20 +32,25 @@ pub(crate) fn stream(message: &Message, chunk: usize) -> Wire {
         deltas(&mut wire, index, part, chunk);
         wire.event("content_block_stop", &json!({ "type": "content_block_stop", "index": index }));
     }
-    wire.event(
-        "message_delta",
-        &json!({
-            "type": "message_delta",
-            "delta": {
-                "stop_reason": message.stop_reason,
-                "stop_sequence": message.stop_sequence,
-                "stop_details": message.stop_details,
-            },
-            "usage": message.closing_usage(),
-        }),
-    );
+    wire.event("message_delta", &closing(message));
     wire.event("message_stop", &json!({ "type": "message_stop" }));
     wire
+}
+
+fn closing(message: &Message) -> Value {
+    let mut closing = json!({
+        "type": "message_delta",
+        "delta": {
+            "stop_reason": message.stop_reason,
+            "stop_sequence": message.stop_sequence,
+            "stop_details": message.stop_details,
+        },
+        "usage": message.closing_usage(),
+    });
+    if let Some(report) = &message.context_management {
+        closing["context_management"] = report.clone();
+    }
+    closing
 }
 
 fn deltas(wire: &mut Wire, index: usize, part: &Part, chunk: usize) {
@@ -70,6 +75,7 @@ fn deltas(wire: &mut Wire, index: usize, part: &Part, chunk: usize) {
                 wire.delta(index, "input_json_delta", "partial_json", piece);
             }
         }
+        Part::Compaction(summary) => wire.delta(index, "compaction_delta", "content", summary),
         Part::Raw(_) => {}
     }
 }

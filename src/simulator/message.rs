@@ -12,14 +12,29 @@ pub(crate) struct Message {
     pub(crate) stop_sequence: Option<String>,
     pub(crate) stop_details: Option<Value>,
     pub(crate) usage: Map<String, Value>,
+    /// What was done to the context, if the request wants to know.
+    pub(crate) context_management: Option<Value>,
 }
 
 /// One content block with all that a stream needs to know of it.
 #[derive(Debug)]
 pub(crate) enum Part {
-    Text { text: String, citations: Vec<Value> },
-    Thinking { thinking: String, signature: String },
-    Call { kind: &'static str, id: String, name: String, input: String },
+    Text {
+        text: String,
+        citations: Vec<Value>,
+    },
+    Thinking {
+        thinking: String,
+        signature: String,
+    },
+    Call {
+        kind: &'static str,
+        id: String,
+        name: String,
+        input: String,
+    },
+    /// A summary that the API made on its own.
+    Compaction(String),
     Raw(Value),
 }
 
@@ -27,7 +42,7 @@ impl Message {
     /// The body of a reply that is not streamed.
     pub(crate) fn to_json(&self) -> Value {
         let content: Vec<Value> = self.content.iter().map(Part::to_json).collect();
-        json!({
+        let mut message = json!({
             "id": self.id,
             "type": "message",
             "role": "assistant",
@@ -37,14 +52,15 @@ impl Message {
             "stop_sequence": self.stop_sequence,
             "stop_details": self.stop_details,
             "usage": self.usage,
-        })
+        });
+        if let Some(report) = &self.context_management {
+            message["context_management"] = report.clone();
+        }
+        message
     }
 
     /// The reply at the start of a stream: no content, and as good as no output counted.
     pub(crate) fn opening(&self) -> Value {
-        let mut usage = self.usage.clone();
-        usage.shift_remove("output_tokens_details");
-        usage.insert("output_tokens".to_owned(), json!(1));
         json!({
             "model": self.model,
             "id": self.id,
@@ -54,8 +70,22 @@ impl Message {
             "stop_reason": null,
             "stop_sequence": null,
             "stop_details": null,
-            "usage": usage,
+            "usage": self.opening_usage(),
         })
+    }
+
+    /// With a summary in front, the input is first that of the summary.
+    fn opening_usage(&self) -> Map<String, Value> {
+        let mut usage = self.usage.clone();
+        usage.shift_remove("output_tokens_details");
+        let iterations = usage.shift_remove("iterations").unwrap_or_default();
+        let says_nothing = iterations.is_array() && usage.get("output_tokens") == Some(&json!(0));
+        usage.insert("output_tokens".to_owned(), json!(u8::from(!says_nothing)));
+        if let Some([Value::Object(first), _, ..]) = iterations.as_array().map(Vec::as_slice) {
+            let input = first.iter().filter(|(field, _)| field.ends_with("input_tokens"));
+            usage.extend(input.map(|(field, count)| (field.clone(), count.clone())));
+        }
+        usage
     }
 
     /// The usage at the end of a stream: what the start had not or could not know yet.
@@ -68,7 +98,7 @@ impl Message {
 }
 
 impl Part {
-    fn to_json(&self) -> Value {
+    pub(crate) fn to_json(&self) -> Value {
         match self {
             Self::Text { text, citations } if citations.is_empty() => {
                 json!({ "type": "text", "text": text })
@@ -84,6 +114,7 @@ impl Part {
                 let input: Value = serde_json::from_str(input).unwrap_or_else(|_| json!({}));
                 call(kind, id, name, &input)
             }
+            Self::Compaction(summary) => json!({ "type": "compaction", "content": summary }),
             Self::Raw(block) => block.clone(),
         }
     }
@@ -99,6 +130,7 @@ impl Part {
                 json!({ "type": "thinking", "thinking": "", "signature": "" })
             }
             Self::Call { kind, id, name, .. } => call(kind, id, name, &json!({})),
+            Self::Compaction(_) => json!({ "type": "compaction", "content": null }),
             Self::Raw(block) => block.clone(),
         }
     }
@@ -106,7 +138,7 @@ impl Part {
     /// How many bytes of output the block counts as.
     pub(crate) fn size(&self) -> usize {
         match self {
-            Self::Text { text, .. } => text.len(),
+            Self::Text { text, .. } | Self::Compaction(text) => text.len(),
             Self::Thinking { thinking, .. } => thinking.len(),
             Self::Call { name, input, .. } => name.len() + input.len(),
             Self::Raw(block) => block.to_string().len(),

@@ -12,6 +12,7 @@ mod attempts;
 mod betas;
 mod cache;
 mod chat;
+mod context;
 mod conversation;
 mod deliver;
 mod demo;
@@ -27,6 +28,7 @@ mod request;
 mod routes;
 mod script;
 mod signature;
+mod summary;
 mod validate;
 mod words;
 

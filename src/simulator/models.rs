@@ -11,6 +11,13 @@ const MOST_OUTPUT: u64 = 128_000;
 /// The values of `output_config.effort`, the least first.
 pub(crate) const EFFORTS: [&str; 5] = ["low", "medium", "high", "xhigh", "max"];
 
+/// The type of the edit that sums up.
+pub(crate) const COMPACT: &str = "compact_20260112";
+
+/// The types of `context_management.edits`.
+pub(crate) const EDITS: [&str; 3] =
+    ["clear_thinking_20251015", "clear_tool_uses_20250919", COMPACT];
+
 /// The models that `GET /v1/models` lists.
 const LISTED: [&str; 9] = [
     "simulator",
@@ -136,6 +143,11 @@ impl<'a> Model<'a> {
         self.is_simulator() || self.version >= (4, 5)
     }
 
+    /// Whether it can manage its context: clear, sum up on its own, and sum up on request.
+    pub(crate) fn manages_context(self) -> bool {
+        matches!(self.family, Family::Simulator | Family::Other) || self.version > (4, 5)
+    }
+
     /// The longest prompt.
     fn most_input(self, most: u64) -> u64 {
         let is_short = !self.is_simulator() && self.version <= (4, 5);
@@ -185,9 +197,17 @@ impl<'a> Model<'a> {
                 "citations": { "supported": true },
                 "batch": { "supported": false },
                 "code_execution": { "supported": false },
-                "context_management": { "supported": false },
+                "context_management": self.context_management(),
+                "compaction": { "supported": self.manages_context() },
             },
         })
+    }
+
+    fn context_management(self) -> Value {
+        let supported = json!({ "supported": self.manages_context() });
+        let edits = EDITS.iter().map(|edit| ((*edit).to_owned(), supported.clone()));
+        let own = [("supported".to_owned(), self.manages_context().into())];
+        own.into_iter().chain(edits).collect()
     }
 
     fn efforts(self) -> Value {

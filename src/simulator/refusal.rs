@@ -9,12 +9,18 @@ pub(crate) struct Refusal {
     pub(crate) status: StatusCode,
     pub(crate) kind: &'static str,
     pub(crate) message: String,
+    pub(crate) details: Option<Value>,
 }
 
 impl Refusal {
     /// 400: the request breaks a rule of the API.
     pub(crate) fn invalid(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "invalid_request_error", message)
+    }
+
+    /// 400 with a code that tells programs which rule it is.
+    pub(crate) fn coded(code: &str, message: impl Into<String>) -> Self {
+        Self { details: Some(json!({ "error_code": code })), ..Self::invalid(message) }
     }
 
     /// 401: no key.
@@ -38,7 +44,7 @@ impl Refusal {
     }
 
     fn new(status: StatusCode, kind: &'static str, message: impl Into<String>) -> Self {
-        Self { status, kind, message: message.into() }
+        Self { status, kind, message: message.into(), details: None }
     }
 }
 

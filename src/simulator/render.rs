@@ -41,8 +41,9 @@ pub(crate) fn message(reply: &Reply, ask: Ask<'_>, values: &Placeholders, input:
         stop_reason: stop_reason.to_owned(),
         stop_sequence: reply.stop_sequence.clone(),
         stop_details: reply.stop_details.clone(),
-        usage: usage(&reply.usage, &content, input),
+        usage: usage(&reply.usage, tokens_of(content.iter().map(Part::size).sum()), input),
         content,
+        context_management: None,
     }
 }
 
@@ -92,8 +93,17 @@ fn call_id(kind: CallKind) -> String {
     }
 }
 
-fn usage(overrides: &Map<String, Value>, content: &[Part], input: Input) -> Map<String, Value> {
-    let output: usize = content.iter().map(Part::size).sum();
+/// Tokens of so many bytes of output.
+pub(crate) fn tokens_of(bytes: usize) -> usize {
+    bytes.div_ceil(BYTES_PER_TOKEN)
+}
+
+/// The counts of a reply, some of which the script may know better.
+pub(crate) fn usage(
+    overrides: &Map<String, Value>,
+    output: usize,
+    input: Input,
+) -> Map<String, Value> {
     let estimate = json!({
         "input_tokens": input.uncached,
         "cache_creation_input_tokens": input.written(),
@@ -102,7 +112,7 @@ fn usage(overrides: &Map<String, Value>, content: &[Part], input: Input) -> Map<
             "ephemeral_5m_input_tokens": input.written_5m,
             "ephemeral_1h_input_tokens": input.written_1h,
         },
-        "output_tokens": output.div_ceil(BYTES_PER_TOKEN),
+        "output_tokens": output,
         "service_tier": "standard",
         "inference_geo": "global",
     });

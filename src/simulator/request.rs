@@ -83,22 +83,56 @@ impl<'a> Ask<'a> {
         self.get("thinking")?.get("type")?.as_str()
     }
 
+    /// The setting that asks for a summary and nothing else.
+    pub(crate) fn compaction(self) -> Option<&'a Value> {
+        self.get("compaction").filter(|setting| !setting.is_null())
+    }
+
+    /// What is to be done to the context before the model sees it.
+    pub(crate) fn edits(self) -> &'a [Value] {
+        list(self.get("context_management").and_then(|setting| setting.get("edits")))
+    }
+
+    /// The edit of this type.
+    pub(crate) fn edit(self, kind: &str) -> Option<&'a Value> {
+        self.edits().iter().find(|edit| edit.get("type").is_some_and(|named| named == kind))
+    }
+
     /// Whether the request offers a tool of this name.
     pub(crate) fn offers(self, tool: &str) -> bool {
         self.tools().iter().any(|offered| offered.get("name").is_some_and(|name| name == tool))
     }
 
+    /// All blocks with the roles of their messages. What stands before the last summary does not
+    /// count any more.
+    pub(crate) fn sent(self) -> impl Iterator<Item = (&'a str, Located<'a>)> {
+        let start = self.start();
+        let messages = self.messages().iter().enumerate().skip(start.message);
+        let all = messages.flat_map(|(message, sent)| {
+            let located = move |(index, block)| Located { at: At { message, index }, block };
+            blocks(sent).enumerate().map(move |numbered| (role(sent), located(numbered)))
+        });
+        all.skip(start.index)
+    }
+
+    /// Where the last summary stands, or else the first block.
+    pub(crate) fn start(self) -> At {
+        let is_summary =
+            |block: &Sent<'_>| block.is("compaction") && block.str("content").is_some();
+        let found = self.messages().iter().enumerate().rev().find_map(|(message, sent)| {
+            let summaries = blocks(sent).enumerate().filter(|(_, block)| is_summary(block));
+            summaries.last().map(|(index, _)| At { message, index })
+        });
+        found.unwrap_or(At { message: 0, index: 0 })
+    }
+
     /// The messages with consecutive ones of the same role merged.
     pub(crate) fn turns(self) -> Vec<Turn<'a>> {
         let mut turns: Vec<Turn<'a>> = Vec::new();
-        for (message, sent) in self.messages().iter().enumerate() {
-            let role = role(sent);
-            let located = blocks(sent)
-                .enumerate()
-                .map(|(index, block)| Located { at: At { message, index }, block });
+        for (role, located) in self.sent() {
             match turns.last_mut() {
-                Some(turn) if turn.role == role => turn.blocks.extend(located),
-                _ => turns.push(Turn { role, blocks: located.collect() }),
+                Some(turn) if turn.role == role => turn.blocks.push(located),
+                _ => turns.push(Turn { role, blocks: vec![located] }),
             }
         }
         turns

@@ -1,6 +1,8 @@
 //! The simulator over a real socket, and the laws of its streams.
 
 mod client;
+mod compaction;
 mod delivery;
+mod editing;
 mod replies;
 mod service;

@@ -40,7 +40,7 @@ pub(in crate::simulator) fn stream(message: &Message, chunk: usize, include_usag
             Part::Text { text, .. } => ("content", text),
             // As many servers show it that are not the first one.
             Part::Thinking { thinking, .. } => ("reasoning_content", thinking),
-            Part::Call { .. } | Part::Raw(_) => continue,
+            Part::Call { .. } | Part::Compaction(_) | Part::Raw(_) => continue,
         };
         for piece in pieces(text, chunk) {
             send(json!({ field: piece }), None);
@@ -86,7 +86,7 @@ fn joined(objects: &[Value]) -> Value {
 fn text(message: &Message) -> Option<String> {
     let texts = message.content.iter().filter_map(|part| match part {
         Part::Text { text, .. } => Some(text.as_str()),
-        Part::Thinking { .. } | Part::Call { .. } | Part::Raw(_) => None,
+        Part::Thinking { .. } | Part::Call { .. } | Part::Compaction(_) | Part::Raw(_) => None,
     });
     Some(texts.collect::<String>()).filter(|text| !text.is_empty())
 }
@@ -97,7 +97,11 @@ fn calls(message: &Message) -> impl Iterator<Item = (String, &str, &str)> {
         Part::Call { kind: "tool_use", id, name, input } => {
             Some((id.replacen("toolu_01", "call_", 1), name.as_str(), input.as_str()))
         }
-        Part::Call { .. } | Part::Text { .. } | Part::Thinking { .. } | Part::Raw(_) => None,
+        Part::Call { .. }
+        | Part::Text { .. }
+        | Part::Thinking { .. }
+        | Part::Compaction(_)
+        | Part::Raw(_) => None,
     })
 }
 

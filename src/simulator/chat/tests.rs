@@ -204,6 +204,7 @@ fn message() -> Message {
         stop_sequence: None,
         stop_details: None,
         usage: usage.as_object().unwrap().clone(),
+        context_management: None,
     }
 }
 

@@ -63,6 +63,11 @@ impl Block {
         Self::Text { text: text.into(), citations: Vec::new() }
     }
 
+    /// A summary whose text is left to the simulator.
+    pub(crate) fn summary() -> Self {
+        Self::Raw(Map::from_iter([("type".to_owned(), "compaction".into())]))
+    }
+
     /// A call of a client tool with a fresh id.
     pub(crate) fn call(name: impl Into<String>, input: Value) -> Self {
         let name = name.into();

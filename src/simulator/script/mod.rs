@@ -28,6 +28,9 @@ pub use unreadable::Unreadable;
 pub struct Script {
     /// Tried in order.
     pub conversations: Vec<Conversation>,
+    /// The replies to requests for a summary, by how many the conversation had before; after the
+    /// last one the simulator makes summaries up.
+    pub compaction: Vec<Reply>,
     /// What happens when none of them matches.
     pub otherwise: Otherwise,
     /// Blocks that are refused wherever a request has them.
@@ -81,7 +84,17 @@ impl Script {
                 reply.settle(&format!("conversations[{at}].replies[{reply_at}]"), folder)?;
             }
         }
+        for (at, reply) in script.compaction.iter_mut().enumerate() {
+            let at = format!("compaction[{at}]");
+            reply.settle_summary(&at)?;
+            reply.settle(&at, folder)?;
+        }
         Ok(script)
+    }
+
+    /// The reply to the request for a summary of a conversation that had so many before.
+    pub(crate) fn summary(&self, number: usize) -> Option<&Reply> {
+        nth(&self.compaction, number)
     }
 
     /// The first conversation whose `when` occurs in `user`, with its place in the script.
@@ -96,14 +109,19 @@ impl Script {
 impl Conversation {
     /// The reply of a round, counted from zero after the user message.
     pub(crate) fn reply(&self, round: usize) -> Option<&Reply> {
-        let mut left = round;
-        for reply in &self.replies {
-            let rounds = reply.rounds();
-            if left < rounds {
-                return Some(reply);
-            }
-            left -= rounds;
-        }
-        None
+        nth(&self.replies, round)
     }
+}
+
+/// The reply of a round, each being used for as many as it says.
+fn nth(replies: &[Reply], round: usize) -> Option<&Reply> {
+    let mut left = round;
+    for reply in replies {
+        let rounds = reply.rounds();
+        if left < rounds {
+            return Some(reply);
+        }
+        left -= rounds;
+    }
+    None
 }

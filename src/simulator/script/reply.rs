@@ -101,6 +101,28 @@ impl Reply {
         self.repeat.map_or(1, |repeat| usize::try_from(repeat.get()).unwrap_or(usize::MAX))
     }
 
+    /// The block of a summary.
+    pub(crate) fn summary(&self) -> Option<&Map<String, Value>> {
+        self.content.iter().find_map(|block| match block {
+            Block::Raw(block) => Some(block)
+                .filter(|block| block.get("type").is_some_and(|kind| kind == "compaction")),
+            Block::Text { .. } | Block::Thinking { .. } | Block::Call { .. } => None,
+        })
+    }
+
+    /// Refuses what is no reply to a request for a summary.
+    pub(super) fn settle_summary(&self, at: &str) -> Result<(), ScriptError> {
+        let text = self.summary().and_then(|block| block.get("content"));
+        let problem = if self.content.len() > usize::from(self.summary().is_some()) {
+            "may hold one `compaction` block and nothing else"
+        } else if text.is_some_and(|text| !text.is_string()) {
+            "the `content` of a `compaction` block must be a string"
+        } else {
+            return Ok(());
+        };
+        Err(ScriptError::field(format!("{at}.content"), problem))
+    }
+
     /// Loads `raw_sse_file` and refuses what can be read but not played.
     pub(super) fn settle(&mut self, at: &str, folder: Option<&Path>) -> Result<(), ScriptError> {
         if let Some(status) = self.status

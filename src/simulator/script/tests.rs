@@ -53,6 +53,26 @@ fn what_cannot_be_played_is_refused() {
 }
 
 #[test]
+fn a_summary_is_one_block_and_its_replies_may_repeat() {
+    let script = |replies: &serde_json::Value| {
+        Script::from_json(&json!({ "compaction": replies }).to_string())
+    };
+    let summary = json!({ "content": [{ "type": "compaction", "content": "a" }], "repeat": 2 });
+    let read = script(&json!([summary, { "stop_reason": "max_tokens" }])).unwrap();
+    let text = |number| read.summary(number)?.summary()?.get("content")?.as_str();
+    assert_eq!([0, 1, 2, 3].map(text), [Some("a"), Some("a"), None, None]);
+    assert!(read.summary(2).is_some() && read.summary(3).is_none());
+    for (content, expected) in [
+        (json!([{ "type": "text", "text": "a" }]), "may hold one `compaction` block"),
+        (json!([{ "type": "compaction" }, { "type": "compaction" }]), "may hold one"),
+        (json!([{ "type": "compaction", "content": 1 }]), "must be a string"),
+    ] {
+        let error = script(&json!([{}, { "content": content }])).unwrap_err().to_string();
+        assert!(error.contains("compaction[1].content`: ") && error.contains(expected), "{error}");
+    }
+}
+
+#[test]
 fn blocks_of_other_kinds_are_kept_as_they_are() {
     let raw = json!({ "b": 1, "type": "compaction", "a": [2] });
     let block: Block = serde_json::from_value(raw.clone()).unwrap();
@@ -114,7 +134,7 @@ fn every_example_of_the_documentation_can_be_played() {
     let page = include_str!("../../../docs/simulator.md");
     let examples: Vec<&str> =
         page.split("```json\n").skip(1).filter_map(|part| part.split("```").next()).collect();
-    assert_eq!(examples.len(), 3);
+    assert_eq!(examples.len(), 4);
     for example in examples {
         Script::from_json(example).unwrap();
     }

@@ -58,6 +58,12 @@ pub(super) async fn ask(simulator: &Running, body: &Value) -> Reply {
     send(simulator, "POST /v1/messages", KEY, &body.to_string()).await
 }
 
+/// Asks with these beta features.
+pub(super) async fn ask_with(simulator: &Running, betas: &str, body: &Value) -> Reply {
+    let headers = format!("{KEY}anthropic-beta: {betas}\r\n");
+    send(simulator, "POST /v1/messages", &headers, &body.to_string()).await
+}
+
 pub(super) async fn send(simulator: &Running, route: &str, headers: &str, body: &str) -> Reply {
     let mut socket = open(simulator, route, headers, body).await;
     let mut bytes = Vec::new();
@@ -148,6 +154,9 @@ pub(super) fn accumulate(body: &str) -> Value {
                         target[field] = value.clone();
                     }
                 }
+                if let Some(report) = data.get("context_management") {
+                    message["context_management"] = report.clone();
+                }
             }
             _ => {}
         }
@@ -163,6 +172,7 @@ fn apply(block: &mut Value, input: &mut String, delta: &Value) {
     match delta["type"].as_str().unwrap() {
         "text_delta" => append("text"),
         "thinking_delta" => append("thinking"),
+        "compaction_delta" => block["content"] = delta["content"].clone(),
         "signature_delta" => block["signature"] = delta["signature"].clone(),
         "input_json_delta" => input.push_str(text("partial_json")),
         "citations_delta" => {

@@ -3,10 +3,17 @@
 use serde_json::Value;
 
 use super::{Checked, Rules, media, refuse};
+use crate::simulator::betas;
 use crate::simulator::request::{At, Sent, blocks, role};
 
 const USER: &str = "'container_upload', 'document', 'image', 'search_result', 'text', \
                     'tool_addition', 'tool_removal', 'tool_result'";
+
+const ECHOED: &str = "'bash_code_execution_tool_result', 'code_execution_tool_result', \
+                      'container_upload', 'redacted_thinking', 'server_tool_use', 'text', \
+                      'text_editor_code_execution_tool_result', 'thinking', \
+                      'tool_search_tool_result', 'tool_use', 'web_fetch_tool_result', \
+                      'web_search_tool_result'";
 
 /// The blocks of one message.
 pub(super) fn check(number: usize, message: &Value, rules: &Rules) -> Checked {
@@ -16,7 +23,7 @@ pub(super) fn check(number: usize, message: &Value, rules: &Rules) -> Checked {
         if kind.is_empty() {
             return refuse(format!("{at}.type: Field required"));
         }
-        owner(at, role(message), kind)?;
+        owner(at, role(message), block, rules)?;
         if rules.refuse_unknown_fields {
             fields(at, kind, block)?;
         }
@@ -32,10 +39,17 @@ pub(super) fn check(number: usize, message: &Value, rules: &Rules) -> Checked {
     Ok(())
 }
 
-/// Who may send a block of this kind. An assistant's blocks are echoes, so all kinds are its.
-fn owner(at: At, role: &str, kind: &str) -> Checked {
+/// Who may send a block of this kind. An assistant's blocks are echoes, so all kinds are its. A
+/// signed summary belongs to nobody, but to a feature.
+fn owner(at: At, role: &str, block: Sent<'_>, rules: &Rules) -> Checked {
+    let kind = block.kind();
+    let is_signed_summary = kind == "compaction" && block.get("signature").is_some();
+    if is_signed_summary && rules.betas.any(&[betas::ON_REQUEST]) {
+        return Ok(());
+    }
     if role == "assistant" {
         return match kind {
+            "compaction" if is_signed_summary => unexpected(at, kind, ECHOED),
             "tool_result" => refuse(format!(
                 "messages.{}: `tool_result` blocks can only be in `user` messages",
                 at.message
@@ -50,11 +64,15 @@ fn owner(at: At, role: &str, kind: &str) -> Checked {
             "messages.{}: `{kind}` blocks can only be in `assistant` messages",
             at.message
         )),
-        _ => refuse(format!(
-            "{at}: Input tag '{kind}' found using 'type' does not match any of the expected \
-             tags: {USER}"
-        )),
+        _ => unexpected(at, kind, USER),
     }
+}
+
+fn unexpected(at: At, kind: &str, known: &str) -> Checked {
+    refuse(format!(
+        "{at}: Input tag '{kind}' found using 'type' does not match any of the expected tags: \
+         {known}"
+    ))
 }
 
 /// No field that the block does not have; kinds that are not listed may have any.
@@ -68,6 +86,10 @@ fn fields(at: At, kind: &str, block: Sent<'_>) -> Checked {
         "image" => &["source", "transformations", "cache_control"],
         "document" => &["source", "title", "context", "citations", "cache_control"],
         "search_result" => &["source", "title", "content", "citations", "cache_control"],
+        "compaction" if block.get("signature").is_some() => {
+            &["content", "signature", "cache_control"]
+        }
+        "compaction" => &["content", "encrypted_content", "cache_control"],
         _ => return Ok(()),
     };
     let Sent::Json(Value::Object(block)) = block else {
@@ -86,6 +108,7 @@ fn required(at: At, kind: &str, block: Sent<'_>) -> Checked {
         "tool_result" => &["tool_use_id"],
         "thinking" => &["thinking", "signature"],
         "redacted_thinking" => &["data"],
+        "compaction" if block.get("signature").is_some() => &["content", "signature"],
         _ => &[],
     };
     if let Some(field) = strings.iter().find(|field| block.str(field).is_none()) {

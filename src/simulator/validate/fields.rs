@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::{Checked, Endpoint, Rules, refuse};
 use crate::simulator::admission::Version;
+use crate::simulator::betas;
 use crate::simulator::models::Model;
 use crate::simulator::request::{Ask, Choice};
 
@@ -38,14 +39,18 @@ const SENT: [&str; 12] = [
     "user_profile_id",
 ];
 
-const BETA: [&str; 7] = [
-    "context_management",
-    "compaction",
-    "thread",
-    "mcp_servers",
-    "fallbacks",
-    "billing_policy",
-    "fallback_credit_token",
+/// The features that know tools of other servers.
+pub(super) const MCP: [&str; 2] = ["mcp-client-2025-11-20", "mcp-client-2026-09-15"];
+
+/// Fields that only certain features have. `compaction` has rules of its own.
+const BETA: [(&str, &[&str]); 7] = [
+    ("compaction", &[betas::ON_REQUEST]),
+    ("context_management", &[betas::EDITING, betas::AUTOMATIC]),
+    ("thread", &["message-threads-2026-08-12"]),
+    ("mcp_servers", &MCP),
+    ("fallbacks", &["server-side-fallback-2026-07-01"]),
+    ("billing_policy", &["server-side-fallback-2026-07-01", "fallback-credit-2026-07-01"]),
+    ("fallback_credit_token", &["fallback-credit-2026-07-01"]),
 ];
 
 /// The required fields, and the types of the common ones.
@@ -110,12 +115,16 @@ fn system(ask: Ask<'_>) -> Checked {
     Ok(())
 }
 
-/// No field that the endpoint does not have; beta fields need a beta header.
+/// No field that the endpoint does not have; beta fields need the feature that they belong to.
 pub(super) fn known(ask: Ask<'_>, rules: &Rules) -> Checked {
+    let sends = rules.endpoint == Endpoint::Messages;
+    let has = |(beta, names): &(&str, &[&str]), field: &str| {
+        *beta == field && (sends || field != "compaction") && rules.betas.any(names)
+    };
     let knows = |field: &str| {
         COUNTED.contains(&field)
-            || (rules.endpoint == Endpoint::Messages && SENT.contains(&field))
-            || (rules.beta && BETA.contains(&field))
+            || (sends && SENT.contains(&field))
+            || BETA.iter().any(|beta| has(beta, field))
     };
     match ask.0.keys().find(|field| !knows(field)) {
         Some(field) => refuse(format!("{field}: Extra inputs are not permitted")),

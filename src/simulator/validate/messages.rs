@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::{Checked, Rules, blocks, refuse};
 use crate::simulator::models::Model;
-use crate::simulator::request::{Ask, Located, Turn, role};
+use crate::simulator::request::{self, Ask, Located, Sent, Turn, role};
 
 /// Roles, content and blocks of every message.
 pub(super) fn check(ask: Ask<'_>, model: Model<'_>, rules: &Rules) -> Checked {
@@ -18,10 +18,15 @@ pub(super) fn check(ask: Ask<'_>, model: Model<'_>, rules: &Rules) -> Checked {
         }
         blocks::check(at, message, rules)?;
     }
-    if messages.first().is_some_and(|first| role(first) != "user") {
+    let is_summary = |first: &Value| first_block(first).is_some_and(|block| block.is("compaction"));
+    if messages.first().is_some_and(|first| role(first) != "user" && !is_summary(first)) {
         return refuse("messages: first message must use the \"user\" role");
     }
     Ok(())
+}
+
+fn first_block(message: &Value) -> Option<Sent<'_>> {
+    request::blocks(message).next()
 }
 
 fn shape(at: usize, message: &Value, rules: &Rules) -> Checked {

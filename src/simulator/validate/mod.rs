@@ -2,6 +2,8 @@
 
 mod blocks;
 mod cache;
+mod compaction;
+mod context;
 mod fields;
 pub(super) mod media;
 mod messages;
@@ -15,6 +17,7 @@ mod tools;
 mod tests;
 
 use super::admission::Version;
+use super::betas::Betas;
 use super::models::Model;
 use super::refusal::Refusal;
 use super::request::Ask;
@@ -37,7 +40,7 @@ pub(crate) enum Endpoint {
 pub(crate) struct Rules {
     pub(crate) endpoint: Endpoint,
     pub(crate) version: Version,
-    pub(crate) beta: bool,
+    pub(crate) betas: Betas,
     pub(crate) refuse_unknown_fields: bool,
     pub(crate) max_input_tokens: u64,
     /// The estimate for this body.
@@ -46,6 +49,7 @@ pub(crate) struct Rules {
 
 /// Checks a whole request.
 pub(crate) fn check(ask: Ask<'_>, rules: &Rules) -> Checked {
+    compaction::admit(ask, rules)?;
     fields::required(ask, rules)?;
     if rules.refuse_unknown_fields {
         fields::known(ask, rules)?;
@@ -60,11 +64,19 @@ pub(crate) fn check(ask: Ask<'_>, rules: &Rules) -> Checked {
     output::check(ask, model, rules)?;
     tools::definitions(ask, rules)?;
     tools::choice(ask, model)?;
+    compaction::setting(ask, model)?;
+    context::check(ask, model, rules)?;
     messages::check(ask, model, rules)?;
+    compaction::history(ask)?;
     media::whole(ask)?;
     let turns = ask.turns();
-    pairing::check(&turns)?;
-    messages::ending(&turns)?;
+    if ask.compaction().is_some() {
+        compaction::ending(&turns)?;
+        pairing::check(&turns)?;
+    } else {
+        pairing::check(&turns)?;
+        messages::ending(&turns)?;
+    }
     tools::history(ask, &turns)?;
     signature::check(ask, &turns)?;
     cache::check(ask)?;

@@ -32,7 +32,8 @@ pub(super) fn check(ask: Ask<'_>, model: Model<'_>, rules: &Rules) -> Checked {
         return Ok(());
     };
     let knows = |field: &str| {
-        matches!(field, "effort" | "format") || (rules.beta && field == "task_budget")
+        matches!(field, "effort" | "format")
+            || (field == "task_budget" && rules.betas.any(&["task-budgets-2026-03-13"]))
     };
     if let Some(field) = config.keys().find(|field| !knows(field)) {
         return refuse(format!("output_config.{field}: Extra inputs are not permitted"));

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value};
 
+use super::fields::MCP;
 use super::{Checked, Rules, refuse};
 
 /// The types of tools that run on the API's side.
@@ -36,7 +37,7 @@ const FIELDS: [&str; 6] =
 /// One definition whose type is not `custom`.
 pub(super) fn check(at: usize, tool: &Value, rules: &Rules) -> Checked {
     let kind = tool.get("type").and_then(Value::as_str).unwrap_or_default();
-    if CLIENTS.contains(&kind) || (rules.beta && kind == "mcp_toolset") {
+    if CLIENTS.contains(&kind) || (kind == "mcp_toolset" && rules.betas.any(&MCP)) {
         return Ok(());
     }
     let Some(fields) = tool.as_object().filter(|_| SERVERS.contains(&kind)) else {

@@ -1,6 +1,8 @@
 //! Each rule: the exact words of its refusal, and the same request without the fault.
 
 mod cache;
+mod compaction;
+mod context;
 mod fields;
 mod history;
 mod media;
@@ -13,6 +15,7 @@ use serde_json::{Value, json};
 
 use super::{Endpoint, Rules, check};
 use crate::simulator::admission::Version;
+use crate::simulator::betas::Betas;
 use crate::simulator::refusal::Refusal;
 use crate::simulator::request::Ask;
 
@@ -20,7 +23,7 @@ fn rules() -> Rules {
     Rules {
         endpoint: Endpoint::Messages,
         version: Version::Y2023,
-        beta: false,
+        betas: Betas::default(),
         refuse_unknown_fields: true,
         max_input_tokens: 1_000_000,
         tokens: 100,
@@ -76,4 +79,8 @@ fn call(id: &str) -> Value {
 
 fn result(id: &str) -> Value {
     json!({ "type": "tool_result", "tool_use_id": id, "content": "ok" })
+}
+
+fn betas(names: &str) -> Betas {
+    Betas::read(names).unwrap()
 }

@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 
-use super::{refusal, request, rules, text, user, verdict};
+use super::{betas, refusal, request, rules, text, user, verdict};
 use crate::simulator::admission::Version;
 use crate::simulator::validate::{Endpoint, Rules};
 
@@ -52,19 +52,40 @@ fn fields_have_types_and_ranges() {
 #[test]
 fn an_unknown_field_is_an_error_unless_switched_off() {
     let lenient = Rules { refuse_unknown_fields: false, ..rules() };
-    let beta = Rules { beta: true, ..rules() };
+    let beta = Rules { betas: betas("context-management-2025-06-27"), ..rules() };
     let odd = request(&json!({ "session_id": 1 }));
     assert_eq!(refusal(&odd), "session_id: Extra inputs are not permitted");
     assert!(verdict(&odd, &lenient).is_ok());
     let edited = request(&json!({ "context_management": {} }));
     assert_eq!(refusal(&edited), "context_management: Extra inputs are not permitted");
     assert!(verdict(&edited, &beta).is_ok());
+    let other = Rules { betas: betas("compact-2026-09-04"), ..rules() };
+    let refused = verdict(&edited, &other).unwrap_err();
+    assert_eq!(refused.message, "context_management: Extra inputs are not permitted");
     let envelope = request(&json!({
         "messages": [{ "role": "user", "content": "a", "id": "msg_1" }] }));
     assert_eq!(refusal(&envelope), "messages.0.id: Extra inputs are not permitted");
     let block = request(&json!({
         "messages": [user(json!([{ "type": "text", "text": "a", "id": 1 }]))] }));
     assert_eq!(refusal(&block), "messages.0.content.0.text.id: Extra inputs are not permitted");
+}
+
+#[test]
+fn a_beta_field_needs_the_feature_that_it_belongs_to() {
+    let all = "fast-mode-2026-02-01,task-budgets-2026-03-13";
+    for (field, feature) in [
+        ("thread", "message-threads-2026-08-12"),
+        ("mcp_servers", "mcp-client-2025-11-20"),
+        ("mcp_servers", "mcp-client-2026-09-15"),
+        ("fallbacks", "server-side-fallback-2026-07-01"),
+        ("fallback_credit_token", "fallback-credit-2026-07-01"),
+    ] {
+        let body = request(&json!({ field: [] }));
+        let refused = verdict(&body, &Rules { betas: betas(all), ..rules() }).unwrap_err();
+        assert_eq!(refused.message, format!("{field}: Extra inputs are not permitted"));
+        let both = Rules { betas: betas(&format!("{all},{feature}")), ..rules() };
+        assert_eq!(verdict(&body, &both), Ok(()), "{field}");
+    }
 }
 
 #[test]

@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 
-use super::{refusal, request, rules, verdict};
+use super::{betas, refusal, request, rules, verdict};
 use crate::simulator::validate::Rules;
 
 /// The refusal of a request with these fields, for this model.
@@ -88,7 +88,7 @@ fn some_models_cannot_stop_thinking_at_the_highest_efforts() {
 
 #[test]
 fn a_format_has_a_schema_that_a_grammar_can_say() {
-    let beta = Rules { beta: true, ..rules() };
+    let beta = Rules { betas: betas("task-budgets-2026-03-13"), ..rules() };
     let budget = json!({ "output_config": { "task_budget": {} } });
     assert_eq!(
         refusal(&request(&budget)),

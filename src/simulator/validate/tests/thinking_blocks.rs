@@ -1,8 +1,9 @@
 use serde_json::{Value, json};
 
-use super::{assistant, call, refusal, result, text, tool, user};
+use super::{assistant, betas, call, refusal, result, rules, text, tool, user, verdict};
 use crate::simulator::request::Ask;
-use crate::simulator::signature::Prefix;
+use crate::simulator::signature::{Prefix, summary};
+use crate::simulator::validate::Rules;
 
 /// A request whose first assistant message has two blocks signed for that place.
 fn signed() -> Value {
@@ -120,4 +121,64 @@ fn leaving_all_thinking_out_is_accepted_and_leaving_out_an_earlier_block_is_not(
     assert_eq!(refusal(&body), bound("messages.3.content.0"));
     body["messages"][3]["content"].as_array_mut().unwrap().remove(0);
     assert_eq!(refusal(&body), "");
+}
+
+/// What is sent when the first `summed_up` messages of a conversation are, and those from `kept` on
+/// stay.
+fn after_a_summary(conversation: &Value, summed_up: usize, kept: usize) -> Value {
+    let mut body = conversation.clone();
+    body["messages"].as_array_mut().unwrap().truncate(summed_up);
+    let block = summary::block(Ask(body.as_object().unwrap()), "We talked.");
+    let kept = conversation["messages"].as_array().unwrap().iter().skip(kept).cloned();
+    body["messages"] = std::iter::once(assistant(json!([block]))).chain(kept).collect();
+    body
+}
+
+fn refused_after(body: &Value) -> String {
+    let rules = Rules { betas: betas("compact-2026-09-04"), ..rules() };
+    verdict(body, &rules).err().map_or_else(String::new, |refusal| refusal.message)
+}
+
+#[test]
+fn thinking_that_was_summed_up_or_followed_stays_valid_after_the_summary() {
+    let whole = signed();
+    for (summed_up, kept) in [(3, 1), (1, 1), (2, 1)] {
+        let body = after_a_summary(&whole, summed_up, kept);
+        assert_eq!(refused_after(&body), "", "{summed_up} {kept}");
+    }
+}
+
+#[test]
+fn thinking_of_another_conversation_is_noticed_after_a_summary() {
+    let mut other = signed();
+    other["messages"] = json!([user("something else")]);
+    let mut body = after_a_summary(&other, 1, 1);
+    let kept = signed()["messages"].as_array().unwrap()[1..].to_vec();
+    body["messages"].as_array_mut().unwrap().extend(kept);
+    assert_eq!(refused_after(&body), bound("messages.1.content.0"));
+}
+
+#[test]
+fn a_summary_does_not_hide_a_change_of_settings_or_thinking() {
+    for summed_up in [1, 3] {
+        let mut body = after_a_summary(&signed(), summed_up, 1);
+        body["tools"][0]["description"] = json!("new");
+        assert_eq!(refused_after(&body), bound("messages.1.content.0"));
+        let mut body = after_a_summary(&signed(), summed_up, 1);
+        body["messages"][1]["content"][1]["thinking"] = json!("altered");
+        assert!(refused_after(&body).starts_with("messages.1.content.1: `thinking` or"));
+    }
+}
+
+#[test]
+fn thinking_after_a_summary_is_bound_to_it() {
+    let mut body = after_a_summary(&signed(), 3, 3);
+    body["messages"].as_array_mut().unwrap().push(user("go on"));
+    let signature = Prefix::of(Ask(body.as_object().unwrap())).sign("simulator", "new");
+    let block = json!({ "type": "thinking", "thinking": "new", "signature": signature });
+    let messages = body["messages"].as_array_mut().unwrap();
+    messages.extend([assistant(json!([block, text("done")])), user("more")]);
+    assert_eq!(refused_after(&body), "");
+    body["messages"].as_array_mut().unwrap().remove(0);
+    assert_eq!(refused_after(&body), bound("messages.1.content.0"));
 }

@@ -3,34 +3,38 @@
 //! A signature is `sim1.<model>.<text>.<system>.<prefix>`, the last four being hashes of the
 //! model's name, the block's text, the system prompt, and everything before the block: system
 //! prompt, tools and messages. Cache markers are not part of it; the order of keys is.
+//!
+//! What stands before the last summary is no part of it either. Thinking that was made before a
+//! signed summary stays valid after it: see [`summary`].
+
+pub(crate) mod summary;
 
 use std::io::Write as _;
 
 use serde_json::{Map, Value};
-use sha2::{Digest, Sha256};
+use sha2::{Digest as _, Sha256};
 
 use super::refusal::Refusal;
-use super::request::{Ask, At, Located, Sent, Turn, blocks, role};
+use super::request::{Ask, At, Located, Sent, Turn};
+use summary::Summary;
 
 const SCHEME: &str = "sim1.";
 
-/// A running hash of a conversation, from its settings to some block.
+/// The hash of a conversation, from its settings to some block: each block is hashed together with
+/// the hash of what comes before it.
 #[derive(Debug, Clone)]
-pub(crate) struct Prefix<'a> {
+pub(crate) struct Prefix {
     system: String,
-    state: Sha256,
-    role: &'a str,
+    hash: String,
     buffer: Vec<u8>,
 }
 
-impl<'a> Prefix<'a> {
+impl Prefix {
     /// The prefix of the next reply: the settings and every message.
-    pub(crate) fn of(ask: Ask<'a>) -> Self {
+    pub(crate) fn of(ask: Ask<'_>) -> Self {
         let mut prefix = Self::settings(ask);
-        for message in ask.messages() {
-            for block in blocks(message) {
-                prefix.push(role(message), block);
-            }
+        for (role, located) in ask.sent() {
+            prefix.push(role, located.block);
         }
         prefix
     }
@@ -46,37 +50,33 @@ impl<'a> Prefix<'a> {
             }
             _ => {}
         }
-        let mut tools = Vec::new();
+        let mut settings = system.clone();
+        settings.push(0x1e);
         for tool in ask.tools() {
-            write_block(&mut tools, Sent::Json(tool));
+            write_block(&mut settings, Sent::Json(tool));
         }
-        let mut state = Sha256::new();
-        state.update(&system);
-        state.update(b"\x1e");
-        state.update(&tools);
-        Self { system: short(Sha256::digest(&system)), state, role: "", buffer: tools }
+        let hash = short(Sha256::digest(&settings));
+        Self { system: short(Sha256::digest(&system)), hash, buffer: settings }
     }
 
-    fn push(&mut self, role: &'a str, block: Sent<'a>) {
-        if self.role != role {
-            self.role = role;
-            self.state.update(b"\x1e");
-            self.state.update(role);
-        }
+    fn push(&mut self, role: &str, block: Sent<'_>) {
         self.buffer.clear();
+        for part in [&self.hash, "\x1e", role] {
+            self.buffer.extend_from_slice(part.as_bytes());
+        }
         write_block(&mut self.buffer, block);
-        self.state.update(&self.buffer);
+        self.hash = short(Sha256::digest(&self.buffer));
     }
 
     /// The hash of everything so far.
-    pub(crate) fn digest(&self) -> String {
-        short(self.state.clone().finalize())
+    pub(crate) fn digest(&self) -> &str {
+        &self.hash
     }
 
     /// Signs a thinking block that follows this prefix.
     pub(crate) fn sign(&self, model: &str, thinking: &str) -> String {
-        let Self { system, .. } = self;
-        format!("{SCHEME}{}.{}.{system}.{}", hash(model), hash(thinking), self.digest())
+        let Self { system, hash: prefix, .. } = self;
+        format!("{SCHEME}{}.{}.{system}.{prefix}", hash(model), hash(thinking))
     }
 }
 
@@ -87,6 +87,10 @@ pub(crate) fn check(ask: Ask<'_>, turns: &[Turn<'_>]) -> Result<(), Refusal> {
     }
     let latest = turns.iter().rposition(|turn| turn.role == "assistant");
     let mut prefix = Prefix::settings(ask);
+    let summary = Summary::of(ask).filter(|summary| summary.settings == prefix.hash);
+    // Where the conversation stood that was summed up, and goes on if what follows was left out.
+    let mut earlier =
+        summary.as_ref().map(|summary| Prefix { hash: summary.end.to_owned(), ..prefix.clone() });
     for (at, turn) in turns.iter().enumerate() {
         // A reply's blocks are all bound to the request before it. A turn can hold several
         // replies (after `pause_turn`), so any point of the turn may be that request's end.
@@ -94,18 +98,28 @@ pub(crate) fn check(ask: Ask<'_>, turns: &[Turn<'_>]) -> Result<(), Refusal> {
         let signed = turn.blocks.iter().any(is_ours);
         for located in &turn.blocks {
             if signed {
-                points.push(prefix.digest());
+                points.push(prefix.hash.clone());
+                points.extend(earlier.as_ref().map(|earlier| earlier.hash.clone()));
             }
-            check_block(ask, located, &prefix.system, &points, Some(at) == latest)?;
+            if !summary.as_ref().is_some_and(|summary| summary.has_seen(located.block)) {
+                check_block(ask, located, &prefix.system, &points, Some(at) == latest)?;
+            }
             prefix.push(turn.role, located.block);
+            if let Some(earlier) = earlier.as_mut().filter(|_| !located.block.is("compaction")) {
+                earlier.push(turn.role, located.block);
+            }
         }
     }
     Ok(())
 }
 
 fn is_ours(located: &Located<'_>) -> bool {
-    located.block.is("thinking")
-        && located.block.str("signature").is_some_and(|signature| signature.starts_with(SCHEME))
+    is_signed(located.block)
+}
+
+fn is_signed(block: Sent<'_>) -> bool {
+    block.is("thinking")
+        && block.str("signature").is_some_and(|signature| signature.starts_with(SCHEME))
 }
 
 fn check_block(

@@ -1,0 +1,141 @@
+use serde_json::{Value, json};
+
+use super::{betas, request, rules, verdict};
+use crate::simulator::validate::Rules;
+
+const ALL: &str = "context-management-2025-06-27,compact-2026-01-12";
+
+fn on(betas_named: &str, model: &str, setting: &Value) -> String {
+    let body = request(&json!({ "model": model, "context_management": setting }));
+    let rules = Rules { betas: betas(betas_named), ..rules() };
+    verdict(&body, &rules).err().map_or_else(String::new, |refusal| refusal.message)
+}
+
+/// The refusal of these edits.
+fn edits(edits: &[Value]) -> String {
+    on(ALL, "simulator", &json!({ "edits": edits }))
+}
+
+#[test]
+fn edits_take_what_they_are_documented_to_take() {
+    let thinking = json!({
+        "type": "clear_thinking_20251015", "keep": { "type": "thinking_turns", "value": 2 } });
+    let tool_uses = json!({
+        "type": "clear_tool_uses_20250919", "trigger": { "type": "tool_uses", "value": 10 },
+        "keep": { "type": "tool_uses", "value": 0 }, "exclude_tools": ["a"],
+        "clear_at_least": { "type": "input_tokens", "value": 5000 }, "clear_tool_inputs": true });
+    let compact = json!({
+        "type": "compact_20260112", "trigger": { "type": "input_tokens", "value": 50_000 },
+        "pause_after_compaction": true, "instructions": "Be brief." });
+    assert_eq!(edits(&[thinking, tool_uses, compact]), "");
+    for kind in ["clear_thinking_20251015", "clear_tool_uses_20250919", "compact_20260112"] {
+        assert_eq!(edits(&[json!({ "type": kind })]), "");
+    }
+    for keep in [json!("all"), json!({ "type": "all" })] {
+        assert_eq!(edits(&[json!({ "type": "clear_thinking_20251015", "keep": keep })]), "");
+    }
+    assert_eq!(on(ALL, "simulator", &json!(null)), "");
+    assert_eq!(on(ALL, "simulator", &json!({})), "");
+}
+
+#[test]
+fn a_malformed_edit_is_named() {
+    let uses =
+        |field: &str, value: Value| json!({ "type": "clear_tool_uses_20250919", field: value });
+    let compact = |field: &str, value: Value| json!({ "type": "compact_20260112", field: value });
+    let few = json!({ "type": "input_tokens", "value": 49_999 });
+    let none = json!({ "type": "thinking_turns", "value": 0 });
+    for (edit, expected) in [
+        (json!(1), ": Input should be a valid dictionary"),
+        (json!({}), ".type: Field required"),
+        (
+            json!({ "type": "drop" }),
+            ".type: Input should be 'clear_thinking_20251015' or 'clear_tool_uses_20250919' or \
+             'compact_20260112'",
+        ),
+        (
+            json!({ "type": "clear_thinking_20251015", "keep": none }),
+            ".clear_thinking_20251015.keep.thinking_turns.value: Input should be greater than or \
+             equal to 1",
+        ),
+        (
+            json!({ "type": "clear_thinking_20251015", "trigger": {} }),
+            ".clear_thinking_20251015.trigger: Extra inputs are not permitted",
+        ),
+        (
+            uses("trigger", json!({ "type": "turns", "value": 1 })),
+            ".clear_tool_uses_20250919.trigger.type: Input should be 'input_tokens' or 'tool_uses'",
+        ),
+        (
+            uses("keep", json!({ "type": "tool_uses" })),
+            ".clear_tool_uses_20250919.keep.tool_uses.value: Field required",
+        ),
+        (
+            uses("keep", json!({ "type": "tool_uses", "value": "3" })),
+            ".clear_tool_uses_20250919.keep.tool_uses.value: Input should be a valid integer",
+        ),
+        (
+            uses("exclude_tools", json!("a")),
+            ".clear_tool_uses_20250919.exclude_tools: Input should be a valid list",
+        ),
+        (
+            uses("clear_tool_inputs", json!(1)),
+            ".clear_tool_uses_20250919.clear_tool_inputs: Input should be a valid boolean",
+        ),
+        (
+            compact("trigger", few),
+            ".compact_20260112.trigger.input_tokens.value: Input should be greater than or equal \
+             to 50000",
+        ),
+        (
+            compact("instructions", json!(1)),
+            ".compact_20260112.instructions: Input should be a valid string",
+        ),
+        (compact("keep", json!(1)), ".compact_20260112.keep: Extra inputs are not permitted"),
+    ] {
+        assert_eq!(edits(&[edit]), format!("context_management.edits.0{expected}"));
+    }
+    let odd = |setting: Value| on(ALL, "simulator", &setting);
+    assert_eq!(odd(json!([])), "context_management: Input should be a valid dictionary");
+    assert_eq!(
+        odd(json!({ "edits": {} })),
+        "context_management.edits: Input should be a valid list"
+    );
+    assert_eq!(odd(json!({ "a": 1 })), "context_management.a: Extra inputs are not permitted");
+}
+
+#[test]
+fn each_edit_is_listed_once_and_thinking_first() {
+    let [thinking, uses] =
+        ["clear_thinking_20251015", "clear_tool_uses_20250919"].map(|kind| json!({ "type": kind }));
+    assert_eq!(edits(&[thinking.clone(), uses.clone()]), "");
+    assert_eq!(
+        edits(&[uses.clone(), thinking]),
+        "context_management.edits.1: clear_thinking_20251015 must be listed first"
+    );
+    assert_eq!(
+        edits(&[uses.clone(), uses]),
+        "context_management.edits.1: clear_tool_uses_20250919 may be listed only once"
+    );
+}
+
+#[test]
+fn an_edit_needs_its_feature_and_a_model_that_has_it() {
+    let clear = json!({ "edits": [{ "type": "clear_tool_uses_20250919" }] });
+    let compact = json!({ "edits": [{ "type": "compact_20260112" }] });
+    let (clearing, compacting) = ("context-management-2025-06-27", "compact-2026-01-12");
+    assert_eq!(on(clearing, "simulator", &clear), "");
+    assert_eq!(on(compacting, "simulator", &compact), "");
+    assert_eq!(
+        on(clearing, "simulator", &compact),
+        "context_management.edits.0.type: Input should be 'clear_thinking_20251015' or \
+         'clear_tool_uses_20250919'"
+    );
+    assert_eq!(
+        on(compacting, "simulator", &clear),
+        "context_management.edits.0.type: Input should be 'compact_20260112'"
+    );
+    assert_eq!(on(clearing, "claude-opus-4-6", &clear), "");
+    let unsupported = "context_management is not supported by this model";
+    assert_eq!(on(clearing, "claude-haiku-4-5", &clear), unsupported);
+}
