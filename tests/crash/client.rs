@@ -23,8 +23,12 @@ impl Arena {
 
     /// Makes a session for conversations of a kind.
     pub(crate) async fn session_for(&self, kind: &str) -> anyhow::Result<String> {
-        let rules = json!([{ "tool": "witness", "decision": "ask" }]);
-        let body = if kind == "ask" { json!({ "permissions": rules }) } else { json!({}) };
+        let body = match kind {
+            "ask" => json!({ "permissions": [{ "tool": "witness", "decision": "ask" }] }),
+            "long" => json!({ "context": { "compact_at": 1000 } }),
+            // So that some of the longer conversations are summed up as well.
+            _ => json!({ "context": { "compact_at": 4000 } }),
+        };
         let session = self.insist(0, "/v1/sessions", &body, None).await?;
         let id = session["id"].as_str().context("a session without an id")?.to_owned();
         locked(&self.sessions).push(id.clone());

@@ -79,6 +79,7 @@ pub(crate) fn script() -> anyhow::Result<Script> {
                 says("That was it."),
             ],
         ),
+        conversation("long", &[says("Yes.")]),
         conversation("ask", &[reply(&[text("May I?"), effect(20, 20)]), says("Allowed.")]),
         conversation("busy", &[busy]),
         conversation("input", &[reply(&[write("-a"), write("-b")]), says("Both.")]),

@@ -92,6 +92,8 @@ pub(crate) struct Setup {
     pub(crate) prompt_cache: Option<CacheTtl>,
     /// Whether usage tells what a prompt cache would have read and written.
     pub(crate) simulates_cache: bool,
+    /// The model's window, if it is to be a small one.
+    pub(crate) window: Option<u64>,
     pub(crate) provider: Provider,
     pub(crate) slots: Option<usize>,
     pub(crate) keep_alive_every: Option<Duration>,
@@ -131,7 +133,9 @@ impl TestApp {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let script = Script::from_json(&script.to_string()).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let options = Options { simulates_cache: setup.simulates_cache, ..Options::recording() };
+        let mut options =
+            Options { simulates_cache: setup.simulates_cache, ..Options::recording() };
+        options.max_input_tokens = setup.window.unwrap_or(options.max_input_tokens);
         let simulator = Simulator::start(listener, script, options);
         let state = TempDir::new().unwrap();
         let app =

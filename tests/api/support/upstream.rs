@@ -49,6 +49,10 @@ impl Upstream {
         for request in &self.requests {
             let text = without_marks(&request.body);
             let body: Value = serde_json::from_str(&text).unwrap();
+            // What asks for a count or a summary is not followed by another of its kind.
+            if request.path.ends_with("/count_tokens") || body.get("compaction").is_some() {
+                continue;
+            }
             let messages = body["messages"].as_array().unwrap();
             // A system prompt that stands among the messages is that of all sessions.
             let first = messages.iter().find(|message| message["role"] != "system").unwrap();

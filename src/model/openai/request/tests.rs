@@ -196,6 +196,23 @@ fn documents_and_search_results_are_told_in_words() {
 }
 
 #[test]
+fn a_summary_is_told_by_the_user() {
+    let summary = json!({ "type": "compaction", "content": "They met.", "signature": "s" });
+    let failed = json!({ "type": "compaction", "content": null });
+    let history = [
+        assistant(&json!([summary, text("Yes.")])),
+        assistant(&json!([failed])),
+        user(&json!([text("Hi")])),
+    ];
+    let expected = json!([
+        { "role": "user", "content": "Summary of the conversation so far:\n\nThey met." },
+        { "role": "assistant", "content": "Yes." },
+        { "role": "user", "content": "Hi" },
+    ]);
+    assert_eq!(messages(&history, PLAIN), expected);
+}
+
+#[test]
 fn tools_of_the_run_come_behind_those_of_the_session() {
     let more = RawValue::from_string(r#"[{"name":"g","input_schema":{}}]"#.into()).unwrap();
     let head = Head::new(&settings(), Some(&more), PLAIN).unwrap();
