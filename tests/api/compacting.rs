@@ -203,12 +203,12 @@ async fn a_history_that_has_outgrown_the_window_is_summed_up_as_far_as_it_fits()
         { "when": "Two", "replies": [calls("read_file", json!({ "path": "notes.txt" })), says("Done.")] },
         { "replies": [says("Yes.")] },
     ], "compaction": [summary()] });
-    let setup = Setup { window: Some(5000), ..Setup::default() };
+    let setup = Setup { window: Some(5500), ..Setup::default() };
     let app = TestApp::start_with(script, setup).await;
     let asked_for = json!({ "tools": ["read_file"], "context": { "compact_at": 4500 } });
     let session = app.session_with(asked_for).await;
-    app.write_file("notes.txt", &"x".repeat(10_000));
-    session.ask(&long("One")).await;
+    app.write_file("notes.txt", &"Nobody knows where it went.\n".repeat(300));
+    session.ask(&long("One").repeat(2)).await;
     let run = session.ask(&long("Two")).await;
     assert_eq!(run["status"], "failed");
     let run = session.ask(&long("Three")).await;

@@ -185,10 +185,17 @@ impl Arena {
         let mut paid: HashMap<String, i32> = HashMap::new();
         let is_paid = |it: &&RecordedRequest| it.status == 200 && it.path == "/v1/messages";
         for request in self.simulator.requests().iter().filter(is_paid) {
+            // Whose run had the past summed up, its request does not say.
+            if rebuild::asks_for_a_summary(&request.body) {
+                continue;
+            }
             *paid.entry(rebuild::asked_by(&request.body)?).or_default() += 1;
         }
         self.tally.model_calls.add(usize::try_from(paid.values().sum::<i32>())?);
-        let runs = "SELECT idempotency_key, model_requests,
+        let runs = "SELECT idempotency_key,
+                           model_requests - (SELECT count(*) FROM requests q
+                                             WHERE q.run_id = runs.id AND q.stop_reason IS NOT NULL
+                                               AND q.form->>'summary' = 'true')::int,
                            attempt + CASE status WHEN 'cancelled' THEN 1 ELSE 0 END FROM runs";
         let runs: Vec<(String, i32, i32)> = sqlx::query_as(runs).fetch_all(&self.pool).await?;
         for (key, stored, attempts) in runs {

@@ -25,7 +25,7 @@ impl Arena {
     pub(crate) async fn session_for(&self, kind: &str) -> anyhow::Result<String> {
         let body = match kind {
             "ask" => json!({ "permissions": [{ "tool": "witness", "decision": "ask" }] }),
-            "long" => json!({ "context": { "compact_at": 1000 } }),
+            "long" => json!({ "context": { "compact_at": 1000 }, "system": "Wait. ".repeat(1000) }),
             // So that some of the longer conversations are summed up as well.
             _ => json!({ "context": { "compact_at": 4000 } }),
         };

@@ -18,6 +18,11 @@ pub(crate) fn asked_by(body: &Bytes) -> anyhow::Result<String> {
     said.context("a request without a user")
 }
 
+/// Whether a request to the model is for a summary of all that came before.
+pub(crate) fn asks_for_a_summary(body: &Bytes) -> bool {
+    body.ends_with(br#"],"compaction":{"type":"summarize"}}"#)
+}
+
 /// Where the two differ first; none if they do not.
 pub(crate) fn difference(events: &[Value], messages: &[Value]) -> Option<String> {
     let mut told = told(events);
