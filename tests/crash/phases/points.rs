@@ -99,9 +99,7 @@ impl Story<'_> {
         if !is_alone {
             arena.start(1).await?;
         }
-        // Only what came before a run can be summed up.
-        let messages = if self.case.kind == "long" { 2 } else { 1 };
-        let posts = Posts::start(&arena, self.case.kind, messages).await?;
+        let posts = Posts::start(&arena, self.case.kind, 1).await?;
         if self.fault == Fault::Kill {
             ensure!(arena.has_died(0, REACHED_WITHIN).await, "{point} was not reached");
             ensure!(arena.mark(point, "hit").exists(), "it died elsewhere");
