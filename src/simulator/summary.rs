@@ -18,16 +18,15 @@ use super::words::{count, join, shorten};
 /// Characters of a text that a summary quotes.
 const QUOTED: usize = 80;
 
-/// The message that answers a request of `size` bytes.
+/// The message that answers a request.
 pub(crate) fn compose(
     shared: &Shared,
     script: &Script,
     reply: &Reply,
     (ask, cue): (Ask<'_>, &Cue),
-    size: usize,
+    view: &View<'_>,
 ) -> Message {
     let values = render::placeholders(ask, &cue.user);
-    let view = View::of(ask, size);
     let input = shared.input(view.ask(), view.size);
     let mut message = if ask.compaction().is_some() {
         on_request(reply, ask, &values, input)
@@ -36,7 +35,7 @@ pub(crate) fn compose(
         let text = scripted.and_then(|reply| text(reply, ask, &values));
         let text = text.unwrap_or_else(|| made_up(ask));
         let spent = iteration("compaction", &usage(&text, input));
-        automatic(shared, reply, &values, &view, (text, spent))
+        automatic(shared, reply, &values, view, (text, spent))
     } else {
         render::message(reply, ask, &values, input)
     };
