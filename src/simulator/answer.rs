@@ -39,14 +39,14 @@ pub(crate) fn answer(
 ) -> Result<Answer, Refusal> {
     let value = parse(body)?;
     let ask = Ask(object_of(&value)?);
-    validate::check(ask, &rules(shared, admission, (ask, body), Endpoint::Messages))?;
+    let view = View::of(ask, body.len());
+    validate::check(ask, &rules(shared, admission, &view, Endpoint::Messages))?;
     unreadable(&shared.script(), ask)?;
     if ask.get("max_tokens").is_some_and(|most| most == 0) && ask.compaction().is_none() {
-        let view = View::of(ask, body.len());
         let message = render::warm_up(ask, shared.input(view.ask(), view.size));
         return Ok(respond(shared, &Reply::default(), Wire::json(&message.to_json()), false));
     }
-    play(shared, Protocol::Messages, ask, body.len(), request_id)
+    play(shared, Protocol::Messages, ask, &view, request_id)
 }
 
 /// Refuses what the script says that nobody could read.
@@ -59,8 +59,9 @@ fn unreadable(script: &Script, ask: Ask<'_>) -> Result<(), Refusal> {
 pub(crate) fn count(shared: &Shared, admission: Admission, body: &Bytes) -> Result<Value, Refusal> {
     let value = parse(body)?;
     let ask = Ask(object_of(&value)?);
-    validate::check(ask, &rules(shared, admission, (ask, body), Endpoint::CountTokens))?;
-    Ok(View::of(ask, body.len()).count())
+    let view = View::of(ask, body.len());
+    validate::check(ask, &rules(shared, admission, &view, Endpoint::CountTokens))?;
+    Ok(view.count())
 }
 
 pub(crate) fn parse(body: &Bytes) -> Result<Value, Refusal> {
@@ -73,13 +74,7 @@ pub(crate) fn object_of(value: &Value) -> Result<&Map<String, Value>, Refusal> {
     value.as_object().ok_or_else(wrong)
 }
 
-fn rules(
-    shared: &Shared,
-    admission: Admission,
-    (ask, body): (Ask<'_>, &Bytes),
-    endpoint: Endpoint,
-) -> Rules {
-    let view = View::of(ask, body.len());
+fn rules(shared: &Shared, admission: Admission, view: &View<'_>, endpoint: Endpoint) -> Rules {
     Rules {
         endpoint,
         version: admission.version,
@@ -92,13 +87,13 @@ fn rules(
     }
 }
 
-/// The script's reply to a request of `size` bytes, which is in the form of the Messages API in
-/// whatever protocol it came.
+/// The script's reply to a request that the model sees like this, which is in the form of the
+/// Messages API in whatever protocol it came.
 pub(crate) fn play(
     shared: &Shared,
     protocol: Protocol,
     ask: Ask<'_>,
-    size: usize,
+    view: &View<'_>,
     request_id: &str,
 ) -> Result<Answer, Refusal> {
     let script = shared.script();
@@ -112,7 +107,7 @@ pub(crate) fn play(
     if reply.status.is_some() || (reply.error_after.is_some() && !ask.streams()) {
         return Ok(fail(shared, protocol, reply, request_id));
     }
-    let message = || compose(shared, &script, reply, (ask, &cue), size);
+    let message = || compose(shared, &script, reply, (ask, &cue), view);
     let wire = write(protocol, reply, ask, message)?;
     let wire = with_error(wire, protocol, reply, request_id);
     Ok(respond(shared, reply, wire, ask.streams()))

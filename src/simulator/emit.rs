@@ -38,7 +38,7 @@ pub(crate) fn stream(message: &Message, chunk: usize) -> Wire {
 }
 
 fn closing(message: &Message) -> Value {
-    let mut closing = json!({
+    message.with_report(json!({
         "type": "message_delta",
         "delta": {
             "stop_reason": message.stop_reason,
@@ -46,11 +46,7 @@ fn closing(message: &Message) -> Value {
             "stop_details": message.stop_details,
         },
         "usage": message.closing_usage(),
-    });
-    if let Some(report) = &message.context_management {
-        closing["context_management"] = report.clone();
-    }
-    closing
+    }))
 }
 
 fn deltas(wire: &mut Wire, index: usize, part: &Part, chunk: usize) {

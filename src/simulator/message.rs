@@ -42,7 +42,7 @@ impl Message {
     /// The body of a reply that is not streamed.
     pub(crate) fn to_json(&self) -> Value {
         let content: Vec<Value> = self.content.iter().map(Part::to_json).collect();
-        let mut message = json!({
+        let message = json!({
             "id": self.id,
             "type": "message",
             "role": "assistant",
@@ -53,10 +53,7 @@ impl Message {
             "stop_details": self.stop_details,
             "usage": self.usage,
         });
-        if let Some(report) = &self.context_management {
-            message["context_management"] = report.clone();
-        }
-        message
+        self.with_report(message)
     }
 
     /// The reply at the start of a stream: no content, and as good as no output counted.
@@ -86,6 +83,14 @@ impl Message {
             usage.extend(input.map(|(field, count)| (field.clone(), count.clone())));
         }
         usage
+    }
+
+    /// The reply, or the last event of its stream, with what was done to the context.
+    pub(crate) fn with_report(&self, mut value: Value) -> Value {
+        if let (Some(report), Value::Object(fields)) = (&self.context_management, &mut value) {
+            fields.insert("context_management".to_owned(), report.clone());
+        }
+        value
     }
 
     /// The usage at the end of a stream: what the start had not or could not know yet.

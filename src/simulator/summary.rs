@@ -18,16 +18,15 @@ use super::words::{count, join, shorten};
 /// Characters of a text that a summary quotes.
 const QUOTED: usize = 80;
 
-/// The message that answers a request of `size` bytes.
+/// The message that answers a request.
 pub(crate) fn compose(
     shared: &Shared,
     script: &Script,
     reply: &Reply,
     (ask, cue): (Ask<'_>, &Cue),
-    size: usize,
+    view: &View<'_>,
 ) -> Message {
     let values = render::placeholders(ask, &cue.user);
-    let view = View::of(ask, size);
     let input = shared.input(view.ask(), view.size);
     let mut message = if ask.compaction().is_some() {
         on_request(reply, ask, &values, input)
@@ -36,7 +35,7 @@ pub(crate) fn compose(
         let text = scripted.and_then(|reply| text(reply, ask, &values));
         let text = text.unwrap_or_else(|| made_up(ask));
         let spent = iteration("compaction", &usage(&text, input));
-        automatic(shared, reply, &values, &view, (text, spent))
+        automatic(shared, reply, &values, view, (text, spent))
     } else {
         render::message(reply, ask, &values, input)
     };
@@ -48,10 +47,8 @@ pub(crate) fn compose(
 fn on_request(reply: &Reply, ask: Ask<'_>, values: &Placeholders, input: Input) -> Message {
     let text = text(reply, ask, values);
     let reason = if text.is_some() { "compaction" } else { "end_turn" };
-    let mut spent = iteration("compaction", &usage(text.as_deref().unwrap_or_default(), input));
-    for (field, count) in &reply.usage {
-        spent[field] = count.clone();
-    }
+    let output = tokens_of(text.as_ref().map_or(0, String::len));
+    let spent = iteration("compaction", &render::usage(&reply.usage, output, input));
     let content = text.map(|text| Part::Raw(summary::block(ask, &text))).into_iter().collect();
     let mut message = bare(ask, content, json!([spent]));
     message.stop_reason = reply.stop_reason.clone().unwrap_or_else(|| reason.to_owned());
@@ -101,13 +98,14 @@ fn usage(text: &str, input: Input) -> Map<String, Value> {
 }
 
 fn iteration(kind: &str, usage: &Map<String, Value>) -> Value {
-    let mut iteration = json!({ "type": kind });
-    for field in
-        ["input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"]
-    {
-        iteration[field] = usage.get(field).cloned().unwrap_or_default();
-    }
-    iteration
+    let count = |field: &str| usage.get(field).cloned().unwrap_or_default();
+    json!({
+        "type": kind,
+        "input_tokens": count("input_tokens"),
+        "output_tokens": count("output_tokens"),
+        "cache_read_input_tokens": count("cache_read_input_tokens"),
+        "cache_creation_input_tokens": count("cache_creation_input_tokens"),
+    })
 }
 
 /// The text of the summary in a scripted reply, if it has one.

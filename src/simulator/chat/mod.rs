@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 
 use super::Shared;
 use super::answer::{Answer, object_of, parse, play};
+use super::context::View;
 use super::protocol::Protocol;
 use super::refusal::Refusal;
 use super::request::Ask;
@@ -37,7 +38,8 @@ pub(super) fn answer(
     let options = fields.get("stream_options");
     let include_usage = options.is_some_and(|options| options["include_usage"] == true);
     let protocol = Protocol::Chat { include_usage };
-    play(shared, protocol, Ask(&asked), body.len(), request_id)
+    let ask = Ask(&asked);
+    play(shared, protocol, ask, &View::of(ask, body.len()), request_id)
 }
 
 fn admit(headers: &HeaderMap) -> Result<(), Refusal> {

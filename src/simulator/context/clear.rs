@@ -15,9 +15,17 @@ const DEFAULT_TRIGGER: usize = 100_000;
 /// Tool results that are kept, unless the edit says otherwise.
 const DEFAULT_KEEP: usize = 3;
 
-/// The messages after an edit and what it says of itself, if it applies to a request of so many
-/// tokens.
-pub(super) fn edit(edit: &Value, ask: Ask<'_>, tokens: usize) -> Option<(Vec<Value>, Value)> {
+/// What an edit leaves, and what it says of itself.
+#[derive(Debug)]
+pub(super) struct Cleared {
+    pub(super) messages: Vec<Value>,
+    /// The field that tells how much was cleared.
+    pub(super) what: &'static str,
+    pub(super) count: usize,
+}
+
+/// Applies an edit to a request of so many tokens, if there is anything to do.
+pub(super) fn edit(edit: &Value, ask: Ask<'_>, tokens: usize) -> Option<Cleared> {
     match edit.get("type")?.as_str()? {
         "clear_thinking_20251015" => thinking(edit, ask.messages()),
         "clear_tool_uses_20250919" => tool_uses(edit, ask.messages(), tokens),
@@ -25,7 +33,7 @@ pub(super) fn edit(edit: &Value, ask: Ask<'_>, tokens: usize) -> Option<(Vec<Val
     }
 }
 
-fn thinking(edit: &Value, messages: &[Value]) -> Option<(Vec<Value>, Value)> {
+fn thinking(edit: &Value, messages: &[Value]) -> Option<Cleared> {
     let keep = match edit.get("keep") {
         None | Some(Value::Null) => 1,
         Some(keep) => amount(keep, "thinking_turns")?,
@@ -46,11 +54,7 @@ fn thinking(edit: &Value, messages: &[Value]) -> Option<(Vec<Value>, Value)> {
             content.retain(|block| !is_thinking(Sent::Json(block)));
         }
     }
-    let cleared = with_thinking.len();
-    Some((
-        messages,
-        json!({ "type": "clear_thinking_20251015", "cleared_thinking_turns": cleared }),
-    ))
+    Some(Cleared { messages, what: "cleared_thinking_turns", count: with_thinking.len() })
 }
 
 /// The number of the turn of each message. Calls and their results do not end a turn.
@@ -72,7 +76,7 @@ fn is_thinking(block: Sent<'_>) -> bool {
     matches!(block.kind(), "thinking" | "redacted_thinking")
 }
 
-fn tool_uses(edit: &Value, messages: &[Value], tokens: usize) -> Option<(Vec<Value>, Value)> {
+fn tool_uses(edit: &Value, messages: &[Value], tokens: usize) -> Option<Cleared> {
     let results = messages.iter().flat_map(blocks).filter(|block| block.is("tool_result"));
     let results: Vec<&str> = results.filter_map(|result| result.str("tool_use_id")).collect();
     let is_due = match edit.get("trigger").and_then(|trigger| amount(trigger, "tool_uses")) {
@@ -92,8 +96,7 @@ fn tool_uses(edit: &Value, messages: &[Value], tokens: usize) -> Option<(Vec<Val
     if tokens_between(size_of(&edited), size_of(messages)) < least {
         return None;
     }
-    let cleared = cleared.len();
-    Some((edited, json!({ "type": "clear_tool_uses_20250919", "cleared_tool_uses": cleared })))
+    Some(Cleared { messages: edited, what: "cleared_tool_uses", count: cleared.len() })
 }
 
 /// The messages without the results of these calls, and perhaps without their inputs.

@@ -12,6 +12,7 @@ use serde_json::{Map, Value, json};
 use super::cache::Input;
 use super::models::COMPACT;
 use super::request::{Ask, At, role};
+use clear::Cleared;
 
 /// Tokens from which on a conversation is summed up, unless the request says otherwise.
 const DEFAULT_TRIGGER: u64 = 150_000;
@@ -55,12 +56,12 @@ impl<'a> View<'a> {
 
     /// The answer of `count_tokens`.
     pub(crate) fn count(&self) -> Value {
-        let mut count = json!({ "input_tokens": tokens(self.size) });
-        if self.applied.is_some() {
-            let original = tokens(self.unedited);
-            count["context_management"] = json!({ "original_input_tokens": original });
+        let (left, original) = (tokens(self.size), tokens(self.unedited));
+        if self.applied.is_none() {
+            return json!({ "input_tokens": left });
         }
-        count
+        let report = json!({ "original_input_tokens": original });
+        json!({ "input_tokens": left, "context_management": report })
     }
 
     /// Whether the request wants the conversation summed up before it is answered.
@@ -83,11 +84,12 @@ impl<'a> View<'a> {
 
     /// Applies an edit; what it did, if it did anything.
     fn clear(&mut self, edit: &Value) -> Option<Value> {
-        let (messages, mut applied) = clear::edit(edit, self.ask(), tokens(self.size))?;
+        let Cleared { messages, what, count } = clear::edit(edit, self.ask(), tokens(self.size))?;
         let before = self.size;
         self.replace(messages);
-        applied["cleared_input_tokens"] = tokens_between(self.size, before).into();
-        Some(applied)
+        let saved = tokens_between(self.size, before);
+        let kind = edit.get("type");
+        Some(json!({ "type": kind, what: count, "cleared_input_tokens": saved }))
     }
 
     fn replace(&mut self, messages: Vec<Value>) {

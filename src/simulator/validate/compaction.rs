@@ -69,14 +69,13 @@ fn shape(setting: &Value) -> Checked {
         return refuse(format!("compaction.{field}: Extra inputs are not permitted"));
     }
     match fields.get("instructions") {
-        None | Some(Value::Null) => Ok(()),
         Some(Value::String(text)) if text.trim().is_empty() => {
             refuse("compaction.instructions: String should contain non-whitespace characters")
         }
         Some(Value::String(text)) if text.chars().count() > LONGEST => refuse(format!(
             "compaction.instructions: String should have at most {LONGEST} characters"
         )),
-        Some(Value::String(_)) => Ok(()),
+        None | Some(Value::Null | Value::String(_)) => Ok(()),
         Some(_) => refuse("compaction.instructions: Input should be a valid string"),
     }
 }

@@ -147,7 +147,7 @@ fn signed() -> Value {
     summary::block(Ask(body.as_object().unwrap()), "We greeted each other.")
 }
 
-fn after(messages: Value) -> Value {
+fn after(messages: &Value) -> Value {
     request(&json!({ "tools": [tool("a")], "messages": messages }))
 }
 
@@ -161,20 +161,20 @@ fn a_signed_summary_comes_first_and_alone() {
         json!([assistant(json!([block, text("I had said this.")])), user("go on")]),
         json!([assistant(json!([block]))]),
     ] {
-        assert_eq!(refused(&after(fine.clone())), Default::default(), "{fine}");
+        assert_eq!(refused(&after(&fine)), Default::default(), "{fine}");
     }
     for (misplaced, at) in [
         (json!([user("a"), assistant(json!([block])), user("b")]), "messages.1.content.0"),
         (json!([user(json!([text("a"), block]))]), "messages.0.content.1"),
     ] {
-        let (message, code) = refused(&after(misplaced));
+        let (message, code) = refused(&after(&misplaced));
         assert_eq!(code, "compaction_block_misplaced");
         assert!(message.starts_with(at), "{message}");
     }
     let twice = json!([assistant(json!([block, block])), user("b")]);
-    assert_eq!(message(&after(twice)), "messages: a request may have only one `compaction` block");
+    assert_eq!(message(&after(&twice)), "messages: a request may have only one `compaction` block");
     let without = json!([assistant("a"), user("b")]);
-    assert_eq!(message(&after(without)), "messages: first message must use the \"user\" role");
+    assert_eq!(message(&after(&without)), "messages: first message must use the \"user\" role");
 }
 
 #[test]
@@ -182,7 +182,7 @@ fn a_signed_summary_needs_its_feature() {
     for content in
         [json!([assistant(json!([signed()])), user("a")]), json!([user(json!([signed()]))])]
     {
-        let refused = verdict(&after(content), &rules()).unwrap_err();
+        let refused = verdict(&after(&content), &rules()).unwrap_err();
         assert!(
             refused.message.starts_with(
                 "messages.0.content.0: Input tag 'compaction' found using 'type' does not match \
@@ -199,7 +199,7 @@ fn a_signed_summary_is_as_it_was_returned() {
     let with = |field: &str, value: Value| {
         let mut block = signed();
         block[field] = value;
-        refused(&after(json!([assistant(json!([block])), user("go on")])))
+        refused(&after(&json!([assistant(json!([block])), user("go on")])))
     };
     assert_eq!(with("cache_control", json!({ "type": "ephemeral" })), Default::default());
     assert_eq!(with("content", json!("We fought.")).1, "compaction_content_mismatch");
@@ -220,7 +220,7 @@ fn a_signed_summary_is_as_it_was_returned() {
 
 #[test]
 fn a_signed_summary_is_not_summed_up_automatically() {
-    let mut body = after(json!([assistant(json!([signed()])), user("go on")]));
+    let mut body = after(&json!([assistant(json!([signed()])), user("go on")]));
     body["context_management"] = json!({ "edits": [{ "type": "compact_20260112" }] });
     let both = Rules { betas: betas("compact-2026-09-04,compact-2026-01-12"), ..rules() };
     let expected = "context_management.edits: compact_20260112 cannot be used with a signed \
@@ -238,7 +238,7 @@ fn what_stands_before_an_unsigned_summary_does_not_count_any_more() {
         let mut messages = open.to_vec();
         messages.push(assistant(json!([block])));
         messages.push(user("go on"));
-        message(&after(json!(messages)))
+        message(&after(&json!(messages)))
     };
     assert_eq!(with(unsigned), "");
     assert!(with(text("anything else")).starts_with("messages.1: `tool_use` ids were found"));

@@ -34,8 +34,6 @@ fn edits_take_what_they_are_documented_to_take() {
     for keep in [json!("all"), json!({ "type": "all" })] {
         assert_eq!(edits(&[json!({ "type": "clear_thinking_20251015", "keep": keep })]), "");
     }
-    assert_eq!(on(ALL, "simulator", &json!(null)), "");
-    assert_eq!(on(ALL, "simulator", &json!({})), "");
 }
 
 #[test]
@@ -95,7 +93,14 @@ fn a_malformed_edit_is_named() {
     ] {
         assert_eq!(edits(&[edit]), format!("context_management.edits.0{expected}"));
     }
+}
+
+#[test]
+fn the_setting_is_an_object_of_edits_and_nothing_else() {
     let odd = |setting: Value| on(ALL, "simulator", &setting);
+    for fine in [json!(null), json!({}), json!({ "edits": [] })] {
+        assert_eq!(odd(fine), "");
+    }
     assert_eq!(odd(json!([])), "context_management: Input should be a valid dictionary");
     assert_eq!(
         odd(json!({ "edits": {} })),
