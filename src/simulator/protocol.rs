@@ -56,10 +56,10 @@ impl Protocol {
 
     /// The body of a refusal.
     pub(crate) fn refusal(self, refusal: &Refusal, request_id: &str) -> Value {
-        let Refusal { kind, message, .. } = refusal;
+        let Refusal { kind, message, details, .. } = refusal;
         match self {
-            Self::Messages => error_body(kind, message, None, request_id),
-            Self::Chat { .. } => chat::error_body(kind, message, None),
+            Self::Messages => error_body(kind, message, details.as_ref(), request_id),
+            Self::Chat { .. } => chat::error_body(kind, message, details.as_ref()),
         }
     }
 

@@ -9,6 +9,8 @@ pub(crate) struct Refusal {
     pub(crate) status: StatusCode,
     pub(crate) kind: &'static str,
     pub(crate) message: String,
+    /// What it says beside the message.
+    pub(crate) details: Option<Value>,
 }
 
 impl Refusal {
@@ -38,7 +40,7 @@ impl Refusal {
     }
 
     fn new(status: StatusCode, kind: &'static str, message: impl Into<String>) -> Self {
-        Self { status, kind, message: message.into() }
+        Self { status, kind, message: message.into(), details: None }
     }
 }
 
