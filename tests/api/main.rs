@@ -8,6 +8,7 @@
 
 mod approval_attacks;
 mod approvals;
+mod attached_together;
 mod attachments;
 mod awaiting;
 mod bad_input;
