@@ -48,7 +48,8 @@ impl ModelArgs {
             bail!("--betas names {odd:?}, which is no name of a beta feature");
         }
         let models = Arc::new(Models::new(provider, operators));
-        Ok(ModelRules { models, server_tools, betas: self.betas })
+        let betas = self.betas;
+        Ok(ModelRules { models, server_tools, betas, ..ModelRules::default() })
     }
 }
 

@@ -65,6 +65,7 @@ mod stop_reasons;
 mod stopping;
 mod stream_samples;
 mod streams;
+mod strict_schemas;
 mod structured_output;
 mod support;
 mod takeover;
