@@ -17,7 +17,12 @@ pub enum Refused {
 
 impl ModelError {
     /// What part of the history the server refuses, if it names one.
-    pub fn refused(&self) -> Option<Refused> {
+    pub(super) fn refused(&self) -> Option<Refused> {
+        self.refusal().and_then(|(message, paths)| refused(message, paths))
+    }
+
+    /// What the server says of a request that it does not take, and the places that it names.
+    pub(super) fn refusal(&self) -> Option<(&str, &[String])> {
         match self {
             Self::Api {
                 status: Some(400),
@@ -25,7 +30,7 @@ impl ModelError {
                 message,
                 paths,
                 ..
-            } => refused(message, paths),
+            } => Some((message, paths)),
             Self::Api { .. }
             | Self::Connect(_)
             | Self::Broken(_)

@@ -12,7 +12,7 @@ use crate::domain::event::{EventBody, NewEvent};
 use crate::domain::note::Note;
 use crate::domain::prefix::{Hash, PrefixHashes};
 use crate::domain::sent::{Place, SentChange};
-use crate::model::{ModelError, Refused};
+use crate::model::{Head, ModelError, Refused};
 use crate::store::messages::list_lines;
 use crate::store::step::StepCommit;
 
@@ -53,8 +53,8 @@ impl Driver<'_> {
 
     /// Leaves out of all further requests what the model's side refused; fails with its error if
     /// that names nothing that could be left out.
-    pub(super) async fn amend(&mut self, error: ModelError) -> Result<(), Halt> {
-        let changes = match error.refused() {
+    pub(super) async fn amend(&mut self, head: &Head, error: ModelError) -> Result<(), Halt> {
+        let changes = match head.refused(self.transcript.messages().text, &error) {
             Some(Refused::Thinking) => self.transcript.without_thinking().into_iter().collect(),
             Some(Refused::Blocks(places)) => self.without_blocks(&places).await?,
             None => Vec::new(),

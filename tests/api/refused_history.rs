@@ -2,9 +2,10 @@
 //! and the session goes on.
 
 use serde_json::{Value, json};
+use twostep::domain::provider::Provider;
 
 use crate::support::media::image_at;
-use crate::support::{Session, TestApp, asks, calls_as, replies, says};
+use crate::support::{Session, Setup, TestApp, asks, calls_as, replies, says};
 
 fn door() -> Value {
     json!({ "name": "open_door", "description": "Opens a door.", "client": true,
@@ -149,6 +150,37 @@ async fn an_image_of_the_user_gives_way_to_a_word_however_it_is_named() {
         }
         app.finish_refused(&[refusal]).await;
     }
+}
+
+/// There the images of a result follow in a message of the user, and the system prompt comes first.
+#[tokio::test]
+async fn the_other_protocol_names_images_in_its_own_way() {
+    let script = json!({
+        "conversations": [
+            { "when": "images of the result", "replies": [says("It is open.")] },
+            { "replies": [calls_as(&[("toolu_1", "open_door", json!({}))])] },
+        ],
+        "unreadable": [{ "type": "image", "contains": "bad", "message": "Invalid image." }],
+    });
+    let setup = Setup { provider: Provider::OpenAi, ..asks() };
+    let app = TestApp::start_with(script, setup).await;
+    let session = app.session_with(json!({ "tools": [door()] })).await;
+    let image = |name: &str| image_at(&format!("https://example.org/{name}.png"));
+    let text = json!({ "type": "text", "text": "Look" });
+    let content = json!([text, image("good"), image("bad-1")]);
+    let run = session.ask_with(json!({ "content": content })).await;
+    let results = json!([{ "tool_use_id": "toolu_1", "content": [image("good"), image("bad-2")] }]);
+    session.accepted(session.hand_in(&results)).await;
+    let run = session.settled(&run).await;
+    assert_eq!((&run["status"], &run["output_text"]), (&json!("completed"), &json!("It is open.")));
+    let replaced = json!([
+        { "change": "block_replaced", "message_seq": 1, "block": 2 },
+        { "change": "block_replaced", "message_seq": 3, "block": 0, "part": 1 },
+    ]);
+    assert_eq!(json!(changes(&session).await), replaced);
+    let sent = app.upstream().text(3);
+    assert_eq!((sent.matches("good.png").count(), sent.matches("bad").count()), (2, 0), "{sent}");
+    app.finish_refused(&["Invalid image."; 2]).await;
 }
 
 #[tokio::test]

@@ -21,6 +21,9 @@ struct Fields {
     message: Option<String>,
     #[serde(default, rename = "type", deserialize_with = "lenient")]
     kind: Option<String>,
+    /// The place of what is wrong.
+    #[serde(default, deserialize_with = "lenient")]
+    param: Option<String>,
     /// A word, or an HTTP status.
     #[serde(default)]
     code: Value,
@@ -48,7 +51,8 @@ fn parse(status: Option<u16>, json: &str) -> Option<Complaint> {
     }
     let fields: Fields = serde_json::from_str(inner).ok()?;
     let kind = fields.kind(status);
-    Some(complaint(kind, fields.message.unwrap_or_default()))
+    let paths = fields.param.into_iter().collect();
+    Some(Complaint { kind, message: fields.message.unwrap_or_default(), paths })
 }
 
 impl Fields {

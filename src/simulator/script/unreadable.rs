@@ -65,8 +65,12 @@ impl Unreadable {
     }
 
     fn is(&self, block: &Value) -> bool {
-        block.get("type").is_some_and(|kind| *kind == self.kind)
-            && block.to_string().contains(&self.contains)
+        block.get("type").is_some_and(|kind| *kind == self.kind) && self.is_said_of(block)
+    }
+
+    /// Whether a block of its type, in any protocol, is meant.
+    pub(crate) fn is_said_of(&self, block: &Value) -> bool {
+        block.to_string().contains(&self.contains)
     }
 }
 
