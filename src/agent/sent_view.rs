@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::domain::sent::SentChange;
+use crate::domain::sent::{Place, SentChange};
 
 /// Stands where the model could not read what the user or a tool sent.
 const UNREADABLE: &str =
@@ -17,17 +17,6 @@ const UNREADABLE: &str =
 /// The kinds of blocks that a word can stand for. All others have a part in the form of a
 /// conversation, or are the model's own.
 const REPLACEABLE: [&str; 4] = ["image", "document", "search_result", "container_upload"];
-
-/// A block as it was sent: in a message, and maybe in the result of a tool there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
-    /// The message, counted from 0 among those that were sent.
-    pub message: usize,
-    /// The block, from 0.
-    pub block: usize,
-    /// The part of its content, from 0.
-    pub part: Option<usize>,
-}
 
 #[derive(Deserialize)]
 struct Tag<'a> {

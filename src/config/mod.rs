@@ -145,7 +145,9 @@ impl ServeArgs {
         let permissions = self.work.permissions.clone().into_policy()?;
         let refresh_models = self.session.models.refresh_models;
         let provider = self.work.provider.provider;
-        let defaults = self.session.into_defaults((provider, self.work.default_model()), &tools)?;
+        let mut defaults =
+            self.session.into_defaults((provider, self.work.default_model()), &tools)?;
+        defaults.model_rules.refuses_optional = self.work.refuses_optional();
         let database = self.database.clone().into_database()?;
         if work.is_none() && matches!(database, Database::Embedded(_)) {
             bail!(

@@ -59,7 +59,7 @@ impl ModelArgs {
         }
         let models = Arc::new(Models::new(provider, operators));
         let (betas, compact_at) = (self.betas, self.compact_at);
-        Ok(ModelRules { models, server_tools, betas, compact_at })
+        Ok(ModelRules { models, server_tools, betas, compact_at, ..ModelRules::default() })
     }
 }
 

@@ -66,6 +66,13 @@ impl ProviderArgs {
 }
 
 impl WorkArgs {
+    /// Whether the server refuses schemas with members that need not be there. Others that speak
+    /// its protocol do not insist.
+    pub(super) fn refuses_optional(&self) -> bool {
+        let provider = &self.provider;
+        !self.offline && provider.provider == Provider::OpenAi && provider.is_at_openai()
+    }
+
     /// The server of models; one's own often asks for no key.
     pub(super) fn server(&self, idle_timeout: Duration) -> anyhow::Result<Server> {
         let name = self.provider.key_name();

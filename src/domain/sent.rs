@@ -13,6 +13,17 @@ pub struct SentView {
     pub compaction: Option<Compaction>,
 }
 
+/// A block as it was sent: in a message, and maybe in the result of a tool there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// The message, counted from 0 among those that were sent.
+    pub message: usize,
+    /// The block, from 0.
+    pub block: usize,
+    /// The part of its content, from 0.
+    pub part: Option<usize>,
+}
+
 /// A change of what is sent of a history. It is never undone: all later requests of the session
 /// are sent with it, or they would not begin as the ones before.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]

@@ -29,6 +29,8 @@ pub struct ModelRules {
     /// The tokens at which histories are summed up before a run, where sessions say nothing; 0 for
     /// never.
     pub compact_at: Option<i64>,
+    /// Whether the server refuses schemas with members that need not be there.
+    pub refuses_optional: bool,
 }
 
 impl ModelRules {
@@ -63,7 +65,7 @@ impl ModelRules {
             let reason = format!("is not 1 to {MAX_USER_ID} characters without control characters");
             errors.push(error("/model_metadata/user_id", reason));
         }
-        errors.extend(schema_problem(settings));
+        errors.extend(self.schema_problem(settings));
         errors
     }
 
@@ -86,24 +88,26 @@ impl ModelRules {
         }
         errors
     }
+
+    fn schema_problem(&self, settings: &Settings) -> Option<FieldError> {
+        let schema = settings.model_options.output_schema.as_ref()?;
+        if schema.get().len() > MAX_SCHEMA {
+            return Some(error("/output_schema", format!("is larger than {MAX_SCHEMA} bytes")));
+        }
+        match serde_json::from_str(schema.get()) {
+            Ok(schema) => {
+                let Broken { pointer, reason } = broken(&schema, !self.refuses_optional)?;
+                Some(error(&format!("/output_schema{pointer}"), reason))
+            }
+            Err(cause) => Some(error("/output_schema", cause.to_string())),
+        }
+    }
 }
 
 /// Whether this can be the name of a beta feature: it becomes a part of a header.
 pub fn is_beta(name: &str) -> bool {
     let is_legal = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     (1..=64).contains(&name.len()) && name.chars().all(is_legal)
-}
-
-fn schema_problem(settings: &Settings) -> Option<FieldError> {
-    let schema = settings.model_options.output_schema.as_ref()?;
-    if schema.get().len() > MAX_SCHEMA {
-        return Some(error("/output_schema", format!("is larger than {MAX_SCHEMA} bytes")));
-    }
-    match serde_json::from_str(schema.get()) {
-        Ok(schema) => broken(&schema)
-            .map(|Broken { pointer, reason }| error(&format!("/output_schema{pointer}"), reason)),
-        Err(cause) => Some(error("/output_schema", cause.to_string())),
-    }
 }
 
 fn error(pointer: &str, message: impl Into<String>) -> FieldError {

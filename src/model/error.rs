@@ -21,6 +21,9 @@ pub enum ModelError {
         kind: ErrorKind,
         /// The server's sentence.
         message: String,
+        /// The blocks of the request that it refuses, in the server's words, where it names them
+        /// beside its sentence.
+        paths: Box<[String]>,
         /// What the headers said.
         head: ReplyHead,
     },
@@ -280,7 +283,8 @@ mod tests {
     use super::*;
 
     fn api(status: Option<u16>, kind: ErrorKind) -> ModelError {
-        ModelError::Api { status, kind, message: String::new(), head: ReplyHead::default() }
+        let (message, paths) = (String::new(), Box::default());
+        ModelError::Api { status, kind, message, paths, head: ReplyHead::default() }
     }
 
     #[test]
@@ -311,8 +315,8 @@ mod tests {
     fn the_servers_advice_counts_more_than_the_status_but_not_than_a_spend_limit() {
         let advised = |status, kind, advice| {
             let head = ReplyHead { should_retry: Some(advice), ..ReplyHead::default() };
-            let message = String::new();
-            ModelError::Api { status: Some(status), kind, message, head }.retryable()
+            let (status, message, paths) = (Some(status), String::new(), Box::default());
+            ModelError::Api { status, kind, message, paths, head }.retryable()
         };
         assert!(advised(400, ErrorKind::InvalidRequest, true));
         assert!(!advised(529, ErrorKind::Overloaded, false));

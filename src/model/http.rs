@@ -36,8 +36,17 @@ const MAX_SMALL_BODY: usize = 64 * 1024;
 /// How much of a stream is read, padding and pings included.
 const MAX_BODY: usize = 128 * 1024 * 1024;
 
+/// What the body of an error says.
+#[derive(Debug)]
+pub(super) struct Complaint {
+    pub(super) kind: ErrorKind,
+    pub(super) message: String,
+    /// As in [`ModelError::Api`].
+    pub(super) paths: Box<[String]>,
+}
+
 /// Reads the body of an error response of this status; none if it is not of the protocol.
-pub(super) type ReadError = fn(u16, &[u8]) -> Option<(ErrorKind, String)>;
+pub(super) type ReadError = fn(u16, &[u8]) -> Option<Complaint>;
 
 /// Where the requests of one protocol go.
 #[derive(Debug, Clone)]
@@ -100,14 +109,13 @@ impl Endpoint {
     async fn refused(&self, response: Response, head: ReplyHead) -> ModelError {
         let status = response.status().as_u16();
         // A server that fails may do so in the middle of saying why.
-        let (kind, message) = match timeout(self.idle_timeout, small_body(response)).await {
+        let complaint = match timeout(self.idle_timeout, small_body(response)).await {
             // A proxy on the way answers with a page of its own.
-            Ok(body) => (self.read_error)(status, &body).unwrap_or_else(|| {
-                (ErrorKind::of_status(status), "no readable error body".to_owned())
-            }),
-            Err(_) => (ErrorKind::of_status(status), "no whole error body".to_owned()),
+            Ok(body) => (self.read_error)(status, &body)
+                .unwrap_or_else(|| Complaint::of_status(status, "no readable error body")),
+            Err(_) => Complaint::of_status(status, "no whole error body"),
         };
-        ModelError::Api { status: Some(status), kind, message, head }
+        complaint.error(Some(status), head)
     }
 
     /// Sends a question and waits for its answer, one JSON object, within this time.
@@ -154,6 +162,19 @@ impl Endpoint {
     /// The longest silence.
     pub(super) const fn idle_timeout(&self) -> Duration {
         self.idle_timeout
+    }
+}
+
+impl Complaint {
+    fn of_status(status: u16, message: &str) -> Self {
+        let (kind, message) = (ErrorKind::of_status(status), message.to_owned());
+        Self { kind, message, paths: Box::default() }
+    }
+
+    /// The error, told by a status or, without one, inside a stream.
+    pub(super) fn error(self, status: Option<u16>, head: ReplyHead) -> ModelError {
+        let Self { kind, message, paths } = self;
+        ModelError::Api { status, kind, message, paths, head }
     }
 }
 

@@ -192,6 +192,16 @@ impl Head {
     }
 }
 
+impl Head {
+    /// What part of these messages the server refused of a request, if its error names one.
+    pub fn refused(&self, messages: &str, error: &ModelError) -> Option<Refused> {
+        match self {
+            Self::Anthropic(_) => error.refused(),
+            Self::OpenAi(head) => openai::refused(head, messages, error),
+        }
+    }
+}
+
 impl ReplyStream {
     /// What the headers of the reply said.
     pub fn head(&self) -> &ReplyHead {

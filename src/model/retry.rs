@@ -39,6 +39,7 @@ mod tests {
             status: Some(529),
             kind: ErrorKind::Overloaded,
             message: String::new(),
+            paths: Box::default(),
             head: ReplyHead {
                 retry_after: retry_after.map(Duration::from_secs),
                 ..ReplyHead::default()

@@ -52,7 +52,7 @@ pub(crate) fn answer(
 /// Refuses what the script says that nobody could read.
 fn unreadable(script: &Script, ask: Ask<'_>) -> Result<(), Refusal> {
     let refused = script.unreadable.iter().find_map(|unreadable| unreadable.refuses(ask));
-    refused.map_or(Ok(()), |message| Err(Refusal::invalid(message)))
+    refused.map_or(Ok(()), Err)
 }
 
 /// The answer of `count_tokens`.

@@ -9,6 +9,7 @@ pub(crate) struct Refusal {
     pub(crate) status: StatusCode,
     pub(crate) kind: &'static str,
     pub(crate) message: String,
+    /// What it says beside the message.
     pub(crate) details: Option<Value>,
 }
 

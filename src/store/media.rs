@@ -16,8 +16,10 @@ pub async fn list_contents(
         r#"SELECT content::text AS "content!" FROM messages
            WHERE session_id = $1 AND tenant_id = $2 AND role = 'user'
            UNION ALL
-           SELECT input::text FROM runs
-           WHERE session_id = $1 AND tenant_id = $2 AND status = 'queued'
+           -- A run that was claimed enters the history a moment later.
+           SELECT r.input::text FROM runs r
+           WHERE r.session_id = $1 AND r.tenant_id = $2 AND r.status IN ('queued', 'running')
+             AND NOT EXISTS (SELECT FROM messages m WHERE m.session_id = $1 AND m.run_id = r.id)
            UNION ALL
            -- Answered, and not in the history before all others of their round are.
            SELECT c.content::text FROM tool_calls c

@@ -6,13 +6,13 @@ use super::drive::{Driver, empty};
 use super::halt::Halt;
 use super::patience::{Patience, in_time};
 use super::transcript::HeadHashes;
-use crate::agent::sent_view::{Place, replacing};
+use crate::agent::sent_view::replacing;
 use crate::domain::claim::Claimed;
 use crate::domain::event::{EventBody, NewEvent};
 use crate::domain::note::Note;
 use crate::domain::prefix::{Hash, PrefixHashes};
-use crate::domain::sent::SentChange;
-use crate::model::{ModelError, Refused};
+use crate::domain::sent::{Place, SentChange};
+use crate::model::{Head, ModelError, Refused};
 use crate::store::messages::list_lines;
 use crate::store::step::StepCommit;
 
@@ -53,12 +53,10 @@ impl Driver<'_> {
 
     /// Leaves out of all further requests what the model's side refused; fails with its error if
     /// that names nothing that could be left out.
-    pub(super) async fn amend(&mut self, error: ModelError) -> Result<(), Halt> {
-        let changes = match error.refused() {
+    pub(super) async fn amend(&mut self, head: &Head, error: ModelError) -> Result<(), Halt> {
+        let changes = match head.refused(self.transcript.messages().text, &error) {
             Some(Refused::Thinking) => self.transcript.without_thinking().into_iter().collect(),
-            Some(Refused::Block { message, block, part }) => {
-                self.without_block(Place { message, block, part }).await?
-            }
+            Some(Refused::Blocks(places)) => self.without_blocks(&places).await?,
             None => Vec::new(),
         };
         if changes.is_empty() {
@@ -80,9 +78,12 @@ impl Driver<'_> {
         self.read_again().await
     }
 
-    /// The changes that put a word wherever the block at this place stands in the history.
-    async fn without_block(&mut self, place: Place) -> Result<Vec<SentChange>, Halt> {
-        let Some(unreadable) = self.transcript.replaceable(place) else { return Ok(Vec::new()) };
+    /// The changes that put a word wherever the blocks at these places stand in the history.
+    async fn without_blocks(&mut self, places: &[Place]) -> Result<Vec<SentChange>, Halt> {
+        let unreadable = self.transcript.replaceable(places);
+        if unreadable.is_empty() {
+            return Ok(Vec::new());
+        }
         let mut patience = Patience::default();
         loop {
             let lines = in_time(async {
@@ -93,9 +94,9 @@ impl Driver<'_> {
             });
             match lines.await {
                 Ok(lines) => {
-                    let changes = lines
-                        .iter()
-                        .flat_map(|line| replacing(line.seq, &line.content, &unreadable));
+                    let changes = lines.iter().flat_map(|line| {
+                        unreadable.iter().flat_map(|raw| replacing(line.seq, &line.content, raw))
+                    });
                     return Ok(changes.collect());
                 }
                 Err(halt) => self.wait_out(&mut patience, halt).await?,

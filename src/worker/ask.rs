@@ -44,7 +44,7 @@ impl Driver<'_> {
             self.reserve(&request, max_tokens).await?;
             self.asked = Some(self.asking(&request, form, prefix));
             match self.request(request, ids).await {
-                Err(Halt::Model(error)) => self.amend(error).await?,
+                Err(Halt::Model(error)) => self.amend(head, error).await?,
                 ended => return ended,
             }
         }

@@ -70,8 +70,8 @@ mod tests {
         assert_eq!(told(&good.over()), (true, Some(200), Some("req_1"), None));
 
         let mut refused = Try::begin();
-        let (kind, message) = (ErrorKind::Overloaded, String::new());
-        let error = ModelError::Api { status: Some(529), kind, message, head };
+        let (kind, message, paths) = (ErrorKind::Overloaded, String::new(), Box::default());
+        let error = ModelError::Api { status: Some(529), kind, message, paths, head };
         refused.ended(Some(&error));
         let (status, head) = error.head().unwrap();
         refused.head(status, head);

@@ -1,5 +1,7 @@
 //! Servers that speak Chat Completions in their own way.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use twostep::domain::provider::Provider;
 
@@ -105,6 +107,29 @@ async fn an_answer_without_counts_or_a_last_event_is_an_answer() {
     let run = app.session().await.ask("Hello").await;
     assert_eq!((&run["output_text"], &run["usage"]["input_tokens"]), (&json!("Hi"), &json!(0)));
     app.finish().await;
+}
+
+/// Its counts may still come; a last event never does, and the connection stays open.
+#[tokio::test]
+async fn a_server_that_does_not_end_its_stream_is_not_waited_for() {
+    let [said, ended] = [chunk(&json!({ "content": "Hi" }), None), chunk(&json!({}), Some("stop"))];
+    let counts = json!({ "choices": [], "usage": { "prompt_tokens": 7, "completion_tokens": 1 } });
+    for (events, input_tokens) in [(vec![&said, &ended], 0), (vec![&said, &ended, &counts], 7)] {
+        let data = events.iter().map(|event| format!("data: {event}\n\n"));
+        let text: String = data.collect();
+        let reply = json!({ "raw_sse": text, "hang_after": events.len() });
+        let setup = Setup {
+            provider: Provider::OpenAi,
+            model_idle_timeout: Some(Duration::from_mins(10)),
+            ..Setup::default()
+        };
+        let app = TestApp::start_with(replies(&[reply]), setup).await;
+        let run = app.session().await.ask("Hello").await;
+        let told = (&run["output_text"], &run["usage"]["input_tokens"]);
+        assert_eq!(told, (&json!("Hi"), &json!(input_tokens)));
+        assert_eq!(app.upstream().len(), 1);
+        app.finish().await;
+    }
 }
 
 #[tokio::test]

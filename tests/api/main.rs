@@ -8,6 +8,7 @@
 
 mod approval_attacks;
 mod approvals;
+mod attached_together;
 mod attachments;
 mod awaiting;
 mod bad_input;
@@ -66,6 +67,7 @@ mod stop_reasons;
 mod stopping;
 mod stream_samples;
 mod streams;
+mod strict_schemas;
 mod structured_output;
 mod support;
 mod takeover;

@@ -2,13 +2,18 @@
 //! and the session goes on.
 
 use serde_json::{Value, json};
+use twostep::domain::provider::Provider;
 
-use crate::support::{Session, TestApp, asks, calls_as, replies, says};
+use crate::support::media::image_at;
+use crate::support::{Session, Setup, TestApp, asks, calls_as, replies, says};
 
 fn door() -> Value {
     json!({ "name": "open_door", "description": "Opens a door.", "client": true,
             "input_schema": { "type": "object" } })
 }
+
+/// What is sent in the place of a block that cannot be read.
+const WORD: &str = "(Something stood here that could not be read: it was left out.)";
 
 async fn stored(session: &Session<'_>) -> Vec<Value> {
     session.history().await.into_iter().map(|item| item["message"].clone()).collect()
@@ -94,8 +99,7 @@ async fn an_image_that_cannot_be_read_gives_way_to_a_word() {
     assert_eq!(app.simulator.refusals(), [refusal]);
     let last = app.upstream().len() - 1;
     let sent = app.upstream().body(last)["messages"][2]["content"][0]["content"].clone();
-    let word = "(Something stood here that could not be read: it was left out.)";
-    assert_eq!(sent, json!([content[0], { "type": "text", "text": word }]));
+    assert_eq!(sent, json!([content[0], { "type": "text", "text": WORD }]));
 
     // A process that reads the history from the database sends the word too.
     let app = app.restarted_after_refusals(script()).await;
@@ -103,6 +107,80 @@ async fn an_image_that_cannot_be_read_gives_way_to_a_word() {
     assert_eq!(session.ask("Look again").await["output_text"], "It still is.");
     assert_eq!(app.upstream().body(0)["messages"][2]["content"][0]["content"], sent);
     app.finish_refused(&[]).await;
+}
+
+/// The text of the error names one image, its details name all.
+#[tokio::test]
+async fn an_image_of_the_user_gives_way_to_a_word_however_it_is_named() {
+    let [one, other] = ["https://example.org/one.png", "https://example.org/other.png"];
+    let word = json!({ "type": "text", "text": WORD });
+    let replaced =
+        |block: i32| json!({ "change": "block_replaced", "message_seq": 1, "block": block });
+    let details =
+        json!({ "error_code": "image_dimensions_too_large", "max_side_length_pixels": 8000 });
+    let table = [
+        (
+            json!({ "type": "image", "contains": "other", "message": "Could not process image" }),
+            "messages.0.content.2.image.source: Could not process image",
+            json!([replaced(2)]),
+            json!([image_at(one), { "type": "text", "text": "or" }, word]),
+        ),
+        (
+            json!({ "type": "image", "message": "They are too large", "details": details }),
+            "They are too large",
+            json!([replaced(0), replaced(2)]),
+            json!([word, { "type": "text", "text": "or" }, word]),
+        ),
+    ];
+    for (unreadable, refusal, changed, sent) in table {
+        let mut script = replies(&[says("It is.")]);
+        script["unreadable"] = json!([unreadable]);
+        let app = TestApp::start(script).await;
+        let session = app.session().await;
+        let content = json!([image_at(one), { "type": "text", "text": "or" }, image_at(other)]);
+        let run = session.ask_with(json!({ "content": content })).await;
+        assert_eq!((&run["status"], &run["output_text"]), (&json!("completed"), &json!("It is.")));
+        assert_eq!(json!(changes(&session).await), changed);
+        assert_eq!(stored(&session).await[0]["content"], content);
+        session.ask("And now?").await;
+        let upstream = app.upstream();
+        assert_eq!(upstream.len(), 3, "refused once");
+        for nth in [1, 2] {
+            assert_eq!(upstream.body(nth)["messages"][0]["content"], sent);
+        }
+        app.finish_refused(&[refusal]).await;
+    }
+}
+
+/// There the images of a result follow in a message of the user, and the system prompt comes first.
+#[tokio::test]
+async fn the_other_protocol_names_images_in_its_own_way() {
+    let script = json!({
+        "conversations": [
+            { "when": "images of the result", "replies": [says("It is open.")] },
+            { "replies": [calls_as(&[("toolu_1", "open_door", json!({}))])] },
+        ],
+        "unreadable": [{ "type": "image", "contains": "bad", "message": "Invalid image." }],
+    });
+    let setup = Setup { provider: Provider::OpenAi, ..asks() };
+    let app = TestApp::start_with(script, setup).await;
+    let session = app.session_with(json!({ "tools": [door()] })).await;
+    let image = |name: &str| image_at(&format!("https://example.org/{name}.png"));
+    let text = json!({ "type": "text", "text": "Look" });
+    let content = json!([text, image("good"), image("bad-1")]);
+    let run = session.ask_with(json!({ "content": content })).await;
+    let results = json!([{ "tool_use_id": "toolu_1", "content": [image("good"), image("bad-2")] }]);
+    session.accepted(session.hand_in(&results)).await;
+    let run = session.settled(&run).await;
+    assert_eq!((&run["status"], &run["output_text"]), (&json!("completed"), &json!("It is open.")));
+    let replaced = json!([
+        { "change": "block_replaced", "message_seq": 1, "block": 2 },
+        { "change": "block_replaced", "message_seq": 3, "block": 0, "part": 1 },
+    ]);
+    assert_eq!(json!(changes(&session).await), replaced);
+    let sent = app.upstream().text(3);
+    assert_eq!((sent.matches("good.png").count(), sent.matches("bad").count()), (2, 0), "{sent}");
+    app.finish_refused(&["Invalid image."; 2]).await;
 }
 
 #[tokio::test]

@@ -8,4 +8,4 @@ mod tests;
 
 pub use capabilities::{Capabilities, Effort, ThinkingKind};
 pub use refusal::Refused;
-pub use table::{Known, Models};
+pub use table::{Known, Models, built_in};

@@ -13,6 +13,11 @@ pub type Known = BTreeMap<String, Capabilities>;
 static BUILT_IN: LazyLock<Known> =
     LazyLock::new(|| serde_json::from_str(include_str!("models.json")).unwrap_or_default());
 
+/// What is built in of a model; of one that it does not know, nothing.
+pub fn built_in(name: &str) -> Capabilities {
+    among(&BUILT_IN, name).cloned().unwrap_or_default()
+}
+
 /// All that is known of models: what the operator says, then what the server says of itself, then
 /// what is built in.
 #[derive(Debug, Default)]
@@ -45,7 +50,7 @@ impl Models {
         [Some(&self.operators), servers.as_ref(), Some(&*BUILT_IN)]
             .into_iter()
             .flatten()
-            .filter_map(|known| known.get(name).or_else(|| known.get(undated(name)?)))
+            .filter_map(|known| among(known, name))
             .fold(Capabilities::default(), Capabilities::or)
     }
 
@@ -59,6 +64,10 @@ impl Models {
         let has = |name: &String| servers.as_ref().map(|known| known.contains_key(name));
         names.into_iter().map(|name| (name.clone(), has(name))).collect()
     }
+}
+
+fn among<'a>(known: &'a Known, name: &str) -> Option<&'a Capabilities> {
+    known.get(name).or_else(|| known.get(undated(name)?))
 }
 
 /// A name without the date that it ends in: a dated name is a version of the same model.

@@ -45,9 +45,11 @@ pub struct Broken {
     pub reason: String,
 }
 
-/// The first thing that is wrong with a schema.
-pub fn broken(schema: &Value) -> Option<Broken> {
-    let mut walk = Walk { root: schema, open: Vec::new(), places: 0, optional: 0, unions: 0 };
+/// The first thing that is wrong with a schema, for a model's side that takes members which need
+/// not be there, or does not.
+pub fn broken(schema: &Value, takes_optional: bool) -> Option<Broken> {
+    let (open, places, optional, unions) = (Vec::new(), 0, 0, 0);
+    let mut walk = Walk { root: schema, takes_optional, open, places, optional, unions };
     let found = walk.look(schema, "").err();
     let found = found.or_else(|| walk.too_much().err());
     found.or_else(|| {
@@ -59,6 +61,7 @@ pub fn broken(schema: &Value) -> Option<Broken> {
 /// A walk through a schema, references followed.
 struct Walk<'a> {
     root: &'a Value,
+    takes_optional: bool,
     /// The references that lead to this place.
     open: Vec<&'a str>,
     places: usize,
@@ -107,7 +110,13 @@ impl<'a> Walk<'a> {
         let required = schema.get("required").and_then(Value::as_array);
         let is_required =
             |name: &String| required.is_some_and(|names| names.iter().any(|it| it == name));
-        self.optional += properties.keys().filter(|name| !is_required(name)).count();
+        let mut optional = properties.keys().filter(|name| !is_required(name)).peekable();
+        if let Some(name) = optional.peek().filter(|_| !self.takes_optional) {
+            let reason =
+                format!("does not name {name:?}: the model's server insists on every member");
+            return refuse(format!("{at}/required"), reason);
+        }
+        self.optional += optional.count();
         for (name, property) in properties {
             let name = name.replace('~', "~0").replace('/', "~1");
             self.look(property, &format!("{at}/properties/{name}"))?;

@@ -10,7 +10,7 @@ fn object(properties: Value) -> Value {
 
 /// The place and the reason of what is wrong; empty for a schema that is taken.
 fn wrong(schema: &Value) -> (String, String) {
-    broken(schema).map(|Broken { pointer, reason }| (pointer, reason)).unwrap_or_default()
+    broken(schema, true).map(|Broken { pointer, reason }| (pointer, reason)).unwrap_or_default()
 }
 
 #[test]
@@ -121,4 +121,21 @@ fn an_answer_fits_or_says_why_it_does_not() {
     let mismatch = |pointer: &str| Some((OutputErrorType::SchemaMismatch, Some(pointer.into())));
     assert_eq!(error(r#"{"name": 1}"#), mismatch("/name"));
     assert_eq!(error(r#"{"age": 1}"#), mismatch(""));
+}
+
+#[test]
+fn a_server_may_insist_on_every_member() {
+    let point = |required: &[&str]| {
+        let mut point = object(json!({ "x": { "type": "integer" }, "y": { "type": "integer" } }));
+        point["required"] = json!(required);
+        point
+    };
+    let list = |required: &[&str]| json!({ "type": "array", "items": point(required) });
+    assert_eq!(broken(&list(&["x", "y"]), false), None);
+    assert_eq!(broken(&list(&["x"]), true), None);
+    let expected = Broken {
+        pointer: "/items/required".to_owned(),
+        reason: "does not name \"y\": the model's server insists on every member".to_owned(),
+    };
+    assert_eq!(broken(&list(&["x"]), false), Some(expected));
 }

@@ -8,8 +8,8 @@ use secrecy::SecretString;
 
 use super::assemble::Assembler;
 use super::decode::ErrorBody;
-use crate::model::http::{BadClient, Endpoint, Events, secret_header};
-use crate::model::{ErrorKind, ModelError, Progress, Reply, ReplyHead, Request};
+use crate::model::http::{BadClient, Complaint, Endpoint, Events, secret_header};
+use crate::model::{ModelError, Progress, Reply, ReplyHead, Request};
 
 /// Where the model is and how to speak to it.
 #[derive(Debug, Clone)]
@@ -61,9 +61,8 @@ pub(super) fn with_betas(endpoint: &Endpoint, request: Request) -> RequestBuilde
     post.header("anthropic-beta", request.betas.as_ref())
 }
 
-fn read_error(_: u16, body: &[u8]) -> Option<(ErrorKind, String)> {
-    let body: ErrorBody<'_> = serde_json::from_slice(body).ok()?;
-    Some((body.kind(), body.message()))
+fn read_error(_: u16, body: &[u8]) -> Option<Complaint> {
+    serde_json::from_slice::<ErrorBody<'_>>(body).ok().map(Complaint::from)
 }
 
 /// A reply that is still coming in.

@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::raw_object::RawObject;
+use crate::model::http::Complaint;
 use crate::model::{ErrorKind, ModelError, ReplyHead};
 
 /// What an event says.
@@ -100,16 +101,31 @@ struct ErrorFields<'a> {
 struct ErrorDetails<'a> {
     #[serde(borrow, default)]
     error_code: Option<Cow<'a, str>>,
+    /// The places of blocks, for [`TOO_LARGE`].
+    #[serde(borrow, default)]
+    paths: Option<&'a RawValue>,
 }
 
-impl ErrorBody<'_> {
-    pub(super) fn kind(&self) -> ErrorKind {
-        let code = self.error.details.as_ref().and_then(|details| details.error_code.as_deref());
-        ErrorKind::parse(&self.error.kind, code)
-    }
+/// The code of images with too many pixels.
+const TOO_LARGE: &str = "image_dimensions_too_large";
 
-    pub(super) fn message(&self) -> String {
-        self.error.message.clone().into_owned()
+impl ErrorDetails<'_> {
+    fn paths(&self) -> Box<[String]> {
+        let names_blocks = self.error_code.as_deref() == Some(TOO_LARGE);
+        let paths = self.paths.filter(|_| names_blocks);
+        paths.and_then(|paths| serde_json::from_str(paths.get()).ok()).unwrap_or_default()
+    }
+}
+
+impl From<ErrorBody<'_>> for Complaint {
+    fn from(ErrorBody { error }: ErrorBody<'_>) -> Self {
+        let details = error.details.as_ref();
+        let code = details.and_then(|details| details.error_code.as_deref());
+        Self {
+            kind: ErrorKind::parse(&error.kind, code),
+            message: error.message.into_owned(),
+            paths: details.map(ErrorDetails::paths).unwrap_or_default(),
+        }
     }
 }
 
@@ -136,10 +152,8 @@ pub(super) fn decode(data: &str) -> Result<StreamEvent<'_>, ModelError> {
         }
         "message_stop" => StreamEvent::MessageStop,
         "error" => {
-            let body: ErrorBody<'_> = read(data)?;
-            let (kind, message) = (body.kind(), body.message());
-            let head = ReplyHead::default();
-            return Err(ModelError::Api { status: None, kind, message, head });
+            let complaint = Complaint::from(read::<ErrorBody<'_>>(data)?);
+            return Err(complaint.error(None, ReplyHead::default()));
         }
         _ => StreamEvent::Ignored,
     })

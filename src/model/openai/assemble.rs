@@ -89,6 +89,11 @@ impl Assembler {
         told
     }
 
+    /// Whether it was said why the reply ended.
+    pub(super) fn is_ended(&self) -> bool {
+        self.finish_reason.is_some()
+    }
+
     /// Whether the last event was seen.
     pub(super) fn is_done(&self) -> bool {
         self.is_done

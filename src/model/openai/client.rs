@@ -6,12 +6,16 @@ use std::time::Duration;
 use reqwest::Url;
 use reqwest::header::{AUTHORIZATION, HeaderMap};
 use secrecy::SecretString;
+use tokio::time::{Instant, timeout_at};
 
 use super::assemble::Assembler;
 use super::error;
 use crate::domain::provider::Dialect;
 use crate::model::http::{BadClient, Endpoint, Events, secret_header};
 use crate::model::{ModelError, Progress, Reply, ReplyHead, Request};
+
+/// How long the counts and the last event may take once it was said why the reply ended.
+const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// Where the model is and how to speak to it.
 #[derive(Debug, Clone)]
@@ -55,7 +59,8 @@ impl Client {
     pub async fn send(&self, request: Request) -> Result<ReplyStream, ModelError> {
         let sent = request.body.clone();
         let events = self.completions.send(self.completions.post(request.body)).await?;
-        Ok(ReplyStream { events, assembler: Assembler::new(sent), ahead: VecDeque::new() })
+        let (assembler, ahead) = (Assembler::new(sent), VecDeque::new());
+        Ok(ReplyStream { events, assembler, ahead, until: None })
     }
 }
 
@@ -66,6 +71,8 @@ pub struct ReplyStream {
     assembler: Assembler,
     /// What the last chunk told and nobody has taken yet.
     ahead: VecDeque<Progress>,
+    /// When the reply is taken as whole though its last event has not come.
+    until: Option<Instant>,
 }
 
 impl ReplyStream {
@@ -86,9 +93,18 @@ impl ReplyStream {
             if self.assembler.is_done() {
                 return Ok(None);
             }
-            let Some(data) = self.events.next().await? else { return Ok(None) };
+            let Some(data) = self.event().await? else { return Ok(None) };
             self.ahead.extend(self.assembler.push(&data)?);
         }
+    }
+
+    /// The data of the next event. Some servers send no last one, and keep the connection open.
+    async fn event(&mut self) -> Result<Option<String>, ModelError> {
+        if !self.assembler.is_ended() {
+            return self.events.next().await;
+        }
+        let until = *self.until.get_or_insert_with(|| Instant::now() + LAST_WORDS);
+        timeout_at(until, self.events.next()).await.unwrap_or(Ok(None))
     }
 
     /// The whole reply, once the stream has ended.

@@ -124,9 +124,7 @@ pub(super) fn decode(data: &str) -> Result<Option<StreamEvent>, ModelError> {
     let unreadable = |error| ModelError::Malformed(format!("an event is not readable: {error}"));
     let failed: Failed<'_> = serde_json::from_str(data).map_err(unreadable)?;
     if failed.error.is_some() || failed.object.is_some_and(|object| object == "error") {
-        let (kind, message) = read_in_stream(data);
-        let head = ReplyHead::default();
-        return Err(ModelError::Api { status: None, kind, message, head });
+        return Err(read_in_stream(data).error(None, ReplyHead::default()));
     }
     Ok(Some(StreamEvent::Chunk(serde_json::from_str(data).map_err(unreadable)?)))
 }

@@ -6,6 +6,7 @@ use serde_json::value::RawValue;
 
 use super::decode::lenient;
 use crate::model::ErrorKind;
+use crate::model::http::Complaint;
 
 /// `{"error": {…}}`, `{"error": "…"}`, or the members of the error at the top.
 #[derive(Deserialize)]
@@ -20,30 +21,38 @@ struct Fields {
     message: Option<String>,
     #[serde(default, rename = "type", deserialize_with = "lenient")]
     kind: Option<String>,
+    /// The place of what is wrong.
+    #[serde(default, deserialize_with = "lenient")]
+    param: Option<String>,
     /// A word, or an HTTP status.
     #[serde(default)]
     code: Value,
 }
 
 /// Reads the body of an error response.
-pub(super) fn read(status: u16, body: &[u8]) -> Option<(ErrorKind, String)> {
+pub(super) fn read(status: u16, body: &[u8]) -> Option<Complaint> {
     parse(Some(status), std::str::from_utf8(body).ok()?)
 }
 
 /// Reads an error inside a stream.
-pub(super) fn read_in_stream(data: &str) -> (ErrorKind, String) {
-    parse(None, data).unwrap_or_else(|| (ErrorKind::Api, "no readable error".to_owned()))
+pub(super) fn read_in_stream(data: &str) -> Complaint {
+    parse(None, data).unwrap_or_else(|| complaint(ErrorKind::Api, "no readable error".to_owned()))
 }
 
-fn parse(status: Option<u16>, json: &str) -> Option<(ErrorKind, String)> {
+fn complaint(kind: ErrorKind, message: String) -> Complaint {
+    Complaint { kind, message, paths: Box::default() }
+}
+
+fn parse(status: Option<u16>, json: &str) -> Option<Complaint> {
     let body: Body<'_> = serde_json::from_str(json).ok()?;
     let inner = body.error.map_or(json, RawValue::get);
     if let Ok(message) = serde_json::from_str::<String>(inner) {
-        return Some((status.map_or(ErrorKind::Api, ErrorKind::of_status), message));
+        return Some(complaint(status.map_or(ErrorKind::Api, ErrorKind::of_status), message));
     }
     let fields: Fields = serde_json::from_str(inner).ok()?;
     let kind = fields.kind(status);
-    Some((kind, fields.message.unwrap_or_default()))
+    let paths = fields.param.into_iter().collect();
+    Some(Complaint { kind, message: fields.message.unwrap_or_default(), paths })
 }
 
 impl Fields {
@@ -80,6 +89,10 @@ impl Fields {
 mod tests {
     use super::*;
 
+    fn told(Complaint { kind, message, .. }: Complaint) -> (ErrorKind, String) {
+        (kind, message)
+    }
+
     #[test]
     fn an_error_is_understood_however_it_is_written() {
         let table = [
@@ -98,15 +111,16 @@ mod tests {
             (r#"{"error":{"message":"m","type":"odd"}}"#, ErrorKind::Other("odd".to_owned())),
         ];
         for (data, kind) in table {
-            assert_eq!(read_in_stream(data), (kind, "m".to_owned()), "{data}");
+            assert_eq!(told(read_in_stream(data)), (kind, "m".to_owned()), "{data}");
         }
-        assert_eq!(read_in_stream("{").0, ErrorKind::Api);
+        assert_eq!(read_in_stream("{").kind, ErrorKind::Api);
     }
 
     #[test]
     fn the_status_decides_but_for_an_account_without_means() {
         let quota = br#"{"error":{"message":"m","type":"insufficient_quota","code":null}}"#;
         let other = br#"{"error":{"message":"m","type":"odd","code":"odd"}}"#;
+        let read = |status, body| read(status, body).map(told);
         assert_eq!(read(429, quota), Some((ErrorKind::Billing, "m".to_owned())));
         assert_eq!(read(429, other), Some((ErrorKind::RateLimit, "m".to_owned())));
         assert_eq!(read(404, other), Some((ErrorKind::NotFound, "m".to_owned())));

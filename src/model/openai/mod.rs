@@ -9,9 +9,11 @@ mod client;
 mod decode;
 mod error;
 mod options;
+mod refused;
 mod request;
 mod said;
 mod translate;
 
 pub use client::{Client, ClientConfig, ReplyStream};
+pub use refused::refused;
 pub use request::{Head, body};

@@ -117,6 +117,16 @@ impl Head {
         }
         Ok(Self { text: text.into(), has_tools, has_system, takes_images: dialect.takes_images })
     }
+
+    /// Whether the system prompt stands before the history.
+    pub(super) const fn has_system(&self) -> bool {
+        self.has_system
+    }
+
+    /// Whether images are sent.
+    pub(super) const fn takes_images(&self) -> bool {
+        self.takes_images
+    }
 }
 
 /// The body of one request. `transcript` holds the messages in the form of the Messages API,

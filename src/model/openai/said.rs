@@ -5,12 +5,22 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_json::json;
 use serde_json::value::RawValue;
 
+use crate::domain::sent::Place;
+
 /// A part of a user's message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Part {
     Text(String),
-    /// The URL of an image, which may hold the image itself.
-    Image(String),
+    /// An image.
+    Image(Image),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Image {
+    /// It may hold the image itself.
+    pub(super) url: String,
+    /// Where the image is in the history.
+    pub(super) place: Place,
 }
 
 impl Part {
@@ -30,7 +40,7 @@ impl Serialize for Part {
                 map.serialize_entry("type", "text")?;
                 map.serialize_entry("text", text)?;
             }
-            Self::Image(url) => {
+            Self::Image(Image { url, .. }) => {
                 map.serialize_entry("type", "image_url")?;
                 map.serialize_entry("image_url", &json!({ "url": url }))?;
             }
@@ -86,6 +96,17 @@ enum Source {
     Other,
 }
 
+impl Source {
+    /// The URL of an image.
+    fn url(self) -> Option<String> {
+        match self {
+            Self::Base64 { media_type, data } => Some(format!("data:{media_type};base64,{data}")),
+            Self::Url { url } => Some(url),
+            Self::Text { .. } | Self::Content { .. } | Self::Other => None,
+        }
+    }
+}
+
 /// A text, or blocks.
 #[derive(Default, Deserialize)]
 #[serde(untagged)]
@@ -96,9 +117,10 @@ enum Inner {
     Blocks(Vec<Said>),
 }
 
-/// What a block of the user says; none if the protocol has no place for it.
-pub(super) fn part(raw: &RawValue, takes_images: bool) -> Option<Part> {
-    serde_json::from_str::<Said>(raw.get()).ok()?.part(takes_images)
+/// What a block of the user says; none if the protocol has no place for it. Images are told in
+/// words unless the block's place is given.
+pub(super) fn part(raw: &RawValue, place: Option<Place>) -> Option<Part> {
+    serde_json::from_str::<Said>(raw.get()).ok()?.part(place)
 }
 
 /// The summary of what stood before it, if the block is one.
@@ -113,57 +135,50 @@ pub(super) fn summary(raw: &RawValue) -> Option<String> {
         Other,
     }
     match serde_json::from_str(raw.get()).ok()? {
-        Summary::Compaction { content } => Some(format!(
-            "Summary of the conversation so far:
-
-{content}"
-        )),
+        Summary::Compaction { content } => {
+            Some(format!("Summary of the conversation so far:\n\n{content}"))
+        }
         Summary::Other => None,
     }
 }
 
-/// What the result of a call says.
-pub(super) fn result_parts(raw: &RawValue, takes_images: bool) -> Vec<Part> {
+/// What the result of a call says, likewise.
+pub(super) fn result_parts(raw: &RawValue, place: Option<Place>) -> Vec<Part> {
     #[derive(Deserialize)]
     struct Answer {
         #[serde(default)]
         content: Inner,
     }
     let answer = serde_json::from_str::<Answer>(raw.get());
-    answer.map(|answer| answer.content.parts(takes_images)).unwrap_or_default()
+    answer.map(|answer| answer.content.parts(place)).unwrap_or_default()
 }
 
 impl Inner {
-    fn parts(self, takes_images: bool) -> Vec<Part> {
+    fn parts(self, place: Option<Place>) -> Vec<Part> {
         match self {
             Self::Nothing => Vec::new(),
             Self::Text(text) => vec![Part::Text(text)],
             Self::Blocks(blocks) => {
-                blocks.into_iter().filter_map(|block| block.part(takes_images)).collect()
+                let at = |part| place.map(|place| Place { part: Some(part), ..place });
+                let blocks = blocks.into_iter().enumerate();
+                blocks.filter_map(|(part, block)| block.part(at(part))).collect()
             }
         }
     }
 
     fn text(self) -> String {
-        let parts = self.parts(false);
+        let parts = self.parts(None);
         parts.iter().filter_map(Part::as_text).collect::<Vec<_>>().join("\n")
     }
 }
 
 impl Said {
-    fn part(self, takes_images: bool) -> Option<Part> {
+    fn part(self, place: Option<Place>) -> Option<Part> {
         Some(match self {
             Self::Text { text } => Part::Text(text),
-            Self::Image { source } => match source {
-                Source::Base64 { media_type, data } if takes_images => {
-                    Part::Image(format!("data:{media_type};base64,{data}"))
-                }
-                Source::Url { url } if takes_images => Part::Image(url),
-                Source::Base64 { .. }
-                | Source::Url { .. }
-                | Source::Text { .. }
-                | Source::Content { .. }
-                | Source::Other => Part::Text("[an image that cannot be shown here]".to_owned()),
+            Self::Image { source } => match (source.url(), place) {
+                (Some(url), Some(place)) => Part::Image(Image { url, place }),
+                _ => Part::Text("[an image that cannot be shown here]".to_owned()),
             },
             Self::Document { source, title, context } => {
                 Part::Text(document(source, title, context))

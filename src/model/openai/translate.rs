@@ -7,6 +7,7 @@ use serde_json::value::RawValue;
 
 use super::said::{Part, part, result_parts, summary};
 use crate::domain::message::{Block, Role, View};
+use crate::domain::sent::Place;
 
 /// A message as it is sent.
 #[derive(Debug, Serialize)]
@@ -69,12 +70,18 @@ pub(super) fn translate(
 ) -> Result<Vec<Message<'static>>, serde_json::Error> {
     let stored: Vec<Stored<'_>> = serde_json::from_str(history)?;
     let mut messages = Vec::with_capacity(stored.len() + stored.len() / 2);
-    for Stored { role, content } in &stored {
-        let blocks: Vec<Block<'_>> =
-            content.iter().filter_map(|raw| Block::view(raw).ok()).collect();
+    for (message, Stored { role, content }) in stored.iter().enumerate() {
+        let views = content.iter().map(|raw| Block::view(raw));
         match role {
-            Role::User => push_user(&mut messages, &blocks, takes_images),
+            Role::User => {
+                let place = |block| takes_images.then_some(Place { message, block, part: None });
+                let places = (0..content.len()).map(place);
+                let blocks =
+                    views.zip(places).filter_map(|(view, place)| Some((view.ok()?, place)));
+                push_user(&mut messages, blocks);
+            }
             Role::Assistant => {
+                let blocks: Vec<Block<'_>> = views.filter_map(Result::ok).collect();
                 push_summaries(&mut messages, &blocks);
                 push_assistant(&mut messages, &blocks);
             }
@@ -126,15 +133,18 @@ fn push_assistant(messages: &mut Vec<Message<'static>>, blocks: &[Block<'_>]) {
 
 /// Results become messages of their own, and their images, which those cannot hold, follow as the
 /// user's.
-fn push_user(messages: &mut Vec<Message<'static>>, blocks: &[Block<'_>], takes_images: bool) {
+fn push_user<'a>(
+    messages: &mut Vec<Message<'static>>,
+    blocks: impl Iterator<Item = (Block<'a>, Option<Place>)>,
+) {
     let (mut said, mut images) = (Vec::new(), Vec::new());
-    for block in blocks {
+    for (block, place) in blocks {
         let View::ToolResult { tool_use_id, is_error } = &block.view else {
-            said.extend(part(block.raw, takes_images));
+            said.extend(part(block.raw, place));
             continue;
         };
         let (mut texts, mut is_shown) = (Vec::new(), false);
-        for part in result_parts(block.raw, takes_images) {
+        for part in result_parts(block.raw, place) {
             match part {
                 Part::Text(text) => texts.push(text),
                 Part::Image(_) => {

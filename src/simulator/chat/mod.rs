@@ -12,7 +12,7 @@ mod tests;
 
 use axum::http::HeaderMap;
 use bytes::Bytes;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::Shared;
 use super::answer::{Answer, object_of, parse, play};
@@ -20,6 +20,7 @@ use super::context::View;
 use super::protocol::Protocol;
 use super::refusal::Refusal;
 use super::request::Ask;
+use super::script::Script;
 
 pub(super) use emit::{stream, to_json};
 
@@ -34,12 +35,33 @@ pub(super) fn answer(
     let value = parse(body)?;
     let fields = object_of(&value)?;
     validate::check(fields, &shared.options, body.len())?;
+    unreadable(&shared.script(), fields)?;
     let asked = read::in_messages_form(fields);
     let options = fields.get("stream_options");
     let include_usage = options.is_some_and(|options| options["include_usage"] == true);
     let protocol = Protocol::Chat { include_usage };
     let ask = Ask(&asked);
     play(shared, protocol, ask, &View::of(ask, body.len()), request_id)
+}
+
+/// Refuses an image that the script says that nobody could read, and names its place.
+fn unreadable(script: &Script, fields: &Map<String, Value>) -> Result<(), Refusal> {
+    let messages = fields.get("messages").and_then(Value::as_array);
+    for (at, message) in messages.into_iter().flatten().enumerate() {
+        let parts = message["content"].as_array();
+        for (nth, part) in parts.into_iter().flatten().enumerate() {
+            let refused = script.unreadable.iter().find(|refused| {
+                refused.kind == "image" && part["type"] == "image_url" && refused.is_said_of(part)
+            });
+            if let Some(refused) = refused {
+                let param = format!("messages.[{at}].content.[{nth}].image_url");
+                let details = json!({ "error_code": "invalid_image_url", "param": param });
+                let refusal = Refusal::invalid(refused.message.clone());
+                return Err(Refusal { details: Some(details), ..refusal });
+            }
+        }
+    }
+    Ok(())
 }
 
 fn admit(headers: &HeaderMap) -> Result<(), Refusal> {
@@ -65,5 +87,6 @@ pub(super) fn error_body(kind: &str, message: &str, details: Option<&Value>) -> 
         other => (other, None),
     };
     let code = details.and_then(|details| details["error_code"].as_str()).or(code);
-    json!({ "error": { "message": message, "type": kind, "param": null, "code": code } })
+    let param = details.and_then(|details| details.get("param"));
+    json!({ "error": { "message": message, "type": kind, "param": param, "code": code } })
 }

@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::value::to_raw_value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::*;
+use crate::domain::tool_error::ToolErrorType;
 use crate::tools::results::MAX_RESULT;
 use crate::tools::workspace::Workspace;
-use crate::tools::{Output, Typed, TypedTool, builtin};
+use crate::tools::{Output, ToolContext, ToolError, Typed, TypedTool, builtin};
 
 #[derive(Debug)]
 struct Misbehave;

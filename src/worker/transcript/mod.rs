@@ -11,17 +11,18 @@ mod marks;
 mod prefix;
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use sqlx::PgConnection;
 
 use crate::agent::repair::{self, Repair, RepairKind, repair};
-use crate::agent::sent_view::{self, Place};
+use crate::agent::sent_view;
 use crate::domain::ids::SessionId;
 use crate::domain::message::Role;
 use crate::domain::prefix::{Knot, PrefixChange, PrefixHashes};
-use crate::domain::sent::{SentChange, SentView};
+use crate::domain::sent::{Place, SentChange, SentView};
 use crate::model::Messages;
 use crate::store::StoreError;
 use crate::store::messages::{Line, list_lines};
@@ -124,11 +125,16 @@ impl Transcript {
         self.prefix.send(head)
     }
 
-    /// The text of a block that is sent, if a word can stand for it.
-    pub(super) fn replaceable(&self, place: Place) -> Option<String> {
+    /// The texts of the blocks that are sent at these places, as far as a word can stand for them,
+    /// each of them once.
+    pub(super) fn replaceable(&self, places: &[Place]) -> BTreeSet<String> {
         let messages = format!("[{}]", self.text);
-        let content = sent(&messages).get(place.message)?.content.get();
-        sent_view::replaceable(content, place).map(str::to_owned)
+        let messages = sent(&messages);
+        let block = |place: &Place| {
+            let content = messages.get(place.message)?.content.get();
+            sent_view::replaceable(content, *place).map(str::to_owned)
+        };
+        places.iter().filter_map(block).collect()
     }
 
     /// The change that leaves out all thinking, if any is sent.

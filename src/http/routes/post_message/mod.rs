@@ -3,6 +3,7 @@
 mod answer;
 mod body;
 mod census;
+mod locked;
 mod repeat;
 mod take;
 
@@ -27,6 +28,7 @@ use crate::http::sse::Place;
 use crate::http::target::SessionPath;
 use answer::accepted;
 use body::CreateMessage;
+use census::is_counted;
 
 /// Posts a message, which starts a run, or waits for its turn behind the session's live one.
 ///
@@ -94,7 +96,8 @@ pub(in crate::http) async fn create_message(
     let place = (form == Form::EventStream).then(|| Place::take(&api)).transpose()?;
     // And nothing that it does is missed.
     let subscription = api.bus.subscribe(session_id);
-    let post = Post { api: &api, tenant: caller.tenant, session_id, message, headers: &headers };
+    let (tenant, is_counted) = (caller.tenant, is_counted(&content)?);
+    let post = Post { api: &api, tenant, session_id, message, is_counted, headers: &headers };
     // Boxed, because it is large.
     let taken = Box::pin(in_time(post.take(content))).await?;
     drop(room);
@@ -111,6 +114,8 @@ struct Post<'a> {
     tenant: TenantId,
     session_id: SessionId,
     message: CreateMessage,
+    /// Whether its content counts in its session, beside what that holds already.
+    is_counted: bool,
     headers: &'a HeaderMap,
 }
 

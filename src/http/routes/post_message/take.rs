@@ -1,7 +1,5 @@
 //! Taking a message in: it begins, it waits its turn, it interrupts, or it is refused.
 
-use sqlx::Connection as _;
-
 use super::repeat::fingerprint;
 use super::{Post, Taken};
 use crate::bus::Reservation;
@@ -16,10 +14,9 @@ use crate::faults::{self, Point};
 use crate::http::error::ApiError;
 use crate::http::routes::known_session;
 use crate::http::routes::runs::known_run;
-use crate::http::routes::stop::Stop;
 use crate::store::accept::{Accepted, AcceptedRun, MAX_QUEUED, NewRun, accept};
 use crate::store::claim::release;
-use crate::store::runs::{find_busy, lock_live};
+use crate::store::runs::find_busy;
 use crate::store::sessions::find;
 
 impl Post<'_> {
@@ -34,7 +31,6 @@ impl Post<'_> {
         if may_repeat && let Some(taken) = self.repeated(key, &fingerprint).await? {
             return Ok(taken);
         }
-        self.check_conversation(&content).await?;
         let message_id = self.message.id.clone().unwrap_or_else(|| MessageId::new().to_string());
         let body = EventBody::UserMessage { content: told(&content).map_err(unreadable)? };
         let event = NewEvent::with_id(message_id.clone(), &body);
@@ -66,7 +62,12 @@ impl Post<'_> {
         }
         new.worker = reservation.as_ref().map(Reservation::worker);
         let has_place = place.is_some();
-        match self.try_accept(&mut new, has_place).await? {
+        let accepted = match self.try_accept(&mut new, has_place).await {
+            // The same post may have been accepted a moment ago, and is counted as well.
+            Err(refusal @ ApiError::Validation(_)) => return self.earlier_or(&new, refusal).await,
+            accepted => accepted?,
+        };
+        match accepted {
             Accepted::Run(accepted) => {
                 let waits = accepted.begun.is_none();
                 let taken = self.begin_or_announce(&new, *accepted, reservation).await?;
@@ -87,20 +88,24 @@ impl Post<'_> {
         }
     }
 
-    /// An idle session takes every message, in one statement; a busy one as the message says.
+    /// An idle session takes every plain message, in one statement; a busy one as the message says.
     async fn try_accept(
         &self,
         new: &mut NewRun<'_>,
         has_place: bool,
     ) -> Result<Accepted, ApiError> {
+        let interrupts = has_place && self.on_busy() == OnBusy::Interrupt;
+        if self.is_counted {
+            new.may_wait = has_place && self.on_busy() != OnBusy::Reject;
+            return self.accept_locked(new, interrupts).await;
+        }
         new.may_wait = has_place && self.on_busy() == OnBusy::Queue;
         let mut conn = self.api.pool.acquire().await?;
         let accepted = accept(&mut conn, new).await?;
         conn.give_back();
-        let is_refused = matches!(accepted, Accepted::Refused);
-        if is_refused && has_place && self.on_busy() == OnBusy::Interrupt {
+        if matches!(accepted, Accepted::Refused) && interrupts {
             new.may_wait = true;
-            return self.interrupt(new).await;
+            return self.accept_locked(new, interrupts).await;
         }
         Ok(accepted)
     }
@@ -108,31 +113,6 @@ impl Post<'_> {
     /// What the message means if the session is busy.
     fn on_busy(&self) -> OnBusy {
         self.message.on_busy.unwrap_or(self.api.options.on_busy)
-    }
-
-    /// Asks the live run to stop and accepts the message, both or neither. A post that turns out
-    /// to be repeated, or to be one too many, has interrupted nothing.
-    async fn interrupt(&self, new: &NewRun<'_>) -> Result<Accepted, ApiError> {
-        let mut conn = self.api.pool.acquire().await?;
-        let mut transaction = conn.begin().await?;
-        let stop = match lock_live(&mut transaction, self.tenant, self.session_id).await? {
-            Some(live) => {
-                Some(Stop::request(&mut transaction, self.tenant, self.session_id, live).await?)
-            }
-            None => None,
-        };
-        let accepted = accept(&mut transaction, new).await?;
-        if !matches!(accepted, Accepted::Run(_)) {
-            transaction.rollback().await?;
-            conn.give_back();
-            return Ok(accepted);
-        }
-        transaction.commit().await?;
-        conn.give_back();
-        if let Some(stop) = stop {
-            stop.announce(self.api);
-        }
-        Ok(accepted)
     }
 
     async fn begin_or_announce(

@@ -1,0 +1,135 @@
+//! Which images of a history a server cannot read.
+
+use super::request::Head;
+use super::said::{Image, Part};
+use super::translate::{Message, translate};
+use crate::domain::sent::Place;
+use crate::model::{ModelError, Refused};
+
+/// The images that an error refuses, of the request that this head and this history made: at the
+/// place that it names, or of the URL in its sentence.
+pub fn refused(head: &Head, history: &str, error: &ModelError) -> Option<Refused> {
+    let (message, paths) = error.refusal()?;
+    let messages = translate(&format!("[{history}]"), head.takes_images()).ok()?;
+    let images = images(&messages);
+    let before = usize::from(head.has_system());
+
+    let named = paths.iter().filter_map(|path| place(path)).filter_map(|(message, part)| {
+        let at = (message.checked_sub(before)?, part);
+        images.iter().find(|(place, _)| *place == at).map(|(_, image)| image.place)
+    });
+    let mut places: Vec<Place> = named.collect();
+    if places.is_empty() {
+        // One URL may be the beginning of another.
+        let quoted =
+            images.iter().map(|(_, image)| &image.url).filter(|url| message.contains(*url));
+        let url = quoted.max_by_key(|url| url.len())?;
+        let of_url = images.iter().filter(|(_, image)| image.url == *url);
+        places.extend(of_url.map(|(_, image)| image.place));
+    }
+    Some(Refused::Blocks(places))
+}
+
+/// The images of a request, each with its message and its place there.
+fn images<'a>(messages: &'a [Message<'_>]) -> Vec<((usize, usize), &'a Image)> {
+    let mut images = Vec::new();
+    for (at, message) in messages.iter().enumerate() {
+        let Message::User { content } = message else { continue };
+        for (part, said) in content.iter().enumerate() {
+            if let Part::Image(image) = said {
+                images.push(((at, part), image));
+            }
+        }
+    }
+    images
+}
+
+/// The message and the part that a path leads to: `messages.[2].content.[0].image_url`, or
+/// `messages[2].content[0].image_url.url`.
+fn place(path: &str) -> Option<(usize, usize)> {
+    let mut words = path.split(['.', '[', ']']).filter(|word| !word.is_empty());
+    if words.next() != Some("messages") {
+        return None;
+    }
+    let message = words.next()?.parse().ok()?;
+    if words.next() != Some("content") {
+        return None;
+    }
+    let part = words.next()?.parse().ok()?;
+    (words.next() == Some("image_url")).then_some((message, part))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use serde_json::value::RawValue;
+
+    use super::*;
+    use crate::domain::provider::{Dialect, MaxTokensField};
+    use crate::domain::session::Settings;
+    use crate::model::{ErrorKind, ReplyHead};
+
+    /// Two images of the user, and a result with one.
+    fn history() -> String {
+        let image = |url: &str| json!({ "type": "image", "source": { "type": "url", "url": url } });
+        let text = json!({ "type": "text", "text": "Look." });
+        let user = json!([text, image("https://a.b/1"), image("https://a.b/12")]);
+        let called = json!([{ "type": "tool_use", "id": "c", "name": "look", "input": {} }]);
+        let answer = json!([text, image("https://a.b/3")]);
+        let answered = json!([{ "type": "tool_result", "tool_use_id": "c", "content": answer }]);
+        [("user", user), ("assistant", called), ("user", answered)]
+            .map(|(role, content)| json!({ "role": role, "content": content }).to_string())
+            .join(",")
+    }
+
+    fn refused_by(system: &str, message: &str, param: &str) -> Option<Refused> {
+        let dialect = Dialect { max_tokens_field: MaxTokensField::MaxTokens, takes_images: true };
+        let tools = RawValue::from_string("[]".to_owned()).unwrap();
+        let settings = Settings { system: system.into(), tools, ..Settings::default() };
+        let head = Head::new(&settings, None, dialect).unwrap();
+        let error = ModelError::Api {
+            status: Some(400),
+            kind: ErrorKind::InvalidRequest,
+            message: message.to_owned(),
+            paths: Box::new([param.to_owned()]),
+            head: ReplyHead::default(),
+        };
+        refused(&head, &history(), &error)
+    }
+
+    fn block(message: usize, block: usize, part: Option<usize>) -> Refused {
+        Refused::Blocks(vec![Place { message, block, part }])
+    }
+
+    #[test]
+    fn a_place_in_the_request_leads_to_the_block_of_the_history() {
+        let of = |system, param| refused_by(system, "Invalid image.", param);
+        assert_eq!(of("", "messages.[0].content.[2].image_url"), Some(block(0, 2, None)));
+        assert_eq!(
+            of("Be brief.", "messages[1].content[2].image_url.url"),
+            Some(block(0, 2, None))
+        );
+        // Behind the result stand its images, with a word before them.
+        assert_eq!(of("", "messages.[3].content.[1].image_url"), Some(block(2, 0, Some(1))));
+        for other in [
+            "messages.[0].content.[0].image_url",
+            "messages.[0].content.[2].type",
+            "messages.[2].content.[0].image_url",
+            "messages.[9].content.[0].image_url",
+            "tools.[0]",
+            "",
+        ] {
+            assert_eq!(of("", other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn a_url_in_the_sentence_leads_to_its_image() {
+        let of = |message| refused_by("Be brief.", message, "");
+        let first = "Error while downloading https://a.b/1. Upstream status code: 404.";
+        assert_eq!(of(first), Some(block(0, 1, None)));
+        assert_eq!(of("Timeout while downloading https://a.b/12."), Some(block(0, 2, None)));
+        assert_eq!(of("Timeout while downloading https://a.b/3."), Some(block(2, 0, Some(1))));
+        assert_eq!(of("Timeout while downloading https://a.c/."), None);
+    }
+}

@@ -1,0 +1,69 @@
+//! The tools as the model is told of them, and as people read of them.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use serde_json::Value;
+use serde_json::value::{RawValue, to_raw_value};
+
+use super::Registry;
+use super::entry::Entry;
+use crate::domain::tool::{ToolClass, ToolTiming};
+
+/// One tool of the catalogue.
+#[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
+pub struct CatalogEntry {
+    /// The name that the model uses.
+    pub name: String,
+    /// When to use it.
+    pub description: String,
+    /// The JSON Schema of its input.
+    #[schema(value_type = Object)]
+    pub input_schema: Value,
+    /// What it may do to the world.
+    pub class: ToolClass,
+    /// How long it usually takes.
+    pub timing: ToolTiming,
+    /// How long a call may take, in milliseconds, unless its input says otherwise.
+    pub deadline_ms: u64,
+    /// Whether calls of it may run beside others of their round.
+    pub parallel: bool,
+}
+
+impl Registry {
+    /// The definitions for a session: all tools, or those that are named, in their fixed order.
+    /// A name that is not known is given back.
+    pub fn definitions(&self, only: Option<&[String]>) -> Result<Box<RawValue>, String> {
+        if let Some(unknown) =
+            only.into_iter().flatten().find(|name| !self.by_name.contains_key(*name))
+        {
+            return Err(unknown.clone());
+        }
+        let wanted = |entry: &&Entry| {
+            only.is_none_or(|names| names.iter().any(|name| name == entry.tool.name()))
+        };
+        let definitions: Vec<&RawValue> =
+            self.entries.iter().filter(wanted).map(|entry| entry.definition.as_ref()).collect();
+        to_raw_value(&definitions).map_err(|error| error.to_string())
+    }
+
+    /// All tools.
+    pub fn catalog(&self) -> Vec<CatalogEntry> {
+        self.entries
+            .iter()
+            .map(|Entry { tool, .. }| CatalogEntry {
+                name: tool.name().to_owned(),
+                description: tool.description().to_owned(),
+                input_schema: tool.input_schema(),
+                class: tool.class(),
+                timing: tool.timing(),
+                deadline_ms: millis(tool.deadline(RawValue::NULL)),
+                parallel: tool.runs_in_parallel(),
+            })
+            .collect()
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,146 @@
+//! One tool: its input is checked, and neither its panic nor its lack of an end gets further.
+
+use std::fmt::Write as _;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use futures::FutureExt as _;
+use jsonschema::{ValidationError, Validator};
+use serde::Serialize;
+use serde_json::Value;
+use serde_json::value::{RawValue, to_raw_value};
+use tokio::time::timeout;
+
+use super::{Answer, BadTool};
+use crate::tools::results::presentable;
+use crate::tools::{FileChange, Output, Tool, ToolContext, ToolError, check_definition};
+
+/// Bytes of a text that says what is wrong with an input and repeats it.
+const MAX_PROBLEM: usize = 500;
+
+/// A tool, and what is made of it once.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) tool: Arc<dyn Tool>,
+    validator: Validator,
+    /// As the model sees it.
+    pub(super) definition: Box<RawValue>,
+}
+
+#[derive(Serialize)]
+struct Definition<'a> {
+    name: &'a str,
+    description: &'a str,
+    input_schema: Value,
+}
+
+impl Entry {
+    /// Checks and takes a tool.
+    pub(super) fn new(tool: Arc<dyn Tool>) -> Result<Self, BadTool> {
+        let (name, input_schema) = (tool.name(), tool.input_schema());
+        let bad = |cause: String| BadTool::Schema { name: name.to_owned(), cause };
+        let validator = check_definition(name, &input_schema)?;
+        let definition = Definition { name, description: tool.description(), input_schema };
+        let definition = to_raw_value(&definition).map_err(|error| bad(error.to_string()))?;
+        Ok(Self { tool, validator, definition })
+    }
+
+    /// What is wrong with an input, and where.
+    pub(super) fn problems(&self, input: &RawValue) -> Vec<(String, String)> {
+        let value: Value = match serde_json::from_str(input.get()) {
+            Ok(value) => value,
+            Err(error) => return vec![(String::new(), format!("cannot be read: {error}"))],
+        };
+        let problems = self.validator.iter_errors(&value);
+        problems.map(|error| (error.instance_path().to_string(), problem(&error))).collect()
+    }
+
+    /// Does a part of a call, and neither a panic nor the lack of an end gets further than here.
+    pub(super) async fn in_time<T>(
+        &self,
+        context: &ToolContext,
+        input: &RawValue,
+        work: impl AsyncFnOnce(&ToolContext) -> Result<T, ToolError>,
+    ) -> Result<T, ToolError> {
+        let name = self.tool.name();
+        let deadline = self.tool.deadline(input);
+        let context = ToolContext { stop: context.stop.child_token(), ..context.clone() };
+        match timeout(deadline, AssertUnwindSafe(work(&context)).catch_unwind()).await {
+            Ok(Ok(result)) => result,
+            Ok(Err(_panic)) => {
+                tracing::error!(tool.name = name, "a tool panicked");
+                Err(ToolError::Failed(format!("{name} stopped because of a defect of its own")))
+            }
+            Err(_elapsed) => {
+                // What it does on a thread of its own hears that it is too late.
+                context.stop.cancel();
+                let seconds = deadline.as_secs();
+                Err(ToolError::Timeout(format!("{name} timed out after {seconds} s")))
+            }
+        }
+    }
+
+    /// Plans the change of one file that a call comes to.
+    pub(super) async fn plan(
+        &self,
+        context: &ToolContext,
+        input: &RawValue,
+    ) -> Result<FileChange, ToolError> {
+        self.in_time(context, input, async |context: &ToolContext| {
+            self.check(input)?;
+            self.tool.plan(context, input).await
+        })
+        .await
+    }
+
+    /// A result in the words of the model.
+    pub(super) async fn answer(
+        &self,
+        context: &ToolContext,
+        result: Result<Output, ToolError>,
+    ) -> Answer {
+        match result {
+            Ok(Output { text, notes }) => Answer {
+                text: presentable(context, text).await,
+                is_error: false,
+                error_type: None,
+                notes,
+                sandbox: self.tool.sandbox(),
+            },
+            Err(error) => Answer {
+                text: self.tool.error_style().told(&presentable(context, error.to_string()).await),
+                is_error: true,
+                error_type: error.error_type(),
+                notes: Vec::new(),
+                sandbox: self.tool.sandbox(),
+            },
+        }
+    }
+
+    /// Refuses an input that does not fit, in the words of the model.
+    pub(super) fn check(&self, input: &RawValue) -> Result<(), ToolError> {
+        let name = self.tool.name();
+        let value: Value = serde_json::from_str(input.get())
+            .map_err(|error| ToolError::Invalid(format!("invalid input for {name}: {error}")))?;
+        if value.get("INVALID_JSON").is_some() {
+            return Err(ToolError::Invalid(format!("the input for {name} is not valid JSON")));
+        }
+        let mut problems = String::new();
+        for error in self.validator.iter_errors(&value) {
+            let place = error.instance_path().to_string();
+            let at = if place.is_empty() { String::new() } else { format!(" at {place}") };
+            let between = if problems.is_empty() { "" } else { "; " };
+            let _ = write!(problems, "{between}{}{at}", problem(&error));
+        }
+        if problems.is_empty() {
+            return Ok(());
+        }
+        Err(ToolError::Invalid(format!("invalid input for {name}: {problems}")))
+    }
+}
+
+/// What is wrong with an input, without the input where that is long.
+fn problem(error: &ValidationError<'_>) -> String {
+    let text = error.to_string();
+    if text.len() > MAX_PROBLEM { error.masked().to_string() } else { text }
+}
