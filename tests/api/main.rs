@@ -23,6 +23,7 @@ mod chat_completions;
 mod chat_servers;
 mod client_tools;
 mod commands;
+mod conversations;
 mod database_faults;
 mod dispatch;
 mod draining;
