@@ -43,7 +43,8 @@ async fn whatever_happens_in_a_conversation_every_request_continues_the_one_befo
     let seeds: Vec<u64> = (first..first + count).collect();
     let houses = stream::iter(seeds.chunks(TOGETHER)).map(|seeds| live(seeds.to_vec()));
     let faults: Vec<Vec<String>> = houses.buffer_unordered(2).collect().await;
-    assert_eq!(faults.concat(), Vec::<String>::new());
+    let faults = faults.concat();
+    assert!(faults.is_empty(), "TWOSTEP_TEST_SEED={first}\n{}", faults.join("\n"));
 }
 
 /// Plays some conversations side by side, and says what is wrong with them.

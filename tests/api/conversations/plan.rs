@@ -4,7 +4,7 @@ use fastrand::Rng;
 use serde_json::{Value, json};
 
 use super::replies::Replies;
-use super::words::{content, odd};
+use super::words::{content, odd, short};
 
 /// A conversation.
 pub(super) struct Plan {
@@ -64,8 +64,8 @@ impl Plan {
 
 impl Move {
     fn new(rng: &mut Rng, key: &str, model: &str) -> Self {
-        let mut replies = Replies::new(rng, key);
-        let (script, hangs) = replies.script();
+        let is_limited = rng.u8(..6) == 0;
+        let (script, hangs) = Replies::new(rng, key, is_limited).script();
         let deed = match rng.u8(..12) {
             // Somebody has to stop what hangs.
             _ if hangs => Deed::Cancel,
@@ -77,7 +77,7 @@ impl Move {
             _ => Deed::Watch,
         };
         let mut body = json!({ "content": content(rng, key) });
-        if rng.u8(..6) == 0 {
+        if is_limited {
             body["limits"] = json!({ "rounds": rng.u8(..3) });
         }
         if rng.u8(..8) == 0 {
@@ -103,7 +103,7 @@ impl Move {
 }
 
 fn session(rng: &mut Rng, model: &str, name: &str) -> Value {
-    let door = json!({ "name": "open_door", "description": odd(rng), "client": true,
+    let door = json!({ "name": "open_door", "description": short(rng), "client": true,
         "input_schema": { "type": "object", "properties": { "door": { "type": "integer" } } } });
     let rule = |path: &str, decision: &str, reason: &str| {
         json!({ "tool": "write_file", "input": { "path": path }, "decision": decision,
@@ -115,7 +115,7 @@ fn session(rng: &mut Rng, model: &str, name: &str) -> Value {
         "model_metadata": { "user_id": name },
         "tools": ["read_file", "write_file", "list_files", "get_time", "get_weather",
                   "sequential_thinking", "web_search", door],
-        "permissions": [rule("asked-*", "ask", "Who knows."), rule("denied-*", "deny", &odd(rng))],
+        "permissions": [rule("asked-*", "ask", "Who knows."), rule("denied-*", "deny", &short(rng))],
     });
     match rng.u8(..3) {
         0 => session["system"] = odd(rng).into(),

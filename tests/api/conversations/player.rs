@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::house::{House, count};
 use super::plan::{Deed, Move, Plan};
-use super::words::odd;
+use super::words::{odd, short};
 use crate::support::EventStream;
 
 /// How long a run may take, with all that is done to it.
@@ -176,7 +176,7 @@ fn decision(rng: &mut Rng) -> Value {
         0 => json!({ "decision": "allow" }),
         1 => {
             // What does not show is refused here.
-            let why = odd(rng).replace(|c: char| !c.is_ascii_graphic(), " ");
+            let why = short(rng).replace(|c: char| !c.is_ascii_graphic(), " ");
             json!({ "decision": "deny", "message": format!("No: {why}") })
         }
         _ => {

@@ -9,12 +9,14 @@ use super::words::{odd, spelled};
 pub(super) struct Replies<'a> {
     rng: &'a mut Rng,
     key: &'a str,
+    /// Whether the run may be told to call nothing more.
+    is_limited: bool,
     ids: usize,
 }
 
 impl<'a> Replies<'a> {
-    pub(super) fn new(rng: &'a mut Rng, key: &'a str) -> Self {
-        Self { rng, key, ids: 0 }
+    pub(super) fn new(rng: &'a mut Rng, key: &'a str, is_limited: bool) -> Self {
+        Self { rng, key, is_limited, ids: 0 }
     }
 
     /// The replies, and whether one of them never ends.
@@ -22,8 +24,10 @@ impl<'a> Replies<'a> {
         let mut replies = Vec::new();
         for _ in 0..self.rng.usize(..4) {
             match self.rng.u8(..8) {
-                0 => replies.extend(self.search()),
-                1 => replies.extend(self.search_and_call()),
+                // In place of a reply that calls when it must not, the simulator says something
+                // else, and the search would never end.
+                0 if !self.is_limited => replies.extend(self.search()),
+                1 if !self.is_limited => replies.extend(self.search_and_call()),
                 _ => replies.push(self.calls()),
             }
         }
@@ -121,7 +125,7 @@ impl<'a> Replies<'a> {
         let id = self.id("toolu");
         let (strange, input) = (spelled(self.rng), spelled(self.rng));
         let blocks = [
-            format!(r#"{{"type":"thinking","thinking":"","signature":"c2ln", "x":{strange}}}"#),
+            r#"{ "signature":"c2ln", "thinking" : "", "type":"thinking" }"#.to_owned(),
             format!(r#"{{ "kind":{strange}, "type":"brand_new" }}"#),
             format!(r#"{{"type":"tool_use","id":"{id}" , "name":"list_files","input":{input}}}"#),
         ];
@@ -195,6 +199,8 @@ impl<'a> Replies<'a> {
         let is_reply = reply.get("status").is_none();
         if is_reply && self.rng.u8(..3) == 0 {
             reply["pace_ms"] = self.rng.u8(1..8).into();
+            // A long reply comes in larger pieces, and not much later.
+            reply["chunk"] = (4 + reply.to_string().len() / 50).into();
         }
         if is_reply && self.rng.u8(..6) == 0 {
             reply["split"] = self.rng.u16(16..400).into();
@@ -239,7 +245,7 @@ fn sse(id: &str, stop: &str, blocks: &[String]) -> String {
         r#"{{"type":"message_start","message":{{"id":"{id}","type":"message","role":"assistant","model":"simulator","content":[],"stop_reason":null,{usage}}}}}"#
     )];
     for (index, block) in blocks.iter().enumerate() {
-        // A line of a stream ends at a line break, so a break in a block begins another line.
+        // In the lines of a stream there are no breaks.
         let block = block.replace('\n', " ");
         events.push(format!(
             r#"{{"type":"content_block_start","index":{index},"content_block":{block}}}"#

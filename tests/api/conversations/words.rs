@@ -27,12 +27,18 @@ const ODD: [&str; 18] = [
     " leading and trailing ",
 ];
 
-/// A text that says something.
-pub(super) fn odd(rng: &mut Rng) -> String {
+/// A short text that says something.
+pub(super) fn short(rng: &mut Rng) -> String {
     let mut text = ODD[rng.usize(..ODD.len())].to_owned();
     if rng.u8(..4) == 0 {
         text.push_str(ODD[rng.usize(..ODD.len())]);
     }
+    text
+}
+
+/// A text that says something, and sometimes a lot.
+pub(super) fn odd(rng: &mut Rng) -> String {
+    let mut text = short(rng);
     if rng.u8(..20) == 0 {
         text = text.repeat(1 + rng.usize(..600));
     }
@@ -56,10 +62,12 @@ pub(super) fn content(rng: &mut Rng, key: &str) -> Value {
 fn block(rng: &mut Rng) -> Value {
     match rng.u8(..4) {
         0 => pixel(),
-        1 => json!({ "type": "document", "title": odd(rng), "source":
+        1 => json!({ "type": "document", "title": short(rng), "source":
             { "type": "text", "media_type": "text/plain", "data": odd(rng) } }),
-        2 => json!({ "type": "search_result", "source": "https://example.org/a", "title": odd(rng),
-            "content": [{ "type": "text", "text": odd(rng) }] }),
+        2 => {
+            json!({ "type": "search_result", "source": "https://example.org/a", "title": short(rng),
+            "content": [{ "type": "text", "text": odd(rng) }] })
+        }
         _ => json!({ "type": "text", "text": odd(rng) }),
     }
 }
