@@ -3,6 +3,12 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::words::unreadable;
+
+/// What is sent in place of a block that the model's side could not read.
+const WORD: &str =
+    r#"{"type":"text","text":"(Something stood here that could not be read: it was left out.)"}"#;
+
 /// A message, and its blocks as they stand in it.
 #[derive(Debug, Clone)]
 pub(super) struct Message {
@@ -12,7 +18,7 @@ pub(super) struct Message {
     blocks: Vec<String>,
 }
 
-/// A request, without the marks of the prompt cache, which are no part of the conversation.
+/// A request, without what is no part of the conversation.
 #[derive(Debug)]
 struct Request {
     /// All up to the end of its messages, but for the output budget.
@@ -66,7 +72,7 @@ impl Message {
         }
         let page: Page<'_> = serde_json::from_str(page).unwrap();
         let sent = |Shown { role, content }: &Shown<'_>| {
-            without_marks(&format!(r#"{{"role":"{role}","content":{content}}}"#))
+            plain(&format!(r#"{{"role":"{role}","content":{content}}}"#))
         };
         page.data.iter().map(|item| Self::read(&sent(&item.message))).collect()
     }
@@ -97,7 +103,7 @@ impl Request {
             #[serde(borrow)]
             messages: Vec<&'a RawValue>,
         }
-        let text = without_marks(body);
+        let text = plain(body);
         let Body { max_tokens, messages } = serde_json::from_str(&text).unwrap();
         // In a text its quotes would be escaped, and nothing before the messages has the name.
         let start = text.find(r#","messages":["#).unwrap();
@@ -123,10 +129,12 @@ fn tag(block: &str) -> Tag {
     serde_json::from_str(block).unwrap()
 }
 
-/// In a text their quotes would be escaped.
-fn without_marks(text: &str) -> String {
+/// A text without marks, and with the word for what the model's side refuses to read: a request
+/// that it refused is followed by one with the word. In a text both would have their quotes escaped.
+fn plain(text: &str) -> String {
     text.replace(r#","cache_control":{"type":"ephemeral"}"#, "")
         .replace(r#","cache_control":{"type":"ephemeral","ttl":"1h"}"#, "")
+        .replace(&unreadable().to_string(), WORD)
 }
 
 /// The calls of the model's own tools that a turn of the assistant leaves open.

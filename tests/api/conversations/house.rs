@@ -15,6 +15,7 @@ use tokio::time::{Instant, sleep};
 use twostep::simulator::{Options, RecordedRequest, Running, Script, Simulator};
 
 use super::plan::Plan;
+use super::words::UNREADABLE;
 use crate::support::{Program, TestDatabase, binary, data_dir, database};
 
 /// Where some conversations take place.
@@ -53,7 +54,10 @@ impl House {
     pub(super) async fn open(plans: &[Plan]) -> Self {
         let conversations: Vec<_> =
             plans.iter().flat_map(|plan| &plan.moves).map(|one| &one.script).collect();
-        let script = json!({ "conversations": conversations, "otherwise": "refuse" });
+        let unreadable = json!({ "type": "document", "contains": "(unreadable)",
+            "message": UNREADABLE });
+        let script = json!({ "conversations": conversations, "otherwise": "refuse",
+            "unreadable": [unreadable] });
         // A second test of the same process finds it installed.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let script = Script::from_json(&script.to_string()).unwrap();
@@ -137,9 +141,11 @@ impl House {
         requests
     }
 
-    /// Why the model's side refused requests of any session.
+    /// Why the model's side refused requests of any session, but for what it cannot read.
     pub(super) fn refusals(&self) -> Vec<String> {
-        self.simulator.refusals()
+        let mut refusals = self.simulator.refusals();
+        refusals.retain(|refusal| !refusal.ends_with(UNREADABLE));
+        refusals
     }
 
     /// Stops the service in order.

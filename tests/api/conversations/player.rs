@@ -6,15 +6,19 @@ use fastrand::Rng;
 use reqwest::{Response, StatusCode};
 use rustix::process::Signal;
 use serde_json::{Value, json};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use super::house::{House, count};
 use super::plan::{Deed, Move, Plan};
-use super::words::{odd, short};
+use super::words::{odd, short, unreadable};
 use crate::support::EventStream;
+use crate::support::media::pixel;
 
 /// How long a run may take, with all that is done to it.
 const PATIENCE: Duration = Duration::from_mins(2);
+
+/// How long a run says nothing that has no more to say.
+const QUIET: Duration = Duration::from_millis(600);
 
 /// A client in its session.
 pub(super) struct Player<'a> {
@@ -100,7 +104,7 @@ impl<'a> Player<'a> {
         self.house.restart(signal).await;
     }
 
-    /// Reads so many events of a run, or as many as there are until it rests.
+    /// Reads so many events of a run, or as many as there are until it rests or says nothing more.
     async fn watch(&self, run: &str, events: usize) {
         let response = self.get(&format!("/runs/{run}/stream")).await;
         if response.status() != StatusCode::OK {
@@ -109,7 +113,7 @@ impl<'a> Player<'a> {
         let mut stream = EventStream::new(response);
         for _ in 0..events {
             // A stream is torn when somebody ends the service.
-            let Ok(Some(_)) = stream.try_next().await else { return };
+            let Ok(Ok(Some(_))) = timeout(QUIET, stream.try_next()).await else { return };
         }
     }
 
@@ -187,9 +191,10 @@ fn decision(rng: &mut Rng) -> Value {
 }
 
 fn result(rng: &mut Rng) -> Value {
-    match rng.u8(..3) {
+    match rng.u8(..4) {
         0 => odd(rng).into(),
-        1 => json!([{ "type": "text", "text": odd(rng) }, crate::support::media::pixel()]),
+        3 => json!([unreadable(), { "type": "text", "text": odd(rng) }]),
+        1 => json!([{ "type": "text", "text": odd(rng) }, pixel()]),
         _ => json!([{ "type": "text", "text": odd(rng) }]),
     }
 }

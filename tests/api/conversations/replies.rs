@@ -34,7 +34,8 @@ impl<'a> Replies<'a> {
         replies.push(self.end());
         let hangs = self.rng.u8(..10) == 0;
         if hangs && let Some(last) = replies.last_mut() {
-            *last = json!({ "content": last["content"], "hang_after": self.rng.usize(..8) });
+            let content = last.get("content").cloned().unwrap_or_else(|| json!([]));
+            *last = json!({ "content": content, "hang_after": self.rng.usize(..8) });
         }
         let replies: Vec<Value> = replies.into_iter().map(|reply| self.delivered(reply)).collect();
         (replies.into(), hangs)

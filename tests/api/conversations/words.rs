@@ -27,6 +27,15 @@ const ODD: [&str; 18] = [
     " leading and trailing ",
 ];
 
+/// What the model's side says of [`unreadable`].
+pub(super) const UNREADABLE: &str = "Could not process document";
+
+/// A document that the model's side refuses.
+pub(super) fn unreadable() -> Value {
+    json!({ "type": "document", "source":
+        { "type": "text", "media_type": "text/plain", "data": "(unreadable)" } })
+}
+
 /// A short text that says something.
 pub(super) fn short(rng: &mut Rng) -> String {
     let mut text = ODD[rng.usize(..ODD.len())].to_owned();
@@ -60,11 +69,12 @@ pub(super) fn content(rng: &mut Rng, key: &str) -> Value {
 }
 
 fn block(rng: &mut Rng) -> Value {
-    match rng.u8(..4) {
-        0 => pixel(),
-        1 => json!({ "type": "document", "title": short(rng), "source":
+    match rng.u8(..12) {
+        0 => unreadable(),
+        1..=3 => pixel(),
+        4..=6 => json!({ "type": "document", "title": short(rng), "source":
             { "type": "text", "media_type": "text/plain", "data": odd(rng) } }),
-        2 => {
+        7..=9 => {
             json!({ "type": "search_result", "source": "https://example.org/a", "title": short(rng),
             "content": [{ "type": "text", "text": odd(rng) }] })
         }

@@ -66,6 +66,19 @@ fn marks_move_and_a_cut_reply_is_asked_for_again_with_more() {
 }
 
 #[test]
+fn what_could_not_be_read_may_give_way_to_the_word_and_to_no_other() {
+    let photo = format!(r#"{{"role":"user","content":[{}]}}"#, unreadable());
+    let of = |word: &str| {
+        let bodies = [body(&[HELLO]), body(&[HELLO, SAID, &photo])];
+        let replaced = bodies[1].replace(&unreadable().to_string(), word);
+        let history = history(&[HELLO, SAID, &plain(&photo), SAID]);
+        faults(&[&bodies[0], &bodies[1], &replaced], &history).len()
+    };
+    assert_eq!(of(WORD), 0);
+    assert_eq!(of(SAID), 2);
+}
+
+#[test]
 fn a_changed_byte_is_found_in_the_request_and_in_what_is_stored() {
     assert_eq!(broken(1, "Hello", "hello"), 2, "in the middle: from and back to it");
     assert_eq!(broken(2, "Hello", "hello"), 2, "at the end: the prefix and the store");
