@@ -201,6 +201,7 @@ fn client_calls(message: &Message) -> Result<Vec<ToolCall>, BadContent> {
             View::ToolUse(call) => Some(ToolCall::from(call)),
             View::Text(_)
             | View::Thinking(_)
+            | View::RedactedThinking
             | View::ToolResult { .. }
             | View::ServerToolUse { .. }
             | View::Other { .. } => None,

@@ -53,10 +53,11 @@ pub fn keep(content: &Content, stop: &ModelStop, turn: Turn) -> Result<Option<Co
             View::ServerToolUse { id } => turn_goes_on || answered.contains(id.as_ref()),
             // Only the client answers calls.
             View::ToolResult { .. } => false,
-            View::Thinking(_) | View::Other { .. } => true,
+            View::Thinking(_) | View::RedactedThinking | View::Other { .. } => true,
         })
         .collect();
-    let says_something = kept.iter().any(|block| !matches!(block.view, View::Thinking(_)));
+    let is_thinking = |view: &View<'_>| matches!(view, View::Thinking(_) | View::RedactedThinking);
+    let says_something = kept.iter().any(|block| !is_thinking(&block.view));
     if !says_something {
         return Ok(None);
     }
@@ -76,6 +77,7 @@ fn answers<'a>(view: &'a View<'_>) -> Option<&'a str> {
         View::Other { tool_use_id } => tool_use_id.as_deref(),
         View::Text(_)
         | View::Thinking(_)
+        | View::RedactedThinking
         | View::ToolUse(_)
         | View::ToolResult { .. }
         | View::ServerToolUse { .. } => None,
@@ -151,6 +153,7 @@ mod tests {
     const TEXT: &str = r#"{"type":"text","text":"Hello"}"#;
     const BLANK: &str = r#"{"type":"text","text":" \n"}"#;
     const THINKING: &str = r#"{"type":"thinking","thinking":"","signature":"abc"}"#;
+    const REDACTED: &str = r#"{"type":"redacted_thinking","data":"abc"}"#;
     const CALL: &str = r#"{"type":"tool_use","id":"toolu_1","name":"f","input":{"a":1e3}}"#;
     const SERVER_CALL: &str =
         r#"{"type":"server_tool_use","id":"srvtoolu_1","name":"web_search","input":{}}"#;
@@ -175,6 +178,7 @@ mod tests {
     fn a_call_that_was_cut_is_left_out() {
         assert_eq!(kept(&[TEXT, CALL], "max_tokens", false), Some(format!("[{TEXT}]")));
         assert_eq!(kept(&[THINKING, CALL], "max_tokens", false), None);
+        assert_eq!(kept(&[REDACTED, CALL], "max_tokens", false), None);
         assert_eq!(kept(&[CALL], "model_context_window_exceeded", false), None);
     }
 

@@ -106,6 +106,7 @@ impl Content {
             .filter_map(|block| match &block.view {
                 View::Text(text) => Some(text.as_ref()),
                 View::Thinking(_)
+                | View::RedactedThinking
                 | View::ToolUse(_)
                 | View::ToolResult { .. }
                 | View::ServerToolUse { .. }
@@ -131,6 +132,8 @@ pub enum View<'a> {
     Text(Cow<'a, str>),
     /// Reasoning, possibly empty; its signature stays in the raw block.
     Thinking(Cow<'a, str>),
+    /// Reasoning that nobody may read.
+    RedactedThinking,
     /// The model asks for a tool of ours.
     ToolUse(ToolUse<'a>),
     /// Our answer to a call.
@@ -191,6 +194,7 @@ impl<'a> Block<'a> {
         let view = match tag.kind.as_ref() {
             "text" => View::Text(serde_json::from_str::<Text<'a>>(raw.get())?.text),
             "thinking" => View::Thinking(serde_json::from_str::<Text<'a>>(raw.get())?.text),
+            "redacted_thinking" => View::RedactedThinking,
             "tool_use" => View::ToolUse(serde_json::from_str(raw.get())?),
             "tool_result" => {
                 let result: ToolResult<'a> = serde_json::from_str(raw.get())?;

@@ -25,6 +25,7 @@ pub fn plain(content: &Content) -> Result<Content, BadContent> {
             View::ToolResult { .. } => with_names(block.raw)?,
             View::Text(_)
             | View::Thinking(_)
+            | View::RedactedThinking
             | View::ToolUse(_)
             | View::ServerToolUse { .. }
             | View::Other { .. } => named(block.raw)?.unwrap_or_else(|| block.raw.to_owned()),

@@ -25,7 +25,8 @@ pub enum Invariant {
     CallsAnswered,
     /// No two calls of a history have the same id.
     CallIdsUnique,
-    /// A call of the model's own tools has its result before the user speaks again.
+    /// A call of the model's own tools has its result before the user speaks again, unless its run
+    /// was stopped or failed.
     ServerCallsClosed,
     /// Each run's part of the history is whole, begins with its message, and is in its turn.
     RunsInOrder,

@@ -1,6 +1,7 @@
 //! What the simulator was asked, for tests that look at requests.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use axum::http::{HeaderMap, Method};
@@ -23,16 +24,21 @@ pub struct RecordedRequest {
     pub status: u16,
 }
 
+/// When a request came, among the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Arrival(u64);
+
 /// The last requests, at most `limit` of them.
 #[derive(Debug)]
 pub(crate) struct Recorder {
     limit: usize,
-    requests: Mutex<VecDeque<RecordedRequest>>,
+    arrivals: AtomicU64,
+    requests: Mutex<VecDeque<(Arrival, RecordedRequest)>>,
 }
 
 impl Recorder {
     pub(crate) fn new(limit: usize) -> Self {
-        Self { limit, requests: Mutex::default() }
+        Self { limit, arrivals: AtomicU64::new(0), requests: Mutex::default() }
     }
 
     /// Whether a request is worth building a record of.
@@ -40,7 +46,13 @@ impl Recorder {
         self.limit > 0
     }
 
-    pub(crate) fn add(&self, mut request: RecordedRequest) {
+    /// Notes that a request has come.
+    pub(crate) fn arrival(&self) -> Arrival {
+        Arrival(self.arrivals.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Records a request in its place: one that came later may have been answered sooner.
+    pub(crate) fn add(&self, arrival: Arrival, mut request: RecordedRequest) {
         for key in ["x-api-key", "authorization"] {
             if let Some(value) = request.headers.get_mut(key) {
                 value.set_sensitive(true);
@@ -50,11 +62,41 @@ impl Recorder {
         if requests.len() >= self.limit {
             requests.pop_front();
         }
-        requests.push_back(request);
+        let at = requests.partition_point(|(other, _)| *other < arrival);
+        requests.insert(at, (arrival, request));
     }
 
     pub(crate) fn list(&self) -> Vec<RecordedRequest> {
         let requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
-        requests.iter().cloned().collect()
+        requests.iter().map(|(_, request)| request.clone()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::StatusCode;
+
+    use super::*;
+
+    fn to(path: &str) -> RecordedRequest {
+        RecordedRequest {
+            method: Method::POST,
+            path: path.to_owned(),
+            headers: HeaderMap::new(),
+            body: Bytes::new(),
+            refusal: None,
+            status: StatusCode::OK.as_u16(),
+        }
+    }
+
+    #[test]
+    fn requests_are_listed_in_the_order_in_which_they_came() {
+        let recorder = Recorder::new(2);
+        let arrivals = [(); 3].map(|()| recorder.arrival());
+        for (nth, path) in [(0, "/a"), (2, "/c"), (1, "/b")] {
+            recorder.add(arrivals[nth], to(path));
+        }
+        let paths: Vec<String> = recorder.list().into_iter().map(|one| one.path).collect();
+        assert_eq!(paths, ["/b", "/c"]);
     }
 }

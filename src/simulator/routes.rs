@@ -98,6 +98,7 @@ async fn respond<F>(
 where
     F: FnOnce(&HeaderMap, &Bytes, &str) -> Result<Answer, Refusal>,
 {
+    let arrival = shared.recorder.arrival();
     let id = ids::request();
     let (parts, body) = request.into_parts();
     let (body, answer) = match read(&parts.headers, body).await {
@@ -113,14 +114,15 @@ where
         response: (refusal.status, Json(protocol.refusal(&refusal, &id))).into_response(),
     });
     if shared.recorder.is_on() {
-        shared.recorder.add(RecordedRequest {
+        let request = RecordedRequest {
             method: parts.method,
             path: parts.uri.to_string(),
             headers: parts.headers,
             body,
             refusal,
             status: response.status().as_u16(),
-        });
+        };
+        shared.recorder.add(arrival, request);
     }
     if !delay.is_zero() {
         let _ = timeout(delay, shared.stop.cancelled()).await; // a stop cuts the wait short

@@ -159,6 +159,7 @@ fn input_of(content: &Content, id: &str) -> Result<Option<Box<RawValue>>, StoreE
         View::ToolUse(_)
         | View::Text(_)
         | View::Thinking(_)
+        | View::RedactedThinking
         | View::ToolResult { .. }
         | View::ServerToolUse { .. }
         | View::Other { .. } => None,

@@ -21,6 +21,7 @@ pub(super) fn reply_events(
         .filter_map(|block| match &block.view {
             View::Thinking(text) => Some(text.as_ref()),
             View::Text(_)
+            | View::RedactedThinking
             | View::ToolUse(_)
             | View::ToolResult { .. }
             | View::ServerToolUse { .. }

@@ -26,6 +26,7 @@ mod client_tools;
 mod commands;
 mod compacting;
 mod context_edits;
+mod conversations;
 mod database_faults;
 mod dispatch;
 mod draining;

@@ -126,6 +126,7 @@ async fn a_session_goes_on_after_a_paused_turn_was_cancelled() {
         let session = app.session_again(&id);
         assert_eq!(session.ask("Are you there?").await["output_text"], "Still here.");
         assert_eq!(session.ask("And now?").await["output_text"], "Still here.");
+        assert_eq!(session.verify().await["findings"], json!([]));
         app.finish_repaired(&[("open_server_call", 1)]).await;
     }
 }

@@ -60,7 +60,7 @@ impl What {
         match &block.view {
             View::Text(text) if text.trim().is_empty() => Self::BlankText,
             View::Text(_) | View::Other { tool_use_id: None } => Self::Other,
-            View::Thinking(_) => Self::Thinking,
+            View::Thinking(_) | View::RedactedThinking => Self::Thinking,
             View::ToolUse(call) => Self::Call(call.id.clone().into_owned()),
             View::ToolResult { tool_use_id, .. } => Self::Result {
                 id: tool_use_id.clone().into_owned(),

@@ -11,6 +11,7 @@ const RESULT_2: &str = r#"{"type":"tool_result","tool_use_id":"2","content":"two
 const MADE_UP_1: &str = r#"{"type":"tool_result","tool_use_id":"1","content":"Interrupted: the worker stopped while this call was running. It may have run in part or completely. Check the state before you repeat it.","is_error":true}"#;
 const SERVER_CALL: &str = r#"{"type":"server_tool_use","id":"s","name":"web_search","input":{}}"#;
 const SERVER_RESULT: &str = r#"{"type":"web_search_tool_result","tool_use_id":"s","content":[]}"#;
+const REDACTED: &str = r#"{"type":"redacted_thinking","data":"x"}"#;
 const THINKING: &str = r#"{"type":"thinking","thinking":"","signature":"abc"}"#;
 const TEXT: &str = r#"{"type":"text", "text":"Hello"}"#;
 const BLANK: &str = r#"{"type":"text","text":" \n"}"#;
@@ -144,6 +145,15 @@ fn a_server_call_that_stayed_open_is_left_out() {
         &[('u', &[TEXT]), ('a', &[SERVER_CALL, CALL_1]), ('u', &[RESULT_1]), ('u', &[TEXT])],
         &[('u', &[TEXT]), ('a', &[CALL_1]), ('u', &[RESULT_1]), ('u', &[TEXT])],
         &[(RepairKind::OpenServerCall, 1)],
+    );
+}
+
+#[test]
+fn thinking_alone_says_nothing_whoever_may_read_it() {
+    assert_repaired(
+        &[('u', &[TEXT]), ('a', &[THINKING, REDACTED, SERVER_CALL]), ('u', &[TEXT])],
+        &[('u', &[TEXT]), ('u', &[TEXT])],
+        &[(RepairKind::OpenServerCall, 1), (RepairKind::EmptyMessage, 1)],
     );
 }
 

@@ -112,6 +112,7 @@ fn push_assistant(messages: &mut Vec<Message<'static>>, blocks: &[Block<'_>]) {
                 },
             }),
             View::Thinking(_)
+            | View::RedactedThinking
             | View::ToolResult { .. }
             | View::ServerToolUse { .. }
             | View::Other { .. } => {}

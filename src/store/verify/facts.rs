@@ -115,6 +115,11 @@ impl RunFacts {
     pub(super) fn is_settled(&self) -> bool {
         self.status.is_some_and(RunStatus::is_terminal)
     }
+
+    /// Whether it was stopped, or failed, before the model had said its last word.
+    pub(super) fn ended_early(&self) -> bool {
+        matches!(self.status, Some(RunStatus::Cancelled | RunStatus::Failed))
+    }
 }
 
 #[derive(Debug)]

@@ -15,8 +15,8 @@ struct Walk<'a> {
     facts: &'a Facts,
     report: &'a mut Report,
     call_ids: HashSet<&'a str>,
-    /// Calls of the model's own tools that have no result yet.
-    open: Vec<&'a str>,
+    /// Calls of the model's own tools that have no result yet, and the runs that they belong to.
+    open: Vec<(&'a str, RunId)>,
     seen: HashSet<RunId>,
 }
 
@@ -137,8 +137,9 @@ impl<'a> Walk<'a> {
     fn server_calls(&mut self, message: &'a MessageFacts) {
         match message.role {
             Role::Assistant => {
-                self.open.extend(message.parts.server_calls.iter().map(String::as_str));
-                self.open.retain(|id| !message.parts.server_answers.iter().any(|it| it == id));
+                let calls = message.parts.server_calls.iter();
+                self.open.extend(calls.map(|id| (id.as_str(), message.run_id)));
+                self.open.retain(|(id, _)| !message.parts.server_answers.iter().any(|it| it == id));
             }
             // Answers of our own tools do not end the assistant's turn.
             Role::User if message.parts.only_answers => {}
@@ -149,8 +150,12 @@ impl<'a> Walk<'a> {
         }
     }
 
+    /// What a run was waiting for that was stopped or failed is left out of what is sent.
     fn open_server_calls(&mut self, place: &Place) {
-        for id in std::mem::take(&mut self.open) {
+        for (id, run_id) in std::mem::take(&mut self.open) {
+            if self.facts.runs.find(run_id).is_some_and(RunFacts::ended_early) {
+                continue;
+            }
             let detail = format!("the call {id} of the model's own tool was never answered");
             self.report.add(Invariant::ServerCallsClosed, place.clone().call(id), detail);
         }

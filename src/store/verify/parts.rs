@@ -161,6 +161,7 @@ impl Parts {
                     asked.push(Told::tool_use(&id, &name, call.input));
                     parts.calls.push(Call { id, name, input: hash(call.input.get()) });
                 }
+                View::RedactedThinking => {}
                 View::ServerToolUse { id } => parts.server_calls.push(id.clone().into_owned()),
                 View::Other { tool_use_id } => {
                     parts.server_answers.extend(tool_use_id.clone().map(Cow::into_owned));

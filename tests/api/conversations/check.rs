@@ -1,0 +1,225 @@
+//! What must hold of the requests of one session, looked at as bytes.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::words::unreadable;
+
+/// What is sent in place of a block that the model's side could not read.
+const WORD: &str =
+    r#"{"type":"text","text":"(Something stood here that could not be read: it was left out.)"}"#;
+
+/// A message, and its blocks as they stand in it.
+#[derive(Debug, Clone)]
+pub(super) struct Message {
+    role: String,
+    /// The whole message.
+    raw: String,
+    blocks: Vec<String>,
+}
+
+/// A request, without what is no part of the conversation.
+#[derive(Debug)]
+struct Request {
+    /// All up to the end of its messages, but for the output budget.
+    text: String,
+    /// All before its messages.
+    head: String,
+    messages: Vec<Message>,
+    max_tokens: u64,
+}
+
+#[derive(Deserialize)]
+struct Envelope<'a> {
+    role: String,
+    #[serde(borrow)]
+    content: Vec<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Tag {
+    #[serde(rename = "type")]
+    kind: String,
+    id: Option<String>,
+    tool_use_id: Option<String>,
+}
+
+impl Message {
+    /// Reads a message of a request.
+    pub(super) fn read(raw: &str) -> Self {
+        let Envelope { role, content } = serde_json::from_str(raw).unwrap();
+        let blocks = content.into_iter().map(|block| block.get().to_owned()).collect();
+        Self { role, raw: raw.to_owned(), blocks }
+    }
+
+    /// Reads a page of the history, as the service shows it.
+    pub(super) fn of_page(page: &str) -> Vec<Self> {
+        #[derive(Deserialize)]
+        struct Page<'a> {
+            #[serde(borrow)]
+            data: Vec<Item<'a>>,
+        }
+        #[derive(Deserialize)]
+        struct Item<'a> {
+            #[serde(borrow)]
+            message: Shown<'a>,
+        }
+        #[derive(Deserialize)]
+        struct Shown<'a> {
+            role: String,
+            #[serde(borrow)]
+            content: &'a RawValue,
+        }
+        let page: Page<'_> = serde_json::from_str(page).unwrap();
+        let sent = |Shown { role, content }: &Shown<'_>| {
+            plain(&format!(r#"{{"role":"{role}","content":{content}}}"#))
+        };
+        page.data.iter().map(|item| Self::read(&sent(&item.message))).collect()
+    }
+
+    /// The message without some of its blocks; none if it then says nothing.
+    fn without(&self, left_out: &[String]) -> Option<Self> {
+        let mut blocks = self.blocks.clone();
+        blocks.retain(|block| !left_out.contains(block));
+        if blocks.len() == self.blocks.len() {
+            return Some(self.clone());
+        }
+        let raw = format!(r#"{{"role":"{}","content":[{}]}}"#, self.role, blocks.join(","));
+        let is_thinking =
+            |block: &String| matches!(tag(block).kind.as_str(), "thinking" | "redacted_thinking");
+        (!blocks.iter().all(is_thinking)).then(|| Self { blocks, raw, ..self.clone() })
+    }
+
+    fn is_of_results(&self) -> bool {
+        self.role == "user" && self.blocks.iter().all(|block| tag(block).kind == "tool_result")
+    }
+}
+
+impl Request {
+    fn read(body: &str) -> Self {
+        #[derive(Deserialize)]
+        struct Body<'a> {
+            max_tokens: u64,
+            #[serde(borrow)]
+            messages: Vec<&'a RawValue>,
+        }
+        let text = plain(body);
+        let Body { max_tokens, messages } = serde_json::from_str(&text).unwrap();
+        // In a text its quotes would be escaped, and nothing before the messages has the name.
+        let start = text.find(r#","messages":["#).unwrap();
+        let end =
+            messages.last().map_or(start, |last| offset(&text, last.get()) + last.get().len());
+        let messages = messages.iter().map(|message| Message::read(message.get())).collect();
+        let budget = format!(r#","max_tokens":{max_tokens},"#);
+        Self {
+            head: text[..start].replacen(&budget, ",", 1),
+            text: text[..end].replacen(&budget, ",", 1),
+            messages,
+            max_tokens,
+        }
+    }
+}
+
+/// Where a part of a text begins.
+fn offset(text: &str, part: &str) -> usize {
+    part.as_ptr().addr() - text.as_ptr().addr()
+}
+
+fn tag(block: &str) -> Tag {
+    serde_json::from_str(block).unwrap()
+}
+
+/// A text without marks, and with the word for what the model's side refuses to read: a request
+/// that it refused is followed by one with the word. In a text both would have their quotes escaped.
+fn plain(text: &str) -> String {
+    text.replace(r#","cache_control":{"type":"ephemeral"}"#, "")
+        .replace(r#","cache_control":{"type":"ephemeral","ttl":"1h"}"#, "")
+        .replace(&unreadable().to_string(), WORD)
+}
+
+/// The calls of the model's own tools that a turn of the assistant leaves open.
+fn open_calls(turn: &[Message]) -> Vec<String> {
+    let blocks = || turn.iter().flat_map(|message| &message.blocks);
+    let is_answered =
+        |id: &Option<String>| blocks().any(|block| id.is_some() && tag(block).tool_use_id == *id);
+    let is_open = |block: &&String| {
+        let Tag { kind, id, .. } = tag(block);
+        kind == "server_tool_use" && !is_answered(&id)
+    };
+    blocks().filter(is_open).cloned().collect()
+}
+
+/// A history as the model takes it: what is still open of its own tools when the user goes on is
+/// left out, and nothing else.
+fn seen(history: &[Message]) -> Vec<Message> {
+    let turns: Vec<&[Message]> = history.chunk_by(|one, next| one.role == next.role).collect();
+    let mut seen = Vec::new();
+    for (at, turn) in turns.iter().enumerate() {
+        let next = turns.get(at + 1);
+        let user_goes_on = next.is_some_and(|next| !next.iter().all(Message::is_of_results));
+        if turn[0].role == "assistant" && user_goes_on {
+            let open = open_calls(turn);
+            seen.extend(turn.iter().filter_map(|message| message.without(&open)));
+        } else {
+            seen.extend(turn.iter().cloned());
+        }
+    }
+    seen
+}
+
+fn raw(messages: &[Message]) -> Vec<&str> {
+    messages.iter().map(|message| message.raw.as_str()).collect()
+}
+
+/// Whether a request begins with the bytes of the one before it. The one exception is what a run
+/// left open that the model's side was to go on with: it is left out when the user goes on.
+fn continues(before: &Request, after: &Request) -> bool {
+    if after.text.starts_with(&before.text) {
+        return true;
+    }
+    let mut closed = before.messages.clone();
+    closed.push(Message::read(r#"{"role":"user","content":[{"type":"text","text":"And?"}]}"#));
+    let mut closed = seen(&closed);
+    closed.pop();
+    after.head == before.head && raw(&after.messages).starts_with(&raw(&closed))
+}
+
+/// Where two texts begin to differ.
+fn difference(one: &str, other: &str) -> String {
+    let same = one.bytes().zip(other.bytes()).take_while(|(one, other)| one == other).count();
+    let around = |text: &str| {
+        let start = text.floor_char_boundary(same.saturating_sub(80));
+        let end = text.ceil_char_boundary((same + 160).min(text.len()));
+        text[start.min(end)..end].to_owned()
+    };
+    format!("at byte {same}\n  {}\n  {}", around(one), around(other))
+}
+
+/// What is wrong with the requests of a session, whose history is this now.
+pub(super) fn faults<B: AsRef<str>>(bodies: &[B], history: &[Message]) -> Vec<String> {
+    let requests: Vec<Request> = bodies.iter().map(|body| Request::read(body.as_ref())).collect();
+    let mut faults = Vec::new();
+    for (at, pair) in requests.windows(2).enumerate() {
+        let [before, after] = pair else { continue };
+        if !continues(before, after) {
+            let difference = difference(&before.text, &after.text);
+            faults.push(format!("request {} begins otherwise, {difference}", at + 1));
+        }
+        if after.max_tokens != requests[0].max_tokens && after.text != before.text {
+            faults.push(format!("request {} has a budget of its own", at + 1));
+        }
+    }
+    let asked = match history.split_last() {
+        Some((reply, asked)) if reply.role == "assistant" => asked,
+        _ => history,
+    };
+    let (asked, sent) = (seen(asked), requests.last().map_or(&[][..], |last| &last.messages));
+    if raw(&asked) != raw(sent) {
+        let difference = difference(&raw(&asked).join(","), &raw(sent).join(","));
+        faults.push(format!("what is stored is not what was sent, {difference}"));
+    }
+    faults
+}
+
+#[cfg(test)]
+mod tests;

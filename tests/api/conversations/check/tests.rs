@@ -1,0 +1,124 @@
+//! The check itself: it lets pass what may be, and finds what was broken.
+
+use super::*;
+
+const HELLO: &str = r#"{"role":"user","content":[{"type":"text","text":"Hello"}]}"#;
+const CALLED: &str = r#"{"role":"assistant","content":[{"type":"thinking","thinking":"","signature":"s"},{"type":"tool_use","id":"1","name":"f","input":{ "a" : 1.0 }}]}"#;
+const ANSWERED: &str =
+    r#"{"role":"user","content":[{"type":"tool_result","tool_use_id":"1","content":"x"}]}"#;
+const SAID: &str = r#"{"role":"assistant","content":[{"type":"text","text":"There."}]}"#;
+const THANKS: &str = r#"{"role":"user","content":[{"type":"text","text":"Thanks"}]}"#;
+const SEARCHED: &str = r#"{"role":"assistant","content":[{"type":"text","text":"Let me see."},{"type":"server_tool_use","id":"s","name":"web_search","input":{}}]}"#;
+const SEARCHED_NO_MORE: &str =
+    r#"{"role":"assistant","content":[{"type":"text","text":"Let me see."}]}"#;
+
+fn body(messages: &[&str]) -> String {
+    with_budget(messages, 1000)
+}
+
+fn with_budget(messages: &[&str], max_tokens: u32) -> String {
+    let messages = messages.join(",");
+    format!(
+        r#"{{"model":"m","max_tokens":{max_tokens},"stream":true,"system":"Be brief.","messages":[{messages}]}}"#
+    )
+}
+
+fn history(messages: &[&str]) -> Vec<Message> {
+    messages.iter().map(|message| Message::read(message)).collect()
+}
+
+/// A session of three requests, and its history.
+fn sound() -> (Vec<String>, Vec<Message>) {
+    let all = [HELLO, CALLED, ANSWERED, SAID, THANKS];
+    let bodies = [&all[..1], &all[..3], &all[..5]].map(body).into();
+    (bodies, history(&[HELLO, CALLED, ANSWERED, SAID, THANKS, SAID]))
+}
+
+/// How many faults there are when a part of one request is another.
+fn broken(request: usize, part: &str, other: &str) -> usize {
+    let (mut bodies, history) = sound();
+    assert!(bodies[request].contains(part));
+    bodies[request] = bodies[request].replace(part, other);
+    faults(&bodies, &history).len()
+}
+
+#[test]
+fn a_sound_session_has_no_faults() {
+    let (bodies, history) = sound();
+    assert_eq!(faults(&bodies, &history), Vec::<String>::new());
+    assert_eq!(faults::<String>(&[], &[]), Vec::<String>::new());
+}
+
+#[test]
+fn marks_move_and_a_cut_reply_is_asked_for_again_with_more() {
+    let (mut bodies, history) = sound();
+    bodies.insert(1, with_budget(&[HELLO], 2000));
+    bodies[2] =
+        bodies[2].replace(r#""Hello"}"#, r#""Hello","cache_control":{"type":"ephemeral"}}"#);
+    bodies[3] = bodies[3].replace(
+        r#","messages""#,
+        r#","cache_control":{"type":"ephemeral","ttl":"1h"},"messages""#,
+    );
+    bodies[3] = bodies[3].replace("]}]}", r#"]}],"tool_choice":{"type":"none"}}"#);
+    assert_eq!(faults(&bodies, &history), Vec::<String>::new());
+    bodies[2] = bodies[2].replace("1000", "3000");
+    assert_eq!(faults(&bodies, &history), ["request 2 has a budget of its own"]);
+}
+
+#[test]
+fn what_could_not_be_read_may_give_way_to_the_word_and_to_no_other() {
+    let photo = format!(r#"{{"role":"user","content":[{}]}}"#, unreadable());
+    let of = |word: &str| {
+        let bodies = [body(&[HELLO]), body(&[HELLO, SAID, &photo])];
+        let replaced = bodies[1].replace(&unreadable().to_string(), word);
+        let history = history(&[HELLO, SAID, &plain(&photo), SAID]);
+        faults(&[&bodies[0], &bodies[1], &replaced], &history).len()
+    };
+    assert_eq!(of(WORD), 0);
+    assert_eq!(of(SAID), 2);
+}
+
+#[test]
+fn a_changed_byte_is_found_in_the_request_and_in_what_is_stored() {
+    assert_eq!(broken(1, "Hello", "hello"), 2, "in the middle: from and back to it");
+    assert_eq!(broken(2, "Hello", "hello"), 2, "at the end: the prefix and the store");
+    assert_eq!(broken(2, "Be brief.", "Be brief!"), 1, "before the messages");
+    assert_eq!(broken(2, "Thanks", "thanks"), 1, "only the store knows");
+}
+
+#[test]
+fn a_block_that_was_written_anew_is_found() {
+    assert_eq!(broken(2, r#"{ "a" : 1.0 }"#, r#"{"a":1.0}"#), 2);
+    assert_eq!(
+        broken(2, r#""thinking":"","signature":"s""#, r#""signature":"s","thinking":"""#),
+        2
+    );
+}
+
+#[test]
+fn messages_that_are_missing_or_in_another_order_are_found() {
+    let two = format!("{ANSWERED},{SAID}");
+    assert_eq!(broken(2, &two, &format!("{SAID},{ANSWERED}")), 2);
+    assert_eq!(broken(2, &format!("{two},"), ""), 2);
+    assert_eq!(broken(1, &format!(",{ANSWERED}"), ""), 0, "the next one may grow by more");
+    let (bodies, mut history) = sound();
+    history.remove(2);
+    assert_eq!(faults(&bodies, &history).len(), 1);
+}
+
+#[test]
+fn only_what_is_open_of_the_models_own_tools_may_be_left_out_and_only_when_the_user_goes_on() {
+    let stored = history(&[HELLO, SEARCHED, THANKS, SAID]);
+    let of = |messages: &[&str]| {
+        faults(&[body(&[HELLO]), body(&[HELLO, SEARCHED]), body(messages)], &stored).len()
+    };
+    assert_eq!(of(&[HELLO, SEARCHED_NO_MORE, THANKS]), 0);
+    assert_eq!(of(&[HELLO, SEARCHED, THANKS]), 1, "the model would not take it");
+    assert_eq!(of(&[HELLO, THANKS]), 2, "the text stays");
+    let bodies = [body(&[HELLO]), body(&[HELLO, SEARCHED])];
+    assert_eq!(
+        faults(&bodies, &history(&[HELLO, SEARCHED])).len(),
+        1,
+        "it is still stored as open"
+    );
+}
