@@ -131,9 +131,9 @@ fn a_request_is_a_byte_prefix_of_the_next() {
     assert!(second.starts_with(open));
 }
 
-fn edits(edits: &str) -> Box<Context> {
+fn edits(edits: &str) -> Context {
     let edits = Some(RawValue::from_string(edits.to_owned()).unwrap());
-    Box::new(Context { edits, ..Context::default() })
+    Context { edits, ..Context::default() }
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn edits_are_sent_as_they_were_pinned_and_named_as_beta_features() {
     ] {
         let mut settings = settings();
         settings.model_options.betas = vec!["b".to_owned()];
-        settings.context = edits(pinned);
+        *settings.context = edits(pinned);
         let head = Head::new(&settings, None, None).unwrap();
         let expected = format!(
             r#"{{"model":"claude-test","max_tokens":100,"stream":true,"context_management":{{"edits":{pinned}}},"system":"Be brief.","tools":[{{"name":  "f"}}],"messages":[]}}"#
@@ -165,7 +165,7 @@ fn shaped() -> Settings {
     settings.model_options =
         serde_json::from_str(r#"{"effort":"low","user_id":"u","output_schema":{"type":"object"}}"#)
             .unwrap();
-    settings.context = edits(r#"[{"type":"clear_tool_uses_20250919"}]"#);
+    *settings.context = edits(r#"[{"type":"clear_tool_uses_20250919"}]"#);
     settings
 }
 
