@@ -87,7 +87,7 @@ impl Message {
         let raw = format!(r#"{{"role":"{}","content":[{}]}}"#, self.role, blocks.join(","));
         let is_thinking =
             |block: &String| matches!(tag(block).kind.as_str(), "thinking" | "redacted_thinking");
-        (!blocks.iter().all(is_thinking)).then(|| Self { blocks, raw, ..self.clone() })
+        (!blocks.iter().all(is_thinking)).then(|| Self { raw, blocks, ..self.clone() })
     }
 
     fn is_of_results(&self) -> bool {

@@ -75,7 +75,7 @@ impl<'a> Replies<'a> {
 
     fn calls(&mut self) -> Value {
         let mut content = self.preamble();
-        for _ in 0..1 + self.rng.usize(..8) {
+        for _ in 0..=self.rng.usize(..8) {
             content.push(self.call());
         }
         let whole = json!({ "content": content });
@@ -256,5 +256,5 @@ fn sse(id: &str, stop: &str, blocks: &[String]) -> String {
     events
         .push(format!(r#"{{"type":"message_delta","delta":{{"stop_reason":"{stop}"}},{usage}}}"#));
     events.push(r#"{"type":"message_stop"}"#.to_owned());
-    events.iter().map(|event| format!("data: {event}\n\n")).collect()
+    format!("data: {}\n\n", events.join("\n\ndata: "))
 }
