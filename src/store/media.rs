@@ -5,8 +5,8 @@ use sqlx::PgConnection;
 use super::StoreError;
 use crate::domain::ids::{SessionId, TenantId};
 
-/// Reads all that clients have said in a session and what waits to be said, as stored: arrays of
-/// blocks, in no order. Results of calls that wait for others are among it.
+/// Reads all that clients have said in a session, but for what a summary stands for, and what waits
+/// to be said, as stored: arrays of blocks, in no order. Results of calls that wait for others are among it.
 pub async fn list_contents(
     conn: &mut PgConnection,
     tenant: TenantId,
@@ -15,6 +15,8 @@ pub async fn list_contents(
     Ok(sqlx::query_scalar!(
         r#"SELECT content::text AS "content!" FROM messages
            WHERE session_id = $1 AND tenant_id = $2 AND role = 'user'
+             AND seq > (SELECT coalesce(max(message_seq), 0) FROM sent_changes
+                        WHERE session_id = $1 AND kind = 'compacted')
            UNION ALL
            -- A run that was claimed enters the history a moment later.
            SELECT r.input::text FROM runs r

@@ -166,8 +166,9 @@ impl Driver<'_> {
             (None, ModelStop::ModelContextWindowExceeded) => Summed::TooLong,
             (None, _) => Summed::Failed,
         };
+        // It is no round of the run, whose limits are for its own: a summary may use more than they
+        // allow.
         let request = self.answered(&reply);
-        self.agent.spend(reply.usage);
         let stop = Some(reply.stop.as_str());
         let duration_ms = millis(started);
         let end = RequestEnd { usage: reply.usage, stop, duration_ms, applied_edits: None };

@@ -3,6 +3,7 @@
 
 use serde_json::{Value, json};
 
+use crate::support::media::pixel;
 use crate::support::{Session, Setup, TestApp, assert_refused, calls, invalid, replies, says};
 
 /// Some 1,000 tokens, as the simulator counts.
@@ -236,6 +237,20 @@ async fn a_summary_that_the_budget_does_not_allow_is_not_asked_for() {
     let run = session.ask(&long("Two")).await;
     assert_eq!((&run["status"], &run["output_text"]), (&json!("completed"), &json!("Yes.")));
     assert_eq!(asked(&app), expected(&[(MESSAGES, 1), (COUNTED, 3), (MESSAGES, 3)]));
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn what_was_summed_up_does_not_count_against_the_limits_of_a_conversation() {
+    let app = TestApp::start(sums_up()).await;
+    let session = app.session_with(json!({ "tools": [], "context": { "compact_at": 2000 } })).await;
+    let images = json!({ "content": vec![pixel(); 60] });
+    session.ask_with(images.clone()).await;
+    let refused = session.message(&images);
+    assert_refused(&session, refused, invalid("/content")).await;
+    session.ask(&long("One").repeat(2)).await;
+    assert_eq!(compacted(&session).await.len(), 1);
+    session.ask_with(images).await;
     app.finish().await;
 }
 

@@ -49,6 +49,7 @@ async fn a_known_model_says_what_it_accepts_and_what_it_costs() {
                 "structured_outputs": true,
                 "image_input": true,
                 "pdf_input": true,
+                "compaction": true,
                 "min_cache_tokens": 4096,
             },
             "lacks": [],
@@ -112,6 +113,8 @@ async fn what_the_server_says_of_its_models_is_asked_for_at_the_start() {
         "structured_outputs": true,
         "image_input": true,
         "pdf_input": true,
+        "context_management": true,
+        "compaction": true,
     });
     assert_eq!(models["simulator"]["capabilities"], simulator);
     let available = ["simulator", "claude-sonnet-5-5", "claude-opus-4-8"]

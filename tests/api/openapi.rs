@@ -126,6 +126,7 @@ fn events_are_a_union_tagged_by_their_type() {
     let mut found = BTreeSet::new();
     types(&document, &document["components"]["schemas"]["Event"], &mut found);
     let expected = [
+        "agent.context_compacted",
         "agent.custom_tool_use",
         "agent.message",
         "agent.thinking",
