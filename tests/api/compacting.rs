@@ -249,7 +249,7 @@ async fn what_was_summed_up_does_not_count_against_the_limits_of_a_conversation(
     let refused = session.message(&images);
     assert_refused(&session, refused, invalid("/content")).await;
     session.ask(&long("One").repeat(2)).await;
-    assert_eq!(compacted(&session).await.len(), 1);
+    assert!(!compacted(&session).await.is_empty());
     session.ask_with(images).await;
     app.finish().await;
 }
