@@ -90,6 +90,12 @@ impl Message {
         (!blocks.iter().all(is_thinking)).then(|| Self { raw, blocks, ..self.clone() })
     }
 
+    /// Whether it stands for messages that are sent no more.
+    fn is_summary(&self) -> bool {
+        self.role == "assistant"
+            && self.blocks.first().is_some_and(|block| tag(block).kind == "compaction")
+    }
+
     fn is_of_results(&self) -> bool {
         self.role == "user" && self.blocks.iter().all(|block| tag(block).kind == "tool_result")
     }
@@ -171,11 +177,23 @@ fn raw(messages: &[Message]) -> Vec<&str> {
     messages.iter().map(|message| message.raw.as_str()).collect()
 }
 
-/// Whether a request begins with the bytes of the one before it. The one exception is what a run
-/// left open that the model's side was to go on with: it is left out when the user goes on.
+/// Whether a request is the first one after what came before was summed up: the model has not
+/// spoken since.
+fn begins_anew(before: &Request, after: &Request) -> bool {
+    let Some((summary, since)) = after.messages.split_first() else { return false };
+    let is_new = before.messages.first().is_none_or(|first| first.raw != summary.raw);
+    is_new && summary.is_summary() && since.iter().all(|message| message.role == "user")
+}
+
+/// Whether a request begins with the bytes of the one before it. There are two exceptions: a
+/// summary takes the place of what came before a run, and what a run left open that the model's
+/// side was to go on with is left out when the user goes on.
 fn continues(before: &Request, after: &Request) -> bool {
     if after.text.starts_with(&before.text) {
         return true;
+    }
+    if begins_anew(before, after) {
+        return after.head == before.head;
     }
     let mut closed = before.messages.clone();
     closed.push(Message::read(r#"{"role":"user","content":[{"type":"text","text":"And?"}]}"#));
@@ -213,7 +231,12 @@ pub(super) fn faults<B: AsRef<str>>(bodies: &[B], history: &[Message]) -> Vec<St
         Some((reply, asked)) if reply.role == "assistant" => asked,
         _ => history,
     };
-    let (asked, sent) = (seen(asked), requests.last().map_or(&[][..], |last| &last.messages));
+    let (mut asked, mut sent) =
+        (seen(asked), requests.last().map_or(&[][..], |last| &last.messages));
+    if let Some((_, since)) = sent.split_first().filter(|(first, _)| first.is_summary()) {
+        asked.drain(..asked.len().saturating_sub(since.len()));
+        sent = since;
+    }
     if raw(&asked) != raw(sent) {
         let difference = difference(&raw(&asked).join(","), &raw(sent).join(","));
         faults.push(format!("what is stored is not what was sent, {difference}"));

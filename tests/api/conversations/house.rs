@@ -130,13 +130,14 @@ impl House {
         }
     }
 
-    /// What the model was asked in a session.
+    /// What the model was asked in a session, but for summaries.
     pub(super) fn requests(&self, session: &str) -> Vec<RecordedRequest> {
         let user = json!({ "user_id": session }).to_string();
         let mut requests = self.simulator.requests();
         requests.retain(|request| {
             let body = std::str::from_utf8(&request.body).unwrap();
             body.contains(&format!(r#""metadata":{user}"#))
+                && !body.ends_with(r#"],"compaction":{"type":"summarize"}}"#)
         });
         requests
     }

@@ -125,9 +125,26 @@ fn session(rng: &mut Rng, model: &str, name: &str) -> Value {
         }
         _ => {}
     }
+    // The third model can do neither.
+    if model != "claude-haiku-4-5" {
+        session["context"] = context(rng);
+    }
     if model == "claude-opus-5-5" {
         session["thinking"] = json!({ "type": "adaptive" });
         session["effort"] = "low".into();
     }
     session
+}
+
+/// Some are summed up now and then, and some have old results left out.
+fn context(rng: &mut Rng) -> Value {
+    let clears = json!({ "type": "clear_tool_uses_20250919",
+        "trigger": { "type": "tool_uses", "value": 2 + rng.u8(..4) },
+        "keep": { "type": "tool_uses", "value": 1 } });
+    match rng.u8(..4) {
+        0 => json!({}),
+        1 => json!({ "edits": [clears] }),
+        2 => json!({ "edits": [clears], "compact_at": 1000 * u32::from(2 + rng.u8(..4)) }),
+        _ => json!({ "compact_at": 1000 * u32::from(1 + rng.u8(..6)) }),
+    }
 }

@@ -122,3 +122,36 @@ fn only_what_is_open_of_the_models_own_tools_may_be_left_out_and_only_when_the_u
         "it is still stored as open"
     );
 }
+
+const SUMMARY: &str = r#"{"role":"assistant","content":[{"type":"compaction","content":"They met.","signature":"s"}]}"#;
+
+/// A session whose beginning was summed up before its third request.
+fn summed_up() -> (Vec<String>, Vec<Message>) {
+    let bodies = vec![
+        body(&[HELLO]),
+        body(&[HELLO, CALLED, ANSWERED]),
+        body(&[SUMMARY, THANKS]),
+        body(&[SUMMARY, THANKS, SAID, HELLO]),
+    ];
+    (bodies, history(&[HELLO, CALLED, ANSWERED, SAID, THANKS, SAID, HELLO, SAID]))
+}
+
+#[test]
+fn a_summary_may_take_the_place_of_what_came_before_a_run_and_of_nothing_else() {
+    let (bodies, history) = summed_up();
+    assert_eq!(faults(&bodies, &history), Vec::<String>::new());
+    for (request, part, other) in [
+        (2, "Thanks", "Thank"),
+        (3, "They met.", "They left."),
+        (3, "There.", "There!"),
+        (2, "Be brief", "Be"),
+    ] {
+        let mut bodies = bodies.clone();
+        assert!(bodies[request].contains(part));
+        bodies[request] = bodies[request].replace(part, other);
+        assert!(!faults(&bodies, &history).is_empty(), "{part}");
+    }
+    let mut late = bodies.clone();
+    late[2] = body(&[SUMMARY, SAID, THANKS]);
+    assert!(!faults(&late, &history).is_empty());
+}
