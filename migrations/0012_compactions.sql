@@ -1,16 +1,19 @@
--- A summary that stands for the beginning of a history is one more way in which what is sent
--- differs from what is stored. Only the newest one of a session is sent; the earlier ones stay, so
--- that the requests that carried them can be made again.
-ALTER TABLE sent_changes
-    DROP CONSTRAINT sent_changes_kind_check,
-    ADD CONSTRAINT sent_changes_kind_check
-        CHECK (kind IN ('thinking_dropped', 'block_replaced', 'compacted')),
-    -- The blocks of the message that stands for all messages up to `message_seq`. It is signed, so
-    -- it is kept byte for byte.
-    ADD COLUMN content json,
+-- Summaries that are sent in place of the beginning of a history, which itself stays whole. Only
+-- the newest one of a session is sent; the earlier ones stay, so that the requests that carried
+-- them can be made again.
+CREATE TABLE compactions (
+    session_id uuid NOT NULL,
+    tenant_id  uuid NOT NULL,
+    -- The last message that it stands for.
+    up_to      integer NOT NULL,
+    -- The blocks of the message that is sent. It is signed, so it is kept byte for byte.
+    content    json NOT NULL,
     -- Tokens of the next request without and with it.
-    ADD COLUMN tokens_before bigint,
-    ADD COLUMN tokens_after bigint,
-    ADD CHECK ((kind = 'compacted') = (content IS NOT NULL)),
-    ADD CHECK ((kind = 'compacted') = (tokens_before IS NOT NULL)),
-    ADD CHECK ((kind = 'compacted') = (tokens_after IS NOT NULL));
+    tokens_before bigint NOT NULL,
+    tokens_after  bigint NOT NULL,
+    created_at timestamptz NOT NULL DEFAULT now(),
+    -- When the model's side did not take it back: then the whole history is sent again.
+    refused_at timestamptz,
+    PRIMARY KEY (session_id, up_to),
+    FOREIGN KEY (session_id, tenant_id) REFERENCES sessions (id, tenant_id) ON DELETE CASCADE
+);

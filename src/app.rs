@@ -33,7 +33,7 @@ use crate::tools::Registry;
 use crate::tools::builtin::bash::Bash;
 use crate::tools::policy::Evaluator;
 use crate::tools::sandbox::{Level, SandboxError};
-use crate::worker::{Node, Parts, Worker, sent_messages};
+use crate::worker::{Node, Parts, Worker, sent_before, sent_messages};
 
 /// Time for runs to end, short of what a container runtime grants.
 const RUNS_TIMEOUT: Duration = Duration::from_secs(28);
@@ -290,6 +290,7 @@ fn assemble(material: &Material, form: &RequestForm) -> Result<Bytes, serde_json
     let (tools, cache) = (options.tools.as_deref(), form.prompt_cache);
     let head = match form.chat_completions {
         None if form.summary => {
+            let settings = Settings { max_tokens, ..settings.for_summary() };
             Head::Anthropic(anthropic::Head::for_summary(&settings, tools, cache)?)
         }
         None => Head::Anthropic(anthropic::Head::new(&settings, tools, cache)?),
@@ -297,7 +298,7 @@ fn assemble(material: &Material, form: &RequestForm) -> Result<Bytes, serde_json
     };
     let mut view = view.clone();
     view.changes.truncate(form.sent_changes);
-    let text = sent_messages(lines, view);
+    let text = if form.summary { sent_before(lines, view) } else { sent_messages(lines, view) };
     let is_compacted = form.compacted.is_some();
     let messages = Messages { text: &text, far_mark: form.far_mark, is_compacted };
     Ok(head.request(messages, &form.tool_choice).body)

@@ -84,7 +84,9 @@ pub fn changed(seq: i32, content: &str, changes: &[SentChange]) -> Option<String
                 let part = part.and_then(|part| usize::try_from(part).ok());
                 Some((usize::try_from(*block).ok()?, part))
             }
-            SentChange::BlockReplaced { .. } | SentChange::ThinkingDropped { .. } => None,
+            SentChange::BlockReplaced { .. }
+            | SentChange::ThinkingDropped { .. }
+            | SentChange::SummaryDropped { .. } => None,
         })
         .collect();
     let is_concerned = !places.is_empty() || drops_thinking && content.contains("thinking");

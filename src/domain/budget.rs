@@ -108,6 +108,15 @@ impl Estimate {
     }
 }
 
+impl Estimate {
+    /// The most of a request that is read twice, and answered twice.
+    #[must_use]
+    pub fn twice(self) -> Self {
+        let twice = |count: i64| count.saturating_mul(2);
+        Self { tokens: twice(self.tokens), cost: self.cost.map(twice) }
+    }
+}
+
 /// Where a budget stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Standing {

@@ -4,9 +4,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::session::Settings;
+use super::usage::Usage;
 
 /// The output budget of a summary at least: it caps what is thought before it is written as well.
-const SUMMARY_TOKENS: u32 = 16_384;
+pub const SUMMARY_TOKENS: u32 = 16_384;
 
 /// What a session asks for, to keep its conversation within the model's window.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, utoipa::ToSchema)]
@@ -21,13 +22,24 @@ pub struct Context {
     /// What is asked of the summary; the model's side has words of its own where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compact_instructions: Option<String>,
+    /// The output budget of a summary at most, where the model gives little.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compact_max_tokens: Option<u32>,
 }
 
 impl Context {
     /// Whether nothing is asked.
     pub fn is_unset(&self) -> bool {
-        let Self { edits, compact_at, compact_instructions } = self;
-        edits.is_none() && compact_at.is_none() && compact_instructions.is_none()
+        let Self { edits, compact_at, compact_instructions, compact_max_tokens } = self;
+        edits.is_none()
+            && compact_at.is_none()
+            && compact_instructions.is_none()
+            && compact_max_tokens.is_none()
+    }
+
+    /// Whether the model's side may sum up within a reply: it then reads what it is sent twice.
+    pub fn sums_up_within(&self) -> bool {
+        self.edits.as_ref().is_some_and(|edits| edits.get().contains(r#""compact_"#))
     }
 
     /// Whether a next request of so many tokens has the history summed up before, where the last
@@ -37,7 +49,8 @@ impl Context {
     /// else each run would have one, and pay for it.
     pub fn is_due(&self, tokens: i64, after: Option<i64>) -> bool {
         let Some(at) = self.compact_at else { return false };
-        tokens >= at && after.is_none_or(|after| tokens.saturating_sub(after) >= at / 4)
+        let enough = |after: i64| after.saturating_add(at.max(after) / 4);
+        tokens >= at && after.is_none_or(|after| tokens >= enough(after))
     }
 }
 
@@ -59,25 +72,24 @@ pub struct Compaction {
 pub struct SummedUp {
     /// Tokens of the request as it was sent.
     pub tokens_before: i64,
-    /// Tokens of what it answered to.
-    pub tokens_after: i64,
+    /// Tokens of what it answered to; none if it stopped before.
+    pub tokens_after: Option<i64>,
+    /// What the summary used, of all that the reply did.
+    pub usage: Usage,
 }
 
 impl Settings {
-    /// The settings of a request for a summary: without what shapes an answer, which such a
-    /// request is refused with.
+    /// The settings of a request for a summary: with room for one, and without what shapes an
+    /// answer, which such a request is refused with.
     #[must_use]
     pub fn for_summary(&self) -> Self {
         let mut settings = self.clone();
         settings.stop_sequences.clear();
         settings.model_options.output_schema = None;
         settings.context.edits = None;
+        let most = self.context.compact_max_tokens.unwrap_or(SUMMARY_TOKENS);
+        settings.max_tokens = self.max_tokens.max(most);
         settings
-    }
-
-    /// The output budget of a request for a summary.
-    pub fn summary_tokens(&self) -> u32 {
-        self.max_tokens.max(SUMMARY_TOKENS)
     }
 }
 
@@ -95,6 +107,8 @@ mod tests {
             (1100, Some(1000), false),
             (1249, Some(1000), false),
             (1250, Some(1000), true),
+            (4999, Some(4000), false),
+            (5000, Some(4000), true),
         ] {
             assert_eq!(context.is_due(tokens, after), due, "{tokens} {after:?}");
         }

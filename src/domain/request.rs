@@ -31,7 +31,8 @@ pub struct RequestForm {
     /// The last message that a summary stood for, where one did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compacted: Option<i32>,
-    /// Whether it asked for a summary, and not for an answer.
+    /// Whether it asked for a summary, and not for an answer. It then carried the messages before
+    /// `message_seq`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub summary: bool,
     /// How Chat Completions were written, where that was the protocol.

@@ -44,17 +44,23 @@ pub enum SentChange {
         #[serde(skip_serializing_if = "Option::is_none")]
         part: Option<i32>,
     },
+    /// The model's side does not take its summary back: the whole history is sent again.
+    SummaryDropped {
+        /// The number of the last message that it stood for.
+        up_to: i32,
+    },
 }
 
 impl SentChange {
     /// The words of [`SentChange::kind`].
-    pub const KINDS: [&str; 2] = ["thinking_dropped", "block_replaced"];
+    pub const KINDS: [&str; 3] = ["thinking_dropped", "block_replaced", "summary_dropped"];
 
     /// The word in events, logs, metrics and the database.
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::ThinkingDropped { .. } => "thinking_dropped",
             Self::BlockReplaced { .. } => "block_replaced",
+            Self::SummaryDropped { .. } => "summary_dropped",
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What requests to the model used, in counts that can be added up.
 
-use std::ops::AddAssign;
+use std::ops::{AddAssign, Sub};
 
 use serde::{Deserialize, Serialize};
 
@@ -57,6 +57,25 @@ pub struct Spent {
     /// What they cost, in micro-dollars; absent where no price is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost: Option<i64>,
+}
+
+impl Sub for Usage {
+    type Output = Self;
+
+    fn sub(self, other: Self) -> Self {
+        Self {
+            input_tokens: self.input_tokens - other.input_tokens,
+            cache_creation_input_tokens: self.cache_creation_input_tokens
+                - other.cache_creation_input_tokens,
+            cache_read_input_tokens: self.cache_read_input_tokens - other.cache_read_input_tokens,
+            output_tokens: self.output_tokens - other.output_tokens,
+            cache_creation_1h_input_tokens: self.cache_creation_1h_input_tokens
+                - other.cache_creation_1h_input_tokens,
+            thinking_tokens: self.thinking_tokens - other.thinking_tokens,
+            web_search_requests: self.web_search_requests - other.web_search_requests,
+            web_fetch_requests: self.web_fetch_requests - other.web_fetch_requests,
+        }
+    }
 }
 
 impl AddAssign for Usage {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::error::FieldError;
 use super::session_context::SessionContext;
+use crate::domain::context::SUMMARY_TOKENS;
 use crate::domain::model::{Models, Refused};
 use crate::domain::output_schema::{Broken, broken};
 use crate::domain::provider::Provider;
@@ -43,8 +44,14 @@ impl ModelRules {
         let is_had = self.models.provider() == Provider::Anthropic
             && known.compaction != Some(false)
             && !asked.compacts_by_itself();
-        let usual = || known.max_input_tokens.map(|window| window / 5 * 4)?.try_into().ok();
-        self.compact_at.or_else(usual).filter(|at| is_had && *at > 0)
+        let most = known.max_input_tokens.and_then(|window| i64::try_from(window / 5 * 4).ok());
+        let at = self.compact_at.map(|at| most.map_or(at, |most| at.min(most))).or(most);
+        at.filter(|at| is_had && *at > 0)
+    }
+
+    /// The output budget of a summary, where the model gives less than is asked for otherwise.
+    pub(super) fn compact_max_tokens(&self, model: &str) -> Option<u32> {
+        self.models.find(model).max_tokens.filter(|most| *most < SUMMARY_TOKENS)
     }
 
     /// What is wrong with the settings of a new session.

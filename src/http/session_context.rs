@@ -58,9 +58,9 @@ enum Edit {
         /// Names of tools whose results stay.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         exclude_tools: Option<Vec<String>>,
-        /// Whether the inputs go as well.
+        /// Whether the inputs go as well, or of which tools.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        clear_tool_inputs: Option<bool>,
+        clear_tool_inputs: Option<Inputs>,
     },
     /// Sums up what came before, within a reply.
     #[serde(rename = "compact_20260112")]
@@ -75,6 +75,16 @@ enum Edit {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         instructions: Option<String>,
     },
+}
+
+/// Whose inputs go.
+#[derive(Debug, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(untagged)]
+enum Inputs {
+    /// All, or none.
+    All(bool),
+    /// Those of these tools.
+    Of(Vec<String>),
 }
 
 /// So much of something.
@@ -119,7 +129,7 @@ impl Edit {
             Self::ClearToolUses { trigger, keep, clear_at_least, .. } => [
                 ("trigger", trigger, &["input_tokens", "tool_uses"][..], 1),
                 ("keep", keep, &["tool_uses"], 0),
-                ("clear_at_least", clear_at_least, &["input_tokens"], 1),
+                ("clear_at_least", clear_at_least, &["input_tokens"], 0),
             ]
             .into_iter()
             .filter_map(|(name, amount, units, least)| {
@@ -203,6 +213,7 @@ impl SessionContext {
     pub(super) fn into_context(self, compact_at: Option<i64>) -> Result<Context, ApiError> {
         let edits = (!self.edits.is_empty()).then(|| to_raw_value(&self.edits));
         let edits = edits.transpose().map_err(|error| ApiError::Internal(error.to_string()))?;
-        Ok(Context { edits, compact_at, compact_instructions: self.compact_instructions })
+        let compact_instructions = self.compact_instructions;
+        Ok(Context { edits, compact_at, compact_instructions, compact_max_tokens: None })
     }
 }

@@ -202,6 +202,12 @@ impl ModelError {
             || (*kind == ErrorKind::InvalidRequest && message.contains("prompt is too long"))
     }
 
+    /// Whether it is the request that is wrong, or too long.
+    pub fn is_refusal(&self) -> bool {
+        let Self::Api { kind, .. } = self else { return false };
+        matches!(kind, ErrorKind::RequestTooLarge | ErrorKind::InvalidRequest)
+    }
+
     /// A word for it, for records and logs.
     pub fn word(&self) -> &str {
         match self {

@@ -123,6 +123,14 @@ impl Model {
         }
     }
 
+    /// Whether it sums a conversation up when it is asked to.
+    pub const fn sums_up(&self) -> bool {
+        match self {
+            Self::Anthropic(_) => true,
+            Self::OpenAi(_) => false,
+        }
+    }
+
     /// The head of a request that asks for a summary in place of an answer; none where the
     /// protocol has no such thing.
     pub fn summary_head(

@@ -1,7 +1,7 @@
 //! What a server finds wrong with a history.
 //!
-//! There is hardly a word for it but the server's sentence, which may change. One that is not understood
-//! costs no more than the run that it fails.
+//! There is hardly a word for it but the server's sentence, which may change. One that is not
+//! understood costs no more than the run that it fails.
 
 use super::{ErrorKind, ModelError};
 use crate::domain::sent::Place;
@@ -11,6 +11,8 @@ use crate::domain::sent::Place;
 pub enum Refused {
     /// Thinking: it is not what the server has signed, or stands behind something else.
     Thinking,
+    /// The summary of what came before.
+    Summary,
     /// These blocks.
     Blocks(Vec<Place>),
 }
@@ -50,6 +52,9 @@ fn refused(sentence: &str, paths: &[String]) -> Option<Refused> {
         || names("`thinking` or `redacted_thinking` blocks in the latest assistant message")
     {
         return Some(Refused::Thinking);
+    }
+    if names("compaction") && !names("anthropic-beta") {
+        return Some(Refused::Summary);
     }
     let mut places: Vec<Place> = paths.iter().filter_map(|path| place(path)).collect();
     if places.is_empty() {

@@ -9,6 +9,7 @@ use super::messages::Line;
 use super::{StoreError, sent_changes, unreadable};
 use crate::domain::budget::Measured;
 use crate::domain::ids::{RunId, SessionId, TenantId};
+use crate::domain::prefix::PrefixHashes;
 use crate::domain::request::{RequestForm, RequestRecord, StoredRequest};
 use crate::domain::run::RunOptions;
 use crate::domain::sent::SentView;
@@ -156,10 +157,11 @@ pub async fn material(
     )
     .fetch_all(&mut *conn)
     .await?;
-    let mut view = sent_changes::view_with(conn, session_id, form.compacted).await?;
-    if form.compacted.is_none() {
-        view.compaction = None;
-    }
+    let mut view = sent_changes::view(&mut *conn, session_id).await?;
+    view.compaction = match form.compacted {
+        Some(up_to) => sent_changes::compaction(conn, session_id, up_to).await?,
+        None => None,
+    };
     Ok(Some(Material {
         view,
         settings: serde_json::from_str(&row.settings)
@@ -169,43 +171,79 @@ pub async fn material(
     }))
 }
 
-/// Reads what the model's side counted of the newest answered request of a session, if it has
-/// counted anything.
-pub async fn measured(
+/// What the model's side counted of a request, and what it was made of.
+#[derive(Debug)]
+pub struct Counted {
+    /// The count.
+    pub measured: Measured,
+    /// How it was made.
+    pub form: RequestForm,
+    /// What it began with.
+    pub prefix: Option<PrefixHashes>,
+}
+
+/// Reads what the model's side counted of the newest request of a session that has an answer.
+pub async fn counted(
     conn: &mut PgConnection,
     session_id: SessionId,
-) -> Result<Option<Measured>, StoreError> {
+) -> Result<Option<Counted>, StoreError> {
     let row = sqlx::query!(
-        r#"SELECT body_length,
+        r#"SELECT body_length, form::text AS "form!", prefix::text,
                   input_tokens + cache_creation_input_tokens + cache_read_input_tokens AS "tokens!"
            FROM requests
-           WHERE session_id = $1 AND stop_reason IS NOT NULL
+           WHERE session_id = $1 AND stop_reason IS NOT NULL AND (form->>'summary') IS NULL
            ORDER BY run_id DESC, n DESC
            LIMIT 1"#,
         session_id.as_uuid(),
     )
     .fetch_optional(conn)
     .await?;
-    Ok(row.map(|row| Measured { bytes: row.body_length, tokens: row.tokens }))
+    let Some(row) = row else { return Ok(None) };
+    Ok(Some(Counted {
+        measured: Measured { bytes: row.body_length, tokens: row.tokens },
+        form: json("form", &row.form)?,
+        prefix: row.prefix.as_deref().map(|text| json("prefix", text)).transpose()?,
+    }))
 }
 
-/// Finds the last message of the newest request that was answered with more than a summary, if
-/// that is between these two messages.
+/// Finds the last message of the user, of those between these two, that a request which was answered
+/// ended with: so much fits into the model's window.
 pub async fn last_answered(
     conn: &mut PgConnection,
     session_id: SessionId,
     (after, before): (i32, i32),
 ) -> Result<Option<i32>, StoreError> {
     Ok(sqlx::query_scalar!(
-        "SELECT message_seq FROM requests
+        "SELECT message_seq FROM requests r
          WHERE session_id = $1 AND stop_reason IS NOT NULL AND (form->>'summary') IS NULL
            AND stop_reason <> 'model_context_window_exceeded'
            AND message_seq > $2 AND message_seq < $3
+           AND EXISTS (SELECT FROM messages m
+                       WHERE m.session_id = $1 AND m.seq = r.message_seq AND m.role = 'user')
          ORDER BY run_id DESC, n DESC
          LIMIT 1",
         session_id.as_uuid(),
         after,
         before,
+    )
+    .fetch_optional(conn)
+    .await?)
+}
+
+/// Reads how many bytes the newest request for a summary had that came to nothing, if the messages
+/// up to this one are summed up.
+pub async fn failed_summary(
+    conn: &mut PgConnection,
+    session_id: SessionId,
+    compacted: i32,
+) -> Result<Option<i64>, StoreError> {
+    Ok(sqlx::query_scalar!(
+        "SELECT body_length FROM requests
+         WHERE session_id = $1 AND form->>'summary' = 'true' AND message_seq > $2 + 1
+         ORDER BY run_id DESC, n DESC
+         LIMIT 1",
+        session_id.as_uuid(),
+        compacted,
     )
     .fetch_optional(conn)
     .await?)

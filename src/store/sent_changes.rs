@@ -1,4 +1,4 @@
-//! What is sent of a history otherwise than it is stored.
+//! What is sent of a history otherwise than it is stored: changes and summaries.
 
 use sqlx::PgConnection;
 
@@ -18,6 +18,7 @@ pub(super) async fn insert(
         SentChange::BlockReplaced { message_seq, block, part } => {
             (*message_seq, Some(*block), *part)
         }
+        SentChange::SummaryDropped { up_to } => return refuse(conn, session_id, *up_to).await,
     };
     sqlx::query!(
         "INSERT INTO sent_changes (session_id, tenant_id, kind, message_seq, block, part)
@@ -34,6 +35,23 @@ pub(super) async fn insert(
     Ok(())
 }
 
+/// A summary was not taken back. It stays, for the requests that carried it.
+async fn refuse(
+    conn: &mut PgConnection,
+    session_id: SessionId,
+    up_to: i32,
+) -> Result<(), StoreError> {
+    sqlx::query!(
+        "UPDATE compactions SET refused_at = coalesce(refused_at, now())
+         WHERE session_id = $1 AND up_to = $2",
+        session_id.as_uuid(),
+        up_to,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
 /// Stores a summary, unless there is one up to the same message.
 pub(super) async fn insert_compaction(
     conn: &mut PgConnection,
@@ -41,10 +59,9 @@ pub(super) async fn insert_compaction(
     compaction: &Compaction,
 ) -> Result<(), StoreError> {
     sqlx::query!(
-        "INSERT INTO sent_changes
-             (session_id, tenant_id, kind, message_seq, content, tokens_before, tokens_after)
-         SELECT id, tenant_id, 'compacted', $2, ($3::text)::json, $4, $5
-         FROM sessions WHERE id = $1
+        "INSERT INTO compactions
+             (session_id, tenant_id, up_to, content, tokens_before, tokens_after)
+         SELECT id, tenant_id, $2, ($3::text)::json, $4, $5 FROM sessions WHERE id = $1
          ON CONFLICT DO NOTHING",
         session_id.as_uuid(),
         compaction.up_to,
@@ -57,49 +74,58 @@ pub(super) async fn insert_compaction(
     Ok(())
 }
 
-/// Reads how a session's history is sent now: with all changes and the newest summary.
+/// Reads how a session's history is sent now: with all changes, in the order in which they were
+/// made, and the newest summary.
 pub async fn view(conn: &mut PgConnection, session_id: SessionId) -> Result<SentView, StoreError> {
-    view_with(conn, session_id, None).await
-}
-
-/// Reads how a session's history was sent while the summary up to this message stood for its
-/// beginning, with all changes that were made since as well.
-pub(super) async fn view_with(
-    conn: &mut PgConnection,
-    session_id: SessionId,
-    up_to: Option<i32>,
-) -> Result<SentView, StoreError> {
     let rows = sqlx::query!(
-        "SELECT message_seq, block, part, content::text, tokens_before, tokens_after
-         FROM sent_changes c
-         WHERE session_id = $1
-           AND (kind <> 'compacted' OR message_seq = coalesce($2,
-                   (SELECT max(message_seq) FROM sent_changes n
-                    WHERE n.session_id = c.session_id AND n.kind = 'compacted')))
-         ORDER BY id",
+        r#"SELECT id AS "id!", message_seq AS "message_seq!", block, part, NULL AS content,
+                  0::bigint AS "tokens_before!", 0::bigint AS "tokens_after!"
+           FROM sent_changes WHERE session_id = $1
+           UNION ALL
+           (SELECT 0, up_to, NULL, NULL, content::text, tokens_before, tokens_after
+            FROM compactions WHERE session_id = $1 AND refused_at IS NULL
+            ORDER BY up_to DESC LIMIT 1)
+           ORDER BY 1"#,
         session_id.as_uuid(),
-        up_to,
     )
     .fetch_all(conn)
     .await?;
     let mut view = SentView::default();
     for row in rows {
-        let message_seq = row.message_seq;
+        let (tokens_before, tokens_after) = (row.tokens_before, row.tokens_after);
         match (row.content, row.block) {
             (Some(content), _) => {
-                view.compaction = Some(Compaction {
-                    up_to: message_seq,
-                    content,
-                    tokens_before: row.tokens_before.unwrap_or_default(),
-                    tokens_after: row.tokens_after.unwrap_or_default(),
-                });
+                let up_to = row.message_seq;
+                view.compaction = Some(Compaction { up_to, content, tokens_before, tokens_after });
             }
             (None, Some(block)) => {
-                let part = row.part;
+                let (message_seq, part) = (row.message_seq, row.part);
                 view.changes.push(SentChange::BlockReplaced { message_seq, block, part });
             }
-            (None, None) => view.changes.push(SentChange::ThinkingDropped { up_to: message_seq }),
+            (None, None) => {
+                view.changes.push(SentChange::ThinkingDropped { up_to: row.message_seq });
+            }
         }
     }
     Ok(view)
+}
+
+/// Reads the summary that stands for all messages up to this one.
+pub(super) async fn compaction(
+    conn: &mut PgConnection,
+    session_id: SessionId,
+    up_to: i32,
+) -> Result<Option<Compaction>, StoreError> {
+    let row = sqlx::query!(
+        r#"SELECT content::text AS "content!", tokens_before, tokens_after
+           FROM compactions WHERE session_id = $1 AND up_to = $2"#,
+        session_id.as_uuid(),
+        up_to,
+    )
+    .fetch_optional(conn)
+    .await?;
+    Ok(row.map(|row| {
+        let (tokens_before, tokens_after) = (row.tokens_before, row.tokens_after);
+        Compaction { up_to, content: row.content, tokens_before, tokens_after }
+    }))
 }

@@ -56,6 +56,7 @@ impl Driver<'_> {
     pub(super) async fn amend(&mut self, head: &Head, error: ModelError) -> Result<(), Halt> {
         let changes = match head.refused(self.transcript.messages().text, &error) {
             Some(Refused::Thinking) => self.transcript.without_thinking().into_iter().collect(),
+            Some(Refused::Summary) => self.transcript.without_summary().into_iter().collect(),
             Some(Refused::Blocks(places)) => self.without_blocks(&places).await?,
             None => Vec::new(),
         };

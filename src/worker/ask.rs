@@ -63,7 +63,10 @@ impl Driver<'_> {
             };
             failures += 1;
             self.report_failure(failures, &error);
-            let Some(delay) = retry::delay_after(failures, &error) else {
+            // The run can do without a summary, and its own request has patience of its own.
+            let is_enough = self.asks_for_summary() && failures > 1;
+            let delay = retry::delay_after(failures, &error).filter(|_| !is_enough);
+            let Some(delay) = delay else {
                 return Err(Halt::Model(error));
             };
             let Some(turn) = worker.upstream.budget.spend(Instant::now()) else {
@@ -133,6 +136,7 @@ impl Driver<'_> {
         noted: &mut Try,
     ) -> Result<Reply, ModelError> {
         let parts = &self.worker.parts;
+        let is_silent = self.asks_for_summary();
         let mut previews = Previews::new(&parts.bus, self.session_id(), self.run_id(), ids);
         let sent = parts.model.send(request).await;
         if let Some((status, head)) = sent.as_ref().err().and_then(ModelError::head) {
@@ -152,7 +156,9 @@ impl Driver<'_> {
                     Some(progress) => {
                         // It speaks, so others need not wait for the end of its reply.
                         pass.tell(Verdict::Well, Instant::now());
-                        previews.push(progress);
+                        if !is_silent {
+                            previews.push(progress);
+                        }
                         faults::point(Point::InReply).await;
                     }
                     None => break,

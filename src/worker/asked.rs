@@ -10,6 +10,7 @@ use super::drive::{Driver, millis};
 use crate::domain::budget::Measured;
 use crate::domain::event::{EventBody, NewEvent};
 use crate::domain::prefix::PrefixHashes;
+use crate::domain::price::Price;
 use crate::domain::request::{RequestForm, RequestRecord, hexadecimal};
 use crate::domain::run::RunError;
 use crate::domain::tool::ToolChoice;
@@ -32,6 +33,11 @@ impl Asked {
     pub(super) fn new(request: &Request, form: RequestForm, message_seq: i32) -> Self {
         let body = request.body.clone();
         Self { body, message_seq, form, prefix: None, started: Instant::now() }
+    }
+
+    /// Whether it asks for a summary.
+    pub(super) fn is_for_summary(&self) -> bool {
+        self.form.summary
     }
 }
 
@@ -68,14 +74,18 @@ impl Driver<'_> {
 
     /// Takes in what the reply says of the request under way.
     pub(super) fn answered(&mut self, reply: &Reply) -> Option<RequestRecord> {
-        let cost = self.run.settings.price.map(|price| price.cost(&reply.usage));
+        // A summary within a reply is a step of its own, with a prompt of its own.
+        let summary = reply.summed_up.map(|told| told.usage).unwrap_or_default();
+        let cost = |price: Price| price.cost(&(reply.usage - summary)) + price.cost(&summary);
+        let cost = self.run.settings.price.map(cost);
         self.spent.requests += 1;
         self.spent.usage += reply.usage;
         if let Some(cost) = cost {
             self.spent.cost = Some(self.spent.cost.unwrap_or(0).saturating_add(cost));
         }
         let record = self.ended()?;
-        let tokens = reply.summed_up.map_or(reply.usage.prompt(), |told| told.tokens_after);
+        let counted = reply.summed_up.and_then(|told| told.tokens_after);
+        let tokens = counted.unwrap_or_else(|| reply.usage.prompt());
         self.measured = Some(Measured { bytes: record.body_length, tokens });
         let stop_reason = Some(reply.stop.as_str().to_owned());
         Some(RequestRecord { stop_reason, usage: reply.usage, cost, ..record })

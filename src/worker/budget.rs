@@ -3,9 +3,10 @@
 use super::drive::Driver;
 use super::halt::Halt;
 use super::patience::{Patience, in_time};
-use crate::domain::budget::Estimate;
+use crate::domain::budget::{Estimate, Measured};
 use crate::model::Request;
 use crate::store::budgets::{Reserved, of_session, reserve};
+use crate::store::requests::{Counted, counted};
 
 impl Driver<'_> {
     /// Reserves what a request may take at most, of every budget that holds for it.
@@ -20,10 +21,9 @@ impl Driver<'_> {
         }
         let bytes = i64::try_from(request.body.len()).unwrap_or(i64::MAX);
         let max_tokens = max_tokens.unwrap_or(settings.max_tokens);
-        let estimate = Estimate::new(bytes, max_tokens, settings.price, self.measured);
         let mut patience = Patience::default();
         loop {
-            match in_time(self.try_reserve(&estimate)).await {
+            match in_time(self.try_reserve(bytes, max_tokens)).await {
                 Ok(Reserved::Granted) => return Ok(()),
                 Ok(Reserved::Refused(exceeded)) => return Err(Halt::Budget(exceeded)),
                 Ok(Reserved::Fenced) => return Err(Halt::LeaseLost),
@@ -33,18 +33,42 @@ impl Driver<'_> {
     }
 
     /// The session's own budget comes first: it takes no lock.
-    async fn try_reserve(&self, estimate: &Estimate) -> Result<Reserved, Halt> {
+    async fn try_reserve(&self, bytes: i64, max_tokens: u32) -> Result<Reserved, Halt> {
+        let settings = &self.run.settings;
         let mut conn = self.worker.parts.pool.acquire().await?;
-        let budget = self.run.settings.budget;
+        let earlier = match self.measured {
+            Some(measured) => Some(measured),
+            None => {
+                let before = counted(&mut conn, self.session_id()).await?;
+                before.and_then(|before| self.measured_before(before))
+            }
+        };
+        let mut estimate = Estimate::new(bytes, max_tokens, settings.price, earlier);
+        if settings.context.sums_up_within() {
+            estimate = estimate.twice();
+        }
         let mut reserved = Reserved::Granted;
-        if !budget.is_open() {
-            let standing = of_session(&mut conn, self.session_id(), budget).await?;
-            reserved = standing.refuses(estimate).map_or(reserved, Reserved::Refused);
+        if !settings.budget.is_open() {
+            let standing = of_session(&mut conn, self.session_id(), settings.budget).await?;
+            reserved = standing.refuses(&estimate).map_or(reserved, Reserved::Refused);
         }
         if self.is_budgeted && reserved == Reserved::Granted {
-            reserved = reserve(&mut conn, self.run.fence, estimate).await?;
+            reserved = reserve(&mut conn, self.run.fence, &estimate).await?;
         }
         conn.give_back();
         Ok(reserved)
+    }
+
+    /// What an earlier run's last request says of this one, if this one begins as that one did:
+    /// only then are its tokens among those of this one.
+    fn measured_before(&self, before: Counted) -> Option<Measured> {
+        let Counted { measured, form, prefix } = before;
+        let view = self.transcript.view();
+        let begins_so = prefix.is_some_and(|prefix| {
+            prefix.tools == self.head.tools && prefix.system == self.head.system
+        }) && form.sent_changes == view.changes.len()
+            && form.compacted == view.compaction.as_ref().map(|summary| summary.up_to)
+            && form.chat_completions == self.worker.parts.model.dialect();
+        begins_so.then_some(measured)
     }
 }

@@ -52,7 +52,7 @@ pub(super) struct Driver<'a> {
     /// Where the request in flight began to differ from the one before it.
     pub(super) prefix_changed: Option<PrefixChange>,
     pub(super) limits: Limits,
-    claimed_at: Instant,
+    pub(super) claimed_at: Instant,
     /// What the run has used so far.
     pub(super) spent: Spent,
     /// The request under way.
@@ -65,6 +65,8 @@ pub(super) struct Driver<'a> {
     pub(super) attempts: Vec<Attempt>,
     /// The event that opened the request in flight, if there is one.
     pub(super) span: Option<EventId>,
+    /// Whether a summary of what came before was asked for.
+    pub(super) has_tried_to_compact: bool,
     /// Whether the user message is in the history, and the run out of the queue.
     pub(super) is_begun: bool,
     /// Whether calls may have been touched by an earlier attempt.
@@ -138,6 +140,7 @@ impl<'a> Driver<'a> {
             is_budgeted: run.is_budgeted,
             attempts: Vec::new(),
             span: None,
+            has_tried_to_compact: false,
             is_begun: run.begun.is_some(),
             is_resumed: false,
             others_wait: false,
@@ -200,7 +203,7 @@ impl<'a> Driver<'a> {
     async fn ask(&mut self, head: &Head, choice: &ToolChoice) -> Result<(), Halt> {
         let started = Instant::now();
         let ids = ReplyIds::new();
-        let reply = self.reply(head, choice, None, ids).await?;
+        let reply = self.reply_with_room(head, choice, ids).await?;
         faults::point(Point::ReplyRead).await;
         let (reply, started) = self.widened(reply, started, (choice, ids)).await?;
         self.take_in(reply, ids, started).await
@@ -220,7 +223,10 @@ impl<'a> Driver<'a> {
         let request = self.answered(&reply);
 
         let asked = self.asked()?;
-        let mut events: Vec<NewEvent> = reply.summed_up.map(summed_up).into_iter().collect();
+        // A draft that was refused is gone with its summary.
+        let has_summary = message.content.summary()?.is_some();
+        let told = reply.summed_up.filter(|_| has_summary);
+        let mut events: Vec<NewEvent> = told.map(summed_up).into_iter().collect();
         events.extend(reply_events(&message.content, ids, asked)?);
         events.extend(self.end_request(&RequestEnd {
             usage: reply.usage,

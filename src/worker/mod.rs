@@ -61,7 +61,7 @@ pub use node::Node;
 use patience::in_time;
 use slot::{Slot, Slots};
 use transcript::TranscriptCache;
-pub use transcript::sent_messages;
+pub use transcript::{sent_before, sent_messages};
 
 /// How often every process looks for work that nobody announced, and for leases that ran out.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);

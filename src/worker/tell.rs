@@ -46,7 +46,7 @@ pub(super) fn reply_events(
 
 /// The model's side summed up what it was sent, by itself.
 pub(super) fn summed_up(told: SummedUp) -> NewEvent {
-    let SummedUp { tokens_before, tokens_after } = told;
+    let SummedUp { tokens_before, tokens_after, usage: _ } = told;
     NewEvent::new(&EventBody::ContextCompacted { tokens_before, tokens_after, up_to: None })
 }
 

@@ -1,7 +1,10 @@
 //! A history that nears the model's window: it is counted, summed up before a run, and sent from
 //! the summary on, while what is stored stays whole.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
 
 use crate::support::media::pixel;
 use crate::support::{Session, Setup, TestApp, assert_refused, calls, invalid, replies, says};
@@ -191,8 +194,20 @@ async fn a_run_whose_history_is_not_summed_up_goes_on_with_all_of_it() {
         let run = session.ask(&long("Two")).await;
         assert_eq!((&run["status"], &run["output_text"]), (&json!("completed"), &json!("Yes.")));
         assert_eq!(compacted(&session).await, [] as [Value; 0]);
-        let steps = [(MESSAGES, 1), (COUNTED, 3), (SUMMED_UP, 2), (MESSAGES, 3)];
-        assert_eq!(asked(&app), expected(&steps), "{compaction}");
+        // It is not tried again before much has come since.
+        session.ask("And now?").await;
+        session.ask(&long("Three")).await;
+        let steps: Vec<(String, usize)> =
+            asked(&app).into_iter().filter(|(path, _)| path != COUNTED).collect();
+        let paths = [
+            (MESSAGES, 1),
+            (SUMMED_UP, 2),
+            (MESSAGES, 3),
+            (MESSAGES, 5),
+            (SUMMED_UP, 6),
+            (MESSAGES, 7),
+        ];
+        assert_eq!(steps, expected(&paths), "{compaction}");
         app.finish().await;
     }
 }
@@ -224,6 +239,74 @@ async fn a_history_that_has_outgrown_the_window_is_summed_up_as_far_as_it_fits()
     assert!(refusals.iter().all(|said| said.starts_with("prompt is too long")), "{refusals:?}");
     let refusals: Vec<&str> = refusals.iter().map(String::as_str).collect();
     app.finish_refused(&refusals).await;
+}
+
+/// What the window leaves is less than what has to come before another summary is due.
+#[tokio::test]
+async fn a_request_that_is_too_long_after_all_is_made_shorter() {
+    let setup = Setup { window: Some(5000), ..Setup::default() };
+    let app = TestApp::start_with(sums_up(), setup).await;
+    let asked_for =
+        json!({ "tools": [], "system": "x".repeat(14_000), "context": { "compact_at": 4000 } });
+    let session = app.session_with(asked_for).await;
+    let third = |word: &str| format!("{word}. {}", "x".repeat(1300));
+    for word in ["One", "Two", "Three", "Four", "Five", "Six"] {
+        let run = session.ask(&third(word)).await;
+        assert_eq!(run["output_text"], "Yes.", "{word}: {run}");
+    }
+    assert!(compacted(&session).await.len() > 1);
+    let refusals = app.simulator.refusals();
+    assert!(!refusals.is_empty(), "the window was met");
+    assert!(refusals.iter().all(|said| said.starts_with("prompt is too long")), "{refusals:?}");
+    let refusals: Vec<&str> = refusals.iter().map(String::as_str).collect();
+    app.finish_refused(&refusals).await;
+}
+
+#[tokio::test]
+async fn a_run_that_is_cancelled_while_its_past_is_summed_up_ends_and_the_next_one_does_it() {
+    let slow =
+        json!({ "content": [{ "type": "compaction", "content": SUMMARY }], "delay_ms": 600_000 });
+    let app = TestApp::start(script(&slow)).await;
+    let session = app.session_with(json!({ "tools": [], "context": { "compact_at": 2000 } })).await;
+    session.ask(&long("One")).await;
+    let run = session.post(json!({ "content": long("Two") })).await;
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while asked(&app).last().is_none_or(|(path, _)| path != SUMMED_UP) {
+        assert!(Instant::now() < deadline, "no summary was asked for");
+        sleep(Duration::from_millis(10)).await;
+    }
+    session.cancel(&run).await;
+    assert_eq!(session.settled(&run).await["status"], "cancelled");
+    let id = session.id.clone();
+    let app = app.restarted(sums_up()).await;
+    let session = app.session_again(&id);
+    session.ask(&long("Three")).await;
+    assert_eq!(compacted(&session).await.len(), 1);
+    app.finish().await;
+}
+
+/// The one call of the model's own tools that stays open is no part of what is summed up.
+#[tokio::test]
+async fn a_turn_that_was_left_open_is_summed_up_without_what_is_open() {
+    let search =
+        json!({ "type": "server_tool_use", "name": "web_search", "input": { "query": "x" } });
+    let pause = json!({ "content": [{ "type": "text", "text": "Let me see." }, search],
+                        "stop_reason": "pause_turn", "repeat": 20 });
+    let script = json!({ "conversations": [
+        { "when": "Search", "replies": [pause] }, { "replies": [says("Yes.")] },
+    ], "compaction": [summary()] });
+    let server_tools = vec!["web_search".parse().unwrap()];
+    let model_rules = twostep::http::ModelRules { server_tools, ..Default::default() };
+    let app = TestApp::start_with(script, Setup { model_rules, ..Setup::default() }).await;
+    let session = app
+        .session_with(json!({ "tools": ["web_search"], "context": { "compact_at": 2000 } }))
+        .await;
+    let run = session.ask(&format!("Search. {}", long("One"))).await;
+    assert_eq!(run["stop_reason"]["type"], "unknown");
+    session.ask(&long("Two")).await;
+    assert_eq!(compacted(&session).await.len(), 1, "{:?}", asked(&app));
+    assert_eq!(app.simulator.refusals(), Vec::<String>::new());
+    app.stop().await;
 }
 
 #[tokio::test]

@@ -74,5 +74,8 @@ async fn a_pause_after_the_summary_is_resumed() {
     let run = session.ask(&"x".repeat(240_000)).await;
     assert_eq!((&run["status"], &run["output_text"]), (&json!("completed"), &json!("Yes.")));
     assert_eq!(app.upstream().len(), 2);
+    let events = session.events().await;
+    let told = events.iter().find(|event| event["type"] == "agent.context_compacted").unwrap();
+    assert_eq!(told.get("tokens_after"), None, "the reply stopped before");
     app.finish().await;
 }

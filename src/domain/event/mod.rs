@@ -119,10 +119,11 @@ pub enum EventBody {
     /// history itself stays whole.
     #[serde(rename = "agent.context_compacted")]
     ContextCompacted {
-        /// Tokens that the next request would have had.
+        /// Tokens of the request without the summary.
         tokens_before: i64,
-        /// Tokens that it has.
-        tokens_after: i64,
+        /// Tokens of it with the summary; absent where the model's side stopped there.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        tokens_after: Option<i64>,
         /// The number of the last message that the summary stands for; absent where the model's
         /// side summed up by itself, within a reply.
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -235,6 +236,7 @@ impl EventBody {
     /// A summary stands for the beginning of the session's history.
     pub const fn compacted(compaction: &Compaction) -> Self {
         let Compaction { up_to, tokens_before, tokens_after, .. } = *compaction;
+        let tokens_after = Some(tokens_after);
         Self::ContextCompacted { tokens_before, tokens_after, up_to: Some(up_to) }
     }
 

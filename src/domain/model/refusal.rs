@@ -53,16 +53,37 @@ impl Capabilities {
     fn context_refusal(&self, settings: &Settings) -> Option<Refused> {
         let Settings { model, context, .. } = settings;
         let refused = |pointer, reason| Some(Refused { pointer, reason });
-        if context.edits.is_some() && self.context_management == Some(false) {
-            return refused("/context/edits", format!("is not supported by {model}"));
+        let unsupported = || format!("is not supported by {model}");
+        if let Some(edits) = &context.edits {
+            let cannot = self.context_management == Some(false)
+                || (context.sums_up_within() && self.compaction == Some(false));
+            if cannot {
+                return refused("/context/edits", unsupported());
+            }
+            if edits.get().contains(r#""clear_thinking_"#) && self.never_thinks(settings) {
+                let reason = "clear_thinking_20251015 needs thinking to be enabled or adaptive";
+                return refused("/context/edits", reason.to_owned());
+            }
         }
         let at = context.compact_at?;
         if self.compaction == Some(false) {
-            return refused("/context/compact_at", format!("is not supported by {model}"));
+            return refused("/context/compact_at", unsupported());
         }
-        let window =
-            self.max_input_tokens.filter(|most| at.try_into().is_ok_and(|at: u64| at > *most))?;
+        let is_more = |most: &u64| u64::try_from(at).is_ok_and(|at| at > *most);
+        let window = self.max_input_tokens.filter(is_more)?;
         refused("/context/compact_at", format!("is more than the {window} tokens of {model}"))
+    }
+
+    /// Whether a session's requests are without thinking. Models that take a budget of it do not
+    /// think when nothing is said.
+    fn never_thinks(&self, settings: &Settings) -> bool {
+        match &settings.thinking {
+            Some(thinking) => serde_json::from_str::<Thinking>(thinking.get())
+                .is_ok_and(|thinking| thinking.r#type == ThinkingKind::Disabled.as_str()),
+            None => {
+                self.thinking.as_ref().is_some_and(|kinds| kinds.contains(&ThinkingKind::Enabled))
+            }
+        }
     }
 
     fn thinking_refusal(&self, settings: &Settings) -> Option<Refused> {

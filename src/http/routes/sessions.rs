@@ -15,6 +15,7 @@ use super::client_tool::SessionTool;
 use super::session_tools::session_tools;
 use super::{cursor, page_limit, version};
 use crate::domain::budget::Budget;
+use crate::domain::context::Context;
 use crate::domain::ids::SessionId;
 use crate::domain::model::Effort;
 use crate::domain::model_options::{ModelOptions, ServiceTier};
@@ -166,6 +167,8 @@ impl CreateSession {
             None => system.as_str().into(),
         };
         let compact_at = model_rules.compact_at(&model, &self.context);
+        let compact_max_tokens = compact_at.and_then(|_| model_rules.compact_max_tokens(&model));
+        let context = Context { compact_max_tokens, ..self.context.into_context(compact_at)? };
         let settings = Settings {
             model,
             max_tokens: self.max_tokens.unwrap_or(*max_tokens),
@@ -174,7 +177,7 @@ impl CreateSession {
             thinking: self.thinking,
             stop_sequences: self.stop_sequences,
             model_options: Box::new(model_options),
-            context: Box::new(self.context.into_context(compact_at)?),
+            context: Box::new(context),
             limits,
             budget: self.budget,
             price,

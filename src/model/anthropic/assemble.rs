@@ -127,6 +127,13 @@ fn fallback_model(block: &RawObject) -> Option<Box<RawValue>> {
 /// well, and is not in the counts of the reply.
 fn usage(fields: &RawObject) -> Usage {
     let mut usage = counts(fields);
+    usage += summaries(fields);
+    usage
+}
+
+/// What summaries used.
+fn summaries(fields: &RawObject) -> Usage {
+    let mut usage = Usage::default();
     for summary in steps(fields, "compaction") {
         usage += counts(&summary);
     }
@@ -144,8 +151,8 @@ fn steps(usage: &RawObject, kind: &str) -> Vec<RawObject> {
 fn summed_up(usage: &RawObject) -> Option<SummedUp> {
     let prompt = |step: &RawObject| counts(step).prompt();
     let tokens_before = steps(usage, "compaction").first().map(prompt)?;
-    let tokens_after = steps(usage, "message").last().map_or(0, prompt);
-    Some(SummedUp { tokens_before, tokens_after })
+    let tokens_after = steps(usage, "message").last().map(prompt);
+    Some(SummedUp { tokens_before, tokens_after, usage: summaries(usage) })
 }
 
 fn counts(fields: &RawObject) -> Usage {

@@ -1,6 +1,7 @@
 //! What the requests of a run begin with: all that its session has pinned.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -132,13 +133,18 @@ impl Head {
             stop_sequences: &settings.stop_sequences,
             metadata: options.user_id.as_deref().map(|user_id| Metadata { user_id }),
             service_tier: options.service_tier,
+            context_management: settings
+                .context
+                .edits
+                .as_deref()
+                .map(|edits| ContextManagement { edits }),
             system: system.as_deref(),
             ..Fields::counted(settings, &tools)
         };
         Ok(Self { mark, ..Self::of(&fields, settings)? })
     }
 
-    /// The head of a request for a summary in place of an answer.
+    /// The head of a request for a summary in place of an answer, with settings for one.
     pub fn for_summary(
         settings: &Settings,
         tools_of_run: Option<&RawValue>,
@@ -146,12 +152,12 @@ impl Head {
     ) -> Result<Self, serde_json::Error> {
         let instructions = settings.context.compact_instructions.as_deref();
         let summary = to_raw_value(&Summary { r#type: "summarize", instructions })?;
-        let head = Self::new(&settings.for_summary(), tools_of_run, prompt_cache)?;
+        let head = Self::new(settings, tools_of_run, prompt_cache)?;
         let betas = Arc::clone(&head.betas_compacted);
         Ok(Self { summary: Some(summary), betas, ..head })
     }
 
-    /// The head of a question for the tokens of a request.
+    /// The head of a question for the tokens of a request, before any edit.
     pub fn for_count(
         settings: &Settings,
         tools_of_run: Option<&RawValue>,
@@ -166,7 +172,8 @@ impl Head {
         let mut betas: Vec<&str> =
             settings.model_options.betas.iter().map(String::as_str).collect();
         betas.extend(edit_betas(&settings.context)?);
-        betas.dedup();
+        let mut known = HashSet::new();
+        betas.retain(|name| known.insert(*name));
         let joined = betas.join(",").into();
         if !betas.contains(&COMPACTION) {
             betas.push(COMPACTION);
@@ -201,11 +208,7 @@ impl<'a> Fields<'a> {
             output_config: OutputConfig::of(&settings.model_options),
             metadata: None,
             service_tier: None,
-            context_management: settings
-                .context
-                .edits
-                .as_deref()
-                .map(|edits| ContextManagement { edits }),
+            context_management: None,
             system: (!system.is_empty()).then(|| system.json()),
             tools,
         }

@@ -66,7 +66,8 @@ impl Assembler {
         // Some servers count on and on, so the last count is the right one.
         self.usage = usage.unwrap_or(self.usage);
         let Some(choice) = choice else { return Ok(Vec::new()) };
-        if choice.finish_reason.is_some() {
+        // Some servers say nothing in every chunk but the last.
+        if choice.finish_reason.as_ref().is_some_and(|reason| !reason.is_empty()) {
             self.finish_reason = choice.finish_reason;
         }
         Ok(self.add(choice.delta.unwrap_or_default()))

@@ -33,6 +33,10 @@ use prefix::Prefix;
 pub(super) use cache::TranscriptCache;
 pub(super) use prefix::HeadHashes;
 
+/// How blocks say that their content stands elsewhere.
+const ELSEWHERE: [&str; 3] =
+    [r#""type":"url""#, r#""type":"file""#, r#""type":"container_upload""#];
+
 /// Messages joined by commas, up to a place in the history.
 #[derive(Debug, Default)]
 pub(super) struct Transcript {
@@ -47,6 +51,8 @@ pub(super) struct Transcript {
     /// How it is sent otherwise than it is stored.
     view: SentView,
     prefix: Prefix,
+    /// Whether some of it stands elsewhere.
+    refers: bool,
     /// The last message.
     newest: Span,
     /// The last message of the request that was answered last.
@@ -75,6 +81,13 @@ struct Sent<'a> {
 }
 
 impl Transcript {
+    fn of(lines: &[Line], view: SentView) -> Self {
+        let mut transcript = Self { view, ..Self::default() };
+        let summed_up = lines.partition_point(|line| line.seq <= transcript.compacted());
+        transcript.append_stored(lines.get(summed_up..).unwrap_or_default());
+        transcript
+    }
+
     /// Appends the message at the next place, which this process has just stored.
     pub(super) fn push(&mut self, role: Role, content: &str) {
         self.append(role, content);
@@ -144,13 +157,24 @@ impl Transcript {
         is_there.then_some(change)
     }
 
+    /// The change that sends the whole history again, if a summary stands for a part of it.
+    pub(super) fn without_summary(&self) -> Option<SentChange> {
+        let compaction = self.view.compaction.as_ref()?;
+        Some(SentChange::SummaryDropped { up_to: compaction.up_to })
+    }
+
     /// Bytes that it takes.
     fn size(&self) -> usize {
         self.text.capacity() + self.prefix.size()
     }
 
+    /// Whether some of it stands elsewhere, so that its bytes say nothing of its tokens.
+    pub(super) fn refers(&self) -> bool {
+        self.refers
+    }
+
     /// Forgets all messages: the history is read anew, with what is known of the last request.
-    fn begin_again(&mut self) {
+    pub(super) fn begin_again(&mut self) {
         let mut prefix = std::mem::take(&mut self.prefix);
         prefix.begin_again();
         let repairs = std::mem::take(&mut self.repairs);
@@ -242,13 +266,15 @@ impl Transcript {
 
     fn append(&mut self, role: Role, content: &str) {
         if role == Role::Assistant {
-            self.asked = (!self.text.is_empty()).then_some(self.newest);
+            // A summary is no end of a request.
+            self.asked = self.last.is_some().then_some(self.newest);
             if self.last != Some(Role::Assistant) {
                 let (offset, before) = (self.text.len(), self.newest);
                 self.turn = Turn { offset, seq: self.seq, knot: self.prefix.knot(), before };
             }
         }
         self.last = Some(role);
+        self.refers |= ELSEWHERE.iter().any(|source| content.contains(source));
         let from = self.text.len();
         if !self.text.is_empty() {
             self.text.push(',');
@@ -279,9 +305,13 @@ fn message(role: Role, content: &str) -> String {
 
 /// The messages of a history that ends with these lines, as a request carries them in this view.
 pub fn sent_messages(lines: &[Line], view: SentView) -> String {
-    let mut transcript = Transcript { view, ..Transcript::default() };
-    let summed_up = lines.partition_point(|line| line.seq <= transcript.compacted());
-    transcript.append_stored(lines.get(summed_up..).unwrap_or_default());
+    Transcript::of(lines, view).text
+}
+
+/// The messages before the last one of these lines, as a request carries them when that follows.
+pub fn sent_before(lines: &[Line], view: SentView) -> String {
+    let mut transcript = Transcript::of(lines, view);
+    transcript.text.truncate(transcript.newest.start.saturating_sub(",".len()));
     transcript.text
 }
 

@@ -173,10 +173,10 @@ fn shaped() -> Settings {
 fn a_summary_is_asked_for_without_what_shapes_an_answer() {
     let mut settings = shaped();
     settings.context.compact_instructions = Some("Keep \"names\".".to_owned());
-    let head = Head::for_summary(&settings, None, None).unwrap();
+    let head = Head::for_summary(&settings.for_summary(), None, None).unwrap();
     let expected = concat!(
-        r#"{"model":"claude-test","max_tokens":100,"stream":true,"output_config":{"effort":"low"},"#,
-        r#""metadata":{"user_id":"u"},"system":"Be brief.","tools":[{"name":  "f"}],"#,
+        r#"{"model":"claude-test","max_tokens":16384,"stream":true,"#,
+        r#""output_config":{"effort":"low"},"metadata":{"user_id":"u"},"system":"Be brief.","tools":[{"name":  "f"}],"#,
         r#""messages":[{}],"#,
         r#""compaction":{"type":"summarize","instructions":"Keep \"names\"."}}"#,
     );
@@ -191,7 +191,6 @@ fn only_what_is_part_of_the_prompt_is_counted() {
         r#"{"model":"claude-test","#,
         r#""output_config":{"effort":"low","format":{"type":"json_schema","#,
         r#""schema":{"type":"object"}}},"#,
-        r#""context_management":{"edits":[{"type":"clear_tool_uses_20250919"}]},"#,
         r#""system":"Be brief.","tools":[{"name":  "f"}],"messages":[{}]}"#,
     );
     assert_eq!(body(&head, whole("{}"), &ToolChoice::Auto), expected);

@@ -1,0 +1,171 @@
+//! What came before a run: how long it is, and where it may be cut.
+
+use crate::domain::budget::{Estimate, Measured};
+use crate::domain::message::Role;
+use crate::model::Messages;
+use crate::store::messages::{Line, list_lines};
+use crate::store::requests::{counted, failed_summary, last_answered};
+use crate::worker::drive::Driver;
+use crate::worker::halt::Halt;
+use crate::worker::patience::{Patience, in_time};
+
+/// Bytes of a body that are taken for a token where nobody counts.
+const BYTES_PER_TOKEN: i64 = 3;
+
+/// What came before a run.
+pub(super) struct Past {
+    /// The history that is sent message by message, the run's own message included.
+    pub(super) lines: Vec<Line>,
+    /// What the model's side counted last.
+    measured: Option<Measured>,
+    /// The last message of the user in a request that was answered.
+    answered: Option<i32>,
+}
+
+/// When what came before is surely too short to be looked at: below so many tokens, in a request
+/// of so many bytes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Short {
+    pub(super) tokens: i64,
+    pub(super) bytes: i64,
+}
+
+impl Past {
+    /// The lines up to a message.
+    pub(super) fn up_to(&self, seq: i32) -> &[Line] {
+        let end = self.lines.partition_point(|line| line.seq <= seq);
+        self.lines.get(..end).unwrap_or_default()
+    }
+
+    /// The messages before which it may be cut: at the run's own; where that leaves too much, behind
+    /// the last request that was answered; and in the middle. No call is open at any of them.
+    pub(super) fn cuts(&self) -> Vec<i32> {
+        let own = self.lines.last().map(|line| line.seq);
+        let answered = self.answered.map(|seq| seq + 1);
+        let first = self.lines.first().map_or(0, |line| line.seq);
+        let mut cuts: Vec<i32> = [own, answered, self.middle()].into_iter().flatten().collect();
+        cuts.retain(|cut| *cut > first);
+        cuts.dedup();
+        cuts
+    }
+
+    /// The first message of a run behind half of it.
+    fn middle(&self) -> Option<i32> {
+        let all: usize = self.lines.iter().map(|line| line.content.len()).sum();
+        let mut before = 0;
+        let behind = self.lines.iter().filter(|line| {
+            let is_behind = before >= all / 2;
+            before += line.content.len();
+            is_behind
+        });
+        let begins = |line: &&Line| {
+            line.role == Role::User.as_str() && !line.content.contains(r#""tool_result""#)
+        };
+        behind.into_iter().find(begins).map(|line| line.seq)
+    }
+
+    /// The tokens of a body of so many bytes, where nobody counts them.
+    pub(super) fn guess(&self, bytes: i64) -> i64 {
+        let known = self.measured.filter(|known| known.tokens > 0 && known.bytes <= bytes);
+        known.map_or(bytes / BYTES_PER_TOKEN, |known| {
+            known.tokens + (bytes - known.bytes) / BYTES_PER_TOKEN
+        })
+    }
+}
+
+impl Driver<'_> {
+    /// Reads what came before the run; none if it is surely short, or could not be summed up when
+    /// it was not much shorter.
+    pub(super) async fn past(&mut self, short: Option<Short>) -> Result<Option<Past>, Halt> {
+        let mut patience = Patience::default();
+        loop {
+            match in_time(self.try_past(short)).await {
+                Ok(past) => return Ok(past),
+                Err(halt) => self.wait_out(&mut patience, halt).await?,
+            }
+        }
+    }
+
+    async fn try_past(&self, short: Option<Short>) -> Result<Option<Past>, Halt> {
+        let (id, after) = (self.session_id(), self.compacted());
+        let mut conn = self.worker.parts.pool.acquire().await?;
+        // What was counted was counted after edits, and a summary is made of all.
+        let has_edits = self.run.settings.context.edits.is_some();
+        let counted = counted(&mut conn, id).await?.filter(|_| !has_edits);
+        let measured = counted.map(|counted| counted.measured);
+        if let Some(Short { tokens, bytes }) = short {
+            let most = Estimate::new(bytes, 0, None, measured).tokens;
+            let known = measured.map_or(0, |measured| measured.tokens);
+            let failed = failed_summary(&mut conn, id, after).await?;
+            let is_tried = failed.is_some_and(|failed| bytes < failed + failed / 4);
+            if is_tried || most.max(known) < tokens {
+                conn.give_back();
+                return Ok(None);
+            }
+        }
+        let lines = list_lines(&mut conn, id, after).await?;
+        let answered = last_answered(&mut conn, id, (after, self.last_message_seq() - 1)).await?;
+        conn.give_back();
+        Ok(Some(Past { lines, measured, answered }))
+    }
+
+    /// Asks the model's side for the tokens of the run's first request with these messages, with
+    /// nothing left out by edits. None where it does not say, or the run is to stop: the run goes
+    /// on by a guess then.
+    pub(super) async fn count(&self, messages: Messages<'_>) -> Option<i64> {
+        let (model, tools) = (&self.worker.parts.model, self.run.options.tools.as_deref());
+        let counted = model.count_tokens(&self.run.settings, tools, messages);
+        let counted = self.signals.unless_stopped(counted).await.ok()??;
+        if let Err(error) = &counted {
+            tracing::warn!(run.id = %self.run_id(), %error, "the tokens of a request are guessed");
+        }
+        counted.ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn past(kinds: &[(&str, usize)], answered: Option<i32>) -> Past {
+        let line = |(seq, (kind, length)): (i32, &(&str, usize))| Line {
+            seq,
+            role: if *kind == "assistant" { "assistant" } else { "user" }.to_owned(),
+            content: format!(r#"[{{"type":"{kind}"}}]{}"#, "x".repeat(*length)),
+        };
+        Past { lines: (5..).zip(kinds).map(line).collect(), measured: None, answered }
+    }
+
+    #[test]
+    fn a_past_is_cut_before_the_run_or_where_it_surely_fits_or_in_the_middle() {
+        let talk = [
+            ("text", 10),
+            ("assistant", 10),
+            ("text", 500),
+            ("assistant", 10),
+            ("tool_result", 100),
+            ("assistant", 10),
+            ("text", 10),
+            ("assistant", 10),
+            ("text", 10),
+        ];
+        assert_eq!(past(&talk, Some(9)).cuts(), [13, 10, 11]);
+        assert_eq!(past(&talk[..2], None).cuts(), [6]);
+        assert_eq!(past(&talk[..1], Some(5)).cuts(), [6]);
+        assert_eq!(past(&talk[..1], None).cuts(), [] as [i32; 0]);
+    }
+
+    #[test]
+    fn tokens_are_guessed_from_what_was_counted() {
+        let mut past = past(&[], None);
+        assert_eq!(past.guess(3000), 1000);
+        for (measured, guess) in [
+            (Measured { bytes: 2400, tokens: 600 }, 800),
+            (Measured { bytes: 2400, tokens: 0 }, 1000),
+            (Measured { bytes: 3001, tokens: 9 }, 1000),
+        ] {
+            past.measured = Some(measured);
+            assert_eq!(past.guess(3000), guess);
+        }
+    }
+}
