@@ -86,14 +86,17 @@ impl Content {
         struct Summary<'a> {
             #[serde(borrow, rename = "type")]
             kind: Cow<'a, str>,
-            /// Null where nothing came of it.
+            /// Null or blank where nothing came of it.
             #[serde(borrow, default)]
             content: Option<Cow<'a, str>>,
         }
         let blocks: Vec<&RawValue> = serde_json::from_str(self.0.get())?;
         let is_summary = |block: &&&RawValue| {
             let read = serde_json::from_str::<Summary<'_>>(block.get());
-            read.is_ok_and(|block| block.kind == "compaction" && block.content.is_some())
+            read.is_ok_and(|block| {
+                let says_something = block.content.is_some_and(|text| !text.trim().is_empty());
+                block.kind == "compaction" && says_something
+            })
         };
         Ok(blocks.iter().find(is_summary).map(|block| format!("[{block}]")))
     }

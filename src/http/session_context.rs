@@ -126,17 +126,27 @@ impl Edit {
                 Some(Keep::Word(_)) => vec![("keep", "is not \"all\" or an amount".to_owned())],
                 Some(Keep::Turns(turns)) => turns.problem("keep", &["thinking_turns"], 1),
             },
-            Self::ClearToolUses { trigger, keep, clear_at_least, .. } => [
-                ("trigger", trigger, &["input_tokens", "tool_uses"][..], 1),
-                ("keep", keep, &["tool_uses"], 0),
-                ("clear_at_least", clear_at_least, &["input_tokens"], 0),
-            ]
-            .into_iter()
-            .filter_map(|(name, amount, units, least)| {
-                Some(amount.as_ref()?.problem(name, units, least))
-            })
-            .flatten()
-            .collect(),
+            Self::ClearToolUses {
+                trigger, keep, clear_at_least, exclude_tools, clear_tool_inputs
+            } => {
+                let amounts = [
+                    ("trigger", trigger, &["input_tokens", "tool_uses"][..], 1),
+                    ("keep", keep, &["tool_uses"], 0),
+                    ("clear_at_least", clear_at_least, &["input_tokens"], 0),
+                ];
+                let amounts = amounts.into_iter().filter_map(|(name, amount, units, least)| {
+                    Some(amount.as_ref()?.problem(name, units, least))
+                });
+                let inputs = match clear_tool_inputs {
+                    Some(Inputs::Of(names)) => Some(names),
+                    Some(Inputs::All(_)) | None => None,
+                };
+                let names =
+                    [("exclude_tools", exclude_tools.as_ref()), ("clear_tool_inputs", inputs)];
+                let odd = names.into_iter().filter(|(_, names)| names.is_some_and(|it| are_odd(it)));
+                let reason = || "is not a list of at most 256 names of tools".to_owned();
+                amounts.flatten().chain(odd.map(|(name, _)| (name, reason()))).collect()
+            }
             Self::Compact { trigger, instructions, .. } => {
                 let trigger = trigger.as_ref();
                 let mut problems: Vec<_> = trigger
@@ -167,9 +177,19 @@ impl Amount {
     }
 }
 
+/// Whether these cannot be names of tools.
+fn are_odd(names: &[String]) -> bool {
+    let is_odd = |name: &String| {
+        name.is_empty() || name.len() > 128 || name.chars().any(char::is_control)
+    };
+    names.len() > 256 || names.iter().any(is_odd)
+}
+
 fn odd_instructions(text: &str) -> Option<String> {
-    let is_odd = text.trim().is_empty() || text.chars().count() > MAX_INSTRUCTIONS;
-    is_odd.then(|| format!("is blank, or longer than {MAX_INSTRUCTIONS} characters"))
+    let is_odd = text.trim().is_empty()
+        || text.contains('\0')
+        || text.chars().count() > MAX_INSTRUCTIONS;
+    is_odd.then(|| format!("is blank, has a NUL, or is longer than {MAX_INSTRUCTIONS} characters"))
 }
 
 impl SessionContext {

@@ -230,7 +230,7 @@ pub async fn last_answered(
     .await?)
 }
 
-/// Reads how many bytes the newest request for a summary had that came to nothing, if the messages
+/// Reads how many bytes the longest request for a summary had that came to nothing, if the messages
 /// up to this one are summed up.
 pub async fn failed_summary(
     conn: &mut PgConnection,
@@ -238,13 +238,11 @@ pub async fn failed_summary(
     compacted: i32,
 ) -> Result<Option<i64>, StoreError> {
     Ok(sqlx::query_scalar!(
-        "SELECT body_length FROM requests
-         WHERE session_id = $1 AND form->>'summary' = 'true' AND message_seq > $2 + 1
-         ORDER BY run_id DESC, n DESC
-         LIMIT 1",
+        "SELECT max(body_length) FROM requests
+         WHERE session_id = $1 AND form->>'summary' = 'true' AND message_seq > $2 + 1",
         session_id.as_uuid(),
         compacted,
     )
-    .fetch_optional(conn)
+    .fetch_one(conn)
     .await?)
 }

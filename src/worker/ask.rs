@@ -63,9 +63,8 @@ impl Driver<'_> {
             };
             failures += 1;
             self.report_failure(failures, &error);
-            // The run can do without a summary, and its own request has patience of its own.
-            let is_enough = self.asks_for_summary() && failures > 1;
-            let delay = retry::delay_after(failures, &error).filter(|_| !is_enough);
+            // The run can do without a summary, and answers need the retries more.
+            let delay = retry::delay_after(failures, &error).filter(|_| !self.asks_for_summary());
             let Some(delay) = delay else {
                 return Err(Halt::Model(error));
             };
@@ -104,7 +103,10 @@ impl Driver<'_> {
         if let Ok(ended) = &ended {
             noted.ended(ended.as_ref().err());
             let verdict = ended.as_ref().err().map_or(Verdict::Well, Verdict::of);
-            pass.tell(verdict, Instant::now());
+            // Who cannot sum up may well be able to answer.
+            if verdict == Verdict::Well || !self.asks_for_summary() {
+                pass.tell(verdict, Instant::now());
+            }
         }
         let noted = noted.over();
         tracing::debug!(

@@ -221,7 +221,7 @@ async fn a_budget_holds_from_the_next_request_on_for_runs_that_are_under_way() {
 #[tokio::test]
 async fn a_budget_of_a_day_begins_anew_with_the_day() {
     let app = TestApp::start(replies(&[answer(1000, 500)])).await;
-    give(&app, Period::Day, of_tokens(3000)).await;
+    give(&app, Period::Day, of_tokens(4000)).await;
     let session = plain(&app).await;
     assert_eq!(session.ask("Today").await["status"], "completed");
     assert_refused(&session.ask("Today again").await, "tenant_day", "tokens");

@@ -197,17 +197,12 @@ async fn a_run_whose_history_is_not_summed_up_goes_on_with_all_of_it() {
         // It is not tried again before much has come since.
         session.ask("And now?").await;
         session.ask(&long("Three")).await;
-        let steps: Vec<(String, usize)> =
-            asked(&app).into_iter().filter(|(path, _)| path != COUNTED).collect();
-        let paths = [
-            (MESSAGES, 1),
-            (SUMMED_UP, 2),
-            (MESSAGES, 3),
-            (MESSAGES, 5),
-            (SUMMED_UP, 6),
-            (MESSAGES, 7),
-        ];
-        assert_eq!(steps, expected(&paths), "{compaction}");
+        let mut steps: Vec<String> = asked(&app).into_iter().map(|(path, _)| path).collect();
+        steps.retain(|path| path != COUNTED);
+        // What is refused is tried again with less.
+        steps.dedup_by(|next, before| next == SUMMED_UP && before == SUMMED_UP);
+        let expected = [MESSAGES, SUMMED_UP, MESSAGES, MESSAGES, SUMMED_UP, MESSAGES];
+        assert_eq!(steps, expected, "{compaction}");
         app.finish().await;
     }
 }
@@ -244,7 +239,7 @@ async fn a_history_that_has_outgrown_the_window_is_summed_up_as_far_as_it_fits()
 /// What the window leaves is less than what has to come before another summary is due.
 #[tokio::test]
 async fn a_request_that_is_too_long_after_all_is_made_shorter() {
-    let setup = Setup { window: Some(5000), ..Setup::default() };
+    let setup = Setup { window: Some(4400), ..Setup::default() };
     let app = TestApp::start_with(sums_up(), setup).await;
     let asked_for =
         json!({ "tools": [], "system": "x".repeat(14_000), "context": { "compact_at": 4000 } });

@@ -45,6 +45,7 @@ mod model_outage;
 mod model_retries;
 mod model_settings;
 mod models;
+mod odd_summaries;
 mod openapi;
 mod overload;
 mod permissions;

@@ -87,6 +87,9 @@ impl Assembler {
         }
         let message = self.snapshot().ok_or(ModelError::Truncated)?;
         let content: Box<RawValue> = message.read("content").ok_or(ModelError::Truncated)?;
+        if is_too_deep(content.get()) {
+            return Err(ModelError::Malformed("it is nested too deeply".to_owned()));
+        }
         let content = Content::parse(String::from(Box::<str>::from(content)))
             .map_err(|error| ModelError::Malformed(error.to_string()))?;
         let stop: Option<String> = message.read("stop_reason");
@@ -98,7 +101,7 @@ impl Assembler {
             usage: usage(&self.usage),
             refusal: message.read("stop_details").unwrap_or_default(),
             summed_up: summed_up(&self.usage),
-            applied_edits: self.applied_edits.filter(|edits| edits.get() != "[]"),
+            applied_edits: self.applied_edits.filter(|edits| are_edits(edits)),
         })
     }
 
@@ -114,6 +117,29 @@ impl Assembler {
         }
         Some(message)
     }
+}
+
+/// Whether a text is nested so deeply that nobody who stores it could read it again.
+fn is_too_deep(json: &str) -> bool {
+    const MAX_DEPTH: usize = 1000;
+    let (mut depth, mut is_text, mut is_escaped) = (0_usize, false, false);
+    json.bytes().any(|byte| {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' => is_escaped = is_text,
+            b'"' => is_text = !is_text,
+            b'[' | b'{' if !is_text => depth += 1,
+            b']' | b'}' if !is_text => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        depth > MAX_DEPTH
+    })
+}
+
+/// Whether this is a list of edits, as long as one may be.
+fn are_edits(told: &RawValue) -> bool {
+    const MAX_EDITS: usize = 64 * 1024;
+    told.get().starts_with('[') && told.get() != "[]" && told.get().len() <= MAX_EDITS
 }
 
 /// The model that took over, told by a block of its own.

@@ -10,6 +10,9 @@ use crate::model::{ModelError, Request};
 /// The question stands in the way of an answer, and there are other ways to an estimate.
 const WITHIN: Duration = Duration::from_secs(10);
 
+/// More than any request can have.
+const MAX_TOKENS: i64 = 1_000_000_000;
+
 #[derive(Deserialize)]
 struct Counted {
     input_tokens: i64,
@@ -22,6 +25,10 @@ impl Client {
         let answer = endpoint.answer(with_betas(&endpoint, request), WITHIN).await?;
         let counted: Counted = serde_json::from_slice(&answer)
             .map_err(|error| ModelError::Malformed(format!("a count is not readable: {error}")))?;
-        Ok(counted.input_tokens.max(0))
+        // Some servers answer, and do not count.
+        if !(1..=MAX_TOKENS).contains(&counted.input_tokens) {
+            return Err(ModelError::Malformed(format!("{} tokens", counted.input_tokens)));
+        }
+        Ok(counted.input_tokens)
     }
 }

@@ -196,7 +196,12 @@ impl Driver<'_> {
         let counted = self.count(messages).await;
         let before = length(self.transcript.messages().text.len()).max(1);
         let guess = || tokens_before.saturating_mul(length(text.len())) / before;
-        Ok(Some(Compaction { tokens_after: counted.unwrap_or_else(guess), ..compaction }))
+        let tokens_after = counted.unwrap_or_else(guess);
+        if tokens_after >= tokens_before {
+            tracing::warn!(run.id = %self.run_id(), tokens_before, tokens_after, "a summary is too long");
+            return Ok(None);
+        }
+        Ok(Some(Compaction { tokens_after, ..compaction }))
     }
 
     /// Stores what came of the request, and opens the next one.

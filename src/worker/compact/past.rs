@@ -43,9 +43,12 @@ impl Past {
         let own = self.lines.last().map(|line| line.seq);
         let answered = self.answered.map(|seq| seq + 1);
         let first = self.lines.first().map_or(0, |line| line.seq);
-        let mut cuts: Vec<i32> = [own, answered, self.middle()].into_iter().flatten().collect();
-        cuts.retain(|cut| *cut > first);
-        cuts.dedup();
+        let mut cuts = Vec::new();
+        for cut in [own, answered, self.middle()].into_iter().flatten() {
+            if cut > first && !cuts.contains(&cut) {
+                cuts.push(cut);
+            }
+        }
         cuts
     }
 
