@@ -125,6 +125,13 @@ async fn models_are_listed_and_found_by_name() {
         "compact_20260112": { "supported": true },
     });
     assert_eq!(model["capabilities"]["context_management"], manages);
+    let clears = json!({
+        "supported": true,
+        "clear_thinking_20251015": { "supported": true },
+        "clear_tool_uses_20250919": { "supported": true },
+        "compact_20260112": { "supported": false },
+    });
+    assert_eq!(older["capabilities"]["context_management"], clears);
     let missing = get(&simulator, "/v1/models/gpt").await;
     assert_eq!((missing.status, &missing.json()["error"]["message"]), (404, &json!("model: gpt")));
     for (path, status) in [("/v2", 404), ("/v1/messages", 405)] {
