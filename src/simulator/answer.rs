@@ -55,13 +55,23 @@ fn unreadable(script: &Script, ask: Ask<'_>) -> Result<(), Refusal> {
     refused.map_or(Ok(()), Err)
 }
 
-/// The answer of `count_tokens`.
-pub(crate) fn count(shared: &Shared, admission: Admission, body: &Bytes) -> Result<Value, Refusal> {
+/// The answer of `count_tokens`, delivered as the script says.
+pub(crate) fn count(
+    shared: &Shared,
+    admission: Admission,
+    body: &Bytes,
+    request_id: &str,
+) -> Result<Answer, Refusal> {
     let value = parse(body)?;
     let ask = Ask(object_of(&value)?);
     let view = View::of(ask, body.len());
     validate::check(ask, &rules(shared, admission, &view, Endpoint::CountTokens))?;
-    Ok(view.count())
+    let script = shared.script();
+    let reply = attempt(shared, &script.counting, ask, "counting");
+    if reply.status.is_some() {
+        return Ok(fail(shared, Protocol::Messages, reply, request_id));
+    }
+    Ok(respond(shared, reply, Wire::json(&view.count()), false))
 }
 
 pub(crate) fn parse(body: &Bytes) -> Result<Value, Refusal> {

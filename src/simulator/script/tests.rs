@@ -49,6 +49,10 @@ fn what_cannot_be_played_is_refused() {
         let error = error_of_reply(&reply);
         assert!(error.contains(expected), "{error}");
     }
+    let counting = error(r#"{"counting": {"content": [{"type": "text", "text": "a"}]}}"#);
+    assert!(counting.contains("`counting.content`: a count has no content"), "{counting}");
+    let counting = error(r#"{"counting": {"fail_first": [{"status": 99}]}}"#);
+    assert!(counting.contains("`counting.fail_first[0].status`: must be"), "{counting}");
     assert!(error("{} {}").contains("trailing characters"));
 }
 
