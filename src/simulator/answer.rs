@@ -55,13 +55,23 @@ fn unreadable(script: &Script, ask: Ask<'_>) -> Result<(), Refusal> {
     refused.map_or(Ok(()), Err)
 }
 
-/// The answer of `count_tokens`.
-pub(crate) fn count(shared: &Shared, admission: Admission, body: &Bytes) -> Result<Value, Refusal> {
+/// The answer of `count_tokens`, delivered as the script says.
+pub(crate) fn count(
+    shared: &Shared,
+    admission: Admission,
+    body: &Bytes,
+    request_id: &str,
+) -> Result<Answer, Refusal> {
     let value = parse(body)?;
     let ask = Ask(object_of(&value)?);
     let view = View::of(ask, body.len());
     validate::check(ask, &rules(shared, admission, &view, Endpoint::CountTokens))?;
-    Ok(view.count())
+    let script = shared.script();
+    let reply = attempt(shared, &script.counting, ask, "counting");
+    if reply.status.is_some() {
+        return Ok(fail(shared, Protocol::Messages, reply, request_id));
+    }
+    Ok(respond(shared, reply, Wire::json(&view.count()), false))
 }
 
 pub(crate) fn parse(body: &Bytes) -> Result<Value, Refusal> {
@@ -81,9 +91,7 @@ fn rules(shared: &Shared, admission: Admission, view: &View<'_>, endpoint: Endpo
         betas: admission.betas,
         refuse_unknown_fields: shared.options.refuse_unknown_fields,
         max_input_tokens: shared.options.max_input_tokens,
-        // Pictures cost by their size in pixels, which is little beside their bytes.
-        tokens: view.size.saturating_sub(validate::media::size(view.ask()))
-            / render::BYTES_PER_TOKEN,
+        tokens: view.tokens(),
     }
 }
 
@@ -97,13 +105,9 @@ pub(crate) fn play(
     request_id: &str,
 ) -> Result<Answer, Refusal> {
     let script = shared.script();
-    let cue = Cue::of(ask);
+    let cue = Cue::of(&script, ask);
     let Pick { source, reply } = pick(&script, ask, &cue)?;
-    let mut reply = reply.as_ref();
-    if !reply.fail_first.is_empty() {
-        let key = format!("{source:?}.{}.{}", cue.round, Prefix::of(ask).digest());
-        reply = reply.fail_first.get(shared.attempts.before(key)).unwrap_or(reply);
-    }
+    let reply = attempt(shared, &reply, ask, &format!("{source:?}.{}", cue.round));
     if reply.status.is_some() || (reply.error_after.is_some() && !ask.streams()) {
         return Ok(fail(shared, protocol, reply, request_id));
     }
@@ -111,6 +115,15 @@ pub(crate) fn play(
     let wire = write(protocol, reply, ask, message)?;
     let wire = with_error(wire, protocol, reply, request_id);
     Ok(respond(shared, reply, wire, ask.streams()))
+}
+
+/// The reply, or what this attempt at the very same request gets in its place.
+fn attempt<'a>(shared: &Shared, reply: &'a Reply, ask: Ask<'_>, source: &str) -> &'a Reply {
+    if reply.fail_first.is_empty() {
+        return reply;
+    }
+    let key = format!("{source}.{}", Prefix::of(ask).digest());
+    reply.fail_first.get(shared.attempts.before(key)).unwrap_or(reply)
 }
 
 /// The body of the reply, before anything goes wrong with it.

@@ -5,7 +5,6 @@ use std::borrow::Cow;
 use serde_json::Value;
 
 use super::demo;
-use super::models::COMPACT;
 use super::refusal::Refusal;
 use super::request::{Ask, Sent, blocks, role};
 use super::script::{Block, Otherwise, Reply, Script};
@@ -42,30 +41,38 @@ pub(crate) struct Pick<'a> {
 
 impl Cue {
     /// Reads the cue from the history of a request.
-    pub(crate) fn of(ask: Ask<'_>) -> Self {
-        let mut round = 0;
-        for (at, message) in ask.messages().iter().enumerate().rev() {
-            if role(message) == "assistant" {
-                round += usize::from(is_round(ask, message));
-            } else if role(message) == "user" {
-                let texts: Vec<&str> = blocks(message)
-                    .filter(|block| block.is("text"))
-                    .filter_map(|block| block.str("text"))
-                    .collect();
-                if !texts.is_empty() {
-                    return Self { user: texts.join("\n"), after: at + 1, round };
-                }
-            }
-        }
-        Self { user: String::new(), after: 0, round }
+    pub(crate) fn of(script: &Script, ask: Ask<'_>) -> Self {
+        let messages = ask.messages();
+        let asked = messages.iter().enumerate().rev().find_map(|(at, message)| {
+            let text = user_text(message)?;
+            Some((text, at + 1))
+        });
+        let (user, after) = asked.unwrap_or_default();
+        let conversation = script.find(&user).map(|(_, conversation)| conversation);
+        let later = messages.iter().skip(after).filter(|message| role(message) == "assistant");
+        let round = later.fold(0, |round, message| {
+            let scripted = conversation.and_then(|conversation| conversation.reply(round));
+            round + usize::from(is_round(message, scripted))
+        });
+        Self { user, after, round }
     }
 }
 
+/// What the user said in a message, if it is the user's and says anything.
+fn user_text(message: &Value) -> Option<String> {
+    let texts: Vec<&str> = blocks(message)
+        .filter(|block| block.is("text") && role(message) == "user")
+        .filter_map(|block| block.str("text"))
+        .collect();
+    (!texts.is_empty()).then(|| texts.join("\n"))
+}
+
 /// Whether an assistant message is an answer. A summary that is no scripted answer is none.
-fn is_round(ask: Ask<'_>, message: &Value) -> bool {
-    let is_unscripted =
-        |block: Sent<'_>| block.get("signature").is_some() || ask.edit(COMPACT).is_some();
-    let is_made = |block: Sent<'_>| block.is("compaction") && is_unscripted(block);
+fn is_round(message: &Value, scripted: Option<&Reply>) -> bool {
+    let is_scripted = scripted.is_some_and(Reply::may_be_a_summary);
+    let is_made = |block: Sent<'_>| {
+        block.is("compaction") && (block.get("signature").is_some() || !is_scripted)
+    };
     !blocks(message).all(is_made)
 }
 

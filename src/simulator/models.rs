@@ -11,12 +11,17 @@ const MOST_OUTPUT: u64 = 128_000;
 /// The values of `output_config.effort`, the least first.
 pub(crate) const EFFORTS: [&str; 5] = ["low", "medium", "high", "xhigh", "max"];
 
+/// The type of the edit that leaves out thinking.
+pub(crate) const CLEAR_THINKING: &str = "clear_thinking_20251015";
+
+/// The type of the edit that leaves out results of tools.
+pub(crate) const CLEAR_TOOL_USES: &str = "clear_tool_uses_20250919";
+
 /// The type of the edit that sums up.
 pub(crate) const COMPACT: &str = "compact_20260112";
 
 /// The types of `context_management.edits`.
-pub(crate) const EDITS: [&str; 3] =
-    ["clear_thinking_20251015", "clear_tool_uses_20250919", COMPACT];
+pub(crate) const EDITS: [&str; 3] = [CLEAR_THINKING, CLEAR_TOOL_USES, COMPACT];
 
 /// The models that `GET /v1/models` lists.
 const LISTED: [&str; 9] = [
@@ -143,9 +148,33 @@ impl<'a> Model<'a> {
         self.is_simulator() || self.version >= (4, 5)
     }
 
-    /// Whether it can manage its context: clear, sum up on its own, and sum up on request.
-    pub(crate) fn manages_context(self) -> bool {
-        matches!(self.family, Family::Simulator | Family::Other) || self.version > (4, 5)
+    /// Whether it thinks if a request does not say.
+    pub(crate) fn thinks_by_default(self) -> bool {
+        self.is_least_limited() || self.version >= (5, 0)
+    }
+
+    /// Whether it can leave out thinking and results of tools.
+    pub(crate) fn clears_context(self) -> bool {
+        self.is_least_limited() || self.version >= (4, 0)
+    }
+
+    /// Whether it can sum up, on its own and on request.
+    pub(crate) fn sums_up(self) -> bool {
+        self.is_least_limited() || self.version > (4, 5)
+    }
+
+    /// Whether the edit that clears thinking leaves all of it, unless it says otherwise.
+    pub(crate) fn keeps_thinking(self) -> bool {
+        match self.family {
+            Family::Fable => true,
+            Family::Opus => self.version >= (4, 5),
+            Family::Sonnet => self.version >= (4, 6),
+            Family::Simulator | Family::Haiku | Family::Other => false,
+        }
+    }
+
+    fn is_least_limited(self) -> bool {
+        matches!(self.family, Family::Simulator | Family::Other)
     }
 
     /// The longest prompt.
@@ -198,15 +227,15 @@ impl<'a> Model<'a> {
                 "batch": { "supported": false },
                 "code_execution": { "supported": false },
                 "context_management": self.context_management(),
-                "compaction": { "supported": self.manages_context() },
+                "compaction": { "supported": self.sums_up() },
             },
         })
     }
 
     fn context_management(self) -> Value {
-        let supported = json!({ "supported": self.manages_context() });
-        let edits = EDITS.iter().map(|edit| ((*edit).to_owned(), supported.clone()));
-        let own = [("supported".to_owned(), self.manages_context().into())];
+        let has = |edit| if edit == COMPACT { self.sums_up() } else { self.clears_context() };
+        let edits = EDITS.map(|edit| (edit.to_owned(), json!({ "supported": has(edit) })));
+        let own = [("supported".to_owned(), self.clears_context().into())];
         own.into_iter().chain(edits).collect()
     }
 

@@ -42,7 +42,7 @@ async fn create_message(State(shared): State<Arc<Shared>>, request: Request) -> 
 }
 
 async fn count_tokens(State(shared): State<Arc<Shared>>, request: Request) -> Response<Body> {
-    let reply = |admission, body: &Bytes, _: &str| count(&shared, admission, body).map(json);
+    let reply = |admission, body: &Bytes, id: &str| count(&shared, admission, body, id);
     handle(&shared, request, reply).await
 }
 

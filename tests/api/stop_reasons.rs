@@ -210,7 +210,8 @@ async fn a_conversation_that_the_model_sums_up_goes_on_from_there() {
     let summary = json!({ "content": [{ "type": "compaction", "content": "We said hello." }],
                           "stop_reason": "compaction" });
     let app = TestApp::start(replies(&[summary, says("As I said, hello.")])).await;
-    let session = app.session().await;
+    let edits = json!([{ "type": "compact_20260112" }]);
+    let session = app.session_with(json!({ "context": { "edits": edits } })).await;
     let run = session.ask("go").await;
     let expected = json!(["completed", { "type": "end_turn" }, "As I said, hello.", 2]);
     assert_eq!(told(&session, &run).await, expected);

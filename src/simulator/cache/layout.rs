@@ -7,6 +7,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::simulator::request::{Ask, Sent, blocks, role};
 use crate::simulator::signature::write_block;
+use crate::simulator::validate::media;
 
 /// What a message has besides its blocks and its role.
 const FRAME: &str = r#"{"role":"","content":[]}"#;
@@ -18,7 +19,7 @@ pub(super) type Key = [u8; 32];
 #[derive(Debug)]
 pub(super) struct Block {
     pub(super) key: Key,
-    /// Bytes of the prefix.
+    /// Bytes of the prefix but for pictures.
     pub(super) end: usize,
     /// For how long the prefix is to be kept, if the block is marked.
     pub(super) ttl: Option<Duration>,
@@ -76,7 +77,7 @@ impl Layout {
         self.buffer.clear();
         write_block(&mut self.buffer, block);
         self.state.update(&self.buffer);
-        self.bytes += self.buffer.len();
+        self.bytes += self.buffer.len().saturating_sub(media::size([block].into_iter()));
         let is_thinking = block.is("thinking") || block.is("redacted_thinking");
         self.blocks.push(Block {
             key: self.state.clone().finalize().into(),

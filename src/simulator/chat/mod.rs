@@ -34,14 +34,15 @@ pub(super) fn answer(
     admit(headers)?;
     let value = parse(body)?;
     let fields = object_of(&value)?;
-    validate::check(fields, &shared.options, body.len())?;
-    unreadable(&shared.script(), fields)?;
+    validate::check(fields, &shared.options)?;
     let asked = read::in_messages_form(fields);
+    let view = View::of(Ask(&asked), body.len());
+    validate::window(&shared.options, view.tokens())?;
+    unreadable(&shared.script(), fields)?;
     let options = fields.get("stream_options");
     let include_usage = options.is_some_and(|options| options["include_usage"] == true);
     let protocol = Protocol::Chat { include_usage };
-    let ask = Ask(&asked);
-    play(shared, protocol, ask, &View::of(ask, body.len()), request_id)
+    play(shared, protocol, Ask(&asked), &view, request_id)
 }
 
 /// Refuses an image that the script says that nobody could read, and names its place.

@@ -8,7 +8,7 @@ use crate::simulator::message::{Message, Part};
 
 /// The message of the refusal; an empty one for an accepted request.
 fn refusal(body: &Value) -> String {
-    let refused = validate::check(body.as_object().unwrap(), &Options::default(), 100).err();
+    let refused = validate::check(body.as_object().unwrap(), &Options::default()).err();
     refused.map_or_else(String::new, |refusal| refusal.message)
 }
 

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use serde_json::{Value, json};
 
 use super::{size_of, tokens_between};
+use crate::simulator::models::{CLEAR_THINKING, CLEAR_TOOL_USES, Model};
 use crate::simulator::request::{Ask, Sent, blocks, role};
 
 /// What stands in place of a tool's result.
@@ -27,17 +28,19 @@ pub(super) struct Cleared {
 /// Applies an edit to a request of so many tokens, if there is anything to do.
 pub(super) fn edit(edit: &Value, ask: Ask<'_>, tokens: usize) -> Option<Cleared> {
     match edit.get("type")?.as_str()? {
-        "clear_thinking_20251015" => thinking(edit, ask.messages()),
-        "clear_tool_uses_20250919" => tool_uses(edit, ask.messages(), tokens),
+        CLEAR_THINKING => thinking(edit, ask),
+        CLEAR_TOOL_USES => tool_uses(edit, ask.messages(), tokens),
         _ => None,
     }
 }
 
-fn thinking(edit: &Value, messages: &[Value]) -> Option<Cleared> {
+fn thinking(edit: &Value, ask: Ask<'_>) -> Option<Cleared> {
     let keep = match edit.get("keep") {
+        None | Some(Value::Null) if Model::find(ask.model())?.keeps_thinking() => return None,
         None | Some(Value::Null) => 1,
         Some(keep) => amount(keep, "thinking_turns")?,
     };
+    let messages = ask.messages();
     let turns = turns(messages);
     let mut with_thinking: Vec<usize> =
         messages.iter().zip(&turns).filter(|(m, _)| thinks(m)).map(|(_, turn)| *turn).collect();
@@ -91,7 +94,7 @@ fn tool_uses(edit: &Value, messages: &[Value], tokens: usize) -> Option<Cleared>
     if !is_due || cleared.is_empty() {
         return None;
     }
-    let edited = without(messages, &cleared, edit["clear_tool_inputs"] == true);
+    let edited = without(messages, &cleared, &edit["clear_tool_inputs"]);
     let least = amount_of(edit, "clear_at_least", "input_tokens").unwrap_or(0);
     if tokens_between(size_of(&edited), size_of(messages)) < least {
         return None;
@@ -99,15 +102,20 @@ fn tool_uses(edit: &Value, messages: &[Value], tokens: usize) -> Option<Cleared>
     Some(Cleared { messages: edited, what: "cleared_tool_uses", count: cleared.len() })
 }
 
-/// The messages without the results of these calls, and perhaps without their inputs.
-fn without(messages: &[Value], calls: &HashSet<&str>, with_inputs: bool) -> Vec<Value> {
+/// The messages without the results of these calls, and without the inputs of all of them or of
+/// those of the named tools.
+fn without(messages: &[Value], calls: &HashSet<&str>, inputs: &Value) -> Vec<Value> {
+    let has_cleared_input = |call: &Value| match inputs {
+        Value::Array(names) => names.contains(&call["name"]),
+        all => *all == true,
+    };
     let mut messages = messages.to_vec();
     let contents = messages.iter_mut().filter_map(|message| message.get_mut("content"));
     for block in contents.filter_map(Value::as_array_mut).flatten() {
         let is = |field: &str| block[field].as_str().is_some_and(|id| calls.contains(id));
         match block["type"].as_str() {
             Some("tool_result") if is("tool_use_id") => block["content"] = PLACEHOLDER.into(),
-            Some("tool_use") if with_inputs && is("id") => block["input"] = json!({}),
+            Some("tool_use") if is("id") && has_cleared_input(block) => block["input"] = json!({}),
             _ => {}
         }
     }

@@ -1,4 +1,5 @@
 //! What the model sees of a request: what stands from the last summary on, less what edits clear.
+//! Pictures cost by their size in pixels, which is little beside their bytes, so these do not count.
 
 mod clear;
 
@@ -11,7 +12,8 @@ use serde_json::{Map, Value, json};
 
 use super::cache::Input;
 use super::models::COMPACT;
-use super::request::{Ask, At, role};
+use super::request::{Ask, At, blocks, role};
+use super::validate::media;
 use clear::Cleared;
 
 /// Tokens from which on a conversation is summed up, unless the request says otherwise.
@@ -21,7 +23,7 @@ const DEFAULT_TRIGGER: u64 = 150_000;
 #[derive(Debug, Clone)]
 pub(crate) struct View<'a> {
     fields: Cow<'a, Map<String, Value>>,
-    /// Its bytes.
+    /// Its bytes but for pictures.
     pub(crate) size: usize,
     /// Its bytes before any edit.
     unedited: usize,
@@ -32,6 +34,7 @@ impl<'a> View<'a> {
     /// The view of a request of `size` bytes.
     pub(crate) fn of(ask: Ask<'a>, size: usize) -> Self {
         let fields = Cow::Borrowed(ask.0);
+        let size = size.saturating_sub(media::size(ask.messages().iter().flat_map(blocks)));
         let mut view = Self { fields, size, unedited: size, applied: None };
         let start = ask.start();
         if (start.message, start.index) != (0, 0) {
@@ -49,6 +52,11 @@ impl<'a> View<'a> {
         Ask(&self.fields)
     }
 
+    /// The estimate of its tokens.
+    pub(crate) fn tokens(&self) -> usize {
+        tokens(self.size)
+    }
+
     /// What a reply tells of the edits, if the request has any.
     pub(crate) fn report(&self) -> Option<Value> {
         self.applied.as_ref().map(|applied| json!({ "applied_edits": applied }))
@@ -56,7 +64,7 @@ impl<'a> View<'a> {
 
     /// The answer of `count_tokens`.
     pub(crate) fn count(&self) -> Value {
-        let (left, original) = (tokens(self.size), tokens(self.unedited));
+        let (left, original) = (self.tokens(), tokens(self.unedited));
         if self.applied.is_none() {
             return json!({ "input_tokens": left });
         }
@@ -72,7 +80,7 @@ impl<'a> View<'a> {
         });
         // A summary alone is not summed up again, however long the system prompt is.
         let says_more = self.ask().sent().any(|(_, located)| !located.block.is("compaction"));
-        says_more && trigger.is_some_and(|trigger| tokens(self.size) as u64 >= trigger)
+        says_more && trigger.is_some_and(|trigger| self.tokens() as u64 >= trigger)
     }
 
     /// The view of the same request when the conversation is this summary.
@@ -84,7 +92,7 @@ impl<'a> View<'a> {
 
     /// Applies an edit; what it did, if it did anything.
     fn clear(&mut self, edit: &Value) -> Option<Value> {
-        let Cleared { messages, what, count } = clear::edit(edit, self.ask(), tokens(self.size))?;
+        let Cleared { messages, what, count } = clear::edit(edit, self.ask(), self.tokens())?;
         let before = self.size;
         self.replace(messages);
         let saved = tokens_between(self.size, before);
@@ -119,7 +127,8 @@ fn tokens_between(less: usize, more: usize) -> usize {
     tokens(more).saturating_sub(tokens(less))
 }
 
-/// Bytes of messages with what separates them.
+/// Bytes of messages with what separates them, but for pictures.
 fn size_of(messages: &[Value]) -> usize {
-    messages.iter().map(|message| message.to_string().len() + 1).sum()
+    let all: usize = messages.iter().map(|message| message.to_string().len() + 1).sum();
+    all.saturating_sub(media::size(messages.iter().flat_map(blocks)))
 }

@@ -100,12 +100,18 @@ fn nothing_is_cleared_before_the_trigger_or_if_it_is_too_little() {
 
 #[test]
 fn inputs_are_cleared_if_the_edit_says_so() {
-    let input = |fields: Value| {
-        let request = rounds(4, &tool_uses(&fields));
-        view(&request).ask().messages()[1]["content"][1]["input"].clone()
-    };
-    assert_eq!(input(json!({})), json!({ "path": "a" }));
-    assert_eq!(input(json!({ "clear_tool_inputs": true })), json!({}));
+    let whole = json!({ "path": "a" });
+    for (inputs, expected) in [
+        (json!(null), [whole.clone(), whole.clone()]),
+        (json!(false), [whole.clone(), whole.clone()]),
+        (json!(true), [json!({}), json!({})]),
+        (json!(["write"]), [whole, json!({})]),
+    ] {
+        let request = rounds(5, &tool_uses(&json!({ "clear_tool_inputs": inputs })));
+        let view = view(&request);
+        let input = |at: usize| view.ask().messages()[at]["content"][1]["input"].clone();
+        assert_eq!([1, 3].map(input), expected, "{inputs}");
+    }
 }
 
 /// A request of three turns with thinking, the second of which has two rounds.
@@ -118,7 +124,7 @@ fn turns(keep: Value) -> Map<String, Value> {
     let call = json!({ "type": "tool_use", "id": "t", "name": "read", "input": {} });
     let said = |text: &str| json!({ "type": "text", "text": text });
     let result = json!({ "type": "tool_result", "tool_use_id": "t" });
-    fields(&json!({ "context_management": { "edits": [edit] }, "messages": [
+    fields(&json!({ "model": "simulator", "context_management": { "edits": [edit] }, "messages": [
         { "role": "user", "content": "one" },
         { "role": "assistant", "content": [thought, said("1")] },
         { "role": "user", "content": "two" },
@@ -151,6 +157,50 @@ fn the_thinking_of_old_turns_is_cleared() {
             assert!(applied[0]["cleared_input_tokens"].as_u64().unwrap() > 100);
         }
     }
+}
+
+#[test]
+fn the_models_that_keep_all_thinking_clear_it_only_if_told_to() {
+    for (model, keeps) in [
+        ("claude-opus-4-5", true),
+        ("claude-sonnet-4-6", true),
+        ("claude-fable-5", true),
+        ("claude-mythos-preview", true),
+        ("claude-opus-4-1", false),
+        ("claude-sonnet-4-5", false),
+        ("claude-haiku-5-5", false),
+    ] {
+        let mut request = turns(json!(null));
+        request.insert("model".to_owned(), json!(model));
+        assert_eq!(applied(&request).as_array().unwrap().is_empty(), keeps, "{model}");
+        let mut request = turns(json!({ "type": "thinking_turns", "value": 1 }));
+        request.insert("model".to_owned(), json!(model));
+        assert_eq!(applied(&request)[0]["cleared_thinking_turns"], 2, "{model}");
+    }
+}
+
+#[test]
+fn pictures_do_not_count_by_their_bytes() {
+    let data = "x".repeat(400_000);
+    let with = |source: Value| {
+        let image = json!({ "type": "image", "source": source });
+        fields(&json!({
+            "messages": [{ "role": "user", "content": [
+                image, { "type": "tool_result", "tool_use_id": "t", "content": [image] } ] }],
+            "context_management": { "edits": [{ "type": "compact_20260112" }] },
+        }))
+    };
+    for source in [
+        json!({ "type": "base64", "media_type": "image/png", "data": data }),
+        json!({ "type": "url", "url": format!("data:image/png;base64,{data}") }),
+    ] {
+        let request = with(source);
+        let view = view(&request);
+        assert!(view.tokens() < 150 && !view.is_due(), "{}", view.tokens());
+        assert_eq!(view.count()["input_tokens"], view.tokens());
+    }
+    let text = with(json!({ "type": "text", "media_type": "text/plain", "data": data }));
+    assert!(view(&text).is_due());
 }
 
 #[test]

@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 use super::reply;
 use crate::simulator::conversation::Cue;
 use crate::simulator::request::Ask;
-use crate::simulator::script::{Block, Reply};
+use crate::simulator::script::{Block, Reply, Script};
 
 const TOOLS: [&str; 4] = ["read_file", "write_file", "list_files", "get_time"];
 
@@ -20,7 +20,7 @@ fn request(messages: &Value, tools: &[&str]) -> Value {
 
 fn play(body: &Value) -> Reply {
     let ask = Ask(body.as_object().unwrap());
-    reply(ask, &Cue::of(ask))
+    reply(ask, &Cue::of(&Script::demo(), ask))
 }
 
 fn said(reply: &Reply) -> String {

@@ -33,6 +33,8 @@ pub struct Script {
     pub compaction: Vec<Reply>,
     /// What happens when none of them matches.
     pub otherwise: Otherwise,
+    /// What there is to say of the delivery and the failure of counts.
+    pub counting: Reply,
     /// Blocks that are refused wherever a request has them.
     pub unreadable: Vec<Unreadable>,
 }
@@ -89,6 +91,10 @@ impl Script {
             reply.settle_summary(&at)?;
             reply.settle(&at, folder)?;
         }
+        if !script.counting.content.is_empty() {
+            return Err(ScriptError::field("counting.content", "a count has no content"));
+        }
+        script.counting.settle("counting", folder)?;
         Ok(script)
     }
 

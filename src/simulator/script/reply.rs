@@ -110,8 +110,16 @@ impl Reply {
         })
     }
 
+    /// Whether it may be a summary and nothing else.
+    pub(crate) fn may_be_a_summary(&self) -> bool {
+        self.raw_sse.is_some() || (self.content.len() == 1 && self.summary().is_some())
+    }
+
     /// Refuses what is no reply to a request for a summary.
     pub(super) fn settle_summary(&self, at: &str) -> Result<(), ScriptError> {
+        for (nth, failure) in self.fail_first.iter().enumerate() {
+            failure.settle_summary(&format!("{at}.fail_first[{nth}]"))?;
+        }
         let text = self.summary().and_then(|block| block.get("content"));
         let problem = if self.content.len() > usize::from(self.summary().is_some()) {
             "may hold one `compaction` block and nothing else"

@@ -49,6 +49,10 @@ fn what_cannot_be_played_is_refused() {
         let error = error_of_reply(&reply);
         assert!(error.contains(expected), "{error}");
     }
+    let counting = error(r#"{"counting": {"content": [{"type": "text", "text": "a"}]}}"#);
+    assert!(counting.contains("`counting.content`: a count has no content"), "{counting}");
+    let counting = error(r#"{"counting": {"fail_first": [{"status": 99}]}}"#);
+    assert!(counting.contains("`counting.fail_first[0].status`: must be"), "{counting}");
     assert!(error("{} {}").contains("trailing characters"));
 }
 
@@ -62,6 +66,9 @@ fn a_summary_is_one_block_and_its_replies_may_repeat() {
     let text = |number| read.summary(number)?.summary()?.get("content")?.as_str();
     assert_eq!([0, 1, 2, 3].map(text), [Some("a"), Some("a"), None, None]);
     assert!(read.summary(2).is_some() && read.summary(3).is_none());
+    let failed = json!({ "fail_first": [{ "content": [{ "type": "text", "text": "a" }] }] });
+    let error = script(&json!([failed])).unwrap_err().to_string();
+    assert!(error.contains("compaction[0].fail_first[0].content`: may hold one"), "{error}");
     for (content, expected) in [
         (json!([{ "type": "text", "text": "a" }]), "may hold one `compaction` block"),
         (json!([{ "type": "compaction" }, { "type": "compaction" }]), "may hold one"),

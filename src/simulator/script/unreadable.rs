@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::simulator::refusal::Refusal;
-use crate::simulator::request::{Ask, At, blocks};
+use crate::simulator::request::{Ask, At, Located};
 
 /// A block that is refused, as a broken image is: every request that has one gets an error that
 /// names its place.
@@ -49,17 +49,14 @@ impl Unreadable {
 
     fn find(&self, ask: Ask<'_>) -> Vec<Found> {
         let mut found = Vec::new();
-        for (message, sent) in ask.messages().iter().enumerate() {
-            for (index, block) in blocks(sent).enumerate() {
-                let at = At { message, index };
-                if block.json().is_some_and(|block| self.is(block)) {
-                    found.push(Found { at, part: None });
-                }
-                let parts = block.get("content").and_then(Value::as_array);
-                let parts = parts.into_iter().flatten().enumerate();
-                let parts = parts.filter(|(_, part)| self.is(part));
-                found.extend(parts.map(|(part, _)| Found { at, part: Some(part) }));
+        for (_, Located { at, block }) in ask.sent() {
+            if block.json().is_some_and(|block| self.is(block)) {
+                found.push(Found { at, part: None });
             }
+            let parts = block.get("content").and_then(Value::as_array);
+            let parts = parts.into_iter().flatten().enumerate();
+            let parts = parts.filter(|(_, part)| self.is(part));
+            found.extend(parts.map(|(part, _)| Found { at, part: Some(part) }));
         }
         found
     }

@@ -87,10 +87,8 @@ pub(crate) fn check(ask: Ask<'_>, turns: &[Turn<'_>]) -> Result<(), Refusal> {
     }
     let latest = turns.iter().rposition(|turn| turn.role == "assistant");
     let mut prefix = Prefix::settings(ask);
-    let summary = Summary::of(ask).filter(|summary| summary.settings == prefix.hash);
-    // Where the conversation stood that was summed up, and goes on if what follows was left out.
-    let mut earlier =
-        summary.as_ref().map(|summary| Prefix { hash: summary.end.to_owned(), ..prefix.clone() });
+    // Where the conversation stood that was summed up, if it goes on from there.
+    let mut earlier = Summary::of(ask).and_then(|summary| summary.earlier(ask, &prefix));
     for (at, turn) in turns.iter().enumerate() {
         // A reply's blocks are all bound to the request before it. A turn can hold several
         // replies (after `pause_turn`), so any point of the turn may be that request's end.
@@ -101,9 +99,7 @@ pub(crate) fn check(ask: Ask<'_>, turns: &[Turn<'_>]) -> Result<(), Refusal> {
                 points.push(prefix.hash.clone());
                 points.extend(earlier.as_ref().map(|earlier| earlier.hash.clone()));
             }
-            if !summary.as_ref().is_some_and(|summary| summary.has_seen(located.block)) {
-                check_block(ask, located, &prefix.system, &points, Some(at) == latest)?;
-            }
+            check_block(ask, located, &prefix.system, &points, Some(at) == latest)?;
             prefix.push(turn.role, located.block);
             if let Some(earlier) = earlier.as_mut().filter(|_| !located.block.is("compaction")) {
                 earlier.push(turn.role, located.block);
@@ -114,10 +110,7 @@ pub(crate) fn check(ask: Ask<'_>, turns: &[Turn<'_>]) -> Result<(), Refusal> {
 }
 
 fn is_ours(located: &Located<'_>) -> bool {
-    is_signed(located.block)
-}
-
-fn is_signed(block: Sent<'_>) -> bool {
+    let block = located.block;
     block.is("thinking")
         && block.str("signature").is_some_and(|signature| signature.starts_with(SCHEME))
 }

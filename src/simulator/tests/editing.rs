@@ -126,6 +126,25 @@ async fn a_long_conversation_is_summed_up_in_front_of_the_reply() {
 }
 
 #[tokio::test]
+async fn what_nobody_can_read_is_not_refused_before_a_summary() {
+    let broken = json!({ "type": "image", "message": "Could not process image" });
+    let simulator = start(&json!({ "unreadable": [broken] })).await;
+    let image = json!({ "type": "image",
+                        "source": { "type": "url", "url": "https://example.com/a.png" } });
+    let summary = json!({ "type": "compaction", "content": "An image." });
+    let mut body = long(&json!({}));
+    body["messages"] = json!([
+        { "role": "user", "content": [image] },
+        { "role": "assistant", "content": [summary] },
+        { "role": "user", "content": "hello" },
+    ]);
+    let reply = ask_with(&simulator, COMPACTING, &body).await;
+    assert_eq!(reply.status, 200, "{}", reply.body);
+    body["messages"].as_array_mut().unwrap().remove(1);
+    assert_eq!(ask_with(&simulator, COMPACTING, &body).await.status, 400);
+}
+
+#[tokio::test]
 async fn a_streamed_summary_is_one_delta_and_counts_change_on_the_way() {
     let simulator = start(&answers()).await;
     let body = streamed(long(&json!({})));

@@ -4,9 +4,11 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
+use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpStream;
+use tokio::time::timeout;
 
-use super::client::{get, request, send, start, start_with};
+use super::client::{get, open, request, send, start, start_with};
 use crate::simulator::{Options, Script};
 
 const ROUTE: &str = "POST /v1/messages";
@@ -97,6 +99,31 @@ async fn tokens_are_counted_by_the_same_rules() {
 }
 
 #[tokio::test]
+async fn counting_can_fail_and_then_succeed_or_hang() {
+    let headers = format!("{VERSION}x-api-key: k\r\n");
+    let body =
+        json!({ "model": "simulator", "messages": [{ "role": "user", "content": "hello" }] });
+    let body = body.to_string();
+    let route = "POST /v1/messages/count_tokens";
+    let error = json!({ "type": "rate_limit_error", "message": "later", "details": null });
+    let failing = json!({ "fail_first": [{ "status": 429, "error": error }, { "status": 529 }] });
+    let simulator = start(&json!({ "counting": failing })).await;
+    let failed = send(&simulator, route, &headers, &body).await;
+    assert_eq!((failed.status, &failed.json()["error"]), (429, &error));
+    assert_eq!(send(&simulator, route, &headers, &body).await.status, 529);
+    let counted = send(&simulator, route, &headers, &body).await.json();
+    assert_eq!(counted, json!({ "input_tokens": body.len() / 4 + 1 }));
+
+    let simulator = start(&json!({ "counting": { "delay_ms": 3_600_000 } })).await;
+    let mut socket = open(&simulator, route, &headers, &body).await;
+    let mut byte = [0];
+    let silence = timeout(Duration::from_millis(100), socket.read(&mut byte)).await;
+    assert!(silence.is_err(), "{silence:?}");
+    simulator.stop().await;
+    assert_eq!(socket.read(&mut byte).await.unwrap(), 1, "a stop cuts the wait short");
+}
+
+#[tokio::test]
 async fn models_are_listed_and_found_by_name() {
     let simulator = start(&json!({})).await;
     let list = get(&simulator, "/v1/models?limit=20").await.json();
@@ -125,6 +152,13 @@ async fn models_are_listed_and_found_by_name() {
         "compact_20260112": { "supported": true },
     });
     assert_eq!(model["capabilities"]["context_management"], manages);
+    let clears = json!({
+        "supported": true,
+        "clear_thinking_20251015": { "supported": true },
+        "clear_tool_uses_20250919": { "supported": true },
+        "compact_20260112": { "supported": false },
+    });
+    assert_eq!(older["capabilities"]["context_management"], clears);
     let missing = get(&simulator, "/v1/models/gpt").await;
     assert_eq!((missing.status, &missing.json()["error"]["message"]), (404, &json!("model: gpt")));
     for (path, status) in [("/v2", 404), ("/v1/messages", 405)] {

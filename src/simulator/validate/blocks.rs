@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Checked, Rules, media, refuse};
+use super::{Checked, Rules, media, refuse, unexpected};
 use crate::simulator::betas;
 use crate::simulator::request::{At, Sent, blocks, role};
 
@@ -50,6 +50,7 @@ fn owner(at: At, role: &str, block: Sent<'_>, rules: &Rules) -> Checked {
     if role == "assistant" {
         return match kind {
             "compaction" if is_signed_summary => unexpected(at, kind, ECHOED),
+            "compaction" => unsigned(at, block, rules),
             "tool_result" => refuse(format!(
                 "messages.{}: `tool_result` blocks can only be in `user` messages",
                 at.message
@@ -68,11 +69,20 @@ fn owner(at: At, role: &str, block: Sent<'_>, rules: &Rules) -> Checked {
     }
 }
 
-fn unexpected(at: At, kind: &str, known: &str) -> Checked {
-    refuse(format!(
-        "{at}: Input tag '{kind}' found using 'type' does not match any of the expected tags: \
-         {known}"
-    ))
+/// A summary that the API made on its own, and not on request.
+fn unsigned(at: At, summary: Sent<'_>, rules: &Rules) -> Checked {
+    if rules.betas.any(&[betas::AUTOMATIC]) {
+        return Ok(());
+    }
+    if !rules.betas.any(&[betas::ON_REQUEST]) {
+        return unexpected(at, "compaction", ECHOED);
+    }
+    if summary.str("content").is_some() {
+        return refuse(format!(
+            "{at}: a `compaction` block with `content` requires its `signature`"
+        ));
+    }
+    Ok(())
 }
 
 /// No field that the block does not have; kinds that are not listed may have any.

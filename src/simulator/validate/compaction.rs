@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Checked, Endpoint, Rules, messages, refuse};
+use super::{Checked, Endpoint, Rules, messages, only, refuse};
 use crate::simulator::betas;
 use crate::simulator::models::{COMPACT, Model};
 use crate::simulator::refusal::Refusal;
@@ -14,7 +14,7 @@ const LONGEST: usize = 16_384;
 
 /// Whether a summary may be asked for here, before anything else is looked at.
 pub(super) fn admit(ask: Ask<'_>, rules: &Rules) -> Checked {
-    if rules.endpoint == Endpoint::CountTokens || ask.compaction().is_none() {
+    if ignores(ask, rules) {
         return Ok(());
     }
     if !rules.betas.any(&[betas::ON_REQUEST]) {
@@ -29,12 +29,17 @@ pub(super) fn admit(ask: Ask<'_>, rules: &Rules) -> Checked {
     Ok(())
 }
 
+/// There is no setting, or one that does not matter: nothing is summed up by counting.
+fn ignores(ask: Ask<'_>, rules: &Rules) -> bool {
+    rules.endpoint == Endpoint::CountTokens || ask.compaction().is_none()
+}
+
 /// The shape of the setting, and what it does not go together with.
-pub(super) fn setting(ask: Ask<'_>, model: Model<'_>) -> Checked {
-    let Some(setting) = ask.compaction() else {
+pub(super) fn setting(ask: Ask<'_>, model: Model<'_>, rules: &Rules) -> Checked {
+    let Some(setting) = ask.compaction().filter(|_| !ignores(ask, rules)) else {
         return Ok(());
     };
-    if !model.manages_context() {
+    if !model.sums_up() {
         return refuse("compaction is not supported by this model");
     }
     shape(setting)?;
@@ -64,10 +69,7 @@ fn shape(setting: &Value) -> Checked {
         Some(Some("summarize")) => {}
         Some(_) => return refuse("compaction.type: Input should be 'summarize'"),
     }
-    let known = ["type", "instructions"];
-    if let Some(field) = fields.keys().find(|field| !known.contains(&field.as_str())) {
-        return refuse(format!("compaction.{field}: Extra inputs are not permitted"));
-    }
+    only("compaction", fields, &["type", "instructions"])?;
     match fields.get("instructions") {
         Some(Value::String(text)) if text.trim().is_empty() => {
             refuse("compaction.instructions: String should contain non-whitespace characters")
@@ -95,7 +97,8 @@ pub(super) fn ending(turns: &[Turn<'_>]) -> Checked {
     Ok(())
 }
 
-/// Signed summaries: one, in front, as it was returned.
+/// Summaries: those that the API made on its own belong to the edit, and a signed one stands alone,
+/// in front, as it was returned.
 pub(super) fn history(ask: Ask<'_>) -> Checked {
     let mut all = Vec::new();
     for (message, sent) in ask.messages().iter().enumerate() {
@@ -103,7 +106,7 @@ pub(super) fn history(ask: Ask<'_>) -> Checked {
         all.extend(located.map(|(index, block)| Located { at: At { message, index }, block }));
     }
     let Some(signed) = all.iter().find(|located| located.block.get("signature").is_some()) else {
-        return Ok(());
+        return unsigned(ask, &all);
     };
     if all.len() > 1 {
         return refuse("messages: a request may have only one `compaction` block");
@@ -122,6 +125,16 @@ pub(super) fn history(ask: Ask<'_>) -> Checked {
         );
     }
     as_returned(signed)
+}
+
+fn unsigned(ask: Ask<'_>, all: &[Located<'_>]) -> Checked {
+    let has_content = |located: &Located<'_>| located.block.str("content").is_some();
+    if all.iter().any(has_content) && ask.edit(COMPACT).is_none() {
+        return refuse(format!(
+            "`compaction` blocks require a `{COMPACT}` strategy in `context_management.edits`."
+        ));
+    }
+    Ok(())
 }
 
 fn as_returned(Located { at, block }: &Located<'_>) -> Checked {

@@ -118,9 +118,8 @@ fn system(ask: Ask<'_>) -> Checked {
 /// No field that the endpoint does not have; beta fields need the feature that they belong to.
 pub(super) fn known(ask: Ask<'_>, rules: &Rules) -> Checked {
     let sends = rules.endpoint == Endpoint::Messages;
-    let has = |(beta, names): &(&str, &[&str]), field: &str| {
-        *beta == field && (sends || field != "compaction") && rules.betas.any(names)
-    };
+    let has =
+        |(beta, names): &(&str, &[&str]), field: &str| *beta == field && rules.betas.any(names);
     let knows = |field: &str| {
         COUNTED.contains(&field)
             || (sends && SENT.contains(&field))

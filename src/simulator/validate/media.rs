@@ -5,8 +5,8 @@ use base64::engine::general_purpose::STANDARD;
 use imagesize::{ImageType, blob_size, image_type};
 use serde_json::Value;
 
-use super::{Checked, refuse};
-use crate::simulator::request::{Ask, Sent, blocks};
+use super::{Checked, refuse, unexpected};
+use crate::simulator::request::{Ask, Sent};
 
 /// The base64 of one image, in bytes.
 const MOST_BASE64: usize = 10 * 1024 * 1024;
@@ -38,7 +38,7 @@ pub(super) fn check(at: &str, block: &Value) -> Checked {
 
 /// What only the whole request shows: how much there is, and whether it agrees.
 pub(super) fn whole(ask: Ask<'_>) -> Checked {
-    let all = sent(ask);
+    let all = within(ask.sent().map(|(_, located)| located.block));
     let of_kind = |kind: &'static str| all.iter().filter(move |block| str(block, "type") == kind);
     let images = of_kind("image").count();
     let pages: usize =
@@ -63,29 +63,35 @@ pub(super) fn whole(ask: Ask<'_>) -> Checked {
     Ok(())
 }
 
-/// The bytes of a request that are pictures and not text.
-pub(in crate::simulator) fn size(ask: Ask<'_>) -> usize {
-    let data = |block: &&Value| block.get("source").map_or(0, |source| str(source, "data").len());
-    sent(ask).iter().map(data).sum()
+/// The bytes of blocks that are pictures and not text.
+pub(in crate::simulator) fn size<'a>(blocks: impl Iterator<Item = Sent<'a>>) -> usize {
+    let data = |block: &&Value| block.get("source").map_or(0, picture_size);
+    within(blocks).iter().map(data).sum()
 }
 
-/// All blocks of user messages, those in results and documents included.
-fn sent(ask: Ask<'_>) -> Vec<&Value> {
-    let mut left: Vec<&Value> = Vec::new();
-    for block in ask.messages().iter().flat_map(blocks) {
-        if let Sent::Json(block) = block {
-            left.push(block);
+/// The data of the source, or the address that holds it in the other protocol.
+fn picture_size(source: &Value) -> usize {
+    match str(source, "type") {
+        "base64" => str(source, "data").len(),
+        "url" => {
+            Some(str(source, "url")).filter(|url| url.starts_with("data:")).map_or(0, str::len)
         }
+        _ => 0,
     }
+}
+
+/// These blocks, and those in results and documents.
+fn within<'a>(blocks: impl Iterator<Item = Sent<'a>>) -> Vec<&'a Value> {
+    let mut left: Vec<&Value> = blocks.filter_map(Sent::json).collect();
     let mut all = Vec::new();
     while let Some(block) = left.pop() {
         all.push(block);
-        let within = match str(block, "type") {
+        let parts = match str(block, "type") {
             "tool_result" => block.get("content"),
             "document" => block.get("source").and_then(|source| source.get("content")),
             _ => None,
         };
-        left.extend(within.and_then(Value::as_array).into_iter().flatten());
+        left.extend(parts.and_then(Value::as_array).into_iter().flatten());
     }
     all
 }
@@ -208,7 +214,7 @@ fn parts(at: &str, content: Option<&Value>, kinds: &[&str]) -> Checked {
     for (nth, part) in parts.iter().enumerate() {
         let at = format!("{at}.{nth}");
         match str(part, "type") {
-            kind if !kinds.contains(&kind) => return unexpected(&at, kind, &kinds.join(", ")),
+            kind if !kinds.contains(&kind) => return unexpected(at, kind, &kinds.join(", ")),
             "text" => said(&format!("{at}.text.text"), str(part, "text"))?,
             _ => check(&at, part)?,
         }
@@ -249,12 +255,6 @@ fn members(at: &str, kind: &str, source: &Value, names: &[&str]) -> Checked {
         Some(extra) => refuse(format!("{at}.{kind}.{extra}: Extra inputs are not permitted")),
         None => Ok(()),
     }
-}
-
-fn unexpected(at: &str, tag: &str, tags: &str) -> Checked {
-    refuse(format!(
-        "{at}: Input tag '{tag}' found using 'type' does not match any of the expected tags: {tags}"
-    ))
 }
 
 fn is_cited(block: &Value) -> bool {

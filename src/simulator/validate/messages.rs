@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{Checked, Rules, blocks, refuse};
-use crate::simulator::models::Model;
+use crate::simulator::models::{COMPACT, Model};
 use crate::simulator::request::{self, Ask, Located, Sent, Turn, role};
 
 /// Roles, content and blocks of every message.
@@ -80,24 +80,25 @@ fn system(at: usize, messages: &[Value], model: Model<'_>) -> Checked {
     Ok(())
 }
 
-/// The last turn is the user's, unless the API paused in the middle of its own tool call, or ended
-/// the turn with a summary.
-pub(super) fn ending(turns: &[Turn<'_>]) -> Checked {
-    match turns.last() {
-        Some(turn)
-            if turn.role == "assistant" && !is_paused(&turn.blocks) && !is_summed_up(turn) =>
-        {
-            refuse(
-                "This model does not support assistant message prefill. The conversation must end \
-             with a user message.",
-            )
-        }
-        _ => Ok(()),
+/// The last turn is the user's, unless the API paused in the middle of its own tool call, or after
+/// a summary that it made on its own.
+pub(super) fn ending(ask: Ask<'_>, turns: &[Turn<'_>]) -> Checked {
+    let goes_on = |turn: &Turn<'_>| {
+        let is_summed_up = ask.edit(COMPACT).is_some() && ends_with_summary(turn);
+        turn.role != "assistant" || is_paused(&turn.blocks) || is_summed_up
+    };
+    if turns.last().is_none_or(goes_on) {
+        return Ok(());
     }
+    refuse(
+        "This model does not support assistant message prefill. The conversation must end with a \
+         user message.",
+    )
 }
 
-fn is_summed_up(turn: &Turn<'_>) -> bool {
-    turn.blocks.last().is_some_and(|located| located.block.is("compaction"))
+fn ends_with_summary(turn: &Turn<'_>) -> bool {
+    let is_unsigned = |block: Sent<'_>| block.is("compaction") && block.get("signature").is_none();
+    turn.blocks.last().is_some_and(|located| is_unsigned(located.block))
 }
 
 /// Whether a server's tool call is still without its result.

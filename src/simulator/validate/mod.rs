@@ -16,6 +16,10 @@ mod tools;
 #[cfg(test)]
 mod tests;
 
+use std::fmt::Display;
+
+use serde_json::{Map, Value};
+
 use super::admission::Version;
 use super::betas::Betas;
 use super::models::Model;
@@ -64,7 +68,7 @@ pub(crate) fn check(ask: Ask<'_>, rules: &Rules) -> Checked {
     output::check(ask, model, rules)?;
     tools::definitions(ask, rules)?;
     tools::choice(ask, model)?;
-    compaction::setting(ask, model)?;
+    compaction::setting(ask, model, rules)?;
     context::check(ask, model, rules)?;
     messages::check(ask, model, rules)?;
     compaction::history(ask)?;
@@ -75,7 +79,7 @@ pub(crate) fn check(ask: Ask<'_>, rules: &Rules) -> Checked {
         pairing::check(&turns)?;
     } else {
         pairing::check(&turns)?;
-        messages::ending(&turns)?;
+        messages::ending(ask, &turns)?;
     }
     tools::history(ask, &turns)?;
     signature::check(ask, &turns)?;
@@ -89,6 +93,21 @@ fn window(rules: &Rules) -> Checked {
         return refuse(format!("prompt is too long: {tokens} tokens > {most} maximum"));
     }
     Ok(())
+}
+
+/// No field of an object but these.
+fn only(at: &str, fields: &Map<String, Value>, known: &[&str]) -> Checked {
+    match fields.keys().find(|field| !known.contains(&field.as_str())) {
+        Some(field) => refuse(format!("{at}.{field}: Extra inputs are not permitted")),
+        None => Ok(()),
+    }
+}
+
+/// A block or a setting of a `type` that there is not here.
+fn unexpected(at: impl Display, tag: &str, tags: &str) -> Checked {
+    refuse(format!(
+        "{at}: Input tag '{tag}' found using 'type' does not match any of the expected tags: {tags}"
+    ))
 }
 
 fn refuse(message: impl Into<String>) -> Checked {

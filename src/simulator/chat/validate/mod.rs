@@ -9,7 +9,6 @@ use serde_json::{Map, Value};
 
 use crate::simulator::Options;
 use crate::simulator::refusal::Refusal;
-use crate::simulator::render::BYTES_PER_TOKEN;
 
 /// The outcome of a rule; the first one broken is the answer.
 type Checked = Result<(), Refusal>;
@@ -48,8 +47,8 @@ const KNOWN: [&str; 28] = [
 /// Stop sequences in one request.
 const MOST_STOPS: usize = 4;
 
-/// Checks a whole request of `size` bytes.
-pub(super) fn check(ask: &Map<String, Value>, rules: &Options, size: usize) -> Checked {
+/// Checks a whole request, but not its length.
+pub(super) fn check(ask: &Map<String, Value>, rules: &Options) -> Checked {
     let Some(name) = ask.get("model").and_then(Value::as_str) else {
         return refuse("you must provide a model parameter");
     };
@@ -69,8 +68,7 @@ pub(super) fn check(ask: &Map<String, Value>, rules: &Options, size: usize) -> C
     options::check(ask)?;
     tools::check(ask)?;
     messages::check(ask, rules.refuse_unknown_fields)?;
-    pairing::check(ask)?;
-    window(rules, size)
+    pairing::check(ask)
 }
 
 /// The output budget; newer models know only its newer name.
@@ -131,8 +129,9 @@ fn stops(ask: &Map<String, Value>) -> Checked {
     }
 }
 
-fn window(options: &Options, size: usize) -> Checked {
-    let (tokens, most) = (size / BYTES_PER_TOKEN, options.max_input_tokens);
+/// Whether a request of so many tokens fits.
+pub(super) fn window(options: &Options, tokens: usize) -> Checked {
+    let most = options.max_input_tokens;
     if u64::try_from(tokens).is_ok_and(|tokens| tokens > most) {
         return refuse(format!(
             "This model's maximum context length is {most} tokens. However, your messages \

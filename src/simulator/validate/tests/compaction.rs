@@ -5,6 +5,11 @@ use crate::simulator::request::Ask;
 use crate::simulator::signature::summary;
 use crate::simulator::validate::{Endpoint, Rules};
 
+const AUTOMATIC: &str = "compact-2026-01-12";
+
+const PREFILL: &str = "This model does not support assistant message prefill. The conversation \
+                       must end with a user message.";
+
 fn on_request() -> Rules {
     Rules { betas: betas("compact-2026-09-04"), ..rules() }
 }
@@ -128,17 +133,18 @@ fn a_conversation_may_end_with_the_assistant_but_not_with_an_open_call() {
 }
 
 #[test]
-fn a_summary_fits_the_window_and_is_not_counted_by_itself() {
+fn a_summary_fits_the_window_and_does_not_matter_for_a_count() {
     let small = Rules { max_input_tokens: 10, tokens: 11, ..on_request() };
     let refused = verdict(&summarize(&json!({})), &small).unwrap_err();
     assert_eq!(refused.message, "prompt is too long: 11 tokens > 10 maximum");
     let mut body = summarize(&json!({}));
     body.as_object_mut().unwrap().shift_remove("max_tokens");
     let counting = Rules { endpoint: Endpoint::CountTokens, ..on_request() };
-    let refused = verdict(&body, &counting).unwrap_err();
-    assert_eq!(refused.message, "compaction: Extra inputs are not permitted");
-    body.as_object_mut().unwrap().shift_remove("compaction");
     assert_eq!(verdict(&body, &counting), Ok(()));
+    body["compaction"] = json!({ "type": "whatever" });
+    assert_eq!(verdict(&body, &counting), Ok(()));
+    let refused = verdict(&body, &Rules { betas: betas(AUTOMATIC), ..counting }).unwrap_err();
+    assert_eq!(refused.message, "compaction: Extra inputs are not permitted");
 }
 
 /// The signed summary of a conversation.
@@ -159,7 +165,6 @@ fn a_signed_summary_comes_first_and_alone() {
         json!([user(json!([block, text("go on")]))]),
         json!([assistant(json!([block])), assistant("I had said this."), user("go on")]),
         json!([assistant(json!([block, text("I had said this.")])), user("go on")]),
-        json!([assistant(json!([block]))]),
     ] {
         assert_eq!(refused(&after(&fine)), Default::default(), "{fine}");
     }
@@ -173,6 +178,7 @@ fn a_signed_summary_comes_first_and_alone() {
     }
     let twice = json!([assistant(json!([block, block])), user("b")]);
     assert_eq!(message(&after(&twice)), "messages: a request may have only one `compaction` block");
+    assert_eq!(message(&after(&json!([assistant(json!([block]))]))), PREFILL);
     let without = json!([assistant("a"), user("b")]);
     assert_eq!(message(&after(&without)), "messages: first message must use the \"user\" role");
 }
@@ -230,17 +236,66 @@ fn a_signed_summary_is_not_summed_up_automatically() {
     assert_eq!(verdict(&body, &both), Ok(()));
 }
 
+fn unsigned() -> Value {
+    json!({ "type": "compaction", "content": "We greeted each other." })
+}
+
+/// The refusal of a request that may sum up automatically.
+fn automatic(messages: &Value) -> String {
+    let mut body = after(messages);
+    body["context_management"] = json!({ "edits": [{ "type": "compact_20260112" }] });
+    let rules = Rules { betas: betas(AUTOMATIC), ..rules() };
+    verdict(&body, &rules).err().map_or_else(String::new, |refusal| refusal.message)
+}
+
+#[test]
+fn an_unsigned_summary_needs_its_feature_and_its_edit() {
+    let messages = json!([user("hello"), assistant(json!([unsigned()])), user("go on")]);
+    assert_eq!(automatic(&messages), "");
+    let refused = |betas_named: &str| {
+        let rules = Rules { betas: betas(betas_named), ..rules() };
+        verdict(&after(&messages), &rules).unwrap_err().message
+    };
+    let edit = "`compaction` blocks require a `compact_20260112` strategy in \
+                `context_management.edits`.";
+    assert_eq!(refused(AUTOMATIC), edit);
+    let signature =
+        "messages.1.content.0: a `compaction` block with `content` requires its `signature`";
+    assert_eq!(refused("compact-2026-09-04"), signature);
+    let tag = "messages.1.content.0: Input tag 'compaction' found using 'type' does not match any \
+               of the expected tags: '";
+    assert!(refused("context-management-2025-06-27").starts_with(tag));
+}
+
+#[test]
+fn a_reply_goes_on_after_an_unsigned_summary_and_not_before_it() {
+    let ending = |last: Value| automatic(&json!([user("hello"), assistant(last)]));
+    assert_eq!(ending(json!([unsigned()])), "");
+    assert_eq!(ending(json!([unsigned(), text("hi")])), PREFILL);
+    assert_eq!(ending(json!("hi")), PREFILL);
+}
+
+#[test]
+fn images_before_an_unsigned_summary_do_not_count_any_more() {
+    let image = json!({ "type": "image",
+                        "source": { "type": "url", "url": "https://example.com/a.png" } });
+    let many = user(vec![image; 101]);
+    let summed_up = json!([many, assistant(json!([unsigned()])), user("go on")]);
+    assert_eq!(automatic(&summed_up), "");
+    let too_many = "messages: Too much media: 0 document pages + 101 images > 100";
+    assert_eq!(automatic(&json!([many, assistant("hi"), user("go on")])), too_many);
+}
+
 #[test]
 fn what_stands_before_an_unsigned_summary_does_not_count_any_more() {
-    let unsigned = json!({ "type": "compaction", "content": "We greeted each other." });
     let open = [user("hello"), assistant(json!([call("t")]))];
     let with = |block: Value| {
         let mut messages = open.to_vec();
         messages.push(assistant(json!([block])));
         messages.push(user("go on"));
-        message(&after(&json!(messages)))
+        automatic(&json!(messages))
     };
-    assert_eq!(with(unsigned), "");
+    assert_eq!(with(unsigned()), "");
     assert!(with(text("anything else")).starts_with("messages.1: `tool_use` ids were found"));
     let failed = json!({ "type": "compaction", "content": null });
     assert!(with(failed).starts_with("messages.1: `tool_use` ids were found"));

@@ -31,6 +31,10 @@ fn edits_take_what_they_are_documented_to_take() {
     for kind in ["clear_thinking_20251015", "clear_tool_uses_20250919", "compact_20260112"] {
         assert_eq!(edits(&[json!({ "type": kind })]), "");
     }
+    for inputs in [json!(false), json!(["a"])] {
+        let uses = json!({ "type": "clear_tool_uses_20250919", "clear_tool_inputs": inputs });
+        assert_eq!(edits(&[uses]), "");
+    }
     for keep in [json!("all"), json!({ "type": "all" })] {
         assert_eq!(edits(&[json!({ "type": "clear_thinking_20251015", "keep": keep })]), "");
     }
@@ -48,8 +52,8 @@ fn a_malformed_edit_is_named() {
         (json!({}), ".type: Field required"),
         (
             json!({ "type": "drop" }),
-            ".type: Input should be 'clear_thinking_20251015' or 'clear_tool_uses_20250919' or \
-             'compact_20260112'",
+            ": Input tag 'drop' found using 'type' does not match any of the expected tags: \
+             'clear_thinking_20251015', 'clear_tool_uses_20250919', 'compact_20260112'",
         ),
         (
             json!({ "type": "clear_thinking_20251015", "keep": none }),
@@ -81,10 +85,10 @@ fn a_malformed_edit_is_named() {
             ".clear_tool_uses_20250919.clear_tool_inputs: Input should be a valid boolean",
         ),
         (
-            compact("trigger", few),
-            ".compact_20260112.trigger.input_tokens.value: Input should be greater than or equal \
-             to 50000",
+            uses("clear_tool_inputs", json!([1])),
+            ".clear_tool_uses_20250919.clear_tool_inputs: Input should be a valid boolean",
         ),
+        (compact("trigger", few), ".compact_20260112: trigger.value must be at least 50000"),
         (
             compact("instructions", json!(1)),
             ".compact_20260112.instructions: Input should be a valid string",
@@ -116,7 +120,8 @@ fn each_edit_is_listed_once_and_thinking_first() {
     assert_eq!(edits(&[thinking.clone(), uses.clone()]), "");
     assert_eq!(
         edits(&[uses.clone(), thinking]),
-        "context_management.edits.1: clear_thinking_20251015 must be listed first"
+        "context_management: `clear_thinking_20251015` must be the first strategy in \
+         `context_management.edits` when provided"
     );
     assert_eq!(
         edits(&[uses.clone(), uses]),
@@ -131,16 +136,52 @@ fn an_edit_needs_its_feature_and_a_model_that_has_it() {
     let (clearing, compacting) = ("context-management-2025-06-27", "compact-2026-01-12");
     assert_eq!(on(clearing, "simulator", &clear), "");
     assert_eq!(on(compacting, "simulator", &compact), "");
+    assert_eq!(on(compacting, "simulator", &clear), "", "what sums up has the others as well");
     assert_eq!(
         on(clearing, "simulator", &compact),
-        "context_management.edits.0.type: Input should be 'clear_thinking_20251015' or \
-         'clear_tool_uses_20250919'"
+        "context_management.edits.0: Input tag 'compact_20260112' found using 'type' does not \
+         match any of the expected tags: 'clear_thinking_20251015', 'clear_tool_uses_20250919'"
     );
-    assert_eq!(
-        on(compacting, "simulator", &clear),
-        "context_management.edits.0.type: Input should be 'compact_20260112'"
-    );
-    assert_eq!(on(clearing, "claude-opus-4-6", &clear), "");
     let unsupported = "context_management is not supported by this model";
-    assert_eq!(on(clearing, "claude-haiku-4-5", &clear), unsupported);
+    let unsummed = "context_management: `compact_20260112` is not supported by this model";
+    for (model, clears, compacts) in [
+        ("claude-3-5-sonnet-20241022", unsupported, unsupported),
+        ("claude-haiku-4-5", "", unsummed),
+        ("claude-opus-4-5", "", unsummed),
+        ("claude-opus-4-6", "", ""),
+        ("claude-haiku-5-5", "", ""),
+    ] {
+        assert_eq!(on(ALL, model, &clear), clears, "{model}");
+        assert_eq!(on(ALL, model, &compact), compacts, "{model}");
+    }
+}
+
+#[test]
+fn thinking_is_cleared_only_where_there_is_some() {
+    let edits = json!({ "edits": [{ "type": "clear_thinking_20251015" }] });
+    let with = |model: &str, thinking: &Value| {
+        let mut body = request(&json!({ "model": model, "max_tokens": 2000,
+                                        "context_management": edits }));
+        if !thinking.is_null() {
+            body["thinking"] = thinking.clone();
+        }
+        let rules = Rules { betas: betas(ALL), ..rules() };
+        verdict(&body, &rules).err().map_or_else(String::new, |refusal| refusal.message)
+    };
+    let off = "`clear_thinking_20251015` strategy requires `thinking` to be enabled or adaptive";
+    let disabled = json!({ "type": "disabled" });
+    for (model, thinking, expected) in [
+        ("claude-haiku-4-5", json!(null), off),
+        ("claude-opus-4-6", json!(null), off),
+        ("claude-opus-4-6", disabled.clone(), off),
+        ("claude-opus-4-6", json!({ "type": "adaptive" }), ""),
+        ("claude-haiku-4-5", json!({ "type": "enabled", "budget_tokens": 1024 }), ""),
+        ("claude-opus-5", json!(null), ""),
+        ("claude-opus-5", disabled.clone(), off),
+        ("claude-opus-5-5", json!(null), ""),
+        ("simulator", json!(null), ""),
+        ("simulator", disabled, off),
+    ] {
+        assert_eq!(with(model, &thinking), expected, "{model} {thinking}");
+    }
 }

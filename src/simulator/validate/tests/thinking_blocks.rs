@@ -140,12 +140,29 @@ fn refused_after(body: &Value) -> String {
 }
 
 #[test]
-fn thinking_that_was_summed_up_or_followed_stays_valid_after_the_summary() {
-    let whole = signed();
-    for (summed_up, kept) in [(3, 1), (1, 1), (2, 1)] {
-        let body = after_a_summary(&whole, summed_up, kept);
-        assert_eq!(refused_after(&body), "", "{summed_up} {kept}");
+fn thinking_that_followed_what_was_summed_up_stays_valid_after_the_summary() {
+    assert_eq!(refused_after(&after_a_summary(&signed(), 1, 1)), "");
+}
+
+#[test]
+fn thinking_that_was_summed_up_is_not_valid_after_the_summary() {
+    for summed_up in [2, 3] {
+        let body = after_a_summary(&signed(), summed_up, 1);
+        assert_eq!(refused_after(&body), bound("messages.1.content.0"), "{summed_up}");
     }
+}
+
+#[test]
+fn thinking_stays_valid_only_if_the_summary_ends_with_its_turn() {
+    let mut body = signed();
+    body["messages"] = json!([user("hello"), user("there")]);
+    let signature = Prefix::of(Ask(body.as_object().unwrap())).sign("simulator", "hm");
+    let thinking = json!({ "type": "thinking", "thinking": "hm", "signature": signature });
+    let answer = assistant(json!([thinking, text("hi")]));
+    body["messages"].as_array_mut().unwrap().extend([answer, user("more")]);
+    assert_eq!(refused_after(&after_a_summary(&body, 2, 2)), "");
+    let cut = after_a_summary(&body, 1, 1);
+    assert_eq!(refused_after(&cut), bound("messages.2.content.0"));
 }
 
 #[test]
@@ -160,14 +177,12 @@ fn thinking_of_another_conversation_is_noticed_after_a_summary() {
 
 #[test]
 fn a_summary_does_not_hide_a_change_of_settings_or_thinking() {
-    for summed_up in [1, 3] {
-        let mut body = after_a_summary(&signed(), summed_up, 1);
-        body["tools"][0]["description"] = json!("new");
-        assert_eq!(refused_after(&body), bound("messages.1.content.0"));
-        let mut body = after_a_summary(&signed(), summed_up, 1);
-        body["messages"][1]["content"][1]["thinking"] = json!("altered");
-        assert!(refused_after(&body).starts_with("messages.1.content.1: `thinking` or"));
-    }
+    let mut body = after_a_summary(&signed(), 1, 1);
+    body["tools"][0]["description"] = json!("new");
+    assert_eq!(refused_after(&body), bound("messages.1.content.0"));
+    let mut body = after_a_summary(&signed(), 1, 1);
+    body["messages"][1]["content"][1]["thinking"] = json!("altered");
+    assert!(refused_after(&body).starts_with("messages.1.content.1: `thinking` or"));
 }
 
 #[test]
