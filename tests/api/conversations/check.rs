@@ -1,5 +1,6 @@
 //! What must hold of the requests of one session, looked at as bytes.
 
+pub(super) mod repairs;
 pub(super) mod runs;
 
 use serde::Deserialize;

@@ -14,6 +14,7 @@ use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep};
 use twostep::simulator::{Options, RecordedRequest, Running, Script, Simulator};
 
+use super::check::repairs::unexplained;
 use super::plan::Plan;
 use super::words::UNREADABLE;
 use crate::support::at_rest::{broken_invariants, repairs};
@@ -21,9 +22,6 @@ use crate::support::{Program, TestDatabase, binary, data_dir, database};
 
 /// How long a service may say nothing in the middle of an answer.
 const SILENCE: Duration = Duration::from_secs(20);
-
-/// What may be mended: a search that was still open when the user went on.
-const BY_DESIGN: [&str; 1] = ["open_server_call"];
 
 /// Where some conversations take place.
 pub(super) struct House {
@@ -38,8 +36,8 @@ pub(super) struct House {
     /// Where it listens, while it does.
     url: RwLock<Option<String>>,
     pub(super) counts: Counts,
-    /// What was mended of a history before it was sent.
-    repairs: Mutex<Vec<(String, u64)>>,
+    /// What was mended of a history before it was sent, and should not have had to be.
+    mended: Mutex<Vec<String>>,
 }
 
 /// What was done in a house.
@@ -91,7 +89,7 @@ impl House {
             program: Mutex::default(),
             url: RwLock::default(),
             counts: Counts::default(),
-            repairs: Mutex::default(),
+            mended: Mutex::default(),
         };
         house.start(&mut *house.program.lock().await).await;
         house
@@ -175,7 +173,8 @@ impl House {
     async fn note_repairs(&self) {
         let url = self.url.read().await.clone().unwrap();
         let metrics = self.client.get(format!("{url}/metrics")).send().await.unwrap();
-        self.repairs.lock().await.extend(repairs(&metrics.text().await.unwrap()));
+        let repairs = repairs(&metrics.text().await.unwrap());
+        self.mended.lock().await.extend(unexplained(&repairs));
     }
 
     /// What is wrong when all conversations have ended, but for what each knows of itself.
@@ -183,9 +182,7 @@ impl House {
         let mut refusals = self.simulator.refusals();
         refusals.retain(|refusal| !refusal.ends_with(UNREADABLE));
         self.note_repairs().await;
-        let repairs = self.repairs.lock().await;
-        let mended = repairs.iter().filter(|(kind, _)| !BY_DESIGN.contains(&kind.as_str()));
-        let mended = mended.map(|(kind, times)| format!("mended: {kind}, {times} times"));
+        let mended = self.mended.lock().await.clone();
         let broken = broken_invariants(&self.database).await;
         let broken = broken.into_iter().map(|(what, place)| format!("not: {what} ({place})"));
         refusals.into_iter().chain(mended).chain(broken).collect()

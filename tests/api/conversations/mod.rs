@@ -1,7 +1,8 @@
 //! Random conversations: parallel calls, failures of the model, cancels, approvals, messages to a
 //! busy session, and services that die and come back. Whatever happens, the model refuses no
-//! request, each request begins with the bytes of the one before it, and what is stored is what
-//! was sent.
+//! request, each request begins with the bytes of the one before it, what is stored is what was
+//! sent, every run ends as its script or somebody's deed explains, and the database keeps its
+//! invariants.
 //!
 //! What happens follows from a seed, when it happens does not quite. `TWOSTEP_TEST_SEED` names the
 //! first conversation, `TWOSTEP_TEST_CONVERSATIONS` how many there are.

@@ -218,3 +218,17 @@ fn a_run_ends_as_its_script_says_or_by_what_was_done_to_it() {
         assert_eq!(is_explained(run, script, is_stopped, kills), expected, "{run} {script}");
     }
 }
+
+#[test]
+fn only_an_open_search_is_mended_and_what_it_leaves_of_its_message() {
+    let of = |repairs: &[(&str, u64)]| {
+        let repairs: Vec<(String, u64)> =
+            repairs.iter().map(|(kind, times)| ((*kind).to_owned(), *times)).collect();
+        repairs::unexplained(&repairs)
+    };
+    assert_eq!(of(&[("empty_message", 2), ("open_server_call", 2)]), Vec::<String>::new());
+    assert_eq!(
+        of(&[("empty_message", 3), ("missing_result", 1), ("open_server_call", 2)]),
+        ["mended: empty_message, 3 times", "mended: missing_result, 1 times"]
+    );
+}
