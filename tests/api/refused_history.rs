@@ -4,16 +4,13 @@
 use serde_json::{Value, json};
 use twostep::domain::provider::Provider;
 
-use crate::support::media::image_at;
+use crate::support::media::{WORD, image_at};
 use crate::support::{Session, Setup, TestApp, asks, calls_as, replies, says};
 
 fn door() -> Value {
     json!({ "name": "open_door", "description": "Opens a door.", "client": true,
             "input_schema": { "type": "object" } })
 }
-
-/// What is sent in the place of a block that cannot be read.
-const WORD: &str = "(Something stood here that could not be read: it was left out.)";
 
 async fn stored(session: &Session<'_>) -> Vec<Value> {
     session.history().await.into_iter().map(|item| item["message"].clone()).collect()

@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use tokio::time::sleep;
-use twostep::simulator::RecordedRequest;
 
 use crate::arena::{Arena, locked};
 use crate::rebuild;
@@ -54,6 +53,7 @@ impl Arena {
         self.events_tell_the_history().await?;
         self.model_refused_nothing();
         self.model_was_paid_once().await?;
+        self.long_sessions_are_summed_up().await?;
         self.nobody_wrote_without_a_claim().await?;
         self.takeovers_were_in_time().await?;
         self.connections_are_few().await?;
@@ -177,36 +177,6 @@ impl Arena {
         for refusal in refusals {
             self.red(&format!("the model refused: {refusal}"));
         }
-    }
-
-    /// A call that was lost is made again: at most once for each time that the run changed hands.
-    /// One that is cancelled in the middle is paid as well.
-    async fn model_was_paid_once(&self) -> anyhow::Result<()> {
-        let mut paid: HashMap<String, i32> = HashMap::new();
-        let is_paid = |it: &&RecordedRequest| it.status == 200 && it.path == "/v1/messages";
-        for request in self.simulator.requests().iter().filter(is_paid) {
-            // Whose run had the past summed up, its request does not say.
-            if rebuild::asks_for_a_summary(&request.body) {
-                continue;
-            }
-            *paid.entry(rebuild::asked_by(&request.body)?).or_default() += 1;
-        }
-        self.tally.model_calls.add(usize::try_from(paid.values().sum::<i32>())?);
-        let runs = "SELECT idempotency_key,
-                           model_requests - (SELECT count(*) FROM requests q
-                                             WHERE q.run_id = runs.id AND q.stop_reason IS NOT NULL
-                                               AND q.form->>'summary' = 'true')::int,
-                           attempt + CASE status WHEN 'cancelled' THEN 1 ELSE 0 END FROM runs";
-        let runs: Vec<(String, i32, i32)> = sqlx::query_as(runs).fetch_all(&self.pool).await?;
-        for (key, stored, attempts) in runs {
-            let calls = paid.get(&key).copied().unwrap_or(0);
-            self.tally.paid_twice.add(usize::try_from(calls - stored).unwrap_or(0));
-            if calls < stored || calls > stored + attempts - 1 {
-                let what = format!("{calls} calls paid, {stored} stored, {attempts} attempts");
-                self.red(&format!("{key}: {what}"));
-            }
-        }
-        Ok(())
     }
 
     async fn nobody_wrote_without_a_claim(&self) -> anyhow::Result<()> {

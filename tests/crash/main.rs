@@ -16,6 +16,7 @@ mod hold;
 mod load;
 mod node;
 mod output;
+mod paid;
 mod phases;
 mod plans;
 mod points;

@@ -83,7 +83,7 @@ pub(crate) const TAKEOVER: Commit = Commit {
 };
 
 /// All that can be reached.
-pub(crate) const CASES: [Case; 34] = [
+pub(crate) const CASES: [Case; 35] = [
     code("K01", "post-read", 1, "effect"),
     commit("K02", "runs", "INSERT", "true", "effect"),
     bold("K03", "before-reply", 1, "effect"),
@@ -126,6 +126,7 @@ pub(crate) const CASES: [Case; 34] = [
     code("K23", "settled", 1, "effect"),
     special("K26", Place::Sweep, "slow"),
     code("K27", "compacting", 1, "long"),
+    commit("K27", "sent_changes", "INSERT", "NEW.kind = 'compacted'", "long"),
     special("K28", Place::Drain, "slow"),
     special("K29", Place::Migration, "effect"),
     code("K30", "step-stored", 3, "rounds"),

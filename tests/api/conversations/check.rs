@@ -1,13 +1,14 @@
 //! What must hold of the requests of one session, looked at as bytes.
 
+pub(super) mod repairs;
+pub(super) mod runs;
+
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::words::unreadable;
-
-/// What is sent in place of a block that the model's side could not read.
-const WORD: &str =
-    r#"{"type":"text","text":"(Something stood here that could not be read: it was left out.)"}"#;
+use crate::support::media::WORD;
+use crate::support::upstream::{without_budget, without_marks};
 
 /// A message, and its blocks as they stand in it.
 #[derive(Debug, Clone)]
@@ -72,7 +73,7 @@ impl Message {
         }
         let page: Page<'_> = serde_json::from_str(page).unwrap();
         let sent = |Shown { role, content }: &Shown<'_>| {
-            plain(&format!(r#"{{"role":"{role}","content":{content}}}"#))
+            format!(r#"{{"role":"{role}","content":{content}}}"#)
         };
         page.data.iter().map(|item| Self::read(&sent(&item.message))).collect()
     }
@@ -99,6 +100,11 @@ impl Message {
     fn is_of_results(&self) -> bool {
         self.role == "user" && self.blocks.iter().all(|block| tag(block).kind == "tool_result")
     }
+
+    /// Whether the user says something with it.
+    fn goes_on(&self) -> bool {
+        self.role == "user" && !self.is_of_results()
+    }
 }
 
 impl Request {
@@ -109,17 +115,16 @@ impl Request {
             #[serde(borrow)]
             messages: Vec<&'a RawValue>,
         }
-        let text = plain(body);
+        let text = without_marks(body);
         let Body { max_tokens, messages } = serde_json::from_str(&text).unwrap();
         // In a text its quotes would be escaped, and nothing before the messages has the name.
         let start = text.find(r#","messages":["#).unwrap();
         let end =
             messages.last().map_or(start, |last| offset(&text, last.get()) + last.get().len());
         let messages = messages.iter().map(|message| Message::read(message.get())).collect();
-        let budget = format!(r#","max_tokens":{max_tokens},"#);
         Self {
-            head: text[..start].replacen(&budget, ",", 1),
-            text: text[..end].replacen(&budget, ",", 1),
+            head: without_budget(&text[..start], max_tokens),
+            text: without_budget(&text[..end], max_tokens),
             messages,
             max_tokens,
         }
@@ -135,12 +140,28 @@ fn tag(block: &str) -> Tag {
     serde_json::from_str(block).unwrap()
 }
 
-/// A text without marks, and with the word for what the model's side refuses to read: a request
-/// that it refused is followed by one with the word. In a text both would have their quotes escaped.
-fn plain(text: &str) -> String {
-    text.replace(r#","cache_control":{"type":"ephemeral"}"#, "")
-        .replace(r#","cache_control":{"type":"ephemeral","ttl":"1h"}"#, "")
-        .replace(&unreadable().to_string(), WORD)
+/// What is sent in place of a block that the model's side could not read.
+fn word() -> String {
+    format!(r#"{{"type":"text","text":"{WORD}"}}"#)
+}
+
+/// What follows in a text behind the beginning that was sent before. Where a block stood that the
+/// model's side could not read, a word may stand now, and stays.
+fn behind<'a>(text: &'a str, before: &str) -> Option<&'a str> {
+    let (block, word) = (unreadable().to_string(), word());
+    let mut parts = before.split(&block);
+    let mut rest = text.strip_prefix(parts.next()?)?;
+    for part in parts {
+        let behind = rest.strip_prefix(&block).or_else(|| rest.strip_prefix(&word));
+        rest = behind?.strip_prefix(part)?;
+    }
+    Some(rest)
+}
+
+/// Whether messages begin with others.
+fn begins_with(messages: &[Message], before: &[Message]) -> bool {
+    let is_same = |(one, other): (&Message, &Message)| behind(&one.raw, &other.raw) == Some("");
+    messages.len() >= before.len() && messages.iter().zip(before).all(is_same)
 }
 
 /// The calls of the model's own tools that a turn of the assistant leaves open.
@@ -185,11 +206,11 @@ fn begins_anew(before: &Request, after: &Request) -> bool {
     is_new && summary.is_summary() && since.iter().all(|message| message.role == "user")
 }
 
-/// Whether a request begins with the bytes of the one before it. There are two exceptions: a
-/// summary takes the place of what came before a run, and what a run left open that the model's
-/// side was to go on with is left out when the user goes on.
+/// Whether a request begins with the bytes of the one before it. There are three exceptions: a word
+/// takes the place of what could not be read, a summary that of what came before a run, and what a
+/// run left open that the model's side was to go on with is left out when the user goes on.
 fn continues(before: &Request, after: &Request) -> bool {
-    if after.text.starts_with(&before.text) {
+    if behind(&after.text, &before.text).is_some() {
         return true;
     }
     if begins_anew(before, after) {
@@ -199,7 +220,9 @@ fn continues(before: &Request, after: &Request) -> bool {
     closed.push(Message::read(r#"{"role":"user","content":[{"type":"text","text":"And?"}]}"#));
     let mut closed = seen(&closed);
     closed.pop();
-    after.head == before.head && raw(&after.messages).starts_with(&raw(&closed))
+    after.head == before.head
+        && begins_with(&after.messages, &closed)
+        && after.messages.get(closed.len()).is_some_and(Message::goes_on)
 }
 
 /// Where two texts begin to differ.
@@ -237,11 +260,29 @@ pub(super) fn faults<B: AsRef<str>>(bodies: &[B], history: &[Message]) -> Vec<St
         asked.drain(..asked.len().saturating_sub(since.len()));
         sent = since;
     }
-    if raw(&asked) != raw(sent) {
+    if asked.len() != sent.len() || !begins_with(sent, &asked) {
         let difference = difference(&raw(&asked).join(","), &raw(sent).join(","));
         faults.push(format!("what is stored is not what was sent, {difference}"));
     }
     faults
+}
+
+/// What is wrong with the refusals of what cannot be read, of which each such block may bring one.
+/// A run that ends before it has noted a refusal is followed by two more: one of a summary, and one
+/// of the next request.
+pub(super) fn needless(refusals: usize, history: &[Message], ends: usize) -> Option<String> {
+    let block = unreadable().to_string();
+    let blocks: usize = history.iter().map(|message| message.raw.matches(&block).count()).sum();
+    let most = blocks + 2 * ends;
+    (refusals > most).then(|| format!("{refusals} refusals of {blocks} blocks and {ends} ends"))
+}
+
+/// What stands in the history more than once of these messages, each of which is said once.
+pub(super) fn doubled<'a>(history: &[Message], keys: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let times = |key: &str| {
+        history.iter().filter(|message| message.goes_on() && message.raw.contains(key)).count()
+    };
+    keys.filter(|key| times(key) > 1).map(|key| format!("{key} stands there twice")).collect()
 }
 
 #[cfg(test)]

@@ -14,9 +14,14 @@ use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep};
 use twostep::simulator::{Options, RecordedRequest, Running, Script, Simulator};
 
+use super::check::repairs::unexplained;
 use super::plan::Plan;
 use super::words::UNREADABLE;
+use crate::support::at_rest::{broken_invariants, repairs};
 use crate::support::{Program, TestDatabase, binary, data_dir, database};
+
+/// How long a service may say nothing in the middle of an answer.
+const SILENCE: Duration = Duration::from_secs(20);
 
 /// Where some conversations take place.
 pub(super) struct House {
@@ -31,6 +36,8 @@ pub(super) struct House {
     /// Where it listens, while it does.
     url: RwLock<Option<String>>,
     pub(super) counts: Counts,
+    /// What was mended of a history before it was sent, and should not have had to be.
+    mended: Mutex<Vec<String>>,
 }
 
 /// What was done in a house.
@@ -38,6 +45,8 @@ pub(super) struct House {
 pub(super) struct Counts {
     pub(super) messages: AtomicUsize,
     pub(super) answers: AtomicUsize,
+    /// Calls that nobody answers until their time runs out.
+    pub(super) silences: AtomicUsize,
     pub(super) cancels: AtomicUsize,
     pub(super) interrupts: AtomicUsize,
     pub(super) kills: AtomicUsize,
@@ -50,8 +59,8 @@ pub(super) fn count(counter: &AtomicUsize) {
 }
 
 impl House {
-    /// A service for these conversations.
-    pub(super) async fn open(plans: &[Plan]) -> Self {
+    /// A service for these conversations; its own dice have this seed.
+    pub(super) async fn open(plans: &[Plan], seed: u64) -> Self {
         let conversations: Vec<_> =
             plans.iter().flat_map(|plan| &plan.moves).map(|one| &one.script).collect();
         let unreadable = json!({ "type": "document", "contains": "(unreadable)",
@@ -62,7 +71,7 @@ impl House {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let script = Script::from_json(&script.to_string()).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let mut rng = Rng::with_seed(plans.first().map_or(0, |plan| plan.seed));
+        let mut rng = Rng::with_seed(seed);
         let mut options: Vec<String> = Vec::new();
         match rng.u8(..4) {
             0 => options.push("--prompt-cache=false".to_owned()),
@@ -75,11 +84,12 @@ impl House {
             folder: data_dir(),
             simulator: Simulator::start(listener, script, Options::recording()),
             weather: Weather::start().await,
-            client: Client::builder().no_proxy().build().unwrap(),
+            client: Client::builder().no_proxy().read_timeout(SILENCE).build().unwrap(),
             options,
             program: Mutex::default(),
             url: RwLock::default(),
             counts: Counts::default(),
+            mended: Mutex::default(),
         };
         house.start(&mut *house.program.lock().await).await;
         house
@@ -105,6 +115,7 @@ impl House {
     /// Ends the service by this signal and starts it again.
     pub(super) async fn restart(&self, signal: Signal) {
         let mut program = self.program.lock().await;
+        self.note_repairs().await;
         *self.url.write().await = None;
         if let Some(old) = program.take() {
             old.end_by(signal).await;
@@ -130,23 +141,51 @@ impl House {
         }
     }
 
-    /// What the model was asked in a session, but for summaries.
-    pub(super) fn requests(&self, session: &str) -> Vec<RecordedRequest> {
-        let user = json!({ "user_id": session }).to_string();
+    /// What the model was asked in a session.
+    fn asked(&self, session: &str) -> Vec<RecordedRequest> {
+        let user = format!(r#""metadata":{}"#, json!({ "user_id": session }));
         let mut requests = self.simulator.requests();
-        requests.retain(|request| {
-            let body = std::str::from_utf8(&request.body).unwrap();
-            body.contains(&format!(r#""metadata":{user}"#))
-                && !body.ends_with(r#"],"compaction":{"type":"summarize"}}"#)
-        });
+        requests.retain(|request| std::str::from_utf8(&request.body).unwrap().contains(&user));
         requests
     }
 
-    /// Why the model's side refused requests of any session, but for what it cannot read.
-    pub(super) fn refusals(&self) -> Vec<String> {
+    /// The bodies of what the model was asked in a session, but for summaries.
+    pub(super) fn requests(&self, session: &str) -> Vec<String> {
+        let body = |request: RecordedRequest| String::from_utf8(request.body.to_vec()).unwrap();
+        let mut bodies: Vec<String> = self.asked(session).into_iter().map(body).collect();
+        bodies.retain(|body| !body.ends_with(r#"],"compaction":{"type":"summarize"}}"#));
+        bodies
+    }
+
+    /// How often the model's side refused requests of a session for what it cannot read.
+    pub(super) fn unread(&self, session: &str) -> usize {
+        let refusals = self.asked(session).into_iter().filter_map(|request| request.refusal);
+        refusals.filter(|refusal| refusal.ends_with(UNREADABLE)).count()
+    }
+
+    /// How often the service was ended.
+    pub(super) fn ends(&self) -> usize {
+        let Counts { kills, stops, .. } = &self.counts;
+        kills.load(Ordering::Relaxed) + stops.load(Ordering::Relaxed)
+    }
+
+    /// Takes down what the service has mended since it was started.
+    async fn note_repairs(&self) {
+        let url = self.url.read().await.clone().unwrap();
+        let metrics = self.client.get(format!("{url}/metrics")).send().await.unwrap();
+        let repairs = repairs(&metrics.text().await.unwrap());
+        self.mended.lock().await.extend(unexplained(&repairs));
+    }
+
+    /// What is wrong when all conversations have ended, but for what each knows of itself.
+    pub(super) async fn faults(&self) -> Vec<String> {
         let mut refusals = self.simulator.refusals();
         refusals.retain(|refusal| !refusal.ends_with(UNREADABLE));
-        refusals
+        self.note_repairs().await;
+        let mended = self.mended.lock().await.clone();
+        let broken = broken_invariants(&self.database).await;
+        let broken = broken.into_iter().map(|(what, place)| format!("not: {what} ({place})"));
+        refusals.into_iter().chain(mended).chain(broken).collect()
     }
 
     /// Stops the service in order.

@@ -63,6 +63,16 @@ impl Plan {
 }
 
 impl Move {
+    /// The text that no other message has.
+    pub(super) fn key(&self) -> &str {
+        self.script["when"].as_str().unwrap()
+    }
+
+    /// Whether somebody stops the run.
+    pub(super) fn stops_the_run(&self) -> bool {
+        matches!(self.deed, Deed::Cancel | Deed::Crowd("interrupt"))
+    }
+
     fn new(rng: &mut Rng, key: &str, model: &str) -> Self {
         let is_limited = rng.u8(..6) == 0;
         let (script, hangs) = Replies::new(rng, key, is_limited).script();

@@ -1,12 +1,13 @@
 //! A client that plays a conversation: it posts, watches, answers calls, and does what is planned.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use fastrand::Rng;
 use reqwest::{Response, StatusCode};
 use rustix::process::Signal;
 use serde_json::{Value, json};
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::house::{House, count};
 use super::plan::{Deed, Move, Plan};
@@ -19,6 +20,9 @@ const PATIENCE: Duration = Duration::from_mins(2);
 
 /// How long a run says nothing that has no more to say.
 const QUIET: Duration = Duration::from_millis(600);
+
+/// What is waited before a run is looked at again.
+const BREATH: Duration = Duration::from_millis(20);
 
 /// A client in its session.
 pub(super) struct Player<'a> {
@@ -120,25 +124,31 @@ impl<'a> Player<'a> {
     /// Waits until a run has settled, and answers the calls that it waits for.
     async fn settle(&self, run: &str, rng: &mut Rng) -> Value {
         let deadline = Instant::now() + PATIENCE;
+        let mut met = HashSet::new();
         loop {
             let at = format!("/runs/{run}");
             let shown: Value = self.get(&at).await.json().await.unwrap_or_default();
             match shown["status"].as_str() {
                 Some("completed" | "failed" | "cancelled") => return shown,
-                Some("requires_action") => self.answer(&shown["pending"], rng).await,
+                Some("requires_action") => self.answer(&shown["pending"], rng, &mut met).await,
                 _ => self.watch(run, usize::MAX).await,
             }
             assert!(Instant::now() < deadline, "the run did not settle: {shown}");
+            sleep(BREATH).await;
         }
     }
 
-    /// Answers some of the calls that wait, or lets one of them go unanswered for now.
-    async fn answer(&self, pending: &Value, rng: &mut Rng) {
+    /// Answers the calls that wait and were not met before, but for some whose time runs out.
+    async fn answer(&self, pending: &Value, rng: &mut Rng, met: &mut HashSet<String>) {
         for call in pending.as_array().into_iter().flatten() {
-            if rng.u8(..12) == 0 {
-                continue; // Its time runs out, or its turn comes again.
-            }
             let id = call["tool_use_id"].as_str().unwrap();
+            if !met.insert(id.to_owned()) {
+                continue;
+            }
+            if rng.u8(..12) == 0 {
+                count(&self.house.counts.silences);
+                continue;
+            }
             let (status, answer) = if call["awaits"] == "client" {
                 let result = json!({ "tool_use_id": id, "content": result(rng) });
                 self.send("/tool_results", &json!({ "results": [result] })).await

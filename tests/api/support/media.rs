@@ -7,6 +7,9 @@ use serde_json::{Value, json};
 /// A PNG of one pixel: 70 bytes.
 pub(crate) const PIXEL: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg==";
 
+/// What is sent in the place of a block that cannot be read.
+pub(crate) const WORD: &str = "(Something stood here that could not be read: it was left out.)";
+
 /// A source of these bytes.
 pub(crate) fn base64(media_type: &str, bytes: &[u8]) -> Value {
     json!({ "type": "base64", "media_type": media_type, "data": STANDARD.encode(bytes) })

@@ -1,6 +1,7 @@
 //! A service of its own for every test, and a client that speaks to it.
 
 mod answers;
+pub(crate) mod at_rest;
 mod beside;
 mod fill;
 pub(crate) mod media;
@@ -13,7 +14,7 @@ mod raw;
 mod refusal;
 mod sse;
 mod tools;
-mod upstream;
+pub(crate) mod upstream;
 mod verification;
 
 use std::net::SocketAddr;
@@ -232,21 +233,11 @@ impl TestApp {
     /// The repairs that the service has counted, by kind.
     async fn repairs(&self) -> Vec<(String, u64)> {
         let text = self.get("/metrics").send().await.unwrap().text().await.unwrap();
-        let repairs = text.lines().filter_map(|line| {
-            let line = line.strip_prefix(r#"twostep_history_repairs_total{kind=""#)?;
-            let (kind, times) = line.split_once(r#""} "#)?;
-            Some((kind.to_owned(), times.parse().unwrap()))
-        });
-        let mut repairs: Vec<(String, u64)> = repairs.collect();
-        assert!(!repairs.is_empty(), "{text}");
-        repairs.retain(|(_, times)| *times > 0);
-        repairs.sort();
-        repairs
+        at_rest::repairs(&text)
     }
 
     pub(crate) async fn broken_invariants(&self) -> Vec<(String, String)> {
-        let pool = self.database.pool(1);
-        sqlx::query_as(include_str!("../../support/invariants.sql")).fetch_all(&pool).await.unwrap()
+        at_rest::broken_invariants(&self.database).await
     }
 }
 

@@ -1,8 +1,8 @@
 //! What the model was sent.
 
 use std::collections::HashMap;
+use std::fmt::Display;
 
-use bytes::Bytes;
 use serde_json::Value;
 use twostep::simulator::{RecordedRequest, Running};
 
@@ -47,7 +47,7 @@ impl Upstream {
     pub(crate) fn assert_prefixes(&self) {
         let mut last: HashMap<String, String> = HashMap::new();
         for request in &self.requests {
-            let text = without_marks(&request.body);
+            let text = without_marks(std::str::from_utf8(&request.body).unwrap());
             let body: Value = serde_json::from_str(&text).unwrap();
             // What asks for a count or a summary is not followed by another of its kind.
             if request.path.ends_with("/count_tokens") || body.get("compaction").is_some() {
@@ -66,14 +66,14 @@ impl Upstream {
     }
 }
 
-fn without_budget(text: &str, budget: &Value) -> String {
+/// A body without its output budget, which is this.
+pub(crate) fn without_budget(text: &str, budget: impl Display) -> String {
     text.replacen(&format!(r#","max_tokens":{budget},"#), ",", 1)
 }
 
 /// A body without the marks, which are no content and may move. In a text their quotes would be
 /// escaped.
-fn without_marks(body: &Bytes) -> String {
-    let text = std::str::from_utf8(body).unwrap();
+pub(crate) fn without_marks(text: &str) -> String {
     text.replace(r#","cache_control":{"type":"ephemeral"}"#, "")
         .replace(r#","cache_control":{"type":"ephemeral","ttl":"1h"}"#, "")
 }

@@ -1,5 +1,7 @@
 //! The check itself: it lets pass what may be, and finds what was broken.
 
+use serde_json::{Value, json};
+
 use super::*;
 
 const HELLO: &str = r#"{"role":"user","content":[{"type":"text","text":"Hello"}]}"#;
@@ -66,16 +68,42 @@ fn marks_move_and_a_cut_reply_is_asked_for_again_with_more() {
 }
 
 #[test]
-fn what_could_not_be_read_may_give_way_to_the_word_and_to_no_other() {
-    let photo = format!(r#"{{"role":"user","content":[{}]}}"#, unreadable());
-    let of = |word: &str| {
-        let bodies = [body(&[HELLO]), body(&[HELLO, SAID, &photo])];
-        let replaced = bodies[1].replace(&unreadable().to_string(), word);
-        let history = history(&[HELLO, SAID, &plain(&photo), SAID]);
-        faults(&[&bodies[0], &bodies[1], &replaced], &history).len()
+fn what_could_not_be_read_may_give_way_to_the_word_once_and_to_no_other() {
+    let raw = format!(r#"{{"role":"user","content":[{}]}}"#, unreadable());
+    let read = raw.replace(&unreadable().to_string(), &word());
+    let of = |photos: &[&str]| {
+        let bodies = photos.iter().map(|photo| body(&[HELLO, SAID, photo, SAID, photo]));
+        faults(&bodies.collect::<Vec<_>>(), &history(&[HELLO, SAID, &raw, SAID, &raw, SAID])).len()
     };
-    assert_eq!(of(WORD), 0);
-    assert_eq!(of(SAID), 2);
+    assert_eq!(of(&[&raw, &raw, &read, &read]), 0);
+    assert_eq!(of(&[&raw, &read, &raw]), 1, "it is forgotten");
+    assert_eq!(of(&[&raw, THANKS]), 2, "another word");
+    let one = [body(&[HELLO, SAID, &raw]), body(&[HELLO, SAID, &read, SAID, &raw])];
+    assert_eq!(faults(&one, &history(&[HELLO, SAID, &raw, SAID, &raw, SAID])).len(), 0);
+    assert_eq!(
+        faults(&one[..1], &history(&[HELLO, SAID, &read])).len(),
+        1,
+        "it is stored as it was"
+    );
+}
+
+#[test]
+fn each_block_that_cannot_be_read_may_be_refused_once_and_again_where_a_run_ends() {
+    let two = format!(r#"{{"role":"user","content":[{0},{0}]}}"#, unreadable());
+    let history = history(&[HELLO, SAID, &two, SAID]);
+    assert_eq!(needless(2, &history, 0), None);
+    assert_eq!(needless(3, &history, 0), Some("3 refusals of 2 blocks and 0 ends".to_owned()));
+    assert_eq!(needless(4, &history, 1), None);
+    assert!(needless(5, &history, 1).is_some());
+}
+
+#[test]
+fn a_message_that_stands_twice_in_the_history_is_found() {
+    let echo = SAID.replace("There.", "Hello");
+    let once = history(&[HELLO, &echo, THANKS, SAID]);
+    assert_eq!(doubled(&once, ["Hello", "Thanks", "Never"].into_iter()), Vec::<String>::new());
+    let twice = history(&[HELLO, SAID, THANKS, SAID, HELLO, SAID]);
+    assert_eq!(doubled(&twice, ["Hello", "Thanks"].into_iter()), ["Hello stands there twice"]);
 }
 
 #[test]
@@ -115,6 +143,13 @@ fn only_what_is_open_of_the_models_own_tools_may_be_left_out_and_only_when_the_u
     assert_eq!(of(&[HELLO, SEARCHED_NO_MORE, THANKS]), 0);
     assert_eq!(of(&[HELLO, SEARCHED, THANKS]), 1, "the model would not take it");
     assert_eq!(of(&[HELLO, THANKS]), 2, "the text stays");
+    assert_eq!(of(&[HELLO, SEARCHED_NO_MORE]), 2, "nobody went on");
+    assert_eq!(of(&[HELLO, SEARCHED_NO_MORE, ANSWERED]), 2, "results are not the user");
+    let thought = SEARCHED.replace(r#""text","text":"Let me see.""#, r#""thinking","thinking":"""#);
+    let nobody_goes_on = [body(&[HELLO, &thought]), body(&[HELLO])];
+    assert_eq!(faults(&nobody_goes_on, &history(&[HELLO])).len(), 1);
+    let user_goes_on = [body(&[HELLO, &thought]), body(&[HELLO, THANKS])];
+    assert_eq!(faults(&user_goes_on, &history(&[HELLO, &thought, THANKS])).len(), 0);
     let bodies = [body(&[HELLO]), body(&[HELLO, SEARCHED])];
     assert_eq!(
         faults(&bodies, &history(&[HELLO, SEARCHED])).len(),
@@ -154,4 +189,46 @@ fn a_summary_may_take_the_place_of_what_came_before_a_run_and_of_nothing_else() 
     let mut late = bodies.clone();
     late[2] = body(&[SUMMARY, SAID, THANKS]);
     assert!(!faults(&late, &history).is_empty());
+}
+
+#[test]
+fn a_run_ends_as_its_script_says_or_by_what_was_done_to_it() {
+    let completed = json!({ "status": "completed" });
+    let cancelled = json!({ "status": "cancelled" });
+    let failed = |word: &str| json!({ "status": "failed", "error": { "type": word } });
+    let scripted = json!([{ "content": [] }, { "status": 400 }]);
+    let retried = json!([{ "content": [], "fail_first": [{ "status": 529 }] }]);
+    let call = json!({ "type": "tool_use", "id": "1", "name": "f" });
+    let unreadable = json!([{ "content": [call, call] }]);
+    let is_explained = |run: &Value, script: &Value, is_stopped, kills| {
+        runs::unexplained(run, script, is_stopped, kills).is_none()
+    };
+    for (run, script, is_stopped, kills, expected) in [
+        (&completed, &retried, false, 0, true),
+        (&cancelled, &retried, true, 0, true),
+        (&cancelled, &retried, false, 9, false),
+        (&failed("model_request_failed_error"), &scripted, false, 0, true),
+        (&failed("model_request_failed_error"), &unreadable, false, 0, true),
+        (&failed("model_request_failed_error"), &retried, true, 9, false),
+        (&failed("model_overloaded_error"), &scripted, true, 9, false),
+        (&failed("internal_error"), &scripted, true, 9, false),
+        (&failed("crash_loop"), &scripted, true, 2, false),
+        (&failed("crash_loop"), &retried, false, 3, true),
+    ] {
+        assert_eq!(is_explained(run, script, is_stopped, kills), expected, "{run} {script}");
+    }
+}
+
+#[test]
+fn only_an_open_search_is_mended_and_what_it_leaves_of_its_message() {
+    let of = |repairs: &[(&str, u64)]| {
+        let repairs: Vec<(String, u64)> =
+            repairs.iter().map(|(kind, times)| ((*kind).to_owned(), *times)).collect();
+        repairs::unexplained(&repairs)
+    };
+    assert_eq!(of(&[("empty_message", 2), ("open_server_call", 2)]), Vec::<String>::new());
+    assert_eq!(
+        of(&[("empty_message", 3), ("missing_result", 1), ("open_server_call", 2)]),
+        ["mended: empty_message, 3 times", "mended: missing_result, 1 times"]
+    );
 }
