@@ -127,7 +127,11 @@ impl Edit {
                 Some(Keep::Turns(turns)) => turns.problem("keep", &["thinking_turns"], 1),
             },
             Self::ClearToolUses {
-                trigger, keep, clear_at_least, exclude_tools, clear_tool_inputs
+                trigger,
+                keep,
+                clear_at_least,
+                exclude_tools,
+                clear_tool_inputs,
             } => {
                 let amounts = [
                     ("trigger", trigger, &["input_tokens", "tool_uses"][..], 1),
@@ -143,7 +147,8 @@ impl Edit {
                 };
                 let names =
                     [("exclude_tools", exclude_tools.as_ref()), ("clear_tool_inputs", inputs)];
-                let odd = names.into_iter().filter(|(_, names)| names.is_some_and(|it| are_odd(it)));
+                let odd =
+                    names.into_iter().filter(|(_, names)| names.is_some_and(|it| are_odd(it)));
                 let reason = || "is not a list of at most 256 names of tools".to_owned();
                 amounts.flatten().chain(odd.map(|(name, _)| (name, reason()))).collect()
             }
@@ -179,16 +184,14 @@ impl Amount {
 
 /// Whether these cannot be names of tools.
 fn are_odd(names: &[String]) -> bool {
-    let is_odd = |name: &String| {
-        name.is_empty() || name.len() > 128 || name.chars().any(char::is_control)
-    };
+    let is_odd =
+        |name: &String| name.is_empty() || name.len() > 128 || name.chars().any(char::is_control);
     names.len() > 256 || names.iter().any(is_odd)
 }
 
 fn odd_instructions(text: &str) -> Option<String> {
-    let is_odd = text.trim().is_empty()
-        || text.contains('\0')
-        || text.chars().count() > MAX_INSTRUCTIONS;
+    let is_odd =
+        text.trim().is_empty() || text.contains('\0') || text.chars().count() > MAX_INSTRUCTIONS;
     is_odd.then(|| format!("is blank, has a NUL, or is longer than {MAX_INSTRUCTIONS} characters"))
 }
 

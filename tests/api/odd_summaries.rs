@@ -97,7 +97,7 @@ async fn a_summary_that_was_declined_is_not_asked_for_and_paid_for_at_every_run(
 #[tokio::test]
 async fn a_summary_that_does_not_help_is_not_made_at_every_run_where_nobody_counts() {
     let mut script = script(&json!({ "content": [{ "type": "compaction", "content": "Yes?" }] }));
-    script["counting"] = json!({ "status": 404, "error": { "type": "not_found_error", "message": "Not found" } });
+    script["counting"] = json!({ "status": 404 });
     let app = TestApp::start(script).await;
     let asked_for = json!({ "tools": [], "system": "x".repeat(40_000),
                             "context": { "compact_at": 8000 } });
@@ -106,9 +106,7 @@ async fn a_summary_that_does_not_help_is_not_made_at_every_run_where_nobody_coun
         session.ask(&format!("{word} {}", "y".repeat(300))).await;
     }
     assert_eq!(compactions(&session).await, 1);
-    let refusals = app.simulator.refusals();
-    assert!(!refusals.is_empty());
-    app.finish_refused(&vec!["Not found"; refusals.len()]).await;
+    app.finish().await;
 }
 
 #[tokio::test]
@@ -205,8 +203,11 @@ async fn a_history_whose_summary_is_not_taken_back_is_summed_up_anew() {
     let upstream = app.upstream();
     assert_eq!(upstream.roles(upstream.len() - 1).len(), 7);
     let told = session.events().await;
-    let told: Vec<&Value> =
-        told.iter().filter(|event| event["type"] == "session.updated").map(|it| &it["sent_history"]).collect();
+    let told: Vec<&Value> = told
+        .iter()
+        .filter(|event| event["type"] == "session.updated")
+        .map(|it| &it["sent_history"])
+        .collect();
     assert_eq!(told, [&json!({ "change": "summary_dropped", "up_to": 4 })]);
     let run = session.ask("Five").await;
     let upstream = app.upstream();
