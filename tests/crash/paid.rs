@@ -65,8 +65,7 @@ impl Arena {
     pub(crate) async fn long_sessions_are_summed_up(&self) -> anyhow::Result<()> {
         let whole = "SELECT DISTINCT session_id::text FROM runs r
                      WHERE idempotency_key LIKE 'long.%' AND NOT EXISTS (
-                         SELECT FROM sent_changes c
-                         WHERE c.session_id = r.session_id AND c.kind = 'compacted')";
+                         SELECT FROM compactions c WHERE c.session_id = r.session_id)";
         let whole: Vec<String> = sqlx::query_scalar(whole).fetch_all(&self.pool).await?;
         for session in whole {
             self.red(&format!("the session {session} was never summed up"));
