@@ -15,8 +15,9 @@ pub async fn list_contents(
     Ok(sqlx::query_scalar!(
         r#"SELECT content::text AS "content!" FROM messages
            WHERE session_id = $1 AND tenant_id = $2 AND role = 'user'
-             AND seq > (SELECT coalesce(max(up_to), 0) FROM compactions
-                        WHERE session_id = $1 AND refused_at IS NULL)
+             AND seq > coalesce((SELECT CASE WHEN refused_at IS NULL THEN up_to END
+                                 FROM compactions WHERE session_id = $1
+                                 ORDER BY up_to DESC LIMIT 1), 0)
            UNION ALL
            -- A run that was claimed enters the history a moment later.
            SELECT r.input::text FROM runs r

@@ -82,9 +82,11 @@ pub async fn view(conn: &mut PgConnection, session_id: SessionId) -> Result<Sent
                   0::bigint AS "tokens_before!", 0::bigint AS "tokens_after!"
            FROM sent_changes WHERE session_id = $1
            UNION ALL
+           -- One that was refused leaves none: those before it are of the same kind.
            (SELECT 0, up_to, NULL, NULL, content::text, tokens_before, tokens_after
-            FROM compactions WHERE session_id = $1 AND refused_at IS NULL
-            ORDER BY up_to DESC LIMIT 1)
+            FROM (SELECT * FROM compactions WHERE session_id = $1
+                  ORDER BY up_to DESC LIMIT 1) newest
+            WHERE refused_at IS NULL)
            ORDER BY 1"#,
         session_id.as_uuid(),
     )

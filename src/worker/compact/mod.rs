@@ -25,7 +25,7 @@ use crate::faults::{self, Point};
 use crate::metrics::CompactionOutcome;
 use crate::model::{Head, Messages, Reply, Request};
 use crate::store::step::StepCommit;
-use past::{Past, Short};
+use past::{Past, Sizes};
 
 /// What became of a request for a summary.
 enum Summed {
@@ -38,17 +38,17 @@ enum Summed {
 impl Driver<'_> {
     /// Has what came before this run summed up, if its first request would be too long.
     pub(super) async fn compact(&mut self, head: &Head) -> Result<(), Halt> {
-        let Some(tokens) = self.run.settings.context.compact_at else { return Ok(()) };
-        let bytes = length(head.bytes() + self.transcript.messages().text.len());
+        let Some(least) = self.run.settings.context.compact_at else { return Ok(()) };
+        let sizes = self.sizes(head);
         // A token is a byte at least, but for what stands elsewhere.
-        let is_short = bytes < tokens && !self.transcript.refers();
+        let is_short = sizes.whole < least && !self.transcript.refers();
         if is_short || !self.may_compact() {
             return Ok(());
         }
         self.stop_if_draining()?;
-        let Some(past) = self.past(Some(Short { tokens, bytes })).await? else { return Ok(()) };
+        let Some(past) = self.past(sizes, Some(least)).await? else { return Ok(()) };
         let counted = self.count(self.transcript.messages()).await;
-        let tokens = counted.unwrap_or_else(|| past.guess(bytes));
+        let tokens = counted.unwrap_or_else(|| past.guess());
         let view = self.transcript.view();
         let after = view.compaction.as_ref().map(|before| before.tokens_after);
         if self.run.settings.context.is_due(tokens, after) {
@@ -71,12 +71,18 @@ impl Driver<'_> {
         let request = self.unanswered(Some(&error.for_clients()));
         let step = StepCommit { request: request.as_ref(), is_progress: false, ..empty() };
         self.store(&[], &step).await?;
-        let bytes = length(self.transcript.messages().text.len());
-        let Some(past) = self.past(None).await? else { return Err(Halt::Model(error)) };
-        if !self.sum_up_past(&past, past.guess(bytes)).await? {
+        let past = self.past(self.sizes(head), None).await?;
+        let Some(past) = past else { return Err(Halt::Model(error)) };
+        if !self.sum_up_past(&past, past.guess()).await? {
             return Err(Halt::Model(error));
         }
         self.reply(head, choice, None, ids).await
+    }
+
+    fn sizes(&self, head: &Head) -> Sizes {
+        let messages = length(self.transcript.messages().text.len());
+        let whole = length(head.bytes()) + messages;
+        Sizes { whole, past: whole - length(self.transcript.newest_bytes()), messages }
     }
 
     /// Whether there is something to sum up, and nobody has tried in this run.
@@ -192,10 +198,13 @@ impl Driver<'_> {
         let changes = self.transcript.view().changes.clone();
         let view = SentView { changes, compaction: Some(compaction.clone()) };
         let text = sent_messages(&past.lines, view);
-        let messages = Messages { text: &text, far_mark: None, is_compacted: true };
-        let counted = self.count(messages).await;
-        let before = length(self.transcript.messages().text.len()).max(1);
-        let guess = || tokens_before.saturating_mul(length(text.len())) / before;
+        let sent = Messages { text: &text, far_mark: None, is_compacted: true };
+        let counted = self.count(sent).await;
+        let Sizes { whole, messages, .. } = past.sizes;
+        let guess = || {
+            let now = whole - messages + length(text.len());
+            tokens_before.saturating_mul(now) / whole.max(1)
+        };
         let tokens_after = counted.unwrap_or_else(guess);
         if tokens_after >= tokens_before {
             tracing::warn!(run.id = %self.run_id(), tokens_before, tokens_after, "a summary is too long");

@@ -16,18 +16,23 @@ const BYTES_PER_TOKEN: i64 = 3;
 pub(super) struct Past {
     /// The history that is sent message by message, the run's own message included.
     pub(super) lines: Vec<Line>,
+    /// The sizes of the run's first request.
+    pub(super) sizes: Sizes,
     /// What the model's side counted last.
     measured: Option<Measured>,
     /// The last message of the user in a request that was answered.
     answered: Option<i32>,
 }
 
-/// When what came before is surely too short to be looked at: below so many tokens, in a request
-/// of so many bytes.
+/// How many bytes the first request of a run has.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Short {
-    pub(super) tokens: i64,
-    pub(super) bytes: i64,
+pub(super) struct Sizes {
+    /// In all.
+    pub(super) whole: i64,
+    /// What came before the run's own message, with what all requests begin with.
+    pub(super) past: i64,
+    /// The messages.
+    pub(super) messages: i64,
 }
 
 impl Past {
@@ -67,8 +72,9 @@ impl Past {
         behind.into_iter().find(begins).map(|line| line.seq)
     }
 
-    /// The tokens of a body of so many bytes, where nobody counts them.
-    pub(super) fn guess(&self, bytes: i64) -> i64 {
+    /// The tokens of the run's first request, where nobody counts them.
+    pub(super) fn guess(&self) -> i64 {
+        let bytes = self.sizes.whole;
         let known = self.measured.filter(|known| known.tokens > 0 && known.bytes <= bytes);
         known.map_or(bytes / BYTES_PER_TOKEN, |known| {
             known.tokens + (bytes - known.bytes) / BYTES_PER_TOKEN
@@ -77,31 +83,35 @@ impl Past {
 }
 
 impl Driver<'_> {
-    /// Reads what came before the run; none if it is surely short, or could not be summed up when
-    /// it was not much shorter.
-    pub(super) async fn past(&mut self, short: Option<Short>) -> Result<Option<Past>, Halt> {
+    /// Reads what came before the run; none if its first request has surely less than so many
+    /// tokens, or if the past could not be summed up when it was not much shorter.
+    pub(super) async fn past(
+        &mut self,
+        sizes: Sizes,
+        least: Option<i64>,
+    ) -> Result<Option<Past>, Halt> {
         let mut patience = Patience::default();
         loop {
-            match in_time(self.try_past(short)).await {
+            match in_time(self.try_past(sizes, least)).await {
                 Ok(past) => return Ok(past),
                 Err(halt) => self.wait_out(&mut patience, halt).await?,
             }
         }
     }
 
-    async fn try_past(&self, short: Option<Short>) -> Result<Option<Past>, Halt> {
+    async fn try_past(&self, sizes: Sizes, least: Option<i64>) -> Result<Option<Past>, Halt> {
         let (id, after) = (self.session_id(), self.compacted());
         let mut conn = self.worker.parts.pool.acquire().await?;
         // What was counted was counted after edits, and a summary is made of all.
         let has_edits = self.run.settings.context.edits.is_some();
         let counted = counted(&mut conn, id).await?.filter(|_| !has_edits);
         let measured = counted.map(|counted| counted.measured);
-        if let Some(Short { tokens, bytes }) = short {
-            let most = Estimate::new(bytes, 0, None, measured).tokens;
+        if let Some(least) = least {
+            let most = Estimate::new(sizes.whole, 0, None, measured).tokens;
             let known = measured.map_or(0, |measured| measured.tokens);
             let failed = failed_summary(&mut conn, id, after).await?;
-            let is_tried = failed.is_some_and(|failed| bytes < failed + failed / 4);
-            if is_tried || most.max(known) < tokens {
+            let is_tried = failed.is_some_and(|failed| sizes.past < failed + failed / 4);
+            if is_tried || most.max(known) < least {
                 conn.give_back();
                 return Ok(None);
             }
@@ -109,7 +119,7 @@ impl Driver<'_> {
         let lines = list_lines(&mut conn, id, after).await?;
         let answered = last_answered(&mut conn, id, (after, self.last_message_seq() - 1)).await?;
         conn.give_back();
-        Ok(Some(Past { lines, measured, answered }))
+        Ok(Some(Past { lines, sizes, measured, answered }))
     }
 
     /// Asks the model's side for the tokens of the run's first request with these messages, with
@@ -136,7 +146,8 @@ mod tests {
             role: if *kind == "assistant" { "assistant" } else { "user" }.to_owned(),
             content: format!(r#"[{{"type":"{kind}"}}]{}"#, "x".repeat(*length)),
         };
-        Past { lines: (5..).zip(kinds).map(line).collect(), measured: None, answered }
+        let sizes = Sizes { whole: 3000, past: 2000, messages: 1000 };
+        Past { lines: (5..).zip(kinds).map(line).collect(), sizes, measured: None, answered }
     }
 
     #[test]
@@ -161,14 +172,14 @@ mod tests {
     #[test]
     fn tokens_are_guessed_from_what_was_counted() {
         let mut past = past(&[], None);
-        assert_eq!(past.guess(3000), 1000);
+        assert_eq!(past.guess(), 1000);
         for (measured, guess) in [
             (Measured { bytes: 2400, tokens: 600 }, 800),
             (Measured { bytes: 2400, tokens: 0 }, 1000),
             (Measured { bytes: 3001, tokens: 9 }, 1000),
         ] {
             past.measured = Some(measured);
-            assert_eq!(past.guess(3000), guess);
+            assert_eq!(past.guess(), guess);
         }
     }
 }

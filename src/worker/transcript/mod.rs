@@ -168,6 +168,11 @@ impl Transcript {
         self.text.capacity() + self.prefix.size()
     }
 
+    /// Bytes of the last message.
+    pub(super) fn newest_bytes(&self) -> usize {
+        self.newest.end - self.newest.start
+    }
+
     /// Whether some of it stands elsewhere, so that its bytes say nothing of its tokens.
     pub(super) fn refers(&self) -> bool {
         self.refers
