@@ -166,9 +166,10 @@ impl CreateSession {
             None => system.as_str().into(),
         };
         let compact_at = model_rules.compact_at(&model, &self.context);
+        let usual = model_rules.max_tokens(&model, *max_tokens);
         let settings = Settings {
             model,
-            max_tokens: self.max_tokens.unwrap_or(*max_tokens),
+            max_tokens: self.max_tokens.unwrap_or(usual),
             system,
             tools,
             thinking: self.thinking,
