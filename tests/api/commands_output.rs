@@ -38,5 +38,5 @@ async fn the_options_of_budgets_stand_before_the_action_or_behind_it() {
 async fn a_budget_of_nothing_is_told_what_it_may_be_of() {
     let (status, _, said) = outcome(binary(&["budget", "set", "day"])).await;
     assert_eq!(status, Some(2));
-    assert!(said.contains("set <--tokens <TOKENS>|--cost <COST>> <PERIOD>"), "{said}");
+    assert!(said.contains("<--tokens <TOKENS>|--cost <COST>> <PERIOD>"), "{said}");
 }

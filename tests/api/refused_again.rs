@@ -12,20 +12,21 @@ async fn only_what_is_new_is_told_and_counted_when_a_block_is_refused_again() {
     let app = TestApp::start(script).await;
     let session = app.session().await;
     for _ in 0..2 {
-        let content = json!([image_at("https://example.org/door.png")]);
+        let content =
+            json!([{ "type": "text", "text": "Look." }, image_at("https://example.org/door.png")]);
         let run = session.ask_with(json!({ "content": content })).await;
         assert_eq!(run["output_text"], "I see.");
     }
     let events = session.events().await;
     let updated = events.iter().filter(|event| event["type"] == "session.updated");
     let told: Vec<&Value> = updated.map(|event| &event["sent_history"]).collect();
-    let replaced = |seq: i32| json!({ "change": "block_replaced", "message_seq": seq, "block": 0 });
+    let replaced = |seq: i32| json!({ "change": "block_replaced", "message_seq": seq, "block": 1 });
     assert_eq!(told, [&replaced(1), &replaced(3)]);
     let metrics = app.get("/metrics").send().await.unwrap().text().await.unwrap();
     let line = r#"twostep_sent_history_changes_total{kind="block_replaced"} 2"#;
     assert!(metrics.lines().any(|said| said == line), "{metrics}");
     let refusals = [0, 2].map(|message| {
-        format!("messages.{message}.content.0.image.source: Could not process image")
+        format!("messages.{message}.content.1.image.source: Could not process image")
     });
     app.finish_refused(&refusals.each_ref().map(String::as_str)).await;
 }
