@@ -19,7 +19,7 @@ pub(super) struct Command {
     #[command(flatten)]
     database: DatabaseArgs,
     /// Whose budgets
-    #[arg(long, default_value = "default", value_name = "NAME")]
+    #[arg(long, global = true, default_value = "default", value_name = "NAME")]
     tenant: String,
     #[command(subcommand)]
     action: Action,
@@ -29,22 +29,30 @@ pub(super) struct Command {
 enum Action {
     /// Show the budgets, and how much of them is spent or reserved
     List,
-    /// Give a budget, or another one; what was spent before counts
+    /// Give a budget in place of the one before, as a whole: what is not named has no bound. What
+    /// was spent before counts
     Set {
         /// For what time
         period: Period,
-        /// Input and output tokens
-        #[arg(long, required_unless_present = "cost", value_parser = clap::value_parser!(i64).range(1..))]
-        tokens: Option<i64>,
-        /// Micro-dollars, by the prices of the sessions
-        #[arg(long, value_parser = clap::value_parser!(i64).range(1..))]
-        cost: Option<i64>,
+        #[command(flatten)]
+        most: Most,
     },
     /// Take a budget away
     Remove {
         /// For what time
         period: Period,
     },
+}
+
+#[derive(Debug, Args)]
+#[group(required = true, multiple = true)]
+struct Most {
+    /// Input and output tokens
+    #[arg(long, value_parser = clap::value_parser!(i64).range(1..))]
+    tokens: Option<i64>,
+    /// Micro-dollars, by the prices of the sessions
+    #[arg(long, value_parser = clap::value_parser!(i64).range(1..))]
+    cost: Option<i64>,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -89,7 +97,7 @@ async fn act(options: &PgConnectOptions, tenant: &str, action: Action) -> anyhow
     let Some(id) = find(&mut conn, tenant).await? else { bail!("there is no tenant {tenant:?}") };
     match action {
         Action::List => {}
-        Action::Set { period, tokens, cost } => {
+        Action::Set { period, most: Most { tokens, cost } } => {
             set(&mut conn, id, period.into(), Budget { tokens, cost }).await?;
         }
         Action::Remove { period } => {

@@ -41,14 +41,14 @@ pub struct LogArgs {
 pub struct DatabaseArgs {
     /// A Postgres server, 15 to 18; where it is not named, `serve` runs a private one on the
     /// installed binaries
-    #[arg(long, env = "DATABASE_URL", hide_env_values = true)]
+    #[arg(long, global = true, env = "DATABASE_URL", hide_env_values = true)]
     pub database_url: Option<String>,
     /// Where the private server keeps its data, and sessions their folders
     /// [default: ~/.local/share/twostep, for root /var/lib/twostep]
-    #[arg(long, env = "TWOSTEP_DATA_DIR")]
+    #[arg(long, global = true, env = "TWOSTEP_DATA_DIR")]
     pub data_dir: Option<PathBuf>,
     /// The folder of the `postgres` and `initdb` programs
-    #[arg(long, env = "PG_BIN_DIR")]
+    #[arg(long, global = true, env = "PG_BIN_DIR")]
     pub pg_bin_dir: Option<PathBuf>,
 }
 

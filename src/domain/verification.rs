@@ -25,8 +25,8 @@ pub enum Invariant {
     CallsAnswered,
     /// No two calls of a history have the same id.
     CallIdsUnique,
-    /// A call of the model's own tools has its result before the user speaks again, unless its run
-    /// was stopped or failed.
+    /// A reply that ends a turn has the result of each call of the model's own tools. What a turn
+    /// that was to go on left open is left out of what is sent.
     ServerCallsClosed,
     /// Each run's part of the history is whole, begins with its message, and is in its turn.
     RunsInOrder,

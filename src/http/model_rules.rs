@@ -54,6 +54,12 @@ impl ModelRules {
         self.models.find(model).max_tokens.filter(|most| *most < SUMMARY_TOKENS)
     }
 
+    /// The output budget of a session that names none: the usual one, or what the model gives at
+    /// most.
+    pub(super) fn max_tokens(&self, model: &str, usual: u32) -> u32 {
+        self.models.find(model).max_tokens.map_or(usual, |most| most.min(usual))
+    }
+
     /// What is wrong with the settings of a new session.
     pub(super) fn problems(&self, settings: &Settings) -> Vec<FieldError> {
         let refusals = self.models.find(&settings.model).refusals(settings);

@@ -79,7 +79,8 @@ impl Driver<'_> {
         self.read_again().await
     }
 
-    /// The changes that put a word wherever the blocks at these places stand in the history.
+    /// The changes that put a word wherever the blocks at these places stand in the history, but
+    /// for those that have been made.
     async fn without_blocks(&mut self, places: &[Place]) -> Result<Vec<SentChange>, Halt> {
         let unreadable = self.transcript.replaceable(places);
         if unreadable.is_empty() {
@@ -98,7 +99,8 @@ impl Driver<'_> {
                     let changes = lines.iter().flat_map(|line| {
                         unreadable.iter().flat_map(|raw| replacing(line.seq, &line.content, raw))
                     });
-                    return Ok(changes.collect());
+                    let made = &self.transcript.view().changes;
+                    return Ok(changes.filter(|change| !made.contains(change)).collect());
                 }
                 Err(halt) => self.wait_out(&mut patience, halt).await?,
             }

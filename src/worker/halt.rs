@@ -131,14 +131,15 @@ impl Driver<'_> {
         self.resume(true).await?;
         let open = self.close_calls().await?;
         let mut events = open.events;
-        events.extend(self.end_request(&RequestEnd::default()));
+        let request = self.unanswered(error.as_ref());
+        let duration_ms = request.as_ref().map_or(0, |request| request.duration_ms);
+        events.extend(self.end_request(&RequestEnd { duration_ms, ..RequestEnd::default() }));
         if let Some(error) = &error {
             events.push(NewEvent::new(&EventBody::Error { error: error.clone() }));
         }
         if self.spent.usage != Usage::default() {
             events.push(self.told_usage());
         }
-        let request = self.unanswered(error.as_ref());
         let (limited, output_text, output) = (None, String::new(), None);
         let outcome = Outcome { stop_reason, limited, output_text, error, output };
         events.push(idle(&outcome));

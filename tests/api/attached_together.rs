@@ -74,6 +74,19 @@ async fn a_message_that_is_repeated_at_the_same_moment_is_counted_once() {
     app.finish().await;
 }
 
+/// Counting takes long, so nobody else waits for it.
+#[tokio::test]
+async fn a_message_that_is_one_too_many_is_refused_while_its_session_is_locked() {
+    let app = TestApp::start(replies(&[says("Yes.")])).await;
+    let session = app.session().await;
+    session.ask_with(images(60)).await;
+    let mut lock = app.database.pool(1).begin().await.unwrap();
+    sqlx::query("SELECT FROM sessions FOR UPDATE").execute(&mut *lock).await.unwrap();
+    assert_eq!(accepted(&session, &[images(60)]).await, 0);
+    lock.rollback().await.unwrap();
+    app.finish().await;
+}
+
 /// Waits until two posts have found no earlier run of theirs, and wait for their session.
 async fn both_wait(pool: &PgPool) {
     let deadline = Instant::now() + Duration::from_secs(20);

@@ -76,7 +76,10 @@ async fn the_operators_word_is_what_sessions_are_held_to() {
     let model_rules = ModelRules { models, ..ModelRules::default() };
     let script = replies(&[says("never said")]);
     let app = TestApp::start_with(script, Setup { model_rules, ..Setup::default() }).await;
-    let response = app.post("/v1/sessions").json(&json!({})).send().await.unwrap();
+    let usual = app.session().await.read().await;
+    assert_eq!(usual["max_tokens"], 100, "what is not named is lowered to what the model gives");
+    let body = json!({ "max_tokens": 101 });
+    let response = app.post("/v1/sessions").json(&body).send().await.unwrap();
     let refused = problem(response, 422, "validation_failed").await;
     assert_eq!(
         refused["errors"],

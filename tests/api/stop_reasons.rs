@@ -201,7 +201,29 @@ async fn a_turn_that_pauses_is_resumed_ten_times_and_then_ends() {
     assert_eq!(app.upstream().roles(10).len(), 11, "each reply is sent back, without a word");
     // What the model never ended is left out of what is sent, which is told and counted.
     assert_eq!(session.ask("Are you there?").await["output_text"], "Still here.");
+    assert_sound(&app, &session).await;
+    app.stop().await;
+}
+
+/// The model refused nothing, and two witnesses find nothing wrong.
+async fn assert_sound(app: &TestApp, session: &Session<'_>) {
     assert_eq!(app.simulator.refusals(), Vec::<String>::new());
+    assert_eq!(session.verify().await["findings"], json!([]));
+    assert_eq!(app.broken_invariants().await, []);
+}
+
+#[tokio::test]
+async fn a_turn_that_ends_without_what_it_paused_for_leaves_the_session_sound() {
+    let script = json!({ "conversations": [
+        { "when": "go", "replies": [paused(), says("I found nothing.")] },
+        { "replies": [says("Still here.")] },
+    ], "otherwise": "refuse" });
+    let app = TestApp::start(script).await;
+    let session = app.session().await;
+    assert_eq!(session.ask("go").await["output_text"], "I found nothing.");
+    assert_sound(&app, &session).await;
+    assert_eq!(session.ask("Are you there?").await["output_text"], "Still here.");
+    assert_sound(&app, &session).await;
     app.stop().await;
 }
 

@@ -54,13 +54,31 @@ impl Models {
             .fold(Capabilities::default(), Capabilities::or)
     }
 
+    /// What is known of a model and its server's protocol has a place for.
+    pub fn find_usable(&self, name: &str) -> Capabilities {
+        let known = self.find(name);
+        match self.provider {
+            Provider::Anthropic => known,
+            Provider::OpenAi => Capabilities {
+                thinking: None,
+                max_effort_without_thinking: None,
+                pdf_input: None,
+                context_management: None,
+                compaction: None,
+                min_cache_tokens: None,
+                ..known
+            },
+        }
+    }
+
     /// The names of all known models, in the order of the alphabet, and whether the server has
-    /// them, if it has told.
+    /// them, if it has told. What is built in are models of the first provider, which servers of
+    /// another one are not said to have.
     pub fn list(&self) -> Vec<(String, Option<bool>)> {
         let servers = self.servers.read().unwrap_or_else(PoisonError::into_inner);
         let told = servers.iter().flat_map(BTreeMap::keys);
-        let names: BTreeSet<&String> =
-            BUILT_IN.keys().chain(self.operators.keys()).chain(told).collect();
+        let built_in = BUILT_IN.keys().filter(|_| self.provider == Provider::Anthropic);
+        let names: BTreeSet<&String> = built_in.chain(self.operators.keys()).chain(told).collect();
         let has = |name: &String| servers.as_ref().map(|known| known.contains_key(name));
         names.into_iter().map(|name| (name.clone(), has(name))).collect()
     }

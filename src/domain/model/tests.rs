@@ -105,6 +105,23 @@ fn the_operators_word_is_above_the_servers_and_that_above_what_is_built_in() {
 }
 
 #[test]
+fn of_servers_of_chat_completions_only_what_the_operator_knows_is_listed() {
+    let own = Capabilities {
+        max_tokens: Some(1),
+        thinking: Some(vec![ThinkingKind::Adaptive]),
+        pdf_input: Some(true),
+        compaction: Some(true),
+        context_management: Some(true),
+        min_cache_tokens: Some(1),
+        ..Capabilities::default()
+    };
+    let models = Models::new(Provider::OpenAi, [("mine".to_owned(), own)].into());
+    assert_eq!(models.list(), [("mine".to_owned(), None)]);
+    let usable = Capabilities { max_tokens: Some(1), ..Capabilities::default() };
+    assert_eq!(models.find_usable("mine"), usable);
+}
+
+#[test]
 fn the_newest_models_refuse_a_forced_tool() {
     let takes = |model: &str| Models::default().find(model).forced_tool_choice;
     for model in ["claude-sonnet-5-5", "claude-opus-5-5", "claude-fable-5-1", "claude-mythos-5-2"] {

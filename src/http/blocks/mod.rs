@@ -6,6 +6,7 @@ mod block;
 mod census;
 mod given;
 mod image;
+mod not_taken;
 mod pdf;
 mod read;
 #[cfg(test)]
@@ -14,4 +15,5 @@ mod tests;
 pub(super) use block::{Block, GivenContent};
 pub(super) use census::{Census, LARGE};
 pub(super) use given::Given;
+pub(super) use not_taken::check_taken;
 pub(super) use read::read;

@@ -25,7 +25,8 @@ pub(in crate::http) struct ModelResource {
     /// Whether the server says that it has it; absent when it has not told which it has.
     #[serde(skip_serializing_if = "Option::is_none")]
     available: Option<bool>,
-    /// What it accepts. What is not known is absent, and not checked before a request.
+    /// What it accepts. What is not known is absent, and not checked before a request; so is what
+    /// the provider's protocol has no place for.
     capabilities: Capabilities,
     /// What the service knows and the provider's protocol has no place for.
     lacks: &'static [&'static str],
@@ -56,7 +57,7 @@ pub(in crate::http) async fn list_models(
         provider: models.provider(),
         default: id == *default,
         available,
-        capabilities: models.find(&id),
+        capabilities: models.find_usable(&id),
         lacks: models.provider().lacks(),
         price: api.defaults.prices.get(&id).copied(),
         id,

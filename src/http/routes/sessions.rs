@@ -169,9 +169,10 @@ impl CreateSession {
         let compact_at = model_rules.compact_at(&model, &self.context);
         let compact_max_tokens = compact_at.and_then(|_| model_rules.compact_max_tokens(&model));
         let context = Context { compact_max_tokens, ..self.context.into_context(compact_at)? };
+        let usual = model_rules.max_tokens(&model, *max_tokens);
         let settings = Settings {
             model,
-            max_tokens: self.max_tokens.unwrap_or(*max_tokens),
+            max_tokens: self.max_tokens.unwrap_or(usual),
             system,
             tools,
             thinking: self.thinking,

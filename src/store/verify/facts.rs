@@ -115,11 +115,6 @@ impl RunFacts {
     pub(super) fn is_settled(&self) -> bool {
         self.status.is_some_and(RunStatus::is_terminal)
     }
-
-    /// Whether it was stopped, or failed, before the model had said its last word.
-    pub(super) fn ended_early(&self) -> bool {
-        matches!(self.status, Some(RunStatus::Cancelled | RunStatus::Failed))
-    }
 }
 
 #[derive(Debug)]
@@ -144,6 +139,11 @@ impl MessageFacts {
 
     pub(super) fn is_paused(&self) -> bool {
         self.stop.as_ref().is_some_and(ModelStop::wants_to_go_on)
+    }
+
+    /// Whether the turn was to go on behind it.
+    pub(super) fn goes_on(&self) -> bool {
+        self.is_paused() || self.stop == Some(ModelStop::ToolUse)
     }
 }
 

@@ -15,8 +15,8 @@ struct Walk<'a> {
     facts: &'a Facts,
     report: &'a mut Report,
     call_ids: HashSet<&'a str>,
-    /// Calls of the model's own tools that have no result yet, and the runs that they belong to.
-    open: Vec<(&'a str, RunId)>,
+    /// Calls of the model's own tools that have no result yet, and must get one.
+    open: Vec<&'a str>,
     seen: HashSet<RunId>,
 }
 
@@ -138,8 +138,9 @@ impl<'a> Walk<'a> {
         match message.role {
             Role::Assistant => {
                 let calls = message.parts.server_calls.iter();
-                self.open.extend(calls.map(|id| (id.as_str(), message.run_id)));
-                self.open.retain(|(id, _)| !message.parts.server_answers.iter().any(|it| it == id));
+                // What a turn left open that was to go on is left out of what is sent.
+                self.open.extend(calls.map(String::as_str).filter(|_| !message.goes_on()));
+                self.open.retain(|id| !message.parts.server_answers.iter().any(|it| it == id));
             }
             // Answers of our own tools do not end the assistant's turn.
             Role::User if message.parts.only_answers => {}
@@ -150,12 +151,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// What a run was waiting for that was stopped or failed is left out of what is sent.
     fn open_server_calls(&mut self, place: &Place) {
-        for (id, run_id) in std::mem::take(&mut self.open) {
-            if self.facts.runs.find(run_id).is_some_and(RunFacts::ended_early) {
-                continue;
-            }
+        for id in std::mem::take(&mut self.open) {
             let detail = format!("the call {id} of the model's own tool was never answered");
             self.report.add(Invariant::ServerCallsClosed, place.clone().call(id), detail);
         }

@@ -8,17 +8,49 @@ use crate::domain::message::{BadContent, Content};
 use crate::http::blocks::{Census, LARGE};
 use crate::http::error::ApiError;
 use crate::store::media::list_contents;
+use crate::store::sessions::last_seq;
+
+/// Whether a message was counted together with what its session holds.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Count {
+    /// It need not be.
+    Needless,
+    /// It was, up to this event of the session: whatever is added to one is told by an event.
+    UpTo(Option<i64>),
+    /// It is to be, under the lock.
+    Missing,
+}
 
 impl Post<'_> {
-    /// Refuses a message that is right by itself and one too many in its session, which the caller
-    /// has locked: else two at once could be.
-    pub(super) async fn check_conversation(
+    /// Counts a message in its session, without a lock, and without a connection while what was
+    /// read is looked at.
+    pub(super) async fn count(&self, input: &str) -> Result<Count, ApiError> {
+        let mut conn = self.api.pool.acquire().await?;
+        // First: what comes in between is counted too, and counted again.
+        let seq = last_seq(&mut conn, self.tenant, self.session_id).await?;
+        let before = list_contents(&mut conn, self.tenant, self.session_id).await?;
+        conn.give_back();
+        Census::check(before, vec![input.to_owned()], "/content").await?;
+        Ok(Count::UpTo(seq))
+    }
+
+    /// Whether nothing has come to the session, which the caller has locked, since the message was
+    /// counted: else two at once could be one too many.
+    pub(super) async fn still_holds(
         &self,
         conn: &mut PgConnection,
         input: &str,
-    ) -> Result<(), ApiError> {
-        let before = list_contents(conn, self.tenant, self.session_id).await?;
-        Census::check(before, vec![input.to_owned()], "/content").await
+        count: Count,
+    ) -> Result<bool, ApiError> {
+        match count {
+            Count::Needless => Ok(true),
+            Count::UpTo(seq) => Ok(last_seq(conn, self.tenant, self.session_id).await? == seq),
+            Count::Missing => {
+                let before = list_contents(conn, self.tenant, self.session_id).await?;
+                Census::check(before, vec![input.to_owned()], "/content").await?;
+                Ok(true)
+            }
+        }
     }
 }
 

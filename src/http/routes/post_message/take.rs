@@ -11,6 +11,7 @@ use crate::domain::message::{BadContent, Content};
 use crate::domain::run::{OnBusy, Run, RunOptions, RunStatus};
 use crate::domain::usage::Usage;
 use crate::faults::{self, Point};
+use crate::http::blocks::check_taken;
 use crate::http::error::ApiError;
 use crate::http::routes::known_session;
 use crate::http::routes::runs::known_run;
@@ -24,7 +25,7 @@ impl Post<'_> {
     pub(super) async fn take(&self, content: Content) -> Result<Taken, ApiError> {
         let key = self.idempotency_key()?;
         let options = self.message.options()?;
-        self.check_for_session(&options).await?;
+        self.check_for_session(&options, &content).await?;
         let fingerprint =
             fingerprint(self.session_id, content.as_str(), &options, self.message.on_busy)?;
         let may_repeat = key.is_some() || self.message.id.is_some();
@@ -177,9 +178,14 @@ impl Post<'_> {
     }
 
     /// Makes sure that the session can serve what the message asks.
-    async fn check_for_session(&self, options: &RunOptions) -> Result<(), ApiError> {
+    async fn check_for_session(
+        &self,
+        options: &RunOptions,
+        content: &Content,
+    ) -> Result<(), ApiError> {
         let has_cost = self.message.limits.cost.is_some();
-        if self.message.tool_choice.is_forced() || has_cost || options.tools.is_some() {
+        let is_plain = !has_cost && options.tools.is_none() && !self.is_counted;
+        if self.message.tool_choice.is_forced() || !is_plain {
             let mut conn = self.api.pool.acquire().await?;
             let session = find(&mut conn, self.tenant, self.session_id).await?;
             conn.give_back();
@@ -189,7 +195,10 @@ impl Post<'_> {
             if !errors.is_empty() {
                 return Err(ApiError::Validation(errors));
             }
-            let model = self.api.defaults.model_rules.models.find(&session.settings.model);
+            let models = &self.api.defaults.model_rules.models;
+            let content = ("/content".to_owned(), content.as_str());
+            check_taken(models, &session.settings.model, &[content]).await?;
+            let model = models.find(&session.settings.model);
             let choice = &self.message.tool_choice;
             if let Some(reason) = session.settings.refuses(&model, choice, options) {
                 return Err(ApiError::field("/tool_choice", reason));

@@ -17,7 +17,7 @@ use crate::domain::permission::Awaits;
 use crate::http::Api;
 use crate::http::aside::aside;
 use crate::http::auth::Caller;
-use crate::http::blocks::{Census, GivenContent};
+use crate::http::blocks::{Census, GivenContent, check_taken};
 use crate::http::deadline::in_time;
 use crate::http::error::{ApiError, FieldError, Problem};
 use crate::http::json_body::objects;
@@ -26,6 +26,7 @@ use crate::http::resources::RunResource;
 use crate::http::target::SessionPath;
 use crate::store::decisions::{LockedCall, NewResult, finish, lock_calls};
 use crate::store::media::list_contents;
+use crate::store::sessions::find;
 
 /// Results of one post.
 const MAX_RESULTS: usize = 128;
@@ -123,6 +124,7 @@ pub(in crate::http) async fn create_tool_results(
     let given = aside(room.bytes(), move || results.read()).await??;
     let tenant = caller.tenant;
     let answered = async {
+        check_for_model(&api, tenant, session_id, &given).await?;
         let mut conn = api.pool.acquire().await?;
         let mut transaction = conn.begin().await?;
         let met = meet(&mut transaction, tenant, session_id, &given).await;
@@ -133,6 +135,28 @@ pub(in crate::http) async fn create_tool_results(
     let answered = in_time(answered).await;
     drop(room);
     answered
+}
+
+/// Refuses what the session's model does not take.
+async fn check_for_model(
+    api: &Api,
+    tenant: TenantId,
+    session_id: SessionId,
+    given: &[Given],
+) -> Result<(), ApiError> {
+    let media = given.iter().enumerate().filter(|(_, result)| result.content.has_media);
+    let media = media.filter_map(|(index, result)| {
+        Some((format!("/results/{index}/content"), result.content.content.as_deref()?))
+    });
+    let media: Vec<(String, &str)> = media.collect();
+    if media.is_empty() {
+        return Ok(());
+    }
+    let mut conn = api.pool.acquire().await?;
+    let session = find(&mut conn, tenant, session_id).await?;
+    conn.give_back();
+    let session = session.ok_or_else(|| ApiError::SessionNotFound(session_id.to_string()))?;
+    check_taken(&api.defaults.model_rules.models, &session.settings.model, &media).await
 }
 
 async fn meet(
