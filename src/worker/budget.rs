@@ -36,13 +36,12 @@ impl Driver<'_> {
     async fn try_reserve(&self, bytes: i64, max_tokens: u32) -> Result<Reserved, Halt> {
         let settings = &self.run.settings;
         let mut conn = self.worker.parts.pool.acquire().await?;
-        let earlier = match self.measured {
-            Some(measured) => Some(measured),
-            None => {
-                let before = counted(&mut conn, self.session_id()).await?;
-                before.and_then(|before| self.measured_before(before))
-            }
-        };
+        let mut earlier = self.measured;
+        if earlier.is_none() {
+            // The first request of a run goes by those of the runs before it.
+            let before = counted(&mut conn, self.session_id()).await?;
+            earlier = before.and_then(|before| self.measured_before(before));
+        }
         let mut estimate = Estimate::new(bytes, max_tokens, settings.price, earlier);
         if settings.context.sums_up_within() {
             estimate = estimate.twice();

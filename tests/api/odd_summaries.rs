@@ -26,7 +26,7 @@ fn streamed(blocks: &[String]) -> Value {
     }));
     let end = json!({ "type": "message_delta", "delta": { "stop_reason": "end_turn" } });
     events.extend([end.to_string(), json!({ "type": "message_stop" }).to_string()]);
-    json!({ "raw_sse": events.iter().map(|event| format!("data: {event}\n\n")).collect::<String>() })
+    json!({ "raw_sse": format!("data: {}\n\n", events.join("\n\ndata: ")) })
 }
 
 /// A block of this kind, deeper than anybody can read it.

@@ -105,9 +105,9 @@ fn tool_uses(edit: &Value, messages: &[Value], tokens: usize) -> Option<Cleared>
 /// The messages without the results of these calls, and without the inputs of all of them or of
 /// those of the named tools.
 fn without(messages: &[Value], calls: &HashSet<&str>, inputs: &Value) -> Vec<Value> {
-    let has_cleared_input = |call: &Value| match inputs {
-        Value::Array(names) => names.contains(&call["name"]),
-        all => *all == true,
+    let has_cleared_input = |call: &Value| match inputs.as_array() {
+        Some(names) => names.contains(&call["name"]),
+        None => *inputs == true,
     };
     let mut messages = messages.to_vec();
     let contents = messages.iter_mut().filter_map(|message| message.get_mut("content"));

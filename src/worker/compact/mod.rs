@@ -107,8 +107,9 @@ impl Driver<'_> {
         for cut in past.cuts() {
             match self.sum_up(past, cut, tokens).await? {
                 Summed::Refused => {}
-                ended => {
-                    is_done = matches!(ended, Summed::Done);
+                Summed::Failed => break,
+                Summed::Done => {
+                    is_done = true;
                     break;
                 }
             }
