@@ -280,6 +280,20 @@ async fn a_run_that_is_cancelled_while_its_past_is_summed_up_ends_and_the_next_o
     app.finish().await;
 }
 
+#[tokio::test]
+async fn the_time_and_the_tokens_of_a_summary_are_none_of_the_runs_limits() {
+    let mut slow = summary();
+    slow["delay_ms"] = json!(1500);
+    let app = TestApp::start(script(&slow)).await;
+    let session = app.session_with(json!({ "tools": [], "context": { "compact_at": 2000 } })).await;
+    session.ask(&long("One")).await;
+    let limits = json!({ "seconds": 1, "tokens": 3000 });
+    let run = session.ask_with(json!({ "content": long("Two"), "limits": limits })).await;
+    assert_eq!((&run["output_text"], &run["limited"]), (&json!("Yes."), &json!(false)));
+    assert_eq!(compacted(&session).await.len(), 1);
+    app.finish().await;
+}
+
 /// The one call of the model's own tools that stays open is no part of what is summed up.
 #[tokio::test]
 async fn a_turn_that_was_left_open_is_summed_up_without_what_is_open() {

@@ -79,7 +79,8 @@ pub(crate) fn script() -> anyhow::Result<Script> {
                 says("That was it."),
             ],
         ),
-        conversation("long", &[says("Yes.")]),
+        // Long enough for a summary to be shorter.
+        conversation("long", &[json!({ "content": [text(&TEXT.repeat(30))] })]),
         conversation("ask", &[reply(&[text("May I?"), effect(20, 20)]), says("Allowed.")]),
         conversation("busy", &[busy]),
         conversation("input", &[reply(&[write("-a"), write("-b")]), says("Both.")]),

@@ -6,7 +6,7 @@
 
 mod past;
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::asked::Asked;
 use super::drive::{Driver, RequestEnd, empty, millis};
@@ -102,7 +102,6 @@ impl Driver<'_> {
     /// Says whether there is a summary now.
     async fn sum_up_past(&mut self, past: &Past, tokens: i64) -> Result<bool, Halt> {
         self.has_tried_to_compact = true;
-        let started = Instant::now();
         let mut is_done = false;
         for cut in past.cuts() {
             match self.sum_up(past, cut, tokens).await? {
@@ -116,8 +115,6 @@ impl Driver<'_> {
         }
         let outcome = if is_done { CompactionOutcome::Done } else { CompactionOutcome::Failed };
         self.worker.parts.metrics.compaction(outcome);
-        // It is no work of the run, whose limits are for its own.
-        self.claimed_at += started.elapsed();
         Ok(is_done)
     }
 
@@ -221,6 +218,8 @@ impl Driver<'_> {
         request: Option<RequestRecord>,
         compaction: Option<Compaction>,
     ) -> Result<(), Halt> {
+        // It is no work of the run, whose limits are for its own.
+        self.claimed_at += Duration::from_millis(end.duration_ms.unsigned_abs());
         let mut events = Vec::from_iter(self.end_request(&end));
         let told = compaction.as_ref().map(EventBody::compacted);
         events.extend(told.as_ref().map(NewEvent::new));
