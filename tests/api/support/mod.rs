@@ -106,6 +106,7 @@ pub(crate) struct Setup {
     pub(crate) drain_for: Duration,
     /// Another way to the database than the direct one.
     pub(crate) database: Option<PgConnectOptions>,
+    pub(crate) needs_keys: bool,
     pub(crate) no_api: bool,
     pub(crate) no_worker: bool,
 }
@@ -293,6 +294,7 @@ fn config(
             model_rules: setup.model_rules,
         },
         http: HttpOptions {
+            needs_keys: setup.needs_keys,
             keep_alive_every: setup.keep_alive_every.unwrap_or(KEEP_ALIVE_EVERY),
             on_busy: setup.on_busy,
             max_queued: setup.max_queued.unwrap_or(1000),
