@@ -78,16 +78,10 @@ impl Application {
     pub async fn build(config: Config) -> anyhow::Result<Self> {
         let sandbox = open_tools(&config).await?;
         let (options, embedded) = open_database(config.database).await?;
-        let pool = |role| store::pool(&options, role);
-        let api_pool = pool(PoolRole::Api);
+        let api_pool = store::pool(&options, PoolRole::Api);
         bring_up_to_date(&options, &api_pool).await?;
         check_keys(&config.listen, &api_pool).await?;
-        let pools = Pools {
-            api: api_pool.into(),
-            worker: pool(PoolRole::Worker).into(),
-            heartbeat: pool(PoolRole::Heartbeat).into(),
-            bus: pool(PoolRole::Bus),
-        };
+        let pools = Pools::of(api_pool, &options);
         let tools = Arc::new(Registry::new(config.tools)?);
         let permissions = Arc::new(config.permissions);
         let bus = Arc::new(Bus::default());
@@ -212,6 +206,16 @@ impl Listening {
 }
 
 impl Pools {
+    fn of(api: PgPool, options: &PgConnectOptions) -> Self {
+        let pool = |role| store::pool(options, role);
+        Self {
+            api: api.into(),
+            worker: pool(PoolRole::Worker).into(),
+            heartbeat: pool(PoolRole::Heartbeat).into(),
+            bus: pool(PoolRole::Bus),
+        }
+    }
+
     async fn close(self) {
         self.api.close().await;
         self.worker.close().await;

@@ -136,7 +136,9 @@ async fn rotate(conn: &mut PgConnection, id: KeyId, grace: Duration) -> anyhow::
     if !api_keys::replace(conn, id, (key.id(), key.hash()), grace).await? {
         match old.status {
             KeyStatus::Active => bail!("the key {id} has been replaced before"),
-            status => bail!("the key {id} is {}: make a new one", status.as_str()),
+            status @ (KeyStatus::Expired | KeyStatus::Revoked) => {
+                bail!("the key {id} is {}: make a new one", status.as_str())
+            }
         }
     }
     let record = known(conn, key.id()).await?;

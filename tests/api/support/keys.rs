@@ -32,7 +32,7 @@ impl TestDatabase {
         let key = ApiKey::generate().unwrap();
         let new =
             NewKey { id: key.id(), tenant_id, name: "test", hash: key.hash(), scope, lifetime };
-        insert(&mut *self.pool(1).acquire().await.unwrap(), &new).await.unwrap();
+        insert(&mut self.pool(1).acquire().await.unwrap(), &new).await.unwrap();
         key
     }
 
