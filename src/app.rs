@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use bytes::Bytes;
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{ConnectOptions as _, PgPool};
@@ -25,6 +25,7 @@ use crate::metrics::Metrics;
 use crate::model::catalogue::keep_current;
 use crate::model::{Head, Messages, Model, Server, anthropic, openai};
 use crate::simulator::{Options as SimulatorOptions, Running, Script, Simulator};
+use crate::store::api_keys::is_any_good;
 use crate::store::connections::Connections;
 use crate::store::embedded::EmbeddedPostgres;
 use crate::store::requests::Material;
@@ -77,15 +78,10 @@ impl Application {
     pub async fn build(config: Config) -> anyhow::Result<Self> {
         let sandbox = open_tools(&config).await?;
         let (options, embedded) = open_database(config.database).await?;
-        let pool = |role| store::pool(&options, role);
-        let api_pool = pool(PoolRole::Api);
+        let api_pool = store::pool(&options, PoolRole::Api);
         bring_up_to_date(&options, &api_pool).await?;
-        let pools = Pools {
-            api: api_pool.into(),
-            worker: pool(PoolRole::Worker).into(),
-            heartbeat: pool(PoolRole::Heartbeat).into(),
-            bus: pool(PoolRole::Bus),
-        };
+        check_keys(&config.listen, &api_pool).await?;
+        let pools = Pools::of(api_pool, &options);
         let tools = Arc::new(Registry::new(config.tools)?);
         let permissions = Arc::new(config.permissions);
         let bus = Arc::new(Bus::default());
@@ -210,6 +206,16 @@ impl Listening {
 }
 
 impl Pools {
+    fn of(api: PgPool, options: &PgConnectOptions) -> Self {
+        let pool = |role| store::pool(options, role);
+        Self {
+            api: api.into(),
+            worker: pool(PoolRole::Worker).into(),
+            heartbeat: pool(PoolRole::Heartbeat).into(),
+            bus: pool(PoolRole::Bus),
+        }
+    }
+
     async fn close(self) {
         self.api.close().await;
         self.worker.close().await;
@@ -247,6 +253,29 @@ async fn open_tools(config: &Config) -> anyhow::Result<Option<Level>> {
     }
     tracing::info!(sandbox.level = %level, "Bash runs in a sandbox");
     Ok(Some(level))
+}
+
+/// A service that wants keys and has given none lets nobody in. Only where no other machine is meant
+/// to come in may that be a beginning.
+async fn check_keys(listen: &Listen, pool: &PgPool) -> anyhow::Result<()> {
+    let bind = match listen {
+        Listen::Api(serve) if serve.http.needs_keys => serve.bind,
+        Listen::Api(_) | Listen::Health(_) | Listen::Nowhere => return Ok(()),
+    };
+    if is_any_good(&mut *pool.acquire().await?).await? {
+        return Ok(());
+    }
+    if !bind.ip().is_loopback() {
+        bail!(
+            "{bind} is for those who have a key, and nobody has one: make one first, with \
+             `twostep keys create NAME`, after `twostep migrate` if the database is new"
+        );
+    }
+    tracing::warn!(
+        "nobody has a key, so everybody is refused: `twostep keys create NAME` makes one, now or \
+         later, and --auth open asks nobody on this machine for one"
+    );
+    Ok(())
 }
 
 /// What the API knows of models, if it is to be kept as their server tells it.

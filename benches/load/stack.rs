@@ -112,7 +112,7 @@ impl Stack {
     fn service_command(&self) -> Command {
         let mut command = Command::new(&self.service);
         command
-            .args(["serve", "--bind", "127.0.0.1:0", "--model", "claude-load"])
+            .args(["serve", "--bind", "127.0.0.1:0", "--auth", "open", "--model", "claude-load"])
             .args(["--anthropic-base-url", &self.model_url()])
             .arg("--workspace")
             .arg(self.workspace())

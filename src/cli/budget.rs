@@ -1,18 +1,16 @@
 //! `twostep budget`.
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 use clap::{Args, Subcommand, ValueEnum};
-use sqlx::postgres::PgConnectOptions;
-use sqlx::{ConnectOptions as _, Connection as _, PgConnection};
+use sqlx::PgConnection;
 
+use super::database::with_database;
 use super::output;
-use crate::config::{Database, DatabaseArgs};
+use crate::config::DatabaseArgs;
 use crate::domain::budget::{Budget, Scope, Standing};
 use crate::domain::ids::TenantId;
 use crate::store::budgets::{self, list, remove, set};
-use crate::store::embedded::Existing;
 use crate::store::tenants::find;
-use crate::store::verify::check_schema;
 
 #[derive(Debug, Args)]
 pub(super) struct Command {
@@ -76,39 +74,25 @@ impl Command {
     /// Works while the service runs, on the private database too.
     pub(super) async fn run(self) -> anyhow::Result<()> {
         let Self { database, tenant, action } = self;
-        match database.into_database()? {
-            Database::Server(options) => act(&options, &tenant, action).await,
-            Database::Embedded(options) => {
-                let existing = Existing::open(&options).await?;
-                let done = act(&existing.connect_options(), &tenant, action).await;
-                existing.close().await?;
-                done
-            }
-        }
+        with_database(database, "twostep budget", async |conn| act(conn, &tenant, action).await)
+            .await
     }
 }
 
-async fn act(options: &PgConnectOptions, tenant: &str, action: Action) -> anyhow::Result<()> {
-    let options = options.clone().application_name("twostep budget");
-    // A budget that waits for a lock must not hold up all runs behind it.
-    let options = options.options([("lock_timeout", "5s")]);
-    let mut conn = options.connect().await.context("the database cannot be reached")?;
-    check_schema(&mut conn).await?;
-    let Some(id) = find(&mut conn, tenant).await? else { bail!("there is no tenant {tenant:?}") };
+async fn act(conn: &mut PgConnection, tenant: &str, action: Action) -> anyhow::Result<()> {
+    let Some(id) = find(conn, tenant).await? else { bail!("there is no tenant {tenant:?}") };
     match action {
         Action::List => {}
         Action::Set { period, most: Most { tokens, cost } } => {
-            set(&mut conn, id, period.into(), Budget { tokens, cost }).await?;
+            set(conn, id, period.into(), Budget { tokens, cost }).await?;
         }
         Action::Remove { period } => {
-            if !remove(&mut conn, id, period.into()).await? {
+            if !remove(conn, id, period.into()).await? {
                 bail!("there is no such budget");
             }
         }
     }
-    show(&mut conn, id).await?;
-    conn.close().await?;
-    Ok(())
+    show(conn, id).await
 }
 
 /// A line a budget.

@@ -1,8 +1,10 @@
 //! The command line: one file a command.
 
 mod budget;
+mod database;
 mod doctor;
 mod healthcheck;
+mod keys;
 mod migrate;
 mod openapi;
 mod output;
@@ -49,6 +51,8 @@ enum Command {
     Verify(verify::Command),
     /// Show, give or take away what may be spent on requests to the model
     Budget(budget::Command),
+    /// Make, list, take back and replace keys of the API
+    Keys(keys::Command),
     /// Print the OpenAPI document, or compare it with a file
     Openapi(openapi::Command),
     /// Serve a scripted stand-in for the Messages API and Chat Completions
@@ -90,6 +94,7 @@ impl Cli {
                 // The only one whose answer can be no.
                 Command::Verify(command) => return Ok(command.run().await),
                 Command::Budget(command) => command.run().await?,
+                Command::Keys(command) => command.run().await?,
                 Command::Openapi(command) => command.run()?,
                 Command::Simulator(command) => command.run().await?,
                 Command::Healthcheck(command) => command.run().await?,

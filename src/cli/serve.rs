@@ -44,6 +44,8 @@ pub(super) struct Said {
     pub(super) database: String,
     pub(super) model: String,
     pub(super) workspace: String,
+    /// Whether requests need a key.
+    needs_keys: bool,
     /// A message that has an answer here.
     wish: &'static str,
 }
@@ -56,10 +58,12 @@ pub(super) fn said_of(config: &Config) -> Said {
         }
         Database::Embedded(options) => format!("private, kept in {}", options.data_dir.display()),
     };
-    let defaults = match &config.listen {
-        Listen::Api(serve) => Some(&serve.defaults),
+    let serve = match &config.listen {
+        Listen::Api(serve) => Some(serve),
         Listen::Health(_) | Listen::Nowhere => None,
     };
+    let needs_keys = serve.is_some_and(|serve| serve.http.needs_keys);
+    let defaults = serve.map(|serve| &serve.defaults);
     let model = match config.work.as_ref().map(|Work { model, .. }| model) {
         Some(ModelSource::Simulator { .. }) => {
             "simulator: a scripted stand-in, not a language model".to_owned()
@@ -82,7 +86,7 @@ pub(super) fn said_of(config: &Config) -> Said {
     } else {
         "Write hello to notes.txt and then read notes.txt"
     };
-    Said { database, model, workspace, wish }
+    Said { database, model, workspace, needs_keys, wish }
 }
 
 /// The lines for the person at the terminal.
@@ -90,17 +94,24 @@ fn greet(app: &Application, said: &Said) {
     let Some(address) = app.address() else { return };
     let url = format!("http://{}", reachable(address));
     let version = app.embedded().map(|embedded| format!("Postgres {}, ", embedded.version()));
+    let (access, header) = if said.needs_keys {
+        ("by key: `twostep keys create NAME` makes one", " -H \"x-api-key: $KEY\"")
+    } else {
+        ("open: nobody is asked for a key", "")
+    };
     for line in [
         format!("twostep {} is ready", env!("CARGO_PKG_VERSION")),
         format!("  url        {url}"),
         format!("  database   {}{}", version.unwrap_or_default(), said.database),
         format!("  model      {}", said.model),
         format!("  workspace  {}", said.workspace),
+        format!("  access     {access}"),
         String::new(),
         "Try it:".to_owned(),
-        format!("  S=$(curl -s -X POST {url}/v1/sessions | grep -o 'ses_[0-9a-f]*' | head -n 1)"),
+        format!("  S=$(curl -s -X POST {url}/v1/sessions{header} |"),
+        "    grep -o 'ses_[0-9a-f]*' | head -n 1)".to_owned(),
         format!("  curl -N {url}/v1/sessions/$S/messages -H 'Accept: text/event-stream' \\"),
-        "    -H 'Content-Type: application/json' \\".to_owned(),
+        format!("    -H 'Content-Type: application/json'{header} \\"),
         format!("    -d '{{\"content\":\"{}\"}}'", said.wish),
     ] {
         output::say(&line);

@@ -19,6 +19,18 @@ pub enum LogFormat {
     Json,
 }
 
+/// Who is let in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Auth {
+    /// Who has a key that `twostep keys` made
+    Keys,
+    /// Everybody on this machine, as the default tenant; the address must be a loopback one
+    Open,
+    /// Everybody who reaches the address, as the default tenant: for a service behind something
+    /// that asks for a key itself
+    OpenToAll,
+}
+
 /// Options of every command.
 #[derive(Debug, Clone, Args)]
 pub struct LogArgs {
@@ -58,10 +70,9 @@ pub struct ServeArgs {
     /// The address to listen on, an IP and a port
     #[arg(long, env = "TWOSTEP_BIND", default_value = "127.0.0.1:8080")]
     pub bind: SocketAddr,
-    /// Let everybody in who reaches an address that is not loopback
-    #[arg(long, env = "TWOSTEP_ALLOW_UNAUTHENTICATED", default_value = "false",
-          default_missing_value = "true", num_args = 0..=1, action = ArgAction::Set)]
-    pub allow_unauthenticated: bool,
+    /// Who is let in
+    #[arg(long, env = "TWOSTEP_AUTH", value_enum, default_value = "keys")]
+    pub auth: Auth,
     /// Only accept and tell; runs are for `twostep worker` processes on the same database
     #[arg(long, env = "TWOSTEP_NO_WORKER", default_value = "false",
           default_missing_value = "true", num_args = 0..=1, action = ArgAction::Set)]

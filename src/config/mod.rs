@@ -17,7 +17,9 @@ use std::{env, fs};
 use anyhow::{Context as _, bail};
 use sqlx::postgres::PgConnectOptions;
 
-pub use args::{DatabaseArgs, LogArgs, LogFormat, ServeArgs, SessionArgs, WorkArgs, WorkerArgs};
+pub use args::{
+    Auth, DatabaseArgs, LogArgs, LogFormat, ServeArgs, SessionArgs, WorkArgs, WorkerArgs,
+};
 pub use models::ModelArgs;
 pub use permissions::{DefaultDecision, PermissionArgs};
 use provider::ANTHROPIC_URL;
@@ -138,7 +140,7 @@ impl ServeArgs {
     pub fn into_config(self) -> anyhow::Result<Config> {
         #[cfg(feature = "faults")]
         self.work.faults.arm();
-        check_bind(self.bind, self.allow_unauthenticated)?;
+        let needs_keys = needs_keys(self.auth, self.bind)?;
         let work = if self.no_worker { None } else { Some(self.work.check()?) };
         let options = self.work.tools.options()?;
         let tools = self.work.tools.clone().into_tools(&options)?;
@@ -156,6 +158,7 @@ impl ServeArgs {
             );
         }
         let http = HttpOptions {
+            needs_keys,
             keep_alive_every: KEEP_ALIVE_EVERY,
             on_busy: self.on_busy,
             max_queued: self.max_queued,
@@ -190,18 +193,21 @@ impl WorkerArgs {
     }
 }
 
-fn check_bind(bind: SocketAddr, allow_unauthenticated: bool) -> anyhow::Result<()> {
-    if bind.ip().is_loopback() {
-        return Ok(());
+/// Whether requests need a key. Nobody lets other machines in by a word that is meant for this one.
+fn needs_keys(auth: Auth, bind: SocketAddr) -> anyhow::Result<bool> {
+    let is_loopback = bind.ip().is_loopback();
+    match auth {
+        Auth::Keys => return Ok(true),
+        Auth::Open if !is_loopback => bail!(
+            "{bind} is reachable from other machines, and --auth open asks nobody for a key: bind \
+             a loopback address, or say --auth keys, or --auth open-to-all"
+        ),
+        Auth::OpenToAll if !is_loopback => {
+            tracing::warn!(%bind, "everybody who reaches this address is let in");
+        }
+        Auth::Open | Auth::OpenToAll => {}
     }
-    if !allow_unauthenticated {
-        bail!(
-            "{bind} is reachable from other machines, and the service asks nobody for a key; \
-             bind a loopback address, or say --allow-unauthenticated"
-        );
-    }
-    tracing::warn!(%bind, "everybody who reaches this address is let in");
-    Ok(())
+    Ok(false)
 }
 
 impl SessionArgs {

@@ -86,6 +86,8 @@ ids! {
     EventId = "evt";
     /// One worker process, the owner of leases.
     WorkerId = "wrk";
+    /// A key of the API. It is the first part of the key itself, and tells nothing of the rest.
+    KeyId = "tsk";
     /// A tool call that the model's server gave no id of its own.
     CallId = "call";
 }

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
-use http::header::{CONNECTION, CONTENT_TYPE, RETRY_AFTER};
+use http::header::{CONNECTION, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, StatusCode};
 use serde::Serialize;
 
+use crate::domain::api_key::Scope;
 use crate::domain::ids::RunId;
 use crate::store::StoreError;
 
@@ -19,6 +20,10 @@ pub(super) enum ApiError {
     NoRoute(String),
     #[error("this route does not take {0}")]
     NoMethod(String),
+    #[error("a key is needed: send it as `Authorization: Bearer KEY` or `x-api-key: KEY`")]
+    Unauthenticated,
+    #[error("the key may not do this: it lacks the scope `{}`", .0.as_str())]
+    Forbidden(Scope),
     #[error("there is no session {0}")]
     SessionNotFound(String),
     #[error("there is no run {0}")]
@@ -150,6 +155,8 @@ impl ApiError {
         match self {
             Self::NoRoute(_) => (StatusCode::NOT_FOUND, "route_not_found"),
             Self::NoMethod(_) => (StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed"),
+            Self::Unauthenticated => (StatusCode::UNAUTHORIZED, "unauthenticated"),
+            Self::Forbidden(_) => (StatusCode::FORBIDDEN, "forbidden"),
             Self::SessionNotFound(_) => (StatusCode::NOT_FOUND, "session_not_found"),
             Self::RunNotFound(_) => (StatusCode::NOT_FOUND, "run_not_found"),
             Self::RequestNotFound(_) => (StatusCode::NOT_FOUND, "request_not_found"),
@@ -236,6 +243,9 @@ impl IntoResponse for ApiError {
         let headers = response.headers_mut();
         if let Some(seconds) = retry_after {
             headers.insert(RETRY_AFTER, HeaderValue::from_static(seconds));
+        }
+        if status == StatusCode::UNAUTHORIZED {
+            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
         if status == StatusCode::REQUEST_TIMEOUT {
             // The rest of the body would be in the way of another request.

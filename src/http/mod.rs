@@ -46,6 +46,7 @@ use crate::tools::sandbox::Level;
 use crate::tools::workspace::Roots;
 
 use admission::Admission;
+use auth::Keyring;
 use large_body::LargeBodies;
 pub use model_rules::{ModelRules, is_beta};
 pub use openapi::document;
@@ -105,6 +106,8 @@ pub struct Health {
 /// How requests are met.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
+    /// Whether requests need a key of the API.
+    pub needs_keys: bool,
     /// The silence of a stream after which a comment is sent.
     pub keep_alive_every: Duration,
     /// What a message means for a busy session when it does not say so itself.
@@ -134,7 +137,8 @@ pub struct Api {
     pub options: Options,
     /// Fires when the service begins to stop: no longer ready, streams are torn.
     pub draining: CancellationToken,
-    /// Posts in progress, those of clients that have left included.
+    /// Posts in progress, those of clients that have left included, and what else is to be carried
+    /// to its end.
     pub posts: TaskTracker,
     /// Where it is counted what happens.
     pub metrics: Arc<Metrics>,
@@ -145,6 +149,8 @@ pub struct Api {
     streams: Arc<Semaphore>,
     admission: Arc<Admission>,
     large_bodies: LargeBodies,
+    /// None: nobody is asked for a key.
+    keyring: Option<Arc<Keyring>>,
 }
 
 impl Api {
@@ -158,7 +164,10 @@ impl Api {
         assemble: Assemble,
     ) -> Self {
         let Health { pool, draining, metrics, sandbox } = health;
+        let posts = TaskTracker::new();
+        let keyring = || Arc::new(Keyring::new(pool.clone(), posts.clone()));
         Self {
+            keyring: options.needs_keys.then(keyring),
             pool,
             bus,
             tools,
@@ -169,7 +178,7 @@ impl Api {
             metrics,
             sandbox,
             assemble,
-            posts: TaskTracker::new(),
+            posts,
             streams: Arc::new(Semaphore::new(MAX_STREAMS)),
             admission: Arc::new(Admission::new(options.max_queued)),
             large_bodies: LargeBodies::new(options.max_message),
@@ -180,6 +189,7 @@ impl Api {
 /// All routes.
 pub fn router(api: Api) -> Router {
     let (v1, _) = openapi::routes().split_for_parts();
+    let v1 = v1.route_layer(middleware::from_fn_with_state(api.keyring.clone(), auth::layer));
     let Api { pool, draining, metrics, sandbox, .. } = api.clone();
     let health = Health { pool, draining, metrics, sandbox };
     // The version prefix is the promise; the bare paths are for people who type them.

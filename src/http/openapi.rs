@@ -4,6 +4,7 @@ use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use super::auth::secure;
 use super::routes::{
     approvals, events, explain, health, messages, models, post_message, requests, runs, sessions,
     todos, tool_results, tools, usage, verify,
@@ -18,7 +19,8 @@ use crate::domain::event::Event;
         description = "A tool-using agent behind one HTTP endpoint. Post a message to a session; \
             a worker asks the model, runs the tools that it asks for and hands their results back \
             until it answers. Every path is also served without its `/v1`. Clients must ignore \
-            members and event types that they do not know: they may be added at any time.",
+            members and event types that they do not know: they may be added at any time. A service \
+            that was started with `--auth open` asks nobody for a key.",
         license(name = "MIT OR Apache-2.0", identifier = "MIT OR Apache-2.0"),
     ),
     components(schemas(Event)),
@@ -74,7 +76,8 @@ pub(super) fn operations() -> OpenApiRouter<Health> {
 
 /// The whole document.
 pub fn document() -> utoipa::openapi::OpenApi {
-    let (_, v1) = OpenApiRouter::new().nest("/v1", routes()).split_for_parts();
+    let (_, mut v1) = OpenApiRouter::new().nest("/v1", routes()).split_for_parts();
+    secure(&mut v1);
     let (_, operations) = operations().split_for_parts();
     let mut document = Document::openapi();
     document.merge(v1);

@@ -27,3 +27,15 @@ pub async fn find(conn: &mut PgConnection, name: &str) -> Result<Option<TenantId
         .await?;
     Ok(id.map(Into::into))
 }
+
+/// Stores a new tenant, and says whether there was none of this name.
+pub async fn insert(conn: &mut PgConnection, id: TenantId, name: &str) -> Result<bool, StoreError> {
+    let done = sqlx::query!(
+        "INSERT INTO tenants (id, name) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING",
+        id.as_uuid(),
+        name,
+    )
+    .execute(conn)
+    .await?;
+    Ok(done.rows_affected() > 0)
+}

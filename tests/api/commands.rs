@@ -5,6 +5,8 @@ use std::time::{Duration, Instant};
 use reqwest::{Client, StatusCode};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
+use twostep::domain::api_key::Scope;
+use twostep::domain::ids::TenantId;
 
 use crate::support::{Program, binary, data_dir, database, outcome, problem};
 
@@ -52,19 +54,27 @@ async fn without_a_key_the_service_does_not_start_and_names_both_ways_on() {
 }
 
 #[tokio::test]
-async fn an_address_that_others_can_reach_needs_a_word() {
-    let bind = ["serve", "--offline", "--bind", "0.0.0.0:0"];
-    refused(&bind, &["0.0.0.0:0", "--allow-unauthenticated"]).await;
-
+async fn an_address_that_others_can_reach_needs_keys_or_a_word() {
     let database = database().await;
-    let mut command = binary(&bind);
-    command.arg("--allow-unauthenticated").env("DATABASE_URL", database.url());
-    let program = Program::serve(command).await;
+    let url = database.url();
+    let bind = ["serve", "--offline", "--bind", "0.0.0.0:0", "--database-url", &url, "--auth"];
+    let serve = |auth| [&bind[..], &[auth]].concat();
+    refused(&serve("open"), &["0.0.0.0:0", "--auth keys", "--auth open-to-all"]).await;
+    refused(&serve("keys"), &["0.0.0.0:0", "twostep keys create"]).await;
+
+    let program = Program::serve(binary(&serve("open-to-all"))).await;
     assert!(
         program.url.starts_with("http://127.0.0.1:"),
         "the address is one that can be used: {}",
         program.url
     );
+    new_session(&program.url).await;
+    program.terminate().await;
+
+    database.key(TenantId::DEFAULT, Scope::Read).await;
+    let program = Program::serve(binary(&serve("keys"))).await;
+    let answer = client().post(format!("{}/v1/sessions", program.url)).send().await.unwrap();
+    problem(answer, 401, "unauthenticated").await;
     program.terminate().await;
 }
 

@@ -6,6 +6,7 @@
     reason = "a test waits for what it spawns, and its environment is its own"
 )]
 
+mod access;
 mod approval_attacks;
 mod approvals;
 mod attached_together;
@@ -37,6 +38,7 @@ mod file_tools;
 mod giving_up;
 mod hearsay;
 mod idempotency;
+mod keys;
 mod layers;
 mod leaving;
 mod loop_behaviour;

@@ -80,6 +80,7 @@ fn every_route_has_a_name_of_its_own_and_says_how_it_fails() {
         assert!(!text.is_empty(), "{route} is not described");
         let responses = operation["responses"].as_object().unwrap();
         for (status, response) in responses {
+            let response = resolve(&document, response);
             let is_problem = status.as_str() >= "400" && name != "get_readiness";
             let content = &response["content"]["application/problem+json"]["schema"];
             let expected =

@@ -85,7 +85,7 @@ impl Node {
             .args(["--permission-mode", "bypass", "--allow-bypass"])
             .args(&launch.faults);
         if launch.role != Role::Work {
-            command.args(["--bind", "127.0.0.1:0", "--model", "simulator"]);
+            command.args(["--bind", "127.0.0.1:0", "--auth", "open", "--model", "simulator"]);
             command.args(["--session-tools", TOOLS]);
             command.arg("--workspace").arg(&launch.workspace);
         }

@@ -4,6 +4,7 @@ mod answers;
 pub(crate) mod at_rest;
 mod beside;
 mod fill;
+mod keys;
 pub(crate) mod media;
 mod model_server;
 #[path = "../../support/postgres.rs"]
@@ -32,6 +33,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use twostep::app::Application;
 use twostep::config::{Config, Database, Listen, ModelSource, Serve, Work};
+use twostep::domain::api_key::Scope;
+use twostep::domain::ids::TenantId;
 use twostep::domain::permission::PermissionMode;
 use twostep::domain::price::Prices;
 use twostep::domain::prompt_cache::CacheTtl;
@@ -49,6 +52,7 @@ use twostep::tools::{Tool, builtin};
 
 pub(crate) use answers::{BELL, asks, asks_within, calls_as, pending};
 pub(crate) use fill::fill_with_events;
+pub(crate) use keys::{client_with, keys_needed};
 pub(crate) use postgres::{TestDatabase, database};
 pub(crate) use program::{
     PROGRAM, Program, binary, binary_at, binary_of_few_files, data_dir, outcome,
@@ -66,7 +70,10 @@ pub(crate) const SYSTEM: &str = "You are the test desk. Be brief.";
 /// A running service with everything it stands on.
 pub(crate) struct TestApp {
     pub(crate) address: SocketAddr,
+    /// One with the key that the service needs, if it needs any.
     pub(crate) client: Client,
+    /// One without.
+    stranger: Client,
     pub(crate) simulator: Running,
     pub(crate) database: TestDatabase,
     pub(crate) folder: TempDir,
@@ -107,6 +114,7 @@ pub(crate) struct Setup {
     pub(crate) drain_for: Duration,
     /// Another way to the database than the direct one.
     pub(crate) database: Option<PgConnectOptions>,
+    pub(crate) needs_keys: bool,
     pub(crate) no_api: bool,
     pub(crate) no_worker: bool,
 }
@@ -139,6 +147,11 @@ impl TestApp {
         options.max_input_tokens = setup.window.unwrap_or(options.max_input_tokens);
         let simulator = Simulator::start(listener, script, options);
         let state = TempDir::new().unwrap();
+        let key = if setup.needs_keys {
+            Some(database.key(TenantId::DEFAULT, Scope::Write).await)
+        } else {
+            None
+        };
         let app =
             Application::build(config(&simulator, &database, (folder.path(), state.path()), setup))
                 .await
@@ -146,7 +159,8 @@ impl TestApp {
         let stop = CancellationToken::new();
         Self {
             address: app.address().unwrap(),
-            client: Client::builder().no_proxy().build().unwrap(),
+            client: client_with(key.as_ref()),
+            stranger: client_with(None),
             task: TaskTracker::new().spawn(app.run_until_stopped(stop.clone())),
             simulator,
             database,
@@ -284,6 +298,7 @@ fn config(
             model_rules: setup.model_rules,
         },
         http: HttpOptions {
+            needs_keys: setup.needs_keys,
             keep_alive_every: setup.keep_alive_every.unwrap_or(KEEP_ALIVE_EVERY),
             on_busy: setup.on_busy,
             max_queued: setup.max_queued.unwrap_or(1000),

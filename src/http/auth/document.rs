@@ -1,0 +1,70 @@
+//! What the OpenAPI document says of keys.
+
+use utoipa::openapi::path::Operation;
+use utoipa::openapi::security::{
+    ApiKey, ApiKeyValue, Http, HttpAuthScheme, SecurityRequirement, SecurityScheme,
+};
+use utoipa::openapi::{
+    Content, Header, Object, OpenApi, PathItem, Ref, RefOr, Response, ResponseBuilder, Type,
+};
+
+use super::API_KEY;
+
+const UNAUTHENTICATED: &str = "Unauthenticated";
+const FORBIDDEN: &str = "Forbidden";
+
+/// Says of every operation how a key is given, and what becomes of a request without a good one.
+pub(in crate::http) fn secure(document: &mut OpenApi) {
+    let components = document.components.get_or_insert_default();
+    let bearer = SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer));
+    let header = SecurityScheme::ApiKey(ApiKey::Header(ApiKeyValue::new(API_KEY)));
+    components.add_security_scheme("bearer", bearer);
+    components.add_security_scheme("api_key", header);
+    components.responses.insert(UNAUTHENTICATED.to_owned(), unauthenticated().into());
+    components.responses.insert(FORBIDDEN.to_owned(), forbidden().into());
+    for item in document.paths.paths.values_mut() {
+        for (operation, writes) in operations(item) {
+            let requirement = |name| SecurityRequirement::new(name, [""; 0]);
+            operation.security = Some(vec![requirement("bearer"), requirement("api_key")]);
+            refuse(operation, "401", UNAUTHENTICATED);
+            if writes {
+                refuse(operation, "403", FORBIDDEN);
+            }
+        }
+    }
+}
+
+/// The operations of a path, and whether they need the scope `write`.
+fn operations(item: &mut PathItem) -> impl Iterator<Item = (&mut Operation, bool)> {
+    let PathItem { get, head, put, post, delete, options, patch, trace, query, .. } = item;
+    let reading = [get, head].map(|operation| (operation, false));
+    let writing = [put, post, delete, options, patch, trace, query].map(|one| (one, true));
+    let all = reading.into_iter().chain(writing);
+    all.filter_map(|(operation, writes)| Some((operation.as_mut()?, writes)))
+}
+
+fn refuse(operation: &mut Operation, status: &str, response: &str) {
+    let response = RefOr::Ref(Ref::from_response_name(response));
+    operation.responses.responses.insert(status.to_owned(), response);
+}
+
+fn unauthenticated() -> Response {
+    let challenge = Header::builder()
+        .schema(Some(Object::with_type(Type::String)))
+        .description(Some("`Bearer`"))
+        .build();
+    problem("`unauthenticated`: the key is missing, unknown, expired or revoked")
+        .header("www-authenticate", challenge)
+        .build()
+}
+
+fn forbidden() -> Response {
+    problem("`forbidden`: the key lacks the scope `write`").build()
+}
+
+fn problem(description: &str) -> ResponseBuilder {
+    let schema = Ref::from_schema_name("Problem");
+    ResponseBuilder::new()
+        .description(description)
+        .content("application/problem+json", Content::new(Some(schema)))
+}

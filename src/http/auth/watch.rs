@@ -1,0 +1,49 @@
+//! Streams outlive the moment in which their key was looked at.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::response::Response;
+use futures::{StreamExt as _, stream};
+use http::HeaderValue;
+use http::header::CONTENT_TYPE;
+use tokio::time::sleep;
+
+use super::Keyring;
+use crate::domain::ids::KeyId;
+
+/// The time between two looks at the key of a stream.
+pub(super) const CHECK_EVERY: Duration = Duration::from_secs(2);
+
+const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/event-stream");
+
+/// The response, which is torn, if it is a stream, when its key is no longer good. A client that
+/// comes back is then told so.
+pub(super) fn watched(response: Response, keyring: Arc<Keyring>, id: KeyId) -> Response {
+    if response.headers().get(CONTENT_TYPE) != Some(&EVENT_STREAM) {
+        return response;
+    }
+    let (parts, body) = response.into_parts();
+    let refused = Box::pin(until_refused(keyring, id));
+    let items =
+        stream::unfold((body.into_data_stream(), refused), async |(mut body, mut refused)| {
+            let item = tokio::select! {
+                () = &mut refused => Err(io::Error::other("the key is no longer good")),
+                item = body.next() => item?.map_err(io::Error::other),
+            };
+            Some((item, (body, refused)))
+        });
+    Response::from_parts(parts, Body::from_stream(items))
+}
+
+/// Waits until the database says that a key is no longer good. One that is away says nothing.
+async fn until_refused(keyring: Arc<Keyring>, id: KeyId) {
+    loop {
+        sleep(CHECK_EVERY).await;
+        if matches!(keyring.is_good(id).await, Ok(false)) {
+            return;
+        }
+    }
+}

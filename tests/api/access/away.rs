@@ -1,0 +1,88 @@
+//! Keys when the database is away, or asked too much.
+
+use std::time::{Duration, Instant};
+
+use futures::future::join_all;
+use serde_json::json;
+use sqlx::{Connection as _, Executor as _, PgConnection};
+use tempfile::TempDir;
+use twostep::domain::api_key::{ApiKey, Scope};
+use twostep::domain::ids::TenantId;
+
+use super::start;
+use crate::support::{Proxy, Setup, TestApp, database, keys_needed, problem};
+
+/// How long what the database said of a key is remembered.
+const MOMENT: Duration = Duration::from_secs(2);
+
+#[tokio::test]
+async fn a_key_is_good_for_a_moment_without_the_database_and_then_unknown() {
+    let (database, folder) = (database().await, TempDir::new().unwrap());
+    let proxy = Proxy::before(&database.options()).await;
+    let options = proxy.options(&database.options());
+    let setup = Setup { database: Some(options), ..keys_needed() };
+    let app = TestApp::on(json!({}), setup, database, folder).await;
+    let key = app.database.key(TenantId::DEFAULT, Scope::Read).await.reveal();
+    let wrong = format!("{}_{}", key.rsplit_once('_').unwrap().0, "0".repeat(64));
+    let get = |key: &str| app.get_as(Some(key), "/v1/tools").send();
+    let asked = Instant::now();
+    assert_eq!(get(&key).await.unwrap().status(), 200);
+
+    proxy.fall_silent(true);
+    let answers = [get(&key).await.unwrap().status(), get(&wrong).await.unwrap().status()];
+    assert!(answers == [200, 401] || asked.elapsed() > MOMENT, "{answers:?}");
+    let deadline = Instant::now() + Duration::from_secs(30);
+    let away = loop {
+        let answer = get(&key).await.unwrap();
+        if answer.status() != 200 {
+            break answer;
+        }
+        assert!(Instant::now() < deadline, "the key is good for ever");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    };
+    problem(away, 503, "database_unavailable").await;
+    let unknown = ApiKey::generate().unwrap().reveal();
+    problem(get(&unknown).await.unwrap(), 503, "database_unavailable").await;
+
+    proxy.fall_silent(false);
+    assert_eq!(get(&key).await.unwrap().status(), 200);
+    assert_eq!(get(&unknown).await.unwrap().status(), 401);
+    app.finish().await;
+}
+
+/// Statements that wait for a lock.
+const WAITING: &str = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() \
+    AND wait_event_type = 'Lock' AND query LIKE '%api_keys%'";
+
+#[tokio::test]
+async fn a_flood_of_wrong_keys_takes_few_connections_and_stands_in_nobodys_way() {
+    let app = start().await;
+    let session = app.session().await;
+    let pool = app.database.pool(1);
+    // So that nothing but the flood waits for the lock.
+    app.database.all_uses_noted().await;
+    let mut lock = PgConnection::connect_with(&app.database.options()).await.unwrap();
+    let mut held = lock.begin().await.unwrap();
+    held.execute("LOCK TABLE api_keys IN ACCESS EXCLUSIVE MODE").await.unwrap();
+    let flood = join_all((0..100).map(|_| async {
+        let key = ApiKey::generate().unwrap().reveal();
+        app.get_as(Some(&key), "/v1/sessions").send().await.unwrap().status().as_u16()
+    }));
+    let looked_at = async {
+        let deadline = Instant::now() + Duration::from_secs(20);
+        let waiting =
+            async || sqlx::query_scalar::<_, i64>(WAITING).fetch_one(&pool).await.unwrap();
+        while waiting().await < 2 {
+            assert!(Instant::now() < deadline, "no key is looked up");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        // The pool has connections left for others.
+        assert_eq!(app.get("/readyz").send().await.unwrap().status(), 200);
+        assert_eq!(waiting().await, 2);
+        held.rollback().await.unwrap();
+        assert_eq!(app.get(&session.path("")).send().await.unwrap().status(), 200);
+    };
+    let (answers, ()) = tokio::join!(flood, looked_at);
+    assert_eq!(answers, [401; 100]);
+    app.finish().await;
+}

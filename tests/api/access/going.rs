@@ -1,0 +1,106 @@
+//! Keys that are used, and then no longer good.
+
+use std::time::{Duration, Instant};
+
+use sqlx::{Connection as _, PgConnection};
+use twostep::domain::api_key::{ApiKey, Scope};
+use twostep::domain::ids::TenantId;
+
+use super::{WITHIN, start};
+use crate::support::{EventStream, TestApp, binary, keys_needed, outcome};
+
+/// Waits until a request is refused, and was let in until then.
+async fn refused(request: impl Fn() -> reqwest::RequestBuilder) {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    loop {
+        let status = request().send().await.unwrap().status().as_u16();
+        if status == 401 {
+            return;
+        }
+        assert_eq!(status, 200);
+        assert!(Instant::now() < deadline, "it is still let in");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+async fn revoke(app: &TestApp, id: &str) {
+    let mut command = binary(&["keys", "revoke", id]);
+    command.env("DATABASE_URL", app.database.url());
+    let (status, _, stderr) = outcome(command).await;
+    assert_eq!(status, Some(0), "{stderr}");
+}
+
+#[tokio::test]
+async fn a_key_that_is_taken_back_is_refused_by_every_process_and_its_streams_are_torn() {
+    let app = start().await;
+    let other = app.beside(keys_needed()).await;
+    let key = app.database.key(TenantId::DEFAULT, Scope::Read).await;
+    let text = key.reveal();
+    let session = app.session().await;
+    session.ask("Hello").await;
+    let here = || app.get_as(Some(&text), "/v1/sessions");
+    let there = || other.get("/v1/sessions").header("x-api-key", &text);
+    assert_eq!(here().send().await.unwrap().status(), 200);
+    assert_eq!(there().send().await.unwrap().status(), 200);
+    let stream = session.path("/events/stream");
+    let stream = other.get(&stream).header("x-api-key", &text).send().await.unwrap();
+    let mut stream = EventStream::new(stream);
+    stream.until("session.status_idle").await;
+    let mut kept = session.open(&session.path("/events/stream"), None).await;
+
+    revoke(&app, &key.id().to_string()).await;
+    let revoked = Instant::now();
+    let torn = async { stream.try_next().await.is_err() };
+    let (torn, (), ()) = tokio::join!(torn, refused(here), refused(there));
+    assert!(revoked.elapsed() < WITHIN, "it took {:?}", revoked.elapsed());
+    assert!(torn, "the stream ended as if it were complete");
+
+    // Who has another key reads on.
+    kept.until("session.status_idle").await;
+    session.ask("Again").await;
+    kept.until("session.status_idle").await;
+    other.stop().await;
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_key_expires_while_it_is_used() {
+    let app = start().await;
+    let (tenant, lifetime) = (TenantId::DEFAULT, Duration::from_secs(3));
+    let made = Instant::now();
+    let key = app.database.key_for(tenant, Scope::Read, Some(lifetime)).await.reveal();
+    refused(|| app.get_as(Some(&key), "/v1/sessions")).await;
+    assert!(made.elapsed() >= lifetime, "after {:?}", made.elapsed());
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn the_use_of_a_key_is_noted_and_a_try_with_a_wrong_secret_is_not() {
+    let app = start().await;
+    let [used, tried] = [
+        app.database.key(TenantId::DEFAULT, Scope::Read).await,
+        app.database.key(TenantId::DEFAULT, Scope::Read).await,
+    ];
+    let wrong = format!("{}_{}", tried.id(), "0".repeat(64));
+    for (key, status) in [(&*wrong, 401), (&*used.reveal(), 200)] {
+        let answer = app.get_as(Some(key), "/v1/sessions").send().await.unwrap();
+        assert_eq!(answer.status(), status);
+    }
+    let database = app.database.options();
+    let is_used = async |key: &ApiKey| -> bool {
+        let mut conn = PgConnection::connect_with(&database).await.unwrap();
+        sqlx::query_scalar("SELECT last_used_at IS NOT NULL FROM api_keys WHERE id = $1")
+            .bind(key.id().as_uuid())
+            .fetch_one(&mut conn)
+            .await
+            .unwrap()
+    };
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !is_used(&used).await {
+        assert!(Instant::now() < deadline, "the use was not noted");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    // The try came first.
+    assert!(!is_used(&tried).await);
+    app.finish().await;
+}

@@ -1,0 +1,116 @@
+//! Who is let in.
+
+mod away;
+mod going;
+mod routes;
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use twostep::domain::api_key::{ApiKey, Scope};
+use twostep::domain::ids::TenantId;
+
+use crate::support::{TestApp, keys_needed, problem, replies, says};
+
+/// How long a key may stay good that no longer is, anywhere.
+const WITHIN: Duration = Duration::from_secs(5);
+
+async fn start() -> TestApp {
+    TestApp::start_with(replies(&[says("Hello.")]), keys_needed()).await
+}
+
+#[tokio::test]
+async fn a_key_is_good_in_either_header_and_two_that_differ_are_not() {
+    let app = start().await;
+    let [key, other] = [
+        app.database.key(TenantId::DEFAULT, Scope::Write).await.reveal(),
+        app.database.key(TenantId::DEFAULT, Scope::Write).await.reveal(),
+    ];
+    let get = || app.get_as(None, "/v1/sessions");
+    for request in [
+        get().bearer_auth(&key),
+        get().header("x-api-key", &key),
+        get().bearer_auth(&key).header("x-api-key", &key),
+    ] {
+        assert_eq!(request.send().await.unwrap().status(), 200);
+    }
+    let both = get().bearer_auth(&key).header("x-api-key", &other).send().await.unwrap();
+    problem(both, 401, "unauthenticated").await;
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_conversation_belongs_to_the_tenant_of_the_key_that_began_it() {
+    let app = start().await;
+    let tenant = app.database.tenant("acme").await;
+    let key = app.database.key(tenant, Scope::Write).await.reveal();
+    let session = app.session().await;
+    assert_eq!(session.ask("Hello").await["output_text"], "Hello.");
+
+    let foreign = app.get_as(Some(&key), &session.path("")).send().await.unwrap();
+    problem(foreign, 404, "session_not_found").await;
+    let list = app.get_as(Some(&key), "/v1/sessions").send().await.unwrap();
+    assert_eq!(list.json::<Value>().await.unwrap()["data"], json!([]));
+    let usage = app.get_as(Some(&key), "/v1/usage").send().await.unwrap();
+    assert_eq!(usage.json::<Value>().await.unwrap()["data"], json!([]));
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn all_ways_of_having_no_good_key_look_the_same() {
+    let app = start().await;
+    let unknown = ApiKey::generate().unwrap().reveal();
+    let expired = app.database.key(TenantId::DEFAULT, Scope::Write).await;
+    app.database.set(&expired, "expires_at = now()").await;
+    let revoked = app.database.key(TenantId::DEFAULT, Scope::Write).await;
+    app.database.set(&revoked, "revoked_at = now()").await;
+    let good = app.database.key(TenantId::DEFAULT, Scope::Write).await.reveal();
+    // Another secret under a known id.
+    let wrong = format!("{}_{}", good.rsplit_once('_').unwrap().0, "0".repeat(64));
+    let mut answers = Vec::new();
+    for key in [
+        None,
+        Some("nonsense"),
+        Some(&*unknown),
+        Some(&*expired.reveal()),
+        Some(&*revoked.reveal()),
+        Some(&*wrong),
+    ] {
+        let response = app.get_as(key, "/v1/sessions").send().await.unwrap();
+        let mut headers = response.headers().clone();
+        assert_eq!(headers["www-authenticate"], "Bearer");
+        headers.remove("x-request-id");
+        headers.remove("date");
+        headers.remove("content-length");
+        let mut body = problem(response, 401, "unauthenticated").await;
+        body["request_id"].take();
+        answers.push((headers, body));
+    }
+    answers.dedup();
+    assert_eq!(answers.len(), 1, "{answers:#?}");
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_key_for_reading_changes_nothing() {
+    let app = start().await;
+    let key = app.database.key(TenantId::DEFAULT, Scope::Read).await.reveal();
+    assert_eq!(app.get_as(Some(&key), "/v1/sessions").send().await.unwrap().status(), 200);
+    let post = app.post("/v1/sessions").header("x-api-key", &key);
+    let refused = problem(post.send().await.unwrap(), 403, "forbidden").await;
+    assert_eq!(refused["detail"], "the key may not do this: it lacks the scope `write`");
+    let list: Value = app.get("/v1/sessions").send().await.unwrap().json().await.unwrap();
+    assert_eq!(list["data"], json!([]));
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_service_that_is_open_looks_at_no_key() {
+    let app = TestApp::start(replies(&[says("Hello.")])).await;
+    let session = app.session().await;
+    for key in [None, Some("nonsense"), Some(&*ApiKey::generate().unwrap().reveal())] {
+        let read = app.get_as(key, &session.path("")).send().await.unwrap();
+        assert_eq!(read.status(), 200);
+    }
+    app.finish().await;
+}

@@ -1,0 +1,235 @@
+//! Every route of the document, asked by everybody who may not, and by one who may.
+
+use std::collections::BTreeMap;
+
+use reqwest::{Client, Method, RequestBuilder, StatusCode};
+use serde_json::{Value, json};
+use twostep::domain::api_key::{ApiKey, Scope};
+use twostep::domain::ids::{RunId, SessionId, TenantId};
+
+use crate::support::{
+    Session, Setup, TestApp, asks, calls_as, client_with, keys_needed, replies, says,
+};
+
+/// An operation of the document.
+#[derive(Debug)]
+struct Route {
+    method: Method,
+    path: String,
+    name: String,
+    takes_body: bool,
+    is_open: bool,
+    /// The statuses that the document knows.
+    statuses: Vec<String>,
+}
+
+fn routes() -> Vec<Route> {
+    let document = serde_json::to_value(twostep::http::document()).unwrap();
+    let mut routes = Vec::new();
+    for (path, methods) in document["paths"].as_object().unwrap() {
+        for (method, operation) in methods.as_object().unwrap() {
+            let method = method.to_ascii_uppercase();
+            let responses = operation["responses"].as_object().unwrap();
+            routes.push(Route {
+                method: Method::from_bytes(method.as_bytes()).unwrap(),
+                path: path.clone(),
+                name: operation["operationId"].as_str().unwrap().to_owned(),
+                takes_body: operation.get("requestBody").is_some(),
+                is_open: operation.get("security").is_none(),
+                statuses: responses.keys().cloned().collect(),
+            });
+        }
+    }
+    routes
+}
+
+/// What stands in the place of the parameters of a path.
+#[derive(Debug, Clone)]
+struct Ids {
+    session: String,
+    run: String,
+    call: String,
+}
+
+impl Ids {
+    fn unknown() -> Self {
+        let (session, run) = (SessionId::new().to_string(), RunId::new().to_string());
+        Self { session, run, call: "toolu_01unknown".to_owned() }
+    }
+
+    fn all(&self) -> [(&'static str, &str); 3] {
+        [("session_id", &self.session), ("run_id", &self.run), ("tool_use_id", &self.call)]
+    }
+}
+
+impl Route {
+    fn is_reading(&self) -> bool {
+        self.method == Method::GET
+    }
+
+    /// The path, and a body that the route takes. A new route has to be taught to this test.
+    fn request(&self, client: &Client, app: &TestApp, ids: &Ids) -> RequestBuilder {
+        let mut path = self.path.replace("{n}", "1");
+        for (name, id) in ids.all() {
+            path = path.replace(&format!("{{{name}}}"), id);
+        }
+        assert!(!path.contains('{'), "this test cannot fill {path}");
+        let request = client.request(self.method.clone(), app.url(&path));
+        if !self.takes_body {
+            return request;
+        }
+        request.json(&match &*self.name {
+            "create_session" => json!({}),
+            "create_message" => json!({ "content": "Hello" }),
+            "decide_approval" => json!({ "decision": "allow" }),
+            "create_tool_results" => {
+                json!({ "results": [{ "tool_use_id": ids.call, "content": "Done." }] })
+            }
+            other => panic!("this test has no body for {other}"),
+        })
+    }
+}
+
+/// All that an answer tells: status, headers and body, without the ids that were asked for and the
+/// request's own.
+async fn told(
+    request: RequestBuilder,
+    ids: &Ids,
+) -> (StatusCode, BTreeMap<String, String>, String) {
+    let response = request.send().await.unwrap();
+    let status = response.status();
+    let mut headers: BTreeMap<String, String> = response
+        .headers()
+        .iter()
+        .map(|(name, value)| (name.to_string(), value.to_str().unwrap().to_owned()))
+        .collect();
+    let request_id = headers.remove("x-request-id").unwrap();
+    headers.remove("date");
+    headers.remove("content-length");
+    let mut body = response.text().await.unwrap().replace(&request_id, "its id");
+    for (name, id) in ids.all() {
+        body = body.replace(id, name);
+    }
+    (status, headers, body)
+}
+
+async fn status(request: RequestBuilder) -> StatusCode {
+    // Not the body: a stream has no end.
+    request.send().await.unwrap().status()
+}
+
+/// A service where a run waits for a decision.
+async fn start() -> TestApp {
+    let ring = calls_as(&[("toolu_01ring", "ring", json!({ "line": "one" }))]);
+    let setup = Setup { needs_keys: true, ..asks() };
+    TestApp::start_with(replies(&[ring, says("Rang.")]), setup).await
+}
+
+async fn waiting_run(session: &Session<'_>) -> Ids {
+    let run = session.post(json!({ "content": "Ring" })).await;
+    session.waits_for(&run, &["toolu_01ring"]).await;
+    let run = run["id"].as_str().unwrap().to_owned();
+    Ids { session: session.id.clone(), run, call: "toolu_01ring".to_owned() }
+}
+
+#[test]
+fn the_document_says_which_routes_need_a_key_and_how_they_refuse() {
+    let mut open = Vec::new();
+    for route in routes() {
+        if route.is_open {
+            open.push(route.path);
+            continue;
+        }
+        let says = |status: &str| route.statuses.iter().any(|known| known == status);
+        assert_eq!((says("401"), says("403")), (true, !route.is_reading()), "{route:?}");
+    }
+    assert_eq!(open, ["/healthz", "/metrics", "/openapi.json", "/readyz"]);
+}
+
+#[tokio::test]
+async fn no_route_lets_in_who_has_no_good_key() {
+    let app = TestApp::start_with(json!({}), keys_needed()).await;
+    let key = async |scope| app.database.key(TenantId::DEFAULT, scope).await;
+    let expired = key(Scope::Write).await;
+    app.database.set(&expired, "expires_at = now()").await;
+    let revoked = key(Scope::Write).await;
+    app.database.set(&revoked, "revoked_at = now()").await;
+    let unknown = ApiKey::generate().unwrap();
+    let strangers = [None, Some(&expired), Some(&revoked), Some(&unknown)].map(client_with);
+    let reader = client_with(Some(&key(Scope::Read).await));
+    let ids = Ids::unknown();
+    for mut route in routes() {
+        if route.is_open {
+            assert_eq!(status(route.request(&strangers[0], &app, &ids)).await, 200, "{route:?}");
+            continue;
+        }
+        for path in [route.path.clone(), route.path.strip_prefix("/v1").unwrap().to_owned()] {
+            route.path = path;
+            for client in &strangers {
+                let status = status(route.request(client, &app, &ids)).await;
+                assert_eq!(status, 401, "{route:?}");
+            }
+            let status = status(route.request(&reader, &app, &ids)).await;
+            assert_eq!(status == 403, !route.is_reading(), "{route:?} {status}");
+        }
+    }
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn to_a_foreign_key_an_id_is_as_unknown_as_one_that_nobody_has() {
+    let app = start().await;
+    let session = app.session().await;
+    let ids = waiting_run(&session).await;
+    let before = session.events().await;
+    let tenant = app.database.tenant("acme").await;
+    let foreign = client_with(Some(&app.database.key(tenant, Scope::Write).await));
+    let own: Value =
+        foreign.post(app.url("/v1/sessions")).send().await.unwrap().json().await.unwrap();
+    let own = own["id"].as_str().unwrap().to_owned();
+    for route in routes().iter().filter(|route| !route.is_open) {
+        if !route.path.contains("{session_id}") {
+            let answer = told(route.request(&foreign, &app, &ids), &Ids::unknown()).await;
+            assert!(answer.0.is_success(), "{route:?}: {answer:?}");
+            assert!(!answer.2.contains(&ids.session), "{route:?}: {answer:?}");
+            continue;
+        }
+        let unknown = Ids::unknown();
+        let answer = told(route.request(&foreign, &app, &ids), &ids).await;
+        assert_eq!(answer.0, 404, "{route:?}: {answer:?}");
+        assert_eq!(answer, told(route.request(&foreign, &app, &unknown), &unknown).await);
+
+        // What belongs to another's session does not belong to one's own.
+        if route.path.contains("run_id}") || route.path.contains("tool_use_id}") {
+            let ids = Ids { session: own.clone(), ..ids.clone() };
+            let unknown = Ids { session: own.clone(), ..unknown };
+            let answer = told(route.request(&foreign, &app, &ids), &ids).await;
+            assert_eq!(answer.0, 404, "{route:?}: {answer:?}");
+            assert_eq!(answer, told(route.request(&foreign, &app, &unknown), &unknown).await);
+        }
+    }
+    assert_eq!(session.events().await, before, "a stranger has changed something");
+    session.allow("toolu_01ring", json!({})).await;
+    session.settled(&json!({ "id": ids.run })).await;
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn every_route_lets_in_who_has_the_right_key() {
+    let app = start().await;
+    let session = app.session().await;
+    let ids = waiting_run(&session).await;
+    for route in routes() {
+        let status = status(route.request(&app.client, &app, &ids)).await;
+        let is_expected = match &*route.name {
+            // The call is not the client's to run.
+            "create_tool_results" => status == 404,
+            // Calls that were answered, and runs that were stopped before, are in conflict with it.
+            _ => status.is_success() || status == 409,
+        };
+        assert!(is_expected, "{route:?}: {status}");
+    }
+    let run = json!({ "id": ids.run });
+    session.settled(&run).await;
+    app.stop().await;
+}
