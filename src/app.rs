@@ -105,7 +105,7 @@ impl Application {
                 tools: Arc::clone(&tools),
                 policy: Arc::clone(&permissions),
                 evaluator: Evaluator::of(&permissions)?,
-                workspaces: config.workspaces,
+                workspaces: config.workspaces.clone(),
                 prompt_cache: work.prompt_cache,
                 slots: work.slots,
                 drain_for: work.drain_for,
@@ -122,7 +122,8 @@ impl Application {
             Listen::Api(serve) => {
                 let Serve { bind, defaults, http, .. } = *serve;
                 let bus = Arc::clone(&bus);
-                let api = Api::new(health, bus, tools, permissions, (defaults, http), assemble);
+                let (settings, rest) = ((defaults, http), (assemble as _, &*config.workspaces));
+                let api = Api::new(health, bus, tools, permissions, settings, rest);
                 let posts = api.posts.clone();
                 let site = site(router(api), http.timeouts);
                 Some(Listening::bind(bind, site, posts).await?)

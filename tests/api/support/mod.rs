@@ -108,6 +108,8 @@ pub(crate) struct Setup {
     pub(crate) database: Option<PgConnectOptions>,
     pub(crate) no_api: bool,
     pub(crate) no_worker: bool,
+    /// Whether each session works in a folder of its own.
+    pub(crate) own_folders: bool,
 }
 
 impl TestApp {
@@ -286,7 +288,7 @@ fn config(
             limits: setup.limits,
             prices: setup.prices,
             // Commands of the basic level work in no folder that others use.
-            workspace: (setup.bash != Setting::Basic)
+            workspace: (setup.bash != Setting::Basic && !setup.own_folders)
                 .then(|| folder.canonicalize().unwrap().to_str().unwrap().to_owned()),
             workspace_roots: Roots::new(setup.workspace_roots),
             tools: None,

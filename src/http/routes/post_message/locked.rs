@@ -3,10 +3,12 @@
 use sqlx::{Connection as _, PgConnection};
 
 use super::Post;
+use crate::http::conditions::check;
 use crate::http::error::ApiError;
 use crate::http::routes::stop::Stop;
 use crate::store::accept::{Accepted, NewRun, accept};
 use crate::store::runs::lock_live;
+use crate::store::sessions::last_seq;
 
 impl Post<'_> {
     /// Accepts a message that interrupts, or that counts in its session: nobody else may be counted
@@ -42,6 +44,9 @@ impl Post<'_> {
         interrupts: bool,
     ) -> Result<(Accepted, Option<Stop>), ApiError> {
         let live = lock_live(conn, self.tenant, self.session_id).await?;
+        if let Some(last_seq) = last_seq(conn, self.tenant, self.session_id).await? {
+            check(new.versions, last_seq)?;
+        }
         if self.is_counted {
             self.check_conversation(conn, new.input).await?;
         }
@@ -49,6 +54,7 @@ impl Post<'_> {
             Some(live) => Some(Stop::request(conn, self.tenant, self.session_id, live).await?),
             None => None,
         };
-        Ok((accept(conn, new).await?, stop))
+        // To ask a run to stop has changed the version that was looked at.
+        Ok((accept(conn, &NewRun { versions: None, ..*new }).await?, stop))
     }
 }
