@@ -120,8 +120,7 @@ impl Application {
         let site = |router, timeouts| Site { router, timeouts, draining: draining.clone() };
         let listening = match config.listen {
             Listen::Api(serve) => {
-                let Serve { bind, defaults, http, .. } = *serve;
-                let bus = Arc::clone(&bus);
+                let (Serve { bind, defaults, http, .. }, bus) = (*serve, Arc::clone(&bus));
                 let (settings, rest) = ((defaults, http), (assemble as _, &*config.workspaces));
                 let api = Api::new(health, bus, tools, permissions, settings, rest);
                 let posts = api.posts.clone();

@@ -212,13 +212,15 @@ pub async fn list(
     )
     .fetch_all(conn)
     .await?;
-    let mut groups: Vec<Group> = rows.into_iter().map(Group::from).collect();
-    if by == Some(GroupBy::Session) {
-        for group in &mut groups {
-            if let Ok(id) = group.key.parse::<Uuid>() {
-                group.key = SessionId::from(id).to_string();
-            }
-        }
+    let groups = rows.into_iter().map(Group::from);
+    let is_by_session = by == Some(GroupBy::Session);
+    Ok(groups.map(|group| if is_by_session { with_session_id(group) } else { group }).collect())
+}
+
+/// Sessions have another form in the database.
+fn with_session_id(group: Group) -> Group {
+    match group.key.parse::<Uuid>() {
+        Ok(id) => Group { key: SessionId::from(id).to_string(), ..group },
+        Err(_) => group,
     }
-    Ok(groups)
 }

@@ -33,11 +33,13 @@ use crate::store::sessions::find;
 #[serde(deny_unknown_fields)]
 pub(in crate::http) struct UpdateSession {
     /// A name for people, at most 500 characters.
+    #[expect(clippy::option_option, reason = "null is another thing than nothing")]
     #[serde(default, deserialize_with = "given")]
     #[schema(value_type = Option<String>)]
     title: Option<Option<String>>,
     /// A merge patch (RFC 7396) of at most 32 kB for what the client keeps with the session, which
     /// is at most 16 kB then.
+    #[expect(clippy::option_option, reason = "null is another thing than nothing")]
     #[serde(default, deserialize_with = "given")]
     #[schema(value_type = Option<Object>)]
     metadata: Option<Option<Box<RawValue>>>,
@@ -49,6 +51,7 @@ pub(in crate::http) struct UpdateSession {
 }
 
 /// Tells null from what is absent.
+#[expect(clippy::option_option, reason = "null is another thing than nothing")]
 fn given<'de, T, D>(deserializer: D) -> Result<Option<Option<T>>, D::Error>
 where
     T: Deserialize<'de>,

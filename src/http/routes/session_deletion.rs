@@ -90,8 +90,7 @@ impl Deleting<'_> {
     /// one of its own; none if a run is still live.
     async fn attempt(&self) -> Result<Option<bool>, ApiError> {
         let mut conn = self.api.pool.acquire().await?;
-        let transaction = &mut *conn;
-        let mut transaction = transaction.begin().await?;
+        let mut transaction = conn.begin().await?;
         let met = self.meet(&mut transaction).await;
         let met = end(transaction, met).await?;
         conn.give_back();

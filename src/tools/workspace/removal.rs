@@ -20,7 +20,8 @@ pub fn remove_folder(folder: &Path) -> io::Result<()> {
     match parent.symlink_metadata(name) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         Ok(found) if !found.is_dir() => return parent.remove_file(name),
-        found => drop(found?),
+        Err(error) => return Err(error),
+        Ok(_) => {}
     }
     match parent.remove_dir_all(name) {
         // A command may have made a folder that not even its owner may change.
