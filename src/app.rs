@@ -101,7 +101,7 @@ impl Application {
                 tools: Arc::clone(&tools),
                 policy: Arc::clone(&permissions),
                 evaluator: Evaluator::of(&permissions)?,
-                workspaces: config.workspaces,
+                workspaces: config.workspaces.clone(),
                 prompt_cache: work.prompt_cache,
                 slots: work.slots,
                 drain_for: work.drain_for,
@@ -116,9 +116,9 @@ impl Application {
         let site = |router, timeouts| Site { router, timeouts, draining: draining.clone() };
         let listening = match config.listen {
             Listen::Api(serve) => {
-                let Serve { bind, defaults, http, .. } = *serve;
-                let bus = Arc::clone(&bus);
-                let api = Api::new(health, bus, tools, permissions, (defaults, http), assemble);
+                let (Serve { bind, defaults, http, .. }, bus) = (*serve, Arc::clone(&bus));
+                let (settings, rest) = ((defaults, http), (assemble as _, &*config.workspaces));
+                let api = Api::new(health, bus, tools, permissions, settings, rest);
                 let posts = api.posts.clone();
                 let site = site(router(api), http.timeouts);
                 Some(Listening::bind(bind, site, posts).await?)

@@ -10,6 +10,7 @@ pub mod event;
 pub mod explanation;
 pub mod ids;
 pub mod media;
+pub mod merge_patch;
 pub mod message;
 pub mod model;
 pub mod model_options;

@@ -1,18 +1,17 @@
-//! Posts that go on when their client leaves.
+//! Posts and other changes that go on when their client leaves.
 //!
-//! A handler is dropped with its connection, at whatever point it waits. What a post has begun to
+//! A handler is dropped with its connection, at whatever point it waits. What a change has begun to
 //! do in the database must be carried to its end: told to readers, handed to the worker.
 
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
-use http::Method;
 
 use super::Api;
 use super::error::ApiError;
 
 pub(super) async fn layer(State(api): State<Api>, request: Request, next: Next) -> Response {
-    if request.method() != Method::POST {
+    if request.method().is_safe() {
         return next.run(request).await;
     }
     match api.posts.spawn(next.run(request)).await {

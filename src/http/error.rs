@@ -82,6 +82,8 @@ pub(super) enum ApiError {
         /// The run that it made.
         run_id: RunId,
     },
+    #[error("the session has changed: it has none of the versions that If-Match names")]
+    VersionMismatch,
     #[error("the service is stopping; try again")]
     Draining,
     #[error("too many streams are open")]
@@ -184,6 +186,7 @@ impl ApiError {
             Self::IdempotencyKeyReused { .. } => {
                 (StatusCode::UNPROCESSABLE_ENTITY, "idempotency_key_reused")
             }
+            Self::VersionMismatch => (StatusCode::PRECONDITION_FAILED, "version_mismatch"),
             Self::Draining => (StatusCode::SERVICE_UNAVAILABLE, "draining"),
             Self::TooManyStreams => (StatusCode::SERVICE_UNAVAILABLE, "too_many_streams"),
             Self::TooManyLargeBodies => (StatusCode::SERVICE_UNAVAILABLE, "too_many_large_bodies"),

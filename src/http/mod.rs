@@ -4,6 +4,7 @@ mod admission;
 mod aside;
 mod auth;
 mod blocks;
+mod conditions;
 mod deadline;
 mod detached;
 mod error;
@@ -22,6 +23,7 @@ mod session_system;
 mod sse;
 mod target;
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -146,6 +148,8 @@ pub struct Api {
     pub sandbox: Option<Level>,
     /// Makes the bodies of requests again.
     pub assemble: Assemble,
+    /// Where sessions have the folders of their own.
+    pub workspaces: Arc<Path>,
     streams: Arc<Semaphore>,
     admission: Arc<Admission>,
     large_bodies: LargeBodies,
@@ -161,7 +165,7 @@ impl Api {
         tools: Arc<Registry>,
         permissions: Arc<OperatorPolicy>,
         (defaults, options): (Defaults, Options),
-        assemble: Assemble,
+        (assemble, workspaces): (Assemble, &Path),
     ) -> Self {
         let Health { pool, draining, metrics, sandbox } = health;
         let posts = TaskTracker::new();
@@ -178,6 +182,7 @@ impl Api {
             metrics,
             sandbox,
             assemble,
+            workspaces: workspaces.into(),
             posts,
             streams: Arc::new(Semaphore::new(MAX_STREAMS)),
             admission: Arc::new(Admission::new(options.max_queued)),

@@ -6,8 +6,8 @@ use utoipa_axum::routes;
 
 use super::auth::secure;
 use super::routes::{
-    approvals, events, explain, health, messages, models, post_message, requests, runs, sessions,
-    todos, tool_results, tools, usage, verify,
+    approvals, events, explain, health, messages, models, post_message, requests, runs,
+    session_changes, session_deletion, sessions, todos, tool_results, tools, usage, verify,
 };
 use super::{Api, Health};
 use crate::domain::event::Event;
@@ -42,7 +42,11 @@ struct Document;
 pub(super) fn routes() -> OpenApiRouter<Api> {
     OpenApiRouter::new()
         .routes(routes!(sessions::create_session, sessions::list_sessions))
-        .routes(routes!(sessions::get_session))
+        .routes(routes!(
+            sessions::get_session,
+            session_changes::update_session,
+            session_deletion::delete_session
+        ))
         .routes(routes!(verify::verify_session))
         .routes(routes!(todos::get_todos))
         .routes(routes!(post_message::create_message, messages::list_messages))

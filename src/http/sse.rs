@@ -20,11 +20,12 @@ use tokio::time::{Interval, MissedTickBehavior, interval, sleep};
 use super::Api;
 use super::error::ApiError;
 use crate::bus::{Signal, Subscription};
-use crate::domain::event::Frame;
+use crate::domain::event::{Farewell, Frame};
 use crate::domain::ids::{RunId, SessionId};
 use crate::metrics::Held;
 use crate::store::StoreError;
 use crate::store::events::{Range, read_some};
+use crate::store::sessions::exists;
 
 const KEEP_ALIVE: Bytes = Bytes::from_static(b":\n");
 /// Sent at once, because proxies hold the headers back until the first byte of the body.
@@ -222,7 +223,12 @@ impl Reader {
         let bytes = i64::try_from(PAGE_BYTES).unwrap_or(i64::MAX);
         let mut conn = self.api.pool.acquire().await?;
         let piece = read_some(&mut conn, range, bytes).await?;
+        let is_deleted = piece.frames.is_empty() && !exists(&mut conn, range.session_id).await?;
         conn.give_back();
+        if is_deleted {
+            self.take_leave();
+            return Ok(());
+        }
         for frame in &piece.frames {
             self.close(frame);
             self.send(frame);
@@ -246,6 +252,13 @@ impl Reader {
             self.take(Some(Signal::Preview(preview)));
         }
         Ok(())
+    }
+
+    /// What is not there is not told of by events, so the reader has to look for itself.
+    fn take_leave(&mut self) {
+        let farewell = Farewell::SessionDeleted { session_id: self.follow.session_id };
+        self.give(farewell.sse().into());
+        self.phase = Phase::Ended;
     }
 
     /// Takes a signal and what came with it, so that they are written together.

@@ -18,7 +18,7 @@ use crate::domain::run::RunOptions;
 pub const MAX_QUEUED: i32 = 16;
 
 /// A run to be accepted.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub struct NewRun<'a> {
     /// The id.
     pub id: RunId,
@@ -44,6 +44,8 @@ pub struct NewRun<'a> {
     pub worker: Option<WorkerId>,
     /// Whether it may wait behind other runs of its session.
     pub may_wait: bool,
+    /// The numbers of which one has to be that of the session's newest event; none if any will do.
+    pub versions: Option<&'a [i64]>,
 }
 
 /// How a message was met.
@@ -52,7 +54,7 @@ pub enum Accepted {
     /// It has a run.
     Run(Box<AcceptedRun>),
     /// The session has as many waiting messages as it may, or it is busy and the message may not
-    /// wait, or it does not exist.
+    /// wait, or it is not of an expected version, or it does not exist.
     Refused,
     /// A run was accepted before under the same key or message id.
     Repeated,
@@ -114,6 +116,7 @@ pub async fn accept(conn: &mut PgConnection, new: &NewRun<'_>) -> Result<Accepte
         running.body,
         span.to_string(),
         new.may_wait,
+        new.versions as _,
     )
     .fetch_all(conn)
     .await;

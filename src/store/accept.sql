@@ -1,7 +1,8 @@
 -- A message is accepted. If its session is idle and a worker ($13) stands ready, its run begins
 -- with the same statement: claimed, its user message in the history, its first request announced.
 -- The session's row decides, because it is the one that is locked and seen afresh; so it also
--- decides whether a message that may not wait ($18) finds its session idle.
+-- decides whether a message that may not wait ($18) finds its session idle, and whether one for
+-- certain versions ($19) finds it at one of them.
 WITH session AS (
     UPDATE sessions SET
         last_seq = last_seq + CASE
@@ -16,6 +17,7 @@ WITH session AS (
         updated_at = now()
     WHERE id = $1 AND tenant_id = $2 AND queued < $3
       AND ($18::bool OR queued = 0 AND active_run_id IS NULL)
+      AND ($19::bigint[] IS NULL OR last_seq = ANY ($19))
     RETURNING id, tenant_id, last_message_seq, queued, model, settings, workspace,
               permission_mode, remembered,
               active_run_id IS NOT DISTINCT FROM $4 AS is_begun,

@@ -133,6 +133,17 @@ async fn add_up(
         .collect())
 }
 
+/// Adds what has become spending to a tenant's budgets: the runs that it is noted for are about to
+/// be deleted.
+pub(super) async fn add_up_spent(
+    conn: &mut PgConnection,
+    tenant: TenantId,
+) -> Result<(), StoreError> {
+    lock_budgets(conn, tenant.as_uuid()).await?;
+    add_up(conn, tenant.as_uuid(), None).await?;
+    Ok(())
+}
+
 /// Where the budget of a session stands. Only one of its runs is live, and so nothing else is
 /// under way when its driver asks.
 pub async fn of_session(
@@ -189,8 +200,15 @@ pub async fn set(
                              + r.cache_read_input_tokens + r.output_tokens), 0),
                 coalesce(sum(r.cost), 0)
          FROM (SELECT (now() AT TIME ZONE 'UTC')::date AS day) today
-         LEFT JOIN requests r ON r.tenant_id = $1
-              AND ($2 = 'total' OR r.created_at >= today.day::timestamp AT TIME ZONE 'UTC')
+         LEFT JOIN (
+             SELECT (created_at AT TIME ZONE 'UTC')::date AS day, input_tokens,
+                    cache_creation_input_tokens, cache_read_input_tokens, output_tokens, cost
+             FROM requests WHERE tenant_id = $1
+             UNION ALL
+             SELECT day, input_tokens, cache_creation_input_tokens, cache_read_input_tokens,
+                    output_tokens, cost
+             FROM deleted_usage WHERE tenant_id = $1
+         ) r ON $2 = 'total' OR r.day >= today.day
          GROUP BY today.day
          ON CONFLICT (tenant_id, period)
              DO UPDATE SET max_tokens = excluded.max_tokens, max_cost = excluded.max_cost",

@@ -115,11 +115,11 @@ pub async fn read_some(
     Ok(Piece { frames: frames.collect(), is_last })
 }
 
-/// Appends events outside of a worker's step: what a client did to a run.
+/// Appends events outside of a worker's step: what a client did to a run, or to its session.
 pub async fn append(
     conn: &mut PgConnection,
     session_id: SessionId,
-    run_id: RunId,
+    run_id: Option<RunId>,
     events: &[NewEvent],
 ) -> Result<Vec<Frame>, StoreError> {
     let columns = Columns::of(events);
@@ -136,7 +136,7 @@ pub async fn append(
            )
            SELECT base AS "base!", now() AS "now!: Timestamp" FROM session"#,
         session_id.as_uuid(),
-        run_id.as_uuid(),
+        run_id.map(RunId::as_uuid),
         columns.len(),
         &columns.ids,
         &columns.kinds,
@@ -144,12 +144,7 @@ pub async fn append(
     )
     .fetch_one(conn)
     .await?;
-    let first = Stamp {
-        session_id,
-        run_id: Some(run_id),
-        seq: row.base + 1,
-        created_at: row.now.to_jiff(),
-    };
+    let first = Stamp { session_id, run_id, seq: row.base + 1, created_at: row.now.to_jiff() };
     Ok(encode(events, &first))
 }
 

@@ -59,7 +59,7 @@ pub async fn give_up(
     if ended.rows_affected() == 0 {
         return Ok(None);
     }
-    let frames = append(&mut transaction, session_id, fence.run_id, events).await?;
+    let frames = append(&mut transaction, session_id, Some(fence.run_id), events).await?;
     transaction.commit().await?;
     Ok(Some(frames))
 }

@@ -36,6 +36,8 @@ pub mod requests;
 pub mod runs;
 pub mod seen_files;
 pub mod sent_changes;
+pub mod session_changes;
+pub mod session_deletion;
 pub mod sessions;
 pub mod step;
 pub mod tenants;

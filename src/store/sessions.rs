@@ -182,6 +182,16 @@ pub async fn find_todos(
     Ok(Some((todos.map_err(unreadable(TABLE, "todos"))?.unwrap_or_default(), row.last_seq)))
 }
 
+/// Whether there is such a session, whoever has it.
+pub async fn exists(conn: &mut PgConnection, id: SessionId) -> Result<bool, StoreError> {
+    Ok(sqlx::query_scalar!(
+        r#"SELECT EXISTS (SELECT FROM sessions WHERE id = $1) AS "exists!""#,
+        id.as_uuid(),
+    )
+    .fetch_one(conn)
+    .await?)
+}
+
 /// The number of a session's newest event; none for a session that the tenant does not have.
 pub async fn last_seq(
     conn: &mut PgConnection,

@@ -49,11 +49,13 @@ WITH locked AS (
         web_search_requests = s.web_search_requests + $45,
         web_fetch_requests = s.web_fetch_requests + $46,
         cost = coalesce(s.cost + $48, $48, s.cost),
-        updated_at = now()
+        -- What no event tells of is nothing that clients see of a session.
+        updated_at = CASE WHEN cardinality($11::text[]) > 0 THEN now() ELSE s.updated_at END
     FROM fence
     WHERE s.id = fence.session_id
     RETURNING s.last_seq - cardinality($11::text[]) AS last_seq,
-              s.last_message_seq - cardinality($14::text[]) AS last_message_seq, s.queued
+              s.last_message_seq - cardinality($14::text[]) AS last_message_seq, s.queued,
+              s.permission_mode
 ), message AS (
     INSERT INTO messages (session_id, seq, tenant_id, run_id, attempt, role, message_id, content,
                           model, stop_reason, usage)
@@ -126,6 +128,6 @@ WITH locked AS (
     DELETE FROM reservations r USING fence f
     WHERE $6 = 0 AND $4::text IS NOT NULL AND r.run_id = f.id AND r.spent_at IS NULL
 )
-SELECT last_seq, queued, now() AS "now!: Timestamp",
+SELECT last_seq, queued, permission_mode, now() AS "now!: Timestamp",
        EXISTS (SELECT FROM budgets b, fence f WHERE b.tenant_id = f.tenant_id) AS "is_budgeted!"
 FROM session

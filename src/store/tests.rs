@@ -10,9 +10,11 @@ use super::claim::{Renewed, claim_expired, claim_queued, release, renew};
 use super::decisions::{NewDecision, decide, lock_calls};
 use super::events::Range;
 use super::sessions::NewSession;
-use super::step::{CallRecord, ChangeRecord, NewMessage, NewWait, StepCommit, commit};
+use super::step::{
+    CallRecord, ChangeRecord, Landed, NewMessage, NewWait, StepCommit, commit, landed,
+};
 use super::testing::{TestDatabase, database};
-use super::{StoreError, events, messages, runs, sessions, tool_calls};
+use super::{StoreError, events, messages, runs, session_deletion, sessions, tool_calls};
 use crate::domain::claim::Claimed;
 use crate::domain::event::{EventBody, NewEvent};
 use crate::domain::ids::{RunId, SessionId, TenantId, WorkerId};
@@ -69,6 +71,7 @@ impl Bed {
             event: &event,
             worker,
             may_wait: true,
+            versions: None,
         };
         accept(&mut self.pool.acquire().await.unwrap(), &new).await.unwrap()
     }
@@ -395,7 +398,7 @@ async fn events_are_numbered_without_a_gap_under_concurrent_writers() {
     let append = async |run_id: RunId| {
         let events = [(); 5].map(|()| NewEvent::new(&EventBody::UserInterrupt {}));
         let mut conn = bed.pool.acquire().await.unwrap();
-        events::append(&mut conn, bed.session, run_id, &events).await.unwrap();
+        events::append(&mut conn, bed.session, Some(run_id), &events).await.unwrap();
     };
     futures::future::join_all(runs.into_iter().map(append)).await;
     let range = Range { session_id: bed.session, run_id: None, after: 0, limit: 1000 };
@@ -413,7 +416,7 @@ async fn events_are_read_up_to_a_number_or_a_size_and_the_last_piece_says_so() {
     let large = NewEvent::new(&EventBody::AgentMessage { content: large });
     let mut conn = bed.pool.acquire().await.unwrap();
     let all = [&small, &small, &large, &small, &large].map(Clone::clone);
-    events::append(&mut conn, bed.session, run, &all).await.unwrap();
+    events::append(&mut conn, bed.session, Some(run), &all).await.unwrap();
     let mut read = async |run_id, after, limit, bytes| {
         let range = Range { session_id: bed.session, run_id, after, limit };
         let piece = events::read_some(&mut conn, range, bytes).await.unwrap();
@@ -461,4 +464,28 @@ async fn a_statement_may_pass_whose_session_was_ended_for_standing_still() {
     let ended = sqlx::raw_sql(raise).execute(&database.pool(1)).await.unwrap_err();
     let ended = StoreError::from(ended);
     assert_eq!((ended.may_pass(), ended.is_permanent()), (true, false), "{ended}");
+}
+
+#[tokio::test]
+async fn a_worker_and_a_client_of_a_deleted_session_write_nothing() {
+    let bed = bed().await;
+    bed.posted().await;
+    let worker = WorkerId::new();
+    let run = bed.claim(worker).await.remove(0);
+    let (steps, fence) = (bed.steps(&run).await, run.fence);
+    let mut conn = bed.pool.acquire().await.unwrap();
+    session_deletion::delete(&mut conn, TenantId::DEFAULT, bed.session).await.unwrap();
+
+    let events = [NewEvent::new(&EventBody::StatusRunning { attempt: 1 })];
+    let step = StepCommit { events: &events, ..StepCommit::default() };
+    assert!(commit(&mut conn, bed.session, fence, steps, &step).await.unwrap().is_none());
+    assert_eq!(landed(&mut conn, fence, steps).await.unwrap(), Landed::Fenced);
+    assert_eq!(renew(&mut conn, worker, &[fence.run_id]).await.unwrap(), []);
+    assert!(matches!(bed.post(None, None).await, Accepted::Refused));
+    let left: i64 =
+        sqlx::query_scalar("SELECT (SELECT count(*) FROM events) + (SELECT count(*) FROM runs)")
+            .fetch_one(&mut *conn)
+            .await
+            .unwrap();
+    assert_eq!(left, 0);
 }

@@ -12,7 +12,7 @@ use crate::domain::usage::Spent;
 /// What belongs to one key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Group {
-    /// A day, a model, or the id of a session or run.
+    /// A day, a model, or the id of a session or run; `deleted` for all sessions that are no more.
     pub key: String,
     /// What was used.
     pub spent: Spent,
@@ -161,7 +161,7 @@ pub async fn list(
     let Selection { tenant, session_id, days, by, after, limit } = selection;
     let rows = sqlx::query_as!(
         Row,
-        r#"SELECT key AS "key!", count(stop_reason) AS "requests!",
+        r#"SELECT key AS "key!", sum(requests)::bigint AS "requests!",
                   sum(input_tokens)::bigint AS "input_tokens!",
                   sum(cache_creation_input_tokens)::bigint AS "cache_creation_input_tokens!",
                   sum(cache_read_input_tokens)::bigint AS "cache_read_input_tokens!",
@@ -171,17 +171,33 @@ pub async fn list(
                   sum(web_search_requests)::bigint AS "web_search_requests!",
                   sum(web_fetch_requests)::bigint AS "web_fetch_requests!",
                   sum(cost)::bigint AS cost
-           FROM (SELECT r.*, CASE $5::text
+           FROM (SELECT CASE $5::text
                             WHEN 'day' THEN to_char(created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD')
                             WHEN 'model' THEN model
                             WHEN 'session' THEN session_id::text
-                            ELSE '' END COLLATE "C" AS key
-                 FROM requests r
+                            ELSE '' END COLLATE "C" AS key,
+                        CASE WHEN stop_reason IS NULL THEN 0 ELSE 1 END AS requests,
+                        input_tokens, cache_creation_input_tokens, cache_read_input_tokens,
+                        output_tokens, cache_creation_1h_input_tokens, thinking_tokens,
+                        web_search_requests, web_fetch_requests, cost
+                 FROM requests
                  WHERE tenant_id = $1
                    AND ($2::uuid IS NULL OR session_id = $2)
                    AND ($3::date IS NULL OR created_at >= $3::date::timestamp AT TIME ZONE 'UTC')
                    AND ($4::date IS NULL
-                        OR created_at < ($4::date + 1)::timestamp AT TIME ZONE 'UTC')) r
+                        OR created_at < ($4::date + 1)::timestamp AT TIME ZONE 'UTC')
+                 UNION ALL
+                 SELECT CASE $5::text
+                            WHEN 'day' THEN to_char(day, 'YYYY-MM-DD')
+                            WHEN 'model' THEN model
+                            WHEN 'session' THEN 'deleted'
+                            ELSE '' END COLLATE "C",
+                        requests, input_tokens, cache_creation_input_tokens,
+                        cache_read_input_tokens, output_tokens, cache_creation_1h_input_tokens,
+                        thinking_tokens, web_search_requests, web_fetch_requests, cost
+                 FROM deleted_usage
+                 WHERE tenant_id = $1 AND $2::uuid IS NULL
+                   AND ($3::date IS NULL OR day >= $3) AND ($4::date IS NULL OR day <= $4)) r
            WHERE $6::text IS NULL OR key > $6
            GROUP BY key
            ORDER BY key
@@ -196,13 +212,15 @@ pub async fn list(
     )
     .fetch_all(conn)
     .await?;
-    let mut groups: Vec<Group> = rows.into_iter().map(Group::from).collect();
-    if by == Some(GroupBy::Session) {
-        for group in &mut groups {
-            if let Ok(id) = group.key.parse::<Uuid>() {
-                group.key = SessionId::from(id).to_string();
-            }
-        }
+    let groups = rows.into_iter().map(Group::from);
+    let is_by_session = by == Some(GroupBy::Session);
+    Ok(groups.map(|group| if is_by_session { with_session_id(group) } else { group }).collect())
+}
+
+/// Sessions have another form in the database.
+fn with_session_id(group: Group) -> Group {
+    match group.key.parse::<Uuid>() {
+        Ok(id) => Group { key: SessionId::from(id).to_string(), ..group },
+        Err(_) => group,
     }
-    Ok(groups)
 }

@@ -7,6 +7,7 @@ use super::halt::Halt;
 use super::patience::{Patience, in_time};
 use crate::domain::event::NewEvent;
 use crate::domain::note::Note;
+use crate::domain::permission::PermissionMode;
 use crate::faults::{self, Point};
 #[cfg(feature = "faults")]
 use crate::store::bugs::commit;
@@ -43,12 +44,11 @@ impl Driver<'_> {
         if let Some((status, _)) = step.settles {
             self.worker.parts.metrics.run_settled(status);
         }
-        for note in step.notes {
-            if let Note::Mode(mode) = note {
-                self.run.permissions.mode = Some(*mode);
-                self.policy = None;
-            }
-        }
+        let noted = step.notes.iter().rev().find_map(|note| match note {
+            Note::Mode(mode) => Some(*mode),
+            Note::Seen { .. } | Note::Todos(_) | Note::Sent(_) | Note::Compacted(_) => None,
+        });
+        self.take_mode(noted.or(committed.permission_mode));
         self.others_wait = committed.queued > 0;
         self.is_budgeted = committed.is_budgeted;
         self.is_begun |= step.dequeues;
@@ -57,6 +57,14 @@ impl Driver<'_> {
             self.transcript.push(message.message.role, message.message.content.as_str());
         }
         Ok(())
+    }
+
+    /// A client may change the session's permission mode at any time; a step finds out.
+    fn take_mode(&mut self, mode: Option<PermissionMode>) {
+        if mode != self.run.permissions.mode {
+            self.run.permissions.mode = mode;
+            self.policy = None;
+        }
     }
 
     /// A step that was tried before may have been written although nobody heard of it.
@@ -86,10 +94,11 @@ impl Driver<'_> {
         match landed(conn, self.run.fence, self.steps).await? {
             Landed::No => Ok(None),
             Landed::Fenced => Err(Halt::LeaseLost),
-            Landed::Yes { queued, is_budgeted } => {
+            Landed::Yes { queued, is_budgeted, permission_mode } => {
                 // Readers find its events in the database.
                 self.worker.parts.bus.look_again(self.session_id());
-                Ok(Some(Committed { frames: Vec::new(), queued, is_budgeted }))
+                let frames = Vec::new();
+                Ok(Some(Committed { frames, queued, is_budgeted, permission_mode }))
             }
         }
     }

@@ -95,6 +95,7 @@ fn every_route_has_a_name_of_its_own_and_says_how_it_fails() {
         "create_session",
         "create_tool_results",
         "decide_approval",
+        "delete_session",
         "explain_run",
         "get_health",
         "get_metrics",
@@ -116,6 +117,7 @@ fn every_route_has_a_name_of_its_own_and_says_how_it_fails() {
         "list_tools",
         "stream_events",
         "stream_run",
+        "update_session",
         "verify_session",
     ];
     assert_eq!(names.into_keys().collect::<Vec<_>>(), expected);

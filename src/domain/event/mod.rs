@@ -1,5 +1,6 @@
 //! Events: numbered facts of a session, and previews of facts to come.
 
+mod farewell;
 mod frame;
 mod preview;
 
@@ -19,6 +20,7 @@ use super::sent::SentChange;
 use super::tool_error::{Handling, ToolErrorType};
 use super::usage::Usage;
 
+pub use farewell::Farewell;
 pub use frame::{Frame, Stamp};
 pub use preview::{Preview, PreviewDelta, PreviewKind, PreviewText, PreviewedEvent};
 
@@ -135,9 +137,17 @@ pub enum EventBody {
         /// The whole list.
         todos: Vec<Todo>,
     },
-    /// The session changed.
+    /// The session changed; what did not change is absent.
     #[serde(rename = "session.updated")]
     Updated {
+        /// The name for people; null if it was taken away.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schema(value_type = Option<String>)]
+        title: Option<Option<String>>,
+        /// What the client keeps with the session, whole.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schema(value_type = Option<Object>)]
+        metadata: Option<Box<RawValue>>,
         /// The permission mode from now on.
         #[serde(skip_serializing_if = "Option::is_none")]
         permission_mode: Option<PermissionMode>,
@@ -225,12 +235,14 @@ pub enum EventBody {
 impl EventBody {
     /// The session has another permission mode.
     pub const fn mode(mode: PermissionMode) -> Self {
-        Self::Updated { permission_mode: Some(mode), sent_history: None }
+        let (title, metadata) = (None, None);
+        Self::Updated { title, metadata, permission_mode: Some(mode), sent_history: None }
     }
 
     /// The session's history is sent in another form.
     pub const fn sent(change: SentChange) -> Self {
-        Self::Updated { permission_mode: None, sent_history: Some(change) }
+        let (title, metadata) = (None, None);
+        Self::Updated { title, metadata, permission_mode: None, sent_history: Some(change) }
     }
 
     /// A summary stands for the beginning of the session's history.
@@ -328,4 +340,6 @@ pub enum Streamed<'a> {
     Event(Event),
     /// Something that is not finished.
     Preview(Preview<'a>),
+    /// That there is nothing more to tell of.
+    Farewell(Farewell),
 }

@@ -38,7 +38,7 @@ impl Met {
         call: &LockedCall,
         events: &[NewEvent],
     ) -> Result<Self, ApiError> {
-        let frames = append(conn, call.session_id, call.run_id, events).await?;
+        let frames = append(conn, call.session_id, Some(call.run_id), events).await?;
         let goes_on = plan_wake(conn, call).await?;
         Ok(Self { run_id: call.run_id, frames, goes_on, is_repeated: false })
     }

@@ -12,6 +12,8 @@ pub(super) mod post_message;
 pub(super) mod requests;
 pub(super) mod runs;
 mod server_tool;
+pub(super) mod session_changes;
+pub(super) mod session_deletion;
 mod session_tools;
 pub(super) mod sessions;
 mod stop;
@@ -26,6 +28,7 @@ use http::header::ETAG;
 
 use crate::domain::ids::{SessionId, TenantId};
 use crate::http::Api;
+use crate::http::conditions::tag;
 use crate::http::error::ApiError;
 use crate::store::sessions::last_seq;
 
@@ -45,10 +48,9 @@ fn cursor<T: std::str::FromStr>(text: Option<String>) -> Result<Option<T>, ApiEr
     text.map(|text| text.parse().map_err(|_| ApiError::InvalidCursor(text))).transpose()
 }
 
-/// A session's version, as its `ETag`. Everything that changes a session has an event, so the newest
-/// one is its version.
+/// A session's version, as its `ETag`.
 fn version(last_seq: i64) -> [(HeaderName, String); 1] {
-    [(ETAG, format!("\"v{last_seq}\""))]
+    [(ETAG, tag(last_seq))]
 }
 
 /// Refuses a place that the session's events have not reached: its reader would wait for events

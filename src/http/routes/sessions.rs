@@ -5,8 +5,8 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use http::StatusCode;
 use http::header::LOCATION;
+use http::{HeaderMap, StatusCode};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::task::spawn_blocking;
@@ -24,6 +24,7 @@ use crate::domain::run::Limits;
 use crate::domain::session::{Dispatch, Session, Settings};
 use crate::domain::word::words;
 use crate::http::auth::Caller;
+use crate::http::conditions::not_modified;
 use crate::http::deadline::in_time;
 use crate::http::error::{ApiError, FieldError, Problem};
 use crate::http::json_body::{OptionalJsonBody, object, objects};
@@ -35,7 +36,7 @@ use crate::http::target::{Params, SessionPath};
 use crate::http::{Api, Defaults};
 use crate::store::sessions::{NewSession, find, insert, list};
 
-/// What a session is to be. All of it is optional, and none of it but the permission mode can be
+/// What a session is to be. All of it is optional; only title, metadata and permission mode can be
 /// changed later.
 #[derive(Debug, Default, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -115,18 +116,17 @@ impl CreateSession {
                 errors.push(FieldError { pointer, message });
             }
         };
-        let has_nul = |text: &Option<String>| text.as_ref().is_some_and(|text| text.contains('\0'));
         let is_long = |text: &Option<String>, max| {
             text.as_ref().is_some_and(|text| text.chars().count() > max)
         };
         let is_odd = |raw: &Option<Box<RawValue>>| {
             raw.as_ref().is_some_and(|raw| !is_readable_object(raw.get()))
         };
-        refuse(is_long(&self.title, 500), "/title", "is longer than 500 characters");
-        refuse(has_nul(&self.title), "/title", "has a NUL");
+        let title = self.title.as_deref().and_then(title_problem);
+        refuse(title.is_some(), "/title", title.unwrap_or_default());
         refuse(is_odd(&self.metadata), "/metadata", NOT_READABLE);
         let metadata_len = self.metadata.as_ref().map_or(0, |metadata| metadata.get().len());
-        refuse(metadata_len > 16 * 1024, "/metadata", "is larger than 16 kB");
+        refuse(metadata_len > MAX_METADATA, "/metadata", "is larger than 16 kB");
         refuse(self.model.as_ref().is_some_and(String::is_empty), "/model", "is empty");
         refuse(is_long(&self.model, 200), "/model", "is longer than 200 characters");
         let has_control =
@@ -213,9 +213,19 @@ async fn workspace(api: &Api, named: Option<String>) -> Result<Option<String>, A
     Err(ApiError::field("/workspace", "is not a folder that sessions may work in"))
 }
 
+/// What is wrong with a name for people.
+pub(super) fn title_problem(title: &str) -> Option<&'static str> {
+    if title.chars().count() > 500 {
+        return Some("is longer than 500 characters");
+    }
+    title.contains('\0').then_some("has a NUL")
+}
+
+/// The largest metadata of a session, in bytes.
+pub(super) const MAX_METADATA: usize = 16 * 1024;
 /// How deep the members that are kept as they are may be: what every client can read back.
 const MAX_DEPTH: usize = 64;
-const NOT_READABLE: &str = "is not an object, or is nested deeper than 64";
+pub(super) const NOT_READABLE: &str = "is not an object, or is nested deeper than 64";
 
 pub(super) fn is_readable_object(json: &str) -> bool {
     json.trim_start().starts_with('{') && depth(json) <= MAX_DEPTH
@@ -339,7 +349,7 @@ fn empty_object() -> Result<Box<RawValue>, ApiError> {
     RawValue::from_string("{}".to_owned()).map_err(|error| ApiError::Internal(error.to_string()))
 }
 
-fn resource(api: &Api, session: Session) -> Response {
+pub(super) fn resource(api: &Api, session: Session) -> Response {
     let version = version(session.last_seq);
     (version, Json(SessionResource::new(session, &api.permissions))).into_response()
 }
@@ -347,9 +357,15 @@ fn resource(api: &Api, session: Session) -> Response {
 /// Reads a session.
 #[utoipa::path(
     get, path = "/sessions/{session_id}", operation_id = "get_session", tag = "sessions",
-    params(("session_id" = String, Path, description = "The session.")),
+    params(
+        ("session_id" = String, Path, description = "The session."),
+        ("If-None-Match" = Option<String>, Header,
+         description = "An `ETag` of the session: 304 if nothing has happened in it since."),
+    ),
     responses(
         (status = 200, description = "The session.", body = SessionResource,
+         headers(("etag" = String, description = "Its version."))),
+        (status = 304, description = "It is as the client knows it.",
          headers(("etag" = String, description = "Its version."))),
         (status = 404, description = "`session_not_found`", body = Problem, content_type = "application/problem+json"),
     )
@@ -358,12 +374,16 @@ pub(in crate::http) async fn get_session(
     State(api): State<Api>,
     caller: Caller,
     path: SessionPath,
+    headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     let SessionPath(id) = path;
     let mut conn = api.pool.acquire().await?;
     let session = find(&mut conn, caller.tenant, id).await?;
     conn.give_back();
     let session = session.ok_or_else(|| ApiError::SessionNotFound(id.to_string()))?;
+    if let Some(status) = not_modified(&headers, session.last_seq) {
+        return Ok((status, version(session.last_seq)).into_response());
+    }
     Ok(resource(&api, session))
 }
 

@@ -33,7 +33,7 @@ impl Stop {
         let frames = match met {
             None | Some(Cancellation::Settled | Cancellation::Repeated) => Vec::new(),
             Some(Cancellation::Requested | Cancellation::Unheld) => {
-                append(conn, session_id, run_id, &[interrupt]).await?
+                append(conn, session_id, Some(run_id), &[interrupt]).await?
             }
             Some(Cancellation::Queued) => {
                 cancel_queued(conn, run_id, &cancelled()).await?;
@@ -41,10 +41,18 @@ impl Stop {
                 let (limited, output_error) = (None, None);
                 let body = EventBody::StatusIdle { stop_reason, limited, output_error };
                 let idle = NewEvent::new(&body);
-                append(conn, session_id, run_id, &[interrupt, idle]).await?
+                append(conn, session_id, Some(run_id), &[interrupt, idle]).await?
             }
         };
         Ok(Self { session_id, run_id, met, frames })
+    }
+
+    /// Whether the run does nothing any more, in the transaction that it was asked in.
+    pub(super) fn is_settled(&self) -> bool {
+        match self.met {
+            None | Some(Cancellation::Queued | Cancellation::Settled) => true,
+            Some(Cancellation::Requested | Cancellation::Unheld | Cancellation::Repeated) => false,
+        }
     }
 
     /// Tells readers, and the worker that has to do something about it. Called after the commit.

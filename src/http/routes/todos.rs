@@ -3,12 +3,14 @@
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
+use http::HeaderMap;
 use serde::Serialize;
 
 use super::version;
 use crate::domain::note::Todo;
 use crate::http::Api;
 use crate::http::auth::Caller;
+use crate::http::conditions::not_modified;
 use crate::http::error::{ApiError, Problem};
 use crate::http::target::SessionPath;
 use crate::store::sessions::find_todos;
@@ -23,9 +25,15 @@ pub(in crate::http) struct TodoList {
 /// Reads the todo list of a session. It is empty before the model has made one.
 #[utoipa::path(
     get, path = "/sessions/{session_id}/todos", operation_id = "get_todos", tag = "sessions",
-    params(("session_id" = String, Path, description = "The session.")),
+    params(
+        ("session_id" = String, Path, description = "The session."),
+        ("If-None-Match" = Option<String>, Header,
+         description = "An `ETag` of the session: 304 if nothing has happened in it since."),
+    ),
     responses(
         (status = 200, description = "The list.", body = TodoList,
+         headers(("etag" = String, description = "The session's version."))),
+        (status = 304, description = "It is as the client knows it.",
          headers(("etag" = String, description = "The session's version."))),
         (status = 404, description = "`session_not_found`", body = Problem, content_type = "application/problem+json"),
     )
@@ -34,11 +42,15 @@ pub(in crate::http) async fn get_todos(
     State(api): State<Api>,
     caller: Caller,
     path: SessionPath,
+    headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     let SessionPath(id) = path;
     let mut conn = api.pool.acquire().await?;
     let found = find_todos(&mut conn, caller.tenant, id).await?;
     conn.give_back();
     let (todos, last_seq) = found.ok_or_else(|| ApiError::SessionNotFound(id.to_string()))?;
+    if let Some(status) = not_modified(&headers, last_seq) {
+        return Ok((status, version(last_seq)).into_response());
+    }
     Ok((version(last_seq), Json(TodoList { todos })).into_response())
 }

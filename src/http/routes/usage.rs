@@ -25,6 +25,8 @@ use crate::store::usage::{
 const USUAL_DAYS: i32 = 30;
 /// Days that a query may ask for.
 const MAX_DAYS: i32 = 366;
+/// The key of all sessions that are no more.
+const DELETED: &str = "deleted";
 /// Models that a session is shown with; it has one.
 const MAX_MODELS: i64 = 100;
 
@@ -62,7 +64,7 @@ pub(in crate::http) struct RunUsage {
 /// What the requests of one group used.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub(in crate::http) struct GroupUsage {
-    /// The day, the model, or the session's id.
+    /// The day, the model, or the session's id; `deleted` for all sessions that are no more.
     key: String,
     /// What they used.
     #[serde(flatten)]
@@ -259,6 +261,7 @@ fn days(from: Option<Date>, to: Option<Date>) -> Result<Days, ApiError> {
 /// The key behind a cursor; sessions have another form in the database.
 fn key(by: GroupBy, after: String) -> Result<String, ApiError> {
     match by {
+        GroupBy::Session if after == DELETED => Ok(after),
         GroupBy::Session => {
             let id: SessionId = after.parse().map_err(|_| ApiError::InvalidCursor(after))?;
             Ok(id.as_uuid().to_string())

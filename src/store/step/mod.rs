@@ -18,7 +18,7 @@ use crate::domain::event::{Frame, NewEvent, Stamp};
 use crate::domain::ids::{RunId, SessionId};
 use crate::domain::message::Message;
 use crate::domain::note::Note;
-use crate::domain::permission::Awaits;
+use crate::domain::permission::{Awaits, PermissionMode};
 use crate::domain::request::RequestRecord;
 use crate::domain::run::{Outcome, RunStatus, StopReason};
 use crate::domain::tool::{CallState, ToolCall};
@@ -160,6 +160,8 @@ pub struct Committed {
     pub queued: i32,
     /// Whether the session's owner has a budget.
     pub is_budgeted: bool,
+    /// The session's permission mode before the notes of the step, if something has changed it.
+    pub permission_mode: Option<PermissionMode>,
 }
 
 /// What became of a step whose commit was not answered.
@@ -173,6 +175,8 @@ pub enum Landed {
         queued: i32,
         /// Whether the session's owner has a budget.
         is_budgeted: bool,
+        /// The session's permission mode, if something has changed it.
+        permission_mode: Option<PermissionMode>,
     },
     /// The worker has lost its claim.
     Fenced,
@@ -186,7 +190,8 @@ pub async fn landed(
     steps: i32,
 ) -> Result<Landed, StoreError> {
     let row = sqlx::query!(
-        r#"SELECT r.steps, s.queued, r.lease_owner IS NOT DISTINCT FROM $3 AS "is_ours!",
+        r#"SELECT r.steps, s.queued, s.permission_mode,
+                  r.lease_owner IS NOT DISTINCT FROM $3 AS "is_ours!",
                   EXISTS (SELECT FROM budgets b WHERE b.tenant_id = r.tenant_id) AS "is_budgeted!"
            FROM runs r JOIN sessions s ON s.id = r.session_id
            WHERE r.id = $1 AND r.attempt = $2"#,
@@ -198,9 +203,11 @@ pub async fn landed(
     .await?;
     Ok(match row {
         // The step that settles a run gives up its lease.
-        Some(row) if row.steps > steps => {
-            Landed::Yes { queued: row.queued, is_budgeted: row.is_budgeted }
-        }
+        Some(row) if row.steps > steps => Landed::Yes {
+            queued: row.queued,
+            is_budgeted: row.is_budgeted,
+            permission_mode: row.permission_mode.as_deref().and_then(PermissionMode::parse),
+        },
         Some(row) if row.is_ours => Landed::No,
         Some(_) | None => Landed::Fenced,
     })
@@ -331,6 +338,12 @@ async fn write(
             created_at: row.now.to_jiff(),
         };
         let frames = encode(step.events, &first);
-        Committed { frames, queued: row.queued, is_budgeted: row.is_budgeted }
+        let mode = row.permission_mode.as_deref();
+        Committed {
+            frames,
+            queued: row.queued,
+            is_budgeted: row.is_budgeted,
+            permission_mode: mode.and_then(PermissionMode::parse),
+        }
     }))
 }

@@ -50,8 +50,10 @@ fn by_run<'a>(facts: &'a Facts, report: &mut Report) -> HashMap<RunId, OfRun<'a>
             report.add(Invariant::Readable, place.clone(), detail);
         }
         let Some(run_id) = event.run_id.filter(|id| facts.runs.find(*id).is_some()) else {
-            let detail = "the event belongs to no run of the session";
-            report.add(Invariant::EventsTellAll, place, detail);
+            if !event.is_sessions {
+                let detail = "the event belongs to no run of the session";
+                report.add(Invariant::EventsTellAll, place, detail);
+            }
             continue;
         };
         let run = of_runs.entry(run_id).or_default();

@@ -187,6 +187,8 @@ pub(super) struct EventFacts {
     pub(super) has_tenant: bool,
     /// Whether it tells what a client did.
     pub(super) is_clients: bool,
+    /// Whether it tells of the session, and so belongs to no run.
+    pub(super) is_sessions: bool,
     /// Its own id, or that of what it tells of.
     pub(super) id: String,
     pub(super) body: Body,

@@ -264,6 +264,7 @@ async fn events(
             run_id: row.run_id.map(Into::into),
             has_tenant: row.tenant_id == tenant.as_uuid(),
             is_clients: row.kind.starts_with("user."),
+            is_sessions: row.run_id.is_none() && row.kind == "session.updated",
             id: row.event_id,
             body,
         });

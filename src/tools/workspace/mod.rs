@@ -10,6 +10,7 @@ mod kept;
 mod open;
 mod paths;
 mod protected;
+mod removal;
 mod roots;
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
@@ -31,6 +32,7 @@ pub(in crate::tools) use open::open_regular;
 use open::{Missing, open_folder};
 pub use paths::ALIAS;
 pub use protected::PROTECTED;
+pub use removal::remove_folder;
 pub use roots::Roots;
 
 /// The largest file that is read, hashed or written.

@@ -117,6 +117,8 @@ pub(crate) struct Setup {
     pub(crate) needs_keys: bool,
     pub(crate) no_api: bool,
     pub(crate) no_worker: bool,
+    /// Whether each session works in a folder of its own.
+    pub(crate) own_folders: bool,
 }
 
 impl TestApp {
@@ -291,7 +293,7 @@ fn config(
             limits: setup.limits,
             prices: setup.prices,
             // Commands of the basic level work in no folder that others use.
-            workspace: (setup.bash != Setting::Basic)
+            workspace: (setup.bash != Setting::Basic && !setup.own_folders)
                 .then(|| folder.canonicalize().unwrap().to_str().unwrap().to_owned()),
             workspace_roots: Roots::new(setup.workspace_roots),
             tools: None,

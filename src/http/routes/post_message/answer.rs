@@ -101,6 +101,9 @@ impl Post<'_> {
             // again. It is waited for, as the run is.
             match in_time(known_run(self.api, self.tenant, session_id, id)).await {
                 Ok(now) => run = now,
+                Err(gone @ (ApiError::SessionNotFound(_) | ApiError::RunNotFound(_))) => {
+                    return Err(gone);
+                }
                 Err(error) => tracing::warn!(run.id = %id, ?error, "a run cannot be looked at"),
             }
             if is_late {

@@ -4,10 +4,12 @@ use sqlx::{Connection as _, PgConnection};
 
 use super::Post;
 use super::census::Count;
+use crate::http::conditions::check;
 use crate::http::error::ApiError;
 use crate::http::routes::stop::Stop;
 use crate::store::accept::{Accepted, NewRun, accept};
 use crate::store::runs::lock_live;
+use crate::store::sessions::last_seq;
 
 /// How often a busy session is counted beside its lock, before it is counted under it.
 const COUNTS_BESIDE: usize = 3;
@@ -72,6 +74,9 @@ impl Post<'_> {
         count: Count,
     ) -> Result<Met, ApiError> {
         let live = lock_live(conn, self.tenant, self.session_id).await?;
+        if let Some(last_seq) = last_seq(conn, self.tenant, self.session_id).await? {
+            check(new.versions, last_seq)?;
+        }
         if !self.still_holds(conn, new.input, count).await? {
             return Ok(None);
         }
@@ -79,6 +84,7 @@ impl Post<'_> {
             Some(live) => Some(Stop::request(conn, self.tenant, self.session_id, live).await?),
             None => None,
         };
-        Ok(Some((accept(conn, new).await?, stop)))
+        // To ask a run to stop has changed the version that was looked at.
+        Ok(Some((accept(conn, &NewRun { versions: None, ..*new }).await?, stop)))
     }
 }

@@ -45,7 +45,7 @@ use census::is_counted;
 ///
 /// An `Idempotency-Key`, or an `id` in the body, makes the post safe to repeat: a second one with
 /// the same body gives the same run, however busy the session or the service is, and interrupts
-/// nothing. Both are kept as long as the run itself, at least 24 hours.
+/// nothing. Both are kept as long as the session.
 #[utoipa::path(
     post, path = "/sessions/{session_id}/messages", operation_id = "create_message", tag = "messages",
     params(
@@ -54,7 +54,10 @@ use census::is_counted;
         ("Prefer" = Option<String>, Header, description = "`wait=N` to wait for the answer."),
         ("Idempotency-Key" = Option<String>, Header,
          description = "A second post to this session with the same key and body gives the same run; \
-            with another body, `on_busy` included, 422. Kept as long as the run."),
+            with another body, `on_busy` included, 422. Kept as long as the session."),
+        ("If-Match" = Option<String>, Header,
+         description = "The session's `ETag`: 412 if anything has happened in it since. A post that \
+            was accepted before is repeated all the same."),
         ("Last-Event-ID" = Option<String>, Header,
          description = "Where a repeated post goes on streaming."),
     ),
@@ -70,6 +73,7 @@ use census::is_counted;
         (status = 406, description = "`not_acceptable`", body = Problem, content_type = "application/problem+json"),
         (status = 408, description = "`request_timeout`", body = Problem, content_type = "application/problem+json"),
         (status = 409, description = "`queue_full`; `session_busy`, with `active_run_id` and `Retry-After`; `action_required`, with `active_run_id`", body = Problem, content_type = "application/problem+json"),
+        (status = 412, description = "`version_mismatch`", body = Problem, content_type = "application/problem+json"),
         (status = 413, description = "`body_too_large`", body = Problem, content_type = "application/problem+json"),
         (status = 415, description = "`unsupported_media_type`", body = Problem, content_type = "application/problem+json"),
         (status = 422, description = "`validation_failed`, `idempotency_key_reused`", body = Problem, content_type = "application/problem+json"),

@@ -12,6 +12,7 @@ use crate::domain::run::{OnBusy, Run, RunOptions, RunStatus};
 use crate::domain::usage::Usage;
 use crate::faults::{self, Point};
 use crate::http::blocks::check_taken;
+use crate::http::conditions::{check, expected};
 use crate::http::error::ApiError;
 use crate::http::routes::known_session;
 use crate::http::routes::runs::known_run;
@@ -33,6 +34,7 @@ impl Post<'_> {
             return Ok(taken);
         }
         let message_id = self.message.id.clone().unwrap_or_else(|| MessageId::new().to_string());
+        let versions = expected(self.headers);
         let body = EventBody::UserMessage { content: told(&content).map_err(unreadable)? };
         let event = NewEvent::with_id(message_id.clone(), &body);
         let new = NewRun {
@@ -48,6 +50,7 @@ impl Post<'_> {
             event: &event,
             worker: None,
             may_wait: false,
+            versions: versions.as_deref(),
         };
         self.accept(new).await
     }
@@ -65,7 +68,9 @@ impl Post<'_> {
         let has_place = place.is_some();
         let accepted = match self.try_accept(&mut new, has_place).await {
             // The same post may have been accepted a moment ago, and is counted as well.
-            Err(refusal @ ApiError::Validation(_)) => return self.earlier_or(&new, refusal).await,
+            Err(refusal @ (ApiError::Validation(_) | ApiError::VersionMismatch)) => {
+                return self.earlier_or(&new, refusal).await;
+            }
             accepted => accepted?,
         };
         match accepted {
@@ -78,7 +83,7 @@ impl Post<'_> {
                 Ok(taken)
             }
             Accepted::Refused => {
-                let refusal = self.refusal(has_place).await?;
+                let refusal = self.refusal(has_place, new.versions).await?;
                 // The same post may have taken the last place a moment ago.
                 self.earlier_or(&new, refusal).await
             }
@@ -144,8 +149,15 @@ impl Post<'_> {
     }
 
     /// Why a message that could not begin was refused.
-    async fn refusal(&self, has_place: bool) -> Result<ApiError, ApiError> {
-        known_session(self.api, self.tenant, self.session_id).await?;
+    async fn refusal(
+        &self,
+        has_place: bool,
+        versions: Option<&[i64]>,
+    ) -> Result<ApiError, ApiError> {
+        let last_seq = known_session(self.api, self.tenant, self.session_id).await?;
+        if let Err(mismatch) = check(versions, last_seq) {
+            return Ok(mismatch);
+        }
         if self.on_busy() == OnBusy::Reject {
             let mut conn = self.api.pool.acquire().await?;
             let busy = find_busy(&mut conn, self.tenant, self.session_id).await?;

@@ -1,0 +1,40 @@
+//! The last word of a stream whose session is no more.
+
+use serde::Serialize;
+
+use crate::domain::ids::SessionId;
+
+/// What ends a stream in place of an event. It has no number and no SSE `id`: nothing is left that
+/// a client could come back for.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+#[serde(tag = "type")]
+pub enum Farewell {
+    /// The session was deleted.
+    #[serde(rename = "session.deleted")]
+    SessionDeleted {
+        /// The session.
+        #[schema(value_type = String)]
+        session_id: SessionId,
+    },
+}
+
+impl Farewell {
+    /// The SSE frame.
+    pub fn sse(&self) -> String {
+        let Self::SessionDeleted { session_id } = self;
+        let data = format!(r#"{{"type":"session.deleted","session_id":"{session_id}"}}"#);
+        format!("event: session.deleted\ndata: {data}\n\n")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_frame_holds_what_the_schema_promises() {
+        let farewell = Farewell::SessionDeleted { session_id: SessionId::new() };
+        let data = serde_json::to_string(&farewell).unwrap();
+        assert_eq!(farewell.sse(), format!("event: session.deleted\ndata: {data}\n\n"));
+    }
+}
