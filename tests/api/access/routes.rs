@@ -81,6 +81,7 @@ impl Route {
         request.json(&match &*self.name {
             "create_session" => json!({}),
             "create_message" => json!({ "content": "Hello" }),
+            "update_session" => json!({ "title": "Bells" }),
             "decide_approval" => json!({ "decision": "allow" }),
             "create_tool_results" => {
                 json!({ "results": [{ "tool_use_id": ids.call, "content": "Done." }] })
@@ -219,7 +220,9 @@ async fn every_route_lets_in_who_has_the_right_key() {
     let app = start().await;
     let session = app.session().await;
     let ids = waiting_run(&session).await;
-    for route in routes() {
+    let (last, routes): (Vec<_>, _) =
+        routes().into_iter().partition(|route| route.name == "delete_session");
+    for route in routes {
         let status = status(route.request(&app.client, &app, &ids)).await;
         let is_expected = match &*route.name {
             // The call is not the client's to run.
@@ -231,5 +234,8 @@ async fn every_route_lets_in_who_has_the_right_key() {
     }
     let run = json!({ "id": ids.run });
     session.settled(&run).await;
+    for route in last {
+        assert_eq!(status(route.request(&app.client, &app, &ids)).await, 204, "{route:?}");
+    }
     app.stop().await;
 }
