@@ -24,6 +24,7 @@ use crate::http::{Api, Health, Site, Timeouts, health_router, router, serve};
 use crate::metrics::Metrics;
 use crate::model::catalogue::keep_current;
 use crate::model::{Head, Messages, Model, Server, anthropic, openai};
+use crate::outbound::Outbound;
 use crate::simulator::{Options as SimulatorOptions, Running, Script, Simulator};
 use crate::store::api_keys::is_any_good;
 use crate::store::connections::Connections;
@@ -34,6 +35,7 @@ use crate::tools::Registry;
 use crate::tools::builtin::bash::Bash;
 use crate::tools::policy::Evaluator;
 use crate::tools::sandbox::{Level, SandboxError};
+use crate::webhooks::{self, Sender};
 use crate::worker::{Node, Parts, Worker, sent_before, sent_messages};
 
 /// Time for runs to end, short of what a container runtime grants.
@@ -46,6 +48,7 @@ const REQUESTS_TIMEOUT: Duration = Duration::from_secs(5);
 pub struct Application {
     listening: Option<Listening>,
     worker: Option<Arc<Worker>>,
+    sender: Option<Sender>,
     bus: Arc<Bus>,
     pools: Pools,
     simulator: Option<Running>,
@@ -88,7 +91,7 @@ impl Application {
         let draining = CancellationToken::new();
         let metrics = Arc::new(Metrics::new());
 
-        let (mut worker, mut simulator, mut catalogue) = (None, None, None);
+        let (mut worker, mut simulator, mut catalogue, mut sender) = (None, None, None, None);
         if let Some(work) = config.work {
             let (model, running) = open_model(work.model, work.model_idle_timeout).await?;
             simulator = running;
@@ -110,6 +113,11 @@ impl Application {
             });
             new.succeed().await;
             worker = Some(new);
+            sender = Some(Sender {
+                pool: pools.worker.clone(),
+                outbound: Outbound::new(work.webhook_hosts, webhooks::TIMEOUT)?,
+                metrics: Arc::clone(&metrics),
+            });
         }
         let health =
             Health { pool: pools.api.clone(), draining: draining.clone(), metrics, sandbox };
@@ -117,10 +125,11 @@ impl Application {
         let listening = match config.listen {
             Listen::Api(serve) => {
                 let (Serve { bind, defaults, http, .. }, bus) = (*serve, Arc::clone(&bus));
+                let timeouts = http.timeouts;
                 let (settings, rest) = ((defaults, http), (assemble as _, &*config.workspaces));
                 let api = Api::new(health, bus, tools, permissions, settings, rest);
                 let posts = api.posts.clone();
-                let site = site(router(api), http.timeouts);
+                let site = site(router(api), timeouts);
                 Some(Listening::bind(bind, site, posts).await?)
             }
             Listen::Health(bind) => {
@@ -129,7 +138,7 @@ impl Application {
             }
             Listen::Nowhere => None,
         };
-        Ok(Self { listening, worker, bus, pools, simulator, catalogue, embedded, draining })
+        Ok(Self { listening, worker, sender, bus, pools, simulator, catalogue, embedded, draining })
     }
 
     /// The address that was bound, if there is one.
@@ -159,6 +168,9 @@ impl Application {
             tasks.spawn(keep_current(model, models, self.draining.clone()));
         }
         let worker = self.worker.map(|worker| tasks.spawn(worker.run(self.draining.clone())));
+        if let Some(sender) = self.sender {
+            tasks.spawn(sender.run(self.draining.clone()));
+        }
         let (server, posts) = match self.listening {
             Some(listening) => {
                 let posts = listening.posts.clone();

@@ -14,10 +14,12 @@ pub mod faults;
 pub mod http;
 pub mod metrics;
 pub mod model;
+pub mod outbound;
 pub mod simulator;
 pub mod store;
 pub mod telemetry;
 pub mod tools;
+pub mod webhooks;
 pub mod worker;
 
 // The test support is one file for the unit tests in here and for the black-box tests outside.

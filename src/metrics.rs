@@ -93,6 +93,29 @@ impl RequestOutcome {
     }
 }
 
+/// How an attempt to deliver to a webhook ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WebhookOutcome {
+    /// It was taken.
+    Delivered,
+    /// It will be sent again.
+    Retried,
+    /// It is given up.
+    Failed,
+}
+
+impl WebhookOutcome {
+    const ALL: [Self; 3] = [Self::Delivered, Self::Retried, Self::Failed];
+
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Delivered => "delivered",
+            Self::Retried => "retried",
+            Self::Failed => "failed",
+        }
+    }
+}
+
 /// The figures of one service.
 pub struct Metrics {
     registry: Registry,
@@ -110,6 +133,7 @@ pub struct Metrics {
     model_circuit_open: Gauge,
     /// None in a process that asks no model.
     model_circuit: Mutex<Option<Circuit>>,
+    webhook_attempts: Counters,
     active: Gauge,
     streams: Gauge,
 }
@@ -156,6 +180,11 @@ impl Metrics {
                 "Whether the model is left alone because it fails everybody",
             ),
             model_circuit: Mutex::default(),
+            webhook_attempts: counters(
+                &mut registry,
+                "webhook_attempts",
+                "Attempts to deliver to a webhook, by outcome",
+            ),
             active: gauge(
                 &mut registry,
                 "runs_active",
@@ -189,6 +218,9 @@ impl Metrics {
         }
         for outcome in ["sent", "withheld"] {
             let _ = self.model_retries.get_or_create(&[("outcome", outcome)]);
+        }
+        for outcome in WebhookOutcome::ALL {
+            let _ = self.webhook_attempts.get_or_create(&[("outcome", outcome.as_str())]);
         }
         for outcome in RequestOutcome::ALL {
             let _ = self.model_requests.get_or_create(&[("outcome", outcome.as_str())]);
@@ -265,6 +297,11 @@ impl Metrics {
     /// Whether the model is asked; none in a process that asks no model.
     pub fn circuit(&self) -> Option<Circuit> {
         *self.model_circuit.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// An attempt to deliver to a webhook ended.
+    pub fn webhook_attempt(&self, outcome: WebhookOutcome) {
+        self.webhook_attempts.get_or_create(&[("outcome", outcome.as_str())]).inc();
     }
 
     /// Counts a run as active until the guard is dropped.

@@ -190,6 +190,10 @@ pub struct WorkArgs {
     #[arg(long, env = "TWOSTEP_DRAIN_SECONDS", default_value_t = 20, value_name = "SECONDS",
           value_parser = clap::value_parser!(u64).range(0..=25))]
     pub drain_seconds: u64,
+    /// Hosts that webhooks may be at, `host` or `host:port`; `public` for all of the public network,
+    /// by https; for all processes the same [default: none]
+    #[arg(long, env = "TWOSTEP_WEBHOOK_HOSTS", value_delimiter = ',', value_name = "HOSTS")]
+    pub webhook_hosts: Option<Vec<String>>,
     /// The tools.
     #[command(flatten)]
     pub tools: ToolArgs,

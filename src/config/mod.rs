@@ -32,6 +32,7 @@ use crate::domain::provider::Provider;
 use crate::domain::run::Limits;
 use crate::http::{Defaults, KEEP_ALIVE_EVERY, Options as HttpOptions, Timeouts};
 use crate::model::Server;
+use crate::outbound::AllowedHosts;
 use crate::store::embedded::{Durability, Options as EmbeddedOptions};
 use crate::tools::policy::OperatorPolicy;
 use crate::tools::workspace::Roots;
@@ -133,6 +134,8 @@ pub struct Work {
     pub slots: usize,
     /// How long what is in flight may take to end when the process stops.
     pub drain_for: Duration,
+    /// Where webhooks may be.
+    pub webhook_hosts: AllowedHosts,
 }
 
 impl ServeArgs {
@@ -159,6 +162,7 @@ impl ServeArgs {
         }
         let http = HttpOptions {
             needs_keys,
+            webhook_hosts: Arc::new(self.work.webhook_hosts()?),
             keep_alive_every: KEEP_ALIVE_EVERY,
             on_busy: self.on_busy,
             max_queued: self.max_queued,
@@ -260,7 +264,13 @@ impl WorkArgs {
             prompt_cache: self.prompt_cache.then_some(self.prompt_cache_ttl),
             slots: self.slots.into(),
             drain_for: Duration::from_secs(self.drain_seconds),
+            webhook_hosts: self.webhook_hosts()?,
         })
+    }
+
+    fn webhook_hosts(&self) -> anyhow::Result<AllowedHosts> {
+        let hosts = self.webhook_hosts.iter().flatten().map(String::as_str);
+        AllowedHosts::parse(hosts).context("--webhook-hosts is not a list of hosts")
     }
 
     /// None where every server has models of its own.

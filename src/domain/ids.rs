@@ -90,6 +90,10 @@ ids! {
     KeyId = "tsk";
     /// A tool call that the model's server gave no id of its own.
     CallId = "call";
+    /// Somewhere to be told of runs.
+    WebhookId = "whk";
+    /// Something that a webhook is told.
+    DeliveryId = "dlv";
 }
 
 impl TenantId {

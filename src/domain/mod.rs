@@ -34,4 +34,5 @@ pub mod tool;
 pub mod tool_error;
 pub mod usage;
 pub mod verification;
+pub mod webhook;
 pub mod word;

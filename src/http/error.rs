@@ -28,6 +28,12 @@ pub(super) enum ApiError {
     SessionNotFound(String),
     #[error("there is no run {0}")]
     RunNotFound(String),
+    #[error("there is no webhook {0}")]
+    WebhookNotFound(String),
+    #[error("the webhook has no delivery {0} that has ended")]
+    DeliveryNotFound(String),
+    #[error("there are {0} webhooks already, which is the most")]
+    TooManyWebhooks(i64),
     #[error("the run has no request {0}")]
     RequestNotFound(String),
     #[error("the body is not JSON: {0}")]
@@ -161,6 +167,9 @@ impl ApiError {
             Self::Forbidden(_) => (StatusCode::FORBIDDEN, "forbidden"),
             Self::SessionNotFound(_) => (StatusCode::NOT_FOUND, "session_not_found"),
             Self::RunNotFound(_) => (StatusCode::NOT_FOUND, "run_not_found"),
+            Self::WebhookNotFound(_) => (StatusCode::NOT_FOUND, "webhook_not_found"),
+            Self::DeliveryNotFound(_) => (StatusCode::NOT_FOUND, "delivery_not_found"),
+            Self::TooManyWebhooks(_) => (StatusCode::CONFLICT, "too_many_webhooks"),
             Self::RequestNotFound(_) => (StatusCode::NOT_FOUND, "request_not_found"),
             Self::BadJson(_) => (StatusCode::BAD_REQUEST, "bad_json"),
             Self::BodyIncomplete => (StatusCode::BAD_REQUEST, "body_incomplete"),

@@ -153,6 +153,16 @@ where
     Ok(list.into_iter().map(|Object(value)| value).collect())
 }
 
+/// Reads a member of which null says another thing than its absence.
+#[expect(clippy::option_option, reason = "null is another thing than nothing")]
+pub(super) fn given<'de, T, D>(deserializer: D) -> Result<Option<Option<T>>, D::Error>
+where
+    T: Deserialize<'de>,
+    D: Deserializer<'de>,
+{
+    Option::deserialize(deserializer).map(Some)
+}
+
 pub(super) fn without_position(message: &str) -> String {
     message.split(" at line ").next().unwrap_or(message).to_owned()
 }

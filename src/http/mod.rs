@@ -40,6 +40,7 @@ use crate::domain::price::Prices;
 use crate::domain::request::RequestForm;
 use crate::domain::run::{Limits, OnBusy};
 use crate::metrics::Metrics;
+use crate::outbound::AllowedHosts;
 use crate::store::connections::Connections;
 use crate::store::requests::Material;
 use crate::tools::Registry;
@@ -106,10 +107,12 @@ pub struct Health {
 }
 
 /// How requests are met.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Options {
     /// Whether requests need a key of the API.
     pub needs_keys: bool,
+    /// Where webhooks may be.
+    pub webhook_hosts: Arc<AllowedHosts>,
     /// The silence of a stream after which a comment is sent.
     pub keep_alive_every: Duration,
     /// What a message means for a busy session when it does not say so itself.
@@ -177,7 +180,6 @@ impl Api {
             tools,
             permissions,
             defaults: Arc::new(defaults),
-            options,
             draining,
             metrics,
             sandbox,
@@ -187,6 +189,7 @@ impl Api {
             streams: Arc::new(Semaphore::new(MAX_STREAMS)),
             admission: Arc::new(Admission::new(options.max_queued)),
             large_bodies: LargeBodies::new(options.max_message),
+            options,
         }
     }
 }

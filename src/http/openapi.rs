@@ -8,6 +8,7 @@ use super::auth::secure;
 use super::routes::{
     approvals, events, explain, health, messages, models, post_message, requests, runs,
     session_changes, session_deletion, sessions, todos, tool_results, tools, usage, verify,
+    webhooks,
 };
 use super::{Api, Health};
 use crate::domain::event::Event;
@@ -33,6 +34,7 @@ use crate::domain::event::Event;
         (name = "events", description = "What happens, numbered."),
         (name = "tools", description = "What the model may ask for."),
         (name = "models", description = "Which models there are, and what they accept."),
+        (name = "webhooks", description = "Being told of runs by HTTP requests."),
         (name = "operations", description = "For those who run the service."),
     )
 )]
@@ -67,6 +69,13 @@ pub(super) fn routes() -> OpenApiRouter<Api> {
         .routes(routes!(tool_results::create_tool_results))
         .routes(routes!(tools::list_tools))
         .routes(routes!(models::list_models))
+        .routes(routes!(webhooks::create_webhook, webhooks::list_webhooks))
+        .routes(routes!(webhooks::get_webhook, webhooks::update_webhook, webhooks::delete_webhook))
+        .routes(routes!(webhooks::rotate_webhook_secret))
+        .routes(routes!(webhooks::deliveries::test_webhook))
+        .routes(routes!(webhooks::deliveries::list_deliveries))
+        .routes(routes!(webhooks::deliveries::replay_delivery))
+        .routes(routes!(webhooks::deliveries::replay_deliveries))
 }
 
 /// The routes for those who run the service.

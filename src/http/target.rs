@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use super::error::ApiError;
-use crate::domain::ids::{RunId, SessionId};
+use crate::domain::ids::{DeliveryId, RunId, SessionId, WebhookId};
 
 /// A query whose members are known.
 #[derive(Debug)]
@@ -40,6 +40,14 @@ pub(super) struct RequestPath(pub(super) SessionId, pub(super) RunId, pub(super)
 /// The session and the call that a path names.
 #[derive(Debug, Clone)]
 pub(super) struct CallPath(pub(super) SessionId, pub(super) String);
+
+/// The webhook that a path names.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct WebhookPath(pub(super) WebhookId);
+
+/// The webhook and the delivery that a path names.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct DeliveryPath(pub(super) WebhookId, pub(super) DeliveryId);
 
 #[derive(Deserialize)]
 struct Names {
@@ -104,5 +112,46 @@ impl<S: Send + Sync> FromRequestParts<S> for CallPath {
             return Err(ApiError::ApprovalNotFound(call));
         }
         Ok(Self(names.session()?, call))
+    }
+}
+
+#[derive(Deserialize)]
+struct WebhookNames {
+    webhook_id: String,
+    delivery_id: Option<String>,
+}
+
+impl WebhookNames {
+    async fn of<S: Send + Sync>(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let Path(names) = Path::from_request_parts(parts, state)
+            .await
+            .map_err(|error| ApiError::NoRoute(error.body_text()))?;
+        Ok(names)
+    }
+
+    fn webhook(&self) -> Result<WebhookId, ApiError> {
+        let id = &self.webhook_id;
+        WebhookId::from_str(id).map_err(|_| ApiError::WebhookNotFound(id.clone()))
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for WebhookPath {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        WebhookNames::of(parts, state).await?.webhook().map(Self)
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for DeliveryPath {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let names = WebhookNames::of(parts, state).await?;
+        let webhook = names.webhook()?;
+        let delivery = names.delivery_id.unwrap_or_default();
+        let id =
+            DeliveryId::from_str(&delivery).map_err(|_| ApiError::DeliveryNotFound(delivery))?;
+        Ok(Self(webhook, id))
     }
 }

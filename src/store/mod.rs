@@ -24,6 +24,7 @@ pub(crate) mod bugs;
 pub mod claim;
 pub mod connections;
 pub mod decisions;
+pub mod deliveries;
 pub mod embedded;
 pub mod events;
 pub mod explain;
@@ -44,6 +45,7 @@ pub mod tenants;
 pub mod tool_calls;
 pub mod usage;
 pub mod verify;
+pub mod webhooks;
 
 #[cfg(test)]
 #[path = "../../tests/support/postgres.rs"]

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// A module and the modules of this crate that it may import.
-const MAY_IMPORT: [(&str, &[&str]); 11] = [
+const MAY_IMPORT: [(&str, &[&str]); 13] = [
     ("faults", &[]),
     ("domain", &[]),
     ("agent", &["domain"]),
@@ -14,8 +14,10 @@ const MAY_IMPORT: [(&str, &[&str]); 11] = [
     ("bus", &["domain"]),
     ("tools", &["domain", "store", "model"]),
     ("metrics", &["domain", "agent"]),
+    ("outbound", &[]),
+    ("webhooks", &["domain", "store", "outbound", "metrics"]),
     ("worker", &["domain", "agent", "store", "model", "tools", "bus", "metrics"]),
-    ("http", &["domain", "store", "bus", "tools", "metrics"]),
+    ("http", &["domain", "store", "bus", "tools", "metrics", "outbound"]),
     ("simulator", &["domain"]),
 ];
 

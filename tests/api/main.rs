@@ -87,3 +87,4 @@ mod tool_results;
 mod usage;
 mod verifying;
 mod weather;
+mod webhooks;

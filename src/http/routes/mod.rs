@@ -22,6 +22,7 @@ pub(super) mod tool_results;
 pub(super) mod tools;
 pub(super) mod usage;
 pub(super) mod verify;
+pub(super) mod webhooks;
 
 use http::HeaderName;
 use http::header::ETAG;

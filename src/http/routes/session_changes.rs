@@ -20,7 +20,7 @@ use crate::http::auth::Caller;
 use crate::http::conditions::{check, expected};
 use crate::http::deadline::in_time;
 use crate::http::error::{ApiError, FieldError, Problem};
-use crate::http::json_body::JsonBody;
+use crate::http::json_body::{JsonBody, given};
 use crate::http::permissions::check_mode;
 use crate::http::resources::SessionResource;
 use crate::http::target::SessionPath;
@@ -48,16 +48,6 @@ pub(in crate::http) struct UpdateSession {
     #[serde(default, deserialize_with = "mode")]
     #[schema(value_type = PermissionMode)]
     permission_mode: Option<PermissionMode>,
-}
-
-/// Tells null from what is absent.
-#[expect(clippy::option_option, reason = "null is another thing than nothing")]
-fn given<'de, T, D>(deserializer: D) -> Result<Option<Option<T>>, D::Error>
-where
-    T: Deserialize<'de>,
-    D: Deserializer<'de>,
-{
-    Option::deserialize(deserializer).map(Some)
 }
 
 /// A session always has a mode: null is none.

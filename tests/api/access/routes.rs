@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use reqwest::{Client, Method, RequestBuilder, StatusCode};
 use serde_json::{Value, json};
 use twostep::domain::api_key::{ApiKey, Scope};
-use twostep::domain::ids::{RunId, SessionId, TenantId};
+use twostep::domain::ids::{DeliveryId, RunId, SessionId, TenantId, WebhookId};
+use twostep::outbound::AllowedHosts;
 
 use crate::support::{
     Session, Setup, TestApp, asks, calls_as, client_with, keys_needed, replies, says,
@@ -49,16 +50,29 @@ struct Ids {
     session: String,
     run: String,
     call: String,
+    webhook: String,
+    delivery: String,
 }
 
 impl Ids {
     fn unknown() -> Self {
-        let (session, run) = (SessionId::new().to_string(), RunId::new().to_string());
-        Self { session, run, call: "toolu_01unknown".to_owned() }
+        Self {
+            session: SessionId::new().to_string(),
+            run: RunId::new().to_string(),
+            call: "toolu_01unknown".to_owned(),
+            webhook: WebhookId::new().to_string(),
+            delivery: DeliveryId::new().to_string(),
+        }
     }
 
-    fn all(&self) -> [(&'static str, &str); 3] {
-        [("session_id", &self.session), ("run_id", &self.run), ("tool_use_id", &self.call)]
+    fn all(&self) -> [(&'static str, &str); 5] {
+        [
+            ("session_id", &self.session),
+            ("run_id", &self.run),
+            ("tool_use_id", &self.call),
+            ("webhook_id", &self.webhook),
+            ("delivery_id", &self.delivery),
+        ]
     }
 }
 
@@ -86,6 +100,11 @@ impl Route {
             "create_tool_results" => {
                 json!({ "results": [{ "tool_use_id": ids.call, "content": "Done." }] })
             }
+            "create_webhook" => {
+                json!({ "url": "http://hooks.invalid/", "events": ["run.completed"] })
+            }
+            "update_webhook" => json!({ "description": "Bells" }),
+            "replay_deliveries" => json!({ "since": "2026-01-01T00:00:00Z" }),
             other => panic!("this test has no body for {other}"),
         })
     }
@@ -122,7 +141,8 @@ async fn status(request: RequestBuilder) -> StatusCode {
 /// A service where a run waits for a decision.
 async fn start() -> TestApp {
     let ring = calls_as(&[("toolu_01ring", "ring", json!({ "line": "one" }))]);
-    let setup = Setup { needs_keys: true, ..asks() };
+    let webhook_hosts = AllowedHosts::parse(["hooks.invalid"]).unwrap();
+    let setup = Setup { needs_keys: true, webhook_hosts, ..asks() };
     TestApp::start_with(replies(&[ring, says("Rang.")]), setup).await
 }
 
@@ -130,7 +150,29 @@ async fn waiting_run(session: &Session<'_>) -> Ids {
     let run = session.post(json!({ "content": "Ring" })).await;
     session.waits_for(&run, &["toolu_01ring"]).await;
     let run = run["id"].as_str().unwrap().to_owned();
-    Ids { session: session.id.clone(), run, call: "toolu_01ring".to_owned() }
+    let (webhook, delivery) = failed_delivery(session.app).await;
+    Ids { session: session.id.clone(), run, call: "toolu_01ring".to_owned(), webhook, delivery }
+}
+
+/// A webhook, with a delivery that was given up.
+async fn failed_delivery(app: &TestApp) -> (String, String) {
+    let webhook = json!({ "url": "http://hooks.invalid/", "events": ["approval.decided"] });
+    let webhook = app.post("/v1/webhooks").json(&webhook).send().await.unwrap();
+    let webhook: Value = webhook.json().await.unwrap();
+    let webhook = webhook["id"].as_str().unwrap().to_owned();
+    let delivery = DeliveryId::new();
+    sqlx::query(
+        "INSERT INTO webhook_deliveries
+             (id, webhook_id, tenant_id, event, body, state, next_attempt_at, ended_at)
+         VALUES ($1, $2, $3, 'approval.decided', '{}', 'failed', NULL, now())",
+    )
+    .bind(delivery.as_uuid())
+    .bind(webhook.parse::<WebhookId>().unwrap().as_uuid())
+    .bind(TenantId::DEFAULT.as_uuid())
+    .execute(&app.database.pool(1))
+    .await
+    .unwrap();
+    (webhook, delivery.to_string())
 }
 
 #[test]
@@ -188,8 +230,12 @@ async fn to_a_foreign_key_an_id_is_as_unknown_as_one_that_nobody_has() {
     let own: Value =
         foreign.post(app.url("/v1/sessions")).send().await.unwrap().json().await.unwrap();
     let own = own["id"].as_str().unwrap().to_owned();
+    let own_webhook = json!({ "url": "http://hooks.invalid/", "events": ["run.completed"] });
+    let own_webhook = foreign.post(app.url("/v1/webhooks")).json(&own_webhook);
+    let own_webhook: Value = own_webhook.send().await.unwrap().json().await.unwrap();
+    let own_webhook = own_webhook["id"].as_str().unwrap().to_owned();
     for route in routes().iter().filter(|route| !route.is_open) {
-        if !route.path.contains("{session_id}") {
+        if !route.path.contains('{') {
             let answer = told(route.request(&foreign, &app, &ids), &Ids::unknown()).await;
             assert!(answer.0.is_success(), "{route:?}: {answer:?}");
             assert!(!answer.2.contains(&ids.session), "{route:?}: {answer:?}");
@@ -201,9 +247,10 @@ async fn to_a_foreign_key_an_id_is_as_unknown_as_one_that_nobody_has() {
         assert_eq!(answer, told(route.request(&foreign, &app, &unknown), &unknown).await);
 
         // What belongs to another's session does not belong to one's own.
-        if route.path.contains("run_id}") || route.path.contains("tool_use_id}") {
-            let ids = Ids { session: own.clone(), ..ids.clone() };
-            let unknown = Ids { session: own.clone(), ..unknown };
+        if ["{run_id}", "{tool_use_id}", "{delivery_id}"].iter().any(|id| route.path.contains(id)) {
+            let (session, webhook) = (own.clone(), own_webhook.clone());
+            let ids = Ids { session: session.clone(), webhook: webhook.clone(), ..ids.clone() };
+            let unknown = Ids { session, webhook, ..unknown };
             let answer = told(route.request(&foreign, &app, &ids), &ids).await;
             assert_eq!(answer.0, 404, "{route:?}: {answer:?}");
             assert_eq!(answer, told(route.request(&foreign, &app, &unknown), &unknown).await);
@@ -221,7 +268,7 @@ async fn every_route_lets_in_who_has_the_right_key() {
     let session = app.session().await;
     let ids = waiting_run(&session).await;
     let (last, routes): (Vec<_>, _) =
-        routes().into_iter().partition(|route| route.name == "delete_session");
+        routes().into_iter().partition(|route| route.name.starts_with("delete_"));
     for route in routes {
         let status = status(route.request(&app.client, &app, &ids)).await;
         let is_expected = match &*route.name {

@@ -43,6 +43,7 @@ use twostep::domain::run::{Limits, OnBusy};
 use twostep::http::{
     Defaults, KEEP_ALIVE_EVERY, MAX_MESSAGE, ModelRules, Options as HttpOptions, Timeouts,
 };
+use twostep::outbound::AllowedHosts;
 use twostep::simulator::{Options, Running, Script, Simulator};
 use twostep::tools::builtin::bash::Bash;
 use twostep::tools::policy::OperatorPolicy;
@@ -115,6 +116,8 @@ pub(crate) struct Setup {
     /// Another way to the database than the direct one.
     pub(crate) database: Option<PgConnectOptions>,
     pub(crate) needs_keys: bool,
+    /// Where webhooks may be.
+    pub(crate) webhook_hosts: AllowedHosts,
     pub(crate) no_api: bool,
     pub(crate) no_worker: bool,
     /// Whether each session works in a folder of its own.
@@ -283,6 +286,7 @@ fn config(
         prompt_cache: Some(setup.prompt_cache.unwrap_or_default()),
         slots: setup.slots.unwrap_or(16),
         drain_for: setup.drain_for,
+        webhook_hosts: setup.webhook_hosts.clone(),
     };
     let serve = Serve {
         bind: "127.0.0.1:0".parse().unwrap(),
@@ -301,6 +305,7 @@ fn config(
         },
         http: HttpOptions {
             needs_keys: setup.needs_keys,
+            webhook_hosts: Arc::new(setup.webhook_hosts),
             keep_alive_every: setup.keep_alive_every.unwrap_or(KEEP_ALIVE_EVERY),
             on_busy: setup.on_busy,
             max_queued: setup.max_queued.unwrap_or(1000),

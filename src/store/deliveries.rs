@@ -1,0 +1,271 @@
+//! The outbox of webhooks. What is due is made by a trigger of the table of events.
+
+use std::time::Duration;
+
+use jiff_sqlx::{Timestamp, ToSqlx as _};
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use super::{StoreError, unreadable};
+use crate::domain::ids::{DeliveryId, TenantId, WebhookId};
+use crate::domain::webhook::{Delivery, DeliveryState, WebhookEvent, WebhookSecret};
+
+const TABLE: &str = "webhook_deliveries";
+
+/// How long it is known what was sent, and can be sent again.
+const KEPT_DAYS: i32 = 30;
+/// Rows deleted in one statement.
+const SWEEP_BATCH: i64 = 1000;
+
+/// A delivery that is to be sent now, and by nobody else meanwhile.
+#[derive(Debug)]
+pub struct Due {
+    /// Which.
+    pub id: DeliveryId,
+    /// To whom.
+    pub webhook_id: WebhookId,
+    /// The number of this attempt, from 1.
+    pub attempt: i32,
+    /// What is sent.
+    pub body: String,
+    /// Where.
+    pub url: String,
+    /// What signs it: the secret, and for a while after a change the one before.
+    pub secrets: Vec<WebhookSecret>,
+}
+
+/// Takes what is due, at most `each` of a webhook, and none of the webhooks in `busy`. Who takes
+/// one and does not settle it in time has to bear that another does.
+pub async fn take_due(
+    conn: &mut PgConnection,
+    busy: &[WebhookId],
+    (each, all): (i64, i64),
+    time: Duration,
+) -> Result<Vec<Due>, StoreError> {
+    let busy: Vec<Uuid> = busy.iter().map(|id| id.as_uuid()).collect();
+    let rows = sqlx::query!(
+        r#"WITH due AS (
+               SELECT picked.id FROM webhooks w
+               CROSS JOIN LATERAL (
+                   SELECT d.id FROM webhook_deliveries d
+                   WHERE d.webhook_id = w.id AND d.state = 'pending' AND d.next_attempt_at <= now()
+                   ORDER BY d.next_attempt_at LIMIT $2 FOR UPDATE SKIP LOCKED
+               ) AS picked
+               WHERE w.disabled IS NULL AND w.id <> ALL ($1)
+               LIMIT $3
+           )
+           UPDATE webhook_deliveries d
+           SET attempts = d.attempts + 1, next_attempt_at = now() + make_interval(secs => $4)
+           FROM due, webhooks w
+           WHERE d.id = due.id AND w.id = d.webhook_id
+           RETURNING d.id, d.webhook_id, d.attempts, d.body, w.url, w.secret,
+                     CASE WHEN w.old_secret_until > now() THEN w.old_secret END AS old_secret"#,
+        &busy,
+        each,
+        all,
+        time.as_secs_f64(),
+    )
+    .fetch_all(conn)
+    .await?;
+    rows.into_iter()
+        .map(|row| {
+            let secrets = [Some(row.secret), row.old_secret].into_iter().flatten();
+            let secrets: Result<Vec<_>, String> = secrets.map(TryInto::try_into).collect();
+            Ok(Due {
+                id: row.id.into(),
+                webhook_id: row.webhook_id.into(),
+                attempt: row.attempts,
+                body: row.body,
+                url: row.url,
+                secrets: secrets.map_err(unreadable("webhooks", "secret"))?,
+            })
+        })
+        .collect()
+}
+
+/// What comes after an attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Next {
+    /// Nothing: it was taken.
+    Delivered,
+    /// Another attempt, after a pause.
+    After(Duration),
+    /// Nothing: it is given up.
+    Failed,
+}
+
+/// Notes how an attempt ended, unless another has begun since.
+pub async fn settle(
+    conn: &mut PgConnection,
+    (id, attempt): (DeliveryId, i32),
+    (status, error): (Option<u16>, Option<&str>),
+    next: Next,
+) -> Result<(), StoreError> {
+    let (state, pause) = match next {
+        Next::Delivered => (DeliveryState::Delivered, None),
+        Next::After(pause) => (DeliveryState::Pending, Some(pause.as_secs_f64())),
+        Next::Failed => (DeliveryState::Failed, None),
+    };
+    sqlx::query!(
+        "UPDATE webhook_deliveries
+         SET state = $3, last_status = $4, last_error = $5,
+             next_attempt_at = now() + make_interval(secs => $6),
+             ended_at = CASE WHEN $6::float8 IS NULL THEN now() END
+         WHERE id = $1 AND attempts = $2 AND state = 'pending'",
+        id.as_uuid(),
+        attempt,
+        state.as_str(),
+        status.map(i32::from),
+        error,
+        pause,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+struct Row {
+    id: Uuid,
+    session_id: Option<Uuid>,
+    event: String,
+    state: String,
+    attempts: i32,
+    next_attempt_at: Option<Timestamp>,
+    last_status: Option<i32>,
+    last_error: Option<String>,
+    created_at: Timestamp,
+    ended_at: Option<Timestamp>,
+}
+
+impl TryFrom<Row> for Delivery {
+    type Error = StoreError;
+
+    fn try_from(row: Row) -> Result<Self, StoreError> {
+        let state = DeliveryState::parse(&row.state).ok_or(row.state);
+        Ok(Self {
+            id: row.id.into(),
+            session_id: row.session_id.map(Into::into),
+            event: row.event,
+            state: state.map_err(unreadable(TABLE, "state"))?,
+            attempts: row.attempts,
+            next_attempt_at: row.next_attempt_at.map(Timestamp::to_jiff),
+            last_status: row.last_status,
+            last_error: row.last_error,
+            created_at: row.created_at.to_jiff(),
+            ended_at: row.ended_at.map(Timestamp::to_jiff),
+        })
+    }
+}
+
+/// Which deliveries to read.
+#[derive(Debug, Clone, Copy)]
+pub struct Selection {
+    /// The owner.
+    pub tenant: TenantId,
+    /// Whose.
+    pub webhook_id: WebhookId,
+    /// Only those in this state.
+    pub state: Option<DeliveryState>,
+    /// Only those from before this one.
+    pub before: Option<DeliveryId>,
+    /// At most so many.
+    pub limit: i64,
+}
+
+/// Lists deliveries, newest first.
+pub async fn list(
+    conn: &mut PgConnection,
+    selection: Selection,
+) -> Result<Vec<Delivery>, StoreError> {
+    let rows = sqlx::query_as!(
+        Row,
+        r#"SELECT id, session_id, event, state, attempts,
+                  next_attempt_at AS "next_attempt_at: Timestamp", last_status, last_error,
+                  created_at AS "created_at: Timestamp", ended_at AS "ended_at: Timestamp"
+           FROM webhook_deliveries
+           WHERE tenant_id = $1 AND webhook_id = $2 AND ($3::text IS NULL OR state = $3)
+             AND ($4::uuid IS NULL OR id < $4)
+           ORDER BY id DESC LIMIT $5"#,
+        selection.tenant.as_uuid(),
+        selection.webhook_id.as_uuid(),
+        selection.state.map(DeliveryState::as_str),
+        selection.before.map(DeliveryId::as_uuid),
+        selection.limit,
+    )
+    .fetch_all(conn)
+    .await?;
+    rows.into_iter().map(TryInto::try_into).collect()
+}
+
+/// Makes a delivery by which the owner of a webhook sees that it is heard.
+pub async fn insert_test(
+    conn: &mut PgConnection,
+    (tenant, webhook_id): (TenantId, WebhookId),
+    id: DeliveryId,
+    body: &str,
+) -> Result<bool, StoreError> {
+    let done = sqlx::query!(
+        "INSERT INTO webhook_deliveries (id, webhook_id, tenant_id, event, body)
+         SELECT $1, id, tenant_id, $4, $5 FROM webhooks WHERE id = $2 AND tenant_id = $3",
+        id.as_uuid(),
+        webhook_id.as_uuid(),
+        tenant.as_uuid(),
+        WebhookEvent::TEST,
+        body,
+    )
+    .execute(conn)
+    .await?;
+    Ok(done.rows_affected() > 0)
+}
+
+/// What to send once more.
+#[derive(Debug, Clone, Copy)]
+pub enum Replay {
+    /// This one, however it ended.
+    One(DeliveryId),
+    /// All since a moment that ended like this.
+    Since(jiff::Timestamp, DeliveryState),
+}
+
+/// Sends once more what has ended, and says how many that are.
+pub async fn replay(
+    conn: &mut PgConnection,
+    (tenant, webhook_id): (TenantId, WebhookId),
+    what: Replay,
+) -> Result<u64, StoreError> {
+    let (id, since) = match what {
+        Replay::One(id) => (Some(id), None),
+        Replay::Since(since, state) => (None, Some((since, state))),
+    };
+    let done = sqlx::query!(
+        "UPDATE webhook_deliveries
+         SET state = 'pending', attempts = 0, next_attempt_at = now(), ended_at = NULL
+         WHERE tenant_id = $1 AND webhook_id = $2 AND state <> 'pending'
+           AND ($3::uuid IS NULL OR id = $3)
+           AND ($4::timestamptz IS NULL OR created_at >= $4)
+           AND ($5::text IS NULL OR state = $5)",
+        tenant.as_uuid(),
+        webhook_id.as_uuid(),
+        id.map(DeliveryId::as_uuid),
+        since.map(|(since, _)| since.to_sqlx()) as _,
+        since.map(|(_, state)| state.as_str()),
+    )
+    .execute(conn)
+    .await?;
+    Ok(done.rows_affected())
+}
+
+/// Deletes what ended long ago, a part at a time, and says whether there may be more.
+pub async fn sweep(conn: &mut PgConnection) -> Result<bool, StoreError> {
+    let done = sqlx::query!(
+        "DELETE FROM webhook_deliveries WHERE id IN (
+             SELECT id FROM webhook_deliveries
+             WHERE state <> 'pending' AND ended_at < now() - make_interval(days => $1)
+             LIMIT $2 FOR UPDATE SKIP LOCKED)",
+        KEPT_DAYS,
+        SWEEP_BATCH,
+    )
+    .execute(conn)
+    .await?;
+    Ok(i64::try_from(done.rows_affected()).is_ok_and(|rows| rows == SWEEP_BATCH))
+}

@@ -1,0 +1,173 @@
+//! One attempt to deliver.
+
+use std::error::Error;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use reqwest::Url;
+use reqwest::header::{CONTENT_TYPE, HeaderMap, RETRY_AFTER};
+
+use crate::domain::webhook::pause_after;
+use crate::outbound::Outbound;
+use crate::store::deliveries::{Due, Next};
+
+/// How long a receiver may take to answer.
+pub const TIMEOUT: Duration = Duration::from_secs(15);
+/// The status by which a receiver says that it is no more.
+pub(super) const GONE: u16 = 410;
+/// The longest pause that a receiver can ask for.
+const MAX_ASKED: Duration = Duration::from_hours(1);
+/// What is kept of an error, in characters.
+const MAX_ERROR: usize = 300;
+
+/// How an attempt ended.
+#[derive(Debug, Default)]
+pub(super) struct Attempt {
+    /// What it was answered with.
+    pub(super) status: Option<u16>,
+    /// Why it was not taken.
+    pub(super) error: Option<String>,
+    /// The pause that the receiver asks for.
+    asked: Option<Duration>,
+}
+
+impl Attempt {
+    /// Sends a delivery.
+    pub(super) async fn make(outbound: &Outbound, due: &Due) -> Self {
+        let url = match due.url.parse::<Url>() {
+            Ok(url) => url,
+            Err(error) => return Self::failed(format!("the URL is not valid: {error}")),
+        };
+        let client = match outbound.client(&url) {
+            Ok(client) => client,
+            // The operator may have changed their mind since, and may do so again.
+            Err(refused) => return Self::failed(format!("the URL {refused}")),
+        };
+        // Receivers refuse what was signed long ago, so each attempt is signed anew.
+        let timestamp = Timestamp::now().as_second();
+        let signatures: Vec<String> =
+            due.secrets.iter().map(|secret| secret.sign(due.id, timestamp, &due.body)).collect();
+        let request = client
+            .post(url)
+            .header(CONTENT_TYPE, "application/json")
+            .header("webhook-id", due.id.to_string())
+            .header("webhook-timestamp", timestamp)
+            .header("webhook-signature", signatures.join(" "))
+            .body(due.body.clone());
+        match request.send().await {
+            Ok(answer) => Self::answered(answer.status().as_u16(), answer.headers()),
+            // The URL may hold a secret of the receiver's.
+            Err(error) => Self::failed(causes(&error.without_url())),
+        }
+    }
+
+    fn failed(error: String) -> Self {
+        let error = error.chars().filter(|c| !c.is_control()).take(MAX_ERROR).collect();
+        Self { error: Some(error), ..Self::default() }
+    }
+
+    fn answered(status: u16, headers: &HeaderMap) -> Self {
+        if (200..300).contains(&status) {
+            return Self { status: Some(status), ..Self::default() };
+        }
+        let asked = headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
+        Self {
+            status: Some(status),
+            error: Some(format!("answered {status}")),
+            asked: asked.map(Duration::from_secs),
+        }
+    }
+
+    /// What comes after the attempt of this number.
+    pub(super) fn next(&self, attempt: i32) -> Next {
+        if self.error.is_none() {
+            return Next::Delivered;
+        }
+        match pause_after(attempt) {
+            Some(pause) if self.status != Some(GONE) => {
+                let pause = pause.max(self.asked.unwrap_or_default().min(MAX_ASKED));
+                // All that failed together must not come back together.
+                Next::After(pause.mul_f64(1.0 + fastrand::f64() / 10.0))
+            }
+            _ => Next::Failed,
+        }
+    }
+}
+
+/// An error with all that caused it.
+fn causes(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.ends_with(&cause_text) {
+            text.push_str(": ");
+            text.push_str(&cause_text);
+        }
+        source = cause.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use reqwest::header::HeaderValue;
+
+    fn answered(status: u16, retry_after: Option<&'static str>) -> Attempt {
+        let mut headers = HeaderMap::new();
+        if let Some(text) = retry_after {
+            headers.insert(RETRY_AFTER, HeaderValue::from_static(text));
+        }
+        Attempt::answered(status, &headers)
+    }
+
+    fn pause(attempt: &Attempt, number: i32) -> f64 {
+        match attempt.next(number) {
+            Next::After(pause) => pause.as_secs_f64(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn what_was_taken_is_over() {
+        for status in [200, 202, 204] {
+            assert_eq!(answered(status, None).next(1), Next::Delivered, "{status}");
+        }
+    }
+
+    #[test]
+    fn what_was_not_taken_is_sent_again_after_a_pause_and_not_for_ever() {
+        for attempt in [
+            answered(302, None),
+            answered(400, None),
+            answered(500, None),
+            Attempt::failed("no route".to_owned()),
+        ] {
+            assert!((5.0..5.6).contains(&pause(&attempt, 1)), "{attempt:?}");
+            assert!((300.0..331.0).contains(&pause(&attempt, 2)), "{attempt:?}");
+            assert_eq!(attempt.next(8), Next::Failed);
+        }
+    }
+
+    #[test]
+    fn a_receiver_that_is_gone_is_not_asked_again() {
+        assert_eq!(answered(410, None).next(1), Next::Failed);
+    }
+
+    #[test]
+    fn a_receiver_can_ask_for_a_longer_pause_within_reason() {
+        assert!((60.0..66.1).contains(&pause(&answered(429, Some("60")), 1)));
+        assert!((3600.0..3961.0).contains(&pause(&answered(503, Some("999999999")), 1)));
+        assert!((300.0..331.0).contains(&pause(&answered(503, Some("1")), 2)));
+        assert!((5.0..5.6).contains(&pause(&answered(503, Some("soon")), 1)));
+    }
+
+    #[test]
+    fn an_error_of_many_words_is_kept_in_part() {
+        let attempt = Attempt::failed(format!("a\u{1b}[31m\n{}", "é".repeat(1000)));
+        let error = attempt.error.unwrap();
+        assert!(error.starts_with("a[31mé"), "{error}");
+        assert_eq!(error.chars().count(), MAX_ERROR);
+    }
+}

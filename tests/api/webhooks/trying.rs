@@ -1,0 +1,224 @@
+//! Receivers that do not take what they are told.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use twostep::domain::ids::DeliveryId;
+use twostep::domain::webhook::DeliveryState;
+use twostep::store::deliveries::{Next, settle, take_due};
+
+use super::{Answer, Receiver, Webhook, secret, telling};
+use crate::support::{Session, TestApp, problem, replies, says};
+
+async fn start() -> TestApp {
+    TestApp::start_with(replies(&[says("Hello."), says("Hello again.")]), telling()).await
+}
+
+async fn test(webhook: &Webhook<'_>) -> DeliveryId {
+    let response = webhook.app.post(&webhook.path("/test")).send().await.unwrap();
+    assert_eq!(response.status(), 202);
+    let test: Value = response.json().await.unwrap();
+    test["id"].as_str().unwrap().parse().unwrap()
+}
+
+#[tokio::test]
+async fn what_is_not_taken_is_sent_again_with_the_same_id_and_body() {
+    let app = start().await;
+    let receiver = Receiver::start(&[Answer::Status(503)]).await;
+    let webhook = Webhook::create(&app, &receiver, &["run.completed"]).await;
+    let session = app.session().await;
+    session.ask("Hello").await;
+    let waits = webhook.newest("pending", 1).await;
+    assert_eq!(
+        (&waits["last_status"], &waits["last_error"]),
+        (&json!(503), &json!("answered 503"))
+    );
+    let at = |text: &Value| text.as_str().unwrap().parse::<jiff::Timestamp>().unwrap();
+    let pause = at(&waits["next_attempt_at"]).duration_since(at(&waits["created_at"]));
+    assert!((4..10).contains(&pause.as_secs()), "{pause:?}");
+
+    webhook.hurry(&app.database.pool(1)).await;
+    let told = receiver.told(2).await;
+    assert_eq!(webhook.check(&told[0]), webhook.check(&told[1]));
+    assert_eq!(told[0].body, told[1].body);
+    let taken = webhook.newest("delivered", 2).await;
+    assert_eq!((&taken["last_status"], &taken["last_error"]), (&json!(204), &json!(null)));
+    let metrics = app.get("/metrics").send().await.unwrap().text().await.unwrap();
+    for line in ["{outcome=\"delivered\"} 1", "{outcome=\"retried\"} 1", "{outcome=\"failed\"} 0"] {
+        assert!(metrics.contains(&format!("twostep_webhook_attempts_total{line}")), "{metrics}");
+    }
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn what_nobody_takes_is_given_up_and_sent_once_more_when_somebody_asks_for_it() {
+    let app = start().await;
+    let pool = app.database.pool(1);
+    let receiver = Receiver::start(&[Answer::Status(500); 8]).await;
+    let webhook = Webhook::create(&app, &receiver, &["run.completed"]).await;
+    let id = test(&webhook).await;
+    for attempts in 1..=7 {
+        webhook.newest("pending", attempts).await;
+        webhook.hurry(&pool).await;
+    }
+    let failed = webhook.newest("failed", 8).await;
+    assert_eq!(failed["next_attempt_at"], json!(null));
+    assert_eq!(receiver.count(), 8);
+
+    let path = webhook.path(&format!("/deliveries/{id}/replay"));
+    let replayed = app.post(&path).send().await.unwrap();
+    assert_eq!(replayed.status(), 202);
+    let told = receiver.told(9).await.pop().unwrap();
+    assert_eq!(webhook.check(&told), id);
+    assert_eq!(told.kind(), "webhook.test");
+    webhook.newest("delivered", 1).await;
+
+    // And all of a kind at once.
+    for (body, replayed) in [
+        (json!({ "since": "2020-01-01T00:00:00Z" }), 0),
+        (json!({ "since": "2099-01-01T00:00:00Z", "state": "delivered" }), 0),
+        (json!({ "since": "2020-01-01T00:00:00Z", "state": "delivered" }), 1),
+    ] {
+        let answer = app.post(&webhook.path("/replay")).json(&body).send().await.unwrap();
+        assert_eq!(
+            answer.json::<Value>().await.unwrap(),
+            json!({ "replayed": replayed }),
+            "{body}"
+        );
+    }
+    assert_eq!(webhook.check(&receiver.told(10).await[9]), id);
+    let unknown = webhook.path(&format!("/deliveries/{}/replay", DeliveryId::new()));
+    let unknown = app.post(&unknown).send().await.unwrap();
+    problem(unknown, 404, "delivery_not_found").await;
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_receiver_that_is_gone_is_told_nothing_more() {
+    let app = start().await;
+    let receiver = Receiver::start(&[Answer::Status(410)]).await;
+    let webhook = Webhook::create(&app, &receiver, &["run.completed"]).await;
+    test(&webhook).await;
+    webhook.newest("failed", 1).await;
+    let read = webhook.read().await;
+    assert_eq!((&read["enabled"], &read["disabled"]), (&json!(false), &json!("gone")));
+    let session = app.session().await;
+    session.ask("Hello").await;
+    assert_eq!(webhook.deliveries().await.len(), 1);
+
+    let read = webhook.patch(json!({ "enabled": true })).await;
+    assert_eq!((&read["enabled"], &read["disabled"]), (&json!(true), &json!(null)));
+    session.ask("Again").await;
+    assert_eq!(receiver.told(2).await[1].kind(), "run.completed");
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn one_that_never_answers_stands_in_nobody_elses_way() {
+    let app = start().await;
+    let slow = Receiver::start(&[Answer::Never; 20]).await;
+    let prompt = Receiver::start(&[]).await;
+    let slow_webhook = Webhook::create(&app, &slow, &["run.completed"]).await;
+    for _ in 0..20 {
+        test(&slow_webhook).await;
+    }
+    // As many as one may have at a time.
+    slow.told(8).await;
+    let webhook = Webhook::create(&app, &prompt, &["run.completed"]).await;
+    test(&webhook).await;
+    prompt.told(1).await;
+    assert_eq!(slow.count(), 8);
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn nothing_is_sent_to_a_host_that_is_no_longer_allowed_or_does_not_answer() {
+    let app = start().await;
+    let receiver = Receiver::start(&[]).await;
+    let webhook = Webhook::create(&app, &receiver, &["run.completed"]).await;
+    let pool = app.database.pool(1);
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    for (url, error) in [
+        ("http://localhost:1/".to_owned(), "at a host that the operator does not allow"),
+        (format!("http://{closed}/?token=planted"), "Connection refused"),
+    ] {
+        let moved = "UPDATE webhooks SET url = $2 WHERE id = $1";
+        sqlx::query(moved).bind(webhook.uuid()).bind(url).execute(&pool).await.unwrap();
+        test(&webhook).await;
+        let told = webhook.newest("pending", 1).await["last_error"].to_string();
+        assert!(told.contains(error), "{told}");
+        assert!(!told.contains("planted"), "{told}");
+    }
+    assert_eq!(receiver.count(), 0);
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn who_died_with_a_delivery_is_followed_by_another_and_not_heard_any_more() {
+    let setup = crate::support::Setup { no_worker: true, ..telling() };
+    let app = TestApp::start_with(json!({}), setup).await;
+    let receiver = Receiver::start(&[]).await;
+    let webhook = Webhook::create(&app, &receiver, &["run.completed"]).await;
+    let id = test(&webhook).await;
+    let pool = app.database.pool(1);
+    let mut conn = pool.acquire().await.unwrap();
+    let mut take = async |busy: &[_]| {
+        take_due(&mut conn, busy, (8, 8), Duration::from_secs(60)).await.unwrap()
+    };
+    let first = take(&[]).await;
+    assert_eq!((first.len(), first[0].id, first[0].attempt), (1, id, 1));
+    // Nobody else takes it meanwhile.
+    assert_eq!(take(&[]).await.len(), 0);
+    webhook.hurry(&app.database.pool(1)).await;
+    assert_eq!(take(&[webhook.id.parse().unwrap()]).await.len(), 0);
+    let second = take(&[]).await;
+    assert_eq!((second[0].id, second[0].attempt), (id, 2));
+
+    settle(&mut conn, (id, 1), (Some(204), None), Next::Delivered).await.unwrap();
+    assert_eq!(webhook.deliveries().await[0]["state"], DeliveryState::Pending.as_str());
+    settle(&mut conn, (id, 2), (Some(204), None), Next::Delivered).await.unwrap();
+    assert_eq!(webhook.deliveries().await[0]["state"], DeliveryState::Delivered.as_str());
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn for_a_day_after_a_change_both_secrets_sign() {
+    let app = start().await;
+    let receiver = Receiver::start(&[]).await;
+    let old = Webhook::create(&app, &receiver, &["run.completed"]).await;
+    let answer = app.post(&old.path("/secret")).send().await.unwrap();
+    let answer: Value = answer.json().await.unwrap();
+    assert_eq!(answer["old_secret_seconds"], 86400);
+    let new = Webhook {
+        app: &app,
+        id: old.id.clone(),
+        secret: secret(answer["secret"].as_str().unwrap()),
+    };
+    assert_ne!(old.secret, new.secret);
+    test(&old).await;
+    let told = receiver.told(1).await.remove(0);
+    assert_eq!(old.check(&told), new.check(&told));
+
+    let later = "UPDATE webhooks SET old_secret_until = now()";
+    sqlx::query(later).execute(&app.database.pool(1)).await.unwrap();
+    test(&old).await;
+    let told = receiver.told(2).await.remove(1);
+    new.check(&told);
+    assert_eq!(told.header("webhook-signature").split(' ').count(), 1);
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_session_that_is_deleted_takes_with_it_what_was_to_be_told_of_it() {
+    let app = start().await;
+    let receiver = Receiver::start(&[Answer::Status(500)]).await;
+    let webhook = Webhook::create(&app, &receiver, &["run.completed"]).await;
+    let session = app.session().await;
+    session.ask("Hello").await;
+    webhook.newest("pending", 1).await;
+    let Session { id, .. } = &session;
+    let gone = app.client.delete(app.url(&format!("/v1/sessions/{id}"))).send().await.unwrap();
+    assert_eq!(gone.status(), 204);
+    assert_eq!(webhook.deliveries().await, [] as [Value; 0]);
+    app.finish().await;
+}
