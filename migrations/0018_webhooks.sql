@@ -83,7 +83,7 @@ BEGIN
     SELECT new_id(), w.id, w.tenant_id, NEW.session_id, told,
            json_build_object(
                'type', told,
-               'timestamp', to_char(NEW.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
+               'timestamp', to_char(NEW.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
                'data', json_build_object(
                    'session_id', 'ses_' || replace(NEW.session_id::text, '-', ''),
                    'run_id', 'run_' || replace(NEW.run_id::text, '-', ''),

@@ -34,33 +34,38 @@ pub struct Due {
     pub secrets: Vec<WebhookSecret>,
 }
 
-/// Takes what is due, at most `each` of a webhook, and none of the webhooks in `busy`. Who takes
-/// one and does not settle it in time has to bear that another does.
+/// Takes what is due, at most `each` of a webhook, less those that are under way, and `all` in all.
+/// Who takes one and does not settle it in time has to bear that another does.
 pub async fn take_due(
     conn: &mut PgConnection,
-    busy: &[WebhookId],
+    under_way: &[(WebhookId, i64)],
     (each, all): (i64, i64),
     time: Duration,
 ) -> Result<Vec<Due>, StoreError> {
-    let busy: Vec<Uuid> = busy.iter().map(|id| id.as_uuid()).collect();
+    let (busy, counts): (Vec<Uuid>, Vec<i64>) =
+        under_way.iter().map(|(id, count)| (id.as_uuid(), *count)).unzip();
     let rows = sqlx::query!(
         r#"WITH due AS (
                SELECT picked.id FROM webhooks w
+               LEFT JOIN unnest($1::uuid[], $2::bigint[]) AS busy (id, count) ON busy.id = w.id
                CROSS JOIN LATERAL (
                    SELECT d.id FROM webhook_deliveries d
                    WHERE d.webhook_id = w.id AND d.state = 'pending' AND d.next_attempt_at <= now()
-                   ORDER BY d.next_attempt_at LIMIT $2 FOR UPDATE SKIP LOCKED
+                   ORDER BY d.next_attempt_at
+                   LIMIT greatest($3 - coalesce(busy.count, 0), 0)
+                   FOR UPDATE SKIP LOCKED
                ) AS picked
-               WHERE w.disabled IS NULL AND w.id <> ALL ($1)
-               LIMIT $3
+               WHERE w.disabled IS NULL
+               LIMIT $4
            )
            UPDATE webhook_deliveries d
-           SET attempts = d.attempts + 1, next_attempt_at = now() + make_interval(secs => $4)
+           SET attempts = d.attempts + 1, next_attempt_at = now() + make_interval(secs => $5)
            FROM due, webhooks w
            WHERE d.id = due.id AND w.id = d.webhook_id
            RETURNING d.id, d.webhook_id, d.attempts, d.body, w.url, w.secret,
                      CASE WHEN w.old_secret_until > now() THEN w.old_secret END AS old_secret"#,
         &busy,
+        &counts,
         each,
         all,
         time.as_secs_f64(),

@@ -6,6 +6,7 @@
 mod attempt;
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,11 +32,14 @@ const SWEEP_EVERY: Duration = Duration::from_mins(10);
 /// How long a delivery that was taken is left to who took it: more than any attempt takes.
 const TAKEN_FOR: Duration = Duration::from_mins(1);
 /// Attempts at a time for one webhook. One that is slow stands in nobody else's way.
-const EACH: usize = 8;
+const EACH: i64 = 8;
 /// Attempts at a time for all.
-const ALL: usize = 64;
+const ALL: i64 = 64;
 /// Time for attempts under way, when the process stops.
 const DRAIN_FOR: Duration = Duration::from_secs(5);
+
+/// How many attempts are under way, by webhook.
+type Busy = HashMap<WebhookId, i64>;
 
 /// Sends the deliveries of all tenants.
 #[derive(Debug)]
@@ -52,7 +56,7 @@ impl Sender {
     /// Sends until it is told to stop.
     pub async fn run(self, stop: CancellationToken) {
         let mut under_way = FuturesUnordered::new();
-        let mut busy = HashMap::<WebhookId, usize>::new();
+        let mut busy = Busy::new();
         let mut look = interval(LOOK_EVERY);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut clean = interval(SWEEP_EVERY);
@@ -64,9 +68,9 @@ impl Sender {
                     continue;
                 }
                 _ = look.tick() => {}
-                Some(webhook) = under_way.next() => if has_more(&mut busy, webhook) { continue },
+                Some(webhook) = under_way.next() => one_less(&mut busy, webhook),
             }
-            for due in self.take(&busy, ALL - under_way.len()).await {
+            for due in self.take(&busy, ALL - busy.values().sum::<i64>()).await {
                 *busy.entry(due.webhook_id).or_default() += 1;
                 under_way.push(self.send(due));
             }
@@ -75,14 +79,12 @@ impl Sender {
         let _ = timeout(DRAIN_FOR, async { while under_way.next().await.is_some() {} }).await;
     }
 
-    /// Takes what is due, but for webhooks that have attempts under way.
-    async fn take(&self, busy: &HashMap<WebhookId, usize>, room: usize) -> Vec<Due> {
-        let busy: Vec<WebhookId> = busy.keys().copied().collect();
-        let most = (EACH.min(room).try_into(), room.try_into());
-        let (Ok(each), Ok(all)) = most else { return Vec::new() };
+    /// Takes what is due, as far as there is room.
+    async fn take(&self, busy: &Busy, room: i64) -> Vec<Due> {
+        let busy: Vec<_> = busy.iter().map(|(id, count)| (*id, *count)).collect();
         let taken = async {
             let mut conn = self.pool.acquire().await?;
-            let due = take_due(&mut conn, &busy, (each, all), TAKEN_FOR).await?;
+            let due = take_due(&mut conn, &busy, (EACH, room), TAKEN_FOR).await?;
             conn.give_back();
             Ok::<_, StoreError>(due)
         };
@@ -136,13 +138,12 @@ const fn outcome(next: Next) -> WebhookOutcome {
     }
 }
 
-/// Notes that an attempt has ended, and says whether others of its webhook are under way.
-fn has_more(busy: &mut HashMap<WebhookId, usize>, webhook: WebhookId) -> bool {
-    let Some(attempts) = busy.get_mut(&webhook) else { return false };
-    *attempts -= 1;
-    let has_more = *attempts > 0;
-    if !has_more {
-        busy.remove(&webhook);
+/// Notes that an attempt has ended.
+fn one_less(busy: &mut Busy, webhook: WebhookId) {
+    if let Entry::Occupied(mut attempts) = busy.entry(webhook) {
+        *attempts.get_mut() -= 1;
+        if *attempts.get() == 0 {
+            attempts.remove();
+        }
     }
-    has_more
 }

@@ -66,7 +66,10 @@ impl<'a> Webhook<'a> {
         let deadline = tokio::time::Instant::now() + std::time::Duration::from_secs(30);
         loop {
             let newest = self.deliveries().await.into_iter().next().unwrap_or_default();
-            if newest["state"] == state && newest["attempts"] == attempts {
+            // Until its first attempt has ended it has neither.
+            let is_over =
+                newest["last_status"] != json!(null) || newest["last_error"] != json!(null);
+            if is_over && newest["state"] == state && newest["attempts"] == attempts {
                 return newest;
             }
             assert!(tokio::time::Instant::now() < deadline, "{newest}");
@@ -84,6 +87,19 @@ impl<'a> Webhook<'a> {
         .execute(pool)
         .await
         .unwrap();
+    }
+
+    /// Waits for the end of an attempt after which there is a long pause, and ends that.
+    async fn hurry_on(&self, pool: &PgPool) {
+        // Who takes a delivery has it for a minute.
+        let hurried = "UPDATE webhook_deliveries SET next_attempt_at = now()
+             WHERE webhook_id = $1 AND next_attempt_at > now() + interval '2 minutes'";
+        let deadline = tokio::time::Instant::now() + std::time::Duration::from_secs(30);
+        let hurry = async || sqlx::query(hurried).bind(self.uuid()).execute(pool).await.unwrap();
+        while hurry().await.rows_affected() == 0 {
+            assert!(tokio::time::Instant::now() < deadline, "no attempt has failed");
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
     }
 
     /// Checks what came as a receiver does, and gives its id.
