@@ -113,11 +113,9 @@ impl Application {
             });
             new.succeed().await;
             worker = Some(new);
-            sender = Some(Sender {
-                pool: pools.worker.clone(),
-                outbound: Outbound::new(work.webhook_hosts, webhooks::TIMEOUT)?,
-                metrics: Arc::clone(&metrics),
-            });
+            let outbound = Outbound::new(work.webhook_hosts, webhooks::TIMEOUT)?;
+            let (pool, metrics) = (pools.worker.clone(), Arc::clone(&metrics));
+            sender = Some(Sender { pool, outbound, metrics });
         }
         let health =
             Health { pool: pools.api.clone(), draining: draining.clone(), metrics, sandbox };

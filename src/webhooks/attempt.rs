@@ -36,12 +36,12 @@ impl Attempt {
     pub(super) async fn make(outbound: &Outbound, due: &Due) -> Self {
         let url = match due.url.parse::<Url>() {
             Ok(url) => url,
-            Err(error) => return Self::failed(format!("the URL is not valid: {error}")),
+            Err(error) => return Self::failed(&format!("the URL is not valid: {error}")),
         };
         let client = match outbound.client(&url) {
             Ok(client) => client,
             // The operator may have changed their mind since, and may do so again.
-            Err(refused) => return Self::failed(format!("the URL {refused}")),
+            Err(refused) => return Self::failed(&format!("the URL {refused}")),
         };
         // Receivers refuse what was signed long ago, so each attempt is signed anew.
         let timestamp = Timestamp::now().as_second();
@@ -57,11 +57,11 @@ impl Attempt {
         match request.send().await {
             Ok(answer) => Self::answered(answer.status().as_u16(), answer.headers()),
             // The URL may hold a secret of the receiver's.
-            Err(error) => Self::failed(causes(&error.without_url())),
+            Err(error) => Self::failed(&causes(&error.without_url())),
         }
     }
 
-    fn failed(error: String) -> Self {
+    fn failed(error: &str) -> Self {
         let error = error.chars().filter(|c| !c.is_control()).take(MAX_ERROR).collect();
         Self { error: Some(error), ..Self::default() }
     }
@@ -125,7 +125,7 @@ mod tests {
     fn pause(attempt: &Attempt, number: i32) -> f64 {
         match attempt.next(number) {
             Next::After(pause) => pause.as_secs_f64(),
-            other => panic!("{other:?}"),
+            other @ (Next::Delivered | Next::Failed) => panic!("{other:?}"),
         }
     }
 
@@ -142,7 +142,7 @@ mod tests {
             answered(302, None),
             answered(400, None),
             answered(500, None),
-            Attempt::failed("no route".to_owned()),
+            Attempt::failed("no route"),
         ] {
             assert!((5.0..5.6).contains(&pause(&attempt, 1)), "{attempt:?}");
             assert!((300.0..331.0).contains(&pause(&attempt, 2)), "{attempt:?}");
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn an_error_of_many_words_is_kept_in_part() {
-        let attempt = Attempt::failed(format!("a\u{1b}[31m\n{}", "é".repeat(1000)));
+        let attempt = Attempt::failed(&format!("a\u{1b}[31m\n{}", "é".repeat(1000)));
         let error = attempt.error.unwrap();
         assert!(error.starts_with("a[31mé"), "{error}");
         assert_eq!(error.chars().count(), MAX_ERROR);

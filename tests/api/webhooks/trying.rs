@@ -163,9 +163,8 @@ async fn who_died_with_a_delivery_is_followed_by_another_and_not_heard_any_more(
     let id = test(&webhook).await;
     let pool = app.database.pool(1);
     let mut conn = pool.acquire().await.unwrap();
-    let mut take = async |busy: &[_]| {
-        take_due(&mut conn, busy, (8, 8), Duration::from_secs(60)).await.unwrap()
-    };
+    let mut take =
+        async |busy: &[_]| take_due(&mut conn, busy, (8, 8), Duration::from_mins(1)).await.unwrap();
     let first = take(&[]).await;
     assert_eq!((first.len(), first[0].id, first[0].attempt), (1, id, 1));
     // Nobody else takes it meanwhile.

@@ -213,10 +213,10 @@ pub(in crate::http) async fn create_webhook(
     };
     let stored = async {
         let mut conn = api.pool.acquire().await?;
-        let webhook = match insert(&mut conn, &new).await? {
-            true => find(&mut conn, caller.tenant, id).await?,
-            false => return Err(ApiError::TooManyWebhooks(MAX_WEBHOOKS)),
-        };
+        if !insert(&mut conn, &new).await? {
+            return Err(ApiError::TooManyWebhooks(MAX_WEBHOOKS));
+        }
+        let webhook = find(&mut conn, caller.tenant, id).await?;
         conn.give_back();
         webhook.ok_or_else(|| unknown(id))
     };
