@@ -30,6 +30,7 @@ pub mod sent;
 pub mod server_tool;
 pub mod session;
 pub mod system;
+pub mod ticket;
 pub mod tool;
 pub mod tool_error;
 pub mod usage;

@@ -46,8 +46,8 @@ pub(super) enum ApiError {
     UnsupportedMediaType,
     #[error("the body is larger than {0} bytes")]
     BodyTooLarge(usize),
-    #[error("this route answers with application/json or text/event-stream")]
-    NotAcceptable,
+    #[error("this route answers with {0}")]
+    NotAcceptable(&'static str),
     #[error("the session is busy with {active_run_id}")]
     SessionBusy {
         /// The live run, or the first that waits.
@@ -86,8 +86,8 @@ pub(super) enum ApiError {
     VersionMismatch,
     #[error("the service is stopping; try again")]
     Draining,
-    #[error("too many streams are open")]
-    TooManyStreams,
+    #[error("{0} has too many streams open")]
+    TooManyStreams(&'static str),
     #[error("too many large bodies are being read; try again")]
     TooManyLargeBodies,
     #[error(transparent)]
@@ -172,7 +172,7 @@ impl ApiError {
                 (StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type")
             }
             Self::BodyTooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, "body_too_large"),
-            Self::NotAcceptable => (StatusCode::NOT_ACCEPTABLE, "not_acceptable"),
+            Self::NotAcceptable(_) => (StatusCode::NOT_ACCEPTABLE, "not_acceptable"),
             Self::SessionBusy { .. } => (StatusCode::CONFLICT, "session_busy"),
             Self::ActionRequired { .. } => (StatusCode::CONFLICT, "action_required"),
             Self::ApprovalNotFound(_) => (StatusCode::NOT_FOUND, "approval_not_found"),
@@ -188,7 +188,7 @@ impl ApiError {
             }
             Self::VersionMismatch => (StatusCode::PRECONDITION_FAILED, "version_mismatch"),
             Self::Draining => (StatusCode::SERVICE_UNAVAILABLE, "draining"),
-            Self::TooManyStreams => (StatusCode::SERVICE_UNAVAILABLE, "too_many_streams"),
+            Self::TooManyStreams(_) => (StatusCode::SERVICE_UNAVAILABLE, "too_many_streams"),
             Self::TooManyLargeBodies => (StatusCode::SERVICE_UNAVAILABLE, "too_many_large_bodies"),
             Self::Store(error) if error.may_pass() => {
                 (StatusCode::SERVICE_UNAVAILABLE, "database_unavailable")

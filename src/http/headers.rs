@@ -1,44 +1,8 @@
 //! What clients say in headers about the answer that they want.
 
 use http::HeaderMap;
-use http::header::ACCEPT;
 
 use super::error::ApiError;
-
-/// What a client wants to get back from a post.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Form {
-    /// A JSON document.
-    Json,
-    /// Server-sent events.
-    EventStream,
-}
-
-impl Form {
-    /// Reads `Accept`. A client that names nothing, or anything, gets JSON.
-    pub(super) fn of(headers: &HeaderMap) -> Result<Self, ApiError> {
-        let mut kinds = headers
-            .get_all(ACCEPT)
-            .iter()
-            .filter_map(|value| value.to_str().ok())
-            .flat_map(|value| value.split(','))
-            .map(|kind| kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase())
-            .filter(|kind| !kind.is_empty())
-            .peekable();
-        if kinds.peek().is_none() {
-            return Ok(Self::Json);
-        }
-        let mut takes_json = false;
-        for kind in kinds {
-            match kind.as_str() {
-                "text/event-stream" => return Ok(Self::EventStream),
-                "*/*" | "application/*" | "application/json" => takes_json = true,
-                _ => {}
-            }
-        }
-        if takes_json { Ok(Self::Json) } else { Err(ApiError::NotAcceptable) }
-    }
-}
 
 /// The seconds of `Prefer: wait=N` (RFC 7240), at most two minutes.
 pub(super) fn wait_seconds(headers: &HeaderMap) -> Option<u64> {
@@ -71,19 +35,6 @@ pub(super) fn resume_after(headers: &HeaderMap, after: Option<i64>) -> Result<i6
 mod tests {
     use super::*;
     use http::HeaderValue;
-
-    #[test]
-    fn the_accept_header_chooses_the_form() {
-        let form = |accept: &str| {
-            let mut headers = HeaderMap::new();
-            headers.insert("accept", HeaderValue::from_str(accept).unwrap());
-            Form::of(&headers).ok()
-        };
-        assert_eq!(Form::of(&HeaderMap::new()).ok(), Some(Form::Json));
-        assert_eq!(form("*/*"), Some(Form::Json));
-        assert_eq!(form("application/json, text/event-stream;q=0.9"), Some(Form::EventStream));
-        assert_eq!(form("text/html"), None);
-    }
 
     #[test]
     fn a_preference_to_wait_is_read_and_bounded() {

@@ -1,5 +1,6 @@
 //! The HTTP surface: JSON and SSE, problem documents for every error.
 
+mod accept;
 mod admission;
 mod aside;
 mod auth;
@@ -14,6 +15,7 @@ mod large_body;
 mod model_rules;
 mod openapi;
 mod permissions;
+mod places;
 mod request_id;
 mod resources;
 mod routes;
@@ -21,6 +23,7 @@ mod serve;
 mod session_context;
 mod session_system;
 mod sse;
+mod stream_form;
 mod target;
 
 use std::path::Path;
@@ -30,7 +33,6 @@ use std::time::Duration;
 use axum::extract::DefaultBodyLimit;
 use axum::{Router, middleware};
 use bytes::Bytes;
-use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower_http::catch_panic::CatchPanicLayer;
@@ -52,6 +54,7 @@ use auth::Keyring;
 use large_body::LargeBodies;
 pub use model_rules::{ModelRules, is_beta};
 pub use openapi::document;
+use places::Places;
 pub use serve::{Site, Timeouts, serve};
 pub use session_context::MIN_COMPACT_AT;
 
@@ -63,8 +66,6 @@ pub const MAX_MESSAGE: usize = 32_000_000;
 /// The silence of a stream after which a comment is sent, unless somebody decides otherwise: less
 /// than any common proxy waits.
 pub const KEEP_ALIVE_EVERY: Duration = Duration::from_secs(15);
-/// Streams held at a time.
-const MAX_STREAMS: usize = 10_000;
 
 /// What a session pins when its creation names nothing else.
 #[derive(Debug, Clone)]
@@ -120,6 +121,10 @@ pub struct Options {
     pub timeouts: Timeouts,
     /// The largest body of a message or of results, in bytes.
     pub max_message: usize,
+    /// Streams held at a time.
+    pub max_streams: usize,
+    /// Streams that one key may hold at a time.
+    pub max_streams_per_key: usize,
 }
 
 /// What handlers work with.
@@ -150,7 +155,7 @@ pub struct Api {
     pub assemble: Assemble,
     /// Where sessions have the folders of their own.
     pub workspaces: Arc<Path>,
-    streams: Arc<Semaphore>,
+    places: Arc<Places>,
     admission: Arc<Admission>,
     large_bodies: LargeBodies,
     /// None: nobody is asked for a key.
@@ -184,7 +189,7 @@ impl Api {
             assemble,
             workspaces: workspaces.into(),
             posts,
-            streams: Arc::new(Semaphore::new(MAX_STREAMS)),
+            places: Arc::new(Places::new(options.max_streams, options.max_streams_per_key)),
             admission: Arc::new(Admission::new(options.max_queued)),
             large_bodies: LargeBodies::new(options.max_message),
         }

@@ -93,6 +93,7 @@ fn every_route_has_a_name_of_its_own_and_says_how_it_fails() {
         "cancel_session",
         "create_message",
         "create_session",
+        "create_ticket",
         "create_tool_results",
         "decide_approval",
         "delete_session",

@@ -9,6 +9,7 @@ use utoipa::openapi::{
 };
 
 use super::API_KEY;
+use super::ticket::{TICKET, is_counter, is_stream};
 
 const UNAUTHENTICATED: &str = "Unauthenticated";
 const FORBIDDEN: &str = "Forbidden";
@@ -20,14 +21,17 @@ pub(in crate::http) fn secure(document: &mut OpenApi) {
     let header = SecurityScheme::ApiKey(ApiKey::Header(ApiKeyValue::new(API_KEY)));
     components.add_security_scheme("bearer", bearer);
     components.add_security_scheme("api_key", header);
+    let query = SecurityScheme::ApiKey(ApiKey::Query(ApiKeyValue::new(TICKET)));
+    components.add_security_scheme("ticket", query);
     components.responses.insert(UNAUTHENTICATED.to_owned(), unauthenticated().into());
     components.responses.insert(FORBIDDEN.to_owned(), forbidden().into());
-    for item in document.paths.paths.values_mut() {
+    for (path, item) in &mut document.paths.paths {
         for (operation, writes) in operations(item) {
+            let ways = ["bearer", "api_key"].into_iter().chain(is_stream(path).then_some("ticket"));
             let requirement = |name| SecurityRequirement::new(name, [""; 0]);
-            operation.security = Some(vec![requirement("bearer"), requirement("api_key")]);
+            operation.security = Some(ways.map(requirement).collect());
             refuse(operation, "401", UNAUTHENTICATED);
-            if writes {
+            if writes && !is_counter(path) {
                 refuse(operation, "403", FORBIDDEN);
             }
         }

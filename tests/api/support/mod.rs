@@ -109,6 +109,8 @@ pub(crate) struct Setup {
     pub(crate) max_queued: Option<u32>,
     pub(crate) timeouts: Timeouts,
     pub(crate) max_message: Option<usize>,
+    pub(crate) max_streams: Option<usize>,
+    pub(crate) max_streams_per_key: Option<usize>,
     pub(crate) model_idle_timeout: Option<Duration>,
     /// None: what runs is let go at once.
     pub(crate) drain_for: Duration,
@@ -306,6 +308,8 @@ fn config(
             max_queued: setup.max_queued.unwrap_or(1000),
             timeouts: setup.timeouts,
             max_message: setup.max_message.unwrap_or(MAX_MESSAGE),
+            max_streams: setup.max_streams.unwrap_or(10_000),
+            max_streams_per_key: setup.max_streams_per_key.unwrap_or(200),
         },
         refresh_models: setup.refresh_models,
     };

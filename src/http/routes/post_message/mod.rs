@@ -16,15 +16,17 @@ use crate::domain::ids::{SessionId, TenantId};
 use crate::domain::run::Run;
 use crate::faults::{self, Point};
 use crate::http::Api;
+use crate::http::accept::Form;
 use crate::http::aside::aside;
 use crate::http::auth::Caller;
 use crate::http::deadline::in_time;
 use crate::http::error::{ApiError, Problem};
-use crate::http::headers::{Form, wait_seconds};
+use crate::http::headers::wait_seconds;
 use crate::http::large_body::LargeJsonBody;
 use crate::http::permissions::check_mode;
+use crate::http::places::Place;
 use crate::http::resources::RunResource;
-use crate::http::sse::Place;
+use crate::http::stream_form::StreamForm;
 use crate::http::target::SessionPath;
 use answer::accepted;
 use body::CreateMessage;
@@ -50,7 +52,8 @@ use census::is_counted;
     post, path = "/sessions/{session_id}/messages", operation_id = "create_message", tag = "messages",
     params(
         ("session_id" = String, Path, description = "The session."),
-        ("Accept" = Option<String>, Header, description = "`text/event-stream` to stream."),
+        ("Accept" = Option<String>, Header, description = "`text/event-stream` to stream, or `application/jsonl` \
+            (or `application/x-ndjson`) for one event a line."),
         ("Prefer" = Option<String>, Header, description = "`wait=N` to wait for the answer."),
         ("Idempotency-Key" = Option<String>, Header,
          description = "A second post to this session with the same key and body gives the same run; \
@@ -67,7 +70,8 @@ use census::is_counted;
          headers(("location" = String, description = "The run's path."),
                  ("idempotency-replayed" = String, description = "`true` for a repeated post."))),
         (status = 200, description = "The run at rest, settled or waiting for somebody; or the stream of its events.",
-         content((RunResource = "application/json"), (Streamed<'static> = "text/event-stream"))),
+         content((RunResource = "application/json"), (Streamed<'static> = "text/event-stream"),
+                 (Streamed<'static> = "application/jsonl"), (Streamed<'static> = "application/x-ndjson"))),
         (status = 400, description = "`bad_json`, `body_incomplete`, `invalid_cursor`", body = Problem, content_type = "application/problem+json"),
         (status = 404, description = "`session_not_found`", body = Problem, content_type = "application/problem+json"),
         (status = 406, description = "`not_acceptable`", body = Problem, content_type = "application/problem+json"),
@@ -90,14 +94,20 @@ pub(in crate::http) async fn create_message(
 ) -> Result<Response, ApiError> {
     let SessionPath(session_id) = path;
     let LargeJsonBody(message, room) = body;
-    let form = if message.stream { Form::EventStream } else { Form::of(&headers)? };
+    let form = match message.stream {
+        true => Form::Stream(StreamForm::of(&headers).unwrap_or_default()),
+        false => Form::of(&headers)?,
+    };
     let (message, content) = aside(room.bytes(), move || message.check()).await??;
     check_mode(&api, message.permission_mode)?;
     if api.draining.is_cancelled() {
         return Err(ApiError::Draining);
     }
     // Before the run exists: nobody is refused whose message has been accepted.
-    let place = (form == Form::EventStream).then(|| Place::take(&api)).transpose()?;
+    let stream = match form {
+        Form::Stream(form) => Some((form, Place::take(&api, caller)?)),
+        Form::Json => None,
+    };
     // And nothing that it does is missed.
     let subscription = api.bus.subscribe(session_id);
     let (tenant, is_counted) = (caller.tenant, is_counted(&content)?);
@@ -106,8 +116,8 @@ pub(in crate::http) async fn create_message(
     let taken = Box::pin(in_time(post.take(content))).await?;
     drop(room);
     faults::point(Point::BeforeReply).await;
-    match (place, wait_seconds(&headers)) {
-        (Some(place), _) => post.stream(&taken, subscription, place).await,
+    match (stream, wait_seconds(&headers)) {
+        (Some(stream), _) => post.stream(&taken, subscription, stream).await,
         (None, Some(seconds)) => post.wait(taken, subscription, seconds).await,
         (None, None) => Ok(accepted(taken)),
     }
