@@ -117,10 +117,11 @@ impl Application {
         let listening = match config.listen {
             Listen::Api(serve) => {
                 let (Serve { bind, defaults, http, .. }, bus) = (*serve, Arc::clone(&bus));
+                let timeouts = http.timeouts;
                 let (settings, rest) = ((defaults, http), (assemble as _, &*config.workspaces));
                 let api = Api::new(health, bus, tools, permissions, settings, rest);
                 let posts = api.posts.clone();
-                let site = site(router(api), http.timeouts);
+                let site = site(router(api), timeouts);
                 Some(Listening::bind(bind, site, posts).await?)
             }
             Listen::Health(bind) => {

@@ -168,6 +168,8 @@ impl ServeArgs {
             max_message: usize::try_from(self.max_message_mb)? * 1_000_000,
             max_streams: usize::try_from(self.edge.max_streams)?,
             max_streams_per_key: usize::try_from(self.edge.max_streams_per_key)?,
+            rate_limit: self.edge.rate_limit,
+            pages: self.edge.pages(self.auth)?,
         };
         let serve = Serve { bind: self.bind, defaults, http, refresh_models };
         let listen = Listen::Api(Box::new(serve));

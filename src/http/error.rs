@@ -24,6 +24,12 @@ pub(super) enum ApiError {
     Unauthenticated,
     #[error("the key may not do this: it lacks the scope `{}`", .0.as_str())]
     Forbidden(Scope),
+    #[error("pages of this origin may not use the service; --cors-origins names those that may")]
+    ForbiddenOrigin,
+    #[error("this service does not answer for {0:?}; --allowed-hosts names hosts")]
+    MisdirectedRequest(String),
+    #[error("too many requests in a minute; the next may come in {} s", seconds(*.0))]
+    RateLimited(Duration),
     #[error("there is no session {0}")]
     SessionNotFound(String),
     #[error("there is no run {0}")]
@@ -96,6 +102,11 @@ pub(super) enum ApiError {
     Internal(String),
 }
 
+/// Whole seconds, and not too few.
+pub(super) fn seconds(wait: Duration) -> u64 {
+    wait.as_secs() + u64::from(wait.subsec_nanos() > 0)
+}
+
 fn first_message(errors: &[FieldError]) -> String {
     errors.first().map(|error| format!("{} {}", error.pointer, error.message)).unwrap_or_default()
 }
@@ -143,13 +154,31 @@ impl ApiError {
     }
 
     /// The seconds after which it may be worth to try again.
-    fn retry_after(&self, status: StatusCode) -> Option<&'static str> {
+    fn retry_after(&self, status: StatusCode) -> Option<u64> {
+        if let Self::RateLimited(wait) = self {
+            return Some(seconds(*wait));
+        }
         if matches!(self, Self::Overloaded) {
             // Many runs must end before there is room again for all who come back.
-            return Some("5");
+            return Some(5);
         }
         let is_brief = matches!(self, Self::SessionBusy { .. });
-        (is_brief || status == StatusCode::SERVICE_UNAVAILABLE).then_some("1")
+        (is_brief || status == StatusCode::SERVICE_UNAVAILABLE).then_some(1)
+    }
+
+    /// What the vendors' SDKs, which repeat what fails by themselves, are told of that; nothing where
+    /// they cannot know what became of the request.
+    fn should_retry(&self, status: StatusCode) -> Option<bool> {
+        match self {
+            // Nothing has been done yet.
+            Self::RateLimited(_)
+            | Self::Overloaded
+            | Self::Draining
+            | Self::TooManyStreams(_)
+            | Self::TooManyLargeBodies => Some(true),
+            // The same request would be in the same conflict.
+            _ => (status == StatusCode::CONFLICT).then_some(false),
+        }
     }
 
     /// Status and code: the contract.
@@ -159,6 +188,9 @@ impl ApiError {
             Self::NoMethod(_) => (StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed"),
             Self::Unauthenticated => (StatusCode::UNAUTHORIZED, "unauthenticated"),
             Self::Forbidden(_) => (StatusCode::FORBIDDEN, "forbidden"),
+            Self::ForbiddenOrigin => (StatusCode::FORBIDDEN, "forbidden_origin"),
+            Self::MisdirectedRequest(_) => (StatusCode::MISDIRECTED_REQUEST, "misdirected_request"),
+            Self::RateLimited(_) => (StatusCode::TOO_MANY_REQUESTS, "rate_limited"),
             Self::SessionNotFound(_) => (StatusCode::NOT_FOUND, "session_not_found"),
             Self::RunNotFound(_) => (StatusCode::NOT_FOUND, "run_not_found"),
             Self::RequestNotFound(_) => (StatusCode::NOT_FOUND, "request_not_found"),
@@ -229,7 +261,7 @@ impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let (status, code) = self.status_and_code();
         let detail = self.detail(code);
-        let retry_after = self.retry_after(status);
+        let (retry_after, should_retry) = (self.retry_after(status), self.should_retry(status));
         let active_run_id = self.active_run_id();
         let problem = Problem {
             r#type: "about:blank",
@@ -245,7 +277,7 @@ impl IntoResponse for ApiError {
         let mut response = status.into_response();
         let headers = response.headers_mut();
         if let Some(seconds) = retry_after {
-            headers.insert(RETRY_AFTER, HeaderValue::from_static(seconds));
+            headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
         }
         if status == StatusCode::UNAUTHORIZED {
             headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
@@ -254,9 +286,9 @@ impl IntoResponse for ApiError {
             // The rest of the body would be in the way of another request.
             headers.insert(CONNECTION, HeaderValue::from_static("close"));
         }
-        if status == StatusCode::CONFLICT {
-            // The vendors' SDKs repeat a 409 by themselves, which would help nobody.
-            headers.insert("x-should-retry", HeaderValue::from_static("false"));
+        if let Some(should_retry) = should_retry {
+            let word = if should_retry { "true" } else { "false" };
+            headers.insert("x-should-retry", HeaderValue::from_static(word));
         }
         // Written out by the outermost layer, which knows the path and the request's id.
         response.extensions_mut().insert(problem);

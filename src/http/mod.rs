@@ -6,6 +6,7 @@ mod aside;
 mod auth;
 mod blocks;
 mod conditions;
+mod cors;
 mod deadline;
 mod detached;
 mod error;
@@ -14,8 +15,11 @@ mod json_body;
 mod large_body;
 mod model_rules;
 mod openapi;
+mod pages;
 mod permissions;
 mod places;
+mod rate_limit;
+mod refusals;
 mod request_id;
 mod resources;
 mod routes;
@@ -31,6 +35,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::DefaultBodyLimit;
+use axum::middleware::from_fn_with_state;
 use axum::{Router, middleware};
 use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
@@ -54,7 +59,9 @@ use auth::Keyring;
 use large_body::LargeBodies;
 pub use model_rules::{ModelRules, is_beta};
 pub use openapi::document;
+pub use pages::Pages;
 use places::Places;
+use rate_limit::RateLimit;
 pub use serve::{Site, Timeouts, serve};
 pub use session_context::MIN_COMPACT_AT;
 
@@ -107,7 +114,7 @@ pub struct Health {
 }
 
 /// How requests are met.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Options {
     /// Whether requests need a key of the API.
     pub needs_keys: bool,
@@ -125,6 +132,10 @@ pub struct Options {
     pub max_streams: usize,
     /// Streams that one key may hold at a time.
     pub max_streams_per_key: usize,
+    /// Requests of one key in a minute; 0: as many as it likes.
+    pub rate_limit: u32,
+    /// What web pages may do.
+    pub pages: Pages,
 }
 
 /// What handlers work with.
@@ -182,7 +193,6 @@ impl Api {
             tools,
             permissions,
             defaults: Arc::new(defaults),
-            options,
             draining,
             metrics,
             sandbox,
@@ -192,6 +202,7 @@ impl Api {
             places: Arc::new(Places::new(options.max_streams, options.max_streams_per_key)),
             admission: Arc::new(Admission::new(options.max_queued)),
             large_bodies: LargeBodies::new(options.max_message),
+            options,
         }
     }
 }
@@ -199,22 +210,29 @@ impl Api {
 /// All routes.
 pub fn router(api: Api) -> Router {
     let (v1, _) = openapi::routes().split_for_parts();
-    let v1 = v1.route_layer(middleware::from_fn_with_state(api.keyring.clone(), auth::layer));
+    let v1 = match RateLimit::new(api.options.rate_limit) {
+        Some(limit) => v1.route_layer(from_fn_with_state(Arc::new(limit), rate_limit::layer)),
+        None => v1,
+    };
+    let v1 = v1.route_layer(from_fn_with_state(api.keyring.clone(), auth::layer));
+    let pages = api.options.pages.clone();
     let Api { pool, draining, metrics, sandbox, .. } = api.clone();
     let health = Health { pool, draining, metrics, sandbox };
     // The version prefix is the promise; the bare paths are for people who type them.
-    Router::new()
+    let router = Router::new()
         .merge(v1.clone())
         .nest("/v1", v1)
         .merge(operations(health))
         .fallback(error::no_route)
         .method_not_allowed_fallback(error::no_method)
         .layer(middleware::from_fn(deadline::layer))
-        .layer(middleware::from_fn_with_state(api.clone(), detached::layer))
+        .layer(from_fn_with_state(api.clone(), detached::layer))
         .with_state(api)
         .layer(DefaultBodyLimit::max(MAX_BODY))
         .layer(CatchPanicLayer::custom(error::panicked))
-        .layer(middleware::from_fn(request_id::layer))
+        .layer(from_fn_with_state(pages.clone(), pages::layer))
+        .layer(middleware::from_fn(request_id::layer));
+    if pages.origins.is_empty() { router } else { router.layer(cors::layer(&pages.origins)) }
 }
 
 /// The routes of a process that only works on runs.

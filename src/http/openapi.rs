@@ -5,6 +5,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::auth::secure;
+use super::refusals::tell;
 use super::routes::{
     approvals, events, explain, health, messages, models, post_message, requests, runs,
     session_changes, session_deletion, sessions, tickets, todos, tool_results, tools, usage,
@@ -88,5 +89,6 @@ pub fn document() -> utoipa::openapi::OpenApi {
     let mut document = Document::openapi();
     document.merge(v1);
     document.merge(operations);
+    tell(&mut document);
     document
 }

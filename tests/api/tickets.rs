@@ -9,8 +9,8 @@ use twostep::domain::api_key::{ApiKey, Scope};
 use twostep::domain::ids::TenantId;
 
 use crate::support::{
-    EventStream, Program, Session, TestApp, binary, client_with, data_dir, database, keys_needed,
-    outcome, problem, replies, says,
+    EventStream, Program, Session, TestApp, binary, binary_logging_to, client_with, data_dir,
+    database, keys_needed, outcome, problem, replies, says,
 };
 
 async fn start() -> TestApp {
@@ -210,24 +210,16 @@ async fn a_service_that_is_open_makes_tickets_and_needs_none() {
     app.finish().await;
 }
 
-/// A program that writes down all that it can say.
-async fn talkative(database: &crate::support::TestDatabase, log: &std::path::Path) -> Program {
-    let mut command = tokio::process::Command::new("/bin/sh");
-    let script = format!("exec \"$0\" \"$@\" 2>{}", log.display());
-    command.args(["-c", &script, crate::support::PROGRAM]);
-    command.args(["serve", "--offline", "--bind", "127.0.0.1:0", "--auth", "keys"]);
-    command.args(["--log", "trace", "--log-format", "json"]).env_clear().kill_on_drop(true);
-    command.env("DATABASE_URL", database.url()).env("HOME", "/tmp");
-    Program::serve(command).await
-}
-
 #[tokio::test]
 async fn a_ticket_is_in_no_log_and_no_error_and_no_figure() {
     let database = database().await;
     let key: ApiKey = database.key(TenantId::DEFAULT, Scope::Write).await;
     let folder = data_dir();
     let log = folder.path().join("log");
-    let program = talkative(&database, &log).await;
+    let everything = ["serve", "--offline", "--bind", "127.0.0.1:0", "--log", "trace"];
+    let mut command = binary_logging_to(&log, &everything);
+    command.env("DATABASE_URL", database.url()).env("TWOSTEP_AUTH", "keys");
+    let program = Program::serve(command).await;
     let (holder, stranger) = (client_with(Some(&key)), client_with(None));
     let made = holder.post(format!("{}/v1/sessions", program.url)).send().await.unwrap();
     let session: Value = made.json().await.unwrap();

@@ -39,7 +39,9 @@ pub(in crate::http) fn secure(document: &mut OpenApi) {
 }
 
 /// The operations of a path, and whether they need the scope `write`.
-fn operations(item: &mut PathItem) -> impl Iterator<Item = (&mut Operation, bool)> {
+pub(in crate::http) fn operations(
+    item: &mut PathItem,
+) -> impl Iterator<Item = (&mut Operation, bool)> {
     let PathItem { get, head, put, post, delete, options, patch, trace, query, .. } = item;
     let reading = [get, head].map(|operation| (operation, false));
     let writing = [put, post, delete, options, patch, trace, query].map(|one| (one, true));
@@ -63,10 +65,15 @@ fn unauthenticated() -> Response {
 }
 
 fn forbidden() -> Response {
-    problem("`forbidden`: the key lacks the scope `write`").build()
+    problem(
+        "`forbidden`: the key lacks the scope `write`; `forbidden_origin`: a web page of another \
+         origin sent the request, and the service asks nobody for a key",
+    )
+    .build()
 }
 
-fn problem(description: &str) -> ResponseBuilder {
+/// A refusal in the document.
+pub(in crate::http) fn problem(description: &str) -> ResponseBuilder {
     let schema = Ref::from_schema_name("Problem");
     ResponseBuilder::new()
         .description(description)

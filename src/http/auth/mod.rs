@@ -20,7 +20,7 @@ use http::{HeaderMap, HeaderValue, Method};
 use super::error::ApiError;
 use crate::domain::api_key::{ApiKey, Scope};
 use crate::domain::ids::{KeyId, TenantId};
-pub(super) use document::secure;
+pub(super) use document::{operations, problem, secure};
 pub(super) use keyring::Keyring;
 use ticket::{Given, is_counter};
 use watch::watched;
