@@ -4,16 +4,41 @@ use http::HeaderMap;
 
 use super::error::ApiError;
 
-/// The seconds of `Prefer: wait=N` (RFC 7240), at most two minutes.
+/// The longest that a client may ask to be kept waiting, in seconds.
+const MAX_WAIT: u64 = 120;
+
+/// The seconds of `Prefer: wait=N` (RFC 7240), at most [`MAX_WAIT`]. Of a preference that is there
+/// twice the first counts, and one that cannot be read is as good as none.
 pub(super) fn wait_seconds(headers: &HeaderMap) -> Option<u64> {
-    const MAX: u64 = 120;
-    headers
-        .get_all("prefer")
-        .iter()
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split([',', ';']))
-        .find_map(|preference| preference.trim().strip_prefix("wait=")?.parse::<u64>().ok())
-        .map(|seconds| seconds.min(MAX))
+    let values = headers.get_all("prefer").iter().filter_map(|value| value.to_str().ok());
+    let mut preferences = values.flat_map(|value| unquoted(value, ','));
+    let (_, value) = preferences.find_map(|preference| {
+        let without_parameters = unquoted(preference, ';').next()?;
+        let named = without_parameters.split_once('=').unwrap_or((without_parameters, ""));
+        named.0.trim().eq_ignore_ascii_case("wait").then_some(named)
+    })?;
+    let value = value.trim();
+    let within = value.strip_prefix('"').and_then(|value| value.strip_suffix('"'));
+    let digits = within.unwrap_or(value);
+    let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    // What is too large for a number is longer than anybody is kept waiting.
+    is_number.then(|| digits.parse().unwrap_or(MAX_WAIT).min(MAX_WAIT))
+}
+
+/// The parts of a text between separators that are not within quotes.
+fn unquoted(text: &str, separator: char) -> impl Iterator<Item = &str> {
+    let (mut is_quoted, mut is_escaped) = (false, false);
+    text.split(move |letter| {
+        if std::mem::take(&mut is_escaped) {
+            return false;
+        }
+        match letter {
+            '"' => is_quoted = !is_quoted,
+            '\\' => is_escaped = is_quoted,
+            _ => {}
+        }
+        letter == separator && !is_quoted
+    })
 }
 
 /// Where a stream goes on: `Last-Event-ID`, or else `?after=`.
@@ -43,9 +68,26 @@ mod tests {
             headers.insert("prefer", HeaderValue::from_str(prefer).unwrap());
             wait_seconds(&headers)
         };
-        assert_eq!(wait("wait=30"), Some(30));
-        assert_eq!(wait("respond-async, wait=5"), Some(5));
-        assert_eq!(wait("wait=99999"), Some(120));
-        assert_eq!(wait("respond-async"), None);
+        for (prefer, seconds) in [
+            ("wait=30", Some(30)),
+            ("respond-async, wait=5", Some(5)),
+            ("WAIT = \"7\"; foo=bar", Some(7)),
+            ("foo=\"a, wait=1; \\\"\", wait=8", Some(8)),
+            ("wait=9, wait=10", Some(9)),
+            ("wait=0", Some(0)),
+            ("wait=99999", Some(120)),
+            ("wait=99999999999999999999999", Some(120)),
+            ("respond-async", None),
+            ("foo; wait=5", None),
+            ("wait", None),
+            ("wait=", None),
+            ("wait=-1", None),
+            ("wait=+1", None),
+            ("wait=1.5", None),
+            ("wait=soon, wait=5", None),
+            ("waiting=5", None),
+        ] {
+            assert_eq!(wait(prefer), seconds, "{prefer}");
+        }
     }
 }

@@ -115,7 +115,13 @@ impl Post<'_> {
         }
         let is_repeated = taken.is_repeated;
         if !run.is_at_rest() {
-            return Ok(accepted(Taken { run, is_repeated }));
+            let mut response = accepted(Taken { run, is_repeated });
+            if !self.api.draining.is_cancelled() {
+                // So that who is kept waiting for less than they asked learns of it.
+                let applied = format!("respond-async, wait={seconds}");
+                set(&mut response, PREFERENCE_APPLIED, &applied);
+            }
+            return Ok(response);
         }
         let path = run_path(session_id, id);
         let mut response = Json(RunResource::from(run)).into_response();
