@@ -33,6 +33,7 @@ pub mod system;
 pub mod ticket;
 pub mod tool;
 pub mod tool_error;
+pub mod trace;
 pub mod usage;
 pub mod verification;
 pub mod word;

@@ -89,6 +89,7 @@ mod takeover;
 mod tickets;
 mod todos;
 mod tool_results;
+mod tracing;
 mod usage;
 mod verifying;
 mod weather;

@@ -7,6 +7,7 @@ mod locked;
 mod repeat;
 mod take;
 
+use axum::Extension;
 use axum::extract::State;
 use axum::response::Response;
 use http::HeaderMap;
@@ -14,6 +15,7 @@ use http::HeaderMap;
 use crate::domain::event::Streamed;
 use crate::domain::ids::{SessionId, TenantId};
 use crate::domain::run::Run;
+use crate::domain::trace::Trace;
 use crate::faults::{self, Point};
 use crate::http::Api;
 use crate::http::accept::Form;
@@ -54,7 +56,8 @@ use census::is_counted;
         ("session_id" = String, Path, description = "The session."),
         ("Accept" = Option<String>, Header, description = "`text/event-stream` to stream, or `application/jsonl` \
             (or `application/x-ndjson`) for one event a line."),
-        ("Prefer" = Option<String>, Header, description = "`wait=N` to wait for the answer."),
+        ("Prefer" = Option<String>, Header, description = "`wait=N` to wait up to N seconds for \
+            the answer, 120 at most; `respond-async` is what is done without."),
         ("Idempotency-Key" = Option<String>, Header,
          description = "A second post to this session with the same key and body gives the same run; \
             with another body, `on_busy` included, 422. Kept as long as the session."),
@@ -68,10 +71,15 @@ use census::is_counted;
     responses(
         (status = 202, description = "The run, accepted.", body = RunResource,
          headers(("location" = String, description = "The run's path."),
+                 ("preference-applied" = String, description = "`respond-async`, and `wait=N` if it was waited for."),
                  ("idempotency-replayed" = String, description = "`true` for a repeated post."))),
         (status = 200, description = "The run at rest, settled or waiting for somebody; or the stream of its events.",
          content((RunResource = "application/json"), (Streamed<'static> = "text/event-stream"),
-                 (Streamed<'static> = "application/jsonl"), (Streamed<'static> = "application/x-ndjson"))),
+                 (Streamed<'static> = "application/jsonl"), (Streamed<'static> = "application/x-ndjson")),
+         headers(("location" = Option<String>, description = "The path of the stream."),
+                 ("content-location" = String, description = "The run's path."),
+                 ("preference-applied" = Option<String>, description = "`wait=N`, for the run at rest."),
+                 ("idempotency-replayed" = Option<String>, description = "`true` for a repeated post."))),
         (status = 400, description = "`bad_json`, `body_incomplete`, `invalid_cursor`", body = Problem, content_type = "application/problem+json"),
         (status = 404, description = "`session_not_found`", body = Problem, content_type = "application/problem+json"),
         (status = 406, description = "`not_acceptable`", body = Problem, content_type = "application/problem+json"),
@@ -81,7 +89,7 @@ use census::is_counted;
         (status = 413, description = "`body_too_large`", body = Problem, content_type = "application/problem+json"),
         (status = 415, description = "`unsupported_media_type`", body = Problem, content_type = "application/problem+json"),
         (status = 422, description = "`validation_failed`, `idempotency_key_reused`", body = Problem, content_type = "application/problem+json"),
-        (status = 429, description = "`overloaded`: too many runs wait, of all sessions. `Retry-After` says when to come back.", body = Problem, content_type = "application/problem+json"),
+        (status = 429, description = "`overloaded`: too many runs wait, of all sessions; `rate_limited`: more requests of this key than it may send. `Retry-After` says when to come back.", body = Problem, content_type = "application/problem+json"),
         (status = 503, description = "`draining`, `database_unavailable`, `too_many_streams`, `too_many_large_bodies`", body = Problem, content_type = "application/problem+json"),
     )
 )]
@@ -89,6 +97,7 @@ pub(in crate::http) async fn create_message(
     State(api): State<Api>,
     caller: Caller,
     path: SessionPath,
+    trace: Extension<Trace>,
     headers: HeaderMap,
     body: LargeJsonBody<CreateMessage>,
 ) -> Result<Response, ApiError> {
@@ -110,13 +119,14 @@ pub(in crate::http) async fn create_message(
     };
     // And nothing that it does is missed.
     let subscription = api.bus.subscribe(session_id);
-    let (tenant, is_counted) = (caller.tenant, is_counted(&content)?);
-    let post = Post { api: &api, tenant, session_id, message, is_counted, headers: &headers };
+    let (tenant, is_counted, Extension(trace)) = (caller.tenant, is_counted(&content)?, trace);
+    let headers = &headers;
+    let post = Post { api: &api, tenant, session_id, message, is_counted, trace, headers };
     // Boxed, because it is large.
     let taken = Box::pin(in_time(post.take(content))).await?;
     drop(room);
     faults::point(Point::BeforeReply).await;
-    match (stream, wait_seconds(&headers)) {
+    match (stream, wait_seconds(headers)) {
         (Some(stream), _) => post.stream(&taken, subscription, stream).await,
         (None, Some(seconds)) => post.wait(taken, subscription, seconds).await,
         (None, None) => Ok(accepted(taken)),
@@ -130,6 +140,7 @@ struct Post<'a> {
     message: CreateMessage,
     /// Whether its content counts in its session, beside what that holds already.
     is_counted: bool,
+    trace: Trace,
     headers: &'a HeaderMap,
 }
 
