@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{ArgAction, Args, ValueEnum};
 use reqwest::Url;
 
-use super::{ANTHROPIC_URL, ModelArgs, PermissionArgs, ProviderArgs, ToolArgs};
+use super::{ANTHROPIC_URL, EdgeArgs, ModelArgs, PermissionArgs, ProviderArgs, ToolArgs};
 use crate::domain::prompt_cache::CacheTtl;
 use crate::domain::run::{Limits, OnBusy};
 
@@ -88,6 +88,9 @@ pub struct ServeArgs {
     #[arg(long, env = "TWOSTEP_MAX_MESSAGE_MB", default_value_t = 32, value_name = "MB",
           value_parser = clap::value_parser!(u32).range(1..=32))]
     pub max_message_mb: u32,
+    /// What clients may hold and do.
+    #[command(flatten)]
+    pub edge: EdgeArgs,
     /// Where the database is.
     #[command(flatten)]
     pub database: DatabaseArgs,

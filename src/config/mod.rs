@@ -1,6 +1,7 @@
 //! What the operator decides. The only reader of the environment.
 
 mod args;
+mod edge;
 mod models;
 mod permissions;
 mod provider;
@@ -20,6 +21,7 @@ use sqlx::postgres::PgConnectOptions;
 pub use args::{
     Auth, DatabaseArgs, LogArgs, LogFormat, ServeArgs, SessionArgs, WorkArgs, WorkerArgs,
 };
+pub use edge::EdgeArgs;
 pub use models::ModelArgs;
 pub use permissions::{DefaultDecision, PermissionArgs};
 use provider::ANTHROPIC_URL;
@@ -168,6 +170,10 @@ impl ServeArgs {
             max_queued: self.max_queued,
             timeouts: Timeouts::default(),
             max_message: usize::try_from(self.max_message_mb)? * 1_000_000,
+            max_streams: usize::try_from(self.edge.max_streams)?,
+            max_streams_per_key: usize::try_from(self.edge.max_streams_per_key)?,
+            rate_limit: self.edge.rate_limit,
+            pages: self.edge.pages(self.auth)?,
         };
         let serve = Serve { bind: self.bind, defaults, http, refresh_models };
         let listen = Listen::Api(Box::new(serve));

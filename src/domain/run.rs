@@ -10,6 +10,7 @@ use super::output_schema::Verdict;
 use super::pending::PendingCall;
 use super::permission::PermissionMode;
 use super::tool::{ToolChoice, defined_names};
+use super::trace::Trace;
 use super::usage::Usage;
 
 /// Where a run stands.
@@ -205,6 +206,9 @@ pub struct RunOptions {
     /// The permission mode of the session from this message on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub permission_mode: Option<PermissionMode>,
+    /// The trace of the request that posted the message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<Trace>,
 }
 
 impl RunOptions {

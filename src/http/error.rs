@@ -24,6 +24,12 @@ pub(super) enum ApiError {
     Unauthenticated,
     #[error("the key may not do this: it lacks the scope `{}`", .0.as_str())]
     Forbidden(Scope),
+    #[error("pages of this origin may not use the service; --cors-origins names those that may")]
+    ForbiddenOrigin,
+    #[error("this service does not answer for {0:?}; --allowed-hosts names hosts")]
+    MisdirectedRequest(String),
+    #[error("too many requests in a minute; the next may come in {} s", seconds(*.0))]
+    RateLimited(Duration),
     #[error("there is no session {0}")]
     SessionNotFound(String),
     #[error("there is no run {0}")]
@@ -52,8 +58,8 @@ pub(super) enum ApiError {
     UnsupportedMediaType,
     #[error("the body is larger than {0} bytes")]
     BodyTooLarge(usize),
-    #[error("this route answers with application/json or text/event-stream")]
-    NotAcceptable,
+    #[error("this route answers with {0}")]
+    NotAcceptable(&'static str),
     #[error("the session is busy with {active_run_id}")]
     SessionBusy {
         /// The live run, or the first that waits.
@@ -92,14 +98,19 @@ pub(super) enum ApiError {
     VersionMismatch,
     #[error("the service is stopping; try again")]
     Draining,
-    #[error("too many streams are open")]
-    TooManyStreams,
+    #[error("{0} has too many streams open")]
+    TooManyStreams(&'static str),
     #[error("too many large bodies are being read; try again")]
     TooManyLargeBodies,
     #[error(transparent)]
     Store(#[from] StoreError),
     #[error("{0}")]
     Internal(String),
+}
+
+/// Whole seconds, and not too few.
+pub(super) fn seconds(wait: Duration) -> u64 {
+    wait.as_secs() + u64::from(wait.subsec_nanos() > 0)
 }
 
 fn first_message(errors: &[FieldError]) -> String {
@@ -149,13 +160,31 @@ impl ApiError {
     }
 
     /// The seconds after which it may be worth to try again.
-    fn retry_after(&self, status: StatusCode) -> Option<&'static str> {
+    fn retry_after(&self, status: StatusCode) -> Option<u64> {
+        if let Self::RateLimited(wait) = self {
+            return Some(seconds(*wait));
+        }
         if matches!(self, Self::Overloaded) {
             // Many runs must end before there is room again for all who come back.
-            return Some("5");
+            return Some(5);
         }
         let is_brief = matches!(self, Self::SessionBusy { .. });
-        (is_brief || status == StatusCode::SERVICE_UNAVAILABLE).then_some("1")
+        (is_brief || status == StatusCode::SERVICE_UNAVAILABLE).then_some(1)
+    }
+
+    /// What the vendors' SDKs, which repeat what fails by themselves, are told of that; nothing where
+    /// they cannot know what became of the request.
+    fn should_retry(&self, status: StatusCode) -> Option<bool> {
+        match self {
+            // Nothing has been done yet.
+            Self::RateLimited(_)
+            | Self::Overloaded
+            | Self::Draining
+            | Self::TooManyStreams(_)
+            | Self::TooManyLargeBodies => Some(true),
+            // The same request would be in the same conflict.
+            _ => (status == StatusCode::CONFLICT).then_some(false),
+        }
     }
 
     /// Status and code: the contract.
@@ -165,6 +194,9 @@ impl ApiError {
             Self::NoMethod(_) => (StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed"),
             Self::Unauthenticated => (StatusCode::UNAUTHORIZED, "unauthenticated"),
             Self::Forbidden(_) => (StatusCode::FORBIDDEN, "forbidden"),
+            Self::ForbiddenOrigin => (StatusCode::FORBIDDEN, "forbidden_origin"),
+            Self::MisdirectedRequest(_) => (StatusCode::MISDIRECTED_REQUEST, "misdirected_request"),
+            Self::RateLimited(_) => (StatusCode::TOO_MANY_REQUESTS, "rate_limited"),
             Self::SessionNotFound(_) => (StatusCode::NOT_FOUND, "session_not_found"),
             Self::RunNotFound(_) => (StatusCode::NOT_FOUND, "run_not_found"),
             Self::WebhookNotFound(_) => (StatusCode::NOT_FOUND, "webhook_not_found"),
@@ -181,7 +213,7 @@ impl ApiError {
                 (StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type")
             }
             Self::BodyTooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, "body_too_large"),
-            Self::NotAcceptable => (StatusCode::NOT_ACCEPTABLE, "not_acceptable"),
+            Self::NotAcceptable(_) => (StatusCode::NOT_ACCEPTABLE, "not_acceptable"),
             Self::SessionBusy { .. } => (StatusCode::CONFLICT, "session_busy"),
             Self::ActionRequired { .. } => (StatusCode::CONFLICT, "action_required"),
             Self::ApprovalNotFound(_) => (StatusCode::NOT_FOUND, "approval_not_found"),
@@ -197,7 +229,7 @@ impl ApiError {
             }
             Self::VersionMismatch => (StatusCode::PRECONDITION_FAILED, "version_mismatch"),
             Self::Draining => (StatusCode::SERVICE_UNAVAILABLE, "draining"),
-            Self::TooManyStreams => (StatusCode::SERVICE_UNAVAILABLE, "too_many_streams"),
+            Self::TooManyStreams(_) => (StatusCode::SERVICE_UNAVAILABLE, "too_many_streams"),
             Self::TooManyLargeBodies => (StatusCode::SERVICE_UNAVAILABLE, "too_many_large_bodies"),
             Self::Store(error) if error.may_pass() => {
                 (StatusCode::SERVICE_UNAVAILABLE, "database_unavailable")
@@ -238,7 +270,7 @@ impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let (status, code) = self.status_and_code();
         let detail = self.detail(code);
-        let retry_after = self.retry_after(status);
+        let (retry_after, should_retry) = (self.retry_after(status), self.should_retry(status));
         let active_run_id = self.active_run_id();
         let problem = Problem {
             r#type: "about:blank",
@@ -254,7 +286,7 @@ impl IntoResponse for ApiError {
         let mut response = status.into_response();
         let headers = response.headers_mut();
         if let Some(seconds) = retry_after {
-            headers.insert(RETRY_AFTER, HeaderValue::from_static(seconds));
+            headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
         }
         if status == StatusCode::UNAUTHORIZED {
             headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
@@ -263,9 +295,9 @@ impl IntoResponse for ApiError {
             // The rest of the body would be in the way of another request.
             headers.insert(CONNECTION, HeaderValue::from_static("close"));
         }
-        if status == StatusCode::CONFLICT {
-            // The vendors' SDKs repeat a 409 by themselves, which would help nobody.
-            headers.insert("x-should-retry", HeaderValue::from_static("false"));
+        if let Some(should_retry) = should_retry {
+            let word = if should_retry { "true" } else { "false" };
+            headers.insert("x-should-retry", HeaderValue::from_static(word));
         }
         // Written out by the outermost layer, which knows the path and the request's id.
         response.extensions_mut().insert(problem);

@@ -1,55 +1,44 @@
 //! What clients say in headers about the answer that they want.
 
 use http::HeaderMap;
-use http::header::ACCEPT;
 
 use super::error::ApiError;
 
-/// What a client wants to get back from a post.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Form {
-    /// A JSON document.
-    Json,
-    /// Server-sent events.
-    EventStream,
-}
+/// The longest that a client may ask to be kept waiting, in seconds.
+const MAX_WAIT: u64 = 120;
 
-impl Form {
-    /// Reads `Accept`. A client that names nothing, or anything, gets JSON.
-    pub(super) fn of(headers: &HeaderMap) -> Result<Self, ApiError> {
-        let mut kinds = headers
-            .get_all(ACCEPT)
-            .iter()
-            .filter_map(|value| value.to_str().ok())
-            .flat_map(|value| value.split(','))
-            .map(|kind| kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase())
-            .filter(|kind| !kind.is_empty())
-            .peekable();
-        if kinds.peek().is_none() {
-            return Ok(Self::Json);
-        }
-        let mut takes_json = false;
-        for kind in kinds {
-            match kind.as_str() {
-                "text/event-stream" => return Ok(Self::EventStream),
-                "*/*" | "application/*" | "application/json" => takes_json = true,
-                _ => {}
-            }
-        }
-        if takes_json { Ok(Self::Json) } else { Err(ApiError::NotAcceptable) }
-    }
-}
-
-/// The seconds of `Prefer: wait=N` (RFC 7240), at most two minutes.
+/// The seconds of `Prefer: wait=N` (RFC 7240), at most [`MAX_WAIT`]. Of a preference that is there
+/// twice the first counts, and one that cannot be read is as good as none.
 pub(super) fn wait_seconds(headers: &HeaderMap) -> Option<u64> {
-    const MAX: u64 = 120;
-    headers
-        .get_all("prefer")
-        .iter()
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split([',', ';']))
-        .find_map(|preference| preference.trim().strip_prefix("wait=")?.parse::<u64>().ok())
-        .map(|seconds| seconds.min(MAX))
+    let values = headers.get_all("prefer").iter().filter_map(|value| value.to_str().ok());
+    let mut preferences = values.flat_map(|value| unquoted(value, ','));
+    let (_, value) = preferences.find_map(|preference| {
+        let without_parameters = unquoted(preference, ';').next()?;
+        let named = without_parameters.split_once('=').unwrap_or((without_parameters, ""));
+        named.0.trim().eq_ignore_ascii_case("wait").then_some(named)
+    })?;
+    let value = value.trim();
+    let within = value.strip_prefix('"').and_then(|value| value.strip_suffix('"'));
+    let digits = within.unwrap_or(value);
+    let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    // What is too large for a number is longer than anybody is kept waiting.
+    is_number.then(|| digits.parse().unwrap_or(MAX_WAIT).min(MAX_WAIT))
+}
+
+/// The parts of a text between separators that are not within quotes.
+fn unquoted(text: &str, separator: char) -> impl Iterator<Item = &str> {
+    let (mut is_quoted, mut is_escaped) = (false, false);
+    text.split(move |letter| {
+        if std::mem::take(&mut is_escaped) {
+            return false;
+        }
+        match letter {
+            '"' => is_quoted = !is_quoted,
+            '\\' => is_escaped = is_quoted,
+            _ => {}
+        }
+        letter == separator && !is_quoted
+    })
 }
 
 /// Where a stream goes on: `Last-Event-ID`, or else `?after=`.
@@ -73,28 +62,32 @@ mod tests {
     use http::HeaderValue;
 
     #[test]
-    fn the_accept_header_chooses_the_form() {
-        let form = |accept: &str| {
-            let mut headers = HeaderMap::new();
-            headers.insert("accept", HeaderValue::from_str(accept).unwrap());
-            Form::of(&headers).ok()
-        };
-        assert_eq!(Form::of(&HeaderMap::new()).ok(), Some(Form::Json));
-        assert_eq!(form("*/*"), Some(Form::Json));
-        assert_eq!(form("application/json, text/event-stream;q=0.9"), Some(Form::EventStream));
-        assert_eq!(form("text/html"), None);
-    }
-
-    #[test]
     fn a_preference_to_wait_is_read_and_bounded() {
         let wait = |prefer: &str| {
             let mut headers = HeaderMap::new();
             headers.insert("prefer", HeaderValue::from_str(prefer).unwrap());
             wait_seconds(&headers)
         };
-        assert_eq!(wait("wait=30"), Some(30));
-        assert_eq!(wait("respond-async, wait=5"), Some(5));
-        assert_eq!(wait("wait=99999"), Some(120));
-        assert_eq!(wait("respond-async"), None);
+        for (prefer, seconds) in [
+            ("wait=30", Some(30)),
+            ("respond-async, wait=5", Some(5)),
+            ("WAIT = \"7\"; foo=bar", Some(7)),
+            ("foo=\"a, wait=1; \\\"\", wait=8", Some(8)),
+            ("wait=9, wait=10", Some(9)),
+            ("wait=0", Some(0)),
+            ("wait=99999", Some(120)),
+            ("wait=99999999999999999999999", Some(120)),
+            ("respond-async", None),
+            ("foo; wait=5", None),
+            ("wait", None),
+            ("wait=", None),
+            ("wait=-1", None),
+            ("wait=+1", None),
+            ("wait=1.5", None),
+            ("wait=soon, wait=5", None),
+            ("waiting=5", None),
+        ] {
+            assert_eq!(wait(prefer), seconds, "{prefer}");
+        }
     }
 }

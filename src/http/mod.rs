@@ -1,10 +1,12 @@
 //! The HTTP surface: JSON and SSE, problem documents for every error.
 
+mod accept;
 mod admission;
 mod aside;
 mod auth;
 mod blocks;
 mod conditions;
+mod cors;
 mod deadline;
 mod detached;
 mod error;
@@ -13,7 +15,11 @@ mod json_body;
 mod large_body;
 mod model_rules;
 mod openapi;
+mod pages;
 mod permissions;
+mod places;
+mod rate_limit;
+mod refusals;
 mod request_id;
 mod resources;
 mod routes;
@@ -21,6 +27,7 @@ mod serve;
 mod session_context;
 mod session_system;
 mod sse;
+mod stream_form;
 mod target;
 
 use std::path::Path;
@@ -28,9 +35,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::DefaultBodyLimit;
+use axum::middleware::from_fn_with_state;
 use axum::{Router, middleware};
 use bytes::Bytes;
-use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower_http::catch_panic::CatchPanicLayer;
@@ -53,6 +60,9 @@ use auth::Keyring;
 use large_body::LargeBodies;
 pub use model_rules::{ModelRules, is_beta};
 pub use openapi::document;
+pub use pages::Pages;
+use places::Places;
+use rate_limit::RateLimit;
 pub use serve::{Site, Timeouts, serve};
 pub use session_context::MIN_COMPACT_AT;
 
@@ -64,8 +74,6 @@ pub const MAX_MESSAGE: usize = 32_000_000;
 /// The silence of a stream after which a comment is sent, unless somebody decides otherwise: less
 /// than any common proxy waits.
 pub const KEEP_ALIVE_EVERY: Duration = Duration::from_secs(15);
-/// Streams held at a time.
-const MAX_STREAMS: usize = 10_000;
 
 /// What a session pins when its creation names nothing else.
 #[derive(Debug, Clone)]
@@ -123,6 +131,14 @@ pub struct Options {
     pub timeouts: Timeouts,
     /// The largest body of a message or of results, in bytes.
     pub max_message: usize,
+    /// Streams held at a time.
+    pub max_streams: usize,
+    /// Streams that one key may hold at a time.
+    pub max_streams_per_key: usize,
+    /// Requests of one key in a minute; 0: as many as it likes.
+    pub rate_limit: u32,
+    /// What web pages may do.
+    pub pages: Pages,
 }
 
 /// What handlers work with.
@@ -153,7 +169,7 @@ pub struct Api {
     pub assemble: Assemble,
     /// Where sessions have the folders of their own.
     pub workspaces: Arc<Path>,
-    streams: Arc<Semaphore>,
+    places: Arc<Places>,
     admission: Arc<Admission>,
     large_bodies: LargeBodies,
     /// None: nobody is asked for a key.
@@ -186,7 +202,7 @@ impl Api {
             assemble,
             workspaces: workspaces.into(),
             posts,
-            streams: Arc::new(Semaphore::new(MAX_STREAMS)),
+            places: Arc::new(Places::new(options.max_streams, options.max_streams_per_key)),
             admission: Arc::new(Admission::new(options.max_queued)),
             large_bodies: LargeBodies::new(options.max_message),
             options,
@@ -197,22 +213,29 @@ impl Api {
 /// All routes.
 pub fn router(api: Api) -> Router {
     let (v1, _) = openapi::routes().split_for_parts();
-    let v1 = v1.route_layer(middleware::from_fn_with_state(api.keyring.clone(), auth::layer));
+    let v1 = match RateLimit::new(api.options.rate_limit) {
+        Some(limit) => v1.route_layer(from_fn_with_state(Arc::new(limit), rate_limit::layer)),
+        None => v1,
+    };
+    let v1 = v1.route_layer(from_fn_with_state(api.keyring.clone(), auth::layer));
+    let pages = api.options.pages.clone();
     let Api { pool, draining, metrics, sandbox, .. } = api.clone();
     let health = Health { pool, draining, metrics, sandbox };
     // The version prefix is the promise; the bare paths are for people who type them.
-    Router::new()
+    let router = Router::new()
         .merge(v1.clone())
         .nest("/v1", v1)
         .merge(operations(health))
         .fallback(error::no_route)
         .method_not_allowed_fallback(error::no_method)
         .layer(middleware::from_fn(deadline::layer))
-        .layer(middleware::from_fn_with_state(api.clone(), detached::layer))
+        .layer(from_fn_with_state(api.clone(), detached::layer))
         .with_state(api)
         .layer(DefaultBodyLimit::max(MAX_BODY))
         .layer(CatchPanicLayer::custom(error::panicked))
-        .layer(middleware::from_fn(request_id::layer))
+        .layer(from_fn_with_state(pages.clone(), pages::layer))
+        .layer(middleware::from_fn(request_id::layer));
+    if pages.origins.is_empty() { router } else { router.layer(cors::layer(&pages.origins)) }
 }
 
 /// The routes of a process that only works on runs.

@@ -5,10 +5,11 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::auth::secure;
+use super::refusals::tell;
 use super::routes::{
     approvals, events, explain, health, messages, models, post_message, requests, runs,
-    session_changes, session_deletion, sessions, todos, tool_results, tools, usage, verify,
-    webhooks,
+    session_changes, session_deletion, sessions, tickets, todos, tool_results, tools, usage,
+    verify, webhooks,
 };
 use super::{Api, Health};
 use crate::domain::event::Event;
@@ -54,6 +55,7 @@ pub(super) fn routes() -> OpenApiRouter<Api> {
         .routes(routes!(post_message::create_message, messages::list_messages))
         .routes(routes!(events::list_events))
         .routes(routes!(events::stream_events))
+        .routes(routes!(tickets::create_ticket))
         .routes(routes!(runs::list_runs))
         .routes(routes!(runs::get_run))
         .routes(routes!(explain::explain_run))
@@ -95,5 +97,6 @@ pub fn document() -> utoipa::openapi::OpenApi {
     let mut document = Document::openapi();
     document.merge(v1);
     document.merge(operations);
+    tell(&mut document);
     document
 }

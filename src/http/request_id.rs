@@ -1,17 +1,22 @@
-//! Every request has an id: the caller's if it is a plain one, else one of ours.
+//! Every request has an id and belongs to a trace: the caller's if they are plain ones, else ones of
+//! ours.
 
 use axum::extract::Request;
 use axum::middleware::Next;
 use axum::response::Response;
-use http::HeaderValue;
+use http::{HeaderMap, HeaderValue};
 use tracing::Instrument as _;
 use uuid::Uuid;
 
 use super::error::write_problem;
+use crate::domain::trace::Trace;
 
 const HEADER: &str = "x-request-id";
+const TRACE: &str = "traceparent";
 
-pub(super) async fn layer(request: Request, next: Next) -> Response {
+pub(super) async fn layer(mut request: Request, next: Next) -> Response {
+    let trace = trace_of(request.headers()).unwrap_or_else(Trace::begin);
+    request.extensions_mut().insert(trace);
     let given = request.headers().get(HEADER).and_then(|value| value.to_str().ok());
     let id = match given {
         Some(id) if is_plain(id) => id.to_owned(),
@@ -19,7 +24,8 @@ pub(super) async fn layer(request: Request, next: Next) -> Response {
     };
     let path = request.uri().path().to_owned();
     let span = tracing::info_span!(
-        "http.request", request.id = %id, http.method = %request.method(), http.path = %path
+        "http.request", request.id = %id, trace.id = trace.id(), http.method = %request.method(),
+        http.path = %path
     );
     let response = next.run(request).instrument(span).await;
     let mut response = write_problem(response, &path, &id);
@@ -27,6 +33,13 @@ pub(super) async fn layer(request: Request, next: Next) -> Response {
         response.headers_mut().insert(HEADER, value);
     }
     response
+}
+
+/// The trace that the caller names, if there is one and it is well formed.
+fn trace_of(headers: &HeaderMap) -> Option<Trace> {
+    let mut all = headers.get_all(TRACE).iter();
+    let named = all.next().filter(|_| all.next().is_none())?;
+    named.to_str().ok()?.parse().ok()
 }
 
 /// What may go into logs and headers as it is.

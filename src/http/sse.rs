@@ -1,8 +1,7 @@
-//! Server-sent events: the backlog from the database, then whatever comes.
+//! Streams of events: the backlog from the database, then whatever comes.
 //!
-//! Frames are written by hand. The keep-alive is a lone comment line, because a common client
-//! takes every blank line for a message; and a stream that is not finished never ends cleanly,
-//! because clients take a clean end for success.
+//! Frames are written by hand, in the form that `stream_form` gives them. A stream that is not
+//! finished never ends cleanly, because clients take a clean end for success.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -14,11 +13,11 @@ use bytes::Bytes;
 use futures::stream;
 use http::HeaderValue;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Interval, MissedTickBehavior, interval, sleep};
 
 use super::Api;
-use super::error::ApiError;
+use super::places::Place;
+use super::stream_form::StreamForm;
 use crate::bus::{Signal, Subscription};
 use crate::domain::event::{Farewell, Frame};
 use crate::domain::ids::{RunId, SessionId};
@@ -27,14 +26,9 @@ use crate::store::StoreError;
 use crate::store::events::{Range, read_some};
 use crate::store::sessions::exists;
 
-const KEEP_ALIVE: Bytes = Bytes::from_static(b":\n");
-/// Sent at once, because proxies hold the headers back until the first byte of the body.
-const FIRST: Bytes = Bytes::from_static(b"retry: 2000\n");
 /// The pause after a backlog that could not be read, and how many of them a stream survives.
 const RETRY_EVERY: Duration = Duration::from_secs(1);
 const MAX_FAILURES: u32 = 30;
-/// Sent before a stream is torn because the service stops: another takes over at once.
-const LAST: Bytes = Bytes::from_static(b"retry: 1000\n");
 /// Time for the last bytes to be written, because an error discards what is not.
 const TEARS_AFTER: Duration = Duration::from_millis(50);
 /// Events read at a time, and remembered.
@@ -56,6 +50,8 @@ pub(super) struct Follow {
     pub(super) deltas: bool,
     /// Where the stream begins.
     pub(super) begins: Phase,
+    /// How it is written.
+    pub(super) form: StreamForm,
 }
 
 /// What a reader is given next.
@@ -75,23 +71,6 @@ impl Phase {
     }
 }
 
-/// A stream's place among those that are held at a time.
-#[derive(Debug)]
-pub(super) struct Place {
-    _permit: OwnedSemaphorePermit,
-}
-
-impl Place {
-    /// A place, if there is one, and somebody to serve it.
-    pub(super) fn take(api: &Api) -> Result<Self, ApiError> {
-        if api.draining.is_cancelled() {
-            return Err(ApiError::Draining);
-        }
-        let permit = api.streams.clone().try_acquire_owned();
-        permit.map(|permit| Self { _permit: permit }).map_err(|_| ApiError::TooManyStreams)
-    }
-}
-
 /// Streams what is followed. A subscription made before the run was accepted misses nothing of it.
 pub(super) fn respond(
     api: &Api,
@@ -106,7 +85,7 @@ pub(super) fn respond(
     });
     let mut response = Body::from_stream(body).into_response();
     let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(follow.form.media_type()));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
     headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
     response
@@ -139,14 +118,15 @@ impl Reader {
         let mut keep_alive = interval(api.options.keep_alive_every);
         keep_alive.set_missed_tick_behavior(MissedTickBehavior::Delay);
         keep_alive.reset();
+        let first = follow.form.first(follow.begins != Phase::Ended);
         Self {
             _open: api.metrics.open_stream(),
             api,
             follow,
             subscription: Some(subscription),
             keep_alive,
-            ready: vec![FIRST],
-            ready_bytes: FIRST.len(),
+            ready_bytes: first.len(),
+            ready: vec![first],
             closed: VecDeque::new(),
             catch_up_to: 0,
             phase: follow.begins,
@@ -159,7 +139,7 @@ impl Reader {
     /// The next bytes. An error tears the connection, and the client comes back.
     async fn next(&mut self) -> Option<io::Result<Bytes>> {
         loop {
-            if !self.ready.is_empty() {
+            if self.ready_bytes > 0 {
                 self.keep_alive.reset();
                 return Some(Ok(self.joined()));
             }
@@ -184,7 +164,7 @@ impl Reader {
                 _ = self.keep_alive.tick() => {
                     // Silence may mean that nobody told us: the database knows.
                     self.phase = Phase::Backlog;
-                    return Some(Ok(KEEP_ALIVE));
+                    return Some(Ok(self.follow.form.keep_alive()));
                 }
             }
         }
@@ -201,13 +181,13 @@ impl Reader {
             () = self.api.draining.cancelled() => {}
             () = sleep(RETRY_EVERY) => {}
         }
-        Ok(KEEP_ALIVE)
+        Ok(self.follow.form.keep_alive())
     }
 
     /// A last word to the client, and then the tear.
     async fn tear(&mut self) -> io::Result<Bytes> {
         if !mem::replace(&mut self.is_torn, true) {
-            return Ok(LAST);
+            return Ok(self.follow.form.last());
         }
         sleep(TEARS_AFTER).await;
         Err(io::Error::other("the service is stopping"))
@@ -332,7 +312,8 @@ impl Reader {
         self.give(frame.sse());
     }
 
-    fn give(&mut self, bytes: Bytes) {
+    fn give(&mut self, sse: Bytes) {
+        let bytes = self.follow.form.frame(sse);
         self.ready_bytes += bytes.len();
         self.ready.push(bytes);
     }

@@ -14,6 +14,7 @@ use sse_stream::{Sse, SseByteStream};
 use tokio::time::timeout;
 
 use super::{ErrorKind, ModelError, ReplyHead};
+use crate::domain::trace::Trace;
 
 /// A client that cannot be made from its configuration.
 #[derive(Debug, thiserror::Error)]
@@ -84,8 +85,12 @@ impl Endpoint {
     }
 
     /// A request, to be completed by headers.
-    pub(super) fn post(&self, body: Bytes) -> RequestBuilder {
-        self.http.post(self.url.clone()).body(body)
+    pub(super) fn post(&self, body: Bytes, trace: Option<Trace>) -> RequestBuilder {
+        let post = self.http.post(self.url.clone()).body(body);
+        match trace {
+            Some(trace) => post.header("traceparent", trace.to_string()),
+            None => post,
+        }
     }
 
     /// Sends a request and waits for the headers of its reply.

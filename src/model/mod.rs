@@ -24,6 +24,7 @@ use crate::domain::provider::{Dialect, Provider};
 use crate::domain::run::{ModelStop, Refusal};
 use crate::domain::session::Settings;
 use crate::domain::tool::ToolChoice;
+use crate::domain::trace::Trace;
 use crate::domain::usage::Usage;
 
 pub use error::{ErrorKind, ModelError};
@@ -69,6 +70,8 @@ pub struct Request {
     pub body: Bytes,
     /// Names of beta features that it uses, joined by commas.
     pub betas: Arc<str>,
+    /// The trace that it belongs to.
+    pub trace: Option<Trace>,
 }
 
 /// A reply that is still coming in.
@@ -161,7 +164,7 @@ impl Model {
                 let head = anthropic::Head::for_count(settings, tools_of_run).ok()?;
                 let body = anthropic::body(&head, messages, &ToolChoice::Auto);
                 let betas = head.betas(messages.is_compacted);
-                Some(client.count_tokens(Request { body, betas }).await)
+                Some(client.count_tokens(Request { body, betas, trace: None }).await)
             }
             Self::OpenAi(_) => None,
         }
@@ -191,10 +194,11 @@ impl Head {
         match self {
             Self::Anthropic(head) => {
                 let betas = head.betas(messages.is_compacted);
-                Request { body: anthropic::body(head, messages, choice), betas }
+                Request { body: anthropic::body(head, messages, choice), betas, trace: None }
             }
             Self::OpenAi(head) => {
-                Request { body: openai::body(head, messages.text, choice), betas: Arc::default() }
+                let body = openai::body(head, messages.text, choice);
+                Request { body, betas: Arc::default(), trace: None }
             }
         }
     }

@@ -41,6 +41,7 @@ pub mod session_changes;
 pub mod session_deletion;
 pub mod sessions;
 pub mod step;
+pub mod stream_tickets;
 pub mod tenants;
 pub mod tool_calls;
 pub mod usage;

@@ -7,6 +7,7 @@ use super::halt::Halt;
 use super::previews::{Previews, ReplyIds};
 use super::tries::Try;
 use crate::domain::tool::ToolChoice;
+use crate::domain::trace::Trace;
 use crate::faults::{self, Point};
 use crate::metrics::RequestOutcome;
 use crate::model::upstream::{Pass, Verdict};
@@ -140,7 +141,8 @@ impl Driver<'_> {
         let parts = &self.worker.parts;
         let is_silent = self.asks_for_summary();
         let mut previews = Previews::new(&parts.bus, self.session_id(), self.run_id(), ids);
-        let sent = parts.model.send(request).await;
+        let trace = self.run.options.trace.map(Trace::next);
+        let sent = parts.model.send(Request { trace, ..request }).await;
         if let Some((status, head)) = sent.as_ref().err().and_then(ModelError::head) {
             noted.head(status, head);
         }

@@ -20,6 +20,7 @@ mod previews;
 mod proof;
 mod round;
 mod slot;
+mod span;
 mod suspend;
 mod tell;
 mod transcript;
@@ -37,6 +38,7 @@ use tokio::sync::{Notify, OwnedSemaphorePermit};
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tracing::Instrument as _;
 
 use crate::bus::{Bus, HandOver};
 use crate::domain::circuit::Circuit;
@@ -60,6 +62,7 @@ use give_up::HOPELESS_AFTER;
 pub use node::Node;
 use patience::in_time;
 use slot::{Slot, Slots};
+use span::span_of;
 use transcript::TranscriptCache;
 pub use transcript::{sent_before, sent_messages};
 
@@ -292,7 +295,8 @@ impl Worker {
         self.runs.spawn(async move {
             let mut slot = worker.slots.of_run(slot);
             // Boxed, because it is large.
-            let others_wait = Box::pin(worker.drive(run, &mut slot)).await;
+            let span = span_of(&run);
+            let others_wait = Box::pin(worker.drive(run, &mut slot)).instrument(span).await;
             drop(slot);
             if others_wait {
                 worker.parts.bus.wake_worker();

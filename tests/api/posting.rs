@@ -115,7 +115,7 @@ async fn a_post_that_has_waited_long_enough_is_answered_with_the_run_as_it_stand
     let took = started.elapsed();
     assert!((1000..3000).contains(&took.as_millis()), "took {took:?}");
     assert_eq!(told(&response)["status"], 202);
-    assert_eq!(told(&response)["preference-applied"], "respond-async");
+    assert_eq!(told(&response)["preference-applied"], "respond-async, wait=1");
     let run: Value = response.json().await.unwrap();
     assert_eq!(run["status"], "running");
     session.cancel(&run).await;

@@ -9,6 +9,7 @@ use utoipa::openapi::{
 };
 
 use super::API_KEY;
+use super::ticket::{TICKET, is_counter, is_stream};
 
 const UNAUTHENTICATED: &str = "Unauthenticated";
 const FORBIDDEN: &str = "Forbidden";
@@ -20,14 +21,17 @@ pub(in crate::http) fn secure(document: &mut OpenApi) {
     let header = SecurityScheme::ApiKey(ApiKey::Header(ApiKeyValue::new(API_KEY)));
     components.add_security_scheme("bearer", bearer);
     components.add_security_scheme("api_key", header);
+    let query = SecurityScheme::ApiKey(ApiKey::Query(ApiKeyValue::new(TICKET)));
+    components.add_security_scheme("ticket", query);
     components.responses.insert(UNAUTHENTICATED.to_owned(), unauthenticated().into());
     components.responses.insert(FORBIDDEN.to_owned(), forbidden().into());
-    for item in document.paths.paths.values_mut() {
+    for (path, item) in &mut document.paths.paths {
         for (operation, writes) in operations(item) {
+            let ways = ["bearer", "api_key"].into_iter().chain(is_stream(path).then_some("ticket"));
             let requirement = |name| SecurityRequirement::new(name, [""; 0]);
-            operation.security = Some(vec![requirement("bearer"), requirement("api_key")]);
+            operation.security = Some(ways.map(requirement).collect());
             refuse(operation, "401", UNAUTHENTICATED);
-            if writes {
+            if writes && !is_counter(path) {
                 refuse(operation, "403", FORBIDDEN);
             }
         }
@@ -35,7 +39,9 @@ pub(in crate::http) fn secure(document: &mut OpenApi) {
 }
 
 /// The operations of a path, and whether they need the scope `write`.
-fn operations(item: &mut PathItem) -> impl Iterator<Item = (&mut Operation, bool)> {
+pub(in crate::http) fn operations(
+    item: &mut PathItem,
+) -> impl Iterator<Item = (&mut Operation, bool)> {
     let PathItem { get, head, put, post, delete, options, patch, trace, query, .. } = item;
     let reading = [get, head].map(|operation| (operation, false));
     let writing = [put, post, delete, options, patch, trace, query].map(|one| (one, true));
@@ -59,10 +65,15 @@ fn unauthenticated() -> Response {
 }
 
 fn forbidden() -> Response {
-    problem("`forbidden`: the key lacks the scope `write`").build()
+    problem(
+        "`forbidden`: the key lacks the scope `write`; `forbidden_origin`: a web page of another \
+         origin sent the request, and the service asks nobody for a key",
+    )
+    .build()
 }
 
-fn problem(description: &str) -> ResponseBuilder {
+/// A refusal in the document.
+pub(in crate::http) fn problem(description: &str) -> ResponseBuilder {
     let schema = Ref::from_schema_name("Problem");
     ResponseBuilder::new()
         .description(description)

@@ -12,13 +12,15 @@ use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 
 use super::Caller;
-use crate::domain::api_key::ApiKey;
+use super::ticket::Given;
+use crate::domain::api_key::{ApiKey, Scope};
 use crate::domain::ids::KeyId;
 use crate::http::deadline::in_time;
 use crate::http::error::ApiError;
 use crate::store::StoreError;
 use crate::store::api_keys::{Credential, find_credential, note_use};
 use crate::store::connections::Connections;
+use crate::store::stream_tickets::take;
 
 /// How long an answer of the database counts. A key that was revoked is refused after this time,
 /// and a stream that it opened within another [`super::watch::CHECK_EVERY`].
@@ -67,7 +69,23 @@ impl Keyring {
         if credential.is_note_due && self.takes_note(key.id()) {
             self.tasks.spawn(note(self.pool.clone(), key.id()));
         }
-        Ok(Some(Caller { tenant: credential.tenant, scope: credential.scope }))
+        let Credential { tenant, scope, .. } = credential;
+        Ok(Some(Caller { tenant, scope, key: Some(key.id()) }))
+    }
+
+    /// Who made this ticket, which is then used up; none if it is not good, or its key no longer is.
+    pub(super) async fn redeem(&self, given: &Given) -> Result<Option<Caller>, ApiError> {
+        let taken = in_time(async {
+            // Anybody can make up tickets.
+            let _turn = self.turns_of_others.acquire().await.map_err(|_| StoreError::NoAnswer)?;
+            let mut conn = self.pool.acquire().await?;
+            let taken = take(&mut conn, given.ticket.hash(), given.session_id).await?;
+            conn.give_back();
+            Ok(taken)
+        });
+        let Some((tenant, Some(key))) = taken.await? else { return Ok(None) };
+        let caller = Caller { tenant, scope: Scope::Read, key: Some(key) };
+        Ok(self.is_good(key).await?.then_some(caller))
     }
 
     /// Whether a key is good, whatever its secret.
@@ -151,7 +169,7 @@ async fn note(pool: Connections, id: KeyId) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::api_key::{Scope, SecretHash};
+    use crate::domain::api_key::SecretHash;
     use crate::domain::ids::TenantId;
 
     fn answer(is_good: bool) -> Answer {

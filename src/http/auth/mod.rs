@@ -5,6 +5,7 @@
 
 mod document;
 mod keyring;
+mod ticket;
 mod watch;
 
 use std::sync::Arc;
@@ -19,8 +20,9 @@ use http::{HeaderMap, HeaderValue, Method};
 use super::error::ApiError;
 use crate::domain::api_key::{ApiKey, Scope};
 use crate::domain::ids::{KeyId, TenantId};
-pub(super) use document::secure;
+pub(super) use document::{operations, problem, secure};
 pub(super) use keyring::Keyring;
+use ticket::{Given, is_counter};
 use watch::watched;
 
 /// The header that SDKs use in place of `Authorization`.
@@ -32,11 +34,13 @@ pub(super) struct Caller {
     /// Whose sessions these are.
     pub(super) tenant: TenantId,
     scope: Scope,
+    /// Their key, if they were asked for one.
+    pub(super) key: Option<KeyId>,
 }
 
 impl Caller {
     /// Without keys everybody is the default tenant, and may do everything.
-    const ANYBODY: Self = Self { tenant: TenantId::DEFAULT, scope: Scope::Write };
+    const ANYBODY: Self = Self { tenant: TenantId::DEFAULT, scope: Scope::Write, key: None };
 }
 
 impl<S: Sync> FromRequestParts<S> for Caller {
@@ -51,20 +55,22 @@ impl<S: Sync> FromRequestParts<S> for Caller {
 /// Lets a request pass if its key is good for it. Without a keyring nobody is asked for a key.
 pub(super) async fn layer(
     State(keyring): State<Option<Arc<Keyring>>>,
-    mut request: Request,
+    request: Request,
     next: Next,
 ) -> Response {
+    let (mut parts, body) = request.into_parts();
+    let ticket = ticket::take_out(&mut parts).await;
     let admitted = match &keyring {
-        Some(keyring) => admit(keyring, request.headers()).await.map(|(id, who)| (Some(id), who)),
-        None => Ok((None, Caller::ANYBODY)),
+        Some(keyring) => admit(keyring, &parts.headers, ticket).await,
+        None => Ok(Caller::ANYBODY),
     };
-    let needed = needed_for(request.method());
+    let needed = needed_for(&parts.method, parts.uri.path());
     match admitted {
-        Ok((_, caller)) if caller.scope < needed => ApiError::Forbidden(needed).into_response(),
-        Ok((id, caller)) => {
-            request.extensions_mut().insert(caller);
-            let response = next.run(request).await;
-            match keyring.zip(id) {
+        Ok(caller) if caller.scope < needed => ApiError::Forbidden(needed).into_response(),
+        Ok(caller) => {
+            parts.extensions.insert(caller);
+            let response = next.run(Request::from_parts(parts, body)).await;
+            match keyring.zip(caller.key) {
                 Some((keyring, id)) => watched(response, keyring, id),
                 None => response,
             }
@@ -73,14 +79,23 @@ pub(super) async fn layer(
     }
 }
 
-async fn admit(keyring: &Keyring, headers: &HeaderMap) -> Result<(KeyId, Caller), ApiError> {
-    let key = given(headers).ok_or(ApiError::Unauthenticated)?;
-    let caller = keyring.caller(&key).await?.ok_or(ApiError::Unauthenticated)?;
-    Ok((key.id(), caller))
+async fn admit(
+    keyring: &Keyring,
+    headers: &HeaderMap,
+    ticket: Option<Given>,
+) -> Result<Caller, ApiError> {
+    let caller = match (given(headers), ticket) {
+        (Some(key), _) => keyring.caller(&key).await?,
+        (None, Some(ticket)) => keyring.redeem(&ticket).await?,
+        (None, None) => None,
+    };
+    caller.ok_or(ApiError::Unauthenticated)
 }
 
-fn needed_for(method: &Method) -> Scope {
-    if [Method::GET, Method::HEAD].contains(method) { Scope::Read } else { Scope::Write }
+/// A ticket lets nobody do more than its maker may, so that making one is reading.
+fn needed_for(method: &Method, path: &str) -> Scope {
+    let is_reading = [Method::GET, Method::HEAD].contains(method) || is_counter(path);
+    if is_reading { Scope::Read } else { Scope::Write }
 }
 
 /// The key that a request gives: one, however often and in whichever header.

@@ -7,22 +7,19 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::response::Response;
 use futures::{StreamExt as _, stream};
-use http::HeaderValue;
-use http::header::CONTENT_TYPE;
 use tokio::time::sleep;
 
 use super::Keyring;
 use crate::domain::ids::KeyId;
+use crate::http::stream_form::is_stream;
 
 /// The time between two looks at the key of a stream.
 pub(super) const CHECK_EVERY: Duration = Duration::from_secs(2);
 
-const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/event-stream");
-
 /// The response, which is torn, if it is a stream, when its key is no longer good. A client that
 /// comes back is then told so.
 pub(super) fn watched(response: Response, keyring: Arc<Keyring>, id: KeyId) -> Response {
-    if response.headers().get(CONTENT_TYPE) != Some(&EVENT_STREAM) {
+    if !is_stream(&response) {
         return response;
     }
     let (parts, body) = response.into_parts();

@@ -12,8 +12,10 @@ use crate::http::Api;
 use crate::http::auth::Caller;
 use crate::http::error::{ApiError, Problem};
 use crate::http::headers::resume_after;
+use crate::http::places::Place;
 use crate::http::resources::Page;
-use crate::http::sse::{Follow, Phase, Place, respond};
+use crate::http::sse::{Follow, Phase, respond};
+use crate::http::stream_form::StreamForm;
 use crate::http::target::{Params, SessionPath};
 use crate::store::events::{Range, list};
 
@@ -35,6 +37,18 @@ pub(in crate::http) struct StreamEvents {
     pub(super) after: Option<i64>,
     /// Whether text is streamed while it is written; `true` when absent.
     pub(super) deltas: Option<bool>,
+}
+
+#[derive(utoipa::IntoParams)]
+#[into_params(parameter_in = Header)]
+#[expect(dead_code, reason = "for the document; the headers are read as they come")]
+pub(in crate::http) struct StreamHeaders {
+    /// `text/event-stream`, or `application/jsonl` (or `application/x-ndjson`) for one event a line.
+    #[param(rename = "Accept")]
+    accept: Option<String>,
+    /// The number of the event that was seen last.
+    #[param(rename = "Last-Event-ID")]
+    last_event_id: Option<i64>,
 }
 
 /// Lists the events of a session, oldest first.
@@ -86,15 +100,18 @@ fn page_of(page: Page<Frame>) -> Response {
 /// Each SSE event's `data` is one event; its `id` is the event's number. A client that comes back
 /// with `Last-Event-ID` gets every event it missed, once. `event_start` and `event_delta` are
 /// previews without a number: text while it is written, replaced by the event of the same id.
+/// With `Accept: application/jsonl` each line is one event.
 #[utoipa::path(
     get, path = "/sessions/{session_id}/events/stream", operation_id = "stream_events", tag = "events",
-    params(("session_id" = String, Path, description = "The session."), StreamEvents),
+    params(("session_id" = String, Path, description = "The session."), StreamEvents, StreamHeaders),
     responses(
-        (status = 200, description = "The stream; the schema is that of one event's `data`.",
-         body = Streamed<'static>, content_type = "text/event-stream"),
+        (status = 200, description = "The stream; the schema is that of one event's `data`, or of one line.",
+         content((Streamed<'static> = "text/event-stream"), (Streamed<'static> = "application/jsonl"),
+                 (Streamed<'static> = "application/x-ndjson"))),
         (status = 400, description = "`invalid_cursor`", body = Problem, content_type = "application/problem+json"),
         (status = 404, description = "`session_not_found`", body = Problem, content_type = "application/problem+json"),
-        (status = 503, description = "`too_many_streams`, `draining`", body = Problem, content_type = "application/problem+json"),
+        (status = 406, description = "`not_acceptable`", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "`too_many_streams`, `draining`; `Retry-After` says when to come back.", body = Problem, content_type = "application/problem+json"),
     )
 )]
 pub(in crate::http) async fn stream_events(
@@ -106,6 +123,7 @@ pub(in crate::http) async fn stream_events(
 ) -> Result<Response, ApiError> {
     let SessionPath(session_id) = path;
     let Params(StreamEvents { after, deltas }) = query;
+    let form = StreamForm::of(&headers)?;
     let after = resume_after(&headers, after)?;
     known_place(&api, caller.tenant, session_id, after).await?;
     let subscription = api.bus.subscribe(session_id);
@@ -115,6 +133,7 @@ pub(in crate::http) async fn stream_events(
         after,
         deltas: deltas.unwrap_or(true),
         begins: Phase::Backlog,
+        form,
     };
-    Ok(respond(&api, follow, subscription, Place::take(&api)?))
+    Ok(respond(&api, follow, subscription, Place::take(&api, caller)?))
 }

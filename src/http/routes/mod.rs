@@ -17,6 +17,7 @@ pub(super) mod session_deletion;
 mod session_tools;
 pub(super) mod sessions;
 mod stop;
+pub(super) mod tickets;
 pub(super) mod todos;
 pub(super) mod tool_results;
 pub(super) mod tools;

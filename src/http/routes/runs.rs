@@ -7,7 +7,7 @@ use http::{HeaderMap, StatusCode};
 use serde::Deserialize;
 use sqlx::Connection as _;
 
-use super::events::StreamEvents;
+use super::events::{StreamEvents, StreamHeaders};
 use super::stop::Stop;
 use super::{cursor, known_place, known_session, page_limit};
 use crate::domain::event::Streamed;
@@ -17,8 +17,10 @@ use crate::http::Api;
 use crate::http::auth::Caller;
 use crate::http::error::{ApiError, Problem};
 use crate::http::headers::resume_after;
+use crate::http::places::Place;
 use crate::http::resources::{Page, RunResource};
-use crate::http::sse::{Follow, Phase, Place, respond};
+use crate::http::sse::{Follow, Phase, respond};
+use crate::http::stream_form::StreamForm;
 use crate::http::target::{Params, RunPath, SessionPath};
 use crate::store::events::{Range, list as list_events};
 use crate::store::runs::{Filter, find, list};
@@ -112,14 +114,16 @@ pub(in crate::http) async fn get_run(
 #[utoipa::path(
     get, path = "/sessions/{session_id}/runs/{run_id}/stream", operation_id = "stream_run", tag = "runs",
     params(("session_id" = String, Path, description = "The session."),
-           ("run_id" = String, Path, description = "The run."), StreamEvents),
+           ("run_id" = String, Path, description = "The run."), StreamEvents, StreamHeaders),
     responses(
-        (status = 200, description = "The stream; the schema is that of one event's `data`.",
-         body = Streamed<'static>, content_type = "text/event-stream"),
+        (status = 200, description = "The stream; the schema is that of one event's `data`, or of one line.",
+         content((Streamed<'static> = "text/event-stream"), (Streamed<'static> = "application/jsonl"),
+                 (Streamed<'static> = "application/x-ndjson"))),
         (status = 204, description = "Nothing is left to stream."),
         (status = 400, description = "`invalid_cursor`", body = Problem, content_type = "application/problem+json"),
         (status = 404, description = "`session_not_found`, `run_not_found`", body = Problem, content_type = "application/problem+json"),
-        (status = 503, description = "`too_many_streams`, `draining`", body = Problem, content_type = "application/problem+json"),
+        (status = 406, description = "`not_acceptable`", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "`too_many_streams`, `draining`; `Retry-After` says when to come back.", body = Problem, content_type = "application/problem+json"),
     )
 )]
 pub(in crate::http) async fn stream_run(
@@ -131,6 +135,7 @@ pub(in crate::http) async fn stream_run(
 ) -> Result<Response, ApiError> {
     let RunPath(session_id, run_id) = path;
     let Params(StreamEvents { after, deltas }) = query;
+    let form = StreamForm::of(&headers)?;
     let after = resume_after(&headers, after)?;
     // Before the run is looked at: what it does from now on is not missed.
     let subscription = api.bus.subscribe(session_id);
@@ -148,8 +153,9 @@ pub(in crate::http) async fn stream_run(
         after,
         deltas: deltas.unwrap_or(true),
         begins: Phase::Backlog,
+        form,
     };
-    Ok(respond(&api, follow, subscription, Place::take(&api)?))
+    Ok(respond(&api, follow, subscription, Place::take(&api, caller)?))
 }
 
 /// Whether a run has settled and has no event after this one.

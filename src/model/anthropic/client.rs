@@ -54,7 +54,7 @@ impl Client {
 
 /// A request as it is posted, with the beta features that it uses.
 pub(super) fn with_betas(endpoint: &Endpoint, request: Request) -> RequestBuilder {
-    let post = endpoint.post(request.body);
+    let post = endpoint.post(request.body, request.trace);
     if request.betas.is_empty() {
         return post;
     }

@@ -58,7 +58,8 @@ impl Client {
     /// Sends a request and waits for the headers of its reply.
     pub async fn send(&self, request: Request) -> Result<ReplyStream, ModelError> {
         let sent = request.body.clone();
-        let events = self.completions.send(self.completions.post(request.body)).await?;
+        let post = self.completions.post(request.body, request.trace);
+        let events = self.completions.send(post).await?;
         let (assembler, ahead) = (Assembler::new(sent), VecDeque::new());
         Ok(ReplyStream { events, assembler, ahead, until: None })
     }

@@ -7,6 +7,7 @@ mod fill;
 mod keys;
 pub(crate) mod media;
 mod model_server;
+mod pages;
 #[path = "../../support/postgres.rs"]
 mod postgres;
 mod program;
@@ -56,7 +57,7 @@ pub(crate) use fill::fill_with_events;
 pub(crate) use keys::{client_with, keys_needed};
 pub(crate) use postgres::{TestDatabase, database};
 pub(crate) use program::{
-    PROGRAM, Program, binary, binary_at, binary_of_few_files, data_dir, outcome,
+    PROGRAM, Program, binary, binary_at, binary_logging_to, binary_of_few_files, data_dir, outcome,
 };
 pub(crate) use proxy::Proxy;
 pub(crate) use raw::{RawStream, exchange};
@@ -110,6 +111,13 @@ pub(crate) struct Setup {
     pub(crate) max_queued: Option<u32>,
     pub(crate) timeouts: Timeouts,
     pub(crate) max_message: Option<usize>,
+    pub(crate) max_streams: Option<usize>,
+    pub(crate) max_streams_per_key: Option<usize>,
+    /// 0: none.
+    pub(crate) rate_limit: u32,
+    pub(crate) cors_origins: Vec<&'static str>,
+    /// None: any.
+    pub(crate) allowed_hosts: Option<Vec<&'static str>>,
     pub(crate) model_idle_timeout: Option<Duration>,
     /// None: what runs is let go at once.
     pub(crate) drain_for: Duration,
@@ -311,6 +319,10 @@ fn config(
             max_queued: setup.max_queued.unwrap_or(1000),
             timeouts: setup.timeouts,
             max_message: setup.max_message.unwrap_or(MAX_MESSAGE),
+            max_streams: setup.max_streams.unwrap_or(10_000),
+            max_streams_per_key: setup.max_streams_per_key.unwrap_or(200),
+            rate_limit: setup.rate_limit,
+            pages: pages::of(setup.needs_keys, &setup.cors_origins, setup.allowed_hosts.as_deref()),
         },
         refresh_models: setup.refresh_models,
     };

@@ -43,6 +43,14 @@ pub(crate) fn binary_of_few_files(files: u32, args: &[&str]) -> Command {
     command
 }
 
+/// The program with what it logs in a file.
+pub(crate) fn binary_logging_to(log: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new("/bin/sh");
+    command.args(["-c", "exec \"$0\" \"$@\" 2>\"$LOG\"", PROGRAM]).args(args);
+    command.env_clear().env("LOG", log).env("TWOSTEP_AUTH", "open").kill_on_drop(true);
+    command
+}
+
 /// Runs a command to its end: status, stdout and stderr.
 pub(crate) async fn outcome(mut command: Command) -> (Option<i32>, String, String) {
     let output = timeout(PATIENCE, command.stdin(Stdio::null()).output()).await;

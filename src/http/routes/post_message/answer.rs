@@ -14,10 +14,12 @@ use crate::domain::run::Run;
 use crate::http::deadline::in_time;
 use crate::http::error::ApiError;
 use crate::http::headers::resume_after;
+use crate::http::places::Place;
 use crate::http::resources::{RunResource, run_path};
 use crate::http::routes::known_place;
 use crate::http::routes::runs::{is_over, known_run};
-use crate::http::sse::{Follow, Phase, Place, respond};
+use crate::http::sse::{Follow, Phase, respond};
+use crate::http::stream_form::StreamForm;
 
 /// How often a run that is waited for is looked at when nothing is told of it.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
@@ -28,7 +30,7 @@ impl Post<'_> {
         &self,
         taken: &Taken,
         subscription: Subscription,
-        place: Place,
+        (form, place): (StreamForm, Place),
     ) -> Result<Response, ApiError> {
         let run = &taken.run;
         let (after, begins) = self.begin(taken).await?;
@@ -38,6 +40,7 @@ impl Post<'_> {
             after,
             deltas: true,
             begins,
+            form,
         };
         let mut response = respond(self.api, follow, subscription, place);
         let path = run_path(run.session_id, run.id);
@@ -112,7 +115,13 @@ impl Post<'_> {
         }
         let is_repeated = taken.is_repeated;
         if !run.is_at_rest() {
-            return Ok(accepted(Taken { run, is_repeated }));
+            let mut response = accepted(Taken { run, is_repeated });
+            if !self.api.draining.is_cancelled() {
+                // So that who is kept waiting for less than they asked learns of it.
+                let applied = format!("respond-async, wait={seconds}");
+                set(&mut response, PREFERENCE_APPLIED, &applied);
+            }
+            return Ok(response);
         }
         let path = run_path(session_id, id);
         let mut response = Json(RunResource::from(run)).into_response();

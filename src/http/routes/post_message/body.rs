@@ -87,6 +87,7 @@ impl CreateMessage {
             tool_choice: self.tool_choice.clone(),
             tools: tools.transpose()?,
             permission_mode: self.permission_mode,
+            trace: None,
         })
     }
 }

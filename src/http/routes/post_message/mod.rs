@@ -7,6 +7,7 @@ mod locked;
 mod repeat;
 mod take;
 
+use axum::Extension;
 use axum::extract::State;
 use axum::response::Response;
 use http::HeaderMap;
@@ -14,17 +15,20 @@ use http::HeaderMap;
 use crate::domain::event::Streamed;
 use crate::domain::ids::{SessionId, TenantId};
 use crate::domain::run::Run;
+use crate::domain::trace::Trace;
 use crate::faults::{self, Point};
 use crate::http::Api;
+use crate::http::accept::Form;
 use crate::http::aside::aside;
 use crate::http::auth::Caller;
 use crate::http::deadline::in_time;
 use crate::http::error::{ApiError, Problem};
-use crate::http::headers::{Form, wait_seconds};
+use crate::http::headers::wait_seconds;
 use crate::http::large_body::LargeJsonBody;
 use crate::http::permissions::check_mode;
+use crate::http::places::Place;
 use crate::http::resources::RunResource;
-use crate::http::sse::Place;
+use crate::http::stream_form::StreamForm;
 use crate::http::target::SessionPath;
 use answer::accepted;
 use body::CreateMessage;
@@ -50,8 +54,10 @@ use census::is_counted;
     post, path = "/sessions/{session_id}/messages", operation_id = "create_message", tag = "messages",
     params(
         ("session_id" = String, Path, description = "The session."),
-        ("Accept" = Option<String>, Header, description = "`text/event-stream` to stream."),
-        ("Prefer" = Option<String>, Header, description = "`wait=N` to wait for the answer."),
+        ("Accept" = Option<String>, Header, description = "`text/event-stream` to stream, or `application/jsonl` \
+            (or `application/x-ndjson`) for one event a line."),
+        ("Prefer" = Option<String>, Header, description = "`wait=N` to wait up to N seconds for \
+            the answer, 120 at most; `respond-async` is what is done without."),
         ("Idempotency-Key" = Option<String>, Header,
          description = "A second post to this session with the same key and body gives the same run; \
             with another body, `on_busy` included, 422. Kept as long as the session."),
@@ -65,9 +71,15 @@ use census::is_counted;
     responses(
         (status = 202, description = "The run, accepted.", body = RunResource,
          headers(("location" = String, description = "The run's path."),
+                 ("preference-applied" = String, description = "`respond-async`, and `wait=N` if it was waited for."),
                  ("idempotency-replayed" = String, description = "`true` for a repeated post."))),
         (status = 200, description = "The run at rest, settled or waiting for somebody; or the stream of its events.",
-         content((RunResource = "application/json"), (Streamed<'static> = "text/event-stream"))),
+         content((RunResource = "application/json"), (Streamed<'static> = "text/event-stream"),
+                 (Streamed<'static> = "application/jsonl"), (Streamed<'static> = "application/x-ndjson")),
+         headers(("location" = Option<String>, description = "The path of the stream."),
+                 ("content-location" = String, description = "The run's path."),
+                 ("preference-applied" = Option<String>, description = "`wait=N`, for the run at rest."),
+                 ("idempotency-replayed" = Option<String>, description = "`true` for a repeated post."))),
         (status = 400, description = "`bad_json`, `body_incomplete`, `invalid_cursor`", body = Problem, content_type = "application/problem+json"),
         (status = 404, description = "`session_not_found`", body = Problem, content_type = "application/problem+json"),
         (status = 406, description = "`not_acceptable`", body = Problem, content_type = "application/problem+json"),
@@ -77,7 +89,7 @@ use census::is_counted;
         (status = 413, description = "`body_too_large`", body = Problem, content_type = "application/problem+json"),
         (status = 415, description = "`unsupported_media_type`", body = Problem, content_type = "application/problem+json"),
         (status = 422, description = "`validation_failed`, `idempotency_key_reused`", body = Problem, content_type = "application/problem+json"),
-        (status = 429, description = "`overloaded`: too many runs wait, of all sessions. `Retry-After` says when to come back.", body = Problem, content_type = "application/problem+json"),
+        (status = 429, description = "`overloaded`: too many runs wait, of all sessions; `rate_limited`: more requests of this key than it may send. `Retry-After` says when to come back.", body = Problem, content_type = "application/problem+json"),
         (status = 503, description = "`draining`, `database_unavailable`, `too_many_streams`, `too_many_large_bodies`", body = Problem, content_type = "application/problem+json"),
     )
 )]
@@ -85,29 +97,37 @@ pub(in crate::http) async fn create_message(
     State(api): State<Api>,
     caller: Caller,
     path: SessionPath,
+    trace: Extension<Trace>,
     headers: HeaderMap,
     body: LargeJsonBody<CreateMessage>,
 ) -> Result<Response, ApiError> {
     let SessionPath(session_id) = path;
     let LargeJsonBody(message, room) = body;
-    let form = if message.stream { Form::EventStream } else { Form::of(&headers)? };
+    let form = match message.stream {
+        true => Form::Stream(StreamForm::of(&headers).unwrap_or_default()),
+        false => Form::of(&headers)?,
+    };
     let (message, content) = aside(room.bytes(), move || message.check()).await??;
     check_mode(&api, message.permission_mode)?;
     if api.draining.is_cancelled() {
         return Err(ApiError::Draining);
     }
     // Before the run exists: nobody is refused whose message has been accepted.
-    let place = (form == Form::EventStream).then(|| Place::take(&api)).transpose()?;
+    let stream = match form {
+        Form::Stream(form) => Some((form, Place::take(&api, caller)?)),
+        Form::Json => None,
+    };
     // And nothing that it does is missed.
     let subscription = api.bus.subscribe(session_id);
-    let (tenant, is_counted) = (caller.tenant, is_counted(&content)?);
-    let post = Post { api: &api, tenant, session_id, message, is_counted, headers: &headers };
+    let (tenant, is_counted, Extension(trace)) = (caller.tenant, is_counted(&content)?, trace);
+    let headers = &headers;
+    let post = Post { api: &api, tenant, session_id, message, is_counted, trace, headers };
     // Boxed, because it is large.
     let taken = Box::pin(in_time(post.take(content))).await?;
     drop(room);
     faults::point(Point::BeforeReply).await;
-    match (place, wait_seconds(&headers)) {
-        (Some(place), _) => post.stream(&taken, subscription, place).await,
+    match (stream, wait_seconds(headers)) {
+        (Some(stream), _) => post.stream(&taken, subscription, stream).await,
         (None, Some(seconds)) => post.wait(taken, subscription, seconds).await,
         (None, None) => Ok(accepted(taken)),
     }
@@ -120,6 +140,7 @@ struct Post<'a> {
     message: CreateMessage,
     /// Whether its content counts in its session, beside what that holds already.
     is_counted: bool,
+    trace: Trace,
     headers: &'a HeaderMap,
 }
 

@@ -29,6 +29,8 @@ impl Post<'_> {
         self.check_for_session(&options, &content).await?;
         let fingerprint =
             fingerprint(self.session_id, content.as_str(), &options, self.message.on_busy)?;
+        // No part of what makes two posts the same.
+        let options = RunOptions { trace: Some(self.trace), ..options };
         let may_repeat = key.is_some() || self.message.id.is_some();
         if may_repeat && let Some(taken) = self.repeated(key, &fingerprint).await? {
             return Ok(taken);

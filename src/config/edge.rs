@@ -1,0 +1,130 @@
+//! What stands between clients and the API.
+
+use std::sync::Arc;
+
+use anyhow::bail;
+use clap::Args;
+use http::HeaderValue;
+use reqwest::Url;
+
+use super::Auth;
+use crate::http::Pages;
+
+/// Options of what clients may hold and do.
+#[derive(Debug, Clone, Args)]
+pub struct EdgeArgs {
+    /// Streams held at a time; others are refused
+    #[arg(long, env = "TWOSTEP_MAX_STREAMS", default_value_t = 10_000, value_name = "N",
+          value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub max_streams: u32,
+    /// Streams that one key may hold at a time, at each process
+    #[arg(long, env = "TWOSTEP_MAX_STREAMS_PER_KEY", default_value_t = 200, value_name = "N",
+          value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub max_streams_per_key: u32,
+    /// Requests of one key in a minute, at each process; 0: as many as it likes
+    #[arg(long, env = "TWOSTEP_RATE_LIMIT", default_value_t = 0, value_name = "N",
+          value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
+    pub rate_limit: u32,
+    /// Origins whose pages may use the API from a browser, such as `https://app.example`
+    /// [default: none]
+    #[arg(long, env = "TWOSTEP_CORS_ORIGINS", value_delimiter = ',', value_name = "ORIGINS")]
+    pub cors_origins: Option<Vec<String>>,
+    /// Names under which the service may be asked, beside addresses and `localhost`
+    /// [default: none with `--auth open`, else all]
+    #[arg(long, env = "TWOSTEP_ALLOWED_HOSTS", value_delimiter = ',', value_name = "HOSTS")]
+    pub allowed_hosts: Option<Vec<String>>,
+}
+
+impl EdgeArgs {
+    /// What web pages may do. Where keys are asked for, a page without one gets nowhere by itself.
+    pub(super) fn pages(&self, auth: Auth) -> anyhow::Result<Pages> {
+        let origins = given(self.cors_origins.as_deref()).map(origin);
+        let hosts: Vec<String> =
+            given(self.allowed_hosts.as_deref()).map(host).collect::<anyhow::Result<_>>()?;
+        let needs_names = auth == Auth::Open || !hosts.is_empty();
+        Ok(Pages {
+            origins: origins.collect::<anyhow::Result<Vec<_>>>()?.into(),
+            hosts: needs_names.then(|| Arc::from(hosts)),
+            refuses_others: auth != Auth::Keys,
+        })
+    }
+}
+
+/// The words of a list, none of them empty: a variable that is set to nothing names nothing.
+fn given(list: Option<&[String]>) -> impl Iterator<Item = &str> {
+    list.unwrap_or_default().iter().map(|word| word.trim()).filter(|word| !word.is_empty())
+}
+
+fn origin(text: &str) -> anyhow::Result<HeaderValue> {
+    let url = Url::parse(text).ok().filter(|url| ["http", "https"].contains(&url.scheme()));
+    let whole = url.map(|url| url.origin().ascii_serialization());
+    if whole.as_deref() != Some(text) {
+        bail!(
+            "--cors-origins names {text:?}, which is not an origin as browsers write it, such as \
+             https://app.example or http://localhost:3000"
+        );
+    }
+    Ok(HeaderValue::from_str(text)?)
+}
+
+fn host(text: &str) -> anyhow::Result<String> {
+    if text.contains(['/', ':', '*', '@']) {
+        bail!("--allowed-hosts names {text:?}, which is not the name of a host without its port");
+    }
+    Ok(text.trim_end_matches('.').to_ascii_lowercase())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn edge(origins: &[&str], hosts: &[&str]) -> EdgeArgs {
+        let list = |words: &[&str]| Some(words.iter().map(|word| (*word).to_owned()).collect());
+        EdgeArgs {
+            max_streams: 1,
+            max_streams_per_key: 1,
+            rate_limit: 0,
+            cors_origins: list(origins),
+            allowed_hosts: list(hosts),
+        }
+    }
+
+    #[test]
+    fn an_origin_is_taken_as_browsers_write_it_and_in_no_other_way() {
+        let good = ["https://app.example", "http://localhost:3000", "http://[::1]:8080"];
+        let pages = edge(&good, &[]).pages(Auth::Keys).unwrap();
+        assert_eq!(*pages.origins, good.map(HeaderValue::from_static));
+        for bad in [
+            "*",
+            "null",
+            "app.example",
+            "https://app.example/",
+            "https://App.example",
+            "https://app.example:443",
+            "https://*.example",
+            "ftp://app.example",
+            "https://app.example, https://other.example",
+        ] {
+            assert!(edge(&[bad], &[]).pages(Auth::Keys).is_err(), "{bad}");
+        }
+        assert!(edge(&[""], &[" "]).pages(Auth::Keys).unwrap().origins.is_empty());
+    }
+
+    #[test]
+    fn names_are_looked_at_where_nobody_is_asked_for_a_key_or_where_some_are_given() {
+        let hosts = |names: &[&str], auth| {
+            let pages = edge(&[], names).pages(auth).unwrap();
+            (pages.hosts.map(|hosts| hosts.to_vec()), pages.refuses_others)
+        };
+        let names = || Some(vec!["twostep.example".to_owned()]);
+        assert_eq!(hosts(&[], Auth::Keys), (None, false));
+        assert_eq!(hosts(&[], Auth::Open), (Some(vec![]), true));
+        assert_eq!(hosts(&[], Auth::OpenToAll), (None, true));
+        for (auth, refuses) in [(Auth::Keys, false), (Auth::Open, true), (Auth::OpenToAll, true)] {
+            assert_eq!(hosts(&["Twostep.example."], auth), (names(), refuses));
+        }
+        for bad in ["http://twostep.example", "twostep.example:8080", "*"] {
+            assert!(edge(&[], &[bad]).pages(Auth::Keys).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! Places for streams: so many in all, and so many for each key.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::Api;
+use super::auth::Caller;
+use super::error::ApiError;
+use crate::domain::ids::KeyId;
+
+/// How many streams are held.
+#[derive(Debug)]
+pub(super) struct Places {
+    max: usize,
+    max_per_key: usize,
+    taken: Mutex<Taken>,
+}
+
+#[derive(Debug, Default)]
+struct Taken {
+    all: usize,
+    /// Only keys that have a stream.
+    by_key: HashMap<KeyId, usize>,
+}
+
+impl Places {
+    pub(super) fn new(max: usize, max_per_key: usize) -> Self {
+        Self { max, max_per_key, taken: Mutex::default() }
+    }
+
+    fn take(self: Arc<Self>, key: Option<KeyId>) -> Result<Place, ApiError> {
+        let mut taken = self.taken();
+        let of_key = key.and_then(|key| taken.by_key.get(&key).copied()).unwrap_or(0);
+        if taken.all >= self.max {
+            return Err(ApiError::TooManyStreams("the service"));
+        }
+        if of_key >= self.max_per_key {
+            return Err(ApiError::TooManyStreams("this key"));
+        }
+        taken.all += 1;
+        if let Some(key) = key {
+            taken.by_key.insert(key, of_key + 1);
+        }
+        drop(taken);
+        Ok(Place { places: self, key })
+    }
+
+    fn taken(&self) -> MutexGuard<'_, Taken> {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A stream's place among those that are held at a time.
+#[derive(Debug)]
+pub(super) struct Place {
+    places: Arc<Places>,
+    key: Option<KeyId>,
+}
+
+impl Place {
+    /// A place, if there is one, and somebody to serve it. Callers without a key share the places of
+    /// the service.
+    pub(super) fn take(api: &Api, caller: Caller) -> Result<Self, ApiError> {
+        if api.draining.is_cancelled() {
+            return Err(ApiError::Draining);
+        }
+        Arc::clone(&api.places).take(caller.key)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut taken = self.places.taken();
+        taken.all -= 1;
+        if let Some(key) = self.key
+            && let Some(held) = taken.by_key.get_mut(&key)
+        {
+            *held -= 1;
+            if *held == 0 {
+                taken.by_key.remove(&key);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_that_is_left_is_free_and_nothing_is_remembered_of_it() {
+        let places = Arc::new(Places::new(3, 2));
+        let [one, other] = [Some(KeyId::new()), Some(KeyId::new())];
+        let take = |key| Arc::clone(&places).take(key);
+        let refused = |key| take(key).unwrap_err().to_string();
+        let first = take(one).unwrap();
+        let second = take(one).unwrap();
+        assert_eq!(refused(one), "this key has too many streams open");
+        let third = take(None).unwrap();
+        assert_eq!(refused(other), "the service has too many streams open");
+        drop(third);
+        drop(take(other).unwrap());
+        drop(first);
+        drop((take(one).unwrap(), second));
+        let taken = places.taken();
+        assert_eq!((taken.all, taken.by_key.len()), (0, 0));
+    }
+}

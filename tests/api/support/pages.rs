@@ -1,0 +1,15 @@
+//! What web pages may do with a service under test.
+
+use std::sync::Arc;
+
+use reqwest::header::HeaderValue;
+use twostep::http::Pages;
+
+pub(crate) fn of(needs_keys: bool, origins: &[&'static str], hosts: Option<&[&str]>) -> Pages {
+    let names = |hosts: &[&str]| hosts.iter().map(|host| (*host).to_owned()).collect::<Vec<_>>();
+    Pages {
+        origins: origins.iter().map(|origin| HeaderValue::from_static(origin)).collect(),
+        hosts: hosts.map(|hosts| Arc::from(names(hosts))),
+        refuses_others: !needs_keys,
+    }
+}

@@ -1,0 +1,252 @@
+//! Tickets: streams for browsers, whose `EventSource` sends no key.
+
+use std::time::{Duration, Instant};
+
+use futures::future::join_all;
+use reqwest::{RequestBuilder, Response};
+use serde_json::{Value, json};
+use twostep::domain::api_key::{ApiKey, Scope};
+use twostep::domain::ids::TenantId;
+
+use crate::support::{
+    EventStream, Program, Session, TestApp, binary, binary_logging_to, client_with, data_dir,
+    database, keys_needed, outcome, problem, replies, says,
+};
+
+async fn start() -> TestApp {
+    TestApp::start_with(replies(&[says("Hello.")]), keys_needed()).await
+}
+
+async fn ticket(session: &Session<'_>) -> Value {
+    let response = session.app.post(&session.path("/tickets")).send().await.unwrap();
+    assert_eq!(response.status(), 201);
+    response.json().await.unwrap()
+}
+
+async fn stream_url(session: &Session<'_>) -> String {
+    ticket(session).await["stream_url"].as_str().unwrap().to_owned()
+}
+
+/// A request that gives no key.
+fn without_key(app: &TestApp, path: &str) -> RequestBuilder {
+    app.get_as(None, path)
+}
+
+async fn refused(request: RequestBuilder) {
+    problem(request.send().await.unwrap(), 401, "unauthenticated").await;
+}
+
+async fn tickets(app: &TestApp) -> i64 {
+    let count = sqlx::query_scalar("SELECT count(*) FROM stream_tickets");
+    count.fetch_one(&app.database.pool(1)).await.unwrap()
+}
+
+async fn set(app: &TestApp, change: &'static str) {
+    sqlx::query(change).execute(&app.database.pool(1)).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_ticket_opens_one_stream_in_place_of_a_key() {
+    let app = start().await;
+    let session = app.session().await;
+    session.ask("Hi").await;
+    let before = jiff::Timestamp::now();
+    let response = app.post(&session.path("/tickets")).send().await.unwrap();
+    assert_eq!(response.status(), 201);
+    assert_eq!(response.headers()["cache-control"], "no-store");
+    let made: Value = response.json().await.unwrap();
+    let text = made["ticket"].as_str().unwrap();
+    assert!(text.starts_with("tst_") && text.len() == 68, "{made}");
+    let expires_at: jiff::Timestamp = made["expires_at"].as_str().unwrap().parse().unwrap();
+    let seconds = (expires_at - before).total(jiff::Unit::Second).unwrap();
+    assert!((55.0..70.0).contains(&seconds), "{seconds}");
+    let path = session.path(&format!("/events/stream?ticket={text}"));
+    assert_eq!(
+        made,
+        json!({ "ticket": text, "expires_at": made["expires_at"], "stream_url": path })
+    );
+
+    let stream = without_key(&app, &format!("{path}&after=2&deltas=false")).send().await.unwrap();
+    let mut stream = EventStream::new(stream);
+    assert_eq!(stream.next().await.unwrap().id, Some(3));
+    // A browser that comes back by itself is told that it is over.
+    refused(without_key(&app, &path).header("last-event-id", "3")).await;
+    stream.until("session.status_idle").await;
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_ticket_opens_the_stream_of_a_run_as_well() {
+    let app = start().await;
+    let session = app.session().await;
+    let run = session.ask("Hi").await;
+    let text = ticket(&session).await["ticket"].as_str().unwrap().to_owned();
+    let path = format!("{}?ticket={text}", session.run_stream(&run));
+    let stream = without_key(&app, &path).header("accept", "application/jsonl");
+    let lines = stream.send().await.unwrap().text().await.unwrap();
+    let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines, session.events().await);
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_ticket_opens_nothing_but_the_streams_of_its_session() {
+    let app = start().await;
+    let (session, other) = (app.session().await, app.session().await);
+    let text = ticket(&session).await["ticket"].as_str().unwrap().to_owned();
+    for path in [
+        other.path("/events/stream"),
+        session.path("/events"),
+        session.path(""),
+        session.path("/runs/stream"),
+        "/v1/sessions".to_owned(),
+        "/v1/sessions/ses_0/events/stream".to_owned(),
+    ] {
+        refused(without_key(&app, &format!("{path}?ticket={text}"))).await;
+    }
+    let post = reqwest::Method::POST;
+    let url = app.url(&session.path(&format!("/cancel?ticket={text}")));
+    refused(client_with(None).request(post, url)).await;
+    let stream = session.path(&format!("/events/stream?ticket={text}"));
+    refused(without_key(&app, &format!("{stream}0"))).await;
+    // None of that has used it up.
+    assert_eq!(without_key(&app, &stream).send().await.unwrap().status(), 200);
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn of_many_who_come_with_one_ticket_one_is_let_in_at_whichever_process() {
+    let app = start().await;
+    let other = app.beside(keys_needed()).await;
+    let session = app.session().await;
+    let path = stream_url(&session).await;
+    let there = other.get(&path).build().unwrap().url().clone();
+    let stranger = client_with(None);
+    let requests = (0..8).map(|number| {
+        let url = if number % 2 == 0 { there.to_string() } else { app.url(&path) };
+        stranger.get(url).send()
+    });
+    let answers: Vec<Response> = join_all(requests).await.into_iter().map(Result::unwrap).collect();
+    let mut statuses: Vec<u16> = answers.iter().map(|answer| answer.status().as_u16()).collect();
+    statuses.sort_unstable();
+    assert_eq!(statuses, [200, 401, 401, 401, 401, 401, 401, 401]);
+    drop(answers);
+    other.stop().await;
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_ticket_that_nobody_used_in_time_opens_nothing_and_is_swept() {
+    let app = start().await;
+    let session = app.session().await;
+    let path = stream_url(&session).await;
+    set(&app, "UPDATE stream_tickets SET expires_at = now()").await;
+    refused(without_key(&app, &path)).await;
+    assert_eq!(tickets(&app).await, 1);
+    let next = stream_url(&session).await;
+    assert_eq!(tickets(&app).await, 1);
+    assert_eq!(without_key(&app, &next).send().await.unwrap().status(), 200);
+    assert_eq!(tickets(&app).await, 0);
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_session_that_is_deleted_takes_its_tickets_with_it() {
+    let app = start().await;
+    let session = app.session().await;
+    let path = stream_url(&session).await;
+    let deleted = app.client.delete(app.url(&session.path(""))).send().await.unwrap();
+    assert_eq!(deleted.status(), 204);
+    assert_eq!(tickets(&app).await, 0);
+    refused(without_key(&app, &path)).await;
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn the_end_of_a_key_is_that_of_its_tickets_and_their_streams() {
+    let app = start().await;
+    let session = app.session().await;
+    let key = app.database.key(TenantId::DEFAULT, Scope::Read).await;
+    let holder = client_with(Some(&key));
+    let mut paths = Vec::new();
+    for _ in 0..2 {
+        let made = holder.post(app.url(&session.path("/tickets"))).send().await.unwrap();
+        assert_eq!(made.status(), 201);
+        let made: Value = made.json().await.unwrap();
+        paths.push(made["stream_url"].as_str().unwrap().to_owned());
+    }
+    let accept = "application/jsonl";
+    let stream = without_key(&app, &paths[0]).header("accept", accept).send().await.unwrap();
+    let mut stream = stream;
+    assert_eq!(stream.chunk().await.unwrap().unwrap(), " ");
+
+    let mut command = binary(&["keys", "revoke", &key.id().to_string()]);
+    command.env("DATABASE_URL", app.database.url());
+    let (status, _, stderr) = outcome(command).await;
+    assert_eq!(status, Some(0), "{stderr}");
+    let revoked = Instant::now();
+    // A space is a sign of life.
+    while let Ok(chunk) = stream.chunk().await {
+        assert!(chunk.is_some(), "the stream ended as if it were complete");
+    }
+    assert!(revoked.elapsed() < Duration::from_secs(5), "it took {:?}", revoked.elapsed());
+    refused(without_key(&app, &paths[1])).await;
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_service_that_is_open_makes_tickets_and_needs_none() {
+    let app = TestApp::start(replies(&[says("Hello.")])).await;
+    let session = app.session().await;
+    let id = session.id.clone();
+    let path = stream_url(&session).await;
+    for _ in 0..2 {
+        assert_eq!(app.get(&path).send().await.unwrap().status(), 200);
+    }
+    // Such a ticket is nobody's when keys are asked for.
+    let app = app.restarted_with(replies(&[says("Hello.")]), keys_needed()).await;
+    assert_eq!(app.session_again(&id).path("/events/stream"), path.split('?').next().unwrap());
+    refused(without_key(&app, &path)).await;
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_ticket_is_in_no_log_and_no_error_and_no_figure() {
+    let database = database().await;
+    let key: ApiKey = database.key(TenantId::DEFAULT, Scope::Write).await;
+    let folder = data_dir();
+    let log = folder.path().join("log");
+    let everything = ["serve", "--offline", "--bind", "127.0.0.1:0", "--log", "trace"];
+    let mut command = binary_logging_to(&log, &everything);
+    command.env("DATABASE_URL", database.url()).env("TWOSTEP_AUTH", "keys");
+    let program = Program::serve(command).await;
+    let (holder, stranger) = (client_with(Some(&key)), client_with(None));
+    let made = holder.post(format!("{}/v1/sessions", program.url)).send().await.unwrap();
+    let session: Value = made.json().await.unwrap();
+    let path = format!("{}/v1/sessions/{}", program.url, session["id"].as_str().unwrap());
+    let made = holder.post(format!("{path}/tickets")).send().await.unwrap();
+    let made: Value = made.json().await.unwrap();
+    let text = made["ticket"].as_str().unwrap();
+
+    let mut said = String::new();
+    for (query, status) in [
+        (format!("after=nonsense&ticket={text}"), 400),
+        (format!("ticket={text}"), 401),
+        (format!("ticket={text}&ticket={text}"), 401),
+        (format!("tickets={text}"), 401),
+    ] {
+        let asked = stranger.get(format!("{path}/events/stream?{query}")).send().await.unwrap();
+        assert_eq!(asked.status(), status, "{query}");
+        said.push_str(&format!("{:?}{}", asked.headers().clone(), asked.text().await.unwrap()));
+    }
+    let twice = holder.get(format!("{path}/events/stream?ticket={text}&ticket={text}"));
+    said.push_str(&twice.send().await.unwrap().text().await.unwrap());
+    let figures = stranger.get(format!("{}/metrics", program.url)).send().await.unwrap();
+    said.push_str(&figures.text().await.unwrap());
+    program.terminate().await;
+    let log = std::fs::read_to_string(&log).unwrap();
+    assert!(log.contains("/events/stream"), "the log tells of no stream");
+    let secret = text.strip_prefix("tst_").unwrap();
+    assert!(!said.contains(secret), "{said}");
+    assert!(!log.contains(secret), "the log has the ticket");
+}
