@@ -1,6 +1,7 @@
 //! What the operator decides. The only reader of the environment.
 
 mod args;
+mod forwarding;
 mod models;
 mod permissions;
 mod provider;
@@ -20,6 +21,7 @@ use sqlx::postgres::PgConnectOptions;
 pub use args::{
     Auth, DatabaseArgs, LogArgs, LogFormat, ServeArgs, SessionArgs, WorkArgs, WorkerArgs,
 };
+pub use forwarding::ForwardingArgs;
 pub use models::ModelArgs;
 pub use permissions::{DefaultDecision, PermissionArgs};
 use provider::ANTHROPIC_URL;
@@ -30,7 +32,7 @@ use crate::domain::price::Prices;
 use crate::domain::prompt_cache::CacheTtl;
 use crate::domain::provider::Provider;
 use crate::domain::run::Limits;
-use crate::http::{Defaults, KEEP_ALIVE_EVERY, Options as HttpOptions, Timeouts};
+use crate::http::{Defaults, Forwarding, KEEP_ALIVE_EVERY, Options as HttpOptions, Timeouts};
 use crate::model::Server;
 use crate::store::embedded::{Durability, Options as EmbeddedOptions};
 use crate::tools::policy::OperatorPolicy;
@@ -95,6 +97,8 @@ pub struct Serve {
     pub defaults: Defaults,
     /// How requests are met.
     pub http: HttpOptions,
+    /// What is believed of proxies.
+    pub forwarding: Forwarding,
     /// Whether the server of the models is asked what they accept.
     pub refresh_models: bool,
 }
@@ -165,7 +169,8 @@ impl ServeArgs {
             timeouts: Timeouts::default(),
             max_message: usize::try_from(self.max_message_mb)? * 1_000_000,
         };
-        let serve = Serve { bind: self.bind, defaults, http, refresh_models };
+        let forwarding = self.forwarding.into_forwarding();
+        let serve = Serve { bind: self.bind, defaults, http, forwarding, refresh_models };
         let listen = Listen::Api(Box::new(serve));
         let (workspaces, state_dir) = self.database.folders(self.work.workspaces)?;
         Ok(Config { listen, database, work, workspaces, state_dir, tools, permissions, options })

@@ -8,6 +8,7 @@ mod conditions;
 mod deadline;
 mod detached;
 mod error;
+mod forwarded;
 mod headers;
 mod json_body;
 mod large_body;
@@ -49,6 +50,7 @@ use crate::tools::workspace::Roots;
 
 use admission::Admission;
 use auth::Keyring;
+pub use forwarded::{BadBasePath, BadProxy, BasePath, Forwarding, TrustedProxies};
 use large_body::LargeBodies;
 pub use model_rules::{ModelRules, is_beta};
 pub use openapi::document;

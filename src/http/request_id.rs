@@ -5,9 +5,11 @@ use axum::middleware::Next;
 use axum::response::Response;
 use http::HeaderValue;
 use tracing::Instrument as _;
+use tracing::field::display;
 use uuid::Uuid;
 
 use super::error::write_problem;
+use super::forwarded::{Origin, public};
 
 const HEADER: &str = "x-request-id";
 
@@ -17,9 +19,12 @@ pub(super) async fn layer(request: Request, next: Next) -> Response {
         Some(id) if is_plain(id) => id.to_owned(),
         _ => format!("req_{}", Uuid::now_v7().simple()),
     };
-    let path = request.uri().path().to_owned();
+    let path = public(request.uri().path());
+    let origin = request.extensions().get::<Origin>();
+    let client = origin.map(|origin| display(origin.client));
     let span = tracing::info_span!(
-        "http.request", request.id = %id, http.method = %request.method(), http.path = %path
+        "http.request", request.id = %id, http.method = %request.method(), http.path = %path,
+        http.origin = origin.map(display), client.address = client
     );
     let response = next.run(request).instrument(span).await;
     let mut response = write_problem(response, &path, &id);

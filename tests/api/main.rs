@@ -14,6 +14,7 @@ mod attachments;
 mod awaiting;
 mod bad_input;
 mod bad_members;
+mod base_path;
 mod bash;
 mod broken_streams;
 mod budgets;
@@ -59,6 +60,7 @@ mod plain_tools;
 mod plain_view;
 mod posting;
 mod processes;
+
 mod questions;
 mod queueing;
 mod readme;

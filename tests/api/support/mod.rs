@@ -41,7 +41,8 @@ use twostep::domain::prompt_cache::CacheTtl;
 use twostep::domain::provider::Provider;
 use twostep::domain::run::{Limits, OnBusy};
 use twostep::http::{
-    Defaults, KEEP_ALIVE_EVERY, MAX_MESSAGE, ModelRules, Options as HttpOptions, Timeouts,
+    Defaults, Forwarding, KEEP_ALIVE_EVERY, MAX_MESSAGE, ModelRules, Options as HttpOptions,
+    Timeouts,
 };
 use twostep::simulator::{Options, Running, Script, Simulator};
 use twostep::tools::builtin::bash::Bash;
@@ -115,6 +116,7 @@ pub(crate) struct Setup {
     /// Another way to the database than the direct one.
     pub(crate) database: Option<PgConnectOptions>,
     pub(crate) needs_keys: bool,
+    pub(crate) forwarding: Forwarding,
     pub(crate) no_api: bool,
     pub(crate) no_worker: bool,
     /// Whether each session works in a folder of its own.
@@ -307,6 +309,7 @@ fn config(
             timeouts: setup.timeouts,
             max_message: setup.max_message.unwrap_or(MAX_MESSAGE),
         },
+        forwarding: setup.forwarding,
         refresh_models: setup.refresh_models,
     };
     Config {
