@@ -31,6 +31,7 @@ mod compacting;
 mod conditions;
 mod context_edits;
 mod conversations;
+mod cookbook;
 mod database_faults;
 mod dispatch;
 mod draining;
@@ -60,6 +61,7 @@ mod plain_tools;
 mod plain_view;
 mod posting;
 mod processes;
+mod proxies;
 
 mod questions;
 mod queueing;
