@@ -20,7 +20,7 @@ use crate::domain::model::Models;
 use crate::domain::provider::{Dialect, MaxTokensField, Provider};
 use crate::domain::request::RequestForm;
 use crate::domain::session::Settings;
-use crate::http::{Api, Health, Site, Timeouts, health_router, router, serve};
+use crate::http::{Api, Forwarding, Health, Site, Timeouts, health_router, router, serve};
 use crate::metrics::Metrics;
 use crate::model::catalogue::keep_current;
 use crate::model::{Head, Messages, Model, Server, anthropic, openai};
@@ -119,19 +119,25 @@ impl Application {
         }
         let health =
             Health { pool: pools.api.clone(), draining: draining.clone(), metrics, sandbox };
-        let site = |router, timeouts| Site { router, timeouts, draining: draining.clone() };
+        let site = |router, forwarding, timeouts| Site {
+            router,
+            forwarding,
+            timeouts,
+            draining: draining.clone(),
+        };
         let listening = match config.listen {
             Listen::Api(serve) => {
-                let (Serve { bind, defaults, http, .. }, bus) = (*serve, Arc::clone(&bus));
+                let (serve, bus) = (*serve, Arc::clone(&bus));
+                let Serve { bind, defaults, http, forwarding, .. } = serve;
                 let timeouts = http.timeouts;
                 let (settings, rest) = ((defaults, http), (assemble as _, &*config.workspaces));
                 let api = Api::new(health, bus, tools, permissions, settings, rest);
                 let posts = api.posts.clone();
-                let site = site(router(api), timeouts);
+                let site = site(router(api), forwarding, timeouts);
                 Some(Listening::bind(bind, site, posts).await?)
             }
             Listen::Health(bind) => {
-                let site = site(health_router(health), Timeouts::default());
+                let site = site(health_router(health), Forwarding::default(), Timeouts::default());
                 Some(Listening::bind(bind, site, TaskTracker::new()).await?)
             }
             Listen::Nowhere => None,

@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use clap::{ArgAction, Args, ValueEnum};
 use reqwest::Url;
 
-use super::{ANTHROPIC_URL, EdgeArgs, ModelArgs, PermissionArgs, ProviderArgs, ToolArgs};
+use super::{
+    ANTHROPIC_URL, EdgeArgs, ForwardingArgs, ModelArgs, PermissionArgs, ProviderArgs, ToolArgs,
+};
 use crate::domain::prompt_cache::CacheTtl;
 use crate::domain::run::{Limits, OnBusy};
 
@@ -73,6 +75,9 @@ pub struct ServeArgs {
     /// Who is let in
     #[arg(long, env = "TWOSTEP_AUTH", value_enum, default_value = "keys")]
     pub auth: Auth,
+    /// What stands before the service.
+    #[command(flatten)]
+    pub forwarding: ForwardingArgs,
     /// Only accept and tell; runs are for `twostep worker` processes on the same database
     #[arg(long, env = "TWOSTEP_NO_WORKER", default_value = "false",
           default_missing_value = "true", num_args = 0..=1, action = ArgAction::Set)]

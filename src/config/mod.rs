@@ -2,6 +2,7 @@
 
 mod args;
 mod edge;
+mod forwarding;
 mod models;
 mod permissions;
 mod provider;
@@ -22,6 +23,7 @@ pub use args::{
     Auth, DatabaseArgs, LogArgs, LogFormat, ServeArgs, SessionArgs, WorkArgs, WorkerArgs,
 };
 pub use edge::EdgeArgs;
+pub use forwarding::ForwardingArgs;
 pub use models::ModelArgs;
 pub use permissions::{DefaultDecision, PermissionArgs};
 use provider::ANTHROPIC_URL;
@@ -32,7 +34,7 @@ use crate::domain::price::Prices;
 use crate::domain::prompt_cache::CacheTtl;
 use crate::domain::provider::Provider;
 use crate::domain::run::Limits;
-use crate::http::{Defaults, KEEP_ALIVE_EVERY, Options as HttpOptions, Timeouts};
+use crate::http::{Defaults, Forwarding, KEEP_ALIVE_EVERY, Options as HttpOptions, Timeouts};
 use crate::model::Server;
 use crate::outbound::AllowedHosts;
 use crate::store::embedded::{Durability, Options as EmbeddedOptions};
@@ -98,6 +100,8 @@ pub struct Serve {
     pub defaults: Defaults,
     /// How requests are met.
     pub http: HttpOptions,
+    /// What is believed of proxies.
+    pub forwarding: Forwarding,
     /// Whether the server of the models is asked what they accept.
     pub refresh_models: bool,
 }
@@ -175,7 +179,8 @@ impl ServeArgs {
             rate_limit: self.edge.rate_limit,
             pages: self.edge.pages(self.auth)?,
         };
-        let serve = Serve { bind: self.bind, defaults, http, refresh_models };
+        let forwarding = self.forwarding.into_forwarding();
+        let serve = Serve { bind: self.bind, defaults, http, forwarding, refresh_models };
         let listen = Listen::Api(Box::new(serve));
         let (workspaces, state_dir) = self.database.folders(self.work.workspaces)?;
         Ok(Config { listen, database, work, workspaces, state_dir, tools, permissions, options })

@@ -9,12 +9,13 @@ use axum::response::{IntoResponse as _, Response};
 
 use super::Api;
 use super::error::ApiError;
+use super::forwarded::carry;
 
 pub(super) async fn layer(State(api): State<Api>, request: Request, next: Next) -> Response {
     if request.method().is_safe() {
         return next.run(request).await;
     }
-    match api.posts.spawn(next.run(request)).await {
+    match api.posts.spawn(carry(next.run(request))).await {
         Ok(response) => response,
         Err(error) => ApiError::Internal(format!("a handler stopped: {error}")).into_response(),
     }

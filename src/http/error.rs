@@ -9,6 +9,7 @@ use http::header::{CONNECTION, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, StatusCode};
 use serde::Serialize;
 
+use super::forwarded::public;
 use crate::domain::api_key::Scope;
 use crate::domain::ids::RunId;
 use crate::store::StoreError;
@@ -320,7 +321,7 @@ pub(super) fn write_problem(response: Response, path: &str, request_id: &str) ->
 }
 
 pub(super) async fn no_route(uri: http::Uri) -> ApiError {
-    ApiError::NoRoute(uri.path().to_owned())
+    ApiError::NoRoute(public(uri.path()))
 }
 
 pub(super) async fn no_method(method: http::Method) -> ApiError {

@@ -10,6 +10,7 @@ mod cors;
 mod deadline;
 mod detached;
 mod error;
+mod forwarded;
 mod headers;
 mod json_body;
 mod large_body;
@@ -57,6 +58,7 @@ use crate::tools::workspace::Roots;
 
 use admission::Admission;
 use auth::Keyring;
+pub use forwarded::{BadBasePath, BadProxy, BasePath, Forwarding, TrustedProxies};
 use large_body::LargeBodies;
 pub use model_rules::{ModelRules, is_beta};
 pub use openapi::document;

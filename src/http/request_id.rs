@@ -6,9 +6,11 @@ use axum::middleware::Next;
 use axum::response::Response;
 use http::{HeaderMap, HeaderValue};
 use tracing::Instrument as _;
+use tracing::field::display;
 use uuid::Uuid;
 
 use super::error::write_problem;
+use super::forwarded::{Origin, public};
 use crate::domain::trace::Trace;
 
 const HEADER: &str = "x-request-id";
@@ -22,10 +24,12 @@ pub(super) async fn layer(mut request: Request, next: Next) -> Response {
         Some(id) if is_plain(id) => id.to_owned(),
         _ => format!("req_{}", Uuid::now_v7().simple()),
     };
-    let path = request.uri().path().to_owned();
+    let path = public(request.uri().path());
+    let origin = request.extensions().get::<Origin>();
+    let client = origin.map(|origin| display(origin.client));
     let span = tracing::info_span!(
         "http.request", request.id = %id, trace.id = trace.id(), http.method = %request.method(),
-        http.path = %path
+        http.path = %path, http.origin = origin.map(display), client.address = client
     );
     let response = next.run(request).instrument(span).await;
     let mut response = write_problem(response, &path, &id);

@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use super::forwarded::link;
 use super::session_system::SessionSystem;
 use crate::domain::budget::Budget;
 use crate::domain::context::Context;
@@ -253,7 +254,7 @@ pub(super) struct RunResource {
 
 /// The path of a run.
 pub(super) fn run_path(session_id: SessionId, run_id: RunId) -> String {
-    format!("/v1/sessions/{session_id}/runs/{run_id}")
+    link(format_args!("/sessions/{session_id}/runs/{run_id}"))
 }
 
 impl From<Run> for RunResource {

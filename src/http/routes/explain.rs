@@ -14,6 +14,7 @@ use crate::domain::tool::CallState;
 use crate::http::Api;
 use crate::http::auth::Caller;
 use crate::http::error::{ApiError, Problem};
+use crate::http::forwarded::link;
 use crate::http::resources::run_path;
 use crate::http::target::RunPath;
 use crate::store::explain::find;
@@ -95,9 +96,10 @@ impl ExplanationResource {
 fn answer(session_id: SessionId, calls: &[OpenCall]) -> Option<String> {
     let waiting = |who| calls.iter().find(move |call| call.awaits == Some(who));
     if let Some(call) = waiting(Awaits::Approval) {
-        return Some(format!("/v1/sessions/{session_id}/approvals/{}", call.tool_use_id));
+        return Some(link(format_args!("/sessions/{session_id}/approvals/{}", call.tool_use_id)));
     }
-    waiting(Awaits::Client).map(|_| format!("/v1/sessions/{session_id}/tool_results"))
+    let results = || link(format_args!("/sessions/{session_id}/tool_results"));
+    waiting(Awaits::Client).map(|_| results())
 }
 
 /// Adds what only the catalogue knows.

@@ -6,9 +6,11 @@ use axum::response::IntoResponse;
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
 use serde::Serialize;
+use utoipa::openapi::Server;
 
 use crate::domain::circuit::Circuit;
 use crate::http::error::ApiError;
+use crate::http::forwarded::public;
 use crate::http::{Health as HealthState, document};
 use crate::metrics;
 use crate::tools::sandbox::Level;
@@ -95,5 +97,10 @@ pub(in crate::http) async fn get_metrics(
     responses((status = 200, description = "The OpenAPI document.", body = Object))
 )]
 pub(in crate::http) async fn get_openapi() -> Json<utoipa::openapi::OpenApi> {
-    Json(document())
+    let mut document = document();
+    let base = public("");
+    if !base.is_empty() {
+        document.servers = Some(vec![Server::new(base)]);
+    }
+    Json(document)
 }

@@ -27,6 +27,7 @@ use crate::http::auth::Caller;
 use crate::http::conditions::not_modified;
 use crate::http::deadline::in_time;
 use crate::http::error::{ApiError, FieldError, Problem};
+use crate::http::forwarded::link;
 use crate::http::json_body::{OptionalJsonBody, object, objects};
 use crate::http::permissions::{check_mode, check_rules};
 use crate::http::resources::{ModelMetadata, Page, SessionResource};
@@ -341,7 +342,7 @@ pub(in crate::http) async fn create_session(
     let session = in_time(stored).await?;
     let session =
         session.ok_or_else(|| ApiError::Internal(format!("{id} was stored and is not there")))?;
-    let location = format!("/v1/sessions/{id}");
+    let location = link(format_args!("/sessions/{id}"));
     Ok((StatusCode::CREATED, [(LOCATION, location)], resource(&api, session)).into_response())
 }
 

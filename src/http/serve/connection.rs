@@ -1,6 +1,7 @@
 //! One connection, HTTP/1 or cleartext HTTP/2, from its first byte to its end.
 
 use std::convert::Infallible;
+use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,6 +22,7 @@ use super::pace::Pace;
 use super::stall::Socket;
 use super::streams::Streams;
 use super::{Site, Timeouts};
+use crate::http::forwarded::{BASE, Forwarding};
 
 /// Bytes that a connection holds in each direction, a request's head among them. What waits here
 /// for a client that reads slowly is held for each of them.
@@ -32,6 +34,7 @@ const PING_EVERY: Duration = Duration::from_secs(20);
 #[derive(Debug, Clone)]
 pub(super) struct Connection {
     router: Router,
+    forwarding: Arc<Forwarding>,
     timeouts: Timeouts,
     draining: CancellationToken,
     protocol: Builder<Streams>,
@@ -39,7 +42,8 @@ pub(super) struct Connection {
 
 impl Connection {
     /// Connections that are served by this site.
-    pub(super) fn new(Site { router, timeouts, draining }: Site) -> Self {
+    pub(super) fn new(site: Site) -> Self {
+        let Site { router, forwarding, timeouts, draining } = site;
         let streams = Streams { patience: timeouts.write, draining: draining.clone() };
         let mut protocol = Builder::new(streams);
         protocol.http1().max_buf_size(BUFFER).header_read_timeout(None);
@@ -50,13 +54,13 @@ impl Connection {
             .max_send_buf_size(BUFFER)
             .keep_alive_interval(PING_EVERY)
             .keep_alive_timeout(PING_EVERY);
-        Self { router, timeouts, draining, protocol }
+        Self { router, forwarding: Arc::new(forwarding), timeouts, draining, protocol }
     }
 
     /// Serves requests until the client leaves, is late, or the service drains; what is in hand
     /// by then is carried to its end.
-    pub(super) async fn serve(self, stream: TcpStream) {
-        let Self { router, timeouts, draining, protocol } = self;
+    pub(super) async fn serve(self, stream: TcpStream, peer: IpAddr) {
+        let Self { router, forwarding, timeouts, draining, protocol } = self;
         let pace = Pace::new(timeouts);
         let socket = Socket {
             stream,
@@ -67,7 +71,9 @@ impl Connection {
         };
         let service = service_fn(|request: Request<Incoming>| {
             let in_hand = pace.begin(request.version() == Version::HTTP_2);
-            let response = router.clone().oneshot(request.map(Body::new));
+            let mut request = request.map(Body::new);
+            let base = forwarding.receive(&mut request, peer);
+            let response = BASE.scope(base, router.clone().oneshot(request));
             async move {
                 let response = response.await?;
                 Ok::<_, Infallible>(response.map(|body| Held::new(body, in_hand)))

@@ -17,6 +17,7 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::forwarded::Forwarding;
 use connection::Connection;
 
 /// Connections at a time. Those beyond it wait with the kernel, where they cost nothing, until one
@@ -60,6 +61,8 @@ impl Default for Timeouts {
 pub struct Site {
     /// The routes.
     pub router: Router,
+    /// What is believed of proxies before it.
+    pub forwarding: Forwarding,
     /// How long clients may take.
     pub timeouts: Timeouts,
     /// Fires when the service begins to stop.
@@ -77,8 +80,8 @@ pub async fn serve(listener: TcpListener, site: Site) {
     let accepting = async {
         let slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
         while let Ok(slot) = Arc::clone(&slots).acquire_owned().await {
-            let stream = match listener.accept().await {
-                Ok((stream, _)) => stream,
+            let (stream, peer) = match listener.accept().await {
+                Ok(accepted) => accepted,
                 Err(error) => {
                     pause_after(&error).await;
                     continue;
@@ -89,7 +92,7 @@ pub async fn serve(listener: TcpListener, site: Site) {
             }
             let (connection, ended) = (template.clone(), ended.clone());
             connections.spawn(async move {
-                ended.run_until_cancelled(connection.serve(stream)).await;
+                ended.run_until_cancelled(connection.serve(stream, peer.ip())).await;
                 drop(slot);
             });
         }

@@ -42,7 +42,8 @@ use twostep::domain::prompt_cache::CacheTtl;
 use twostep::domain::provider::Provider;
 use twostep::domain::run::{Limits, OnBusy};
 use twostep::http::{
-    Defaults, KEEP_ALIVE_EVERY, MAX_MESSAGE, ModelRules, Options as HttpOptions, Timeouts,
+    Defaults, Forwarding, KEEP_ALIVE_EVERY, MAX_MESSAGE, ModelRules, Options as HttpOptions,
+    Timeouts,
 };
 use twostep::outbound::AllowedHosts;
 use twostep::simulator::{Options, Running, Script, Simulator};
@@ -126,6 +127,7 @@ pub(crate) struct Setup {
     pub(crate) needs_keys: bool,
     /// Where webhooks may be.
     pub(crate) webhook_hosts: AllowedHosts,
+    pub(crate) forwarding: Forwarding,
     pub(crate) no_api: bool,
     pub(crate) no_worker: bool,
     /// Whether each session works in a folder of its own.
@@ -324,6 +326,7 @@ fn config(
             rate_limit: setup.rate_limit,
             pages: pages::of(setup.needs_keys, &setup.cors_origins, setup.allowed_hosts.as_deref()),
         },
+        forwarding: setup.forwarding,
         refresh_models: setup.refresh_models,
     };
     Config {

@@ -1,0 +1,138 @@
+//! What the headers of one request say of its way.
+
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+
+use http::HeaderMap;
+use http::uri::Authority;
+
+use super::BasePath;
+
+/// One end of a hop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Node {
+    /// Somebody at this address.
+    Address(IpAddr),
+    /// Somebody whom the proxy does not name, or not in a way that can be read.
+    Unknown,
+}
+
+/// What proxies say, of whom the nearest has the last word.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Said {
+    /// From whom each proxy had the request, the nearest proxy last.
+    pub(super) hops: Vec<Node>,
+    /// Whether the client speaks TLS.
+    pub(super) is_secure: bool,
+    /// Whom the client asked.
+    pub(super) host: Option<Authority>,
+    /// What a proxy took off the path, or would have.
+    pub(super) prefix: Option<BasePath>,
+}
+
+const X_HEADERS: [&str; 3] = ["x-forwarded-for", "x-forwarded-proto", "x-forwarded-host"];
+
+impl Said {
+    /// Reads the headers. Most proxies write the `X-` ones and pass on a `Forwarded` that the
+    /// client made up, so this one counts only where there are no others.
+    pub(super) fn of(headers: &HeaderMap) -> Self {
+        let said = if X_HEADERS.iter().any(|name| headers.contains_key(*name)) {
+            Self::of_x_headers(headers)
+        } else {
+            Self::of_forwarded(headers).unwrap_or_default()
+        };
+        Self { prefix: prefix(headers), ..said }
+    }
+
+    fn of_x_headers(headers: &HeaderMap) -> Self {
+        let [hops, scheme, host] = X_HEADERS.map(|name| values(headers, name));
+        Self {
+            hops: hops.iter().map(|text| Node::of(text)).collect(),
+            is_secure: scheme.last().is_some_and(|scheme| scheme.eq_ignore_ascii_case("https")),
+            host: host.last().and_then(|host| authority(host)),
+            prefix: None,
+        }
+    }
+
+    /// RFC 7239. None if it cannot be read in full: a quote that a client leaves open would hide
+    /// what proxies add behind it.
+    fn of_forwarded(headers: &HeaderMap) -> Option<Self> {
+        let mut said = Self::default();
+        for line in headers.get_all("forwarded") {
+            for element in split(line.to_str().ok()?, ',')? {
+                said.add(element)?;
+            }
+        }
+        Some(said)
+    }
+
+    /// Adds what one proxy says.
+    fn add(&mut self, element: &str) -> Option<()> {
+        let (mut hop, mut is_secure, mut host) = (Node::Unknown, false, None);
+        for pair in split(element, ';')? {
+            let (name, value) = pair.split_once('=')?;
+            let value = unquoted(value.trim());
+            match name.trim().to_ascii_lowercase().as_str() {
+                "for" => hop = Node::of(&value),
+                "proto" => is_secure = value.eq_ignore_ascii_case("https"),
+                "host" => host = authority(&value),
+                _ => {}
+            }
+        }
+        self.hops.push(hop);
+        (self.is_secure, self.host) = (is_secure, host);
+        Some(())
+    }
+}
+
+impl Node {
+    /// An address, with or without a port; one of IPv6 with or without brackets.
+    fn of(text: &str) -> Self {
+        let bracketed = || text.strip_prefix('[')?.strip_suffix(']')?.parse::<Ipv6Addr>().ok();
+        let address = text
+            .parse::<IpAddr>()
+            .ok()
+            .or_else(|| text.parse::<SocketAddr>().ok().map(|socket| socket.ip()))
+            .or_else(|| bracketed().map(IpAddr::V6));
+        address.map_or(Self::Unknown, |address| Self::Address(address.to_canonical()))
+    }
+}
+
+/// The one prefix that is named. Where there are several, somebody has passed on another's.
+fn prefix(headers: &HeaderMap) -> Option<BasePath> {
+    let mut all = headers.get_all("x-forwarded-prefix").iter();
+    let prefix = all.next().filter(|_| all.next().is_none())?;
+    prefix.to_str().ok()?.parse().ok()
+}
+
+/// The values of a header that is a list. A line that is not text is one that says nothing.
+fn values<'a>(headers: &'a HeaderMap, name: &str) -> Vec<&'a str> {
+    let lines = headers.get_all(name).iter().map(|line| line.to_str().unwrap_or_default());
+    lines.flat_map(|line| line.split(',')).map(str::trim).collect()
+}
+
+/// A host with or without a port, and nothing else that an authority may have.
+fn authority(text: &str) -> Option<Authority> {
+    text.parse().ok().filter(|_| !text.contains('@'))
+}
+
+/// The parts between separators that stand in no quotes; None if a quote is left open.
+fn split(text: &str, separator: char) -> Option<Vec<&str>> {
+    let (mut is_quoted, mut is_escaped) = (false, false);
+    let parts = text.split(|c| {
+        let was_escaped = std::mem::take(&mut is_escaped);
+        match c {
+            '\\' if is_quoted && !was_escaped => is_escaped = true,
+            '"' if !was_escaped => is_quoted = !is_quoted,
+            _ => {}
+        }
+        c == separator && !is_quoted
+    });
+    let parts: Vec<&str> = parts.map(str::trim).filter(|part| !part.is_empty()).collect();
+    (!is_quoted).then_some(parts)
+}
+
+/// A value without its quotes. What may be escaped in them is in no address.
+fn unquoted(value: &str) -> String {
+    let inner = value.strip_prefix('"').and_then(|value| value.strip_suffix('"'));
+    inner.unwrap_or(value).replace('\\', "")
+}

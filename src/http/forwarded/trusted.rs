@@ -1,0 +1,47 @@
+//! The proxies whose headers are believed.
+
+use std::net::IpAddr;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use ipnet::IpNet;
+
+/// Networks of proxies.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TrustedProxies(Arc<[IpNet]>);
+
+/// A text that names no network.
+#[derive(Debug, thiserror::Error)]
+#[error("{0:?} is neither an address nor a network such as 10.0.0.0/8, and not `none`")]
+pub struct BadProxy(String);
+
+impl Default for TrustedProxies {
+    /// Who is on this machine can be asked for more than headers.
+    fn default() -> Self {
+        let v4 = IpNet::new_assert([127, 0, 0, 0].into(), 8);
+        Self([v4, IpNet::from(IpAddr::from(std::net::Ipv6Addr::LOCALHOST))].into())
+    }
+}
+
+impl FromStr for TrustedProxies {
+    type Err = BadProxy;
+
+    /// Addresses and networks with commas between them, or `none`.
+    fn from_str(text: &str) -> Result<Self, BadProxy> {
+        if text == "none" {
+            return Ok(Self([].into()));
+        }
+        let network = |text: &str| {
+            let address = || text.parse::<IpAddr>().map(|ip| IpNet::from(ip.to_canonical()));
+            text.parse::<IpNet>().or_else(|_| address()).map_err(|_| BadProxy(text.to_owned()))
+        };
+        text.split(',').map(|text| network(text.trim())).collect::<Result<_, _>>().map(Self)
+    }
+}
+
+impl TrustedProxies {
+    /// Whether one of them is at this address.
+    pub(super) fn contains(&self, address: IpAddr) -> bool {
+        self.0.iter().any(|network| network.contains(&address))
+    }
+}

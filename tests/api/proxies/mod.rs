@@ -1,0 +1,258 @@
+//! The service behind nginx, Caddy and HAProxy, as `docs/proxies/` sets them up.
+
+mod running;
+
+use std::time::Duration;
+
+use futures::future::join_all;
+use reqwest::{RequestBuilder, StatusCode};
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+
+use crate::support::{EventStream, Received, Session, Setup, TestApp, durable, replies, says};
+use running::{Kind, Running};
+
+/// Where all of them show the service.
+const BASE: &str = "/agent";
+
+/// A session that is spoken to through a proxy.
+struct Behind<'a> {
+    kind: Kind,
+    proxy: Running,
+    session: Session<'a>,
+}
+
+impl<'a> Behind<'a> {
+    async fn each(app: &'a TestApp) -> Vec<Self> {
+        let each = Kind::ALL.map(async |kind| {
+            let proxy = Running::before(app.address, kind).await;
+            let created = app.client.post(proxy.url("/agent/v1/sessions")).send().await.unwrap();
+            assert_eq!(created.status(), StatusCode::CREATED, "{kind:?}");
+            let location = created.headers()["location"].to_str().unwrap().to_owned();
+            let session: Value = created.json().await.unwrap();
+            let id = session["id"].as_str().unwrap();
+            assert_eq!(location, format!("{BASE}/v1/sessions/{id}"), "{kind:?}");
+            Self { kind, proxy, session: app.session_again(id) }
+        });
+        join_all(each).await
+    }
+
+    fn get(&self, path: &str) -> RequestBuilder {
+        self.session.app.client.get(self.proxy.url(path))
+    }
+
+    fn post(&self, path: &str) -> RequestBuilder {
+        self.session.app.client.post(self.proxy.url(path))
+    }
+
+    fn message(&self, body: &Value) -> RequestBuilder {
+        self.post(&format!("{BASE}{}", self.session.path("/messages"))).json(body)
+    }
+
+    /// Posts a text and streams its run, by a client that could decompress it.
+    async fn stream(&self, text: &str) -> EventStream {
+        let post = self.message(&json!({ "content": text })).header("accept", "text/event-stream");
+        EventStream::new(post.header("accept-encoding", "gzip").send().await.unwrap())
+    }
+
+    /// The newest run, as the service itself knows it.
+    async fn run(&self) -> Value {
+        let path = self.session.path("/runs");
+        let response = self.session.app.get(&path).send().await.unwrap();
+        response.json::<Value>().await.unwrap()["data"].as_array().unwrap().last().unwrap().clone()
+    }
+
+    async fn stop(self) {
+        self.proxy.stop().await;
+    }
+}
+
+/// A service whose streams are pushed on by no comments: what a proxy holds back stays there.
+fn silent() -> Setup {
+    Setup { keep_alive_every: Some(Duration::from_hours(1)), ..Setup::default() }
+}
+
+/// A run that says something and then hangs: enough to be worth compressing, and too little to fill
+/// a buffer.
+fn long_and_hanging() -> Value {
+    let text = json!({ "type": "text", "text": "Well, well. ".repeat(50) });
+    json!({ "conversations": [
+        { "when": "hang", "replies": [{ "content": [text], "chunk": 600, "hang_after": 4 }] },
+        { "replies": [says("You said {{user}}.")] },
+    ], "otherwise": "refuse" })
+}
+
+/// Everything up to the last letter before the model falls silent.
+async fn up_to_the_pause(stream: &mut EventStream) -> Vec<Received> {
+    let (mut seen, mut letters) = (Vec::new(), 0);
+    while letters < 600 {
+        let event = stream.next().await.expect("the stream ended");
+        match event.name.as_str() {
+            "event_start" => letters = 0,
+            "event_delta" => {
+                letters += event.data["delta"]["content"]["text"].as_str().unwrap().len();
+            }
+            _ => {}
+        }
+        seen.push(event);
+    }
+    seen
+}
+
+#[tokio::test]
+async fn text_arrives_while_the_run_goes_on_and_a_cancel_ends_it() {
+    let app = TestApp::start_with(long_and_hanging(), silent()).await;
+    for behind in Behind::each(&app).await {
+        let kind = behind.kind;
+        let mut stream = behind.stream("Please hang").await;
+        assert_eq!(stream.headers.get("content-encoding"), None, "{kind:?}");
+        let run = behind.run().await;
+        let under =
+            format!("{BASE}{}/runs/{}", behind.session.path(""), run["id"].as_str().unwrap());
+        assert_eq!(stream.headers["content-location"], under, "{kind:?}");
+        assert_eq!(stream.headers["location"], format!("{under}/stream"), "{kind:?}");
+        up_to_the_pause(&mut stream).await;
+        assert_eq!(behind.run().await["status"], "running", "{kind:?}");
+
+        let cancelled = behind.post(&format!("{under}/cancel")).send().await.unwrap();
+        assert_eq!(cancelled.status(), StatusCode::ACCEPTED, "{kind:?}");
+        let end = stream.rest().await.pop().unwrap();
+        assert_eq!(end.name, "session.status_idle", "{kind:?}");
+        assert_eq!(behind.run().await["status"], "cancelled", "{kind:?}");
+        behind.stop().await;
+    }
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_client_that_was_torn_away_resumes_where_it_was() {
+    let app = TestApp::start_with(long_and_hanging(), silent()).await;
+    for behind in Behind::each(&app).await {
+        let kind = behind.kind;
+        let mut first = behind.stream("Please hang").await;
+        let mut seen = durable(&up_to_the_pause(&mut first).await);
+        drop(first);
+
+        let run = behind.run().await;
+        let path = behind.session.path(&format!("/runs/{}", run["id"].as_str().unwrap()));
+        let known = behind.get(&format!("{BASE}{path}")).send().await.unwrap();
+        let known: Value = known.json().await.unwrap();
+        assert_eq!(known["stream_url"], format!("{BASE}{path}/stream"), "{kind:?}");
+        let last = seen.last().unwrap()["seq"].to_string();
+        let resumed = behind.get(known["stream_url"].as_str().unwrap());
+        let resumed = resumed.header("accept-encoding", "gzip").header("last-event-id", last);
+        let mut resumed = EventStream::new(resumed.send().await.unwrap());
+        seen.extend(durable(&up_to_the_pause(&mut resumed).await));
+        behind.session.cancel(&run).await;
+        seen.extend(durable(&resumed.rest().await));
+        assert_eq!(seen, behind.session.events().await, "{kind:?}");
+        behind.stop().await;
+    }
+    app.finish().await;
+}
+
+/// The streams that the service holds.
+async fn streams_open(app: &TestApp) -> u64 {
+    let figures = app.get("/metrics").send().await.unwrap().text().await.unwrap();
+    let line = figures.lines().find_map(|line| line.strip_prefix("twostep_streams_open "));
+    line.unwrap().parse().unwrap()
+}
+
+#[tokio::test]
+async fn the_service_hears_of_a_client_that_leaves() {
+    let app = TestApp::start_with(replies(&[]), silent()).await;
+    for behind in Behind::each(&app).await {
+        let path = format!("{BASE}{}", behind.session.path("/events/stream"));
+        let mut stream = behind.get(&path).send().await.unwrap();
+        assert_eq!(stream.chunk().await.unwrap().unwrap(), "retry: 2000\n");
+        assert_eq!(streams_open(&app).await, 1);
+        drop(stream);
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while streams_open(&app).await > 0 {
+            assert!(Instant::now() < deadline, "{:?} tells nobody", behind.kind);
+            sleep(Duration::from_millis(20)).await;
+        }
+        behind.stop().await;
+    }
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_message_of_20_megabytes_passes() {
+    let app = TestApp::start(replies(&[says("I see.")])).await;
+    let message = json!({ "content": "What do you see?" }).to_string();
+    let message = message + &" ".repeat(20_000_000);
+    for behind in Behind::each(&app).await {
+        let post = behind.message(&json!({})).header("prefer", "wait=60").body(message.clone());
+        let run = post.send().await.unwrap();
+        assert_eq!(run.status(), StatusCode::OK, "{:?}", behind.kind);
+        assert_eq!(run.json::<Value>().await.unwrap()["output_text"], "I see.");
+        behind.stop().await;
+    }
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn what_is_no_stream_is_compressed_where_the_file_says_so() {
+    let app = TestApp::start(replies(&[])).await;
+    for behind in Behind::each(&app).await {
+        let path = format!("{BASE}{}", behind.session.path(""));
+        let answer = behind.get(&path).header("accept-encoding", "gzip").send().await.unwrap();
+        let encoding = answer.headers().get("content-encoding").map(|it| it.to_str().unwrap());
+        let expected = (behind.kind == Kind::Caddy).then_some("gzip");
+        assert_eq!(encoding, expected, "{:?}", behind.kind);
+        // A weak one would be good for no If-Match.
+        assert_eq!(answer.headers()["etag"], "\"v0\"", "{:?}", behind.kind);
+        behind.stop().await;
+    }
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn what_is_not_beneath_the_base_is_somebody_elses() {
+    let app = TestApp::start(replies(&[])).await;
+    for behind in Behind::each(&app).await {
+        for path in ["/v1/sessions", "/agents/v1/sessions"] {
+            let answer = behind.get(path).send().await.unwrap();
+            assert_eq!(answer.headers().get("x-request-id"), None, "{:?} {path}", behind.kind);
+        }
+        let nowhere = behind.get("/agent/nowhere").send().await.unwrap();
+        let nowhere: Value = nowhere.json().await.unwrap();
+        assert_eq!(nowhere["instance"], "/agent/nowhere", "{:?}", behind.kind);
+        behind.stop().await;
+    }
+    app.finish().await;
+}
+
+/// Printed and not judged: the machine may be busy with other things.
+#[tokio::test]
+async fn the_first_text_comes_through_each_of_them() {
+    let app = TestApp::start(replies(&[says("Here you are.")])).await;
+    let session = app.session().await;
+    let path = session.path("/messages");
+    eprintln!("first text, direct: {:?}", first_text(&app, &app.url(&path), "direct").await);
+    for behind in Behind::each(&app).await {
+        let url = behind.proxy.url(&format!("{BASE}{}", behind.session.path("/messages")));
+        let way = format!("{:?}", behind.kind);
+        eprintln!("first text, {way}: {:?}", first_text(&app, &url, &way).await);
+        behind.stop().await;
+    }
+    app.finish().await;
+}
+
+/// The median time from a post to its first text.
+async fn first_text(app: &TestApp, url: &str, way: &str) -> Duration {
+    const ROUNDS: usize = 15;
+    let mut times = Vec::new();
+    for _ in 0..ROUNDS {
+        let begun = Instant::now();
+        let post = app.client.post(url).json(&json!({ "content": way }));
+        let response = post.header("accept", "text/event-stream").send().await.unwrap();
+        let mut stream = EventStream::new(response);
+        stream.until("event_delta").await;
+        times.push(begun.elapsed());
+        stream.rest().await;
+    }
+    times.sort();
+    times[ROUNDS / 2]
+}

@@ -1,0 +1,164 @@
+//! Real proxies, with the files that `docs/proxies/` has for people.
+
+use std::fs::{create_dir, read_to_string, write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use tempfile::TempDir;
+use tokio::net::TcpStream;
+use tokio::process::{Child, Command};
+use tokio::time::{Instant, sleep};
+
+use crate::support::data_dir;
+
+/// What a start may take on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A program that stands before the service.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Nginx,
+    Caddy,
+    HaProxy,
+}
+
+/// One that runs, until it is dropped.
+pub(super) struct Running {
+    child: Child,
+    pub(super) address: SocketAddr,
+    folder: TempDir,
+}
+
+impl Kind {
+    pub(super) const ALL: [Self; 3] = [Self::Nginx, Self::Caddy, Self::HaProxy];
+
+    pub(super) fn file(self) -> &'static str {
+        match self {
+            Self::Nginx => "nginx.conf",
+            Self::Caddy => "Caddyfile",
+            Self::HaProxy => "haproxy.cfg",
+        }
+    }
+
+    /// The documented file, but for its ports and for what a plain user may not write.
+    fn configuration(self, own: SocketAddr, service: SocketAddr, folder: &Path) -> String {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/proxies").join(self.file());
+        let mut text = read_to_string(path).unwrap();
+        let mut put = |old: &str, new: &str| {
+            assert_eq!(text.matches(old).count(), 1, "{}: {old:?}", self.file());
+            text = text.replace(old, new);
+        };
+        let (own, service) = (own.to_string(), service.to_string());
+        match self {
+            Self::Nginx => {
+                put("        listen 80;", &format!("        listen {own};"));
+                put("        server 127.0.0.1:8080;", &format!("        server {service};"));
+                let folders = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];
+                let folder = folder.display();
+                let lines = folders.map(|name| format!("{name}_temp_path {folder}/{name};"));
+                put("\nhttp {", &format!("\nhttp {{\naccess_log off;\n{}", lines.join("\n")));
+            }
+            Self::Caddy => {
+                let port = own.rsplit_once(':').unwrap().1;
+                put("\n:80 {", &format!("\n:{port} {{\n\tbind 127.0.0.1"));
+                put("reverse_proxy 127.0.0.1:8080", &format!("reverse_proxy {service}"));
+            }
+            Self::HaProxy => {
+                put("    bind :80\n", &format!("    bind {own}\n"));
+                put("server one 127.0.0.1:8080", &format!("server one {service}"));
+            }
+        }
+        text
+    }
+
+    /// In the foreground, with everything that it writes in a folder of its own.
+    fn command(self, folder: &Path) -> Command {
+        let file = folder.join(self.file());
+        let mut command = match self {
+            Self::Nginx => {
+                let mut command = Command::new("nginx");
+                let pid = folder.join("pid");
+                let globals = format!("daemon off; master_process off; pid {};", pid.display());
+                command.arg("-p").arg(folder).args(["-e", "stderr", "-g", &globals]);
+                command.arg("-c").arg(file);
+                command
+            }
+            Self::Caddy => {
+                let mut command = Command::new("caddy");
+                command.args(["run", "--adapter", "caddyfile", "--config"]).arg(file);
+                // Whoever may speak to it there may change it.
+                command.env("CADDY_ADMIN", format!("unix/{}", folder.join("admin").display()));
+                command
+            }
+            Self::HaProxy => {
+                let mut command = Command::new("haproxy");
+                command.arg("-db").arg("-f").arg(file);
+                command
+            }
+        };
+        // A plain user's PATH may lack the folder in which Debian has servers.
+        let path = std::env::var("PATH").unwrap();
+        command.env("PATH", format!("{path}:/usr/sbin")).env("HOME", folder);
+        command.env_remove("XDG_CONFIG_HOME").env_remove("XDG_DATA_HOME").kill_on_drop(true);
+        command
+    }
+}
+
+impl Running {
+    /// Starts one before the service, on a free port, and waits until it listens.
+    pub(super) async fn before(service: SocketAddr, kind: Kind) -> Self {
+        let folder = data_dir();
+        let own = free();
+        write(folder.path().join(kind.file()), kind.configuration(own, service, folder.path()))
+            .unwrap();
+        create_dir(folder.path().join("logs")).unwrap();
+        let log = std::fs::File::create(folder.path().join("log")).unwrap();
+        let mut command = kind.command(folder.path());
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        let child = command.spawn().unwrap_or_else(|error| {
+            panic!("{kind:?} cannot be started: {error}; `scripts/ensure-proxies` installs it")
+        });
+        let mut running = Self { child, address: own, folder };
+        running.until_it_listens(kind).await;
+        running
+    }
+
+    async fn until_it_listens(&mut self, kind: Kind) {
+        let deadline = Instant::now() + PATIENCE;
+        while TcpStream::connect(self.address).await.is_err() {
+            let log = || read_to_string(self.folder.path().join("log")).unwrap();
+            if let Some(status) = self.child.try_wait().unwrap() {
+                panic!("{kind:?} ended at its start, {status}: {}", log());
+            }
+            assert!(Instant::now() < deadline, "{kind:?} does not listen: {}", log());
+            sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Ends it, and waits until it has ended.
+    pub(super) async fn stop(mut self) {
+        self.child.kill().await.unwrap();
+    }
+
+    pub(super) fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address)
+    }
+}
+
+/// An address that nobody listens on. Ports that the system itself gives away are left out: it may
+/// give one of them to somebody else before the proxy has it.
+fn free() -> SocketAddr {
+    const FIRST: u32 = 20_000;
+    const PORTS: u32 = 12_000;
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    loop {
+        let number = std::process::id() * 100 + NUMBER.fetch_add(1, Ordering::Relaxed);
+        let port = u16::try_from(FIRST + number % PORTS).unwrap();
+        if let Ok(listener) = TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
+            return listener.local_addr().unwrap();
+        }
+    }
+}
