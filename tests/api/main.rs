@@ -23,6 +23,7 @@ mod cancelling;
 mod catalogue;
 mod chat_completions;
 mod chat_servers;
+mod cli;
 mod client_tools;
 mod commands;
 mod commands_output;
