@@ -14,11 +14,14 @@ mod output;
 mod run;
 mod sandbox;
 mod serve;
+mod sessions;
 mod signals;
 mod simulator;
 mod status;
+mod table;
 mod talk;
 mod terminal;
+mod tools;
 mod verify;
 mod worker;
 
@@ -51,6 +54,10 @@ enum Command {
     Run(Box<run::Command>),
     /// Talk to the agent, a line at a time
     Chat(Box<chat::Command>),
+    /// List, show, stop, delete and rename sessions
+    Sessions(sessions::Command),
+    /// List the tools, and print what they take
+    Tools(tools::Command),
     /// Serve the API and work on runs
     Serve(Box<serve::Command>),
     /// Work on runs that other processes accept
@@ -101,6 +108,8 @@ impl Cli {
             match self.command {
                 Command::Run(command) => return until_told_twice(command.run()).await,
                 Command::Chat(command) => return command.run().await,
+                Command::Sessions(command) => command.run().await?,
+                Command::Tools(command) => command.run().await?,
                 Command::Serve(command) => until_told_twice(Box::pin(command.run())).await?,
                 Command::Worker(command) => until_told_twice(Box::pin(command.run())).await?,
                 Command::Migrate(command) => command.run().await?,
@@ -126,7 +135,9 @@ impl Command {
     fn log(&self, log: LogArgs) -> LogArgs {
         match self {
             Self::Run(_) | Self::Chat(_) => log.quiet(),
-            Self::Serve(_)
+            Self::Sessions(_)
+            | Self::Tools(_)
+            | Self::Serve(_)
             | Self::Worker(_)
             | Self::Migrate(_)
             | Self::Verify(_)

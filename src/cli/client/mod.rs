@@ -3,6 +3,7 @@
 mod call;
 mod failure;
 mod follow;
+mod pages;
 mod patience;
 
 use std::sync::Arc;

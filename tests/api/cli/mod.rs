@@ -2,6 +2,7 @@
 
 mod chat;
 mod run;
+mod sessions;
 mod terminal;
 mod way;
 
