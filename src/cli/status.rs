@@ -8,7 +8,7 @@ use super::signals::Hurried;
 /// A run waits for somebody who decides.
 pub(super) const NEEDS_APPROVAL: u8 = 3;
 /// The service cannot be reached.
-const UNREACHABLE: u8 = 4;
+pub(super) const UNREACHABLE: u8 = 4;
 /// Somebody pressed Ctrl-C.
 pub(super) const INTERRUPTED: u8 = 130;
 

@@ -90,6 +90,8 @@ ids! {
     KeyId = "tsk";
     /// A tool call that the model's server gave no id of its own.
     CallId = "call";
+    /// A stream that is only there to be watched on its way.
+    ProbeId = "prb";
 }
 
 impl TenantId {

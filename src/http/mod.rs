@@ -14,6 +14,7 @@ mod large_body;
 mod model_rules;
 mod openapi;
 mod permissions;
+mod probes;
 mod request_id;
 mod resources;
 mod routes;
@@ -52,6 +53,7 @@ use auth::Keyring;
 use large_body::LargeBodies;
 pub use model_rules::{ModelRules, is_beta};
 pub use openapi::document;
+use probes::Probes;
 pub use serve::{Site, Timeouts, serve};
 pub use session_context::MIN_COMPACT_AT;
 
@@ -155,6 +157,7 @@ pub struct Api {
     large_bodies: LargeBodies,
     /// None: nobody is asked for a key.
     keyring: Option<Arc<Keyring>>,
+    probes: Arc<Probes>,
 }
 
 impl Api {
@@ -187,6 +190,7 @@ impl Api {
             streams: Arc::new(Semaphore::new(MAX_STREAMS)),
             admission: Arc::new(Admission::new(options.max_queued)),
             large_bodies: LargeBodies::new(options.max_message),
+            probes: Arc::default(),
         }
     }
 }

@@ -6,7 +6,7 @@ use utoipa_axum::routes;
 
 use super::auth::secure;
 use super::routes::{
-    approvals, events, explain, health, messages, models, post_message, requests, runs,
+    approvals, events, explain, health, messages, models, post_message, probe, requests, runs,
     session_changes, session_deletion, sessions, todos, tool_results, tools, usage, verify,
 };
 use super::{Api, Health};
@@ -67,6 +67,8 @@ pub(super) fn routes() -> OpenApiRouter<Api> {
         .routes(routes!(tool_results::create_tool_results))
         .routes(routes!(tools::list_tools))
         .routes(routes!(models::list_models))
+        .routes(routes!(probe::stream_probe))
+        .routes(routes!(probe::list_probes))
 }
 
 /// The routes for those who run the service.

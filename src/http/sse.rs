@@ -27,9 +27,9 @@ use crate::store::StoreError;
 use crate::store::events::{Range, read_some};
 use crate::store::sessions::exists;
 
-const KEEP_ALIVE: Bytes = Bytes::from_static(b":\n");
+pub(super) const KEEP_ALIVE: Bytes = Bytes::from_static(b":\n");
 /// Sent at once, because proxies hold the headers back until the first byte of the body.
-const FIRST: Bytes = Bytes::from_static(b"retry: 2000\n");
+pub(super) const FIRST: Bytes = Bytes::from_static(b"retry: 2000\n");
 /// The pause after a backlog that could not be read, and how many of them a stream survives.
 const RETRY_EVERY: Duration = Duration::from_secs(1);
 const MAX_FAILURES: u32 = 30;
@@ -104,7 +104,12 @@ pub(super) fn respond(
         let item = reader.next().await?;
         Some((item, reader))
     });
-    let mut response = Body::from_stream(body).into_response();
+    streamed(Body::from_stream(body))
+}
+
+/// A response whose body is a stream of events, on its way to the client as every other.
+pub(super) fn streamed(body: Body) -> Response {
+    let mut response = body.into_response();
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));

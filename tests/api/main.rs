@@ -59,6 +59,7 @@ mod permissions;
 mod plain_tools;
 mod plain_view;
 mod posting;
+mod probing;
 mod processes;
 mod questions;
 mod queueing;

@@ -1,6 +1,8 @@
 //! The command line for users.
 
 mod chat;
+mod doctor;
+mod front;
 mod run;
 mod sessions;
 mod terminal;
