@@ -1,17 +1,27 @@
 //! The command line: one file a command.
 
 mod budget;
+mod chat;
+mod client;
 mod database;
 mod doctor;
 mod healthcheck;
 mod keys;
+mod local;
 mod migrate;
 mod openapi;
 mod output;
+mod run;
 mod sandbox;
 mod serve;
+mod sessions;
 mod signals;
 mod simulator;
+mod status;
+mod table;
+mod talk;
+mod terminal;
+mod tools;
 mod verify;
 mod worker;
 
@@ -23,7 +33,7 @@ use clap::{Parser, Subcommand};
 use crate::config::LogArgs;
 use crate::telemetry;
 use crate::tools::sandbox::COMMAND;
-use signals::{Hurried, shutdown_signal, until_told_twice};
+use signals::{shutdown_signal, until_told_twice};
 
 /// Time for what still works on a thread of its own, once the command has ended.
 const THREADS_TIMEOUT: Duration = Duration::from_secs(1);
@@ -40,6 +50,14 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Say one thing to the agent, and print its answer
+    Run(Box<run::Command>),
+    /// Talk to the agent, a line at a time
+    Chat(Box<chat::Command>),
+    /// List, show, stop, delete and rename sessions
+    Sessions(sessions::Command),
+    /// List the tools, and print what they take
+    Tools(tools::Command),
     /// Serve the API and work on runs
     Serve(Box<serve::Command>),
     /// Work on runs that other processes accept
@@ -72,7 +90,7 @@ impl Cli {
             Ok(status) => status,
             Err(error) => {
                 output::complain(&format!("twostep: {error:#}"));
-                error.downcast_ref::<Hurried>().map_or(ExitCode::FAILURE, |told| told.exit_code())
+                status::of(&error)
             }
         }
     }
@@ -82,12 +100,16 @@ impl Cli {
             // Without threads, and without anything that a command must not come near.
             return Ok(command.run());
         }
-        telemetry::init(&self.log)?;
+        telemetry::init(&self.command.log(self.log))?;
         // One TLS provider for the whole process; a second call would be a second command.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         let result = runtime.block_on(async {
             match self.command {
+                Command::Run(command) => return until_told_twice(command.run()).await,
+                Command::Chat(command) => return command.run().await,
+                Command::Sessions(command) => command.run().await?,
+                Command::Tools(command) => command.run().await?,
                 Command::Serve(command) => until_told_twice(Box::pin(command.run())).await?,
                 Command::Worker(command) => until_told_twice(Box::pin(command.run())).await?,
                 Command::Migrate(command) => command.run().await?,
@@ -105,5 +127,27 @@ impl Cli {
         });
         runtime.shutdown_timeout(THREADS_TIMEOUT);
         result
+    }
+}
+
+impl Command {
+    /// Who talks to the agent need not read how a service of their own is doing.
+    fn log(&self, log: LogArgs) -> LogArgs {
+        match self {
+            Self::Run(_) | Self::Chat(_) => log.quiet(),
+            Self::Sessions(_)
+            | Self::Tools(_)
+            | Self::Serve(_)
+            | Self::Worker(_)
+            | Self::Migrate(_)
+            | Self::Verify(_)
+            | Self::Budget(_)
+            | Self::Keys(_)
+            | Self::Openapi(_)
+            | Self::Simulator(_)
+            | Self::Healthcheck(_)
+            | Self::Doctor(_)
+            | Self::Sandbox(_) => log,
+        }
     }
 }

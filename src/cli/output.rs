@@ -17,3 +17,16 @@ pub(super) fn complain(line: &str) {
     // There is nobody else to tell.
     let _ = writeln!(stderr(), "{line}");
 }
+
+/// A part of a line, at once.
+pub(super) fn write(text: &str) {
+    let mut stdout = stdout();
+    // Whoever reads no more has read enough, and whatever else is wrong is told with the line.
+    let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+}
+
+/// A question to people, on whose line they answer.
+pub(super) fn ask(question: &str) {
+    let mut stderr = stderr();
+    let _ = stderr.write_all(question.as_bytes()).and_then(|()| stderr.flush());
+}

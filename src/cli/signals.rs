@@ -21,9 +21,9 @@ impl Hurried {
 }
 
 /// Does the work, unless two signals come before it is done. It is dropped then, wherever it is.
-pub(super) async fn until_told_twice(
-    work: impl Future<Output = anyhow::Result<()>>,
-) -> anyhow::Result<()> {
+pub(super) async fn until_told_twice<T>(
+    work: impl Future<Output = anyhow::Result<T>>,
+) -> anyhow::Result<T> {
     let mut signals = Signals::new()?;
     let told_twice = async {
         signals.next().await;
@@ -47,19 +47,20 @@ pub(super) fn shutdown_signal() -> anyhow::Result<CancellationToken> {
     Ok(token)
 }
 
-struct Signals {
+/// Signals, one after the other.
+pub(super) struct Signals {
     terminate: Signal,
     interrupt: Signal,
 }
 
 impl Signals {
-    fn new() -> anyhow::Result<Self> {
+    pub(super) fn new() -> anyhow::Result<Self> {
         let terminate = signal(SignalKind::terminate())?;
         Ok(Self { terminate, interrupt: signal(SignalKind::interrupt())? })
     }
 
     /// The number of the next one.
-    async fn next(&mut self) -> u8 {
+    pub(super) async fn next(&mut self) -> u8 {
         let kind = tokio::select! {
             _ = self.terminate.recv() => SignalKind::terminate(),
             _ = self.interrupt.recv() => SignalKind::interrupt(),

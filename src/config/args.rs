@@ -43,11 +43,20 @@ pub struct LogArgs {
     #[arg(
         long,
         env = "TWOSTEP_LOG",
-        // The database has a notice for every migration that is there already.
-        default_value = "info,sqlx::postgres::notice=warn",
+        default_value = USUAL_LOG,
         global = true
     )]
     pub log: String,
+}
+
+/// The database has a notice for every migration that is there already.
+const USUAL_LOG: &str = "info,sqlx::postgres::notice=warn";
+
+impl LogArgs {
+    /// Only what is wrong, unless somebody wants to know more.
+    pub fn quiet(self) -> Self {
+        if self.log == USUAL_LOG { Self { log: "warn".to_owned(), ..self } } else { self }
+    }
 }
 
 /// Where the database is.

@@ -94,6 +94,8 @@ ids! {
     WebhookId = "whk";
     /// Something that a webhook is told.
     DeliveryId = "dlv";
+    /// A stream that is only there to be watched on its way.
+    ProbeId = "prb";
 }
 
 impl TenantId {

@@ -81,7 +81,7 @@ pub struct Rule {
 }
 
 /// Who must act before a call can go on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, utoipa::ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Awaits {
     /// Somebody who decides whether it may run.

@@ -19,6 +19,7 @@ mod openapi;
 mod pages;
 mod permissions;
 mod places;
+mod probes;
 mod rate_limit;
 mod refusals;
 mod request_id;
@@ -64,6 +65,7 @@ pub use model_rules::{ModelRules, is_beta};
 pub use openapi::document;
 pub use pages::Pages;
 use places::Places;
+use probes::Probes;
 use rate_limit::RateLimit;
 pub use serve::{Site, Timeouts, serve};
 pub use session_context::MIN_COMPACT_AT;
@@ -176,6 +178,7 @@ pub struct Api {
     large_bodies: LargeBodies,
     /// None: nobody is asked for a key.
     keyring: Option<Arc<Keyring>>,
+    probes: Arc<Probes>,
 }
 
 impl Api {
@@ -207,6 +210,7 @@ impl Api {
             places: Arc::new(Places::new(options.max_streams, options.max_streams_per_key)),
             admission: Arc::new(Admission::new(options.max_queued)),
             large_bodies: LargeBodies::new(options.max_message),
+            probes: Arc::default(),
             options,
         }
     }

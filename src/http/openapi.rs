@@ -7,7 +7,7 @@ use utoipa_axum::routes;
 use super::auth::secure;
 use super::refusals::tell;
 use super::routes::{
-    approvals, events, explain, health, messages, models, post_message, requests, runs,
+    approvals, events, explain, health, messages, models, post_message, probe, requests, runs,
     session_changes, session_deletion, sessions, tickets, todos, tool_results, tools, usage,
     verify, webhooks,
 };
@@ -78,6 +78,8 @@ pub(super) fn routes() -> OpenApiRouter<Api> {
         .routes(routes!(webhooks::deliveries::list_deliveries))
         .routes(routes!(webhooks::deliveries::replay_delivery))
         .routes(routes!(webhooks::deliveries::replay_deliveries))
+        .routes(routes!(probe::stream_probe))
+        .routes(routes!(probe::list_probes))
 }
 
 /// The routes for those who run the service.

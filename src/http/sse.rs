@@ -83,9 +83,14 @@ pub(super) fn respond(
         let item = reader.next().await?;
         Some((item, reader))
     });
-    let mut response = Body::from_stream(body).into_response();
+    streamed(Body::from_stream(body), follow.form)
+}
+
+/// A response whose body is a stream of events, on its way to the client as every other.
+pub(super) fn streamed(body: Body, form: StreamForm) -> Response {
+    let mut response = body.into_response();
     let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(follow.form.media_type()));
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(form.media_type()));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
     headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
     response

@@ -24,6 +24,7 @@ mod cancelling;
 mod catalogue;
 mod chat_completions;
 mod chat_servers;
+mod cli;
 mod client_tools;
 mod commands;
 mod commands_output;
@@ -62,6 +63,7 @@ mod permissions;
 mod plain_tools;
 mod plain_view;
 mod posting;
+mod probing;
 mod processes;
 mod proxies;
 

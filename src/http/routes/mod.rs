@@ -9,6 +9,7 @@ pub(super) mod health;
 pub(super) mod messages;
 pub(super) mod models;
 pub(super) mod post_message;
+pub(super) mod probe;
 pub(super) mod requests;
 pub(super) mod runs;
 mod server_tool;

@@ -14,6 +14,7 @@ use crate::domain::ticket::Ticket;
 use crate::http::Api;
 use crate::http::auth::Caller;
 use crate::http::error::{ApiError, Problem};
+use crate::http::forwarded::link;
 use crate::http::target::SessionPath;
 use crate::store::stream_tickets::{NewTicket, insert};
 
@@ -61,7 +62,7 @@ pub(in crate::http) async fn create_ticket(
     conn.give_back();
     let expires_at = expires_at.ok_or_else(|| ApiError::SessionNotFound(session_id.to_string()))?;
     let ticket = ticket.reveal().to_owned();
-    let stream_url = format!("/v1/sessions/{session_id}/events/stream?ticket={ticket}");
+    let stream_url = link(format_args!("/sessions/{session_id}/events/stream?ticket={ticket}"));
     let resource = TicketResource { ticket, expires_at, stream_url };
     Ok((StatusCode::CREATED, [(CACHE_CONTROL, "no-store")], Json(resource)))
 }

@@ -19,6 +19,7 @@ use crate::http::Api;
 use crate::http::auth::Caller;
 use crate::http::deadline::in_time;
 use crate::http::error::{ApiError, FieldError, Problem};
+use crate::http::forwarded::link;
 use crate::http::json_body::{JsonBody, given};
 use crate::http::resources::Page;
 use crate::http::target::WebhookPath;
@@ -221,7 +222,7 @@ pub(in crate::http) async fn create_webhook(
         webhook.ok_or_else(|| unknown(id))
     };
     let webhook = in_time(stored).await?.into();
-    let location = [(LOCATION, format!("/v1/webhooks/{id}"))];
+    let location = [(LOCATION, link(format_args!("/webhooks/{id}")))];
     let created = CreatedWebhook { webhook, secret: secret.reveal() };
     Ok((StatusCode::CREATED, location, Json(created)).into_response())
 }

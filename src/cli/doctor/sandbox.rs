@@ -1,45 +1,25 @@
-//! `twostep doctor`.
+//! `twostep doctor sandbox`.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, Subcommand};
+use clap::Args;
 
-use super::output;
+use crate::cli::output;
 use crate::tools::sandbox::{Attempt, Facts};
 
 #[derive(Debug, Args)]
-pub(super) struct Command {
-    #[command(subcommand)]
-    subject: Subject,
-}
-
-#[derive(Debug, Subcommand)]
-enum Subject {
-    /// Try the sandboxes that Bash can run in; the status is 0 if one works, 1 if none does
-    Sandbox(Sandbox),
-}
-
-#[derive(Debug, Args)]
-struct Sandbox {
+pub(super) struct Sandbox {
     /// Print one JSON object
     #[arg(long)]
-    json: bool,
+    pub(super) json: bool,
     /// The folder to try them in
     #[arg(long, value_name = "FOLDER", default_value = "/tmp")]
-    folder: PathBuf,
-}
-
-impl Command {
-    pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
-        match self.subject {
-            Subject::Sandbox(command) => command.run().await,
-        }
-    }
+    pub(super) folder: PathBuf,
 }
 
 impl Sandbox {
-    async fn run(self) -> anyhow::Result<ExitCode> {
+    pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
         let facts = Facts::gather(&self.folder).await;
         if self.json {
             output::say(&serde_json::to_string(&facts)?);

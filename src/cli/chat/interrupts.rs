@@ -1,0 +1,40 @@
+//! Ctrl-C: once to stop what runs, twice to quit.
+
+use tokio_util::sync::CancellationToken;
+
+use crate::cli::output;
+use crate::cli::signals::Signals;
+use crate::cli::status::INTERRUPTED;
+
+/// That the program is to end, and with which status.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Quit(pub(super) u8);
+
+/// Signals, one after the other.
+pub(super) struct Interrupts(Signals);
+
+impl Interrupts {
+    pub(super) fn new() -> anyhow::Result<Self> {
+        Ok(Self(Signals::new()?))
+    }
+
+    /// The next Ctrl-C. Any other signal does not ask twice.
+    pub(super) async fn next(&mut self) -> Result<(), Quit> {
+        let status = 128 + self.0.next().await;
+        if status == INTERRUPTED { Ok(()) } else { Err(Quit(status)) }
+    }
+
+    /// Stops at the first, and returns at the second.
+    pub(super) async fn twice(&mut self, stop: &CancellationToken) -> Quit {
+        loop {
+            if let Err(quit) = self.next().await {
+                return quit;
+            }
+            if stop.is_cancelled() {
+                return Quit(INTERRUPTED);
+            }
+            stop.cancel();
+            output::complain("\nStopping the run; Ctrl-C again to quit.");
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! `twostep chat`.
+
+mod decide;
+mod interrupts;
+mod lines;
+
+use std::process::ExitCode;
+
+use clap::Args;
+use serde_json::{Map, Value, json};
+use tokio_util::sync::CancellationToken;
+
+use super::client::{Client, Failure, ServerArgs};
+use super::local::{LocalArgs, Service};
+use super::output;
+use super::status::NEEDS_APPROVAL;
+use super::talk::{Notes, Run, Screen, Turn, new_session};
+use super::terminal::Terminals;
+use crate::domain::ids::SessionId;
+use crate::domain::permission::{Awaits, PermissionMode};
+use crate::domain::run::RunStatus;
+use decide::{Decided, decide};
+use interrupts::{Interrupts, Quit};
+use lines::Lines;
+
+const EXAMPLES: &str = "\
+Examples:
+  twostep chat
+  twostep chat --continue
+  twostep chat --session ses_01…
+  twostep chat --local --offline
+
+A line is a message. Ctrl-C stops the run, and quits when it is pressed twice; Ctrl-D ends the chat.
+The status is 0, or 1 if the lines came from a program and a run failed, 3 if a call waits that
+nobody has decided on, 4 if the service cannot be reached, 130 after Ctrl-C.";
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Command {
+    #[command(flatten)]
+    server: ServerArgs,
+    #[command(flatten)]
+    local: LocalArgs,
+    /// The session to go on with [default: a new one]
+    #[arg(long, value_name = "ID")]
+    session: Option<SessionId>,
+    /// Go on with the newest session, if there is one
+    #[arg(long = "continue", conflicts_with_all = ["session", "new"])]
+    goes_on: bool,
+    /// Begin a new session, as without these options
+    #[arg(long, conflicts_with = "session")]
+    new: bool,
+    /// The model of a new session
+    #[arg(long, conflicts_with = "session")]
+    model: Option<String>,
+    /// The tools of a new session
+    #[arg(long, value_delimiter = ',', value_name = "NAMES", conflicts_with = "session")]
+    tools: Option<Vec<String>>,
+    /// What becomes of calls that no rule speaks of, from the first message on
+    #[arg(long, value_enum)]
+    permission_mode: Option<PermissionMode>,
+}
+
+impl Command {
+    pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
+        // Before anything is started: a signal must end it in order.
+        let interrupts = Interrupts::new()?;
+        let service = Service::open(&self.server, &self.local).await?;
+        let terminals = Terminals::look();
+        let mut chat = Chat {
+            client: service.client.clone(),
+            session: None,
+            new_session: self.new_session(),
+            permission_mode: self.permission_mode,
+            lines: Lines::open(terminals.input),
+            interrupts,
+            screen: Screen::new(Notes::of_conversation(terminals)),
+            terminals,
+            has_failed: false,
+        };
+        let ended = chat.talk(self.session, self.goes_on).await;
+        // Who does not want to wait for the end of a service of their own says it once more.
+        tokio::select! {
+            closed = service.close() => closed?,
+            _ = chat.interrupts.next() => {}
+        }
+        ended
+    }
+
+    fn new_session(&self) -> Value {
+        let mut body = Map::new();
+        if let Some(model) = &self.model {
+            body.insert("model".to_owned(), json!(model));
+        }
+        if let Some(tools) = &self.tools {
+            body.insert("tools".to_owned(), json!(tools));
+        }
+        body.into()
+    }
+}
+
+/// A conversation at a terminal, or with a program.
+struct Chat {
+    client: Client,
+    /// Made with its first message.
+    session: Option<String>,
+    new_session: Value,
+    /// What the next message says of it.
+    permission_mode: Option<PermissionMode>,
+    lines: Lines,
+    interrupts: Interrupts,
+    screen: Screen,
+    terminals: Terminals,
+    has_failed: bool,
+}
+
+/// How a run was left.
+enum Left {
+    Settled,
+    /// It waits for somebody.
+    Waiting,
+    Quit(Quit),
+}
+
+impl Chat {
+    async fn talk(
+        &mut self,
+        session: Option<SessionId>,
+        goes_on: bool,
+    ) -> anyhow::Result<ExitCode> {
+        let mut left = self.enter(session, goes_on).await?;
+        loop {
+            match left {
+                Left::Settled => {}
+                Left::Waiting => return Ok(ExitCode::from(NEEDS_APPROVAL)),
+                Left::Quit(Quit(status)) => return Ok(ExitCode::from(status)),
+            }
+            let line = match self.line().await {
+                Ok(Some(line)) => line,
+                Ok(None) => break,
+                Err(Quit(status)) => return Ok(ExitCode::from(status)),
+            };
+            left = match self.say(&line).await {
+                Ok(left) => left,
+                // A person may want to say it again.
+                Err(failure) if self.terminals.input => {
+                    output::complain(&format!("twostep: {failure}"));
+                    Left::Settled
+                }
+                Err(failure) => return Err(failure.into()),
+            };
+        }
+        let has_failed = self.has_failed && !self.terminals.input;
+        Ok(if has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    }
+
+    /// Goes on with a session, and with what it does just now.
+    async fn enter(&mut self, session: Option<SessionId>, goes_on: bool) -> Result<Left, Failure> {
+        let session = match session {
+            Some(id) => self.client.get(&["sessions", &id.to_string()]).send().await?,
+            None if goes_on => {
+                let newest = self.client.get_with(&["sessions"], &[("limit", "1")]).send().await?;
+                newest["data"][0].clone()
+            }
+            None => Value::Null,
+        };
+        let Some(id) = session["id"].as_str() else { return Ok(Left::Settled) };
+        self.session = Some(id.to_owned());
+        let title = session["title"].as_str().unwrap_or_default();
+        self.screen.note(format!("session {id} {title}").trim_end());
+        let Some(run) = session["active_run_id"].as_str() else { return Ok(Left::Settled) };
+        let stop = CancellationToken::new();
+        let turn = Turn::of(&self.client, id, run, stop.clone());
+        self.attend(turn, stop).await
+    }
+
+    /// The next message; none when there are no more.
+    async fn line(&mut self) -> Result<Option<String>, Quit> {
+        let mut is_warned = false;
+        loop {
+            if self.terminals.input && self.terminals.words {
+                output::ask("> ");
+            }
+            tokio::select! {
+                line = self.lines.next() => match line {
+                    Some(line) if line.trim().is_empty() => {}
+                    line => {
+                        if line.is_none() && self.terminals.input {
+                            output::complain("");
+                        }
+                        return Ok(line);
+                    }
+                },
+                interrupt = self.interrupts.next() => {
+                    interrupt?;
+                    if is_warned {
+                        return Err(Quit(super::status::INTERRUPTED));
+                    }
+                    is_warned = true;
+                    output::complain("\nCtrl-C again to quit.");
+                }
+            }
+        }
+    }
+
+    /// Posts a message, and attends to its run.
+    async fn say(&mut self, line: &str) -> Result<Left, Failure> {
+        let session = match &self.session {
+            Some(session) => session.clone(),
+            None => {
+                let session = new_session(&self.client, &self.new_session).await?;
+                self.screen.note(&format!("session {session}"));
+                self.session.insert(session).clone()
+            }
+        };
+        let mut message = json!({ "content": line });
+        if let Some(mode) = self.permission_mode {
+            message["permission_mode"] = json!(mode);
+        }
+        let stop = CancellationToken::new();
+        let turn = tokio::select! {
+            turn = Turn::begin(&self.client, &session, &message, stop.clone()) => turn?,
+            quit = self.interrupts.twice(&stop) => return Ok(Left::Quit(quit)),
+        };
+        self.permission_mode = None;
+        self.attend(turn, stop).await
+    }
+
+    /// Shows a run, and asks about its calls, until it has settled.
+    async fn attend(&mut self, mut turn: Turn, stop: CancellationToken) -> Result<Left, Failure> {
+        loop {
+            let rest = turn.rest(|came| self.screen.see(came));
+            let run = tokio::select! {
+                run = rest => run,
+                quit = self.interrupts.twice(&stop) => return Ok(Left::Quit(quit)),
+            };
+            self.screen.end_line();
+            let run = run?;
+            if run.status != RunStatus::RequiresAction {
+                self.settle(&run);
+                return Ok(Left::Settled);
+            }
+            if run.pending.iter().any(|call| call.awaits == Awaits::Client) {
+                for call in &run.pending {
+                    output::complain(&call.line());
+                }
+                return Ok(Left::Waiting);
+            }
+            let decided = decide(&mut turn, &mut self.lines, &mut self.interrupts, &stop).await?;
+            match decided {
+                Decided::All => {}
+                Decided::Quit(quit) => return Ok(Left::Quit(quit)),
+                Decided::Nobody => {
+                    output::complain("\nNobody has decided: the run waits.");
+                    return Ok(Left::Waiting);
+                }
+            }
+        }
+    }
+
+    fn settle(&mut self, run: &Run) {
+        self.has_failed |= run.status != RunStatus::Completed;
+        if let Some(trouble) = run.trouble() {
+            output::complain(&format!("twostep: {trouble}"));
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! Lists that come in pages.
+
+use serde_json::Value;
+
+use super::{Client, Failure};
+
+/// The largest page.
+const PAGE: usize = 200;
+
+impl Client {
+    /// The first items of a list, and whether there are more.
+    pub(in crate::cli) async fn list(
+        &self,
+        path: &[&str],
+        query: &[(&str, &str)],
+        most: usize,
+    ) -> Result<(Vec<Value>, bool), Failure> {
+        let mut items = Vec::new();
+        let mut after: Option<String> = None;
+        loop {
+            let limit = (most - items.len()).clamp(1, PAGE).to_string();
+            let mut query = [query, &[("limit", &*limit)]].concat();
+            if let Some(after) = &after {
+                query.push(("after", after));
+            }
+            let mut page = self.get_with(path, &query).send().await?;
+            let Some(data) = page["data"].as_array_mut() else {
+                return Err(Failure::strange(self, "with something that is no list"));
+            };
+            items.append(data);
+            after = page["next_cursor"].as_str().map(str::to_owned);
+            if after.is_none() || items.len() >= most {
+                return Ok((items, after.is_some()));
+            }
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! One stream of a probe, as it arrives.
+
+use std::time::Duration;
+
+use reqwest::header::HeaderMap;
+use reqwest::{RequestBuilder, Response, Url, Version};
+use tokio::time::{Instant, timeout};
+
+use crate::cli::client::beneath;
+
+/// How long the head of an answer may take.
+const HEAD: Duration = Duration::from_secs(15);
+
+/// The way to a service.
+#[derive(Debug)]
+pub(super) struct Way {
+    pub(super) http: reqwest::Client,
+    pub(super) base: Url,
+}
+
+impl Way {
+    pub(super) fn get(&self, path: &[&str], query: &[(&str, &str)]) -> RequestBuilder {
+        let mut url = beneath(&self.base, path);
+        if !query.is_empty() {
+            url.query_pairs_mut().extend_pairs(query);
+        }
+        self.http.get(url).timeout(Duration::from_mins(2))
+    }
+
+    /// A stream of so many events, evenly spaced.
+    pub(super) fn stream(&self, events: usize, every: Duration, silent: bool) -> RequestBuilder {
+        let (events, every) = (events.to_string(), every.as_millis().to_string());
+        let silent = silent.to_string();
+        let query = [("events", &*events), ("every_ms", &*every), ("silent", &*silent)];
+        let request = self.get(&["probe", "stream"], &query);
+        request.header("accept", "text/event-stream")
+    }
+}
+
+/// What came of a stream.
+#[derive(Debug)]
+pub(super) struct Arrived {
+    pub(super) version: Version,
+    pub(super) headers: HeaderMap,
+    /// When each piece came, after the request was sent.
+    pub(super) times: Vec<Duration>,
+    pub(super) text: String,
+    /// Whether it ended in order.
+    pub(super) is_whole: bool,
+    /// When it ended.
+    pub(super) ended: Duration,
+}
+
+/// Why there is no stream.
+#[derive(Debug)]
+pub(super) struct NotReached {
+    pub(super) why: String,
+    /// Whether nobody answered at all.
+    pub(super) is_away: bool,
+}
+
+/// Sends a request, and waits for the head of a good answer.
+pub(super) async fn head(request: RequestBuilder) -> Result<Response, NotReached> {
+    let sent = timeout(HEAD, request.send()).await;
+    let Ok(sent) = sent else {
+        let why = format!("no answer within {} s", HEAD.as_secs());
+        return Err(NotReached { why, is_away: true });
+    };
+    let answer = sent.map_err(|error| NotReached { why: cause(error), is_away: true })?;
+    let status = answer.status();
+    if status.is_success() {
+        return Ok(answer);
+    }
+    let hint = match status.as_u16() {
+        401 => ": say a key with TWOSTEP_KEY or --key",
+        404 => ": the service is not at this path",
+        502..=504 => ": nobody is behind it",
+        _ => "",
+    };
+    Err(NotReached { why: format!("the answer is {status}{hint}"), is_away: false })
+}
+
+/// Listens to a stream to its end.
+pub(super) async fn listen(request: RequestBuilder) -> Result<Arrived, NotReached> {
+    let begun = Instant::now();
+    let mut answer = head(request).await?;
+    let mut arrived = Arrived {
+        version: answer.version(),
+        headers: answer.headers().clone(),
+        times: Vec::new(),
+        text: String::new(),
+        is_whole: false,
+        ended: Duration::ZERO,
+    };
+    loop {
+        match answer.chunk().await {
+            Ok(Some(piece)) => {
+                arrived.times.push(begun.elapsed());
+                arrived.text.push_str(&String::from_utf8_lossy(&piece));
+            }
+            end => {
+                arrived.is_whole = end.is_ok();
+                arrived.ended = begun.elapsed();
+                return Ok(arrived);
+            }
+        }
+    }
+}
+
+impl Arrived {
+    /// The numbers of its events.
+    pub(super) fn numbers(&self) -> Vec<i64> {
+        let lines = self.text.lines();
+        lines.filter_map(|line| line.strip_prefix("id: ")?.parse().ok()).collect()
+    }
+}
+
+/// The innermost cause of an error, without the URL.
+pub(super) fn cause(error: reqwest::Error) -> String {
+    let error = error.without_url();
+    let mut cause: &dyn std::error::Error = &error;
+    while let Some(inner) = cause.source() {
+        cause = inner;
+    }
+    cause.to_string()
+}

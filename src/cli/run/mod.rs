@@ -1,0 +1,158 @@
+//! `twostep run`.
+
+mod prompt;
+mod show;
+
+use std::process::ExitCode;
+
+use anyhow::bail;
+use clap::{Args, ValueEnum};
+use serde_json::{Map, Value, json};
+use tokio_util::sync::CancellationToken;
+
+use super::client::{Client, Failure, ServerArgs};
+use super::local::{LocalArgs, Service};
+use super::shutdown_signal;
+use super::status::{INTERRUPTED, NEEDS_APPROVAL};
+use super::talk::{Run, Turn, new_session};
+use crate::domain::ids::SessionId;
+use crate::domain::permission::{Awaits, Decision, PermissionMode};
+use crate::domain::run::RunStatus;
+use prompt::prompt;
+use show::Show;
+
+const EXAMPLES: &str = "\
+Examples:
+  twostep run 'Read README.md and explain it'
+  git diff | twostep run --output json - | jq -r .output_text
+  twostep run --session ses_01… --yes 'Go on'
+  twostep run --local --offline 'What time is it?'
+
+The status is 0 if the run was completed, 1 if it was not, 2 for options that make no sense,
+3 if it waits for somebody, 4 if the service cannot be reached, 130 after Ctrl-C.";
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Command {
+    /// What to say; `-`, or nothing, takes it from stdin
+    prompt: Option<String>,
+    #[command(flatten)]
+    server: ServerArgs,
+    #[command(flatten)]
+    local: LocalArgs,
+    /// The session to go on with [default: a new one]
+    #[arg(long, value_name = "ID")]
+    session: Option<SessionId>,
+    /// What is printed
+    #[arg(long, value_enum, default_value = "text")]
+    output: Output,
+    /// Allow the calls that wait for an approval, all of them
+    #[arg(long, conflicts_with = "deny")]
+    yes: bool,
+    /// Deny them
+    #[arg(long)]
+    deny: bool,
+    /// The model of the new session
+    #[arg(long, conflicts_with = "session")]
+    model: Option<String>,
+    /// The tools of the new session
+    #[arg(long, value_delimiter = ',', value_name = "NAMES", conflicts_with = "session")]
+    tools: Option<Vec<String>>,
+    /// What becomes of calls that no rule speaks of, from now on
+    #[arg(long, value_enum)]
+    permission_mode: Option<PermissionMode>,
+    /// Rounds of tool calls, before the model is asked for its answer
+    #[arg(long, value_name = "NUMBER")]
+    max_rounds: Option<u32>,
+}
+
+/// What is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Output {
+    /// The answer; on a terminal as it comes
+    Text,
+    /// The run at rest, one JSON object
+    Json,
+    /// Every event and preview, a JSON object a line
+    Jsonl,
+}
+
+impl Command {
+    /// Says it, and prints what comes of it. The first signal stops the run.
+    pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
+        let stop = shutdown_signal()?;
+        let prompt = tokio::select! {
+            prompt = prompt(self.prompt.as_deref()) => prompt?,
+            () = stop.cancelled() => return Ok(ExitCode::from(INTERRUPTED)),
+        };
+        let service = Service::open(&self.server, &self.local).await?;
+        let ended = self.ask(&service.client, &prompt, stop).await;
+        service.close().await?;
+        ended
+    }
+
+    async fn ask(
+        &self,
+        client: &Client,
+        prompt: &str,
+        stop: CancellationToken,
+    ) -> anyhow::Result<ExitCode> {
+        let session = match self.session {
+            Some(id) => id.to_string(),
+            None => new_session(client, &self.new_session()).await?,
+        };
+        let mut turn = Turn::begin(client, &session, &self.message(prompt), stop.clone()).await?;
+        let mut show = Show::new(self.output);
+        let run = loop {
+            let run = turn.rest(|came| show.see(came)).await?;
+            if !self.decide(&mut turn, &run).await? {
+                break run;
+            }
+        };
+        show.end(&run, &session);
+        if stop.is_cancelled() {
+            return Ok(ExitCode::from(INTERRUPTED));
+        }
+        Ok(match run.status {
+            RunStatus::Completed => ExitCode::SUCCESS,
+            RunStatus::RequiresAction => ExitCode::from(NEEDS_APPROVAL),
+            RunStatus::Failed | RunStatus::Cancelled => ExitCode::FAILURE,
+            RunStatus::Queued | RunStatus::Running => bail!("the run {} does not rest", run.id),
+        })
+    }
+
+    /// Decides on what waits, if it is to be decided here; false if the run is left as it is.
+    async fn decide(&self, turn: &mut Turn, run: &Run) -> Result<bool, Failure> {
+        let is_ours = run.pending.iter().all(|call| call.awaits == Awaits::Approval);
+        if run.status != RunStatus::RequiresAction || !is_ours || !(self.yes || self.deny) {
+            return Ok(false);
+        }
+        let decision = if self.yes { Decision::Allow } else { Decision::Deny };
+        for call in turn.approvals().await? {
+            turn.decide(&call.tool_use_id, decision, json!({})).await?;
+        }
+        Ok(true)
+    }
+
+    fn new_session(&self) -> Value {
+        let mut body = Map::new();
+        if let Some(model) = &self.model {
+            body.insert("model".to_owned(), json!(model));
+        }
+        if let Some(tools) = &self.tools {
+            body.insert("tools".to_owned(), json!(tools));
+        }
+        body.into()
+    }
+
+    fn message(&self, prompt: &str) -> Value {
+        let mut message = json!({ "content": prompt });
+        if let Some(rounds) = self.max_rounds {
+            message["limits"] = json!({ "rounds": rounds });
+        }
+        if let Some(mode) = self.permission_mode {
+            message["permission_mode"] = json!(mode);
+        }
+        message
+    }
+}

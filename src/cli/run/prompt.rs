@@ -1,0 +1,39 @@
+//! What to say: an argument, or stdin.
+
+use std::io::{Read as _, stdin};
+use std::thread;
+
+use anyhow::Context as _;
+use tokio::sync::oneshot;
+
+use crate::cli::output;
+use crate::cli::status::Misused;
+use crate::cli::terminal::Terminals;
+
+/// The prompt, which has something in it.
+pub(super) async fn prompt(argument: Option<&str>) -> anyhow::Result<String> {
+    let prompt = match argument {
+        Some(text) if text != "-" => text.to_owned(),
+        Some(_) | None => from_stdin().await?,
+    };
+    if prompt.trim().is_empty() {
+        return Err(Misused("the prompt is empty".to_owned()).into());
+    }
+    Ok(prompt)
+}
+
+async fn from_stdin() -> anyhow::Result<String> {
+    if Terminals::look().input {
+        output::complain("Say it, and end with Ctrl-D:");
+    }
+    let (sender, receiver) = oneshot::channel();
+    // Not a thread of the runtime, whose end would wait for somebody who types.
+    thread::spawn(move || {
+        let mut text = String::new();
+        let read = stdin().read_to_string(&mut text).map(|_| text);
+        let _ = sender.send(read);
+    });
+    let text = receiver.await.context("nobody reads stdin")?;
+    let text = text.context("stdin cannot be read as a text")?;
+    Ok(text.trim_end_matches(['\r', '\n']).to_owned())
+}

@@ -1,0 +1,10 @@
+//! Talking to an agent: messages and their runs, and how these look on a terminal.
+
+mod event;
+mod run;
+mod screen;
+mod turn;
+
+pub(super) use run::{Approval, Run};
+pub(super) use screen::{Notes, Screen};
+pub(super) use turn::{Turn, new_session};

@@ -1,0 +1,208 @@
+//! Streams of nothing, which show what stands between a client and the service.
+
+use std::io;
+use std::time::Duration;
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use futures::stream;
+use http::header::LOCATION;
+use http::{HeaderMap, HeaderValue, StatusCode};
+use serde::{Deserialize, Serialize};
+use tokio::time::{Instant, sleep_until};
+
+use crate::domain::ids::ProbeId;
+use crate::http::Api;
+use crate::http::auth::Caller;
+use crate::http::error::{ApiError, Problem};
+use crate::http::forwarded::link;
+use crate::http::headers::resume_after;
+use crate::http::places::Place;
+use crate::http::probes::{Listener, ProbeState};
+use crate::http::resources::Page;
+use crate::http::sse::streamed;
+use crate::http::stream_form::StreamForm;
+use crate::http::target::Params;
+use crate::metrics::Held;
+
+/// How probes are written.
+const FORM: StreamForm = StreamForm::EventStream;
+const DEFAULT_EVENTS: i64 = 3;
+const MAX_EVENTS: i64 = 240;
+const DEFAULT_EVERY_MS: u64 = 100;
+/// How long a probe may take in all.
+const LONGEST: Duration = Duration::from_mins(1);
+
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(in crate::http) struct StreamProbe {
+    /// How many events, 1 to 240; 3 when absent.
+    events: Option<i64>,
+    /// Milliseconds between two of them; 100 when absent. All together take at most a minute.
+    every_ms: Option<u64>,
+    /// Whether nothing at all is sent between two of them, not even the comments that keep other
+    /// streams alive.
+    silent: Option<bool>,
+}
+
+impl StreamProbe {
+    /// The number of the last event, and the time between two.
+    fn check(&self) -> Result<(i64, Duration), ApiError> {
+        let events = self.events.unwrap_or(DEFAULT_EVENTS);
+        if !(1..=MAX_EVENTS).contains(&events) {
+            return Err(ApiError::InvalidQuery(format!(
+                "events is 1 to {MAX_EVENTS}, not {events}"
+            )));
+        }
+        let every = Duration::from_millis(self.every_ms.unwrap_or(DEFAULT_EVERY_MS));
+        let pauses = u32::try_from(events - 1).unwrap_or(u32::MAX);
+        if every.checked_mul(pauses).is_none_or(|all| all > LONGEST) {
+            return Err(ApiError::InvalidQuery(
+                "all events together take over a minute".to_owned(),
+            ));
+        }
+        Ok((events, every))
+    }
+}
+
+/// One event of a probe.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+#[serde(tag = "type", rename = "probe")]
+pub(in crate::http) struct ProbeEvent {
+    /// Its number, from 1.
+    seq: i64,
+    /// The probe.
+    #[schema(value_type = String)]
+    probe_id: ProbeId,
+}
+
+/// Streams events that mean nothing, on the way and with the headers of every other stream.
+///
+/// It costs no request to a model, and counts as a stream. A client that comes back with
+/// `Last-Event-ID` gets the rest, and 204 when there is none.
+#[utoipa::path(
+    get, path = "/probe/stream", operation_id = "stream_probe", tag = "events",
+    params(StreamProbe),
+    responses(
+        (status = 200, description = "The stream; the schema is that of one event's `data`.",
+         body = ProbeEvent, content_type = "text/event-stream",
+         headers(("location" = String, description = "Where it is told what became of it."))),
+        (status = 204, description = "Nothing is left to stream."),
+        (status = 400, description = "`invalid_query`, `invalid_cursor`", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "`too_many_streams`, `draining`", body = Problem, content_type = "application/problem+json"),
+    )
+)]
+pub(in crate::http) async fn stream_probe(
+    State(api): State<Api>,
+    caller: Caller,
+    query: Params<StreamProbe>,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    let Params(query) = query;
+    let (last, every) = query.check()?;
+    let after = resume_after(&headers, None)?;
+    if after >= last {
+        return Ok(StatusCode::NO_CONTENT.into_response());
+    }
+    let keeps_alive = !query.silent.unwrap_or(false);
+    let now = Instant::now();
+    let probe = Probe {
+        _place: Place::take(&api, caller)?,
+        _open: api.metrics.open_stream(),
+        listener: api.probes.begin(caller.tenant),
+        next: after + 1,
+        last,
+        every,
+        due: now,
+        alive_by: keeps_alive.then(|| now + api.options.keep_alive_every),
+        is_first: true,
+        api,
+    };
+    let body = stream::unfold(probe, async |mut probe| {
+        let item = probe.next().await?;
+        Some((item, probe))
+    });
+    let mut response = streamed(Body::from_stream(body), FORM);
+    let told = HeaderValue::try_from(link(format_args!("/probe/streams")))
+        .map_err(|error| ApiError::Internal(error.to_string()))?;
+    response.headers_mut().insert(LOCATION, told);
+    Ok(response)
+}
+
+/// A probe on its way.
+struct Probe {
+    api: Api,
+    listener: Listener,
+    /// The number of the event that comes next, and when.
+    next: i64,
+    due: Instant,
+    last: i64,
+    every: Duration,
+    /// When a comment is sent if nothing else is.
+    alive_by: Option<Instant>,
+    is_first: bool,
+    _place: Place,
+    _open: Held,
+}
+
+impl Probe {
+    /// The next bytes. An error tears the connection, as in every other stream.
+    async fn next(&mut self) -> Option<io::Result<Bytes>> {
+        if self.next > self.last {
+            self.listener.finish();
+            return None;
+        }
+        let alive_by = self.alive_by.filter(|alive_by| *alive_by < self.due);
+        tokio::select! {
+            () = self.api.draining.cancelled() => {
+                return Some(Err(io::Error::other("the service is stopping")));
+            }
+            () = sleep_until(alive_by.unwrap_or(self.due)) => {}
+        }
+        self.alive_by = self.alive_by.map(|_| Instant::now() + self.api.options.keep_alive_every);
+        if alive_by.is_some() {
+            return Some(Ok(FORM.keep_alive()));
+        }
+        let (seq, probe_id) = (self.next, self.listener.id);
+        let json = serde_json::to_string(&ProbeEvent { seq, probe_id });
+        let frame = match json {
+            Ok(json) => format!("id: {seq}\nevent: probe\ndata: {json}\n\n"),
+            Err(error) => return Some(Err(error.into())),
+        };
+        self.next += 1;
+        self.due += self.every;
+        let first =
+            if std::mem::take(&mut self.is_first) { FORM.first(true) } else { Bytes::new() };
+        Some(Ok([first, frame.into()].concat().into()))
+    }
+}
+
+/// What became of a probe.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub(in crate::http) struct ProbeResource {
+    /// `probe`.
+    r#type: &'static str,
+    /// The id, which its events name.
+    #[schema(value_type = String)]
+    id: ProbeId,
+    /// Whether somebody listens, has heard all, or has left.
+    state: ProbeState,
+}
+
+/// Lists the newest probes that this process has streamed, the newest first.
+#[utoipa::path(
+    get, path = "/probe/streams", operation_id = "list_probes", tag = "events",
+    responses((status = 200, description = "All that are remembered.", body = Page<ProbeResource>))
+)]
+pub(in crate::http) async fn list_probes(
+    State(api): State<Api>,
+    caller: Caller,
+) -> Json<Page<ProbeResource>> {
+    let resource = |(id, state)| ProbeResource { r#type: "probe", id, state };
+    let data = api.probes.list(caller.tenant).into_iter().map(resource).collect();
+    Json(Page { data, has_more: false, next_cursor: None })
+}
