@@ -52,6 +52,20 @@ pub(super) fn wait_seconds(headers: &HeaderMap) -> Option<u64> {
         .map(|seconds| seconds.min(MAX))
 }
 
+/// What makes a repeated post the same post.
+pub(super) fn idempotency_key(headers: &HeaderMap) -> Result<Option<&str>, ApiError> {
+    let Some(value) = headers.get("idempotency-key") else {
+        return Ok(None);
+    };
+    match value.to_str() {
+        Ok(key) if (1..=255).contains(&key.len()) => Ok(Some(key)),
+        _ => Err(ApiError::field(
+            "",
+            "the Idempotency-Key header is not 1 to 255 printable characters",
+        )),
+    }
+}
+
 /// Where a stream goes on: `Last-Event-ID`, or else `?after=`.
 pub(super) fn resume_after(headers: &HeaderMap, after: Option<i64>) -> Result<i64, ApiError> {
     let after = match headers.get("last-event-id") {

@@ -6,7 +6,7 @@ use utoipa_axum::routes;
 
 use super::auth::secure;
 use super::routes::{
-    approvals, events, explain, health, messages, models, post_message, requests, runs,
+    approvals, events, explain, forks, health, messages, models, post_message, requests, runs,
     session_changes, session_deletion, sessions, todos, tool_results, tools, usage, verify,
 };
 use super::{Api, Health};
@@ -47,6 +47,7 @@ pub(super) fn routes() -> OpenApiRouter<Api> {
             session_changes::update_session,
             session_deletion::delete_session
         ))
+        .routes(routes!(forks::create_fork, forks::list_forks))
         .routes(routes!(verify::verify_session))
         .routes(routes!(todos::get_todos))
         .routes(routes!(post_message::create_message, messages::list_messages))

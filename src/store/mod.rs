@@ -27,6 +27,7 @@ pub mod decisions;
 pub mod embedded;
 pub mod events;
 pub mod explain;
+pub mod forks;
 pub mod give_up;
 pub mod media;
 pub mod messages;

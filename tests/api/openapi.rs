@@ -91,6 +91,7 @@ fn every_route_has_a_name_of_its_own_and_says_how_it_fails() {
     let expected = [
         "cancel_run",
         "cancel_session",
+        "create_fork",
         "create_message",
         "create_session",
         "create_tool_results",
@@ -109,6 +110,7 @@ fn every_route_has_a_name_of_its_own_and_says_how_it_fails() {
         "get_usage",
         "list_approvals",
         "list_events",
+        "list_forks",
         "list_messages",
         "list_models",
         "list_requests",
@@ -136,6 +138,7 @@ fn events_are_a_union_tagged_by_their_type() {
         "agent.tool_result",
         "agent.tool_use",
         "session.error",
+        "session.forked",
         "session.status_idle",
         "session.status_rescheduled",
         "session.status_running",

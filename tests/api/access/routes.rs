@@ -79,7 +79,7 @@ impl Route {
             return request;
         }
         request.json(&match &*self.name {
-            "create_session" => json!({}),
+            "create_session" | "create_fork" => json!({}),
             "create_message" => json!({ "content": "Hello" }),
             "decide_approval" => json!({ "decision": "allow" }),
             "create_tool_results" => {
