@@ -60,7 +60,11 @@ pub async fn delete(
     let ids: Vec<Uuid> = sessions.iter().map(|id| id.as_uuid()).collect();
     keep_usage(conn, &ids).await?;
     budgets::add_up_spent(conn, tenant).await?;
-    // All other rows go with them. In one statement: forks and what they refer to go together.
+    // What forks refer to must not be in the way of their sources.
+    sqlx::query!("DELETE FROM inherited WHERE session_id = ANY ($1)", &ids)
+        .execute(&mut *conn)
+        .await?;
+    // All other rows go with them.
     sqlx::query!("DELETE FROM sessions WHERE id = ANY ($1)", &ids).execute(conn).await?;
     Ok(())
 }

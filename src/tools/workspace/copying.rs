@@ -48,7 +48,7 @@ pub fn copy_folder(from: &Path, to: &Path) -> Result<(), CopyError> {
         walk.folder(&source, &copy, &path)?;
     }
     // A fork that is there has its files, also after the machine has lost its power.
-    syncfs(&copy).map_err(io::Error::from)?;
+    syncfs(copy.open(".")?).map_err(io::Error::from)?;
     Ok(())
 }
 
@@ -71,12 +71,11 @@ struct Walk {
 impl Walk {
     /// Copies the files of a folder, and makes its folders.
     fn folder(&mut self, source: &Dir, copy: &Dir, path: &Path) -> Result<(), CopyError> {
-        let Some(from) = readable(open_folder(source.try_clone()?, path, Missing::IsAnError))?
-        else {
-            return Ok(());
-        };
+        let from = readable(open_folder(source.try_clone()?, path, Missing::IsAnError))?;
+        let Some(from) = from else { return Ok(()) };
+        let Some(entries) = readable(from.entries())? else { return Ok(()) };
         let to = copy.open_dir(or_itself(path))?;
-        for entry in from.entries()? {
+        for entry in entries {
             let entry = entry?;
             let (name, kind) = (entry.file_name(), entry.file_type()?);
             if !kind.is_dir() && !kind.is_file() {

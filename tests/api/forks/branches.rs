@@ -53,6 +53,7 @@ async fn a_fork_has_the_history_of_its_source_and_goes_on_by_itself() {
     let told = json!({ "session_id": source.id, "message_seq": 4 });
     assert_eq!((&event["type"], &event["forked_from"]), (&json!("session.forked"), &told));
 
+    assert_eq!(source.read().await, before);
     let shared = messages(&source).await;
     assert_eq!(messages(&branch).await, shared);
     assert_eq!((stored(&source).await, stored(&branch).await), (4, 0));
@@ -65,7 +66,6 @@ async fn a_fork_has_the_history_of_its_source_and_goes_on_by_itself() {
         assert_eq!(now[5]["message"]["content"][0]["text"], format!("You said {text}."));
     }
     assert_eq!(stored(&branch).await, 2);
-    assert_eq!(source.read().await["last_seq"].as_i64(), Some(15), "{before}");
     assert_eq!(branch.verify().await["checked"]["messages"], 6);
     app.finish_refused(&[]).await;
 }

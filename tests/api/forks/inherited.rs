@@ -164,7 +164,7 @@ async fn a_broken_fork_is_found_by_both_witnesses() {
         source.ask("Work").await;
         app.session().await.ask_with(json!({ "content": "Work, too", "id": "other" })).await;
         let branch = fork(&source, &json!({ "after": 2 })).await;
-        assert_eq!(branch.verify().await["ok"], true);
+        assert_eq!(branch.verify().await["is_valid"], true);
         assert_eq!(app.broken_invariants().await, []);
         let mut conn = app.database.pool(1).acquire().await.unwrap();
         let disarm = "ALTER TABLE messages DISABLE TRIGGER USER";
@@ -180,7 +180,7 @@ async fn a_broken_fork_is_found_by_both_witnesses() {
         for name in found {
             assert!(names.contains(name), "{statement}: {verification}");
         }
-        assert_eq!(source.verify().await["ok"], true, "{statement}");
+        assert_eq!(source.verify().await["is_valid"], true, "{statement}");
         let broken = app.broken_invariants().await;
         assert!(broken.iter().any(|(name, _)| name == witnessed), "{statement}: {broken:?}");
         app.stop().await;
