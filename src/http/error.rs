@@ -159,6 +159,14 @@ impl ApiError {
         (is_brief || status == StatusCode::SERVICE_UNAVAILABLE).then_some("1")
     }
 
+    /// The members that are wrong, and the forks that stand in the way.
+    fn lists(self) -> (Vec<FieldError>, Vec<SessionId>) {
+        if let Self::SessionHasForks(forks) = self {
+            return (Vec::new(), forks);
+        }
+        (if let Self::Validation(errors) = self { errors } else { Vec::new() }, Vec::new())
+    }
+
     /// Status and code: the contract.
     fn status_and_code(&self) -> (StatusCode, &'static str) {
         match self {
@@ -244,6 +252,7 @@ impl IntoResponse for ApiError {
         let detail = self.detail(code);
         let retry_after = self.retry_after(status);
         let active_run_id = self.active_run_id();
+        let (errors, forks) = self.lists();
         let problem = Problem {
             r#type: "about:blank",
             title: status.canonical_reason().unwrap_or_default(),
@@ -253,13 +262,8 @@ impl IntoResponse for ApiError {
             code,
             request_id: String::new(),
             active_run_id,
-            errors: Vec::new(),
-            forks: Vec::new(),
-        };
-        let problem = match self {
-            Self::Validation(errors) => Problem { errors, ..problem },
-            Self::SessionHasForks(forks) => Problem { forks, ..problem },
-            _ => problem,
+            errors,
+            forks,
         };
         let mut response = status.into_response();
         let headers = response.headers_mut();

@@ -29,7 +29,6 @@ const SETTLES_WITHIN: Duration = Duration::from_secs(5);
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// How long the answer waits for the files to be gone.
 const REMOVES_WITHIN: Duration = Duration::from_secs(2);
-
 /// Forks that a refusal names.
 const MAX_NAMED: i64 = 100;
 
@@ -51,7 +50,7 @@ pub(in crate::http) enum Forks {
     Delete,
 }
 
-/// Deletes a session.
+/// Deletes a session, and its forks if they are to go with it.
 ///
 /// All that it does and has waiting is cancelled first. Its history, events and files go with it,
 /// but for a folder that somebody else has named; what it used stays in the sums of `/usage`. Open
@@ -127,8 +126,8 @@ struct Gone {
 type Met = (Vec<Stop>, Option<Vec<Gone>>);
 
 impl Deleting<'_> {
-    /// Asks all open runs to stop, and deletes the session if none is left. What is gone; none if
-    /// a run is still live.
+    /// Asks all open runs to stop, and deletes what is to go if none is left. What is gone; none if
+    /// it is to be tried again.
     async fn attempt(&self) -> Result<Option<Vec<Gone>>, ApiError> {
         let mut conn = self.api.pool.acquire().await?;
         let mut transaction = conn.begin().await?;
@@ -160,7 +159,7 @@ impl Deleting<'_> {
         Ok((stops, Some(gone)))
     }
 
-    /// Locks all that is to go; none if forks have come in between, which now cannot come any more.
+    /// Locks all that is to go; none if forks have come in between, which are to be locked as well.
     async fn lock(
         &self,
         conn: &mut PgConnection,

@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 
 use super::{fork, last_said, messages, told};
-use crate::support::{Session, TestApp, calls, calls_as, replies, says};
+use crate::support::media::image_at;
+use crate::support::{Session, TestApp, calls, calls_as, problem, replies, says};
 
 #[tokio::test]
 async fn what_the_session_has_become_the_fork_is_too() {
@@ -42,6 +43,27 @@ async fn rules_that_people_made_hold_in_the_fork() {
     let branch = fork(&source, &json!({})).await;
     assert_eq!(branch.read().await["remembered"], source.read().await["remembered"]);
     assert_eq!(branch.ask("Ring").await["output_text"], "Rang again.");
+    app.finish_refused(&[]).await;
+}
+
+fn images(count: usize) -> Value {
+    let mut content = vec![json!({ "type": "text", "text": "Look." })];
+    content.extend(vec![image_at("https://a.b"); count]);
+    json!({ "content": content })
+}
+
+#[tokio::test]
+async fn images_of_the_source_count_in_the_fork() {
+    let app = TestApp::start(replies(&[says("Yes.")])).await;
+    let source = app.session().await;
+    source.ask("one").await;
+    source.ask_with(images(90)).await;
+    let branch = fork(&source, &json!({})).await;
+    // 100 images are the most.
+    let too_many = branch.message(&images(11)).send().await.unwrap();
+    problem(too_many, 422, "validation_failed").await;
+    branch.ask_with(images(10)).await;
+    fork(&source, &json!({ "before": 3 })).await.ask_with(images(11)).await;
     app.finish_refused(&[]).await;
 }
 

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{fork, last_said, messages, send, stored, told};
-use crate::support::{Session, TestApp, asks, calls_as, problem, says};
+use crate::support::{Session, TestApp, asked, asks, calls_as, problem, says, stops_short};
 
 const INTERRUPTED: &str = "Interrupted: the worker stopped while this call was running. \
      It may have run in part or completely. Check the state before you repeat it.";
@@ -158,7 +158,7 @@ async fn a_call_that_waits_for_somebody_is_cancelled_in_the_fork_and_waits_on_in
     problem(decided.unwrap(), 404, "approval_not_found").await;
     branch.ask("Never mind").await;
     assert_eq!(source.approvals().await.as_array().unwrap().len(), 1);
-    assert_eq!(source.explain(&run).await["run_id"], run["id"]);
+    assert_eq!(source.explain(&run).await["calls"][0]["tool_use_id"], "toolu_ring");
     source.allow("toolu_ring", json!({})).await;
     assert_eq!(source.settled(&run).await["output_text"], "Rang.");
     let rung = std::fs::read_to_string(app.folder.path().join(crate::support::BELL)).unwrap();
@@ -177,4 +177,29 @@ async fn a_result_that_came_behind_the_fork_point_is_not_the_forks() {
     assert_ne!(texts(&source.history().await), INTERRUPTED);
     branch.ask("And now?").await;
     app.finish_refused(&[]).await;
+}
+
+#[tokio::test]
+async fn what_a_turn_left_open_that_was_to_go_on_is_left_out_of_what_a_fork_sends() {
+    let paused = json!({ "stop_reason": "pause_turn", "content": [
+        { "type": "text", "text": "I will search." },
+        { "type": "server_tool_use", "name": "web_search", "input": { "query": "x" } } ] });
+    let app = TestApp::start(json!({ "conversations": [
+        { "when": "search", "replies": [paused, stops_short("And found much")] },
+        { "replies": [says("Still here.")] },
+    ], "otherwise": "refuse" }))
+    .await;
+    let source = app.session().await;
+    let run = source.post(json!({ "content": "Please search" })).await;
+    asked(&app, 2).await;
+    let branch = fork(&source, &json!({})).await;
+    assert_eq!(branch.read().await["forked_from"]["message_seq"], 2);
+    assert_eq!(branch.ask("Are you there?").await["output_text"], "Still here.");
+    assert_eq!(last_said(&app), ["Please search", "I will search.", "Are you there?"]);
+    for session in [&source, &branch] {
+        assert_eq!(session.verify().await["findings"], json!([]));
+    }
+    source.cancel(&run).await;
+    source.settled(&run).await;
+    app.finish_repaired(&[("open_server_call", 1)]).await;
 }
