@@ -8,6 +8,7 @@ pub mod claim;
 pub mod context;
 pub mod event;
 pub mod explanation;
+pub mod fork;
 pub mod ids;
 pub mod media;
 pub mod merge_patch;

@@ -6,6 +6,7 @@ use serde_json::value::RawValue;
 
 use super::budget::Budget;
 use super::context::Context;
+use super::fork::ForkedFrom;
 use super::ids::{RunId, SessionId};
 use super::model::Capabilities;
 use super::model_options::ModelOptions;
@@ -110,6 +111,8 @@ pub struct Session {
     pub settings: Settings,
     /// The folder that it works in, if not one of its own.
     pub workspace: Option<String>,
+    /// Where it left the session that it was forked from, if it was.
+    pub forked_from: Option<ForkedFrom>,
     /// The permission mode, if something has changed it since.
     pub permission_mode: Option<PermissionMode>,
     /// Rules that people made while they decided on calls.

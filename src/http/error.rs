@@ -11,8 +11,9 @@ use serde::Serialize;
 
 use super::forwarded::public;
 use crate::domain::api_key::Scope;
-use crate::domain::ids::RunId;
+use crate::domain::ids::{RunId, SessionId};
 use crate::store::StoreError;
+use crate::tools::workspace::CopyError;
 
 /// A request that cannot be served.
 #[derive(Debug, thiserror::Error)]
@@ -95,6 +96,12 @@ pub(super) enum ApiError {
         /// The run that it made.
         run_id: RunId,
     },
+    #[error("the idempotency key was used before with another request")]
+    KeyReused,
+    #[error("the session has forks, which need its history; `?forks=delete` deletes them, too")]
+    SessionHasForks(Vec<SessionId>),
+    #[error("the session's folder is too large to be copied: {0}")]
+    WorkspaceTooLarge(CopyError),
     #[error("the session has changed: it has none of the versions that If-Match names")]
     VersionMismatch,
     #[error("the service is stopping; try again")]
@@ -188,6 +195,14 @@ impl ApiError {
         }
     }
 
+    /// The members that are wrong, and the forks that stand in the way.
+    fn lists(self) -> (Vec<FieldError>, Vec<SessionId>) {
+        if let Self::SessionHasForks(forks) = self {
+            return (Vec::new(), forks);
+        }
+        (if let Self::Validation(errors) = self { errors } else { Vec::new() }, Vec::new())
+    }
+
     /// Status and code: the contract.
     fn status_and_code(&self) -> (StatusCode, &'static str) {
         match self {
@@ -225,9 +240,11 @@ impl ApiError {
             Self::ToolResultExpired(_) => (StatusCode::GONE, "tool_result_expired"),
             Self::QueueFull(_) => (StatusCode::CONFLICT, "queue_full"),
             Self::Overloaded => (StatusCode::TOO_MANY_REQUESTS, "overloaded"),
-            Self::IdempotencyKeyReused { .. } => {
+            Self::IdempotencyKeyReused { .. } | Self::KeyReused => {
                 (StatusCode::UNPROCESSABLE_ENTITY, "idempotency_key_reused")
             }
+            Self::SessionHasForks(_) => (StatusCode::CONFLICT, "session_has_forks"),
+            Self::WorkspaceTooLarge(_) => (StatusCode::UNPROCESSABLE_ENTITY, "workspace_too_large"),
             Self::VersionMismatch => (StatusCode::PRECONDITION_FAILED, "version_mismatch"),
             Self::Draining => (StatusCode::SERVICE_UNAVAILABLE, "draining"),
             Self::TooManyStreams(_) => (StatusCode::SERVICE_UNAVAILABLE, "too_many_streams"),
@@ -265,6 +282,10 @@ pub(super) struct Problem {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     active_run_id: Option<RunId>,
+    /// The forks that need the session, at most 100 of them, for `session_has_forks`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<String>)]
+    forks: Vec<SessionId>,
 }
 
 impl IntoResponse for ApiError {
@@ -273,6 +294,7 @@ impl IntoResponse for ApiError {
         let detail = self.detail(code);
         let (retry_after, should_retry) = (self.retry_after(status), self.should_retry(status));
         let active_run_id = self.active_run_id();
+        let (errors, forks) = self.lists();
         let problem = Problem {
             r#type: "about:blank",
             title: status.canonical_reason().unwrap_or_default(),
@@ -281,8 +303,9 @@ impl IntoResponse for ApiError {
             instance: String::new(),
             code,
             request_id: String::new(),
-            errors: if let Self::Validation(errors) = self { errors } else { Vec::new() },
             active_run_id,
+            errors,
+            forks,
         };
         let mut response = status.into_response();
         let headers = response.headers_mut();

@@ -41,6 +41,20 @@ fn unquoted(text: &str, separator: char) -> impl Iterator<Item = &str> {
     })
 }
 
+/// What makes a repeated post the same post.
+pub(super) fn idempotency_key(headers: &HeaderMap) -> Result<Option<&str>, ApiError> {
+    let Some(value) = headers.get("idempotency-key") else {
+        return Ok(None);
+    };
+    match value.to_str() {
+        Ok(key) if (1..=255).contains(&key.len()) => Ok(Some(key)),
+        _ => Err(ApiError::field(
+            "",
+            "the Idempotency-Key header is not 1 to 255 printable characters",
+        )),
+    }
+}
+
 /// Where a stream goes on: `Last-Event-ID`, or else `?after=`.
 pub(super) fn resume_after(headers: &HeaderMap, after: Option<i64>) -> Result<i64, ApiError> {
     let after = match headers.get("last-event-id") {

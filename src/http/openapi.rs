@@ -7,8 +7,8 @@ use utoipa_axum::routes;
 use super::auth::secure;
 use super::refusals::tell;
 use super::routes::{
-    approvals, events, explain, health, messages, models, post_message, probe, requests, runs,
-    session_changes, session_deletion, sessions, tickets, todos, tool_results, tools, usage,
+    approvals, events, explain, forks, health, messages, models, post_message, probe, requests,
+    runs, session_changes, session_deletion, sessions, tickets, todos, tool_results, tools, usage,
     verify, webhooks,
 };
 use super::{Api, Health};
@@ -50,6 +50,7 @@ pub(super) fn routes() -> OpenApiRouter<Api> {
             session_changes::update_session,
             session_deletion::delete_session
         ))
+        .routes(routes!(forks::create_fork, forks::list_forks))
         .routes(routes!(verify::verify_session))
         .routes(routes!(todos::get_todos))
         .routes(routes!(post_message::create_message, messages::list_messages))

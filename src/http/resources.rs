@@ -8,6 +8,7 @@ use super::forwarded::link;
 use super::session_system::SessionSystem;
 use crate::domain::budget::Budget;
 use crate::domain::context::Context;
+use crate::domain::fork::ForkedFrom;
 use crate::domain::ids::{RunId, SessionId};
 use crate::domain::message::{Content, Role};
 use crate::domain::model::Effort;
@@ -93,6 +94,9 @@ pub(super) struct SessionResource {
     tools: Vec<String>,
     /// The folder that it works in; null for one of its own.
     workspace: Option<String>,
+    /// Where it left the session that it was forked from; absent if it was not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    forked_from: Option<ForkedFrom>,
     /// The names of those of them that the client runs.
     client_tools: Vec<String>,
     /// Who runs those that the client has not declared.
@@ -158,6 +162,7 @@ impl SessionResource {
             betas: options.betas,
             context: *session.settings.context,
             workspace: session.workspace,
+            forked_from: session.forked_from,
             limits: session.settings.limits,
             budget: session.settings.budget,
             permission_mode: operator.mode(session.permission_mode, pinned),

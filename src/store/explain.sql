@@ -36,7 +36,7 @@ LEFT JOIN LATERAL (
         'answer_by', CASE WHEN c.state = 'planned' AND c.decision IS NULL THEN c.answer_by END)
         ORDER BY c.position) AS calls
     FROM (SELECT seq, created_at FROM messages
-          WHERE run_id = r.id AND r.status IN ('running', 'requires_action')
+          WHERE run_id = r.id AND session_id = r.session_id AND r.status IN ('running', 'requires_action')
           ORDER BY seq DESC LIMIT 1) m
     JOIN tool_calls c ON c.session_id = r.session_id AND c.message_seq = m.seq
     WHERE c.state IN ('planned', 'started')

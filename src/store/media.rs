@@ -13,7 +13,7 @@ pub async fn list_contents(
     session_id: SessionId,
 ) -> Result<Vec<String>, StoreError> {
     Ok(sqlx::query_scalar!(
-        r#"SELECT content::text AS "content!" FROM messages
+        r#"SELECT content::text AS "content!" FROM history
            WHERE session_id = $1 AND tenant_id = $2 AND role = 'user'
              AND seq > coalesce((SELECT CASE WHEN refused_at IS NULL THEN up_to END
                                  FROM compactions WHERE session_id = $1

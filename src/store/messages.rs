@@ -1,4 +1,5 @@
-//! The history.
+//! The history. That of a fork begins with messages of other sessions, which the view `history`
+//! puts before its own.
 
 use jiff_sqlx::Timestamp;
 use sqlx::PgConnection;
@@ -82,9 +83,10 @@ pub struct Range {
 pub async fn list(conn: &mut PgConnection, range: Range) -> Result<Vec<Stored>, StoreError> {
     let mut rows = sqlx::query_as!(
         Row,
-        r#"SELECT seq, run_id, message_id, role, content::text AS "content!", model, stop_reason,
-                  usage::text, created_at AS "created_at: Timestamp"
-           FROM messages
+        r#"SELECT seq AS "seq!", run_id AS "run_id!", message_id AS "message_id!", role AS "role!",
+                  content::text AS "content!", model, stop_reason, usage::text,
+                  created_at AS "created_at!: Timestamp"
+           FROM history
            WHERE session_id = $1 AND seq > $2 AND ($3::int IS NULL OR seq < $3)
            ORDER BY CASE WHEN $3::int IS NULL THEN seq ELSE -seq END
            LIMIT $4"#,
@@ -110,7 +112,10 @@ pub async fn list_of_run(
         Row,
         r#"SELECT seq, run_id, message_id, role, content::text AS "content!", model, stop_reason,
                   usage::text, created_at AS "created_at: Timestamp"
-           FROM messages WHERE run_id = $1 ORDER BY seq"#,
+           FROM messages
+           -- A fork may have ended a turn of the run, in its own history.
+           WHERE run_id = $1 AND session_id = (SELECT r.session_id FROM runs r WHERE r.id = $1)
+           ORDER BY seq"#,
         run_id.as_uuid(),
     )
     .fetch_all(conn)
@@ -137,8 +142,8 @@ pub async fn list_lines(
 ) -> Result<Vec<Line>, StoreError> {
     Ok(sqlx::query_as!(
         Line,
-        r#"SELECT seq, role, content::text AS "content!"
-           FROM messages WHERE session_id = $1 AND seq > $2 ORDER BY seq"#,
+        r#"SELECT seq AS "seq!", role AS "role!", content::text AS "content!"
+           FROM history WHERE session_id = $1 AND seq > $2 ORDER BY seq"#,
         session_id.as_uuid(),
         after,
     )

@@ -150,8 +150,8 @@ pub async fn material(
     let Some(row) = row else { return Ok(None) };
     let lines = sqlx::query_as!(
         Line,
-        r#"SELECT seq, role, content::text AS "content!"
-           FROM messages WHERE session_id = $1 AND seq <= $2 ORDER BY seq"#,
+        r#"SELECT seq AS "seq!", role AS "role!", content::text AS "content!"
+           FROM history WHERE session_id = $1 AND seq <= $2 ORDER BY seq"#,
         session_id.as_uuid(),
         message_seq,
     )

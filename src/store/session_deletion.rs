@@ -1,6 +1,7 @@
 //! Deleting a session with all that belongs to it.
 
 use sqlx::PgConnection;
+use uuid::Uuid;
 
 use super::{StoreError, budgets};
 use crate::domain::ids::{RunId, SessionId, TenantId};
@@ -47,26 +48,32 @@ pub async fn lock(
     Ok(Some(Doomed { last_seq, has_own_folder, open }))
 }
 
-/// Deletes a session that is locked. What its requests used stays in the sums of its owner.
+/// Deletes sessions that are locked, and of which no other is a fork. What their requests used stays
+/// in the sums of their owner.
 ///
 /// The order of the locks is that of everybody else: the session, its runs, requests, budgets.
 pub async fn delete(
     conn: &mut PgConnection,
     tenant: TenantId,
-    id: SessionId,
+    sessions: &[SessionId],
 ) -> Result<(), StoreError> {
-    keep_usage(conn, id).await?;
+    let ids: Vec<Uuid> = sessions.iter().map(|id| id.as_uuid()).collect();
+    keep_usage(conn, &ids).await?;
     budgets::add_up_spent(conn, tenant).await?;
-    // All other rows go with it.
-    sqlx::query!("DELETE FROM sessions WHERE id = $1", id.as_uuid()).execute(conn).await?;
+    // What forks refer to must not be in the way of their sources.
+    sqlx::query!("DELETE FROM inherited WHERE session_id = ANY ($1)", &ids)
+        .execute(&mut *conn)
+        .await?;
+    // All other rows go with them.
+    sqlx::query!("DELETE FROM sessions WHERE id = ANY ($1)", &ids).execute(conn).await?;
     Ok(())
 }
 
-/// Replaces a session's requests by their sums. Two who delete lock the sums in the same order.
-async fn keep_usage(conn: &mut PgConnection, id: SessionId) -> Result<(), StoreError> {
+/// Replaces the requests of sessions by their sums. Two who delete lock the sums in the same order.
+async fn keep_usage(conn: &mut PgConnection, ids: &[Uuid]) -> Result<(), StoreError> {
     sqlx::query!(
         "WITH gone AS (
-             DELETE FROM requests WHERE session_id = $1 RETURNING *
+             DELETE FROM requests WHERE session_id = ANY ($1) RETURNING *
          )
          INSERT INTO deleted_usage AS d
              (tenant_id, day, model, requests, input_tokens, cache_creation_input_tokens,
@@ -92,7 +99,7 @@ async fn keep_usage(conn: &mut PgConnection, id: SessionId) -> Result<(), StoreE
              web_search_requests = d.web_search_requests + excluded.web_search_requests,
              web_fetch_requests = d.web_fetch_requests + excluded.web_fetch_requests,
              cost = coalesce(d.cost + excluded.cost, d.cost, excluded.cost)",
-        id.as_uuid(),
+        ids,
     )
     .execute(conn)
     .await?;

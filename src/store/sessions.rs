@@ -6,6 +6,7 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::{StoreError, unreadable};
+use crate::domain::fork::ForkedFrom;
 use crate::domain::ids::{SessionId, TenantId};
 use crate::domain::note::Todo;
 use crate::domain::permission::PermissionMode;
@@ -36,6 +37,8 @@ struct Row {
     metadata: String,
     settings: String,
     workspace: Option<String>,
+    forked_from: Option<Uuid>,
+    forked_at: Option<i32>,
     permission_mode: Option<String>,
     remembered: String,
     active_run_id: Option<Uuid>,
@@ -66,6 +69,10 @@ impl TryFrom<Row> for Session {
             metadata: RawValue::from_string(row.metadata).map_err(unreadable(TABLE, "metadata"))?,
             settings: serde_json::from_str(&row.settings).map_err(unreadable(TABLE, "settings"))?,
             workspace: row.workspace,
+            forked_from: row
+                .forked_from
+                .zip(row.forked_at)
+                .map(|(source, message_seq)| ForkedFrom { session_id: source.into(), message_seq }),
             permission_mode: row
                 .permission_mode
                 .map(|word| PermissionMode::parse(&word).ok_or(word))
@@ -114,7 +121,7 @@ pub async fn find(
     tenant: TenantId,
     id: SessionId,
 ) -> Result<Option<Session>, StoreError> {
-    let page = Page { tenant, only: Some(id), before: None, limit: 1 };
+    let page = Page { tenant, only: Some(id), source: None, before: None, limit: 1 };
     Ok(select(conn, &page).await?.pop())
 }
 
@@ -125,12 +132,24 @@ pub async fn list(
     before: Option<SessionId>,
     limit: i64,
 ) -> Result<Vec<Session>, StoreError> {
-    select(conn, &Page { tenant, only: None, before, limit }).await
+    select(conn, &Page { tenant, only: None, source: None, before, limit }).await
+}
+
+/// Lists the sessions that were forked from this one, newest first, from before a given one on.
+pub async fn list_forks(
+    conn: &mut PgConnection,
+    tenant: TenantId,
+    source: SessionId,
+    before: Option<SessionId>,
+    limit: i64,
+) -> Result<Vec<Session>, StoreError> {
+    select(conn, &Page { tenant, only: None, source: Some(source), before, limit }).await
 }
 
 struct Page {
     tenant: TenantId,
     only: Option<SessionId>,
+    source: Option<SessionId>,
     before: Option<SessionId>,
     limit: i64,
 }
@@ -139,8 +158,8 @@ async fn select(conn: &mut PgConnection, page: &Page) -> Result<Vec<Session>, St
     let rows = sqlx::query_as!(
         Row,
         r#"SELECT s.id, s.title, s.metadata::text AS "metadata!", s.settings::text AS "settings!",
-                  s.workspace, s.permission_mode, s.remembered::text AS "remembered!",
-                  s.active_run_id, s.queued, s.last_seq,
+                  s.workspace, s.forked_from, s.forked_at, s.permission_mode,
+                  s.remembered::text AS "remembered!", s.active_run_id, s.queued, s.last_seq,
                   EXISTS (SELECT FROM runs r WHERE r.id = s.active_run_id
                             AND r.status = 'requires_action') AS "is_waiting!",
                   s.input_tokens, s.cache_creation_input_tokens, s.cache_read_input_tokens,
@@ -151,12 +170,14 @@ async fn select(conn: &mut PgConnection, page: &Page) -> Result<Vec<Session>, St
            WHERE s.tenant_id = $1
              AND ($2::uuid IS NULL OR s.id = $2)
              AND ($3::uuid IS NULL OR s.id < $3)
+             AND ($5::uuid IS NULL OR s.forked_from = $5)
            ORDER BY s.id DESC
            LIMIT $4"#,
         page.tenant.as_uuid(),
         page.only.map(SessionId::as_uuid),
         page.before.map(SessionId::as_uuid),
         page.limit,
+        page.source.map(SessionId::as_uuid),
     )
     .fetch_all(conn)
     .await?;

@@ -474,7 +474,7 @@ async fn a_worker_and_a_client_of_a_deleted_session_write_nothing() {
     let run = bed.claim(worker).await.remove(0);
     let (steps, fence) = (bed.steps(&run).await, run.fence);
     let mut conn = bed.pool.acquire().await.unwrap();
-    session_deletion::delete(&mut conn, TenantId::DEFAULT, bed.session).await.unwrap();
+    session_deletion::delete(&mut conn, TenantId::DEFAULT, &[bed.session]).await.unwrap();
 
     let events = [NewEvent::new(&EventBody::StatusRunning { attempt: 1 })];
     let step = StepCommit { events: &events, ..StepCommit::default() };

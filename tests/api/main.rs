@@ -39,6 +39,7 @@ mod draining;
 mod explaining;
 mod failing_slowly;
 mod file_tools;
+mod forks;
 mod giving_up;
 mod hearsay;
 mod idempotency;

@@ -49,9 +49,10 @@ fn types(document: &Value, schema: &Value, found: &mut BTreeSet<String>) {
 }
 
 /// What every client may rely on: a name that is here is never taken away.
-const OPERATIONS: [&str; 43] = [
+const OPERATIONS: [&str; 45] = [
     "cancel_run",
     "cancel_session",
+    "create_fork",
     "create_message",
     "create_session",
     "create_ticket",
@@ -75,6 +76,7 @@ const OPERATIONS: [&str; 43] = [
     "list_approvals",
     "list_deliveries",
     "list_events",
+    "list_forks",
     "list_messages",
     "list_models",
     "list_probes",
@@ -152,6 +154,7 @@ fn events_are_a_union_tagged_by_their_type() {
         "agent.tool_result",
         "agent.tool_use",
         "session.error",
+        "session.forked",
         "session.status_idle",
         "session.status_rescheduled",
         "session.status_running",

@@ -1,12 +1,20 @@
 -- What must hold at rest in every database that the service has written. Each row names an
 -- invariant and where it is broken.
+WITH history AS (
+    SELECT session_id, seq, run_id, role, content, stop_reason FROM messages
+    UNION ALL
+    -- What a fork has from others.
+    SELECT i.session_id, m.seq, m.run_id, m.role, m.content, m.stop_reason
+    FROM inherited i
+    JOIN messages m ON m.session_id = i.source_id AND m.seq BETWEEN i.after_seq + 1 AND i.up_to
+)
 SELECT 'messages are numbered from 1 without a gap' AS invariant, session_id::text AS place
-FROM messages GROUP BY session_id HAVING count(*) <> max(seq) OR min(seq) <> 1
+FROM history GROUP BY session_id HAVING count(*) <> max(seq) OR min(seq) <> 1
 UNION ALL
 SELECT 'a history starts with the user and never has two assistant messages in a row', session_id::text
 FROM (SELECT session_id, role, run_id, lag(role) OVER w AS before, lag(run_id) OVER w AS run_before,
         coalesce(lag(stop_reason) OVER w IN ('pause_turn', 'compaction'), false) AS goes_on
-      FROM messages WINDOW w AS (PARTITION BY session_id ORDER BY seq)) m
+      FROM history WINDOW w AS (PARTITION BY session_id ORDER BY seq)) m
 WHERE before IS NULL AND role <> 'user'
    OR before = role AND (role = 'user' OR NOT goes_on) AND (role = 'assistant' OR run_id = run_before)
 UNION ALL
@@ -18,8 +26,8 @@ FROM (SELECT m.session_id, m.seq,
         (SELECT coalesce(array_agg(b ->> 'tool_use_id' ORDER BY b ->> 'tool_use_id'), '{}')
          FROM json_array_elements(n.content) b
          WHERE n.role = 'user' AND b ->> 'type' = 'tool_result') AS answered
-      FROM messages m
-      LEFT JOIN messages n ON n.session_id = m.session_id AND n.seq = m.seq + 1) c
+      FROM history m
+      LEFT JOIN history n ON n.session_id = m.session_id AND n.seq = m.seq + 1) c
 WHERE asked <> answered
 UNION ALL
 SELECT 'no text is blank', session_id || ':' || seq
@@ -42,9 +50,18 @@ LEFT JOIN tool_calls c ON c.session_id = m.session_id AND c.message_seq = m.seq
                       AND c.tool_use_id = b ->> 'id'
 WHERE m.role = 'assistant' AND b ->> 'type' = 'tool_use' AND c.tool_use_id IS NULL
 UNION ALL
+-- But for the answers with which a fork begins, to calls that it has from its source.
+SELECT 'a message belongs to a run of its session', m.session_id || ':' || m.seq
+FROM messages m
+JOIN runs r ON r.id = m.run_id AND r.session_id <> m.session_id
+JOIN sessions s ON s.id = m.session_id
+WHERE m.seq IS DISTINCT FROM s.forked_at + 1 OR m.role <> 'user'
+   OR m.run_id IS DISTINCT FROM (SELECT h.run_id FROM history h
+                                 WHERE h.session_id = s.id AND h.seq = s.forked_at)
+UNION ALL
 SELECT 'attempts never go back along a run', session_id || ':' || seq
 FROM (SELECT m.session_id, m.seq, m.attempt, r.attempt AS newest,
-             max(m.attempt) OVER (PARTITION BY m.run_id ORDER BY m.seq) AS highest
+             max(m.attempt) OVER (PARTITION BY m.session_id, m.run_id ORDER BY m.seq) AS highest
       FROM messages m JOIN runs r ON r.id = m.run_id) m
 WHERE attempt < highest OR attempt > newest
 UNION ALL
@@ -81,7 +98,10 @@ FROM sessions s JOIN (
     UNION ALL SELECT session_id, tenant_id FROM messages
     UNION ALL SELECT session_id, tenant_id FROM tool_calls
     UNION ALL SELECT session_id, tenant_id FROM requests
-    UNION ALL SELECT session_id, tenant_id FROM events) r ON r.session_id = s.id
+    UNION ALL SELECT session_id, tenant_id FROM events
+    UNION ALL SELECT session_id, tenant_id FROM inherited
+    UNION ALL SELECT i.source_id, i.tenant_id FROM inherited i
+    UNION ALL SELECT forked_from, tenant_id FROM sessions) r ON r.session_id = s.id
 WHERE r.tenant_id <> s.tenant_id
 UNION ALL
 SELECT 'nothing is reserved for a run that has settled', r.run_id::text
@@ -116,5 +136,6 @@ SELECT 'counters agree with rows', s.id::text
 FROM sessions s
 WHERE s.queued <> (SELECT count(*) FROM runs r WHERE r.session_id = s.id AND r.status = 'queued')
    OR s.last_message_seq <> (SELECT count(*) FROM messages m WHERE m.session_id = s.id)
+        + (SELECT coalesce(sum(i.up_to - i.after_seq), 0) FROM inherited i WHERE i.session_id = s.id)
    OR s.input_tokens <> (SELECT coalesce(sum(input_tokens), 0) FROM runs r WHERE r.session_id = s.id)
    OR s.output_tokens <> (SELECT coalesce(sum(output_tokens), 0) FROM runs r WHERE r.session_id = s.id)

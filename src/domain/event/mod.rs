@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::context::Compaction;
+use super::fork::ForkedFrom;
 use super::ids::{EventId, RunId, SessionId};
 use super::message::Content;
 use super::note::Todo;
@@ -136,6 +137,12 @@ pub enum EventBody {
     Todos {
         /// The whole list.
         todos: Vec<Todo>,
+    },
+    /// The session begins as a fork. It is the first event of the fork; the source has none.
+    #[serde(rename = "session.forked")]
+    Forked {
+        /// Where it leaves its source.
+        forked_from: ForkedFrom,
     },
     /// The session changed; what did not change is absent.
     #[serde(rename = "session.updated")]
@@ -266,6 +273,7 @@ impl EventBody {
             Self::AgentToolResult { .. } => "agent.tool_result",
             Self::ContextCompacted { .. } => "agent.context_compacted",
             Self::Todos { .. } => "session.todos",
+            Self::Forked { .. } => "session.forked",
             Self::Updated { .. } => "session.updated",
             Self::StatusRunning { .. } => "session.status_running",
             Self::StatusRescheduled { .. } => "session.status_rescheduled",

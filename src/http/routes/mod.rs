@@ -5,6 +5,7 @@ pub(super) mod approvals;
 mod client_tool;
 pub(super) mod events;
 pub(super) mod explain;
+pub(super) mod forks;
 pub(super) mod health;
 pub(super) mod messages;
 pub(super) mod models;

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use axum::extract::State;
+use futures::future::join_all;
 use http::{HeaderMap, StatusCode};
+use serde::Deserialize;
 use sqlx::{Connection as _, PgConnection};
 use tokio::time::{Instant, timeout, timeout_at};
 
@@ -15,7 +17,8 @@ use crate::http::Api;
 use crate::http::auth::Caller;
 use crate::http::conditions::{check, expected};
 use crate::http::error::{ApiError, Problem};
-use crate::http::target::SessionPath;
+use crate::http::target::{Params, SessionPath};
+use crate::store::forks::{list_ids, list_tree};
 use crate::store::session_deletion::{Doomed, delete, lock};
 use crate::tools::workspace::remove_folder;
 
@@ -26,8 +29,28 @@ const SETTLES_WITHIN: Duration = Duration::from_secs(5);
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// How long the answer waits for the files to be gone.
 const REMOVES_WITHIN: Duration = Duration::from_secs(2);
+/// Forks that a refusal names.
+const MAX_NAMED: i64 = 100;
 
-/// Deletes a session.
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(in crate::http) struct DeleteSession {
+    /// `delete`: its forks go with it, and theirs. Else a session that has forks is not deleted,
+    /// because they have the beginning of their history from it.
+    #[param(inline)]
+    forks: Option<Forks>,
+}
+
+/// What becomes of the forks of a session that is deleted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(in crate::http) enum Forks {
+    /// They are deleted, too.
+    Delete,
+}
+
+/// Deletes a session, and its forks if they are to go with it.
 ///
 /// All that it does and has waiting is cancelled first. Its history, events and files go with it,
 /// but for a folder that somebody else has named; what it used stays in the sums of `/usage`. Open
@@ -36,12 +59,15 @@ const REMOVES_WITHIN: Duration = Duration::from_secs(2);
     delete, path = "/sessions/{session_id}", operation_id = "delete_session", tag = "sessions",
     params(
         ("session_id" = String, Path, description = "The session."),
+        DeleteSession,
         ("If-Match" = Option<String>, Header,
          description = "The session's `ETag`: 412 if anything has happened in it since."),
     ),
     responses(
         (status = 204, description = "It is gone."),
+        (status = 400, description = "`invalid_query`", body = Problem, content_type = "application/problem+json"),
         (status = 404, description = "`session_not_found`", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "`session_has_forks`, with `forks`", body = Problem, content_type = "application/problem+json"),
         (status = 412, description = "`version_mismatch`", body = Problem, content_type = "application/problem+json"),
     )
 )]
@@ -49,30 +75,34 @@ pub(in crate::http) async fn delete_session(
     State(api): State<Api>,
     caller: Caller,
     path: SessionPath,
+    query: Params<DeleteSession>,
     headers: HeaderMap,
 ) -> Result<StatusCode, ApiError> {
     let SessionPath(session_id) = path;
+    let Params(DeleteSession { forks }) = query;
     let mut deleting = Deleting {
         api: &api,
         tenant: caller.tenant,
         session_id,
+        with_forks: forks == Some(Forks::Delete),
         versions: expected(&headers),
         until: Instant::now() + SETTLES_WITHIN,
     };
     // Before its runs are stopped, so that their ends are heard of.
     let mut subscription = api.bus.subscribe(session_id);
-    let has_own_folder = loop {
-        if let Some(has_own_folder) = deleting.attempt().await? {
-            break has_own_folder;
+    let gone = loop {
+        if let Some(gone) = deleting.attempt().await? {
+            break gone;
         }
         // What happens from now on is that it is deleted.
         deleting.versions = None;
         deleting.wait(&mut subscription).await;
     };
-    api.bus.look_again(session_id);
-    if has_own_folder {
-        remove_files(&api, session_id).await;
+    for Gone { id, .. } in &gone {
+        api.bus.look_again(*id);
     }
+    let has_files = gone.into_iter().filter(|gone| gone.has_own_folder);
+    remove_files(&api, has_files.map(|gone| gone.id).collect()).await;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -81,41 +111,80 @@ struct Deleting<'a> {
     api: &'a Api,
     tenant: TenantId,
     session_id: SessionId,
+    with_forks: bool,
     versions: Option<Vec<i64>>,
     until: Instant,
 }
 
+/// A session that is deleted.
+struct Gone {
+    id: SessionId,
+    has_own_folder: bool,
+}
+
+/// Who was asked to stop, and what is gone; none if something is in the way still.
+type Met = (Vec<Stop>, Option<Vec<Gone>>);
+
 impl Deleting<'_> {
-    /// Asks all open runs to stop, and deletes the session if none is left. Whether its folder is
-    /// one of its own; none if a run is still live.
-    async fn attempt(&self) -> Result<Option<bool>, ApiError> {
+    /// Asks all open runs to stop, and deletes what is to go if none is left. What is gone; none if
+    /// it is to be tried again.
+    async fn attempt(&self) -> Result<Option<Vec<Gone>>, ApiError> {
         let mut conn = self.api.pool.acquire().await?;
         let mut transaction = conn.begin().await?;
         let met = self.meet(&mut transaction).await;
         let met = end(transaction, met).await?;
         conn.give_back();
-        let (stops, deleted) = met?;
+        let (stops, gone) = met?;
         for stop in stops {
             stop.announce(self.api);
         }
-        Ok(deleted)
+        Ok(gone)
     }
 
-    async fn meet(&self, conn: &mut PgConnection) -> Result<(Vec<Stop>, Option<bool>), ApiError> {
-        let missing = || ApiError::SessionNotFound(self.session_id.to_string());
-        let Doomed { last_seq, has_own_folder, open } =
-            lock(conn, self.tenant, self.session_id).await?.ok_or_else(missing)?;
-        check(self.versions.as_deref(), last_seq)?;
-        let mut stops = Vec::new();
-        for run_id in open {
-            stops.push(Stop::request(conn, self.tenant, self.session_id, run_id).await?);
+    async fn meet(&self, conn: &mut PgConnection) -> Result<Met, ApiError> {
+        let Some(doomed) = self.lock(conn).await? else { return Ok((Vec::new(), None)) };
+        let (mut stops, mut gone) = (Vec::new(), Vec::new());
+        for (id, Doomed { has_own_folder, open, .. }) in doomed {
+            for run_id in open {
+                stops.push(Stop::request(conn, self.tenant, id, run_id).await?);
+            }
+            gone.push(Gone { id, has_own_folder });
         }
         let is_late = Instant::now() >= self.until;
         if !is_late && stops.iter().any(|stop| !stop.is_settled()) {
             return Ok((stops, None));
         }
-        delete(conn, self.tenant, self.session_id).await?;
-        Ok((stops, Some(has_own_folder)))
+        let ids: Vec<SessionId> = gone.iter().map(|gone| gone.id).collect();
+        delete(conn, self.tenant, &ids).await?;
+        Ok((stops, Some(gone)))
+    }
+
+    /// Locks all that is to go; none if forks have come in between, which are to be locked as well.
+    async fn lock(
+        &self,
+        conn: &mut PgConnection,
+    ) -> Result<Option<Vec<(SessionId, Doomed)>>, ApiError> {
+        let ids = self.sessions(conn).await?;
+        let mut doomed = Vec::new();
+        for id in &ids {
+            doomed.extend(lock(conn, self.tenant, *id).await?.map(|doomed| (*id, doomed)));
+        }
+        let named = doomed.iter().find(|(id, _)| *id == self.session_id);
+        let missing = || ApiError::SessionNotFound(self.session_id.to_string());
+        check(self.versions.as_deref(), named.ok_or_else(missing)?.1.last_seq)?;
+        if self.with_forks {
+            return Ok((self.sessions(conn).await? == ids).then_some(doomed));
+        }
+        let forks = list_ids(conn, self.session_id, MAX_NAMED).await?;
+        if forks.is_empty() { Ok(Some(doomed)) } else { Err(ApiError::SessionHasForks(forks)) }
+    }
+
+    /// What is to go, in the order in which it is locked.
+    async fn sessions(&self, conn: &mut PgConnection) -> Result<Vec<SessionId>, ApiError> {
+        if self.with_forks {
+            return Ok(list_tree(conn, self.session_id).await?);
+        }
+        Ok(vec![self.session_id])
     }
 
     /// Waits until a run may have settled.
@@ -138,15 +207,17 @@ impl Deleting<'_> {
     }
 }
 
-/// Removes the files of a session that is gone. It goes on if it takes long.
-async fn remove_files(api: &Api, session_id: SessionId) {
-    let folder = api.workspaces.join(session_id.to_string());
-    let removal = api.posts.spawn_blocking(move || {
-        if let Err(error) = remove_folder(&folder) {
-            let folder = folder.display();
-            tracing::warn!(%folder, %error, "the files of a deleted session cannot be removed");
-        }
+/// Removes the files of sessions that are gone. It goes on if it takes long.
+async fn remove_files(api: &Api, sessions: Vec<SessionId>) {
+    let removals = sessions.into_iter().map(|session_id| {
+        let folder = api.workspaces.join(session_id.to_string());
+        api.posts.spawn_blocking(move || {
+            if let Err(error) = remove_folder(&folder) {
+                let folder = folder.display();
+                tracing::warn!(%folder, %error, "the files of a deleted session cannot be removed");
+            }
+        })
     });
-    // Its own failure it has logged.
-    let _ = timeout(REMOVES_WITHIN, removal).await;
+    // Its own failure each has logged.
+    let _ = timeout(REMOVES_WITHIN, join_all(removals)).await;
 }

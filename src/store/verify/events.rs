@@ -27,7 +27,8 @@ pub(super) fn check(facts: &Facts, report: &mut Report) {
     let mut of_runs = by_run(facts, report);
     let mut messages: HashMap<RunId, Vec<&MessageFacts>> = HashMap::new();
     // The client's own message is told by the event that accepts it.
-    for message in facts.messages.iter().filter(|message| !message.is_users()) {
+    let said = facts.messages.iter().filter(|message| !message.is_inherited);
+    for message in said.filter(|message| !message.is_users()) {
         messages.entry(message.run_id).or_default().push(message);
     }
     for run in facts.runs.iter() {

@@ -22,7 +22,7 @@ pub(super) struct Facts {
     pub(super) runs: Runs,
     /// By run.
     pub(super) requests: HashMap<RunId, RequestFacts>,
-    /// In the order of their places.
+    /// In the order of their places, those that the session has from others included.
     pub(super) messages: Vec<MessageFacts>,
     /// In the order of messages, and of calls in a message.
     pub(super) calls: Vec<CallFacts>,
@@ -120,6 +120,8 @@ impl RunFacts {
 #[derive(Debug)]
 pub(super) struct MessageFacts {
     pub(super) seq: i32,
+    /// Whether it stands in another session, and is checked there with what belongs to it.
+    pub(super) is_inherited: bool,
     pub(super) run_id: RunId,
     pub(super) has_tenant: bool,
     pub(super) attempt: i32,
@@ -135,6 +137,14 @@ pub(super) struct MessageFacts {
 impl MessageFacts {
     pub(super) fn is_users(&self) -> bool {
         self.role == Role::User
+    }
+
+    /// Whether it is what a fork begins with to answer the calls that it has from its source: it
+    /// ends a turn of a run that is not the fork's.
+    pub(super) fn closes(&self, before: Option<&Self>) -> bool {
+        let is_asked =
+            before.is_some_and(|before| before.is_inherited && before.run_id == self.run_id);
+        is_asked && !self.is_inherited && self.is_users() && self.parts.only_answers
     }
 
     pub(super) fn is_paused(&self) -> bool {

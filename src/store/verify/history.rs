@@ -159,6 +159,10 @@ impl<'a> Walk<'a> {
     }
 
     fn run(&mut self, before: Option<&MessageFacts>, message: &MessageFacts) {
+        // What belongs to other sessions is checked with them.
+        if message.is_inherited || message.closes(before) {
+            return;
+        }
         let facts = self.facts;
         let Some(run) = facts.runs.find(message.run_id) else {
             let detail = "the message belongs to no run of the session";

@@ -9,7 +9,7 @@ use crate::domain::verification::{Invariant, Place};
 
 pub(super) fn check(facts: &Facts, report: &mut Report) {
     let mut rows = facts.calls.as_slice();
-    for message in &facts.messages {
+    for message in facts.messages.iter().filter(|message| !message.is_inherited) {
         let before = rows.partition_point(|row| row.message_seq < message.seq);
         let (stray, rest) = rows.split_at(before);
         strays(stray, report);

@@ -22,6 +22,9 @@ use crate::domain::tool::CallState;
 use crate::domain::usage::Usage;
 use crate::store::StoreError;
 
+/// The types of events that tell of a session, and not of a run of it.
+const OF_SESSIONS: [&str; 2] = ["session.forked", "session.updated"];
+
 /// Notes what cannot be read, in place of failing.
 fn try_read<'a, T: Deserialize<'a>>(
     column: &str,
@@ -161,9 +164,10 @@ async fn messages(
     tenant: TenantId,
 ) -> Result<Vec<MessageFacts>, StoreError> {
     let mut rows = sqlx::query!(
-        r#"SELECT seq, run_id, tenant_id, attempt, role, message_id, content::text AS "content!",
-                  stop_reason, usage::text
-           FROM messages WHERE session_id = $1 ORDER BY seq"#,
+        r#"SELECT seq AS "seq!", stored_in <> session_id AS "is_inherited!", run_id AS "run_id!",
+                  tenant_id AS "tenant_id!", attempt AS "attempt!", role AS "role!",
+                  message_id AS "message_id!", content::text AS "content!", stop_reason, usage::text
+           FROM history WHERE session_id = $1 ORDER BY seq"#,
         id.as_uuid(),
     )
     .fetch(conn);
@@ -179,6 +183,7 @@ async fn messages(
         });
         messages.push(MessageFacts {
             seq: row.seq,
+            is_inherited: row.is_inherited,
             run_id: row.run_id.into(),
             has_tenant: row.tenant_id == tenant.as_uuid(),
             attempt: row.attempt,
@@ -264,7 +269,7 @@ async fn events(
             run_id: row.run_id.map(Into::into),
             has_tenant: row.tenant_id == tenant.as_uuid(),
             is_clients: row.kind.starts_with("user."),
-            is_sessions: row.run_id.is_none() && row.kind == "session.updated",
+            is_sessions: row.run_id.is_none() && OF_SESSIONS.contains(&&*row.kind),
             id: row.event_id,
             body,
         });

@@ -5,6 +5,7 @@
 //! file, which neither tools nor the sandbox have; and a write replaces the file here, never the
 //! one that it is linked to.
 
+mod copying;
 mod draft;
 mod kept;
 mod open;
@@ -27,6 +28,7 @@ use sha2::{Digest as _, Sha256};
 use super::ToolError;
 use crate::faults::{self, Point};
 
+pub use copying::{CopyError, copy_folder};
 pub use draft::Draft;
 pub(in crate::tools) use open::open_regular;
 use open::{Missing, open_folder};

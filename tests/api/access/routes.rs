@@ -92,7 +92,7 @@ impl Route {
             return request;
         }
         request.json(&match &*self.name {
-            "create_session" => json!({}),
+            "create_session" | "create_fork" => json!({}),
             "create_message" => json!({ "content": "Hello" }),
             "update_session" => json!({ "title": "Bells" }),
             "decide_approval" => json!({ "decision": "allow" }),

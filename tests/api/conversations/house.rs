@@ -51,6 +51,7 @@ pub(super) struct Counts {
     pub(super) interrupts: AtomicUsize,
     pub(super) kills: AtomicUsize,
     pub(super) stops: AtomicUsize,
+    pub(super) forks: AtomicUsize,
 }
 
 /// One more.

@@ -1,5 +1,5 @@
 //! Random conversations: parallel calls, failures of the model, cancels, approvals, messages to a
-//! busy session, and services that die and come back. Whatever happens, the model refuses no
+//! busy session, forks, and services that die and come back. Whatever happens, the model refuses no
 //! request, each request begins with the bytes of the one before it, what is stored is what was
 //! sent, every run ends as its script or somebody's deed explains, and the database keeps its
 //! invariants.
@@ -98,9 +98,9 @@ async fn talk(house: &House, plan: &Plan) -> Vec<String> {
 }
 
 fn tell(counts: &Counts) {
-    let Counts { messages, answers, silences, cancels, interrupts, kills, stops } = counts;
-    let [messages, answers, silences, cancels, interrupts, kills, stops] =
-        [messages, answers, silences, cancels, interrupts, kills, stops]
+    let Counts { messages, answers, silences, cancels, interrupts, kills, stops, forks } = counts;
+    let [messages, answers, silences, cancels, interrupts, kills, stops, forks] =
+        [messages, answers, silences, cancels, interrupts, kills, stops, forks]
             .map(|one| one.load(Ordering::Relaxed));
     tracing::info!(
         messages,
@@ -110,6 +110,7 @@ fn tell(counts: &Counts) {
         interrupts,
         kills,
         stops,
+        forks,
         "a service has ended"
     );
 }

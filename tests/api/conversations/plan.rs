@@ -30,6 +30,8 @@ pub(super) struct Move {
     pub(super) deed: Deed,
     /// The dice of those who answer calls.
     pub(super) seed: u64,
+    /// Whether it is said in a fork of the session, if that is at rest.
+    pub(super) is_forked: bool,
 }
 
 /// What is done to a run.
@@ -96,7 +98,8 @@ impl Move {
             body["tool_choice"] = json!({ "type": "any" });
         }
         let script = json!({ "when": format!("[{key}]"), "replies": script });
-        Self { body, script, after: rng.usize(..9), deed, seed: rng.u64(..) }
+        let (after, seed, is_forked) = (rng.usize(..9), rng.u64(..), rng.u8(..4) == 0);
+        Self { body, script, after, deed, seed, is_forked }
     }
 
     /// A session that has seen all of this still answers.
@@ -108,6 +111,7 @@ impl Move {
             after: 0,
             deed: Deed::Watch,
             seed: 0,
+            is_forked: true,
         }
     }
 }

@@ -40,13 +40,18 @@ impl<'a> Player<'a> {
         let body: Value = made.json().await.unwrap();
         assert_eq!(status, StatusCode::CREATED, "{}: {body}", plan.name);
         let session = body["id"].as_str().unwrap().to_owned();
-        let player = Self { house, session };
+        let mut player = Self { house, session };
         let mut runs = Vec::new();
         let mut posted = None;
         for (at, one) in plan.moves.iter().enumerate() {
             let run = match posted.take() {
                 Some(run) => run,
-                None => player.post(one, "queue").await,
+                None => {
+                    if one.is_forked {
+                        player.fork(at).await;
+                    }
+                    player.post(one, "queue").await
+                }
             };
             if one.deed != Deed::Watch {
                 player.watch(&run, one.after).await;
@@ -94,6 +99,21 @@ impl<'a> Player<'a> {
             count(&self.house.counts.interrupts);
         }
         run["id"].as_str().unwrap().to_owned()
+    }
+
+    /// Goes on in a fork of its session. It may be asked for twice, and there is one.
+    async fn fork(&mut self, at: usize) {
+        let path = self.path("/forks");
+        let key = format!("fork-{at}");
+        let post = |client: &reqwest::Client, url: &str| {
+            client.post(format!("{url}{path}")).header("idempotency-key", &key)
+        };
+        let response = self.house.send(post).await;
+        let status = response.status();
+        let fork: Value = response.json().await.unwrap();
+        assert_eq!(status, StatusCode::CREATED, "{fork}");
+        count(&self.house.counts.forks);
+        self.session = fork["id"].as_str().unwrap().to_owned();
     }
 
     async fn cancel(&self, run: &str) {

@@ -6,21 +6,13 @@ use super::{Post, Taken};
 use crate::domain::ids::SessionId;
 use crate::domain::run::{OnBusy, RunOptions};
 use crate::http::error::ApiError;
+use crate::http::headers::idempotency_key;
 use crate::http::routes::runs::known_run;
 use crate::store::accept::{Earlier, find_earlier};
 
 impl Post<'_> {
     pub(super) fn idempotency_key(&self) -> Result<Option<&str>, ApiError> {
-        let Some(value) = self.headers.get("idempotency-key") else {
-            return Ok(None);
-        };
-        match value.to_str() {
-            Ok(key) if (1..=255).contains(&key.len()) => Ok(Some(key)),
-            _ => Err(ApiError::field(
-                "",
-                "the Idempotency-Key header is not 1 to 255 printable characters",
-            )),
-        }
+        idempotency_key(self.headers)
     }
 
     /// The run that the same post made before.

@@ -1,0 +1,91 @@
+//! Sessions that go on from a message of another one.
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::to_raw_value;
+
+use super::ids::SessionId;
+use super::message::{BadContent, Content};
+use super::tool::{CANCELLED, CallState, INTERRUPTED};
+
+/// Where a fork left its source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+pub struct ForkedFrom {
+    /// The session that it was made from.
+    #[schema(value_type = String)]
+    pub session_id: SessionId,
+    /// The last message that both have; 0 if they have none in common.
+    pub message_seq: i32,
+}
+
+/// What a client calls a message of a history.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(untagged, expecting = "the number or the id of a message is expected")]
+pub enum MessageName {
+    /// Its place, from 1.
+    Seq(i64),
+    /// Its id; where several have it, the last of them.
+    Id(String),
+}
+
+/// A call that a fork has from its source without its result.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OpenCall {
+    /// The model's id of the call.
+    pub tool_use_id: String,
+    /// Where it stands in the source.
+    pub state: CallState,
+}
+
+/// The message that answers such calls, in their order, or the model would refuse the history.
+///
+/// What the source did with them after the fork point is not a part of the fork. So the model is
+/// told of each that it may have run, unless it surely has not.
+pub fn closing(calls: &[OpenCall]) -> Result<Content, BadContent> {
+    #[derive(Serialize)]
+    struct ToolResult<'a> {
+        r#type: &'static str,
+        tool_use_id: &'a str,
+        content: &'static str,
+        is_error: bool,
+    }
+    let blocks = calls
+        .iter()
+        .map(|call| {
+            let content = match call.state {
+                CallState::Planned | CallState::Denied => CANCELLED,
+                CallState::Started
+                | CallState::Done
+                | CallState::Failed
+                | CallState::Interrupted => INTERRUPTED,
+            };
+            let (r#type, tool_use_id) = ("tool_result", call.tool_use_id.as_str());
+            to_raw_value(&ToolResult { r#type, tool_use_id, content, is_error: true })
+        })
+        .collect::<Result<Vec<_>, _>>()?;
+    Content::from_blocks(blocks.iter().map(AsRef::as_ref))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_call_that_surely_did_not_run_is_called_cancelled() {
+        let call = |tool_use_id: &str, state| OpenCall { tool_use_id: tool_use_id.into(), state };
+        let content = closing(&[call("b", CallState::Done), call("a", CallState::Planned)]);
+        let expected = format!(
+            r#"[{{"type":"tool_result","tool_use_id":"b","content":"{INTERRUPTED}","is_error":true}},{{"type":"tool_result","tool_use_id":"a","content":"{CANCELLED}","is_error":true}}]"#
+        );
+        assert_eq!(content.unwrap().as_str(), expected);
+    }
+
+    #[test]
+    fn a_message_is_named_by_its_number_or_its_id() {
+        let name = |json: &str| serde_json::from_str::<MessageName>(json).ok();
+        assert_eq!(name("7"), Some(MessageName::Seq(7)));
+        assert_eq!(name("\"7\""), Some(MessageName::Id("7".to_owned())));
+        for neither in ["7.5", "true", "[7]", "null"] {
+            assert_eq!(name(neither), None, "{neither}");
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! Forks: sessions that go on from a message of another one.
+
+mod body;
+mod files;
+mod take;
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use http::header::LOCATION;
+use http::{HeaderMap, HeaderValue, StatusCode};
+use serde::Deserialize;
+
+use super::sessions::resource;
+use super::{cursor, known_session, page_limit};
+use crate::http::Api;
+use crate::http::auth::Caller;
+use crate::http::error::{ApiError, Problem};
+use crate::http::headers::idempotency_key;
+use crate::http::json_body::OptionalJsonBody;
+use crate::http::resources::{Page, SessionResource};
+use crate::http::target::{Params, SessionPath};
+use crate::store::sessions::list_forks as list;
+use body::CreateFork;
+use take::Forking;
+
+/// Forks a session: makes a new one that has its history up to a message, and goes on from there.
+///
+/// The history is not copied, and neither session sees what is added to the other one. What the
+/// source pinned is pinned; todo list, permission mode and remembered rules are as the source has
+/// them now. Usage begins at zero, with the same budget. A folder of the source's own is copied as it
+/// is now; one that somebody has named is shared.
+///
+/// If the last message asks for calls, the fork answers them with a message of its own: each as
+/// interrupted, or cancelled if it surely did not run. A live run of the source goes on.
+///
+/// To edit a message, fork `before` it, and post the new one to the fork.
+#[utoipa::path(
+    post, path = "/sessions/{session_id}/forks", operation_id = "create_fork", tag = "sessions",
+    params(
+        ("session_id" = String, Path, description = "The session to be forked."),
+        ("Idempotency-Key" = Option<String>, Header,
+         description = "A second request to this session with the same key and body gives the same \
+            fork; with another body 422. Kept as long as the fork."),
+    ),
+    request_body = Option<CreateFork>,
+    responses(
+        (status = 201, description = "The fork.", body = SessionResource,
+         headers(("location" = String, description = "The fork's path."),
+                 ("etag" = String, description = "Its version."),
+                 ("idempotency-replayed" = String, description = "`true` for a repeated request."))),
+        (status = 400, description = "`bad_json`, `body_incomplete`", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "`session_not_found`", body = Problem, content_type = "application/problem+json"),
+        (status = 408, description = "`request_timeout`", body = Problem, content_type = "application/problem+json"),
+        (status = 413, description = "`body_too_large`", body = Problem, content_type = "application/problem+json"),
+        (status = 415, description = "`unsupported_media_type`", body = Problem, content_type = "application/problem+json"),
+        (status = 422, description = "`validation_failed`, `idempotency_key_reused`; `workspace_too_large`: more than 256 MiB, 10,000 files or 100 levels", body = Problem, content_type = "application/problem+json"),
+    )
+)]
+pub(in crate::http) async fn create_fork(
+    State(api): State<Api>,
+    caller: Caller,
+    path: SessionPath,
+    headers: HeaderMap,
+    body: OptionalJsonBody<CreateFork>,
+) -> Result<Response, ApiError> {
+    let SessionPath(source) = path;
+    let OptionalJsonBody(wanted) = body;
+    wanted.check()?;
+    let forking = Forking {
+        api: &api,
+        tenant: caller.tenant,
+        source,
+        fingerprint: wanted.fingerprint()?,
+        key: idempotency_key(&headers)?,
+        wanted,
+    };
+    let (session, is_repeated) = forking.take().await?;
+    let location = format!("/v1/sessions/{}", session.id);
+    let fork = resource(&api, session);
+    let mut response = (StatusCode::CREATED, [(LOCATION, location)], fork).into_response();
+    if is_repeated {
+        let yes = HeaderValue::from_static("true");
+        response.headers_mut().insert("idempotency-replayed", yes);
+    }
+    Ok(response)
+}
+
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(in crate::http) struct ListForks {
+    /// Items of the page, 1 to 200.
+    limit: Option<i64>,
+    /// The `next_cursor` of the page before.
+    after: Option<String>,
+}
+
+/// Lists the sessions that were forked from this one, newest first; not their own forks.
+#[utoipa::path(
+    get, path = "/sessions/{session_id}/forks", operation_id = "list_forks", tag = "sessions",
+    params(("session_id" = String, Path, description = "The session."), ListForks),
+    responses(
+        (status = 200, description = "A page of sessions.", body = Page<SessionResource>),
+        (status = 400, description = "`invalid_cursor`, `invalid_query`", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "`session_not_found`", body = Problem, content_type = "application/problem+json"),
+    )
+)]
+pub(in crate::http) async fn list_forks(
+    State(api): State<Api>,
+    caller: Caller,
+    path: SessionPath,
+    query: Params<ListForks>,
+) -> Result<Json<Page<SessionResource>>, ApiError> {
+    let SessionPath(source) = path;
+    let Params(ListForks { limit, after }) = query;
+    let limit = page_limit(limit)?;
+    let before = cursor(after)?;
+    known_session(&api, caller.tenant, source).await?;
+    let mut conn = api.pool.acquire().await?;
+    let forks = list(&mut conn, caller.tenant, source, before, limit + 1).await?;
+    conn.give_back();
+    let page = Page::new(forks, limit, |fork| fork.id.to_string());
+    let resource = |fork| SessionResource::new(fork, &api.permissions);
+    Ok(Json(Page {
+        data: page.data.into_iter().map(resource).collect(),
+        has_more: page.has_more,
+        next_cursor: page.next_cursor,
+    }))
+}

@@ -1,0 +1,153 @@
+//! Making a fork, once.
+
+use sqlx::{Connection as _, PgConnection};
+
+use super::body::CreateFork;
+use super::files::Files;
+use crate::domain::event::{EventBody, NewEvent};
+use crate::domain::fork::{ForkedFrom, MessageName, closing};
+use crate::domain::ids::{MessageId, SessionId, TenantId};
+use crate::domain::message::BadContent;
+use crate::domain::session::Session;
+use crate::http::Api;
+use crate::http::deadline::in_time;
+use crate::http::error::ApiError;
+use crate::store::events::append;
+use crate::store::forks::{NewFork, find_earlier, find_message, insert, lock_source, open_calls};
+use crate::store::sessions::find;
+
+/// A fork on its way.
+pub(super) struct Forking<'a> {
+    pub(super) api: &'a Api,
+    pub(super) tenant: TenantId,
+    pub(super) source: SessionId,
+    pub(super) wanted: CreateFork,
+    pub(super) key: Option<&'a str>,
+    pub(super) fingerprint: Vec<u8>,
+}
+
+impl Forking<'_> {
+    /// The fork, and whether it was there before.
+    pub(super) async fn take(&self) -> Result<(Session, bool), ApiError> {
+        let (has_own_folder, earlier) = in_time(self.look()).await?;
+        if let Some(earlier) = earlier {
+            return Ok((earlier, true));
+        }
+        let id = SessionId::new();
+        // Copied before the fork is there, so that no fork ever lacks them.
+        let files = if has_own_folder && self.wanted.has_files() {
+            Files::copy(self.api, self.source, id).await?
+        } else {
+            Files::none(self.api)
+        };
+        let has_files = !has_own_folder || self.wanted.has_files();
+        in_time(async {
+            if let Some(session) = self.store(id, files, has_files).await? {
+                return Ok((session, false));
+            }
+            let (_, earlier) = self.look().await?;
+            let never = || ApiError::Internal("no earlier fork for a key".to_owned());
+            Ok((earlier.ok_or_else(never)?, true))
+        })
+        .await
+    }
+
+    fn missing(&self) -> ApiError {
+        ApiError::SessionNotFound(self.source.to_string())
+    }
+
+    /// Whether the source works in a folder of its own, and the fork that the same request made
+    /// before.
+    async fn look(&self) -> Result<(bool, Option<Session>), ApiError> {
+        let mut conn = self.api.pool.acquire().await?;
+        let source = find(&mut conn, self.tenant, self.source).await?;
+        let has_own_folder = source.ok_or_else(|| self.missing())?.workspace.is_none();
+        let earlier = match self.key {
+            Some(key) => find_earlier(&mut conn, self.tenant, self.source, key).await?,
+            None => None,
+        };
+        let earlier = match earlier {
+            Some((_, fingerprint)) if fingerprint != self.fingerprint => {
+                return Err(ApiError::KeyReused);
+            }
+            Some((id, _)) => find(&mut conn, self.tenant, id).await?,
+            None => None,
+        };
+        conn.give_back();
+        Ok((has_own_folder, earlier))
+    }
+
+    /// Stores the fork; none if the same request was faster.
+    async fn store(
+        &self,
+        id: SessionId,
+        mut files: Files,
+        has_files: bool,
+    ) -> Result<Option<Session>, ApiError> {
+        let mut conn = self.api.pool.acquire().await?;
+        let mut transaction = conn.begin().await?;
+        let met = match self.meet(&mut transaction, id, has_files).await {
+            Ok(Some(session)) => {
+                // Nobody knows what becomes of a commit that is not answered.
+                files.keep();
+                transaction.commit().await?;
+                Ok(Some(session))
+            }
+            Err(error @ ApiError::Store(_)) => return Err(error),
+            refused => {
+                transaction.rollback().await?;
+                refused
+            }
+        };
+        conn.give_back();
+        met
+    }
+
+    async fn meet(
+        &self,
+        conn: &mut PgConnection,
+        id: SessionId,
+        has_files: bool,
+    ) -> Result<Option<Session>, ApiError> {
+        let last = lock_source(conn, self.tenant, self.source).await?;
+        let at = self.fork_point(conn, last.ok_or_else(|| self.missing())?).await?;
+        let open = open_calls(conn, self.source, at).await?;
+        let internal = |error: BadContent| ApiError::Internal(error.to_string());
+        let closing = (!open.is_empty()).then(|| closing(&open)).transpose().map_err(internal)?;
+        let message_id = MessageId::new().to_string();
+        let new = NewFork {
+            id,
+            source: self.source,
+            at,
+            closing: closing.as_ref().map(|content| (message_id.as_str(), content.as_str())),
+            title: self.wanted.title.as_deref(),
+            metadata: self.wanted.metadata.as_deref(),
+            has_files,
+            key: self.key,
+            fingerprint: &self.fingerprint,
+        };
+        if !insert(conn, &new).await? {
+            return Ok(None);
+        }
+        let forked_from = ForkedFrom { session_id: self.source, message_seq: at };
+        let event = NewEvent::new(&EventBody::Forked { forked_from });
+        // Nobody reads a session that is not there.
+        append(conn, id, None, &[event]).await?;
+        let never = || ApiError::Internal(format!("{id} was stored and is not there"));
+        find(conn, self.tenant, id).await?.ok_or_else(never).map(Some)
+    }
+
+    /// The number of the last message that the fork has.
+    async fn fork_point(&self, conn: &mut PgConnection, last: i32) -> Result<i32, ApiError> {
+        let named = async |conn: &mut PgConnection, name: &MessageName, pointer| {
+            let found = find_message(conn, self.source, last, name).await?;
+            let none = || ApiError::field(pointer, "is no message of the session's history");
+            found.ok_or_else(none)
+        };
+        match (&self.wanted.after, &self.wanted.before) {
+            (Some(name), _) => named(conn, name, "/after").await,
+            (None, Some(name)) => Ok(named(conn, name, "/before").await? - 1),
+            (None, None) => Ok(last),
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! Copying a folder with all that is in it.
+
+use std::collections::VecDeque;
+use std::ffi::OsStr;
+use std::io::{self, ErrorKind, Read as _};
+use std::path::{Path, PathBuf};
+
+use cap_std::ambient_authority;
+use cap_std::fs::{Dir, OpenOptions, Permissions, PermissionsExt as _};
+use rustix::fs::syncfs;
+
+use super::open::{Missing, open_folder, open_regular};
+use super::or_itself;
+
+/// The most that is copied, in bytes of all files together.
+const MAX_BYTES: u64 = 256 * 1024 * 1024;
+/// Files and folders that are copied at most.
+const MAX_ENTRIES: usize = 10_000;
+/// How deep folders may lie in each other.
+const MAX_DEPTH: usize = 100;
+
+/// A folder that was not copied.
+#[derive(Debug, thiserror::Error)]
+pub enum CopyError {
+    /// There is too much in it.
+    #[error(
+        "the folder has more than {MAX_ENTRIES} files, {MAX_BYTES} bytes or {MAX_DEPTH} levels"
+    )]
+    TooLarge,
+    /// The disk failed.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+/// Copies a folder of the service's own to where there is none yet; nothing if there is no such
+/// folder. Only regular files and folders are taken: a link may lead to what belongs to others.
+///
+/// What somebody changes meanwhile is copied as it is found. After a failure a part of it is there.
+pub fn copy_folder(from: &Path, to: &Path) -> Result<(), CopyError> {
+    let source = match open_beneath(from) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        source => source?,
+    };
+    Dir::create_ambient_dir_all(to, ambient_authority())?;
+    let copy = open_beneath(to)?;
+    let mut walk = Walk { entries: 0, bytes: 0, folders: VecDeque::from([PathBuf::new()]) };
+    while let Some(path) = walk.folders.pop_front() {
+        walk.folder(&source, &copy, &path)?;
+    }
+    // A fork that is there has its files, also after the machine has lost its power.
+    syncfs(copy.open(".")?).map_err(io::Error::from)?;
+    Ok(())
+}
+
+/// Opens a folder, which itself is no link.
+fn open_beneath(folder: &Path) -> io::Result<Dir> {
+    let (Some(parent), Some(name)) = (folder.parent(), folder.file_name()) else {
+        return Err(ErrorKind::InvalidInput.into());
+    };
+    let parent = Dir::open_ambient_dir(parent, ambient_authority())?;
+    open_folder(parent, Path::new(name), Missing::IsAnError)
+}
+
+/// How much has been copied, and which folders have still to be.
+struct Walk {
+    entries: usize,
+    bytes: u64,
+    folders: VecDeque<PathBuf>,
+}
+
+impl Walk {
+    /// Copies the files of a folder, and makes its folders.
+    fn folder(&mut self, source: &Dir, copy: &Dir, path: &Path) -> Result<(), CopyError> {
+        let from = readable(open_folder(source.try_clone()?, path, Missing::IsAnError))?;
+        let Some(from) = from else { return Ok(()) };
+        let Some(entries) = readable(from.entries())? else { return Ok(()) };
+        let to = copy.open_dir(or_itself(path))?;
+        for entry in entries {
+            let entry = entry?;
+            let (name, kind) = (entry.file_name(), entry.file_type()?);
+            if !kind.is_dir() && !kind.is_file() {
+                continue;
+            }
+            self.entries += 1;
+            let is_deep = kind.is_dir() && path.components().count() >= MAX_DEPTH;
+            if self.entries > MAX_ENTRIES || is_deep {
+                return Err(CopyError::TooLarge);
+            }
+            if kind.is_dir() {
+                to.create_dir(&name)?;
+                self.folders.push_back(path.join(&name));
+            } else {
+                self.file(&from, &to, &name)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn file(&mut self, from: &Dir, to: &Dir, name: &OsStr) -> Result<(), CopyError> {
+        let Some(Some(file)) = readable(open_regular(from, Path::new(name)))? else {
+            return Ok(());
+        };
+        let mode = file.metadata()?.permissions().mode();
+        let options = OpenOptions::new().write(true).create_new(true).to_owned();
+        let mut copy = to.open_with(name, &options)?;
+        let left = MAX_BYTES - self.bytes;
+        let copied = io::copy(&mut file.take(left + 1), &mut copy)?;
+        if copied > left {
+            return Err(CopyError::TooLarge);
+        }
+        self.bytes += copied;
+        copy.set_permissions(Permissions::from_mode(mode & 0o777))?;
+        Ok(())
+    }
+}
+
+/// None for what may not be read, which no tool could read either, and for what is gone by now.
+fn readable<T>(opened: io::Result<T>) -> io::Result<Option<T>> {
+    match opened {
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied) => {
+            Ok(None)
+        }
+        opened => opened.map(Some),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    fn home() -> (tempfile::TempDir, PathBuf, PathBuf) {
+        let home = tempfile::TempDir::new().unwrap();
+        let (from, to) = (home.path().join("from"), home.path().join("to"));
+        fs::create_dir(&from).unwrap();
+        (home, from, to)
+    }
+
+    fn is_too_large(from: &Path, to: &Path) -> bool {
+        matches!(copy_folder(from, to), Err(CopyError::TooLarge))
+    }
+
+    #[test]
+    fn files_and_folders_are_copied_and_links_are_not() {
+        let (home, from, to) = home();
+        fs::create_dir_all(from.join("a/b/empty")).unwrap();
+        fs::write(from.join("a/b/run.sh"), "true").unwrap();
+        let runs = std::os::unix::fs::PermissionsExt::from_mode(0o4755);
+        fs::set_permissions(from.join("a/b/run.sh"), runs).unwrap();
+        fs::write(home.path().join("secret"), "not ours").unwrap();
+        symlink(home.path().join("secret"), from.join("a/secret")).unwrap();
+        symlink(home.path(), from.join("above")).unwrap();
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            from.join("pipe"),
+            rustix::fs::FileType::Fifo,
+            rustix::fs::Mode::RWXU,
+            0,
+        )
+        .unwrap();
+        copy_folder(&from, &to).unwrap();
+        let mut found = Vec::new();
+        let mut folders = vec![to.clone()];
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    folders.push(path.clone());
+                }
+                found.push(path.strip_prefix(&to).unwrap().to_str().unwrap().to_owned());
+            }
+        }
+        found.sort();
+        assert_eq!(found, ["a", "a/b", "a/b/empty", "a/b/run.sh"]);
+        assert_eq!(fs::read_to_string(to.join("a/b/run.sh")).unwrap(), "true");
+        let mode = |path: &Path| {
+            let permissions = fs::metadata(path).unwrap().permissions();
+            std::os::unix::fs::PermissionsExt::mode(&permissions) & 0o7777
+        };
+        assert_eq!(mode(&to.join("a/b/run.sh")), 0o755);
+    }
+
+    #[test]
+    fn a_folder_that_is_a_link_is_not_copied() {
+        let (home, from, to) = home();
+        symlink(&from, home.path().join("link")).unwrap();
+        assert!(copy_folder(&home.path().join("link"), &to).is_err());
+        assert!(!to.exists());
+    }
+
+    #[test]
+    fn there_need_be_no_folder() {
+        let (home, _, to) = home();
+        copy_folder(&home.path().join("none"), &to).unwrap();
+        assert!(!to.exists());
+    }
+
+    #[test]
+    fn too_many_bytes_files_and_levels_are_refused() {
+        let (_home, from, to) = home();
+        let file = fs::File::create(from.join("large")).unwrap();
+        file.set_len(MAX_BYTES).unwrap();
+        copy_folder(&from, &to).unwrap();
+        fs::remove_dir_all(&to).unwrap();
+        fs::write(from.join("more"), "x").unwrap();
+        assert!(is_too_large(&from, &to));
+        fs::remove_dir_all(&to).unwrap();
+
+        fs::remove_file(from.join("large")).unwrap();
+        for n in 1..MAX_ENTRIES {
+            fs::write(from.join(n.to_string()), "").unwrap();
+        }
+        copy_folder(&from, &to).unwrap();
+        fs::remove_dir_all(&to).unwrap();
+        fs::create_dir(from.join("folder")).unwrap();
+        assert!(is_too_large(&from, &to));
+        fs::remove_dir_all(&to).unwrap();
+
+        fs::remove_dir_all(&from).unwrap();
+        let deep: PathBuf = vec!["d"; MAX_DEPTH].iter().collect();
+        fs::create_dir_all(from.join(&deep)).unwrap();
+        copy_folder(&from, &to).unwrap();
+        fs::remove_dir_all(&to).unwrap();
+        fs::create_dir(from.join(deep).join("d")).unwrap();
+        assert!(is_too_large(&from, &to));
+    }
+}

@@ -1,0 +1,265 @@
+//! A fork and its source, and forks of forks.
+
+use futures::future::join_all;
+use serde_json::{Value, json};
+
+use super::{fork, last_said, messages, request, send, seq, stored, told};
+use crate::support::upstream::{without_budget, without_marks};
+use crate::support::{Session, TestApp, calls, problem, replies, says};
+
+/// A service whose model says what it was told.
+async fn start() -> TestApp {
+    TestApp::start(replies(&[says("You said {{user}}.")])).await
+}
+
+/// A session in which these were asked.
+async fn talk<'a>(app: &'a TestApp, texts: &[&str]) -> Session<'a> {
+    let session = app.session_with(json!({ "title": "Talk", "metadata": { "n": 1.50 } })).await;
+    for text in texts {
+        session.ask(text).await;
+    }
+    session
+}
+
+#[tokio::test]
+async fn a_fork_has_the_history_of_its_source_and_goes_on_by_itself() {
+    let app = start().await;
+    let source = talk(&app, &["one", "two"]).await;
+    let before = source.read().await;
+    let response = send(&source, &json!({})).await;
+    assert_eq!(response.status(), 201);
+    let headers = response.headers().clone();
+    let resource: Value = response.json().await.unwrap();
+    let branch = app.session_again(resource["id"].as_str().unwrap());
+    assert_eq!(headers["location"], branch.path(""));
+    assert_eq!(headers["etag"], "\"v1\"");
+    assert_eq!(headers.get("idempotency-replayed"), None);
+
+    let mut expected = before.clone();
+    for (member, value) in [
+        ("id", json!(branch.id)),
+        ("forked_from", json!({ "session_id": source.id, "message_seq": 4 })),
+        ("stop_reason", Value::Null),
+        ("last_seq", json!(1)),
+        ("created_at", resource["created_at"].clone()),
+        ("updated_at", resource["updated_at"].clone()),
+        ("usage", app.session().await.read().await["usage"].clone()),
+    ] {
+        expected[member] = value;
+    }
+    assert_eq!(resource, expected);
+    assert_eq!(branch.read().await, expected);
+    let event = branch.events().await.remove(0);
+    let told = json!({ "session_id": source.id, "message_seq": 4 });
+    assert_eq!((&event["type"], &event["forked_from"]), (&json!("session.forked"), &told));
+
+    assert_eq!(source.read().await, before);
+    let shared = messages(&source).await;
+    assert_eq!(messages(&branch).await, shared);
+    assert_eq!((stored(&source).await, stored(&branch).await), (4, 0));
+    let asked = ["three", "drei"];
+    join_all([&source, &branch].into_iter().zip(asked).map(|(one, text)| one.ask(text))).await;
+    for (session, text) in [(&source, "three"), (&branch, "drei")] {
+        let now = messages(session).await;
+        assert_eq!((now.len(), &now[..4]), (6, &shared[..]));
+        assert_eq!(now[4]["message"]["content"][0]["text"], text);
+        assert_eq!(now[5]["message"]["content"][0]["text"], format!("You said {text}."));
+    }
+    assert_eq!(stored(&branch).await, 2);
+    assert_eq!(branch.verify().await["checked"]["messages"], 6);
+    app.finish_refused(&[]).await;
+}
+
+#[tokio::test]
+async fn pages_of_a_forks_history_join_both_ways() {
+    let app = start().await;
+    let branch = fork(&talk(&app, &["one", "two"]).await, &json!({ "after": 3 })).await;
+    branch.ask("three").await;
+    let all = branch.history().await;
+    let seqs: Vec<&Value> = all.iter().map(|item| &item["seq"]).collect();
+    assert_eq!(json!(seqs), json!([1, 2, 3, 4, 5]));
+    let page = async |query: &str| -> Value {
+        let path = branch.path(&format!("/messages?{query}"));
+        app.get(&path).send().await.unwrap().json().await.unwrap()
+    };
+    let read = page("limit=2&after=2").await;
+    assert_eq!(read, json!({ "data": all[2..4], "has_more": true, "next_cursor": "4" }));
+    let read = page("limit=2&before=5").await;
+    assert_eq!(read, json!({ "data": all[2..4], "has_more": true, "next_cursor": "3" }));
+    let read = page("limit=2&before=3").await;
+    assert_eq!(read, json!({ "data": all[..2], "has_more": false }));
+    app.finish_refused(&[]).await;
+}
+
+/// The text of a request without what may differ between two requests of a session.
+fn sent(app: &TestApp, index: usize) -> String {
+    without_marks(&without_budget(&app.upstream().text(index), 1000))
+}
+
+#[tokio::test]
+async fn the_requests_of_a_fork_begin_byte_for_byte_as_those_of_its_source() {
+    let script = || {
+        replies(&[
+            calls("get_time", json!({ "zone": "UTC" })),
+            says("You \"said\" {{user}}. \u{e9}\u{1f600}"),
+        ])
+    };
+    let app = TestApp::start(script()).await;
+    let new = json!({ "system": [{ "type": "text", "text": "Be  brief." }], "tools": ["get_time"],
+                      "stop_sequences": ["END"], "limits": { "rounds": 7 } });
+    let source = app.session_with(new).await;
+    source.ask("one").await;
+    source.ask("two").await;
+    // Up to the first answer, and up to the second question.
+    const ASKS: &str = r#",{"role":"assistant","content":[{"type":"tool_use""#;
+    for (at, asks) in [(4, "zwei"), (5, "drei")] {
+        let branch = fork(&source, &json!({ "after": at })).await;
+        let first = app.upstream().len();
+        branch.ask(asks).await;
+        let (before, now) = (sent(&app, 3), sent(&app, first));
+        let next =
+            if at == 4 { r#",{"role":"user","content":[{"type":"text","text":"two"# } else { ASKS };
+        let end = before.rfind(next).unwrap();
+        assert!(end > 400, "{before}");
+        assert_eq!(now.get(..end), before.get(..end));
+        assert!(now[end..].contains(asks));
+    }
+    let pinned = |session: &Session<'_>| {
+        let id = session.uuid();
+        let pool = app.database.pool(1);
+        async move {
+            let text = "SELECT settings::text FROM sessions WHERE id = $1";
+            sqlx::query_scalar::<_, String>(text).bind(id).fetch_one(&pool).await.unwrap()
+        }
+    };
+    let branch = fork(&source, &json!({})).await;
+    assert_eq!(pinned(&branch).await, pinned(&source).await);
+
+    // So do those of a process that has to read the whole history.
+    branch.ask("vier").await;
+    let last = sent(&app, app.upstream().len() - 1);
+    let id = branch.id.clone();
+    let app = app.restarted(script()).await;
+    app.session_again(&id).ask("five").await;
+    let messages = last.rfind("]}]").unwrap();
+    assert_eq!(sent(&app, 0).get(..messages), last.get(..messages));
+    app.finish_refused(&[]).await;
+}
+
+#[tokio::test]
+async fn forks_of_forks_read_one_segment_of_each_session_that_wrote_a_part() {
+    let app = start().await;
+    let one = talk(&app, &["one"]).await;
+    let two = fork(&one, &json!({})).await;
+    two.ask("two").await;
+    let three = fork(&two, &json!({})).await;
+    three.ask("three").await;
+    let four = fork(&three, &json!({})).await;
+    four.ask("four").await;
+    assert_eq!(
+        last_said(&app),
+        ["one", "You said one.", "two", "You said two.", "three", "You said three.", "four"]
+    );
+    // Back into what the grandparent wrote: the sessions between have no part in it.
+    let back = fork(&four, &json!({ "after": 3 })).await;
+    back.ask("other").await;
+    assert_eq!(last_said(&app), ["one", "You said one.", "two", "other"]);
+    let twice = fork(&back, &json!({})).await;
+    twice.ask("more").await;
+    let texts = ["one", "You said one.", "two", "other", "You said other.", "more"];
+    assert_eq!(last_said(&app), texts);
+
+    let segments = async |session: &Session<'_>| -> Vec<(uuid::Uuid, i32, i32)> {
+        sqlx::query_as(
+            "SELECT source_id, after_seq, up_to FROM inherited WHERE session_id = $1
+             ORDER BY after_seq",
+        )
+        .bind(session.uuid())
+        .fetch_all(&app.database.pool(1))
+        .await
+        .unwrap()
+    };
+    let [a, b, c, e] = [&one, &two, &three, &back].map(Session::uuid);
+    assert_eq!(segments(&four).await, [(a, 0, 2), (b, 2, 4), (c, 4, 6)]);
+    assert_eq!(segments(&back).await, [(a, 0, 2), (b, 2, 3)]);
+    assert_eq!(segments(&twice).await, [(a, 0, 2), (b, 2, 3), (e, 3, 5)]);
+    let from = &back.read().await["forked_from"];
+    assert_eq!(*from, json!({ "session_id": four.id, "message_seq": 3 }));
+    app.finish_refused(&[]).await;
+}
+
+#[tokio::test]
+async fn the_forks_of_a_session_are_listed_newest_first_and_those_of_forks_are_not() {
+    let app = start().await;
+    let source = talk(&app, &["one"]).await;
+    let mut forks = Vec::new();
+    for _ in 0..3 {
+        forks.push(told(&source, &json!({})).await);
+    }
+    let second = app.session_again(forks[1]["id"].as_str().unwrap());
+    let inner = told(&second, &json!({})).await;
+    let list = async |session: &Session<'_>, query: &str| -> Value {
+        let path = session.path(&format!("/forks{query}"));
+        app.get(&path).send().await.unwrap().json().await.unwrap()
+    };
+    let page = list(&source, "?limit=2").await;
+    let cursor = forks[1]["id"].clone();
+    let expected = json!({ "data": [forks[2], forks[1]], "has_more": true, "next_cursor": cursor });
+    assert_eq!(page, expected);
+    let rest = list(&source, &format!("?limit=2&after={}", cursor.as_str().unwrap())).await;
+    assert_eq!(rest, json!({ "data": [forks[0]], "has_more": false }));
+    assert_eq!(list(&second, "").await, json!({ "data": [inner], "has_more": false }));
+    for (query, code) in [("?limit=0", "invalid_query"), ("?after=x", "invalid_cursor")] {
+        let path = source.path(&format!("/forks{query}"));
+        problem(app.get(&path).send().await.unwrap(), 400, code).await;
+    }
+    app.finish_refused(&[]).await;
+}
+
+#[tokio::test]
+async fn a_fork_has_a_name_of_its_own_if_it_is_given_one() {
+    let app = start().await;
+    let source = talk(&app, &["one"]).await;
+    let named = told(&source, &json!({ "title": "Other", "metadata": { "b": [1.0] } })).await;
+    assert_eq!((&named["title"], &named["metadata"]), (&json!("Other"), &json!({ "b": [1.0] })));
+    let body = json!({ "after": 1, "before": 2, "title": "x".repeat(501), "metadata": [] });
+    let wrong = problem(send(&source, &body).await, 422, "validation_failed").await;
+    let pointers: Vec<&Value> =
+        wrong["errors"].as_array().unwrap().iter().map(|error| &error["pointer"]).collect();
+    assert_eq!(json!(pointers), json!(["/before", "/title", "/metadata"]));
+    let large = json!({ "metadata": { "x": "x".repeat(17_000) } });
+    problem(send(&source, &large).await, 422, "validation_failed").await;
+    app.finish_refused(&[]).await;
+}
+
+#[tokio::test]
+async fn a_repeated_request_gives_the_same_fork() {
+    let app = start().await;
+    let source = talk(&app, &["one"]).await;
+    let with_key = |body: &Value| request(&source, body).header("idempotency-key", "k1").send();
+    let body = json!({ "after": seq(1) });
+    let at_once = join_all((0..5).map(|_| with_key(&body))).await;
+    let mut first = 0;
+    let mut ids = Vec::new();
+    for response in at_once {
+        let response = response.unwrap();
+        assert_eq!(response.status(), 201);
+        first += usize::from(!response.headers().contains_key("idempotency-replayed"));
+        ids.push(response.json::<Value>().await.unwrap()["id"].clone());
+    }
+    ids.dedup();
+    assert_eq!((ids.len(), first), (1, 1));
+    let branch = app.session_again(ids[0].as_str().unwrap());
+    branch.ask("two").await;
+    let again: Value = with_key(&body).await.unwrap().json().await.unwrap();
+    assert_eq!(again, branch.read().await, "as it is now");
+    let other = with_key(&json!({ "after": 2 })).await.unwrap();
+    problem(other, 422, "idempotency_key_reused").await;
+    // A key belongs to the path that it is posted to.
+    let elsewhere = request(&branch, &body).header("idempotency-key", "k1").send().await.unwrap();
+    let elsewhere: Value = elsewhere.json().await.unwrap();
+    assert_ne!(elsewhere["id"], ids[0]);
+    let long = request(&source, &body).header("idempotency-key", "k".repeat(256)).send();
+    problem(long.await.unwrap(), 422, "validation_failed").await;
+    app.finish_refused(&[]).await;
+}

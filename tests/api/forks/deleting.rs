@@ -1,0 +1,165 @@
+//! Deleting sessions that have forks, and forks.
+
+use reqwest::Response;
+use serde_json::{Value, json};
+use sqlx::{AssertSqlSafe, PgPool};
+
+use super::{fork, messages, request, told};
+use crate::support::{Session, Setup, TestApp, calls, hangs_first, problem, replies, says};
+
+async fn delete(session: &Session<'_>, query: &str) -> Response {
+    let url = session.app.url(&session.path(query));
+    session.app.client.delete(url).send().await.unwrap()
+}
+
+async fn is_there(session: &Session<'_>) -> bool {
+    session.app.get(&session.path("")).send().await.unwrap().status() == 200
+}
+
+/// The tables that have a row in which one of these sessions stands, in whatever column.
+async fn tables_with(pool: &PgPool, sessions: &[&Session<'_>]) -> Vec<String> {
+    let names: Vec<String> = sqlx::query_scalar(
+        "SELECT table_name::text FROM information_schema.tables
+         WHERE table_schema = 'public' AND table_type = 'BASE TABLE' ORDER BY 1",
+    )
+    .fetch_all(pool)
+    .await
+    .unwrap();
+    let ids: Vec<String> = sessions.iter().map(|session| format!("%{}%", session.uuid())).collect();
+    let mut found = Vec::new();
+    for name in names {
+        let statement = format!("SELECT count(*) FROM {name} t WHERE t::text LIKE ANY ($1)");
+        let query = sqlx::query_scalar(AssertSqlSafe(statement)).bind(&ids);
+        let rows: i64 = query.fetch_one(pool).await.unwrap();
+        if rows > 0 {
+            found.push(name);
+        }
+    }
+    found
+}
+
+#[tokio::test]
+async fn a_session_that_has_forks_is_not_deleted_without_them() {
+    let writes = calls("Write", json!({ "file_path": "a.txt", "content": "mine" }));
+    let setup = Setup { own_folders: true, ..Setup::default() };
+    let app = TestApp::start_with(replies(&[writes, says("Written.")]), setup).await;
+    let source = app.session_with(json!({ "tools": ["Write"] })).await;
+    source.ask("Write").await;
+    let one = fork(&source, &json!({})).await;
+    one.ask("And here").await;
+    let two = fork(&source, &json!({ "after": 2 })).await;
+    let inner = fork(&one, &json!({})).await;
+    let others = app.session_with(json!({ "tools": ["Write"] })).await;
+    others.ask("Write, too").await;
+
+    let refused = problem(delete(&source, "").await, 409, "session_has_forks").await;
+    assert_eq!(refused["forks"], json!([one.id, two.id]));
+    problem(delete(&source, "?forks=keep").await, 400, "invalid_query").await;
+    for session in [&source, &one, &two, &inner] {
+        assert!(is_there(session).await);
+    }
+    // A fork that has none goes, and leaves its source as it was.
+    let before = messages(&source).await;
+    assert_eq!(delete(&inner, "").await.status(), 204);
+    assert_eq!(messages(&source).await, before);
+    assert_eq!(messages(&one).await.len(), 8);
+    let inner = fork(&one, &json!({})).await;
+
+    let pool = app.database.pool(1);
+    let gone = [&source, &one, &two, &inner];
+    let all = ["events", "inherited", "messages", "requests", "runs", "seen_files", "sessions"];
+    assert_eq!(tables_with(&pool, &gone).await, [&all[..], &["tool_calls"]].concat());
+    assert_eq!(delete(&source, "?forks=delete").await.status(), 204);
+    assert_eq!(tables_with(&pool, &gone).await, Vec::<String>::new());
+    let workspaces = app.folder.path().join("workspaces");
+    for session in gone {
+        assert!(!workspaces.join(&session.id).exists());
+        problem(delete(session, "").await, 404, "session_not_found").await;
+    }
+    assert!(workspaces.join(&others.id).join("a.txt").exists());
+    others.ask("And again").await;
+    app.finish_refused(&[]).await;
+}
+
+#[tokio::test]
+async fn what_runs_in_forks_is_stopped_before_they_go() {
+    let app = TestApp::start(hangs_first()).await;
+    let source = app.session().await;
+    source.ask("one").await;
+    let branch = fork(&source, &json!({})).await;
+    let inner = fork(&branch, &json!({})).await;
+    let mut streams = Vec::new();
+    for session in [&source, &branch, &inner] {
+        let run = session.post(json!({ "content": "hang" })).await;
+        session.reached(&run, "span.model_request_start").await;
+        streams.push(session.open(&session.path("/events/stream"), None).await);
+    }
+    let asked = tokio::time::Instant::now();
+    assert_eq!(delete(&source, "?forks=delete").await.status(), 204);
+    assert!(asked.elapsed() < std::time::Duration::from_secs(4), "{:?}", asked.elapsed());
+    for stream in streams {
+        assert_eq!(stream.rest().await.last().unwrap().data["type"], "session.deleted");
+    }
+    let pool = app.database.pool(1);
+    assert_eq!(tables_with(&pool, &[&source, &branch, &inner]).await, Vec::<String>::new());
+    app.finish_refused(&[]).await;
+}
+
+#[tokio::test]
+async fn a_version_that_is_not_the_newest_deletes_no_fork() {
+    let app = TestApp::start(replies(&[says("Yes.")])).await;
+    let source = app.session().await;
+    source.ask("one").await;
+    let branch = fork(&source, &json!({})).await;
+    let url = app.url(&source.path("?forks=delete"));
+    let old = app.client.delete(url).header("if-match", "\"v1\"").send().await.unwrap();
+    problem(old, 412, "version_mismatch").await;
+    assert!(is_there(&branch).await);
+    app.finish_refused(&[]).await;
+}
+
+#[tokio::test]
+async fn forks_of_the_same_moment_are_refused_or_go_too() {
+    let app = TestApp::start(replies(&[says("Yes.")])).await;
+    for round in 0..8 {
+        let source = app.session().await;
+        source.ask(&format!("one {round}")).await;
+        let inner = fork(&source, &json!({})).await;
+        let forks = futures::future::join_all((0..6).map(|at| {
+            let from = if at % 2 == 0 { &source } else { &inner };
+            request(from, &json!({})).send()
+        }));
+        let (deleted, forks) = tokio::join!(delete(&source, "?forks=delete"), forks);
+        assert_eq!(deleted.status(), 204);
+        let mut left = Vec::new();
+        for response in forks {
+            let response = response.unwrap();
+            if response.status() == 201 {
+                let fork: Value = response.json().await.unwrap();
+                left.push(app.session_again(fork["id"].as_str().unwrap()));
+            } else {
+                problem(response, 404, "session_not_found").await;
+            }
+        }
+        for session in left.iter().chain([&source, &inner]) {
+            assert!(!is_there(session).await, "{round}");
+        }
+    }
+    app.finish_refused(&[]).await;
+}
+
+#[tokio::test]
+async fn a_fork_of_a_session_that_is_not_there_is_refused() {
+    let app = TestApp::start(replies(&[says("Yes.")])).await;
+    let source = app.session().await;
+    source.ask("one").await;
+    let branch = told(&source, &json!({})).await;
+    assert_eq!(delete(&source, "?forks=delete").await.status(), 204);
+    problem(request(&source, &json!({})).send().await.unwrap(), 404, "session_not_found").await;
+    let branch = app.session_again(branch["id"].as_str().unwrap());
+    problem(request(&branch, &json!({})).send().await.unwrap(), 404, "session_not_found").await;
+    for path in ["/v1/sessions/ses_1/forks", &branch.path("/forks")] {
+        problem(app.get(path).send().await.unwrap(), 404, "session_not_found").await;
+    }
+    app.finish_refused(&[]).await;
+}

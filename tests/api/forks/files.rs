@@ -1,0 +1,135 @@
+//! The files of a fork.
+
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+use super::{fork, send, told};
+use crate::support::{Session, Setup, TestApp, calls, problem, says};
+
+/// A service whose sessions have folders of their own.
+async fn start(conversations: Value) -> TestApp {
+    let script = json!({ "conversations": conversations, "otherwise": "refuse" });
+    TestApp::start_with(script, Setup { own_folders: true, ..Setup::default() }).await
+}
+
+fn writes(content: &str) -> Value {
+    calls("Write", json!({ "file_path": "a/b.txt", "content": content }))
+}
+
+fn folder(session: &Session<'_>) -> PathBuf {
+    session.app.folder.path().join("workspaces").join(&session.id)
+}
+
+fn content(session: &Session<'_>) -> String {
+    std::fs::read_to_string(folder(session).join("a/b.txt")).unwrap()
+}
+
+fn folders(app: &TestApp) -> usize {
+    std::fs::read_dir(app.folder.path().join("workspaces")).unwrap().count()
+}
+
+#[tokio::test]
+async fn a_fork_works_on_copies_of_the_files_as_they_are_now() {
+    let app = start(json!([
+        { "when": "Change", "replies": [writes("changed"), says("{{result.0}}")] },
+        { "replies": [writes("mine"), says("Written.")] },
+    ]))
+    .await;
+    let new = json!({ "tools": ["Write"] });
+    let source = app.session_with(new).await;
+    source.ask("Write").await;
+    std::fs::write(folder(&source).join("by-hand.txt"), "later").unwrap();
+    std::os::unix::fs::symlink("/etc/passwd", folder(&source).join("link")).unwrap();
+
+    let branch = fork(&source, &json!({})).await;
+    assert_eq!((content(&branch), content(&source)), ("mine".to_owned(), "mine".to_owned()));
+    let by_hand = std::fs::read_to_string(folder(&branch).join("by-hand.txt")).unwrap();
+    assert_eq!(by_hand, "later");
+    assert!(folder(&branch).join("link").symlink_metadata().is_err());
+    // The model has written the file, and so knows it, in the fork as well.
+    let said = branch.ask("Change").await["output_text"].clone();
+    assert!(!said.as_str().unwrap().contains("error"), "{said}");
+    assert_eq!((content(&branch), content(&source)), ("changed".to_owned(), "mine".to_owned()));
+
+    let bare = fork(&source, &json!({ "files": false })).await;
+    assert!(!folder(&bare).exists());
+    let run = bare.ask("Write").await;
+    assert_eq!((&run["output_text"], content(&bare)), (&json!("Written."), "mine".to_owned()));
+    app.finish_refused(&[]).await;
+}
+
+#[tokio::test]
+async fn what_the_source_has_seen_behind_the_fork_point_the_fork_has_not() {
+    let app = start(json!([
+        { "when": "Change", "replies": [writes("changed"), says("{{result.0}}")] },
+        { "when": "Write", "replies": [writes("mine"), says("Written.")] },
+        { "replies": [says("Yes.")] },
+    ]))
+    .await;
+    let source = app.session_with(json!({ "tools": ["Write"] })).await;
+    source.ask("Hello").await;
+    source.ask("Write").await;
+    let seen = async |session: &Session<'_>| -> i64 {
+        sqlx::query_scalar("SELECT count(*) FROM seen_files WHERE session_id = $1")
+            .bind(session.uuid())
+            .fetch_one(&app.database.pool(1))
+            .await
+            .unwrap()
+    };
+    // The calls are message 4, their results message 5.
+    for (body, expected) in [
+        (json!({ "after": 2 }), 0),
+        (json!({ "after": 4 }), 0),
+        (json!({ "after": 5 }), 1),
+        (json!({ "after": 5, "files": false }), 0),
+    ] {
+        let branch = fork(&source, &body).await;
+        assert_eq!(seen(&branch).await, expected, "{body}");
+    }
+    let blind = fork(&source, &json!({ "after": 2 })).await;
+    let said = blind.ask("Change").await["output_text"].clone();
+    assert!(said.as_str().unwrap().contains("has not been read yet"), "{said}");
+    assert_eq!(content(&blind), "mine");
+    app.finish_refused(&[]).await;
+}
+
+#[tokio::test]
+async fn a_folder_that_somebody_has_named_is_shared() {
+    let app = TestApp::start(json!({ "conversations": [
+        { "replies": [calls("write_file", json!({ "path": "{{user}}", "content": "x" })),
+                      says("Written.")] },
+    ], "otherwise": "refuse" }))
+    .await;
+    let source = app.session().await;
+    source.ask("one.txt").await;
+    let branch = told(&source, &json!({ "files": false })).await;
+    assert_eq!(branch["workspace"], source.read().await["workspace"]);
+    app.session_again(branch["id"].as_str().unwrap()).ask("two.txt").await;
+    assert!(app.folder.path().join("two.txt").exists());
+    app.finish_refused(&[]).await;
+}
+
+#[tokio::test]
+async fn a_folder_that_is_too_large_is_not_copied() {
+    let app = start(json!([{ "replies": [writes("mine"), says("Written.")] }])).await;
+    let source = app.session_with(json!({ "tools": ["Write"] })).await;
+    source.ask("Write").await;
+    let large = std::fs::File::create(folder(&source).join("large")).unwrap();
+    large.set_len(256 * 1024 * 1024).unwrap();
+    problem(send(&source, &json!({})).await, 422, "workspace_too_large").await;
+    // A fork that is refused for another reason leaves no files either.
+    large.set_len(0).unwrap();
+    problem(send(&source, &json!({ "after": 99 })).await, 422, "validation_failed").await;
+    let deadline = tokio::time::Instant::now() + std::time::Duration::from_secs(20);
+    while folders(&app) > 1 {
+        assert!(tokio::time::Instant::now() < deadline, "a folder is left");
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    large.set_len(256 * 1024 * 1024).unwrap();
+    let list = app.get(&source.path("/forks")).send().await.unwrap();
+    assert_eq!(list.json::<Value>().await.unwrap()["data"], json!([]));
+    let bare = fork(&source, &json!({ "files": false })).await;
+    assert!(!folder(&bare).exists());
+    app.finish_refused(&[]).await;
+}

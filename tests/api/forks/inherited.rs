@@ -1,0 +1,210 @@
+//! What a fork has from its source besides messages, and how that is looked after.
+
+use serde_json::{Value, json};
+
+use super::{fork, last_said, messages, told};
+use crate::support::media::image_at;
+use crate::support::{Session, TestApp, calls, calls_as, problem, replies, says};
+
+#[tokio::test]
+async fn what_the_session_has_become_the_fork_is_too() {
+    let todos = json!([{ "id": "a", "content": "Do a", "status": "pending" }]);
+    let script = replies(&[calls("TodoWrite", json!({ "todos": todos })), says("Noted.")]);
+    let app = TestApp::start(script).await;
+    let source = app.session_with(json!({ "budget": { "tokens": 100_000 } })).await;
+    source.ask("Note it").await;
+    let patch = json!({ "permission_mode": "plan" });
+    let url = app.url(&source.path(""));
+    assert_eq!(app.client.patch(url).json(&patch).send().await.unwrap().status(), 200);
+    let branch = told(&source, &json!({ "before": 1 })).await;
+    assert_eq!(branch["permission_mode"], "plan");
+    assert_eq!(branch["budget"], json!({ "tokens": 100_000 }));
+    assert_eq!(branch["usage"]["input_tokens"], 0);
+    let branch = app.session_again(branch["id"].as_str().unwrap());
+    let list = |session: &Session<'_>| app.get(&session.path("/todos")).send();
+    let list: Value = list(&branch).await.unwrap().json().await.unwrap();
+    assert_eq!(list, json!({ "todos": todos }));
+    app.finish_refused(&[]).await;
+}
+
+#[tokio::test]
+async fn rules_that_people_made_hold_in_the_fork() {
+    let ring = |id: &str| calls_as(&[(id, "ring", json!({ "line": "one" }))]);
+    let script = json!({ "conversations": [
+        { "when": "first", "replies": [ring("toolu_1"), says("Rang.")] },
+        { "replies": [ring("toolu_2"), says("Rang again.")] },
+    ], "otherwise": "refuse" });
+    let app = TestApp::start_with(script, crate::support::asks()).await;
+    let source = app.session().await;
+    let run = source.post(json!({ "content": "first" })).await;
+    source.waits_for(&run, &["toolu_1"]).await;
+    source.allow("toolu_1", json!({ "remember": "session" })).await;
+    source.settled(&run).await;
+    let branch = fork(&source, &json!({})).await;
+    assert_eq!(branch.read().await["remembered"], source.read().await["remembered"]);
+    assert_eq!(branch.ask("Ring").await["output_text"], "Rang again.");
+    app.finish_refused(&[]).await;
+}
+
+fn images(count: usize) -> Value {
+    let mut content = vec![json!({ "type": "text", "text": "Look." })];
+    content.extend(vec![image_at("https://a.b"); count]);
+    json!({ "content": content })
+}
+
+#[tokio::test]
+async fn images_of_the_source_count_in_the_fork() {
+    let app = TestApp::start(replies(&[says("Yes.")])).await;
+    let source = app.session().await;
+    source.ask("one").await;
+    source.ask_with(images(90)).await;
+    let branch = fork(&source, &json!({})).await;
+    // 100 images are the most.
+    let too_many = branch.message(&images(11)).send().await.unwrap();
+    problem(too_many, 422, "validation_failed").await;
+    branch.ask_with(images(10)).await;
+    fork(&source, &json!({ "before": 3 })).await.ask_with(images(11)).await;
+    app.finish_refused(&[]).await;
+}
+
+fn door() -> Value {
+    json!({ "name": "open_door", "description": "Opens a door.", "client": true,
+            "input_schema": { "type": "object" } })
+}
+
+#[tokio::test]
+async fn what_the_models_side_refused_of_the_history_is_not_sent_by_forks() {
+    let thinks = json!({ "content": [{ "type": "thinking", "thinking": "Hm." }, says("I see.")["content"][0]] });
+    let app = TestApp::start(replies(&[thinks])).await;
+    let source = app.session().await;
+    source.ask("one").await;
+    source.ask("two").await;
+    // Other tools make all thinking so far void.
+    source.ask_with(json!({ "content": "three", "tools": [door()] })).await;
+    let refused = app.simulator.refusals();
+    assert_eq!(refused.len(), 1);
+    let kinds = |message: &Value| -> Vec<Value> {
+        let blocks = message["content"].as_array().unwrap().iter();
+        blocks.map(|block| block["type"].clone()).collect()
+    };
+    for at in [2, 4] {
+        let branch = fork(&source, &json!({ "after": at })).await;
+        assert_eq!(kinds(&messages(&branch).await[1]["message"]), ["thinking", "text"]);
+        branch.ask(&format!("after {at}")).await;
+        let upstream = app.upstream();
+        let sent = upstream.body(upstream.len() - 1)["messages"].clone();
+        assert_eq!(kinds(&sent[1]), ["text"]);
+        assert_eq!(sent.as_array().unwrap().len(), at + 1);
+        // What the fork's own model thinks is sent.
+        branch.ask(&format!("again after {at}")).await;
+        let upstream = app.upstream();
+        let sent = upstream.body(upstream.len() - 1)["messages"].clone();
+        assert_eq!(kinds(&sent[at + 1]), ["thinking", "text"]);
+    }
+    let refused: Vec<&str> = refused.iter().map(String::as_str).collect();
+    app.finish_refused(&refused).await;
+}
+
+/// Some 1,000 tokens, as the simulator counts.
+fn long(word: &str) -> String {
+    format!("{word}. {}", "x".repeat(4000))
+}
+
+#[tokio::test]
+async fn a_summary_of_what_is_before_the_fork_point_is_sent_by_the_fork() {
+    let summary = json!({ "content": [{ "type": "compaction", "content": "They spoke." }] });
+    let app = TestApp::start(json!({ "conversations": [{ "replies": [says("Yes.")] }],
+                                     "compaction": [summary, summary] }))
+    .await;
+    let new = json!({ "tools": [], "context": { "compact_at": 3000 } });
+    let source = app.session_with(new).await;
+    for word in ["One", "Two", "Three", "Four"] {
+        source.ask(&if word == "Four" { word.to_owned() } else { long(word) }).await;
+    }
+    let events = source.events().await;
+    let compacted = events.iter().find(|event| event["type"] == "agent.context_compacted");
+    assert_eq!(compacted.unwrap()["up_to"], 4);
+
+    let behind = fork(&source, &json!({ "after": 6 })).await;
+    behind.ask("Five").await;
+    let upstream = app.upstream();
+    let (four, five) = (upstream.len() - 2, upstream.len() - 1);
+    // The summary, the third question and its answer.
+    let shared = upstream.body(four)["messages"].as_array().unwrap()[..3].to_vec();
+    assert_eq!(shared[0]["content"][0]["type"], "compaction");
+    assert_eq!(upstream.body(five)["messages"].as_array().unwrap()[..2], shared[..2]);
+    assert_eq!(messages(&behind).await.len(), 8, "the history is whole");
+
+    // What the fork has not been through was not summed up for it.
+    let within = fork(&source, &json!({ "after": 2 })).await;
+    within.ask("Six").await;
+    assert_eq!(last_said(&app), [&long("One"), "Yes.", "Six"]);
+
+    // Requests of a fork can be made again.
+    for session in [&behind, &within] {
+        let runs: Value =
+            app.get(&session.path("/runs")).send().await.unwrap().json().await.unwrap();
+        let run = runs["data"][0]["id"].as_str().unwrap().to_owned();
+        let path = session.path(&format!("/runs/{run}/requests/1"));
+        let request: Value = app.get(&path).send().await.unwrap().json().await.unwrap();
+        let upstream = app.upstream();
+        let bodies: Vec<Value> = (0..upstream.len()).map(|at| upstream.body(at)).collect();
+        assert!(bodies.contains(&request["body"]), "{request}");
+    }
+    app.finish_refused(&[]).await;
+}
+
+/// A fork that answers two calls, and the ways in which it can be broken.
+#[tokio::test]
+async fn a_broken_fork_is_found_by_both_witnesses() {
+    let two = calls_as(&[("toolu_a", "get_time", json!({})), ("toolu_b", "get_time", json!({}))]);
+    for (statement, found, witnessed) in [
+        (
+            "DELETE FROM messages WHERE session_id = $1",
+            &["calls_answered", "counters_agree"][..],
+            "every call is answered once in the next message",
+        ),
+        (
+            "UPDATE inherited SET after_seq = 1 WHERE session_id = $1",
+            &["messages_numbered", "roles_alternate", "counters_agree"],
+            "messages are numbered from 1 without a gap",
+        ),
+        (
+            "UPDATE messages SET role = 'assistant', stop_reason = 'end_turn' WHERE session_id = $1",
+            &["roles_alternate"],
+            "a message belongs to a run of its session",
+        ),
+        (
+            "UPDATE messages SET run_id = (SELECT id FROM runs WHERE message_id = 'other')
+             WHERE session_id = $1",
+            &["runs_in_order"],
+            "a message belongs to a run of its session",
+        ),
+    ] {
+        let app = TestApp::start(replies(&[two.clone(), says("Done.")])).await;
+        let source = app.session().await;
+        source.ask("Work").await;
+        app.session().await.ask_with(json!({ "content": "Work, too", "id": "other" })).await;
+        let branch = fork(&source, &json!({ "after": 2 })).await;
+        assert_eq!(branch.verify().await["is_valid"], true);
+        assert_eq!(app.broken_invariants().await, []);
+        let mut conn = app.database.pool(1).acquire().await.unwrap();
+        let disarm = "ALTER TABLE messages DISABLE TRIGGER USER";
+        sqlx::query(disarm).execute(&mut *conn).await.unwrap();
+        sqlx::query(statement).bind(branch.uuid()).execute(&mut *conn).await.unwrap();
+        let verification = branch.verify().await;
+        let names: Vec<&str> = verification["findings"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|finding| finding["invariant"].as_str().unwrap())
+            .collect();
+        for name in found {
+            assert!(names.contains(name), "{statement}: {verification}");
+        }
+        assert_eq!(source.verify().await["is_valid"], true, "{statement}");
+        let broken = app.broken_invariants().await;
+        assert!(broken.iter().any(|(name, _)| name == witnessed), "{statement}: {broken:?}");
+        app.stop().await;
+    }
+}
