@@ -1,6 +1,7 @@
 //! What the operator decides. The only reader of the environment.
 
 mod args;
+mod given;
 mod models;
 mod permissions;
 mod provider;
@@ -20,6 +21,7 @@ use sqlx::postgres::PgConnectOptions;
 pub use args::{
     Auth, DatabaseArgs, LogArgs, LogFormat, ServeArgs, SessionArgs, WorkArgs, WorkerArgs,
 };
+pub use given::{Given, GivenOption, Origin, unknown_variables};
 pub use models::ModelArgs;
 pub use permissions::{DefaultDecision, PermissionArgs};
 use provider::ANTHROPIC_URL;
