@@ -3,6 +3,8 @@
 mod budget;
 mod chat;
 mod client;
+mod completions;
+mod configuration;
 mod database;
 mod doctor;
 mod healthcheck;
@@ -23,6 +25,7 @@ mod talk;
 mod terminal;
 mod tools;
 mod verify;
+mod version;
 mod worker;
 
 use std::process::ExitCode;
@@ -77,8 +80,15 @@ enum Command {
     Simulator(simulator::Command),
     /// Ask a running service whether it can serve; for containers
     Healthcheck(healthcheck::Command),
-    /// Look at what this machine gives; the status is 0 if it is enough
-    Doctor(doctor::Command),
+    /// Look at what this machine gives, or at what stands before a service; the status is 0 if it
+    /// is good
+    Doctor(Box<doctor::Command>),
+    /// Print or check what `serve` would be given
+    Config(configuration::Command),
+    /// Print the completions of a shell
+    Completions(completions::Command),
+    /// Print the version
+    Version(version::Command),
     #[command(name = COMMAND, hide = true)]
     Sandbox(sandbox::Command),
 }
@@ -121,6 +131,9 @@ impl Cli {
                 Command::Simulator(command) => command.run().await?,
                 Command::Healthcheck(command) => command.run().await?,
                 Command::Doctor(command) => return command.run().await,
+                Command::Config(command) => command.run()?,
+                Command::Completions(command) => command.run()?,
+                Command::Version(command) => command.run(),
                 Command::Sandbox(command) => return Ok(command.run()),
             }
             Ok(ExitCode::SUCCESS)
@@ -147,6 +160,9 @@ impl Command {
             | Self::Simulator(_)
             | Self::Healthcheck(_)
             | Self::Doctor(_)
+            | Self::Config(_)
+            | Self::Completions(_)
+            | Self::Version(_)
             | Self::Sandbox(_) => log,
         }
     }

@@ -3,6 +3,7 @@
 mod args;
 mod edge;
 mod forwarding;
+mod given;
 mod models;
 mod permissions;
 mod provider;
@@ -24,6 +25,7 @@ pub use args::{
 };
 pub use edge::EdgeArgs;
 pub use forwarding::ForwardingArgs;
+pub use given::{Given, GivenOption, Origin, unknown_variables};
 pub use models::ModelArgs;
 pub use permissions::{DefaultDecision, PermissionArgs};
 use provider::ANTHROPIC_URL;

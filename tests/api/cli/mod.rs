@@ -1,6 +1,7 @@
 //! The command line for users.
 
 mod chat;
+mod configuration;
 mod doctor;
 mod front;
 mod run;

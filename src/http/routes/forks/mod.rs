@@ -16,6 +16,7 @@ use super::{cursor, known_session, page_limit};
 use crate::http::Api;
 use crate::http::auth::Caller;
 use crate::http::error::{ApiError, Problem};
+use crate::http::forwarded::link;
 use crate::http::headers::idempotency_key;
 use crate::http::json_body::OptionalJsonBody;
 use crate::http::resources::{Page, SessionResource};
@@ -76,7 +77,7 @@ pub(in crate::http) async fn create_fork(
         wanted,
     };
     let (session, is_repeated) = forking.take().await?;
-    let location = format!("/v1/sessions/{}", session.id);
+    let location = link(format_args!("/sessions/{}", session.id));
     let fork = resource(&api, session);
     let mut response = (StatusCode::CREATED, [(LOCATION, location)], fork).into_response();
     if is_repeated {

@@ -1,0 +1,28 @@
+//! `twostep completions`.
+
+use clap::{Args, CommandFactory as _};
+use clap_complete::{Shell, generate};
+
+use super::{Cli, output};
+
+const EXAMPLES: &str = "\
+Examples:
+  twostep completions bash > ~/.local/share/bash-completion/completions/twostep
+  twostep completions zsh > ~/.zfunc/_twostep
+  twostep completions fish > ~/.config/fish/completions/twostep.fish";
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Command {
+    /// The shell
+    shell: Shell,
+}
+
+impl Command {
+    pub(super) fn run(&self) -> anyhow::Result<()> {
+        let mut script = Vec::new();
+        generate(self.shell, &mut Cli::command(), "twostep", &mut script);
+        output::say(String::from_utf8(script)?.trim_end());
+        Ok(())
+    }
+}

@@ -1,0 +1,28 @@
+//! `twostep version`.
+
+use clap::Args;
+use serde_json::json;
+
+use super::output;
+use crate::store::MIGRATIONS;
+
+#[derive(Debug, Args)]
+pub(super) struct Command {
+    /// Print one JSON object, with the version of the database's schema as well
+    #[arg(long)]
+    json: bool,
+}
+
+impl Command {
+    pub(super) fn run(&self) {
+        let version = env!("CARGO_PKG_VERSION");
+        if !self.json {
+            output::say(&format!("twostep {version}"));
+            return;
+        }
+        let schema = MIGRATIONS.iter().map(|migration| migration.version).max();
+        output::say(
+            &json!({ "name": "twostep", "version": version, "schema": schema }).to_string(),
+        );
+    }
+}

@@ -1,0 +1,153 @@
+//! What `serve` would be given: every option, its value, and where that comes from.
+
+use std::collections::BTreeSet;
+use std::env;
+
+use clap::parser::ValueSource;
+use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
+use reqwest::Url;
+use serde::Serialize;
+
+use super::{LogArgs, ServeArgs, variable};
+
+/// Variables that no option stands for, because they are secrets and nothing else.
+const SECRETS: [&str; 3] = ["ANTHROPIC_API_KEY", "OPENAI_API_KEY", "TWOSTEP_PERMISSION_KEY"];
+/// What is shown of a secret.
+const HIDDEN: &str = "***";
+
+/// The options of `serve`, and where their values come from.
+#[derive(Debug, Clone)]
+pub struct Given {
+    /// The options.
+    pub args: ServeArgs,
+    /// The same for people, in the order of the help.
+    pub options: Vec<GivenOption>,
+}
+
+/// An option as it would be used.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct GivenOption {
+    /// Its name, `--bind`; none for what has only a variable.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub option: Option<String>,
+    /// The variable that says the same.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub variable: Option<String>,
+    /// Its value; none where it has none, or one that depends on others.
+    pub value: Option<String>,
+    /// Where it comes from.
+    pub from: Origin,
+}
+
+/// Where a value comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Origin {
+    /// The command line.
+    Flag,
+    /// A variable.
+    Environment,
+    /// Nobody has said anything.
+    Default,
+}
+
+impl Origin {
+    /// The word for people.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Flag => "flag",
+            Self::Environment => "environment",
+            Self::Default => "default",
+        }
+    }
+}
+
+impl FromArgMatches for Given {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let command = LogArgs::augment_args(ServeArgs::augment_args(Command::new("serve")));
+        let options = command.get_arguments().filter_map(|arg| option(arg, matches));
+        let options = options.chain(SECRETS.map(secret)).collect();
+        Ok(Self { args: ServeArgs::from_arg_matches(matches)?, options })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl Args for Given {
+    fn augment_args(command: Command) -> Command {
+        ServeArgs::augment_args(command)
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        ServeArgs::augment_args_for_update(command)
+    }
+}
+
+fn option(arg: &Arg, matches: &ArgMatches) -> Option<GivenOption> {
+    let id = arg.get_id().as_str();
+    let name = arg.get_long()?;
+    let values = matches.try_get_raw(id).ok()?;
+    let from = match matches.value_source(id) {
+        Some(ValueSource::CommandLine) => Origin::Flag,
+        Some(ValueSource::EnvVariable) => Origin::Environment,
+        Some(_) | None => Origin::Default,
+    };
+    let is_secret = arg.is_hide_env_values_set();
+    let value = values.map(|values| {
+        let values: Vec<_> = values.map(|value| value.to_string_lossy()).collect();
+        if is_secret { HIDDEN.to_owned() } else { without_password(values.join(",")) }
+    });
+    let variable = arg.get_env().map(|name| name.to_string_lossy().into_owned());
+    Some(GivenOption { option: Some(format!("--{name}")), variable, value, from })
+}
+
+fn secret(name: &str) -> GivenOption {
+    let value = variable(name).map(|_| HIDDEN.to_owned());
+    let from = if value.is_some() { Origin::Environment } else { Origin::Default };
+    GivenOption { option: None, variable: Some(name.to_owned()), value, from }
+}
+
+/// A value that may be a URL with somebody's name and password in it.
+fn without_password(value: String) -> String {
+    match value.parse::<Url>() {
+        Ok(url) if !url.username().is_empty() || url.password().is_some() => {
+            let rest = value.rsplit_once('@').map_or("", |(_, rest)| rest);
+            format!("{}://{HIDDEN}@{rest}", url.scheme())
+        }
+        Ok(_) | Err(_) => value,
+    }
+}
+
+/// The variables of ours that no option of this program reads: they are misspelt, as a rule.
+pub fn unknown_variables(program: &Command) -> Vec<String> {
+    let mut known: BTreeSet<String> = SECRETS.map(str::to_owned).into();
+    collect(program, &mut known);
+    let names = env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    let ours = names.filter(|name| name.starts_with("TWOSTEP_") && !known.contains(name));
+    ours.collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+fn collect(command: &Command, known: &mut BTreeSet<String>) {
+    let variables = command.get_arguments().filter_map(Arg::get_env);
+    known.extend(variables.map(|name| name.to_string_lossy().into_owned()));
+    for inner in command.get_subcommands() {
+        collect(inner, known);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_in_a_url_is_not_shown() {
+        let shown = |value: &str| without_password(value.to_owned());
+        assert_eq!(shown("https://me:geheim@host/a"), "https://***@host/a");
+        assert_eq!(shown("https://me:ge@heim@host/a"), "https://***@host/a");
+        assert_eq!(shown("https://host/a"), "https://host/a");
+        assert_eq!(shown("127.0.0.1:8080"), "127.0.0.1:8080");
+    }
+}

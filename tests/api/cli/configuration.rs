@@ -1,0 +1,140 @@
+//! `twostep config`, `twostep completions` and `twostep version`.
+
+use std::process::Stdio;
+
+use serde_json::{Value, json};
+use tokio::process::Command;
+
+use super::{good, told_on_stdin};
+use crate::support::{binary, data_dir, outcome};
+
+/// What is said of an option.
+fn of<'a>(options: &'a [Value], name: &str) -> &'a Value {
+    let is_it = |option: &&Value| option["option"] == name || option["variable"] == name;
+    options.iter().find(is_it).unwrap_or_else(|| panic!("nothing is said of {name}"))
+}
+
+fn objects(lines: &str) -> Vec<Value> {
+    lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// A command that is given some of its options in each way.
+fn print(more: &[&str]) -> Command {
+    let flags = ["--bind", "127.0.0.1:9", "--database-url", "postgres://me:geheim@host/db"];
+    let mut command = binary(&[&["config", "print"], &flags[..], more].concat());
+    command.env("TWOSTEP_SLOTS", "7").env("TWOSTEP_SESSION_TOOLS", "get_time,list_files");
+    command
+        .env("ANTHROPIC_API_KEY", "geheim")
+        .env("TWOSTEP_RECORDS_URL", "postgres://geheim@host/x");
+    command.env("ANTHROPIC_BASE_URL", "https://me:geheim@host/v2");
+    command
+}
+
+#[tokio::test]
+async fn every_option_is_printed_with_its_value_and_where_that_comes_from() {
+    let options = objects(&good(outcome(print(&["--json"])).await));
+    let given = |option: &str, variable: &str, value: &str, from: &str| json!({ "option": option, "variable": variable, "value": value, "from": from });
+    for expected in [
+        given("--bind", "TWOSTEP_BIND", "127.0.0.1:9", "flag"),
+        given("--slots", "TWOSTEP_SLOTS", "7", "environment"),
+        given("--session-tools", "TWOSTEP_SESSION_TOOLS", "get_time,list_files", "environment"),
+        given("--max-queued", "TWOSTEP_MAX_QUEUED", "1000", "default"),
+        given("--log-format", "TWOSTEP_LOG_FORMAT", "text", "default"),
+        given("--database-url", "DATABASE_URL", "***", "flag"),
+        given("--records-url", "TWOSTEP_RECORDS_URL", "***", "environment"),
+        given("--anthropic-base-url", "ANTHROPIC_BASE_URL", "https://***@host/v2", "environment"),
+    ] {
+        assert_eq!(*of(&options, expected["option"].as_str().unwrap()), expected);
+    }
+    let key = json!({ "variable": "ANTHROPIC_API_KEY", "value": "***", "from": "environment" });
+    assert_eq!(*of(&options, "ANTHROPIC_API_KEY"), key);
+    assert_eq!(of(&options, "OPENAI_API_KEY")["value"], Value::Null);
+    assert_eq!(of(&options, "--model")["value"], Value::Null);
+
+    let help = good(outcome(binary(&["serve", "--help"])).await);
+    let of_help = help.split_whitespace().filter(|word| word.starts_with("--") && word.len() > 2);
+    let names =
+        of_help.filter(|word| word[2..].chars().all(|c| c.is_ascii_lowercase() || c == '-'));
+    for name in names.filter(|name| !matches!(*name, "--help" | "--version")) {
+        of(&options, name);
+    }
+}
+
+#[tokio::test]
+async fn no_secret_is_printed() {
+    for more in [&[][..], &["--json"]] {
+        let (status, stdout, stderr) = outcome(print(more)).await;
+        assert_eq!((status, stderr.as_str()), (Some(0), ""));
+        assert!(!stdout.contains("geheim"), "{stdout}");
+    }
+}
+
+#[tokio::test]
+async fn a_configuration_is_checked_and_nothing_is_started() {
+    let folder = data_dir();
+    let data = folder.path().join("data");
+    let mut check = binary(&["config", "check", "--offline", "--bind", "127.0.0.1:9"]);
+    check.env("TWOSTEP_DATA_DIR", &data);
+    let said = "the configuration is good; the address is 127.0.0.1:9\n";
+    assert_eq!(good(outcome(check).await), said);
+    assert!(!data.exists());
+}
+
+#[tokio::test]
+async fn what_is_wrong_is_said_before_anything_starts() {
+    let folder = data_dir();
+    let write = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let prices = write("prices.json", r#"{"model":{"input":"much"}}"#);
+    let rules = write("rules.json", r#"{"rules":[{"tool":"Bash","decision":"perhaps"}]}"#);
+    let script = write("script.json", r#"{"conversation":[]}"#);
+    for (args, named) in [
+        (["--offline", "--prices", &*prices], ["prices.json", "prices"]),
+        (["--offline", "--permissions", &*rules], ["rules.json", "perhaps"]),
+        (["--offline", "--script", &*script], ["script.json", "conversation"]),
+        (["--offline", "--bind", "0.0.0.0:1"], ["0.0.0.0:1", "--auth"]),
+        (["--slots", "3", "--no-worker=false"], ["ANTHROPIC_API_KEY", "--offline"]),
+    ] {
+        let (status, stdout, stderr) =
+            outcome(binary(&[&["config", "check"], &args[..]].concat())).await;
+        assert_eq!((status, stdout.as_str()), (Some(1), ""), "{args:?}");
+        assert!(named.iter().all(|name| stderr.contains(name)), "{args:?}: {stderr}");
+    }
+}
+
+#[tokio::test]
+async fn a_variable_that_nothing_reads_is_named() {
+    let mut check = binary(&["config", "check", "--offline"]);
+    check.env("TWOSTEP_SLOT", "7").env("TWOSTEP_KEY", "geheim");
+    let (status, _, stderr) = outcome(check).await;
+    let said = "twostep: TWOSTEP_SLOT is set, and no option reads it\n";
+    assert_eq!((status, stderr.as_str()), (Some(0), said));
+}
+
+#[tokio::test]
+async fn shells_complete_commands() {
+    let bash = good(outcome(binary(&["completions", "bash"])).await);
+    let mut shell = Command::new("bash");
+    shell.args(["--norc", "-s"]).stderr(Stdio::piped());
+    let use_it = "COMP_WORDS=(twostep ses) COMP_CWORD=1\n_twostep twostep ses twostep\n\
+                  printf '%s\\n' \"${COMPREPLY[@]}\"\n";
+    let completed = told_on_stdin(shell, &format!("{bash}\n{use_it}")).await;
+    assert_eq!(good(completed), "sessions\n");
+    for shell in ["zsh", "fish"] {
+        let script = good(outcome(binary(&["completions", shell])).await);
+        assert!(script.contains("sessions") && script.contains("twostep"), "{script}");
+    }
+}
+
+#[tokio::test]
+async fn the_version_is_told_to_people_and_programs() {
+    let version = env!("CARGO_PKG_VERSION");
+    assert_eq!(good(outcome(binary(&["version"])).await), format!("twostep {version}\n"));
+    let told = good(outcome(binary(&["version", "--json"])).await);
+    let schema = twostep::store::MIGRATIONS.iter().map(|migration| migration.version).max();
+    let expected = json!({ "name": "twostep", "version": version, "schema": schema });
+    assert_eq!(serde_json::from_str::<Value>(&told).unwrap(), expected);
+}
