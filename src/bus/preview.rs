@@ -26,6 +26,8 @@ pub struct PreviewFrame {
     pub event_id: Arc<str>,
     /// The run that streams.
     pub run_id: RunId,
+    /// The type of the preview.
+    pub kind: &'static str,
     /// `event`, `data` and the blank line; a preview has no number and so no `id`.
     pub sse: Bytes,
 }
@@ -133,15 +135,15 @@ impl OpenPreview {
     }
 
     fn frame(&self, preview: &Preview<'_>) -> PreviewFrame {
-        let name = match preview {
+        let kind = match preview {
             Preview::EventStart { .. } => "event_start",
             Preview::EventDelta { .. } => "event_delta",
         };
-        let mut sse = format!("event: {name}\ndata: ").into_bytes();
+        let mut sse = format!("event: {kind}\ndata: ").into_bytes();
         // Strings and numbers always serialize, and a vector takes every byte.
         let _ = serde_json::to_writer(&mut sse, preview);
         sse.extend_from_slice(b"\n\n");
         let event_id = Arc::clone(&self.event_id);
-        PreviewFrame { event_id, run_id: self.run_id, sse: sse.into() }
+        PreviewFrame { event_id, run_id: self.run_id, kind, sse: sse.into() }
     }
 }

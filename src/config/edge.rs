@@ -58,7 +58,7 @@ fn given(list: Option<&[String]>) -> impl Iterator<Item = &str> {
 fn origin(text: &str) -> anyhow::Result<HeaderValue> {
     let url = Url::parse(text).ok().filter(|url| ["http", "https"].contains(&url.scheme()));
     let whole = url.map(|url| url.origin().ascii_serialization());
-    if whole.as_deref() != Some(text) {
+    if whole.as_deref() != Some(text) || text.contains('*') {
         bail!(
             "--cors-origins names {text:?}, which is not an origin as browsers write it, such as \
              https://app.example or http://localhost:3000"

@@ -2,6 +2,7 @@
 //! services did for the same cause.
 
 use std::fmt;
+use std::num::{NonZeroU64, NonZeroU128};
 use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
@@ -12,9 +13,9 @@ const SAMPLED: u8 = 1;
 /// A place in a trace, as the header `traceparent` names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Trace {
-    id: u128,
-    /// Whose doing caused this; never zero, as the trace's id.
-    parent: u64,
+    id: NonZeroU128,
+    /// Whose doing caused this.
+    parent: NonZeroU64,
     flags: u8,
 }
 
@@ -26,19 +27,24 @@ pub struct BadTrace;
 impl Trace {
     /// A trace that begins here.
     pub fn begin() -> Self {
-        Self { id: fastrand::u128(1..), parent: fastrand::u64(1..), flags: 0 }
+        let id = NonZeroU128::MIN.saturating_add(fastrand::u128(..));
+        Self { id, parent: somebody(), flags: 0 }
     }
 
     /// The place of what is caused here, for those who are asked to do it.
     #[must_use]
     pub fn next(self) -> Self {
-        Self { parent: fastrand::u64(1..), ..self }
+        Self { parent: somebody(), ..self }
     }
 
     /// The trace's id, for logs.
     pub fn id(&self) -> String {
         format!("{:032x}", self.id)
     }
+}
+
+fn somebody() -> NonZeroU64 {
+    NonZeroU64::MIN.saturating_add(fastrand::u64(..))
 }
 
 impl fmt::Display for Trace {
@@ -61,12 +67,16 @@ impl FromStr for Trace {
         };
         let [version, id, parent, flags] = [digits(2)?, digits(32)?, digits(16)?, digits(2)?];
         let says_more = parts.next().is_some();
-        let parent = u64::try_from(parent).map_err(|_| BadTrace)?;
-        if version == 0xff || (version == 0 && says_more) || id == 0 || parent == 0 {
+        if version == 0xff || (version == 0 && says_more) {
             return Err(BadTrace);
         }
+        let parent = u64::try_from(parent).map_err(|_| BadTrace)?;
         let flags = u8::try_from(flags).map_err(|_| BadTrace)? & SAMPLED;
-        Ok(Self { id, parent, flags })
+        Ok(Self {
+            id: NonZeroU128::new(id).ok_or(BadTrace)?,
+            parent: NonZeroU64::new(parent).ok_or(BadTrace)?,
+            flags,
+        })
     }
 }
 

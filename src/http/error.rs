@@ -183,16 +183,19 @@ impl ApiError {
     /// What the vendors' SDKs, which repeat what fails by themselves, are told of that; nothing where
     /// they cannot know what became of the request.
     fn should_retry(&self, status: StatusCode) -> Option<bool> {
-        match self {
-            // Nothing has been done yet.
-            Self::RateLimited(_)
-            | Self::Overloaded
-            | Self::Draining
-            | Self::TooManyStreams(_)
-            | Self::TooManyLargeBodies => Some(true),
+        if status == StatusCode::CONFLICT {
             // The same request would be in the same conflict.
-            _ => (status == StatusCode::CONFLICT).then_some(false),
+            return Some(false);
         }
+        let is_untouched = matches!(
+            self,
+            Self::RateLimited(_)
+                | Self::Overloaded
+                | Self::Draining
+                | Self::TooManyStreams(_)
+                | Self::TooManyLargeBodies
+        );
+        is_untouched.then_some(true)
     }
 
     /// The members that are wrong, and the forks that stand in the way.

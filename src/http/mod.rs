@@ -10,6 +10,7 @@ mod cors;
 mod deadline;
 mod detached;
 mod error;
+mod event_types;
 mod forwarded;
 mod headers;
 mod json_body;

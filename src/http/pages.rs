@@ -56,20 +56,15 @@ impl Pages {
     /// Whether a page of another origin sent the request, and is not one that may.
     fn is_of_another(&self, method: &Method, host: Option<&str>, headers: &HeaderMap) -> bool {
         let site = headers.get(SITE);
-        match headers.get(ORIGIN) {
-            Some(origin) => {
-                // The browser's own word, which no page can forge.
-                let is_same = site.is_some_and(|site| site == "same-origin")
-                    || host.is_some_and(|host| is_of(origin, host));
-                !is_same && !self.origins.contains(origin)
-            }
-            // Somebody may follow a link from elsewhere.
-            None => {
-                let follows =
-                    method.is_safe() && headers.get(MODE).is_some_and(|it| it == "navigate");
-                site.is_some_and(|site| site == "cross-site") && !follows
-            }
+        if let Some(origin) = headers.get(ORIGIN) {
+            // The browser's own word, which no page can forge.
+            let is_same = site.is_some_and(|site| site == "same-origin")
+                || host.is_some_and(|host| is_of(origin, host));
+            return !is_same && !self.origins.contains(origin);
         }
+        // Somebody may follow a link from elsewhere.
+        let follows = method.is_safe() && headers.get(MODE).is_some_and(|it| it == "navigate");
+        site.is_some_and(|site| site == "cross-site") && !follows
     }
 }
 
@@ -80,10 +75,13 @@ fn host(uri: &Uri, headers: &HeaderMap) -> Option<String> {
     named.or_else(|| headers.get(HOST).map(text))
 }
 
-/// The name without the port.
+/// The name without the port, and the brackets of an address.
 fn name_of(host: &str) -> &str {
-    if let Some(end) = host.starts_with('[').then(|| host.find(']')).flatten() {
-        return &host[1..end];
+    let bracketed = host.strip_prefix('[').and_then(|rest| rest.split_once(']'));
+    if let Some((address, port)) = bracketed
+        && (port.is_empty() || port.starts_with(':'))
+    {
+        return address;
     }
     host.rsplit_once(':').map_or(host, |(name, _)| name)
 }

@@ -52,8 +52,8 @@ impl RateLimit {
         let mut remembered = self.remembered();
         let full_at = remembered.get(&key).copied().unwrap_or(now).max(now);
         let missing = full_at - now;
-        if missing + each > each * self.quota {
-            let next_in = missing + each - each * self.quota;
+        let next_in = (missing + each).saturating_sub(each * self.quota);
+        if !next_in.is_zero() {
             return Standing { remaining: 0, next_in, is_over: true };
         }
         make_room(&mut remembered, now);

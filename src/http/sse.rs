@@ -16,6 +16,7 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use tokio::time::{Interval, MissedTickBehavior, interval, sleep};
 
 use super::Api;
+use super::event_types::EventTypes;
 use super::places::Place;
 use super::stream_form::StreamForm;
 use crate::bus::{Signal, Subscription};
@@ -38,7 +39,7 @@ const PAGE: usize = 256;
 const PAGE_BYTES: usize = 64 * 1024;
 
 /// What a reader follows.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct Follow {
     /// The session.
     pub(super) session_id: SessionId,
@@ -48,6 +49,8 @@ pub(super) struct Follow {
     pub(super) after: i64,
     /// Whether previews are wanted.
     pub(super) deltas: bool,
+    /// Which types of them.
+    pub(super) types: EventTypes,
     /// Where the stream begins.
     pub(super) begins: Phase,
     /// How it is written.
@@ -78,12 +81,13 @@ pub(super) fn respond(
     subscription: Subscription,
     place: Place,
 ) -> Response {
+    let form = follow.form;
     let reader = Reader::new(api.clone(), follow, subscription, place);
     let body = stream::unfold(reader, async |mut reader| {
         let item = reader.next().await?;
         Some((item, reader))
     });
-    streamed(Body::from_stream(body), follow.form)
+    streamed(Body::from_stream(body), form)
 }
 
 /// A response whose body is a stream of events, on its way to the client as every other.
@@ -127,6 +131,7 @@ impl Reader {
         Self {
             _open: api.metrics.open_stream(),
             api,
+            phase: follow.begins,
             follow,
             subscription: Some(subscription),
             keep_alive,
@@ -134,7 +139,6 @@ impl Reader {
             ready: vec![first],
             closed: VecDeque::new(),
             catch_up_to: 0,
-            phase: follow.begins,
             failures: 0,
             is_torn: false,
             _place: place,
@@ -266,6 +270,7 @@ impl Reader {
             }
             Some(Signal::Preview(preview)) => {
                 let is_wanted = self.follow.deltas
+                    && self.follow.types.hold(preview.kind)
                     && self.follow.run_id.is_none_or(|run_id| run_id == preview.run_id)
                     && !self.closed.iter().any(|id| **id == *preview.event_id);
                 if is_wanted {
@@ -314,7 +319,9 @@ impl Reader {
             Some(_) if frame.ends_run() => self.phase = Phase::Ended,
             _ => {}
         }
-        self.give(frame.sse());
+        if self.follow.types.hold(&frame.kind) {
+            self.give(frame.sse());
+        }
     }
 
     fn give(&mut self, sse: Bytes) {

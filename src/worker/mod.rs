@@ -294,9 +294,8 @@ impl Worker {
         let worker = Arc::clone(self);
         self.runs.spawn(async move {
             let mut slot = worker.slots.of_run(slot);
-            // Boxed, because it is large.
             let span = span_of(&run);
-            let others_wait = Box::pin(worker.drive(run, &mut slot)).instrument(span).await;
+            let others_wait = worker.drive(run, &mut slot).instrument(span).await;
             drop(slot);
             if others_wait {
                 worker.parts.bus.wake_worker();
@@ -316,7 +315,8 @@ impl Worker {
         if run.is_cancelled {
             signals.cancel.cancel();
         }
-        let others_wait = drive::drive(self, run, signals, slot).await;
+        // Boxed, because it is large.
+        let others_wait = Box::pin(drive::drive(self, run, signals, slot)).await;
         // A run that was let go leaves its previews open here.
         self.parts.bus.end_previews(session_id, run_id);
         others_wait

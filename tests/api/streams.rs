@@ -295,6 +295,29 @@ async fn previews_are_left_out_on_request_and_readers_agree_on_the_rest() {
 }
 
 #[tokio::test]
+async fn a_reader_gets_only_the_types_that_it_names() {
+    let app = TestApp::start(replies(&[slowly("one two three")])).await;
+    let session = app.session().await;
+    let run = session.post(json!({ "content": "Count" })).await;
+    let path = session.run_stream(&run);
+    let few = session.open(&format!("{path}?types=agent.message,user.message"), None).await;
+    let previews = session.open(&format!("{path}?types=event_delta"), None).await;
+    let (few, previews) = tokio::join!(few.rest(), previews.rest());
+    let names = few.iter().map(|event| event.name.as_str()).collect::<Vec<_>>();
+    assert_eq!(names, ["user.message", "agent.message"]);
+    assert!(!previews.is_empty());
+    assert!(previews.iter().all(|event| event.name == "event_delta"), "{previews:?}");
+    // From the backlog as well, and whatever number was seen last.
+    let all = session.events().await;
+    let last = all.len().to_string();
+    let one = format!("{path}?types=session.status_idle,unheard.of&after=2");
+    assert_eq!(durable(&session.open(&one, None).await.rest().await), all[all.len() - 1..]);
+    let none = app.get(&format!("{path}?types=user.message&after={last}")).send().await.unwrap();
+    assert_eq!(none.status(), 204);
+    app.finish().await;
+}
+
+#[tokio::test]
 async fn a_reader_that_stalls_holds_nobody_up() {
     let long = "a long line of words ".repeat(100_000);
     let script = replies(&[

@@ -11,6 +11,7 @@ use crate::domain::event::{Event, Frame, Streamed};
 use crate::http::Api;
 use crate::http::auth::Caller;
 use crate::http::error::{ApiError, Problem};
+use crate::http::event_types::EventTypes;
 use crate::http::headers::resume_after;
 use crate::http::places::Place;
 use crate::http::resources::Page;
@@ -37,6 +38,9 @@ pub(in crate::http) struct StreamEvents {
     pub(super) after: Option<i64>,
     /// Whether text is streamed while it is written; `true` when absent.
     pub(super) deltas: Option<bool>,
+    /// Only events and previews of these types, separated by commas.
+    #[param(example = "agent.message,session.status_idle")]
+    pub(super) types: Option<String>,
 }
 
 #[derive(utoipa::IntoParams)]
@@ -122,7 +126,7 @@ pub(in crate::http) async fn stream_events(
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     let SessionPath(session_id) = path;
-    let Params(StreamEvents { after, deltas }) = query;
+    let Params(StreamEvents { after, deltas, types }) = query;
     let form = StreamForm::of(&headers)?;
     let after = resume_after(&headers, after)?;
     known_place(&api, caller.tenant, session_id, after).await?;
@@ -132,6 +136,7 @@ pub(in crate::http) async fn stream_events(
         run_id: None,
         after,
         deltas: deltas.unwrap_or(true),
+        types: EventTypes::of(types.as_deref()),
         begins: Phase::Backlog,
         form,
     };

@@ -16,6 +16,7 @@ use crate::domain::run::{Run, RunStatus};
 use crate::http::Api;
 use crate::http::auth::Caller;
 use crate::http::error::{ApiError, Problem};
+use crate::http::event_types::EventTypes;
 use crate::http::headers::resume_after;
 use crate::http::places::Place;
 use crate::http::resources::{Page, RunResource};
@@ -134,7 +135,7 @@ pub(in crate::http) async fn stream_run(
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     let RunPath(session_id, run_id) = path;
-    let Params(StreamEvents { after, deltas }) = query;
+    let Params(StreamEvents { after, deltas, types }) = query;
     let form = StreamForm::of(&headers)?;
     let after = resume_after(&headers, after)?;
     // Before the run is looked at: what it does from now on is not missed.
@@ -152,6 +153,7 @@ pub(in crate::http) async fn stream_run(
         run_id: Some(run_id),
         after,
         deltas: deltas.unwrap_or(true),
+        types: EventTypes::of(types.as_deref()),
         begins: Phase::Backlog,
         form,
     };

@@ -19,7 +19,7 @@ use crate::http::target::SessionPath;
 use crate::store::stream_tickets::{NewTicket, insert};
 
 /// Time enough to open a stream, and no more.
-const GOOD_FOR: Duration = Duration::from_secs(60);
+const GOOD_FOR: Duration = Duration::from_mins(1);
 
 /// A ticket for one stream.
 #[derive(Serialize, utoipa::ToSchema)]

@@ -13,6 +13,7 @@ use crate::bus::{Signal, Subscription};
 use crate::domain::run::Run;
 use crate::http::deadline::in_time;
 use crate::http::error::ApiError;
+use crate::http::event_types::EventTypes;
 use crate::http::headers::resume_after;
 use crate::http::places::Place;
 use crate::http::resources::{RunResource, run_path};
@@ -39,6 +40,7 @@ impl Post<'_> {
             run_id: Some(run.id),
             after,
             deltas: true,
+            types: EventTypes::default(),
             begins,
             form,
         };

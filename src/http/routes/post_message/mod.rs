@@ -103,9 +103,10 @@ pub(in crate::http) async fn create_message(
 ) -> Result<Response, ApiError> {
     let SessionPath(session_id) = path;
     let LargeJsonBody(message, room) = body;
-    let form = match message.stream {
-        true => Form::Stream(StreamForm::of(&headers).unwrap_or_default()),
-        false => Form::of(&headers)?,
+    let form = if message.stream {
+        Form::Stream(StreamForm::of(&headers).unwrap_or_default())
+    } else {
+        Form::of(&headers)?
     };
     let (message, content) = aside(room.bytes(), move || message.check()).await??;
     check_mode(&api, message.permission_mode)?;
