@@ -98,7 +98,9 @@ async fn what_runs_in_forks_is_stopped_before_they_go() {
     assert_eq!(delete(&source, "?forks=delete").await.status(), 204);
     assert!(asked.elapsed() < std::time::Duration::from_secs(4), "{:?}", asked.elapsed());
     for stream in streams {
-        assert_eq!(stream.rest().await.last().unwrap().data["type"], "session.deleted");
+        let told = stream.rest().await;
+        assert!(told.iter().any(|event| event.name == "user.interrupt"), "{told:?}");
+        assert_eq!(told.last().unwrap().name, "session.deleted");
     }
     let pool = app.database.pool(1);
     assert_eq!(tables_with(&pool, &[&source, &branch, &inner]).await, Vec::<String>::new());
