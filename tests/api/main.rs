@@ -62,7 +62,6 @@ mod plain_view;
 mod posting;
 mod processes;
 mod proxies;
-
 mod questions;
 mod queueing;
 mod readme;
@@ -71,6 +70,7 @@ mod refused_again;
 mod refused_history;
 mod repairing;
 mod requests;
+mod rude_clients;
 mod search_tools;
 mod server_tools;
 mod session_changes;
