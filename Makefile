@@ -4,7 +4,7 @@
 .POSIX:
 .SUFFIXES:
 .PHONY: help run test check fmt-check clippy doc sqlx-check openapi-check deny bench search load \
-	crash sqlx-prepare openapi tools
+	attack crash sqlx-prepare openapi tools
 
 # Arguments for the program behind a target: make run ARGS="--bind 127.0.0.1:9000"
 ARGS =
@@ -50,6 +50,9 @@ search: ## compare Glob and Grep with rg on 50,000 files: what they find, and ho
 
 load: ## load-test a service on this machine
 	@scripts/run load $(ARGS)
+
+attack: ## attack a service on this machine, and print what a polite client waits meanwhile
+	@scripts/test --release --test api -- --ignored --nocapture rude_clients::attack
 
 sqlx-prepare: ## write .sqlx after changing a query or a migration
 	scripts/check-sqlx prepare

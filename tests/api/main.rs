@@ -67,7 +67,6 @@ mod posting;
 mod probing;
 mod processes;
 mod proxies;
-
 mod questions;
 mod queueing;
 mod rate_limits;
@@ -77,6 +76,7 @@ mod refused_again;
 mod refused_history;
 mod repairing;
 mod requests;
+mod rude_clients;
 mod search_tools;
 mod server_tools;
 mod session_changes;

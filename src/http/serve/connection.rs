@@ -67,6 +67,7 @@ impl Connection {
             pace: Arc::clone(&pace),
             patience: timeouts.write,
             draining: draining.clone(),
+            read: 0,
             stall: None,
         };
         let service = service_fn(|request: Request<Incoming>| {

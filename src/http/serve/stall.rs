@@ -14,6 +14,10 @@ use tokio_util::sync::CancellationToken;
 use super::LEAVES_WITHIN;
 use super::pace::Pace;
 
+/// Bytes that a connection is given before it is others' turn. Many small frames of HTTP/2 are much
+/// work, and who sends them without end would else hold a thread for as long as they come.
+const TURN: usize = 8 * 1024;
+
 /// The socket of a connection. It tells the clock of what comes, and fails when nothing goes.
 #[derive(Debug)]
 pub(super) struct Socket {
@@ -23,6 +27,8 @@ pub(super) struct Socket {
     pub(super) patience: Duration,
     /// Fires when there is no time for that.
     pub(super) draining: CancellationToken,
+    /// Bytes that were read in this turn.
+    pub(super) read: usize,
     /// Since when the client takes nothing, and the timer of that.
     pub(super) stall: Option<(Instant, Pin<Box<Sleep>>)>,
 }
@@ -61,11 +67,18 @@ impl AsyncRead for Socket {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
+        if this.read >= TURN {
+            this.read = 0;
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
         let before = buf.filled().len();
         let read = Pin::new(&mut this.stream).poll_read(cx, buf);
-        if buf.filled().len() > before {
+        let bytes = buf.filled().len() - before;
+        if bytes > 0 {
             this.pace.heard();
         }
+        this.read = if read.is_ready() { this.read + bytes } else { 0 };
         read
     }
 }
@@ -102,5 +115,50 @@ impl AsyncWrite for Socket {
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.get_mut().stream).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use tokio::io::AsyncWriteExt as _;
+    use tokio::net::TcpListener;
+
+    use super::*;
+    use crate::http::Timeouts;
+
+    /// Bytes that are read before it is others' turn.
+    fn one_turn(socket: &mut Socket) -> usize {
+        let mut cx = Context::from_waker(Waker::noop());
+        let mut space = vec![0; 1024];
+        let mut read = 0;
+        loop {
+            let mut space = ReadBuf::new(&mut space);
+            match Pin::new(&mut *socket).poll_read(&mut cx, &mut space) {
+                Poll::Ready(result) => result.unwrap(),
+                Poll::Pending => return read,
+            }
+            read += space.filled().len();
+        }
+    }
+
+    #[tokio::test]
+    async fn a_client_that_sends_without_end_is_read_by_turns() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (stream, _) = listener.accept().await.unwrap();
+        client.write_all(&[0; 3 * TURN]).await.unwrap();
+        let mut all = vec![0; 3 * TURN];
+        while stream.peek(&mut all).await.unwrap() < all.len() {}
+        let mut socket = Socket {
+            stream,
+            pace: Pace::new(Timeouts::default()),
+            patience: Duration::MAX,
+            draining: CancellationToken::new(),
+            read: 0,
+            stall: None,
+        };
+        assert_eq!([(); 4].map(|()| one_turn(&mut socket)), [TURN, TURN, TURN, 0]);
     }
 }

@@ -67,9 +67,11 @@ impl<'a> Behind<'a> {
     }
 }
 
-/// A service whose streams are pushed on by no comments: what a proxy holds back stays there.
+/// A service whose streams are pushed on by nothing, no comment and no new attempt: what a proxy
+/// holds back stays there.
 fn silent() -> Setup {
-    Setup { keep_alive_every: Some(Duration::from_hours(1)), ..Setup::default() }
+    let never = Some(Duration::from_hours(1));
+    Setup { keep_alive_every: never, model_idle_timeout: never, ..Setup::default() }
 }
 
 /// A run that says something and then hangs: enough to be worth compressing, and too little to fill
