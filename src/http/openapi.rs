@@ -7,7 +7,8 @@ use utoipa_axum::routes;
 use super::auth::secure;
 use super::routes::{
     approvals, events, explain, health, messages, models, post_message, requests, runs,
-    session_changes, session_deletion, sessions, todos, tool_results, tools, usage, verify,
+    session_changes, session_deletion, session_export, session_list, sessions,
+    todos, tool_results, tools, usage, verify,
 };
 use super::{Api, Health};
 use crate::domain::event::Event;
@@ -41,12 +42,13 @@ struct Document;
 /// The routes that are served with and without the version prefix.
 pub(super) fn routes() -> OpenApiRouter<Api> {
     OpenApiRouter::new()
-        .routes(routes!(sessions::create_session, sessions::list_sessions))
+        .routes(routes!(sessions::create_session, session_list::list_sessions))
         .routes(routes!(
             sessions::get_session,
             session_changes::update_session,
             session_deletion::delete_session
         ))
+        .routes(routes!(session_export::export_session))
         .routes(routes!(verify::verify_session))
         .routes(routes!(todos::get_todos))
         .routes(routes!(post_message::create_message, messages::list_messages))

@@ -52,6 +52,7 @@ struct Row {
     web_fetch_requests: i64,
     cost: Option<i64>,
     stop_reason: Option<String>,
+    archived_at: Option<Timestamp>,
     created_at: Timestamp,
     updated_at: Timestamp,
 }
@@ -83,6 +84,7 @@ impl TryFrom<Row> for Session {
                 .stop_reason
                 .map(|text| serde_json::from_str(&text).map_err(unreadable(TABLE, "stop_reason")))
                 .transpose()?,
+            archived_at: row.archived_at.map(Timestamp::to_jiff),
             created_at: row.created_at.to_jiff(),
             updated_at: row.updated_at.to_jiff(),
         })
@@ -114,28 +116,15 @@ pub async fn find(
     tenant: TenantId,
     id: SessionId,
 ) -> Result<Option<Session>, StoreError> {
-    let page = Page { tenant, only: Some(id), before: None, limit: 1 };
-    Ok(select(conn, &page).await?.pop())
+    Ok(select(conn, tenant, &[id.as_uuid()]).await?.pop())
 }
 
-/// Lists a tenant's sessions, newest first, from before a given one on.
-pub async fn list(
+/// Reads those of these sessions that the tenant has, in the order of their ids.
+pub(super) async fn select(
     conn: &mut PgConnection,
     tenant: TenantId,
-    before: Option<SessionId>,
-    limit: i64,
+    ids: &[Uuid],
 ) -> Result<Vec<Session>, StoreError> {
-    select(conn, &Page { tenant, only: None, before, limit }).await
-}
-
-struct Page {
-    tenant: TenantId,
-    only: Option<SessionId>,
-    before: Option<SessionId>,
-    limit: i64,
-}
-
-async fn select(conn: &mut PgConnection, page: &Page) -> Result<Vec<Session>, StoreError> {
     let rows = sqlx::query_as!(
         Row,
         r#"SELECT s.id, s.title, s.metadata::text AS "metadata!", s.settings::text AS "settings!",
@@ -146,17 +135,13 @@ async fn select(conn: &mut PgConnection, page: &Page) -> Result<Vec<Session>, St
                   s.input_tokens, s.cache_creation_input_tokens, s.cache_read_input_tokens,
                   s.output_tokens, s.cache_creation_1h_input_tokens, s.thinking_tokens,
                   s.web_search_requests, s.web_fetch_requests, s.cost, s.stop_reason::text,
+                  s.archived_at AS "archived_at: Timestamp",
                   s.created_at AS "created_at: Timestamp", s.updated_at AS "updated_at: Timestamp"
            FROM sessions s
-           WHERE s.tenant_id = $1
-             AND ($2::uuid IS NULL OR s.id = $2)
-             AND ($3::uuid IS NULL OR s.id < $3)
-           ORDER BY s.id DESC
-           LIMIT $4"#,
-        page.tenant.as_uuid(),
-        page.only.map(SessionId::as_uuid),
-        page.before.map(SessionId::as_uuid),
-        page.limit,
+           WHERE s.tenant_id = $1 AND s.id = ANY ($2)
+           ORDER BY s.id"#,
+        tenant.as_uuid(),
+        ids,
     )
     .fetch_all(conn)
     .await?;
@@ -180,6 +165,22 @@ pub async fn find_todos(
     let Some(row) = row else { return Ok(None) };
     let todos = row.todos.as_deref().map(serde_json::from_str).transpose();
     Ok(Some((todos.map_err(unreadable(TABLE, "todos"))?.unwrap_or_default(), row.last_seq)))
+}
+
+/// Whether a session is put away; none for one that the tenant does not have.
+pub async fn is_archived(
+    conn: &mut PgConnection,
+    tenant: TenantId,
+    id: SessionId,
+) -> Result<Option<bool>, StoreError> {
+    Ok(sqlx::query_scalar!(
+        r#"SELECT archived_at IS NOT NULL AS "is_archived!" FROM sessions
+           WHERE id = $1 AND tenant_id = $2"#,
+        id.as_uuid(),
+        tenant.as_uuid(),
+    )
+    .fetch_optional(conn)
+    .await?)
 }
 
 /// Whether there is such a session, whoever has it.

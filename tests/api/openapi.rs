@@ -97,6 +97,7 @@ fn every_route_has_a_name_of_its_own_and_says_how_it_fails() {
         "decide_approval",
         "delete_session",
         "explain_run",
+        "export_session",
         "get_health",
         "get_metrics",
         "get_openapi",
