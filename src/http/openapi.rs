@@ -7,7 +7,7 @@ use utoipa_axum::routes;
 use super::auth::secure;
 use super::routes::{
     approvals, events, explain, health, messages, models, post_message, requests, runs,
-    session_changes, session_deletion, session_export, session_list, sessions,
+    session_changes, session_deletion, session_export, session_import, session_list, sessions,
     todos, tool_results, tools, usage, verify,
 };
 use super::{Api, Health};
@@ -48,6 +48,7 @@ pub(super) fn routes() -> OpenApiRouter<Api> {
             session_changes::update_session,
             session_deletion::delete_session
         ))
+        .routes(routes!(session_import::import_session))
         .routes(routes!(session_export::export_session))
         .routes(routes!(verify::verify_session))
         .routes(routes!(todos::get_todos))

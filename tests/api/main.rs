@@ -42,6 +42,7 @@ mod finding_sessions;
 mod giving_up;
 mod hearsay;
 mod idempotency;
+mod importing;
 mod keys;
 mod layers;
 mod leaving;

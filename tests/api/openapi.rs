@@ -108,6 +108,7 @@ fn every_route_has_a_name_of_its_own_and_says_how_it_fails() {
         "get_session_usage",
         "get_todos",
         "get_usage",
+        "import_session",
         "list_approvals",
         "list_events",
         "list_messages",

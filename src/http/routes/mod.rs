@@ -16,6 +16,7 @@ mod server_tool;
 pub(super) mod session_changes;
 pub(super) mod session_deletion;
 pub(super) mod session_export;
+pub(super) mod session_import;
 pub(super) mod session_list;
 mod session_query;
 mod session_tools;
