@@ -77,7 +77,8 @@ BEGIN
     END IF;
     told := CASE NEW.type
         WHEN 'user.tool_confirmation' THEN 'approval.decided'
-        ELSE 'run.' || (SELECT status FROM runs WHERE id = NEW.run_id)
+        -- What was made elsewhere has not happened here.
+        ELSE 'run.' || (SELECT status FROM runs WHERE id = NEW.run_id AND NOT imported)
     END;
     INSERT INTO webhook_deliveries (id, webhook_id, tenant_id, session_id, event, body)
     SELECT new_id(), w.id, w.tenant_id, NEW.session_id, told,

@@ -348,6 +348,8 @@ pub struct Run {
     pub pending: Vec<PendingCall>,
     /// What it left behind.
     pub outcome: Option<Outcome>,
+    /// Whether it came with an import: it was made elsewhere, and used nothing here.
+    pub is_imported: bool,
     /// Requests to the model.
     pub model_requests: i32,
     /// Sums over them.

@@ -131,6 +131,8 @@ pub struct Session {
     pub cost: Option<i64>,
     /// Why the session last came to rest.
     pub stop_reason: Option<StopReason>,
+    /// When it was put away, if it is.
+    pub archived_at: Option<Timestamp>,
     /// When it was made.
     pub created_at: Timestamp,
     /// When it last changed.

@@ -46,6 +46,13 @@ impl StreamForm {
     }
 }
 
+/// Which of these media types a client wants most, the first of several; none if it takes none.
+pub(super) fn preferred<'a>(headers: &HeaderMap, kinds: &[&'a str]) -> Option<&'a str> {
+    let ranges = ranges(headers);
+    let best = kinds.iter().copied().rev().max_by_key(|kind| quality(&ranges, kind));
+    best.filter(|kind| quality(&ranges, kind) > 0)
+}
+
 /// A range of media types, and how much they are wanted, in thousandths.
 type Range = (String, u16);
 

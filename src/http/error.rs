@@ -58,6 +58,8 @@ pub(super) enum ApiError {
     Validation(Vec<FieldError>),
     #[error("the body must be JSON; send it with Content-Type: application/json")]
     UnsupportedMediaType,
+    #[error("the body must be lines of JSON; send it with Content-Type: application/jsonl")]
+    NotLines,
     #[error("the body is larger than {0} bytes")]
     BodyTooLarge(usize),
     #[error("this route answers with {0}")]
@@ -89,6 +91,8 @@ pub(super) enum ApiError {
     ToolResultExpired(String),
     #[error("{0} messages of this session wait already")]
     QueueFull(i32),
+    #[error("the session is archived; take it back with PATCH and {{\"archived\": false}}")]
+    SessionArchived,
     #[error("too many messages wait already; try again later")]
     Overloaded,
     #[error("the idempotency key or message id was used before with another request")]
@@ -145,6 +149,15 @@ impl ApiError {
     pub(super) fn field(pointer: &str, message: impl Into<String>) -> Self {
         let (pointer, message) = (pointer.to_owned(), message.into());
         Self::Validation(vec![FieldError { pointer, message }])
+    }
+
+    /// The same, of members that stand beneath this place.
+    pub(super) fn beneath(self, place: &str) -> Self {
+        let Self::Validation(mut errors) = self else { return self };
+        for error in &mut errors {
+            error.pointer.insert_str(0, place);
+        }
+        Self::Validation(errors)
     }
 
     /// What the client is told. The cause of a failure of ours goes to the log, and only there.
@@ -228,7 +241,7 @@ impl ApiError {
             Self::InvalidCursor(_) => (StatusCode::BAD_REQUEST, "invalid_cursor"),
             Self::InvalidQuery(_) => (StatusCode::BAD_REQUEST, "invalid_query"),
             Self::Validation(_) => (StatusCode::UNPROCESSABLE_ENTITY, "validation_failed"),
-            Self::UnsupportedMediaType => {
+            Self::UnsupportedMediaType | Self::NotLines => {
                 (StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type")
             }
             Self::BodyTooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, "body_too_large"),
@@ -242,6 +255,7 @@ impl ApiError {
             Self::ApprovalExpired(_) => (StatusCode::GONE, "approval_expired"),
             Self::ToolResultExpired(_) => (StatusCode::GONE, "tool_result_expired"),
             Self::QueueFull(_) => (StatusCode::CONFLICT, "queue_full"),
+            Self::SessionArchived => (StatusCode::CONFLICT, "session_archived"),
             Self::Overloaded => (StatusCode::TOO_MANY_REQUESTS, "overloaded"),
             Self::IdempotencyKeyReused { .. } | Self::KeyReused => {
                 (StatusCode::UNPROCESSABLE_ENTITY, "idempotency_key_reused")

@@ -53,9 +53,14 @@ impl<T: DeserializeOwned + Default> FromRequest<Api> for OptionalJsonBody<T> {
     }
 }
 
-pub(super) fn is_json(headers: &HeaderMap) -> bool {
+/// The type of a body, without its parameters.
+pub(super) fn media_type(headers: &HeaderMap) -> String {
     let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+}
+
+pub(super) fn is_json(headers: &HeaderMap) -> bool {
+    let kind = media_type(headers);
     kind == "application/json" || (kind.starts_with("application/") && kind.ends_with("+json"))
 }
 

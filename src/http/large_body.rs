@@ -18,7 +18,7 @@ use tokio::time::timeout;
 use super::Api;
 use super::aside::aside;
 use super::error::ApiError;
-use super::json_body::{announced, is_json, parse, stops_soon};
+use super::json_body::{announced, is_json, media_type, parse, stops_soon};
 
 /// Bodies up to this size are not counted, in bytes.
 const SMALL: usize = 1024 * 1024;
@@ -102,20 +102,42 @@ impl<T: DeserializeOwned + Send + 'static> FromRequest<Api> for LargeJsonBody<T>
         if !is_json(request.headers()) {
             return Err(ApiError::UnsupportedMediaType);
         }
-        let bodies = &api.large_bodies;
-        let announced = announced(request.headers()).unwrap_or_default();
-        if announced > bodies.max {
-            return Err(ApiError::BodyTooLarge(bodies.max));
-        }
-        let longer = u64::try_from(announced / PACE).unwrap_or(u64::MAX);
-        let patience = api.options.timeouts.body + Duration::from_secs(longer);
-        let (body, room) = tokio::select! {
-            read = timeout(patience, bodies.read(request.into_body(), announced)) => {
-                read.map_err(|_| ApiError::RequestTimeout(patience))??
-            }
-            () = stops_soon(api) => return Err(ApiError::Draining),
-        };
+        let (body, room) = receive(request, api).await?;
         let value = aside(body.len(), move || parse(&body)).await??;
         Ok(Self(value, room))
+    }
+}
+
+/// Lines of JSON that may be large, and the room that they take up.
+#[derive(Debug)]
+pub(super) struct LargeLines(pub(super) Bytes, pub(super) Room);
+
+impl FromRequest<Api> for LargeLines {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, api: &Api) -> Result<Self, ApiError> {
+        if !matches!(&*media_type(request.headers()), "application/jsonl" | "application/x-ndjson")
+        {
+            return Err(ApiError::NotLines);
+        }
+        let (body, room) = receive(request, api).await?;
+        Ok(Self(body, room))
+    }
+}
+
+/// The whole body, if it comes in time and there is room for it.
+async fn receive(request: Request, api: &Api) -> Result<(Bytes, Room), ApiError> {
+    let bodies = &api.large_bodies;
+    let announced = announced(request.headers()).unwrap_or_default();
+    if announced > bodies.max {
+        return Err(ApiError::BodyTooLarge(bodies.max));
+    }
+    let longer = u64::try_from(announced / PACE).unwrap_or(u64::MAX);
+    let patience = api.options.timeouts.body + Duration::from_secs(longer);
+    tokio::select! {
+        read = timeout(patience, bodies.read(request.into_body(), announced)) => {
+            read.map_err(|_| ApiError::RequestTimeout(patience))?
+        }
+        () = stops_soon(api) => Err(ApiError::Draining),
     }
 }

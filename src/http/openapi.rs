@@ -8,8 +8,8 @@ use super::auth::secure;
 use super::refusals::tell;
 use super::routes::{
     approvals, events, explain, forks, health, messages, models, post_message, probe, requests,
-    runs, session_changes, session_deletion, sessions, tickets, todos, tool_results, tools, usage,
-    verify, webhooks,
+    runs, session_changes, session_deletion, session_export, session_import, session_list,
+    sessions, tickets, todos, tool_results, tools, usage, verify, webhooks,
 };
 use super::{Api, Health};
 use crate::domain::event::Event;
@@ -44,13 +44,15 @@ struct Document;
 /// The routes that are served with and without the version prefix.
 pub(super) fn routes() -> OpenApiRouter<Api> {
     OpenApiRouter::new()
-        .routes(routes!(sessions::create_session, sessions::list_sessions))
+        .routes(routes!(sessions::create_session, session_list::list_sessions))
         .routes(routes!(
             sessions::get_session,
             session_changes::update_session,
             session_deletion::delete_session
         ))
         .routes(routes!(forks::create_fork, forks::list_forks))
+        .routes(routes!(session_import::import_session))
+        .routes(routes!(session_export::export_session))
         .routes(routes!(verify::verify_session))
         .routes(routes!(todos::get_todos))
         .routes(routes!(post_message::create_message, messages::list_messages))

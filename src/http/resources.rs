@@ -34,16 +34,25 @@ pub(super) struct Page<T> {
     /// `before` for a page read backwards); absent on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) next_cursor: Option<String>,
+    /// What to pass to read back, in the other one of the two parameters; absent where there is
+    /// nothing to read back to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) prev_cursor: Option<String>,
 }
 
 impl<T> Page<T> {
+    /// A list that is not cut into pages.
+    pub(super) fn whole(data: Vec<T>) -> Self {
+        Self { data, has_more: false, next_cursor: None, prev_cursor: None }
+    }
+
     /// Makes a page of at most `limit` from items that were read with one more.
     pub(super) fn new(mut data: Vec<T>, limit: i64, cursor: impl Fn(&T) -> String) -> Self {
         let limit = usize::try_from(limit).unwrap_or(0);
         let has_more = data.len() > limit;
         data.truncate(limit);
         let next_cursor = data.last().filter(|_| has_more).map(cursor);
-        Self { data, has_more, next_cursor }
+        Self { data, has_more, next_cursor, prev_cursor: None }
     }
 }
 
@@ -126,6 +135,12 @@ pub(super) struct SessionResource {
     /// What they cost, in micro-dollars; absent where no price is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     cost: Option<i64>,
+    /// Whether it is put away: it takes no messages then.
+    archived: bool,
+    /// When it was put away; absent when it is not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    archived_at: Option<Timestamp>,
     /// When it was made.
     #[schema(value_type = String, format = DateTime)]
     created_at: Timestamp,
@@ -174,6 +189,8 @@ impl SessionResource {
             last_seq: session.last_seq,
             usage: session.usage,
             cost: session.cost,
+            archived: session.archived_at.is_some(),
+            archived_at: session.archived_at,
             created_at: session.created_at,
             updated_at: session.updated_at,
         }
@@ -237,6 +254,10 @@ pub(super) struct RunResource {
     /// What went wrong.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<RunError>,
+    /// Whether it came with an import: it was made elsewhere, and used nothing here. Absent where it
+    /// was not.
+    #[serde(skip_serializing_if = "is_false")]
+    imported: bool,
     /// Requests to the model.
     model_requests: i32,
     /// Sums over them.
@@ -255,6 +276,11 @@ pub(super) struct RunResource {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     finished_at: Option<Timestamp>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the shape that serde takes")]
+const fn is_false(value: &bool) -> bool {
+    !*value
 }
 
 /// The path of a run.
@@ -285,6 +311,7 @@ impl From<Run> for RunResource {
             output: outcome.and_then(output),
             output_error: outcome.and_then(|it| it.output.as_ref()?.error().cloned()),
             output_text: run.outcome.filter(|_| is_completed).map(|outcome| outcome.output_text),
+            imported: run.is_imported,
             model_requests: run.model_requests,
             usage: run.usage,
             cost: run.cost,
@@ -360,11 +387,6 @@ impl HistoryItem {
                 usage: (role == Role::Assistant).then_some(stored.message.usage),
             },
         }
-    }
-
-    /// The place in the history.
-    pub(super) fn seq(&self) -> i32 {
-        self.seq
     }
 }
 

@@ -54,7 +54,7 @@ pub enum Accepted {
     /// It has a run.
     Run(Box<AcceptedRun>),
     /// The session has as many waiting messages as it may, or it is busy and the message may not
-    /// wait, or it is not of an expected version, or it does not exist.
+    /// wait, or it is not of an expected version, or it is put away, or it does not exist.
     Refused,
     /// A run was accepted before under the same key or message id.
     Repeated,

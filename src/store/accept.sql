@@ -1,8 +1,8 @@
 -- A message is accepted. If its session is idle and a worker ($13) stands ready, its run begins
 -- with the same statement: claimed, its user message in the history, its first request announced.
 -- The session's row decides, because it is the one that is locked and seen afresh; so it also
--- decides whether a message that may not wait ($18) finds its session idle, and whether one for
--- certain versions ($19) finds it at one of them.
+-- decides whether a message that may not wait ($18) finds its session idle, whether one for certain
+-- versions ($19) finds it at one of them, and that one that is put away takes none.
 WITH session AS (
     UPDATE sessions SET
         last_seq = last_seq + CASE
@@ -15,7 +15,7 @@ WITH session AS (
             WHEN $13::uuid IS NOT NULL AND queued = 0 AND active_run_id IS NULL THEN $4
             ELSE active_run_id END,
         updated_at = now()
-    WHERE id = $1 AND tenant_id = $2 AND queued < $3
+    WHERE id = $1 AND tenant_id = $2 AND queued < $3 AND archived_at IS NULL
       AND ($18::bool OR queued = 0 AND active_run_id IS NULL)
       AND ($19::bigint[] IS NULL OR last_seq = ANY ($19))
     RETURNING id, tenant_id, last_message_seq, queued, model, settings, workspace,

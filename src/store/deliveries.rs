@@ -8,6 +8,7 @@ use uuid::Uuid;
 
 use super::{StoreError, unreadable};
 use crate::domain::ids::{DeliveryId, TenantId, WebhookId};
+use crate::domain::page::Slice;
 use crate::domain::webhook::{Delivery, DeliveryState, WebhookEvent, WebhookSecret};
 
 const TABLE: &str = "webhook_deliveries";
@@ -171,17 +172,16 @@ pub struct Selection {
     pub webhook_id: WebhookId,
     /// Only those in this state.
     pub state: Option<DeliveryState>,
-    /// Only those from before this one.
-    pub before: Option<DeliveryId>,
-    /// At most so many.
-    pub limit: i64,
+    /// Which part of them.
+    pub slice: Slice<DeliveryId>,
 }
 
-/// Lists deliveries, newest first.
+/// Lists deliveries, in the order of their ids, which is that of their making.
 pub async fn list(
     conn: &mut PgConnection,
     selection: Selection,
 ) -> Result<Vec<Delivery>, StoreError> {
+    let slice = selection.slice;
     let rows = sqlx::query_as!(
         Row,
         r#"SELECT id, session_id, event, state, attempts,
@@ -189,17 +189,19 @@ pub async fn list(
                   created_at AS "created_at: Timestamp", ended_at AS "ended_at: Timestamp"
            FROM webhook_deliveries
            WHERE tenant_id = $1 AND webhook_id = $2 AND ($3::text IS NULL OR state = $3)
-             AND ($4::uuid IS NULL OR id < $4)
-           ORDER BY id DESC LIMIT $5"#,
+             AND ($4::uuid IS NULL OR CASE WHEN $5 THEN id > $4 ELSE id < $4 END)
+           ORDER BY CASE WHEN $5 THEN id END, CASE WHEN NOT $5 THEN id END DESC
+           LIMIT $6"#,
         selection.tenant.as_uuid(),
         selection.webhook_id.as_uuid(),
         selection.state.map(DeliveryState::as_str),
-        selection.before.map(DeliveryId::as_uuid),
-        selection.limit,
+        slice.from.map(DeliveryId::as_uuid),
+        slice.is_upwards,
+        slice.limit,
     )
     .fetch_all(conn)
     .await?;
-    rows.into_iter().map(TryInto::try_into).collect()
+    slice.in_order(rows).into_iter().map(TryInto::try_into).collect()
 }
 
 /// Makes a delivery by which the owner of a webhook sees that it is heard.

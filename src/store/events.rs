@@ -6,6 +6,7 @@ use sqlx::PgConnection;
 use super::StoreError;
 use crate::domain::event::{Frame, NewEvent, Stamp};
 use crate::domain::ids::{RunId, SessionId};
+use crate::domain::page::Slice;
 
 /// Which events of a session to read.
 #[derive(Debug, Clone, Copy)]
@@ -18,6 +19,29 @@ pub struct Range {
     pub after: i64,
     /// At most so many.
     pub limit: i64,
+}
+
+/// Reads a part of a session's events, by their numbers and in their order.
+pub async fn list_slice(
+    conn: &mut PgConnection,
+    session_id: SessionId,
+    slice: Slice<i64>,
+) -> Result<Vec<Frame>, StoreError> {
+    let Slice { from, is_upwards, limit } = slice;
+    if is_upwards {
+        let range = Range { session_id, run_id: None, after: from.unwrap_or(0), limit };
+        return list(conn, range).await;
+    }
+    // Numbers have no gaps.
+    let newest =
+        sqlx::query_scalar!("SELECT last_seq FROM sessions WHERE id = $1", session_id.as_uuid(),)
+            .fetch_optional(&mut *conn)
+            .await?;
+    let before = from.unwrap_or(i64::MAX).min(newest.unwrap_or(0).saturating_add(1));
+    let after = before.saturating_sub(1 + limit).max(0);
+    let range =
+        Range { session_id, run_id: None, after, limit: (before.saturating_sub(1) - after).max(0) };
+    list(conn, range).await
 }
 
 /// Reads events in their order, each encoded for its readers.

@@ -40,6 +40,8 @@ pub mod seen_files;
 pub mod sent_changes;
 pub mod session_changes;
 pub mod session_deletion;
+pub mod session_list;
+pub mod session_transfer;
 pub mod sessions;
 pub mod step;
 pub mod stream_tickets;

@@ -9,6 +9,7 @@ use super::messages::Line;
 use super::{StoreError, sent_changes, unreadable};
 use crate::domain::budget::Measured;
 use crate::domain::ids::{RunId, SessionId, TenantId};
+use crate::domain::page::Slice;
 use crate::domain::prefix::PrefixHashes;
 use crate::domain::request::{RequestForm, RequestRecord, StoredRequest};
 use crate::domain::run::RunOptions;
@@ -84,13 +85,11 @@ pub struct Filter {
     pub session_id: SessionId,
     /// The run.
     pub run_id: RunId,
-    /// Only those with a greater number.
-    pub after: i32,
-    /// At most so many.
-    pub limit: i64,
+    /// Which part of them, by their numbers.
+    pub slice: Slice<i32>,
 }
 
-/// Lists the requests of a run, in their order.
+/// Lists requests of a run, in their order.
 pub async fn list(
     conn: &mut PgConnection,
     filter: Filter,
@@ -104,18 +103,20 @@ pub async fn list(
                   cache_creation_1h_input_tokens, thinking_tokens, web_search_requests,
                   web_fetch_requests, cost, duration_ms, created_at AS "created_at: Timestamp"
            FROM requests
-           WHERE session_id = $1 AND run_id = $2 AND tenant_id = $3 AND n > $4
-           ORDER BY n
-           LIMIT $5"#,
+           WHERE session_id = $1 AND run_id = $2 AND tenant_id = $3
+             AND ($4::int IS NULL OR CASE WHEN $5 THEN n > $4 ELSE n < $4 END)
+           ORDER BY CASE WHEN $5 THEN n ELSE -n END
+           LIMIT $6"#,
         filter.session_id.as_uuid(),
         filter.run_id.as_uuid(),
         filter.tenant.as_uuid(),
-        filter.after,
-        filter.limit,
+        filter.slice.from,
+        filter.slice.is_upwards,
+        filter.slice.limit,
     )
     .fetch_all(conn)
     .await?;
-    rows.into_iter().map(StoredRequest::try_from).collect()
+    filter.slice.in_order(rows).into_iter().map(StoredRequest::try_from).collect()
 }
 
 /// What the body of a request was made from, besides the request's own form.

@@ -7,6 +7,7 @@ use uuid::Uuid;
 use super::decisions::list_pending;
 use super::{StoreError, unreadable};
 use crate::domain::ids::{RunId, SessionId, TenantId};
+use crate::domain::page::Slice;
 use crate::domain::run::{Outcome, Run, RunStatus};
 
 const TABLE: &str = "runs";
@@ -19,6 +20,7 @@ struct Row {
     accepted_seq: i64,
     queue_position: Option<i64>,
     outcome: Option<String>,
+    imported: bool,
     model_requests: i32,
     input_tokens: i64,
     cache_creation_input_tokens: i64,
@@ -51,6 +53,7 @@ impl TryFrom<Row> for Run {
                 .outcome
                 .map(|text| serde_json::from_str(&text).map_err(unreadable(TABLE, "outcome")))
                 .transpose()?,
+            is_imported: row.imported,
             model_requests: row.model_requests,
             usage: usage_of!(row),
             cost: row.cost,
@@ -72,13 +75,11 @@ pub struct Filter {
     pub only: Option<RunId>,
     /// Only those that stand here.
     pub status: Option<RunStatus>,
-    /// Only those that were accepted after this event.
-    pub after: i64,
-    /// At most so many.
-    pub limit: i64,
+    /// Which part of them, by the events that accepted them.
+    pub slice: Slice<i64>,
 }
 
-/// Lists the runs of a session, oldest first.
+/// Lists runs of a session, in the order of their acceptance.
 pub async fn list(conn: &mut PgConnection, filter: Filter) -> Result<Vec<Run>, StoreError> {
     let rows = sqlx::query_as!(
         Row,
@@ -87,7 +88,7 @@ pub async fn list(conn: &mut PgConnection, filter: Filter) -> Result<Vec<Run>, S
                       SELECT count(*) FROM runs earlier
                       WHERE earlier.session_id = r.session_id AND earlier.status = 'queued'
                         AND earlier.accepted_seq <= r.accepted_seq) END AS queue_position,
-                  r.outcome::text, r.model_requests,
+                  r.outcome::text, r.imported, r.model_requests,
                   r.input_tokens, r.cache_creation_input_tokens, r.cache_read_input_tokens,
                   r.output_tokens, r.cache_creation_1h_input_tokens, r.thinking_tokens,
                   r.web_search_requests, r.web_fetch_requests, r.cost,
@@ -98,18 +99,21 @@ pub async fn list(conn: &mut PgConnection, filter: Filter) -> Result<Vec<Run>, S
            WHERE r.session_id = $1 AND r.tenant_id = $2
              AND ($3::uuid IS NULL OR r.id = $3)
              AND ($4::text IS NULL OR r.status = $4)
-             AND r.accepted_seq > $5
-           ORDER BY r.accepted_seq
-           LIMIT $6"#,
+             AND ($5::bigint IS NULL
+                  OR CASE WHEN $6 THEN r.accepted_seq > $5 ELSE r.accepted_seq < $5 END)
+           ORDER BY CASE WHEN $6 THEN r.accepted_seq ELSE -r.accepted_seq END
+           LIMIT $7"#,
         filter.session_id.as_uuid(),
         filter.tenant.as_uuid(),
         filter.only.map(RunId::as_uuid),
         filter.status.map(RunStatus::as_str),
-        filter.after,
-        filter.limit,
+        filter.slice.from,
+        filter.slice.is_upwards,
+        filter.slice.limit,
     )
     .fetch_all(&mut *conn)
     .await?;
+    let rows = filter.slice.in_order(rows);
     let mut runs: Vec<Run> = rows.into_iter().map(Run::try_from).collect::<Result<_, _>>()?;
     // At most one of a session.
     if let Some(run) = runs.iter_mut().find(|run| run.status == RunStatus::RequiresAction) {
@@ -125,7 +129,8 @@ pub async fn find(
     session_id: SessionId,
     id: RunId,
 ) -> Result<Option<Run>, StoreError> {
-    let filter = Filter { tenant, session_id, only: Some(id), status: None, after: -1, limit: 1 };
+    let slice = Slice::first(1);
+    let filter = Filter { tenant, session_id, only: Some(id), status: None, slice };
     Ok(list(conn, filter).await?.pop())
 }
 

@@ -18,6 +18,8 @@ pub struct Changeable {
     pub metadata: Box<RawValue>,
     /// The permission mode, if something has changed it.
     pub permission_mode: Option<PermissionMode>,
+    /// Whether it is put away.
+    pub is_archived: bool,
 }
 
 /// Reads what can be changed of a session, and the number of its newest event. The session stays
@@ -28,7 +30,8 @@ pub async fn lock(
     id: SessionId,
 ) -> Result<Option<(Changeable, i64)>, StoreError> {
     let row = sqlx::query!(
-        r#"SELECT title, metadata::text AS "metadata!", permission_mode, last_seq
+        r#"SELECT title, metadata::text AS "metadata!", permission_mode, last_seq,
+                  archived_at IS NOT NULL AS "is_archived!"
            FROM sessions WHERE id = $1 AND tenant_id = $2 FOR UPDATE"#,
         id.as_uuid(),
         tenant.as_uuid(),
@@ -41,6 +44,7 @@ pub async fn lock(
         title: row.title,
         metadata: RawValue::from_string(row.metadata).map_err(unreadable(TABLE, "metadata"))?,
         permission_mode: mode.transpose().map_err(unreadable(TABLE, "permission_mode"))?,
+        is_archived: row.is_archived,
     };
     Ok(Some((changeable, row.last_seq)))
 }
@@ -52,12 +56,14 @@ pub async fn change(
     to: &Changeable,
 ) -> Result<(), StoreError> {
     sqlx::query!(
-        "UPDATE sessions SET title = $2, metadata = ($3::text)::json, permission_mode = $4
+        "UPDATE sessions SET title = $2, metadata = ($3::text)::json, permission_mode = $4,
+                archived_at = CASE WHEN $5 THEN coalesce(archived_at, now()) END
          WHERE id = $1",
         id.as_uuid(),
         to.title,
         to.metadata.get(),
         to.permission_mode.map(PermissionMode::as_str),
+        to.is_archived,
     )
     .execute(conn)
     .await?;

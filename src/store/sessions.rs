@@ -9,6 +9,7 @@ use super::{StoreError, unreadable};
 use crate::domain::fork::ForkedFrom;
 use crate::domain::ids::{SessionId, TenantId};
 use crate::domain::note::Todo;
+use crate::domain::page::Slice;
 use crate::domain::permission::PermissionMode;
 use crate::domain::session::{Session, Settings};
 
@@ -55,6 +56,7 @@ struct Row {
     web_fetch_requests: i64,
     cost: Option<i64>,
     stop_reason: Option<String>,
+    archived_at: Option<Timestamp>,
     created_at: Timestamp,
     updated_at: Timestamp,
 }
@@ -90,6 +92,7 @@ impl TryFrom<Row> for Session {
                 .stop_reason
                 .map(|text| serde_json::from_str(&text).map_err(unreadable(TABLE, "stop_reason")))
                 .transpose()?,
+            archived_at: row.archived_at.map(Timestamp::to_jiff),
             created_at: row.created_at.to_jiff(),
             updated_at: row.updated_at.to_jiff(),
         })
@@ -121,40 +124,40 @@ pub async fn find(
     tenant: TenantId,
     id: SessionId,
 ) -> Result<Option<Session>, StoreError> {
-    let page = Page { tenant, only: Some(id), source: None, before: None, limit: 1 };
-    Ok(select(conn, &page).await?.pop())
+    Ok(select(conn, tenant, &[id.as_uuid()]).await?.pop())
 }
 
-/// Lists a tenant's sessions, newest first, from before a given one on.
-pub async fn list(
-    conn: &mut PgConnection,
-    tenant: TenantId,
-    before: Option<SessionId>,
-    limit: i64,
-) -> Result<Vec<Session>, StoreError> {
-    select(conn, &Page { tenant, only: None, source: None, before, limit }).await
-}
-
-/// Lists the sessions that were forked from this one, newest first, from before a given one on.
+/// Lists the sessions that were forked from this one, in the order of their ids, which is that of
+/// their making.
 pub async fn list_forks(
     conn: &mut PgConnection,
     tenant: TenantId,
     source: SessionId,
-    before: Option<SessionId>,
-    limit: i64,
+    slice: Slice<SessionId>,
 ) -> Result<Vec<Session>, StoreError> {
-    select(conn, &Page { tenant, only: None, source: Some(source), before, limit }).await
+    let ids = sqlx::query_scalar!(
+        "SELECT id FROM sessions
+         WHERE tenant_id = $1 AND forked_from = $2
+           AND ($3::uuid IS NULL OR CASE WHEN $4 THEN id > $3 ELSE id < $3 END)
+         ORDER BY CASE WHEN $4 THEN id END, CASE WHEN NOT $4 THEN id END DESC
+         LIMIT $5",
+        tenant.as_uuid(),
+        source.as_uuid(),
+        slice.from.map(SessionId::as_uuid),
+        slice.is_upwards,
+        slice.limit,
+    )
+    .fetch_all(&mut *conn)
+    .await?;
+    select(conn, tenant, &ids).await
 }
 
-struct Page {
+/// Reads those of these sessions that the tenant has, in the order of their ids.
+pub(super) async fn select(
+    conn: &mut PgConnection,
     tenant: TenantId,
-    only: Option<SessionId>,
-    source: Option<SessionId>,
-    before: Option<SessionId>,
-    limit: i64,
-}
-
-async fn select(conn: &mut PgConnection, page: &Page) -> Result<Vec<Session>, StoreError> {
+    ids: &[Uuid],
+) -> Result<Vec<Session>, StoreError> {
     let rows = sqlx::query_as!(
         Row,
         r#"SELECT s.id, s.title, s.metadata::text AS "metadata!", s.settings::text AS "settings!",
@@ -165,19 +168,13 @@ async fn select(conn: &mut PgConnection, page: &Page) -> Result<Vec<Session>, St
                   s.input_tokens, s.cache_creation_input_tokens, s.cache_read_input_tokens,
                   s.output_tokens, s.cache_creation_1h_input_tokens, s.thinking_tokens,
                   s.web_search_requests, s.web_fetch_requests, s.cost, s.stop_reason::text,
+                  s.archived_at AS "archived_at: Timestamp",
                   s.created_at AS "created_at: Timestamp", s.updated_at AS "updated_at: Timestamp"
            FROM sessions s
-           WHERE s.tenant_id = $1
-             AND ($2::uuid IS NULL OR s.id = $2)
-             AND ($3::uuid IS NULL OR s.id < $3)
-             AND ($5::uuid IS NULL OR s.forked_from = $5)
-           ORDER BY s.id DESC
-           LIMIT $4"#,
-        page.tenant.as_uuid(),
-        page.only.map(SessionId::as_uuid),
-        page.before.map(SessionId::as_uuid),
-        page.limit,
-        page.source.map(SessionId::as_uuid),
+           WHERE s.tenant_id = $1 AND s.id = ANY ($2)
+           ORDER BY s.id"#,
+        tenant.as_uuid(),
+        ids,
     )
     .fetch_all(conn)
     .await?;
@@ -201,6 +198,22 @@ pub async fn find_todos(
     let Some(row) = row else { return Ok(None) };
     let todos = row.todos.as_deref().map(serde_json::from_str).transpose();
     Ok(Some((todos.map_err(unreadable(TABLE, "todos"))?.unwrap_or_default(), row.last_seq)))
+}
+
+/// Whether a session is put away; none for one that the tenant does not have.
+pub async fn is_archived(
+    conn: &mut PgConnection,
+    tenant: TenantId,
+    id: SessionId,
+) -> Result<Option<bool>, StoreError> {
+    Ok(sqlx::query_scalar!(
+        r#"SELECT archived_at IS NOT NULL AS "is_archived!" FROM sessions
+           WHERE id = $1 AND tenant_id = $2"#,
+        id.as_uuid(),
+        tenant.as_uuid(),
+    )
+    .fetch_optional(conn)
+    .await?)
 }
 
 /// Whether there is such a session, whoever has it.

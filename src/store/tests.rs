@@ -19,6 +19,7 @@ use crate::domain::claim::Claimed;
 use crate::domain::event::{EventBody, NewEvent};
 use crate::domain::ids::{RunId, SessionId, TenantId, WorkerId};
 use crate::domain::message::{Content, Message, Role};
+use crate::domain::page::Slice;
 use crate::domain::permission::{Awaits, Decision};
 use crate::domain::run::{ModelStop, Outcome, RunOptions, RunStatus, StopReason};
 use crate::domain::session::Settings;
@@ -390,8 +391,7 @@ async fn events_are_numbered_without_a_gap_under_concurrent_writers() {
             session_id: bed.session,
             only: None,
             status: None,
-            after: 0,
-            limit: 100,
+            slice: Slice::first(100),
         };
         runs::list(&mut conn, filter).await.unwrap().iter().map(|run| run.id).collect()
     };

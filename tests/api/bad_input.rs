@@ -154,7 +154,7 @@ async fn queries_and_cursors_are_checked() {
         ("/messages?after=x", "invalid_cursor"),
         ("/messages?before=99999999999", "invalid_cursor"),
         ("/events?limit=0", "invalid_query"),
-        ("/events?after=x", "invalid_query"),
+        ("/events?after=x", "invalid_cursor"),
         ("/events?after=1&after=2", "invalid_query"),
         ("/runs?after=x", "invalid_cursor"),
         ("/runs?status=asleep", "invalid_query"),

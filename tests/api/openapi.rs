@@ -49,7 +49,7 @@ fn types(document: &Value, schema: &Value, found: &mut BTreeSet<String>) {
 }
 
 /// What every client may rely on: a name that is here is never taken away.
-const OPERATIONS: [&str; 45] = [
+const OPERATIONS: [&str; 47] = [
     "cancel_run",
     "cancel_session",
     "create_fork",
@@ -62,6 +62,7 @@ const OPERATIONS: [&str; 45] = [
     "delete_session",
     "delete_webhook",
     "explain_run",
+    "export_session",
     "get_health",
     "get_metrics",
     "get_openapi",
@@ -73,6 +74,7 @@ const OPERATIONS: [&str; 45] = [
     "get_todos",
     "get_usage",
     "get_webhook",
+    "import_session",
     "list_approvals",
     "list_deliveries",
     "list_events",

@@ -158,6 +158,9 @@ pub enum EventBody {
         /// The permission mode from now on.
         #[serde(skip_serializing_if = "Option::is_none")]
         permission_mode: Option<PermissionMode>,
+        /// Whether it is put away from now on.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        archived: Option<bool>,
         /// What of the history is sent otherwise than it is stored from now on.
         #[serde(skip_serializing_if = "Option::is_none")]
         sent_history: Option<SentChange>,
@@ -242,14 +245,16 @@ pub enum EventBody {
 impl EventBody {
     /// The session has another permission mode.
     pub const fn mode(mode: PermissionMode) -> Self {
-        let (title, metadata) = (None, None);
-        Self::Updated { title, metadata, permission_mode: Some(mode), sent_history: None }
+        let (title, metadata, archived) = (None, None, None);
+        let permission_mode = Some(mode);
+        Self::Updated { title, metadata, permission_mode, archived, sent_history: None }
     }
 
     /// The session's history is sent in another form.
     pub const fn sent(change: SentChange) -> Self {
-        let (title, metadata) = (None, None);
-        Self::Updated { title, metadata, permission_mode: None, sent_history: Some(change) }
+        let (title, metadata, archived) = (None, None, None);
+        let sent_history = Some(change);
+        Self::Updated { title, metadata, permission_mode: None, archived, sent_history }
     }
 
     /// A summary stands for the beginning of the session's history.

@@ -114,6 +114,14 @@ pub(in crate::http) struct Citations {
 }
 
 impl Block {
+    /// The text of a block of text.
+    pub(in crate::http) fn as_text(&self) -> Option<&str> {
+        match self {
+            Self::Text { text } => Some(text),
+            Self::Image { .. } | Self::Document { .. } | Self::SearchResult { .. } => None,
+        }
+    }
+
     /// Whether it is anything but a text.
     pub(in crate::http) const fn is_media(&self) -> bool {
         !matches!(self, Self::Text { .. })

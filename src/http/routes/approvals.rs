@@ -93,7 +93,7 @@ pub(in crate::http) async fn list_approvals(
     conn.give_back();
     let waits = pending.into_iter().filter(|call| call.awaits == Awaits::Approval);
     let data = waits.map(ApprovalResource::from).collect();
-    Ok(Json(Page { data, has_more: false, next_cursor: None }))
+    Ok(Json(Page::whole(data)))
 }
 
 /// What is decided on a call.

@@ -2,11 +2,12 @@
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use http::HeaderMap;
 use http::header::CONTENT_TYPE;
+use http::{HeaderMap, Uri};
 use serde::Deserialize;
 
-use super::{known_place, known_session, page_limit};
+use super::paging::{Asked, Order};
+use super::{known_place, known_session};
 use crate::domain::event::{Event, Frame, Streamed};
 use crate::http::Api;
 use crate::http::auth::Caller;
@@ -18,7 +19,7 @@ use crate::http::resources::Page;
 use crate::http::sse::{Follow, Phase, respond};
 use crate::http::stream_form::StreamForm;
 use crate::http::target::{Params, SessionPath};
-use crate::store::events::{Range, list};
+use crate::store::events::list_slice;
 
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields)]
@@ -26,8 +27,16 @@ use crate::store::events::{Range, list};
 pub(in crate::http) struct ListEvents {
     /// Items of the page, 1 to 200.
     limit: Option<i64>,
-    /// Only events with a greater number.
-    after: Option<i64>,
+    /// Only events with a greater number; with `order=desc`, with a smaller one.
+    #[param(value_type = Option<i64>)]
+    after: Option<String>,
+    /// Only events with a smaller number, or with `order=desc` a greater one; the page is the last
+    /// one before it.
+    #[param(value_type = Option<i64>)]
+    before: Option<String>,
+    /// `asc`, which is meant where it is absent, or `desc`, newest first.
+    #[param(inline)]
+    order: Option<Order>,
 }
 
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
@@ -55,13 +64,14 @@ pub(in crate::http) struct StreamHeaders {
     last_event_id: Option<i64>,
 }
 
-/// Lists the events of a session, oldest first.
+/// Lists the events of a session, oldest first unless `order` says otherwise.
 #[utoipa::path(
     get, path = "/sessions/{session_id}/events", operation_id = "list_events", tag = "events",
     params(("session_id" = String, Path, description = "The session."), ListEvents),
     responses(
-        (status = 200, description = "A page of events.", body = Page<Event>),
-        (status = 400, description = "`invalid_query`", body = Problem, content_type = "application/problem+json"),
+        (status = 200, description = "A page of events.", body = Page<Event>,
+         headers(("link" = String, description = "Its neighbours: `next` and `prev` (RFC 8288)."))),
+        (status = 400, description = "`invalid_cursor`, `invalid_query`", body = Problem, content_type = "application/problem+json"),
         (status = 404, description = "`session_not_found`", body = Problem, content_type = "application/problem+json"),
     )
 )]
@@ -70,16 +80,20 @@ pub(in crate::http) async fn list_events(
     caller: Caller,
     path: SessionPath,
     query: Params<ListEvents>,
+    uri: Uri,
 ) -> Result<Response, ApiError> {
     let SessionPath(session_id) = path;
-    let Params(ListEvents { limit, after }) = query;
-    let limit = page_limit(limit)?;
+    let Params(ListEvents { limit, after, before, order }) = query;
+    let asked = Asked::read(limit, after, before, order.unwrap_or(Order::Asc))?;
     known_session(&api, caller.tenant, session_id).await?;
     let mut conn = api.pool.acquire().await?;
-    let range = Range { session_id, run_id: None, after: after.unwrap_or(0), limit: limit + 1 };
-    let frames = list(&mut conn, range).await?;
+    let frames = list_slice(&mut conn, session_id, asked.slice()).await?;
+    let mut page = asked.page(frames, |frame| frame.seq);
+    if let Some(back) = page.back() {
+        page.goes_back(!list_slice(&mut conn, session_id, back).await?.is_empty());
+    }
     conn.give_back();
-    Ok(page_of(Page::new(frames, limit, |frame| frame.seq.to_string())))
+    Ok((page.links(&uri), page_of(page.page)).into_response())
 }
 
 /// Events are encoded once; a page only joins them.
@@ -92,8 +106,10 @@ fn page_of(page: Page<Frame>) -> Response {
         body.extend_from_slice(&frame.json());
     }
     body.extend_from_slice(format!(r#"],"has_more":{}"#, page.has_more).as_bytes());
-    if let Some(cursor) = page.next_cursor {
-        body.extend_from_slice(format!(r#","next_cursor":"{cursor}""#).as_bytes());
+    for (name, cursor) in [("next_cursor", page.next_cursor), ("prev_cursor", page.prev_cursor)] {
+        if let Some(cursor) = cursor {
+            body.extend_from_slice(format!(r#","{name}":"{cursor}""#).as_bytes());
+        }
     }
     body.push(b'}');
     ([(CONTENT_TYPE, "application/json")], body).into_response()

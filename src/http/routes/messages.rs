@@ -1,10 +1,14 @@
 //! The history of a session.
 
-use axum::Json;
 use axum::extract::State;
+use axum::response::Response;
+use http::Uri;
 use serde::Deserialize;
 
-use super::{cursor, known_session, page_limit};
+use super::known_session;
+use super::paging::{Asked, Order};
+use crate::domain::ids::SessionId;
+use crate::domain::page::Slice;
 use crate::domain::plain::plain;
 use crate::http::Api;
 use crate::http::auth::Caller;
@@ -24,6 +28,9 @@ pub(in crate::http) struct ListMessages {
     /// Only messages before this place; the page is then the last one before it, and its
     /// `next_cursor` goes on in this direction.
     before: Option<String>,
+    /// `asc`, which is meant where it is absent, or `desc`, newest first.
+    #[param(inline)]
+    order: Option<Order>,
     /// How messages are shown: `raw`, as the model reads them, or `plain`, without the
     /// `<tool_use_error>` tags around results of failed calls, and with images, documents and search
     /// results only by their names.
@@ -42,12 +49,14 @@ pub(in crate::http) enum MessageView {
     Plain,
 }
 
-/// Lists the messages of a session in the form of the Messages API, oldest first.
+/// Lists the messages of a session in the form of the Messages API, oldest first unless `order` says
+/// otherwise.
 #[utoipa::path(
     get, path = "/sessions/{session_id}/messages", operation_id = "list_messages", tag = "messages",
     params(("session_id" = String, Path, description = "The session."), ListMessages),
     responses(
-        (status = 200, description = "A page of the history.", body = Page<HistoryItem>),
+        (status = 200, description = "A page of the history.", body = Page<HistoryItem>,
+         headers(("link" = String, description = "Its neighbours: `next` and `prev` (RFC 8288)."))),
         (status = 400, description = "`invalid_cursor`, `invalid_query`", body = Problem, content_type = "application/problem+json"),
         (status = 404, description = "`session_not_found`", body = Problem, content_type = "application/problem+json"),
     )
@@ -57,31 +66,32 @@ pub(in crate::http) async fn list_messages(
     caller: Caller,
     path: SessionPath,
     query: Params<ListMessages>,
-) -> Result<Json<Page<HistoryItem>>, ApiError> {
+    uri: Uri,
+) -> Result<Response, ApiError> {
     let SessionPath(session_id) = path;
-    let Params(ListMessages { limit, after, before, view }) = query;
-    let limit = page_limit(limit)?;
-    let (after, before) = (cursor::<i32>(after)?.unwrap_or(0), cursor::<i32>(before)?);
+    let Params(ListMessages { limit, after, before, order, view }) = query;
+    let asked = Asked::read(limit, after, before, order.unwrap_or(Order::Asc))?;
     known_session(&api, caller.tenant, session_id).await?;
     let mut conn = api.pool.acquire().await?;
-    let range = Range { session_id, after, before, limit: limit + 1 };
-    let stored = list(&mut conn, range).await?;
+    let stored = list(&mut conn, range(session_id, asked.slice())).await?;
+    let mut page = asked.page(stored, |stored| stored.seq);
+    if let Some(back) = page.back() {
+        page.goes_back(!list(&mut conn, range(session_id, back)).await?.is_empty());
+    }
     conn.give_back();
-    let mut items = Vec::with_capacity(stored.len());
-    for mut stored in stored {
-        if view == Some(MessageView::Plain) {
+    if view == Some(MessageView::Plain) {
+        for stored in &mut page.page.data {
             let content = plain(&stored.message.content);
             stored.message.content =
                 content.map_err(|error| ApiError::Internal(error.to_string()))?;
         }
-        items.push(HistoryItem::new(session_id, stored));
     }
-    if before.is_none() {
-        return Ok(Json(Page::new(items, limit, |item| item.seq().to_string())));
-    }
-    // Read backwards: what is too many is the first one.
-    items.reverse();
-    let mut page = Page::new(items, limit, |item| item.seq().to_string());
-    page.data.reverse();
-    Ok(Json(page))
+    Ok(page.map(|stored| HistoryItem::new(session_id, stored)).respond(&uri))
+}
+
+/// A history is numbered from 1.
+fn range(session_id: SessionId, Slice { from, is_upwards, limit }: Slice<i32>) -> Range {
+    let (after, before) =
+        if is_upwards { (from.unwrap_or(0), None) } else { (0, from.or(Some(i32::MAX))) };
+    Range { session_id, after, before, limit }
 }

@@ -63,5 +63,5 @@ pub(in crate::http) async fn list_models(
         id,
     };
     let data = names.into_iter().map(resource).collect();
-    Json(Page { data, has_more: false, next_cursor: None })
+    Json(Page::whole(data))
 }

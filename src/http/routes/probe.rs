@@ -204,5 +204,5 @@ pub(in crate::http) async fn list_probes(
 ) -> Json<Page<ProbeResource>> {
     let resource = |(id, state)| ProbeResource { r#type: "probe", id, state };
     let data = api.probes.list(caller.tenant).into_iter().map(resource).collect();
-    Json(Page { data, has_more: false, next_cursor: None })
+    Json(Page::whole(data))
 }

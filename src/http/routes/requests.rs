@@ -2,16 +2,19 @@
 
 use axum::Json;
 use axum::extract::State;
+use axum::response::Response;
+use http::Uri;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};
 use tokio::task::spawn_blocking;
 
+use super::paging::{Asked, Order};
 use super::runs::known_run;
-use super::{cursor, page_limit};
 use crate::domain::attempt::Attempt;
 use crate::domain::ids::{RunId, SessionId};
+use crate::domain::page::Slice;
 use crate::domain::prefix::PrefixHashes;
 use crate::domain::request::{RequestForm, StoredRequest, hexadecimal};
 use crate::domain::run::RunError;
@@ -114,8 +117,13 @@ impl RequestResource {
 pub(in crate::http) struct ListRequests {
     /// Items of the page, 1 to 200.
     limit: Option<i64>,
-    /// The `next_cursor` of the page before.
+    /// Only requests behind this one: the `next_cursor` of the page before.
     after: Option<String>,
+    /// Only requests before this one; the page is the last one before it.
+    before: Option<String>,
+    /// `asc`, which is meant where it is absent, or `desc`, newest first.
+    #[param(inline)]
+    order: Option<Order>,
 }
 
 /// Lists the requests to the model that a run has made, failed ones included, without their bodies.
@@ -124,7 +132,8 @@ pub(in crate::http) struct ListRequests {
     params(("session_id" = String, Path, description = "The session."),
            ("run_id" = String, Path, description = "The run."), ListRequests),
     responses(
-        (status = 200, description = "A page of requests.", body = Page<RequestResource>),
+        (status = 200, description = "A page of requests.", body = Page<RequestResource>,
+         headers(("link" = String, description = "Its neighbours: `next` and `prev` (RFC 8288)."))),
         (status = 400, description = "`invalid_cursor`, `invalid_query`", body = Problem, content_type = "application/problem+json"),
         (status = 404, description = "`session_not_found`, `run_not_found`", body = Problem, content_type = "application/problem+json"),
     )
@@ -134,23 +143,22 @@ pub(in crate::http) async fn list_requests(
     caller: Caller,
     path: RunPath,
     query: Params<ListRequests>,
-) -> Result<Json<Page<RequestResource>>, ApiError> {
+    uri: Uri,
+) -> Result<Response, ApiError> {
     let RunPath(session_id, run_id) = path;
-    let Params(ListRequests { limit, after }) = query;
-    let limit = page_limit(limit)?;
-    let after = cursor(after)?.unwrap_or(0);
+    let Params(ListRequests { limit, after, before, order }) = query;
+    let asked = Asked::read(limit, after, before, order.unwrap_or(Order::Asc))?;
     known_run(&api, caller.tenant, session_id, run_id).await?;
-    let filter = Filter { tenant: caller.tenant, session_id, run_id, after, limit: limit + 1 };
+    let filter = |slice| Filter { tenant: caller.tenant, session_id, run_id, slice };
     let mut conn = api.pool.acquire().await?;
-    let requests = list(&mut conn, filter).await?;
+    let requests = list(&mut conn, filter(asked.slice())).await?;
+    let mut page = asked.page(requests, |request| request.n);
+    if let Some(back) = page.back() {
+        page.goes_back(!list(&mut conn, filter(back)).await?.is_empty());
+    }
     conn.give_back();
-    let page = Page::new(requests, limit, |request| request.n.to_string());
     let resource = |stored| RequestResource::new(session_id, run_id, stored);
-    Ok(Json(Page {
-        data: page.data.into_iter().map(resource).collect(),
-        has_more: page.has_more,
-        next_cursor: page.next_cursor,
-    }))
+    Ok(page.map(resource).respond(&uri))
 }
 
 /// Reads one request to the model, with its body as it was sent.
@@ -174,8 +182,8 @@ pub(in crate::http) async fn get_request(
 ) -> Result<Json<RequestResource>, ApiError> {
     let RequestPath(session_id, run_id, n) = path;
     known_run(&api, caller.tenant, session_id, run_id).await?;
-    let after = n.saturating_sub(1);
-    let filter = Filter { tenant: caller.tenant, session_id, run_id, after, limit: 1 };
+    let slice = Slice { from: Some(n.saturating_sub(1)), is_upwards: true, limit: 1 };
+    let filter = Filter { tenant: caller.tenant, session_id, run_id, slice };
     let mut conn = api.pool.acquire().await?;
     let found = list(&mut conn, filter).await?.pop().filter(|request| request.n == n);
     let request = found.ok_or_else(|| ApiError::RequestNotFound(n.to_string()))?;

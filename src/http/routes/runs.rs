@@ -3,15 +3,17 @@
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, StatusCode, Uri};
 use serde::Deserialize;
 use sqlx::Connection as _;
 
 use super::events::{StreamEvents, StreamHeaders};
+use super::paging::{Asked, Order};
 use super::stop::Stop;
-use super::{cursor, known_place, known_session, page_limit};
+use super::{known_place, known_session};
 use crate::domain::event::Streamed;
 use crate::domain::ids::{RunId, SessionId, TenantId};
+use crate::domain::page::Slice;
 use crate::domain::run::{Run, RunStatus};
 use crate::http::Api;
 use crate::http::auth::Caller;
@@ -32,18 +34,24 @@ use crate::store::runs::{Filter, find, list};
 pub(in crate::http) struct ListRuns {
     /// Items of the page, 1 to 200.
     limit: Option<i64>,
-    /// The `next_cursor` of the page before.
+    /// Only runs behind this one: the `next_cursor` of the page before.
     after: Option<String>,
+    /// Only runs before this one; the page is the last one before it.
+    before: Option<String>,
+    /// `asc`, which is meant where it is absent, or `desc`, newest first.
+    #[param(inline)]
+    order: Option<Order>,
     /// Only runs that stand here.
     status: Option<RunStatus>,
 }
 
-/// Lists the runs of a session, oldest first.
+/// Lists the runs of a session, oldest first unless `order` says otherwise.
 #[utoipa::path(
     get, path = "/sessions/{session_id}/runs", operation_id = "list_runs", tag = "runs",
     params(("session_id" = String, Path, description = "The session."), ListRuns),
     responses(
-        (status = 200, description = "A page of runs.", body = Page<RunResource>),
+        (status = 200, description = "A page of runs.", body = Page<RunResource>,
+         headers(("link" = String, description = "Its neighbours: `next` and `prev` (RFC 8288)."))),
         (status = 400, description = "`invalid_cursor`, `invalid_query`", body = Problem, content_type = "application/problem+json"),
         (status = 404, description = "`session_not_found`", body = Problem, content_type = "application/problem+json"),
     )
@@ -53,23 +61,22 @@ pub(in crate::http) async fn list_runs(
     caller: Caller,
     path: SessionPath,
     query: Params<ListRuns>,
-) -> Result<Json<Page<RunResource>>, ApiError> {
+    uri: Uri,
+) -> Result<Response, ApiError> {
     let SessionPath(session_id) = path;
-    let Params(ListRuns { limit, after, status }) = query;
-    let limit = page_limit(limit)?;
-    let after = cursor(after)?.unwrap_or(0);
+    let Params(ListRuns { limit, after, before, order, status }) = query;
+    let asked = Asked::read(limit, after, before, order.unwrap_or(Order::Asc))?;
     known_session(&api, caller.tenant, session_id).await?;
     let tenant = caller.tenant;
-    let filter = Filter { tenant, session_id, only: None, status, after, limit: limit + 1 };
+    let filter = |slice| Filter { tenant, session_id, only: None, status, slice };
     let mut conn = api.pool.acquire().await?;
-    let runs = list(&mut conn, filter).await?;
+    let runs = list(&mut conn, filter(asked.slice())).await?;
+    let mut page = asked.page(runs, |run| run.accepted_seq);
+    if let Some(back) = page.back() {
+        page.goes_back(!list(&mut conn, filter(back)).await?.is_empty());
+    }
     conn.give_back();
-    let page = Page::new(runs, limit, |run| run.accepted_seq.to_string());
-    Ok(Json(Page {
-        data: page.data.into_iter().map(RunResource::from).collect(),
-        has_more: page.has_more,
-        next_cursor: page.next_cursor,
-    }))
+    Ok(page.map(RunResource::from).respond(&uri))
 }
 
 /// Finds a run, or that it or its session does not exist.
@@ -216,7 +223,7 @@ pub(in crate::http) async fn cancel_session(
     // Those that wait go first, or one of them would begin when the live one ends.
     for status in [RunStatus::Queued, RunStatus::RequiresAction, RunStatus::Running] {
         let status = Some(status);
-        let filter = Filter { tenant, session_id, only: None, status, after: 0, limit: 200 };
+        let filter = Filter { tenant, session_id, only: None, status, slice: Slice::first(200) };
         let mut conn = api.pool.acquire().await?;
         open.extend(list(&mut conn, filter).await?.into_iter().map(|run| run.id));
         conn.give_back();
@@ -227,7 +234,7 @@ pub(in crate::http) async fn cancel_session(
     }
     let is_done = data.iter().all(RunResource::is_settled);
     let status = if is_done { StatusCode::OK } else { StatusCode::ACCEPTED };
-    Ok((status, Json(Page { data, has_more: false, next_cursor: None })).into_response())
+    Ok((status, Json(Page::whole(data))).into_response())
 }
 
 async fn cancel(

@@ -1,4 +1,5 @@
-//! Changing a session: its name, what the client keeps with it, its permission mode.
+//! Changing a session: its name, what the client keeps with it, its permission mode, whether it is
+//! put away.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -48,11 +49,21 @@ pub(in crate::http) struct UpdateSession {
     #[serde(default, deserialize_with = "mode")]
     #[schema(value_type = PermissionMode)]
     permission_mode: Option<PermissionMode>,
+    /// Whether the session is put away: lists leave it out, and it takes no messages. What runs and
+    /// what waits in it goes on.
+    #[serde(default, deserialize_with = "truth")]
+    #[schema(value_type = bool)]
+    archived: Option<bool>,
 }
 
 /// A session always has a mode: null is none.
 fn mode<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<PermissionMode>, D::Error> {
     word(deserializer).map(Some)
+}
+
+/// Null is neither.
+fn truth<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<bool>, D::Error> {
+    bool::deserialize(deserializer).map(Some)
 }
 
 /// The members of a session that are given when it is made, and never change.
@@ -125,17 +136,21 @@ impl UpdateSession {
             title: self.title.unwrap_or_else(|| before.title.clone()),
             metadata,
             permission_mode: self.permission_mode.or(before.permission_mode),
+            is_archived: self.archived.unwrap_or(before.is_archived),
         };
         let has_title = after.title != before.title;
         let has_metadata = after.metadata.get() != before.metadata.get();
         let has_mode = after.permission_mode != before.permission_mode;
+        let is_put = after.is_archived != before.is_archived;
         let event = EventBody::Updated {
             title: has_title.then(|| after.title.clone()),
             metadata: has_metadata.then(|| after.metadata.clone()),
             permission_mode: after.permission_mode.filter(|_| has_mode),
+            archived: is_put.then_some(after.is_archived),
             sent_history: None,
         };
-        Ok((after, (has_title || has_metadata || has_mode).then_some(event)))
+        let has_changed = has_title || has_metadata || has_mode || is_put;
+        Ok((after, has_changed.then_some(event)))
     }
 }
 

@@ -13,10 +13,10 @@ use tokio::task::spawn_blocking;
 
 use super::client_tool::SessionTool;
 use super::session_tools::session_tools;
-use super::{cursor, page_limit, version};
+use super::version;
 use crate::domain::budget::Budget;
 use crate::domain::context::Context;
-use crate::domain::ids::SessionId;
+use crate::domain::ids::{SessionId, TenantId};
 use crate::domain::model::Effort;
 use crate::domain::model_options::{ModelOptions, ServiceTier};
 use crate::domain::permission::{PermissionMode, Rule};
@@ -30,12 +30,12 @@ use crate::http::error::{ApiError, FieldError, Problem};
 use crate::http::forwarded::link;
 use crate::http::json_body::{OptionalJsonBody, object, objects};
 use crate::http::permissions::{check_mode, check_rules};
-use crate::http::resources::{ModelMetadata, Page, SessionResource};
+use crate::http::resources::{ModelMetadata, SessionResource};
 use crate::http::session_context::SessionContext;
 use crate::http::session_system::SessionSystem;
-use crate::http::target::{Params, SessionPath};
+use crate::http::target::SessionPath;
 use crate::http::{Api, Defaults};
-use crate::store::sessions::{NewSession, find, insert, list};
+use crate::store::sessions::{NewSession, find, insert};
 
 /// What a session is to be. All of it is optional; only title, metadata and permission mode can be
 /// changed later.
@@ -146,6 +146,17 @@ impl CreateSession {
         if errors.is_empty() { Ok(()) } else { Err(ApiError::Validation(errors)) }
     }
 
+    /// Checks what is asked for, and makes all of it that is kept.
+    pub(super) async fn make(mut self, api: &Api) -> Result<Made, ApiError> {
+        self.check()?;
+        let title = self.title.take();
+        let metadata = self.metadata.take().unwrap_or_else(|| RawValue::NULL.to_owned());
+        let metadata = if metadata.get() == "null" { empty_object()? } else { metadata };
+        let workspace = workspace(api, self.workspace.take()).await?;
+        let settings = self.settings(api)?;
+        Ok(Made { title, metadata, settings, workspace })
+    }
+
     fn settings(mut self, api: &Api) -> Result<Settings, ApiError> {
         let Defaults { model, max_tokens, system, limits, prices, tools, model_rules, .. } =
             api.defaults.as_ref();
@@ -199,6 +210,27 @@ impl CreateSession {
             user_id: self.model_metadata.user_id.take(),
             output_schema: self.output_schema.take(),
             betas: std::mem::take(&mut self.betas),
+        }
+    }
+}
+
+/// A session that may be stored.
+pub(super) struct Made {
+    title: Option<String>,
+    metadata: Box<RawValue>,
+    pub(super) settings: Settings,
+    workspace: Option<String>,
+}
+
+impl Made {
+    pub(super) fn row(&self, id: SessionId, tenant_id: TenantId) -> NewSession<'_> {
+        NewSession {
+            id,
+            tenant_id,
+            title: self.title.as_deref(),
+            metadata: &self.metadata,
+            settings: &self.settings,
+            workspace: self.workspace.as_deref(),
         }
     }
 }
@@ -285,16 +317,6 @@ pub(super) fn limit_errors(limits: &Limits, pointer: &str) -> Vec<FieldError> {
     errors
 }
 
-#[derive(Debug, Deserialize, utoipa::IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub(in crate::http) struct ListSessions {
-    /// Items of the page, 1 to 200.
-    limit: Option<i64>,
-    /// The `next_cursor` of the page before.
-    after: Option<String>,
-}
-
 /// Creates a session.
 ///
 /// Model, system prompt and tools are pinned as they are now.
@@ -316,25 +338,12 @@ pub(in crate::http) async fn create_session(
     caller: Caller,
     body: OptionalJsonBody<CreateSession>,
 ) -> Result<Response, ApiError> {
-    let OptionalJsonBody(mut new) = body;
-    new.check()?;
-    let title = new.title.take();
-    let metadata = new.metadata.take().unwrap_or_else(|| RawValue::NULL.to_owned());
-    let metadata = if metadata.get() == "null" { empty_object()? } else { metadata };
-    let workspace = workspace(&api, new.workspace.take()).await?;
-    let settings = new.settings(&api)?;
+    let OptionalJsonBody(new) = body;
+    let made = new.make(&api).await?;
     let id = SessionId::new();
-    let row = NewSession {
-        id,
-        tenant_id: caller.tenant,
-        title: title.as_deref(),
-        metadata: &metadata,
-        settings: &settings,
-        workspace: workspace.as_deref(),
-    };
     let stored = async {
         let mut conn = api.pool.acquire().await?;
-        insert(&mut conn, &row).await?;
+        insert(&mut conn, &made.row(id, caller.tenant)).await?;
         let session = find(&mut conn, caller.tenant, id).await?;
         conn.give_back();
         Ok(session)
@@ -386,33 +395,4 @@ pub(in crate::http) async fn get_session(
         return Ok((status, version(session.last_seq)).into_response());
     }
     Ok(resource(&api, session))
-}
-
-/// Lists sessions, newest first.
-#[utoipa::path(
-    get, path = "/sessions", operation_id = "list_sessions", tag = "sessions",
-    params(ListSessions),
-    responses(
-        (status = 200, description = "A page of sessions.", body = Page<SessionResource>),
-        (status = 400, description = "`invalid_cursor`, `invalid_query`", body = Problem, content_type = "application/problem+json"),
-    )
-)]
-pub(in crate::http) async fn list_sessions(
-    State(api): State<Api>,
-    caller: Caller,
-    query: Params<ListSessions>,
-) -> Result<Json<Page<SessionResource>>, ApiError> {
-    let Params(ListSessions { limit, after }) = query;
-    let limit = page_limit(limit)?;
-    let before = cursor(after)?;
-    let mut conn = api.pool.acquire().await?;
-    let sessions = list(&mut conn, caller.tenant, before, limit + 1).await?;
-    conn.give_back();
-    let page = Page::new(sessions, limit, |session| session.id.to_string());
-    let resource = |session| SessionResource::new(session, &api.permissions);
-    Ok(Json(Page {
-        data: page.data.into_iter().map(resource).collect(),
-        has_more: page.has_more,
-        next_cursor: page.next_cursor,
-    }))
 }

@@ -29,5 +29,5 @@ pub(in crate::http) async fn list_tools(State(api): State<Api>) -> Json<Page<Too
         ToolResource { entry, default }
     };
     let data = api.tools.catalog().into_iter().map(resource).collect();
-    Json(Page { data, has_more: false, next_cursor: None })
+    Json(Page::whole(data))
 }

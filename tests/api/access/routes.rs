@@ -91,6 +91,11 @@ impl Route {
         if !self.takes_body {
             return request;
         }
+        if self.name == "import_session" {
+            let first = json!({ "type": "session", "version": 1, "settings": {} });
+            let lines = format!("{first}\n{}\n", json!({ "type": "end", "messages": 0 }));
+            return request.header("content-type", "application/jsonl").body(lines);
+        }
         request.json(&match &*self.name {
             "create_session" | "create_fork" => json!({}),
             "create_message" => json!({ "content": "Hello" }),

@@ -4,15 +4,15 @@ mod body;
 mod files;
 mod take;
 
-use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::header::LOCATION;
-use http::{HeaderMap, HeaderValue, StatusCode};
+use http::{HeaderMap, HeaderValue, StatusCode, Uri};
 use serde::Deserialize;
 
+use super::known_session;
+use super::paging::{Asked, Order};
 use super::sessions::resource;
-use super::{cursor, known_session, page_limit};
 use crate::http::Api;
 use crate::http::auth::Caller;
 use crate::http::error::{ApiError, Problem};
@@ -93,8 +93,12 @@ pub(in crate::http) async fn create_fork(
 pub(in crate::http) struct ListForks {
     /// Items of the page, 1 to 200.
     limit: Option<i64>,
-    /// The `next_cursor` of the page before.
+    /// The page behind this session; the `next_cursor` of the page before.
     after: Option<String>,
+    /// The page before this session.
+    before: Option<String>,
+    /// `desc` when absent: newest first.
+    order: Option<Order>,
 }
 
 /// Lists the sessions that were forked from this one, newest first; not their own forks.
@@ -102,7 +106,8 @@ pub(in crate::http) struct ListForks {
     get, path = "/sessions/{session_id}/forks", operation_id = "list_forks", tag = "sessions",
     params(("session_id" = String, Path, description = "The session."), ListForks),
     responses(
-        (status = 200, description = "A page of sessions.", body = Page<SessionResource>),
+        (status = 200, description = "A page of sessions.", body = Page<SessionResource>,
+         headers(("link" = String, description = "Its neighbours: `next` and `prev` (RFC 8288)."))),
         (status = 400, description = "`invalid_cursor`, `invalid_query`", body = Problem, content_type = "application/problem+json"),
         (status = 404, description = "`session_not_found`", body = Problem, content_type = "application/problem+json"),
     )
@@ -112,20 +117,20 @@ pub(in crate::http) async fn list_forks(
     caller: Caller,
     path: SessionPath,
     query: Params<ListForks>,
-) -> Result<Json<Page<SessionResource>>, ApiError> {
+    uri: Uri,
+) -> Result<Response, ApiError> {
     let SessionPath(source) = path;
-    let Params(ListForks { limit, after }) = query;
-    let limit = page_limit(limit)?;
-    let before = cursor(after)?;
+    let Params(ListForks { limit, after, before, order }) = query;
+    let asked = Asked::read(limit, after, before, order.unwrap_or(Order::Desc))?;
     known_session(&api, caller.tenant, source).await?;
     let mut conn = api.pool.acquire().await?;
-    let forks = list(&mut conn, caller.tenant, source, before, limit + 1).await?;
+    let forks = list(&mut conn, caller.tenant, source, asked.slice()).await?;
+    let mut page = asked.page(forks, |fork| fork.id);
+    if let Some(back) = page.back() {
+        let found = list(&mut conn, caller.tenant, source, back).await?;
+        page.goes_back(!found.is_empty());
+    }
     conn.give_back();
-    let page = Page::new(forks, limit, |fork| fork.id.to_string());
     let resource = |fork| SessionResource::new(fork, &api.permissions);
-    Ok(Json(Page {
-        data: page.data.into_iter().map(resource).collect(),
-        has_more: page.has_more,
-        next_cursor: page.next_cursor,
-    }))
+    Ok(page.map(resource).respond(&uri))
 }

@@ -84,7 +84,7 @@ use census::is_counted;
         (status = 404, description = "`session_not_found`", body = Problem, content_type = "application/problem+json"),
         (status = 406, description = "`not_acceptable`", body = Problem, content_type = "application/problem+json"),
         (status = 408, description = "`request_timeout`", body = Problem, content_type = "application/problem+json"),
-        (status = 409, description = "`queue_full`; `session_busy`, with `active_run_id` and `Retry-After`; `action_required`, with `active_run_id`", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "`queue_full`; `session_busy`, with `active_run_id` and `Retry-After`; `action_required`, with `active_run_id`; `session_archived`", body = Problem, content_type = "application/problem+json"),
         (status = 412, description = "`version_mismatch`", body = Problem, content_type = "application/problem+json"),
         (status = 413, description = "`body_too_large`", body = Problem, content_type = "application/problem+json"),
         (status = 415, description = "`unsupported_media_type`", body = Problem, content_type = "application/problem+json"),

@@ -19,7 +19,7 @@ use crate::http::routes::runs::known_run;
 use crate::store::accept::{Accepted, AcceptedRun, MAX_QUEUED, NewRun, accept};
 use crate::store::claim::release;
 use crate::store::runs::find_busy;
-use crate::store::sessions::find;
+use crate::store::sessions::{find, is_archived};
 
 impl Post<'_> {
     /// Accepts the message, or finds the run that the same post made before.
@@ -160,6 +160,12 @@ impl Post<'_> {
         if let Err(mismatch) = check(versions, last_seq) {
             return Ok(mismatch);
         }
+        let mut conn = self.api.pool.acquire().await?;
+        let is_archived = is_archived(&mut conn, self.tenant, self.session_id).await?;
+        conn.give_back();
+        if is_archived == Some(true) {
+            return Ok(ApiError::SessionArchived);
+        }
         if self.on_busy() == OnBusy::Reject {
             let mut conn = self.api.pool.acquire().await?;
             let busy = find_busy(&mut conn, self.tenant, self.session_id).await?;
@@ -245,6 +251,7 @@ fn accepted_run(new: &NewRun<'_>, accepted: &AcceptedRun) -> Run {
         queue_position: (!is_begun).then_some(accepted.queued.into()),
         pending: Vec::new(),
         outcome: None,
+        is_imported: false,
         model_requests: 0,
         usage: Usage::default(),
         cost: None,

@@ -2,7 +2,8 @@
 
 use axum::Json;
 use axum::extract::State;
-use http::StatusCode;
+use axum::response::Response;
+use http::{StatusCode, Uri};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -17,7 +18,7 @@ use crate::http::deadline::in_time;
 use crate::http::error::{ApiError, Problem};
 use crate::http::json_body::JsonBody;
 use crate::http::resources::Page;
-use crate::http::routes::{cursor, page_limit};
+use crate::http::routes::paging::{Asked, Order};
 use crate::http::target::{DeliveryPath, Params, WebhookPath};
 use crate::store::deliveries::{Replay, Selection, insert_test, list, replay};
 use crate::store::webhooks::find;
@@ -89,8 +90,12 @@ pub(in crate::http) struct ListDeliveries {
     state: Option<DeliveryState>,
     /// Items of the page, 1 to 200.
     limit: Option<i64>,
-    /// The `next_cursor` of the page before.
+    /// The page behind this delivery; the `next_cursor` of the page before.
     after: Option<String>,
+    /// The page before this delivery.
+    before: Option<String>,
+    /// `desc` when absent: newest first.
+    order: Option<Order>,
 }
 
 /// Which deliveries to send once more.
@@ -142,12 +147,13 @@ pub(in crate::http) async fn test_webhook(
     Ok((StatusCode::ACCEPTED, Json(TestDelivery { id })))
 }
 
-/// Lists what a webhook is told and was, newest first.
+/// Lists what a webhook is told and was, newest first unless `order` says otherwise.
 #[utoipa::path(
     get, path = "/webhooks/{webhook_id}/deliveries", operation_id = "list_deliveries", tag = "webhooks",
     params(("webhook_id" = String, Path, description = "The webhook."), ListDeliveries),
     responses(
-        (status = 200, description = "A page of deliveries.", body = Page<DeliveryResource>),
+        (status = 200, description = "A page of deliveries.", body = Page<DeliveryResource>,
+         headers(("link" = String, description = "Its neighbours: `next` and `prev` (RFC 8288)."))),
         (status = 400, description = "`invalid_cursor`, `invalid_query`", body = Problem, content_type = "application/problem+json"),
         (status = 404, description = "`webhook_not_found`", body = Problem, content_type = "application/problem+json"),
     )
@@ -157,23 +163,23 @@ pub(in crate::http) async fn list_deliveries(
     caller: Caller,
     path: WebhookPath,
     query: Params<ListDeliveries>,
-) -> Result<Json<Page<DeliveryResource>>, ApiError> {
+    uri: Uri,
+) -> Result<Response, ApiError> {
     let (WebhookPath(webhook_id), Params(query)) = (path, query);
-    let limit = page_limit(query.limit)?;
-    let selection = Selection {
-        tenant: caller.tenant,
-        webhook_id,
-        state: query.state,
-        before: cursor(query.after)?,
-        limit: limit + 1,
-    };
+    let ListDeliveries { state, limit, after, before, order } = query;
+    let asked = Asked::read(limit, after, before, order.unwrap_or(Order::Desc))?;
+    let tenant = caller.tenant;
+    let selection = |slice| Selection { tenant, webhook_id, state, slice };
     let mut conn = api.pool.acquire().await?;
     let webhook = find(&mut conn, caller.tenant, webhook_id).await?;
     webhook.ok_or_else(|| unknown(webhook_id))?;
-    let deliveries = list(&mut conn, selection).await?;
+    let deliveries = list(&mut conn, selection(asked.slice())).await?;
+    let mut page = asked.page(deliveries, |delivery| delivery.id);
+    if let Some(back) = page.back() {
+        page.goes_back(!list(&mut conn, selection(back)).await?.is_empty());
+    }
     conn.give_back();
-    let data = deliveries.into_iter().map(DeliveryResource::from).collect();
-    Ok(Json(Page::new(data, limit, |delivery: &DeliveryResource| delivery.id.to_string())))
+    Ok(page.map(DeliveryResource::from).respond(&uri))
 }
 
 /// Sends a delivery once more that has ended, with the same id and body.

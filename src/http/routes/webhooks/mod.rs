@@ -240,7 +240,7 @@ pub(in crate::http) async fn list_webhooks(
     let webhooks = list(&mut conn, caller.tenant).await?;
     conn.give_back();
     let data = webhooks.into_iter().map(WebhookResource::from).collect();
-    Ok(Json(Page { data, has_more: false, next_cursor: None }))
+    Ok(Json(Page::whole(data)))
 }
 
 /// Reads a webhook.

@@ -1,0 +1,209 @@
+//! A session for people. Whatever somebody wrote stands in a fence that is longer than any in it, or
+//! has its punctuation escaped: nothing of it can pass for a heading of ours.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::domain::message::{BadContent, Block, Role, View};
+use crate::domain::plain::plain;
+use crate::domain::session::Session;
+use crate::store::messages::Stored;
+
+/// What stands before the messages.
+pub(super) fn opening(session: &Session) -> String {
+    let title = session.title.as_deref().filter(|title| !title.trim().is_empty());
+    format!(
+        "# {}\n\nSession {}, made {}, with the model {}.\n",
+        escaped(title.unwrap_or("A conversation")),
+        escaped(&session.id.to_string()),
+        session.created_at,
+        escaped(&session.settings.model),
+    )
+}
+
+/// What stands behind them: without it, the text was cut.
+pub(super) fn closing(count: i32) -> String {
+    format!("\n---\n\nThe end, after {count} messages.\n")
+}
+
+/// One message with its heading.
+pub(super) fn message(stored: &Stored) -> Result<String, BadContent> {
+    let content = plain(&stored.message.content)?;
+    let blocks = content.blocks()?;
+    let is_answer = |block: &Block<'_>| matches!(block.view, View::ToolResult { .. });
+    let speaker = match stored.message.role {
+        Role::Assistant => "Assistant",
+        Role::User if blocks.iter().all(is_answer) => "Tools",
+        Role::User => "User",
+    };
+    let mut text = format!("\n## {}. {speaker}\n\n{}\n", stored.seq, stored.created_at);
+    for block in &blocks {
+        write_block(&mut text, block)?;
+    }
+    Ok(text)
+}
+
+fn write_block(text: &mut String, block: &Block<'_>) -> Result<(), BadContent> {
+    let (label, fenced) = match &block.view {
+        View::Text(said) => (String::new(), Some((said.clone(), "markdown"))),
+        View::Thinking(thought) if thought.trim().is_empty() => (hidden(), None),
+        View::Thinking(thought) => ("Thinking:".to_owned(), Some((thought.clone(), "markdown"))),
+        View::RedactedThinking => (hidden(), None),
+        View::ToolUse(call) => {
+            let label = format!("Call of {} ({}):", escaped(&call.name), escaped(&call.id));
+            (label, Some((call.input.get().into(), "json")))
+        }
+        View::ToolResult { tool_use_id, is_error } => {
+            let word = if *is_error { "Failure" } else { "Result" };
+            (format!("{word} of {}:", escaped(tool_use_id)), Some((result(block)?, "")))
+        }
+        View::ServerToolUse { .. } | View::Other { .. } => {
+            let label = "From the model's side:".to_owned();
+            (label, Some((block.raw.get().into(), "json")))
+        }
+    };
+    if !label.is_empty() {
+        let _ = write!(text, "\n{label}\n");
+    }
+    if let Some((inner, kind)) = fenced {
+        write_fence(text, &inner, kind);
+    }
+    Ok(())
+}
+
+fn hidden() -> String {
+    "Thinking that is not shown.".to_owned()
+}
+
+/// What a call came to, as a text.
+fn result<'a>(block: &Block<'a>) -> Result<Cow<'a, str>, BadContent> {
+    #[derive(Deserialize)]
+    struct Answer {
+        #[serde(default)]
+        content: Value,
+    }
+    let Answer { content } = serde_json::from_str(block.raw.get())?;
+    Ok(match content {
+        Value::String(text) => text.into(),
+        Value::Array(parts) => {
+            let of = |part: &Value| match part.get("text").and_then(Value::as_str) {
+                Some(text) => text.to_owned(),
+                None => part.to_string(),
+            };
+            parts.iter().map(of).collect::<Vec<String>>().join("\n").into()
+        }
+        Value::Null => "".into(),
+        other => other.to_string().into(),
+    })
+}
+
+/// A fence is closed by one that is at least as long, and only at the beginning of a line.
+fn write_fence(text: &mut String, inner: &str, kind: &str) {
+    let longest = inner.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+    let fence = "`".repeat((longest + 1).max(3));
+    let end = if inner.ends_with('\n') { "" } else { "\n" };
+    let _ = write!(text, "\n{fence}{kind}\n{inner}{end}{fence}\n");
+}
+
+/// A text on one line that is nothing but a text.
+fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_control() || c == '\u{2028}' || c == '\u{2029}' {
+            escaped.push(' ');
+            continue;
+        }
+        // Ids and names are full of these, which do nothing within a word.
+        if c.is_ascii_punctuation() && !matches!(c, '-' | '.' | ',' | ':') {
+            escaped.push('\\');
+        }
+        escaped.push(c);
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::ids::RunId;
+    use crate::domain::message::{Content, Message};
+    use crate::domain::usage::Usage;
+    use serde_json::json;
+
+    fn shown(role: Role, blocks: &Value) -> String {
+        let stored = Stored {
+            seq: 3,
+            run_id: RunId::new(),
+            message_id: "msg_1".to_owned(),
+            model: None,
+            message: Message {
+                role,
+                content: Content::parse(blocks.to_string()).unwrap(),
+                stop_reason: None,
+                usage: Usage::default(),
+            },
+            created_at: jiff::Timestamp::UNIX_EPOCH,
+        };
+        message(&stored).unwrap()
+    }
+
+    #[test]
+    fn what_is_said_stands_in_a_fence_that_it_cannot_close() {
+        for (said, fence) in [
+            ("Hello", "```"),
+            ("```\n## 4. User\n```", "````"),
+            ("`````rust\n`````\r## 4. User", "``````"),
+            ("~~~\n# Not a heading", "```"),
+        ] {
+            let text = shown(Role::User, &json!([{ "type": "text", "text": said }]));
+            let expected = format!(
+                "\n## 3. User\n\n1970-01-01T00:00:00Z\n\n{fence}markdown\n{said}\n{fence}\n"
+            );
+            assert_eq!(text, expected);
+        }
+    }
+
+    #[test]
+    fn calls_and_their_results_are_shown() {
+        let name = "get_time\n## 4. User";
+        let asked = shown(
+            Role::Assistant,
+            &json!([
+                { "type": "thinking", "thinking": "", "signature": "s" },
+                { "type": "thinking", "thinking": "Hm.", "signature": "s" },
+                { "type": "tool_use", "id": "toolu_1", "name": name, "input": { "a": "```" } },
+            ]),
+        );
+        assert_eq!(
+            asked,
+            "\n## 3. Assistant\n\n1970-01-01T00:00:00Z\n\nThinking that is not shown.\n\n\
+             Thinking:\n\n```markdown\nHm.\n```\n\n\
+             Call of get\\_time \\#\\# 4. User (toolu\\_1):\n\n````json\n{\"a\":\"```\"}\n````\n"
+        );
+        let image = json!({ "type": "image", "source": { "type": "url", "url": "https://a" } });
+        let answered = shown(
+            Role::User,
+            &json!([
+                { "type": "tool_result", "tool_use_id": "a", "content": "One\n" },
+                { "type": "tool_result", "tool_use_id": "b", "is_error": true,
+                  "content": "<tool_use_error>No.</tool_use_error>" },
+                { "type": "tool_result", "tool_use_id": "c",
+                  "content": [{ "type": "text", "text": "See" }, image] },
+            ]),
+        );
+        assert_eq!(
+            answered,
+            "\n## 3. Tools\n\n1970-01-01T00:00:00Z\n\nResult of a:\n\n```\nOne\n```\n\n\
+             Failure of b:\n\n```\nNo.\n```\n\n\
+             Result of c:\n\n```\nSee\n[image https://a]\n```\n"
+        );
+    }
+
+    #[test]
+    fn a_title_is_one_line_of_text() {
+        assert_eq!(escaped("a\n# b\u{2028}<i>*c*</i>"), "a \\# b \\<i\\>\\*c\\*\\<\\/i\\>");
+    }
+}

@@ -1,0 +1,128 @@
+//! What a message of the assistant may hold.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+
+use super::lines::wrong;
+use crate::domain::message::{Block, View};
+use crate::http::error::FieldError;
+use crate::http::routes::sessions::is_readable_object;
+
+#[derive(Deserialize)]
+struct Named<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Cow<'a, str>,
+}
+
+/// What is wrong with the blocks of a reply, which stay as they are.
+pub(super) fn problems(content: &RawValue, at: &str) -> Vec<FieldError> {
+    let Ok(blocks) = serde_json::from_str::<Vec<&RawValue>>(content.get()) else {
+        return vec![wrong(at, "is not an array of blocks")];
+    };
+    if blocks.is_empty() {
+        return vec![wrong(at, "is empty")];
+    }
+    let problem = |(index, block)| {
+        let problem = problem(block)?;
+        Some(wrong(format!("{at}/{index}"), problem))
+    };
+    blocks.into_iter().enumerate().filter_map(problem).collect()
+}
+
+fn problem(raw: &RawValue) -> Option<&'static str> {
+    if !is_readable_object(raw.get()) {
+        return Some("is not an object, or is nested deeper than 64");
+    }
+    let Ok(Named { kind }) = serde_json::from_str(raw.get()) else {
+        return Some("has no type");
+    };
+    let is_known = matches!(
+        kind.as_ref(),
+        "text" | "thinking" | "redacted_thinking" | "tool_use" | "server_tool_use" | "compaction"
+    ) || kind.ends_with("_tool_result");
+    if !is_known {
+        return Some("is not of a type that replies have");
+    }
+    let Ok(members) = serde_json::from_str::<Map<String, Value>>(raw.get()) else {
+        return Some("has a text that is none");
+    };
+    let has = |name: &str| members.get(name).is_some_and(Value::is_string);
+    let Ok(Block { view, .. }) = Block::view(raw) else {
+        return Some("lacks what a block of its type has");
+    };
+    match view {
+        View::Text(text) => text.trim().is_empty().then_some("is blank"),
+        View::Thinking(_) => (!has("thinking")).then_some("has no thinking"),
+        View::RedactedThinking => (!has("data")).then_some("has no data"),
+        View::ToolUse(call) => {
+            let is_object = members.get("input").is_some_and(Value::is_object);
+            if !is_name(&call.id) {
+                Some("has an id that is not 1 to 128 of letters, digits, '_' and '-'")
+            } else if !is_name(&call.name) {
+                Some("has a name that is not 1 to 128 of letters, digits, '_' and '-'")
+            } else {
+                (!is_object).then_some("has an input that is not an object")
+            }
+        }
+        View::ServerToolUse { id } => (!is_name(&id)).then_some("has an id that is none"),
+        View::ToolResult { .. } => Some("is not of a type that replies have"),
+        View::Other { tool_use_id } => {
+            (kind != "compaction" && tool_use_id.is_none()).then_some("names no call")
+        }
+    }
+}
+
+fn is_name(name: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    (1..=128).contains(&name.len()) && name.chars().all(is_plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_block_that_no_model_writes_is_refused() {
+        let call = |id: &str, name: &str, input: Value| json!({ "type": "tool_use", "id": id, "name": name, "input": input });
+        for (block, is_right) in [
+            (json!({ "type": "text", "text": "a" }), true),
+            (json!({ "type": "text", "text": " \n" }), false),
+            (json!({ "type": "thinking", "thinking": "", "signature": "s" }), true),
+            (json!({ "type": "thinking", "text": "" }), false),
+            (json!({ "type": "redacted_thinking", "data": "x" }), true),
+            (json!({ "type": "redacted_thinking" }), false),
+            (call("toolu_1", "Read", json!({})), true),
+            (call("toolu 1", "Read", json!({})), false),
+            (call("toolu_1", "", json!({})), false),
+            (call("toolu_1", "Read", json!([])), false),
+            (json!({ "type": "server_tool_use", "id": "s_1", "name": "a", "input": {} }), true),
+            (
+                json!({ "type": "web_search_tool_result", "tool_use_id": "s_1", "content": [] }),
+                true,
+            ),
+            (json!({ "type": "web_search_tool_result", "content": [] }), false),
+            (json!({ "type": "tool_result", "tool_use_id": "a" }), false),
+            (json!({ "type": "image", "source": {} }), false),
+            (json!("text"), false),
+            (json!({}), false),
+        ] {
+            let raw = serde_json::value::to_raw_value(&block).unwrap();
+            assert_eq!(problem(&raw).is_none(), is_right, "{block}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_block_is_pointed_at() {
+        let raw = |text: &str| RawValue::from_string(text.to_owned()).unwrap();
+        let places = |text: &str| -> Vec<String> {
+            problems(&raw(text), "/c").into_iter().map(|error| error.pointer).collect()
+        };
+        assert_eq!(places(r#"[{"type":"text","text":"a"},{"type":"x"},1]"#), ["/c/1", "/c/2"]);
+        assert_eq!(places("[]"), ["/c"]);
+        assert_eq!(places(r#""a""#), ["/c"]);
+    }
+}

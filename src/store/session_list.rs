@@ -1,0 +1,122 @@
+//! Finding the sessions of a tenant.
+
+use jiff_sqlx::{Timestamp, ToSqlx as _};
+use sqlx::PgConnection;
+
+use super::StoreError;
+use super::sessions::select;
+use crate::domain::ids::{SessionId, TenantId};
+use crate::domain::page::Slice;
+use crate::domain::session::Session;
+use crate::domain::session_filter::{SessionFilter, Standing};
+
+/// The ids of a page, from these rows of sessions. Sessions that do something are few among those
+/// that rest, so they are looked up by their runs.
+macro_rules! ids {
+    ($from:literal, $($arg:expr),+) => {
+        sqlx::query_scalar!(
+            $from
+            + "
+WHERE s.tenant_id = $1
+  AND ($2::uuid IS NULL OR CASE WHEN $3 THEN s.id > $2 ELSE s.id < $2 END)
+  AND ($5::bool IS NULL OR (s.archived_at IS NOT NULL) = $5)
+  AND CASE $6::text
+      WHEN 'running' THEN s.active_run_id IS NOT NULL AND s.id = ANY (ARRAY(
+          SELECT session_id FROM runs WHERE status = 'running' AND tenant_id = $1))
+      WHEN 'requires_action' THEN s.active_run_id IS NOT NULL AND s.id = ANY (ARRAY(
+          SELECT session_id FROM runs WHERE status = 'requires_action' AND tenant_id = $1))
+      WHEN 'queued' THEN s.active_run_id IS NULL AND s.queued > 0 AND s.id = ANY (ARRAY(
+          SELECT session_id FROM runs WHERE status = 'queued' AND tenant_id = $1
+          UNION SELECT session_id FROM runs WHERE status = 'running' AND tenant_id = $1))
+      WHEN 'idle' THEN s.active_run_id IS NULL AND s.queued = 0 OR EXISTS (
+          SELECT FROM runs r WHERE r.id = s.active_run_id AND r.status = 'requires_action')
+      ELSE true END
+  AND ($7::bigint[] = '{}' OR s.metadata_terms @> $7)
+  AND ($8::timestamptz IS NULL OR s.created_at > $8)
+  AND ($9::timestamptz IS NULL OR s.created_at < $9)
+ORDER BY CASE WHEN $3 THEN s.id END, CASE WHEN NOT $3 THEN s.id END DESC
+LIMIT $4",
+            $($arg),+
+        )
+    };
+}
+
+/// Lists sessions of a tenant, in the order of their ids, which is that of their making. For the
+/// rest of the caller's transaction, statements are planned for what they look for.
+pub async fn list(
+    conn: &mut PgConnection,
+    tenant: TenantId,
+    filter: &SessionFilter,
+    slice: Slice<SessionId>,
+) -> Result<Vec<Session>, StoreError> {
+    let terms = plan(conn, &filter.metadata).await?;
+    let tenant_id = tenant.as_uuid();
+    let from = slice.from.map(SessionId::as_uuid);
+    let standing = filter.standing.map(Standing::as_str);
+    let [after, before] = [filter.created_after, filter.created_before]
+        .map(|moment| moment.map(|moment| moment.to_sqlx()));
+    let ids = match &filter.words {
+        None => {
+            ids!(
+                "SELECT s.id FROM sessions s",
+                tenant_id,
+                from,
+                slice.is_upwards,
+                slice.limit,
+                filter.archived,
+                standing,
+                &terms,
+                after as Option<Timestamp>,
+                before as Option<Timestamp>
+            )
+            .fetch_all(&mut *conn)
+            .await?
+        }
+        Some(words) => {
+            ids!(
+                "
+WITH found AS (
+    SELECT id FROM sessions
+    WHERE tenant_id = $1 AND title_words @@ plainto_tsquery('simple', $10)
+    UNION
+    SELECT session_id FROM events
+    WHERE tenant_id = $1 AND type = 'user.message'
+      AND typed_words(body) @@ plainto_tsquery('simple', $10)
+)
+SELECT s.id FROM found JOIN sessions s ON s.id = found.id",
+                tenant_id,
+                from,
+                slice.is_upwards,
+                slice.limit,
+                filter.archived,
+                standing,
+                &terms,
+                after as Option<Timestamp>,
+                before as Option<Timestamp>,
+                words
+            )
+            .fetch_all(&mut *conn)
+            .await?
+        }
+    };
+    select(conn, tenant, &ids).await
+}
+
+/// Has each statement planned anew, because a plan for all filters is a good one for none; and
+/// gives the terms by which metadata is looked up.
+async fn plan(
+    conn: &mut PgConnection,
+    metadata: &[(String, String)],
+) -> Result<Vec<i64>, StoreError> {
+    let (keys, values): (Vec<String>, Vec<String>) = metadata.iter().cloned().unzip();
+    let row = sqlx::query!(
+        r#"SELECT set_config('plan_cache_mode', 'force_custom_plan', true) AS mode,
+                  ARRAY(SELECT metadata_term(key, value)
+                        FROM unnest($1::text[], $2::text[]) AS member (key, value)) AS "terms!""#,
+        &keys,
+        &values,
+    )
+    .fetch_one(conn)
+    .await?;
+    Ok(row.terms)
+}

@@ -1,0 +1,225 @@
+//! Sessions that come from a file.
+
+use reqwest::Response;
+use serde_json::{Value, json};
+use twostep::tools::policy::OperatorPolicy;
+
+use crate::support::media::pixel;
+use crate::support::{Session, Setup, TestApp, calls_as, problem, says};
+
+async fn export(session: &Session<'_>) -> Vec<String> {
+    let response = session.app.get(&session.path("/export")).send().await.unwrap();
+    response.text().await.unwrap().lines().map(str::to_owned).collect()
+}
+
+async fn import(app: &TestApp, lines: &[String]) -> Response {
+    let request = app.post("/v1/sessions/import").header("content-type", "application/jsonl");
+    request.body(lines.join("\n") + "\n").send().await.unwrap()
+}
+
+async fn imported<'a>(app: &'a TestApp, lines: &[String]) -> Session<'a> {
+    let response = import(app, lines).await;
+    assert_eq!(response.status(), 201);
+    let location = response.headers()["location"].to_str().unwrap().to_owned();
+    let session: Value = response.json().await.unwrap();
+    assert_eq!(location, format!("/v1/sessions/{}", session["id"].as_str().unwrap()));
+    app.session_again(session["id"].as_str().unwrap())
+}
+
+/// An export without ids and times, and with runs by their places.
+fn without_ids(lines: &[String]) -> Vec<Value> {
+    let mut runs: Vec<Value> = Vec::new();
+    let mut anonymous = |line: &String| {
+        let mut line: Value = serde_json::from_str(line).unwrap();
+        let members = line.as_object_mut().unwrap();
+        members.remove("session_id");
+        members.remove("created_at");
+        if let Some(run) = members.get_mut("run_id") {
+            if !runs.contains(run) {
+                runs.push(run.clone());
+            }
+            *run = json!(runs.iter().position(|known| known == run));
+        }
+        line
+    };
+    lines.iter().map(&mut anonymous).collect()
+}
+
+/// A service whose model thinks, calls two tools, one of which fails, and answers.
+async fn start(setup: Setup) -> TestApp {
+    let calls = calls_as(&[
+        ("toolu_1", "get_time", json!({})),
+        ("toolu_2", "read_file", json!({ "path": "none.txt" })),
+    ]);
+    let mut blocks = vec![json!({ "type": "thinking", "thinking": "Hm." })];
+    blocks.extend(calls["content"].as_array().unwrap().clone());
+    let script = json!({ "conversations": [
+        { "when": "again", "replies": [says("Again.")] },
+        { "replies": [{ "content": blocks }, says("It is late.")] },
+    ], "otherwise": "refuse" });
+    TestApp::start_with(script, setup).await
+}
+
+async fn told(app: &TestApp) -> Session<'_> {
+    let tool = json!({ "name": "locate", "client": true, "input_schema": { "type": "object" } });
+    let body = json!({ "title": "Time", "metadata": { "a": 1.50 },
+                       "tools": ["get_time", "read_file", tool], "limits": { "rounds": 5 },
+                       "thinking": { "type": "adaptive" } });
+    let session = app.session_with(body).await;
+    session.ask("How late is it?").await;
+    session
+        .ask_with(json!({ "content": [{ "type": "text", "text": "And again?" }, pixel()] }))
+        .await;
+    session
+}
+
+#[tokio::test]
+async fn an_import_is_the_session_that_was_exported() {
+    let app = start(Setup::default()).await;
+    let session = told(&app).await;
+    let lines = export(&session).await;
+    let copy = imported(&app, &lines).await;
+    assert_eq!(without_ids(&export(&copy).await), without_ids(&lines));
+
+    // It has used nothing, and its runs say where they come from.
+    let read: Value = app.get(&copy.path("")).send().await.unwrap().json().await.unwrap();
+    let nothing = json!({ "input_tokens": 0, "cache_creation_input_tokens": 0,
+                          "cache_read_input_tokens": 0, "output_tokens": 0 });
+    assert_eq!((&read["usage"], &read["status"]), (&nothing, &json!("idle")));
+    assert_eq!(read["stop_reason"], json!({ "type": "end_turn" }));
+    let runs: Value = app.get(&copy.path("/runs")).send().await.unwrap().json().await.unwrap();
+    let texts = ["It is late.", "Again."];
+    assert_eq!(runs["data"].as_array().unwrap().len(), texts.len());
+    for (run, text) in runs["data"].as_array().unwrap().iter().zip(texts) {
+        assert_eq!((&run["status"], &run["imported"]), (&json!("completed"), &json!(true)));
+        assert_eq!((&run["output_text"], &run["usage"]), (&json!(text), &nothing));
+    }
+
+    // The model takes it as it took the first one.
+    assert_eq!(copy.ask("Once again?").await["output_text"], "Again.");
+    assert_eq!(session.ask("Once again?").await["output_text"], "Again.");
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_session_without_messages_is_imported_too() {
+    let app = start(Setup::default()).await;
+    let lines = export(&app.session().await).await;
+    let copy = imported(&app, &lines).await;
+    assert_eq!(without_ids(&export(&copy).await), without_ids(&lines));
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn what_is_wrong_is_pointed_at_by_its_line_and_nothing_is_made() {
+    let app = start(Setup::default()).await;
+    let session = told(&app).await;
+    let lines = export(&session).await;
+    // 1 session, 2 user, 3 assistant, 4 tools, 5 assistant, 6 user, 7 assistant, 8 end
+    assert_eq!(lines.len(), 8);
+    let changed = |number: usize, pointer: &str, value: Value| {
+        let mut lines = lines.clone();
+        let mut line: Value = serde_json::from_str(&lines[number - 1]).unwrap();
+        let (parent, member) = pointer.rsplit_once('/').unwrap();
+        match line.pointer_mut(parent).unwrap() {
+            Value::Array(items) => items[member.parse::<usize>().unwrap()] = value,
+            members => members[member] = value,
+        }
+        lines[number - 1] = line.to_string();
+        lines
+    };
+    let without = |number: usize| {
+        let mut lines = lines.clone();
+        lines.remove(number - 1);
+        lines
+    };
+    let broken = |number: usize, text: &str| {
+        let mut lines = lines.clone();
+        lines[number - 1] = text.to_owned();
+        lines
+    };
+    let text = |text: &str| json!({ "type": "text", "text": text });
+    let result = |id: &str| json!({ "type": "tool_result", "tool_use_id": id, "content": "x" });
+    for (lines, pointer) in [
+        (Vec::new(), "/lines/1"),
+        (vec![lines[0].clone()], ""),
+        (without(1), "/lines/1/seq"),
+        (without(8), "/lines/7"),
+        (without(5), "/lines/7/messages"),
+        (broken(3, "{"), "/lines/3"),
+        (broken(3, "[]"), "/lines/3"),
+        (changed(1, "/version", json!(2)), "/lines/1/version"),
+        (changed(1, "/settings/colour", json!("red")), "/lines/1/settings/colour"),
+        (changed(1, "/settings/tools/0", json!("fly")), "/lines/1/settings/tools"),
+        (changed(1, "/settings/workspace", json!("/etc")), "/lines/1/settings/workspace"),
+        (changed(1, "/settings/max_tokens", json!(0)), "/lines/1/settings/max_tokens"),
+        (changed(2, "/seq", json!(2)), "/lines/2/seq"),
+        (changed(2, "/colour", json!("red")), "/lines/2/colour"),
+        (changed(2, "/message/role", json!("assistant")), "/lines/2/message/role"),
+        (changed(2, "/message/id", json!("a b")), "/lines/2/message/id"),
+        (changed(2, "/message/content", json!([])), "/lines/2/message/content"),
+        (changed(2, "/message/content/0", text(" ")), "/lines/2/message/content/0/text"),
+        (changed(2, "/message/content/0", result("a")), "/lines/2/message/content/0/tool_use_id"),
+        (changed(3, "/run_id", json!("other")), "/lines/3/run_id"),
+        (
+            changed(3, "/message/content/0", json!({ "type": "image" })),
+            "/lines/3/message/content/0",
+        ),
+        (changed(3, "/message/stop_reason", json!("")), "/lines/3/message/stop_reason"),
+        (changed(3, "/message/content/2/id", json!("toolu_1")), "/lines/3/message/content/2/id"),
+        (changed(4, "/message/content", json!([result("toolu_1")])), "/lines/4/message/content"),
+        (
+            changed(4, "/message/content/0", result("toolu_2")),
+            "/lines/4/message/content/0/tool_use_id",
+        ),
+        (changed(4, "/message/content/1", text("x")), "/lines/4/message/content/1"),
+        (changed(5, "/message/content", json!([])), "/lines/5/message/content"),
+        (changed(6, "/run_id", json!("other")), "/lines/7/run_id"),
+        (changed(7, "/message/content/0", text("")), "/lines/7/message/content/0"),
+        (changed(8, "/messages", json!(7)), "/lines/8/messages"),
+    ] {
+        let refused = problem(import(&app, &lines).await, 422, "validation_failed").await;
+        assert_eq!(refused["errors"][0]["pointer"], pointer, "{lines:#?}");
+    }
+    let all: Value = app.get("/v1/sessions").send().await.unwrap().json().await.unwrap();
+    assert_eq!(all["data"].as_array().unwrap().len(), 1);
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_history_with_open_calls_is_refused() {
+    let app = start(Setup::default()).await;
+    let mut lines = export(&told(&app).await).await;
+    lines.drain(3..7);
+    lines[3] = json!({ "type": "end", "messages": 2 }).to_string();
+    let refused = problem(import(&app, &lines).await, 422, "validation_failed").await;
+    let expected = json!([{ "pointer": "/lines/3/message/content",
+                            "message": "leaves the call toolu_1 unanswered" }]);
+    assert_eq!(refused["errors"], expected);
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn an_import_gets_nothing_that_a_new_session_would_not() {
+    let app = start(Setup::default()).await;
+    let session = app.session_with(json!({ "permission_mode": "bypass" })).await;
+    let lines = export(&session).await;
+    let setup = Setup { permissions: Some(OperatorPolicy::default()), ..Setup::default() };
+    let strict = app.beside(setup).await;
+    let request = strict.post("/v1/sessions/import").header("content-type", "application/jsonl");
+    let response = request.body(lines.join("\n")).send().await.unwrap();
+    let refused = problem(response, 422, "validation_failed").await;
+    assert_eq!(refused["errors"][0]["pointer"], "/lines/1/settings/permission_mode");
+    strict.stop().await;
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn only_lines_are_imported() {
+    let app = start(Setup::default()).await;
+    for kind in ["application/json", "text/plain"] {
+        let request = app.post("/v1/sessions/import").header("content-type", kind);
+        problem(request.body("{}").send().await.unwrap(), 415, "unsupported_media_type").await;
+    }
+    app.finish().await;
+}
