@@ -44,14 +44,13 @@ impl<'a> Player<'a> {
         let mut runs = Vec::new();
         let mut posted = None;
         for (at, one) in plan.moves.iter().enumerate() {
-            let run = match posted.take() {
-                Some(run) => run,
-                None => {
-                    if one.is_forked {
-                        player.fork(at).await;
-                    }
-                    player.post(one, "queue").await
+            let run = if let Some(run) = posted.take() {
+                run
+            } else {
+                if one.is_forked {
+                    player.fork(at).await;
                 }
+                player.post(one, "queue").await
             };
             if one.deed != Deed::Watch {
                 player.watch(&run, one.after).await;

@@ -96,6 +96,9 @@ fn sent(app: &TestApp, index: usize) -> String {
     without_marks(&without_budget(&app.upstream().text(index), 1000))
 }
 
+/// Where a message begins that makes a call.
+const ASKS: &str = r#",{"role":"assistant","content":[{"type":"tool_use""#;
+
 #[tokio::test]
 async fn the_requests_of_a_fork_begin_byte_for_byte_as_those_of_its_source() {
     let script = || {
@@ -111,7 +114,6 @@ async fn the_requests_of_a_fork_begin_byte_for_byte_as_those_of_its_source() {
     source.ask("one").await;
     source.ask("two").await;
     // Up to the first answer, and up to the second question.
-    const ASKS: &str = r#",{"role":"assistant","content":[{"type":"tool_use""#;
     for (at, asks) in [(4, "zwei"), (5, "drei")] {
         let branch = fork(&source, &json!({ "after": at })).await;
         let first = app.upstream().len();

@@ -52,7 +52,8 @@ async fn a_session_can_be_forked_at_any_message() {
         assert_eq!(now[..at], before[..at]);
         // Only behind the calls the fork has something to add.
         let closing = usize::from(at == 2);
-        assert_eq!((now.len(), stored(&branch).await), (at + closing + 2, 2 + closing as i64));
+        assert_eq!(now.len(), at + closing + 2);
+        assert_eq!(stored(&branch).await, if at == 2 { 3 } else { 2 });
         if at == 2 {
             let answers = json!([result("toolu_a", INTERRUPTED), result("toolu_b", INTERRUPTED)]);
             assert_eq!(now[2]["message"]["content"], answers);

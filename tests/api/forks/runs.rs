@@ -70,26 +70,6 @@ async fn the_first_run_of_a_fork_survives_its_worker() {
     app.finish_refused(&[]).await;
 }
 
-/// Two branches that answer the same open calls are told apart from the run whose calls they are.
-#[tokio::test]
-async fn a_run_that_is_taken_over_does_not_take_the_answers_of_forks_for_its_own() {
-    let works = crate::support::calls_as(&[("toolu_a", "get_time", json!({}))]);
-    let app = TestApp::start(replies(&[works, hangs_once(says("Done."))])).await;
-    let source = app.session().await;
-    let run = source.post(json!({ "content": "Work" })).await;
-    asked(&app, 2).await;
-    let branches = [2, 2, 3].map(|at| json!({ "after": at }));
-    for body in &branches {
-        assert_eq!(messages(&fork(&source, body).await).await.len(), 3);
-    }
-    lose_worker(&app, &run, 1).await;
-    assert_eq!(source.settled(&run).await["output_text"], "Done.");
-    let upstream = app.upstream();
-    assert_eq!(upstream.text(1), upstream.text(2));
-    assert_eq!(messages(&source).await.len(), 4);
-    app.finish_refused(&[]).await;
-}
-
 #[tokio::test]
 async fn a_stream_of_a_fork_begins_with_where_it_comes_from() {
     let app = TestApp::start(replies(&[says("Yes.")])).await;
