@@ -1,6 +1,6 @@
 //! Finding the sessions of a tenant.
 
-use jiff_sqlx::{Timestamp, ToSqlx as _};
+use jiff_sqlx::{Timestamp, ToSqlx};
 use sqlx::PgConnection;
 
 use super::StoreError;
@@ -53,8 +53,8 @@ pub async fn list(
     let tenant_id = tenant.as_uuid();
     let from = slice.from.map(SessionId::as_uuid);
     let standing = filter.standing.map(Standing::as_str);
-    let [after, before] = [filter.created_after, filter.created_before]
-        .map(|moment| moment.map(|moment| moment.to_sqlx()));
+    let [after, before] =
+        [filter.created_after, filter.created_before].map(|moment| moment.map(ToSqlx::to_sqlx));
     let ids = match &filter.words {
         None => {
             ids!(

@@ -110,49 +110,56 @@ async fn a_session_without_messages_is_imported_too() {
     app.finish().await;
 }
 
-#[tokio::test]
-async fn what_is_wrong_is_pointed_at_by_its_line_and_nothing_is_made() {
-    let app = start(Setup::default()).await;
-    let session = told(&app).await;
-    let lines = export(&session).await;
-    // 1 session, 2 user, 3 assistant, 4 tools, 5 assistant, 6 user, 7 assistant, 8 end
-    assert_eq!(lines.len(), 8);
-    let changed = |number: usize, pointer: &str, value: Value| {
-        let mut lines = lines.clone();
-        let mut line: Value = serde_json::from_str(&lines[number - 1]).unwrap();
-        let (parent, member) = pointer.rsplit_once('/').unwrap();
-        match line.pointer_mut(parent).unwrap() {
-            Value::Array(items) => items[member.parse::<usize>().unwrap()] = value,
-            members => members[member] = value,
-        }
-        lines[number - 1] = line.to_string();
-        lines
-    };
-    let without = |number: usize| {
-        let mut lines = lines.clone();
-        lines.remove(number - 1);
-        lines
-    };
-    let broken = |number: usize, text: &str| {
-        let mut lines = lines.clone();
-        lines[number - 1] = text.to_owned();
-        lines
-    };
-    let text = |text: &str| json!({ "type": "text", "text": text });
-    let result = |id: &str| json!({ "type": "tool_result", "tool_use_id": id, "content": "x" });
-    for (lines, pointer) in [
+/// The same lines with another value in one of them.
+fn changed(lines: &[String], number: usize, pointer: &str, value: Value) -> Vec<String> {
+    let mut line: Value = serde_json::from_str(&lines[number - 1]).unwrap();
+    let (parent, member) = pointer.rsplit_once('/').unwrap();
+    if let Some(Value::Array(items)) = line.pointer_mut(parent) {
+        items[member.parse::<usize>().unwrap()] = value;
+    } else {
+        line.pointer_mut(parent).unwrap()[member] = value;
+    }
+    replaced(lines, number, &line.to_string())
+}
+
+fn replaced(lines: &[String], number: usize, text: &str) -> Vec<String> {
+    let mut lines = lines.to_vec();
+    text.clone_into(&mut lines[number - 1]);
+    lines
+}
+
+fn without(lines: &[String], number: usize) -> Vec<String> {
+    let mut lines = lines.to_vec();
+    lines.remove(number - 1);
+    lines
+}
+
+/// Exports that are wrong as a whole or in their settings, and where: of one with these lines: 1
+/// session, 2 user, 3 assistant, 4 tools, 5 assistant, 6 user, 7 assistant, 8 end.
+fn wrong_files(lines: &[String]) -> Vec<(Vec<String>, &'static str)> {
+    let changed = |number, pointer, value| changed(lines, number, pointer, value);
+    vec![
         (Vec::new(), "/lines/1"),
         (vec![lines[0].clone()], ""),
-        (without(1), "/lines/1/seq"),
-        (without(8), "/lines/7"),
-        (without(5), "/lines/7/messages"),
-        (broken(3, "{"), "/lines/3"),
-        (broken(3, "[]"), "/lines/3"),
+        (without(lines, 1), "/lines/1/seq"),
+        (without(lines, 8), "/lines/7"),
+        (without(lines, 5), "/lines/7/messages"),
+        (replaced(lines, 3, "{"), "/lines/3"),
+        (replaced(lines, 3, "[]"), "/lines/3"),
         (changed(1, "/version", json!(2)), "/lines/1/version"),
         (changed(1, "/settings/colour", json!("red")), "/lines/1/settings/colour"),
         (changed(1, "/settings/tools/0", json!("fly")), "/lines/1/settings/tools"),
         (changed(1, "/settings/workspace", json!("/etc")), "/lines/1/settings/workspace"),
         (changed(1, "/settings/max_tokens", json!(0)), "/lines/1/settings/max_tokens"),
+    ]
+}
+
+/// Exports with a message that is wrong, and where.
+fn wrong_messages(lines: &[String]) -> Vec<(Vec<String>, &'static str)> {
+    let changed = |number, pointer, value| changed(lines, number, pointer, value);
+    let text = |text: &str| json!({ "type": "text", "text": text });
+    let result = |id: &str| json!({ "type": "tool_result", "tool_use_id": id, "content": "x" });
+    vec![
         (changed(2, "/seq", json!(2)), "/lines/2/seq"),
         (changed(2, "/colour", json!("red")), "/lines/2/colour"),
         (changed(2, "/message/role", json!("assistant")), "/lines/2/message/role"),
@@ -177,7 +184,18 @@ async fn what_is_wrong_is_pointed_at_by_its_line_and_nothing_is_made() {
         (changed(6, "/run_id", json!("other")), "/lines/7/run_id"),
         (changed(7, "/message/content/0", text("")), "/lines/7/message/content/0"),
         (changed(8, "/messages", json!(7)), "/lines/8/messages"),
-    ] {
+    ]
+}
+
+#[tokio::test]
+async fn what_is_wrong_is_pointed_at_by_its_line_and_nothing_is_made() {
+    let app = start(Setup::default()).await;
+    let session = told(&app).await;
+    let lines = export(&session).await;
+    assert_eq!(lines.len(), 8);
+    let mut wrong = wrong_files(&lines);
+    wrong.extend(wrong_messages(&lines));
+    for (lines, pointer) in wrong {
         let refused = problem(import(&app, &lines).await, 422, "validation_failed").await;
         assert_eq!(refused["errors"][0]["pointer"], pointer, "{lines:#?}");
     }

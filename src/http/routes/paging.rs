@@ -146,15 +146,15 @@ fn target(uri: &Uri, member: &str, cursor: &str) -> String {
     let path = path.strip_prefix("/v1").unwrap_or(path);
     let is_cursor = |pair: &str| ["after=", "before="].iter().any(|name| pair.starts_with(name));
     let query = uri.query().unwrap_or_default().split('&');
-    let kept: String = query
-        .filter(|pair| !pair.is_empty() && !is_cursor(pair))
-        .map(|pair| format!("{pair}&"))
-        .collect();
-    link(format_args!("{path}?{kept}{member}={cursor}"))
+    let kept = query.filter(|pair| !pair.is_empty() && !is_cursor(pair));
+    let cursor = format!("{member}={cursor}");
+    let query: Vec<&str> = kept.chain([cursor.as_str()]).collect();
+    link(format_args!("{path}?{}", query.join("&")))
 }
 
 #[cfg(test)]
 mod tests {
+    use super::Order::{Asc, Desc};
     use super::*;
 
     /// Reads from a list of the numbers up to ten as a table does.
@@ -194,7 +194,6 @@ mod tests {
             let links = links.collect::<Vec<String>>().join(", ");
             (!links.is_empty()).then(|| HeaderValue::from_str(&links).unwrap())
         };
-        use Order::{Asc, Desc};
         for (query, order, data, links) in [
             ("", Asc, vec![1, 2, 3, 4], link(&[("after=4", "next")])),
             ("after=4", Asc, vec![5, 6, 7, 8], link(&[("after=8", "next"), ("before=5", "prev")])),

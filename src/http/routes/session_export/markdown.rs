@@ -96,7 +96,7 @@ fn result<'a>(block: &Block<'a>) -> Result<Cow<'a, str>, BadContent> {
             parts.iter().map(of).collect::<Vec<String>>().join("\n").into()
         }
         Value::Null => "".into(),
-        other => other.to_string().into(),
+        other @ (Value::Bool(_) | Value::Number(_) | Value::Object(_)) => other.to_string().into(),
     })
 }
 

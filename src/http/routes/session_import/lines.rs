@@ -70,9 +70,11 @@ pub(super) fn wrong(pointer: impl Into<String>, message: impl Into<String>) -> F
 }
 
 fn read<T: serde::de::DeserializeOwned>(line: &[u8], at: &str) -> Result<T, ApiError> {
-    parse(line).map_err(|error| match error {
-        ApiError::BadJson(cause) => ApiError::field(at, format!("is not JSON: {cause}")),
-        other => other.beneath(at),
+    parse(line).map_err(|error| {
+        if let ApiError::BadJson(cause) = error {
+            return ApiError::field(at, format!("is not JSON: {cause}"));
+        }
+        error.beneath(at)
     })
 }
 
