@@ -11,6 +11,9 @@ Examples:
   twostep completions zsh > ~/.zfunc/_twostep
   twostep completions fish > ~/.config/fish/completions/twostep.fish";
 
+/// What is completed.
+const NAME: &str = "twostep";
+
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Command {
@@ -20,8 +23,12 @@ pub(super) struct Command {
 
 impl Command {
     pub(super) fn run(&self) -> anyhow::Result<()> {
+        let all = Cli::command();
+        let shown = all.get_subcommands().filter(|command| !command.is_hide_set());
+        let mut shown =
+            clap::Command::new(NAME).args(all.get_arguments()).subcommands(shown.cloned());
         let mut script = Vec::new();
-        generate(self.shell, &mut Cli::command(), "twostep", &mut script);
+        generate(self.shell, &mut shown, NAME, &mut script);
         output::say(String::from_utf8(script)?.trim_end());
         Ok(())
     }

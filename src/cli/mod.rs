@@ -8,6 +8,7 @@ mod configuration;
 mod database;
 mod doctor;
 mod healthcheck;
+mod json;
 mod keys;
 mod local;
 mod migrate;

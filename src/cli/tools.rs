@@ -2,9 +2,11 @@
 
 use anyhow::Context as _;
 use clap::{Args, Subcommand};
+use serde_json::Value;
 
 use super::client::{Client, ServerArgs};
-use super::sessions::{print_json, word};
+use super::json::{items, word};
+use super::sessions::print_json;
 use super::terminal::{Terminals, safe_json};
 use super::{output, table};
 
@@ -34,25 +36,26 @@ impl Command {
     pub(super) async fn run(self) -> anyhow::Result<()> {
         let client = Client::new(&self.server)?;
         let catalogue = client.get(&["tools"]).send().await?;
-        let tools = catalogue["data"].as_array().context("the service tells no tools")?;
+        let tools = items(&catalogue, "data");
         match self.action {
             Action::List if self.json => tools.iter().for_each(print_json),
             Action::List => {
                 let rows: Vec<_> = tools
                     .iter()
                     .map(|tool| {
-                        let usual = if tool["default"] == true { "yes" } else { "" };
+                        let is_usual = tool.get("default") == Some(&Value::Bool(true));
+                        let usual = if is_usual { "yes" } else { "" };
                         let about = word(tool, "description");
                         let about = about.split_inclusive(". ").next().unwrap_or_default();
-                        [word(tool, "name"), word(tool, "class"), usual.into(), about.into()]
+                        [word(tool, "name"), word(tool, "class"), usual, about].map(str::to_owned)
                     })
                     .collect();
                 table::show(["NAME", "CLASS", "DEFAULT", "WHAT FOR"], &rows);
             }
             Action::Schema { name } => {
-                let tool = tools.iter().find(|tool| tool["name"] == *name);
+                let tool = tools.iter().find(|tool| word(tool, "name") == name);
                 let tool = tool.with_context(|| format!("there is no tool {name:?}"))?;
-                let schema = &tool["input_schema"];
+                let schema = tool.get("input_schema").unwrap_or(&Value::Null);
                 let json = if self.json {
                     schema.to_string()
                 } else {

@@ -54,6 +54,7 @@ const USUAL_LOG: &str = "info,sqlx::postgres::notice=warn";
 
 impl LogArgs {
     /// Only what is wrong, unless somebody wants to know more.
+    #[must_use]
     pub fn quiet(self) -> Self {
         if self.log == USUAL_LOG { Self { log: "warn".to_owned(), ..self } } else { self }
     }

@@ -1,6 +1,6 @@
 //! Calls that wait for somebody who decides: the person at the terminal.
 
-use serde_json::json;
+use serde_json::Map;
 use tokio_util::sync::CancellationToken;
 
 use super::interrupts::{Interrupts, Quit};
@@ -68,15 +68,17 @@ pub(super) async fn decide(
                 }
             };
             let Some(line) = line else { return Ok(Decided::Nobody) };
-            match Answer::read(&line) {
+            let id = &call.tool_use_id;
+            let decided = match Answer::read(&line) {
                 Answer::Unclear => continue,
-                Answer::Allow => turn.decide(&call.tool_use_id, Decision::Allow, json!({})).await?,
-                Answer::Always => allow_always(turn, &call).await?,
+                Answer::Allow => turn.decide(id, Decision::Allow, Map::new()).await,
+                Answer::Always => allow_always(turn, &call).await,
                 Answer::Deny(why) => {
-                    let more = why.map_or(json!({}), |why| json!({ "message": why }));
-                    turn.decide(&call.tool_use_id, Decision::Deny, more).await?;
+                    let more = why.map(|why| ("message".to_owned(), why.into()));
+                    turn.decide(id, Decision::Deny, more.into_iter().collect()).await
                 }
-            }
+            };
+            decided?;
             break;
         }
     }
@@ -96,11 +98,11 @@ fn show(call: &Approval) {
 }
 
 async fn allow_always(turn: &mut Turn, call: &Approval) -> Result<(), Failure> {
-    let always = json!({ "remember": "session" });
+    let always = Map::from_iter([("remember".to_owned(), "session".into())]);
     match turn.decide(&call.tool_use_id, Decision::Allow, always).await {
         Err(failure) if failure.code() == Some("validation_failed") => {
             output::complain("No rule can stand for this call and no other: it is allowed once.");
-            turn.decide(&call.tool_use_id, Decision::Allow, json!({})).await
+            turn.decide(&call.tool_use_id, Decision::Allow, Map::new()).await
         }
         decided => decided,
     }

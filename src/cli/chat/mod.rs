@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::client::{Client, Failure, ServerArgs};
+use super::json::{items, some_word, word};
 use super::local::{LocalArgs, Service};
 use super::output;
 use super::status::NEEDS_APPROVAL;
@@ -160,15 +161,14 @@ impl Chat {
             Some(id) => self.client.get(&["sessions", &id.to_string()]).send().await?,
             None if goes_on => {
                 let newest = self.client.get_with(&["sessions"], &[("limit", "1")]).send().await?;
-                newest["data"][0].clone()
+                items(&newest, "data").first().cloned().unwrap_or_default()
             }
             None => Value::Null,
         };
-        let Some(id) = session["id"].as_str() else { return Ok(Left::Settled) };
+        let Some(id) = some_word(&session, "id") else { return Ok(Left::Settled) };
         self.session = Some(id.to_owned());
-        let title = session["title"].as_str().unwrap_or_default();
-        self.screen.note(format!("session {id} {title}").trim_end());
-        let Some(run) = session["active_run_id"].as_str() else { return Ok(Left::Settled) };
+        self.screen.note(format!("session {id} {}", word(&session, "title")).trim_end());
+        let Some(run) = some_word(&session, "active_run_id") else { return Ok(Left::Settled) };
         let stop = CancellationToken::new();
         let turn = Turn::of(&self.client, id, run, stop.clone());
         self.attend(turn, stop).await
@@ -205,18 +205,18 @@ impl Chat {
 
     /// Posts a message, and attends to its run.
     async fn say(&mut self, line: &str) -> Result<Left, Failure> {
-        let session = match &self.session {
-            Some(session) => session.clone(),
-            None => {
-                let session = new_session(&self.client, &self.new_session).await?;
-                self.screen.note(&format!("session {session}"));
-                self.session.insert(session).clone()
-            }
+        let session = if let Some(session) = &self.session {
+            session.clone()
+        } else {
+            let session = new_session(&self.client, &self.new_session).await?;
+            self.screen.note(&format!("session {session}"));
+            self.session.insert(session).clone()
         };
-        let mut message = json!({ "content": line });
+        let mut message = Map::from_iter([("content".to_owned(), json!(line))]);
         if let Some(mode) = self.permission_mode {
-            message["permission_mode"] = json!(mode);
+            message.insert("permission_mode".to_owned(), json!(mode));
         }
+        let message = message.into();
         let stop = CancellationToken::new();
         let turn = tokio::select! {
             turn = Turn::begin(&self.client, &session, &message, stop.clone()) => turn?,

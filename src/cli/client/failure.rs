@@ -1,6 +1,7 @@
 //! Why a request to the service came to nothing.
 
 use std::error::Error;
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use reqwest::header::{CONTENT_TYPE, LOCATION, RETRY_AFTER};
@@ -52,7 +53,7 @@ fn told(problem: &Problem) -> String {
     let mut text = problem.detail.clone();
     // The first of them is told by the detail.
     for Wrong { pointer, message } in problem.errors.iter().skip(1) {
-        text.push_str(&format!("; {pointer} {message}"));
+        let _ = write!(text, "; {pointer} {message}");
     }
     if problem.status == 401 {
         text.push_str("; say it with TWOSTEP_KEY or --key");

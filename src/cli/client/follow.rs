@@ -72,19 +72,15 @@ impl Following {
                 self.open().await?;
                 continue;
             };
-            match events.next().await {
-                Some(Ok(event)) => {
-                    if let Some(json) = self.take(event) {
-                        return Ok(Some(Came::Event(json)));
-                    }
-                }
-                // An end in order is none before the run has come to rest: something on the way
-                // has made one of a connection that broke.
-                Some(Err(_)) | None => {
-                    self.events = None;
-                    self.is_lost = true;
-                    return Ok(Some(Came::Lost));
-                }
+            // An end in order is none before the run has come to rest: something on the way has
+            // made one of a connection that broke.
+            let Some(Ok(event)) = events.next().await else {
+                self.events = None;
+                self.is_lost = true;
+                return Ok(Some(Came::Lost));
+            };
+            if let Some(json) = self.take(event) {
+                return Ok(Some(Came::Event(json)));
             }
         }
         Ok(None)

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::{Client, Failure};
+use crate::cli::json::some_word;
 
 /// The largest page.
 const PAGE: usize = 200;
@@ -24,11 +25,11 @@ impl Client {
                 query.push(("after", after));
             }
             let mut page = self.get_with(path, &query).send().await?;
-            let Some(data) = page["data"].as_array_mut() else {
+            let Some(data) = page.get_mut("data").and_then(Value::as_array_mut) else {
                 return Err(Failure::strange(self, "with something that is no list"));
             };
             items.append(data);
-            after = page["next_cursor"].as_str().map(str::to_owned);
+            after = some_word(&page, "next_cursor").map(str::to_owned);
             if after.is_none() || items.len() >= most {
                 return Ok((items, after.is_some()));
             }

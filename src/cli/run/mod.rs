@@ -129,7 +129,7 @@ impl Command {
         }
         let decision = if self.yes { Decision::Allow } else { Decision::Deny };
         for call in turn.approvals().await? {
-            turn.decide(&call.tool_use_id, decision, json!({})).await?;
+            turn.decide(&call.tool_use_id, decision, Map::new()).await?;
         }
         Ok(true)
     }
@@ -146,13 +146,13 @@ impl Command {
     }
 
     fn message(&self, prompt: &str) -> Value {
-        let mut message = json!({ "content": prompt });
+        let mut message = Map::from_iter([("content".to_owned(), json!(prompt))]);
         if let Some(rounds) = self.max_rounds {
-            message["limits"] = json!({ "rounds": rounds });
+            message.insert("limits".to_owned(), json!({ "rounds": rounds }));
         }
         if let Some(mode) = self.permission_mode {
-            message["permission_mode"] = json!(mode);
+            message.insert("permission_mode".to_owned(), json!(mode));
         }
-        message
+        message.into()
     }
 }

@@ -10,6 +10,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::client::{Client, ServerArgs};
+use super::json::{items, some_word, word};
 use super::status::Misused;
 use super::terminal::{Terminals, one_line, safe_json};
 use super::{output, table};
@@ -105,14 +106,14 @@ async fn list(client: &Client, limit: u32, json: bool) -> anyhow::Result<()> {
 
 async fn cancel(client: &Client, id: &str, json: bool) -> anyhow::Result<()> {
     let runs = client.post(&["sessions", id, "cancel"]).send().await?;
-    let runs = runs["data"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let runs = items(&runs, "data");
     if runs.is_empty() {
         output::complain("nothing runs");
     } else if json {
         runs.iter().for_each(print_json);
     } else {
         let rows: Vec<_> =
-            runs.iter().map(|run| ["id", "status"].map(|key| word(run, key))).collect();
+            runs.iter().map(|run| ["id", "status"].map(|key| word(run, key).to_owned())).collect();
         table::show(["RUN", "STATUS"], &rows);
     }
     Ok(())
@@ -121,7 +122,7 @@ async fn cancel(client: &Client, id: &str, json: bool) -> anyhow::Result<()> {
 /// Deletes one after the other; a person is asked about each.
 async fn remove(client: &Client, ids: &[SessionId], yes: bool, json: bool) -> anyhow::Result<()> {
     let terminals = Terminals::look();
-    if !yes && !(terminals.input && terminals.words) {
+    if !(yes || terminals.input && terminals.words) {
         let why = "nobody can be asked here whether to delete them: say --yes";
         return Err(Misused(why.to_owned()).into());
     }
@@ -129,7 +130,7 @@ async fn remove(client: &Client, ids: &[SessionId], yes: bool, json: bool) -> an
         let id = id.to_string();
         if !yes {
             let session = client.get(&["sessions", &id]).send().await?;
-            let title = one_line(session["title"].as_str().unwrap_or("no title"));
+            let title = one_line(some_word(&session, "title").unwrap_or("no title"));
             output::ask(&format!("Delete {id} ({title}) with all that was said in it? [y/N] "));
             let mut answer = String::new();
             stdin().read_line(&mut answer).context("stdin cannot be read")?;
@@ -156,7 +157,8 @@ fn print(sessions: &[Value], json: bool) {
     let row = |session: &Value| {
         let updated = word(session, "updated_at");
         let updated = updated.split('.').next().unwrap_or_default().replace('T', " ");
-        [word(session, "id"), word(session, "status"), updated, word(session, "title")]
+        [word(session, "id"), word(session, "status"), &updated, word(session, "title")]
+            .map(str::to_owned)
     };
     let rows: Vec<_> = sessions.iter().map(row).collect();
     table::show(["ID", "STATUS", "UPDATED (UTC)", "TITLE"], &rows);
@@ -166,9 +168,4 @@ fn print(sessions: &[Value], json: bool) {
 pub(super) fn print_json(value: &Value) {
     let json = value.to_string();
     output::say(&if Terminals::look().output { safe_json(&json) } else { json.into() });
-}
-
-/// A member that is a text.
-pub(super) fn word(value: &Value, key: &str) -> String {
-    value[key].as_str().unwrap_or_default().to_owned()
 }

@@ -2,8 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::{print_json, word};
+use super::print_json;
 use crate::cli::client::Client;
+use crate::cli::json::{items, some_word, word};
 use crate::cli::output;
 use crate::cli::terminal::{one_line, safe};
 
@@ -17,17 +18,19 @@ pub(super) async fn show(client: &Client, id: &str, json: bool) -> anyhow::Resul
         return Ok(());
     }
     for key in ["id", "title", "status", "model", "permission_mode", "created_at", "updated_at"] {
-        let value = one_line(&word(&session, key));
+        let value = one_line(word(&session, key));
         if !value.is_empty() {
             output::say(&format!("{:<16} {value}", key.trim_end_matches("_at").replace('_', " ")));
         }
     }
-    let usage = &session["usage"];
-    let tokens = ["input_tokens", "output_tokens"].map(|key| usage[key].as_i64().unwrap_or(0));
-    output::say(&format!("tokens           {} in, {} out", tokens[0], tokens[1]));
+    let usage = session.get("usage");
+    let tokens = |key| usage.and_then(|usage| usage.get(key)).and_then(Value::as_i64).unwrap_or(0);
+    let (input, output) = (tokens("input_tokens"), tokens("output_tokens"));
+    output::say(&format!("tokens           {input} in, {output} out"));
     for item in &messages {
-        let is_user = item["type"] == "user";
-        for block in item["message"]["content"].as_array().into_iter().flatten() {
+        let is_user = word(item, "type") == "user";
+        let Some(message) = item.get("message") else { continue };
+        for block in items(message, "content") {
             show_block(is_user, block);
         }
     }
@@ -35,29 +38,27 @@ pub(super) async fn show(client: &Client, id: &str, json: bool) -> anyhow::Resul
 }
 
 fn show_block(is_user: bool, block: &Value) {
-    match block["type"].as_str().unwrap_or_default() {
+    match word(block, "type") {
         "text" => {
-            let text = word(block, "text");
-            let text = safe(&text);
+            let text = safe(word(block, "text"));
             output::say("");
             for line in text.lines() {
                 output::say(&if is_user { format!("> {line}") } else { line.to_owned() });
             }
         }
         "tool_use" | "server_tool_use" => {
-            output::say(&one_line(&format!("· {} {}", word(block, "name"), block["input"])));
+            let input = block.get("input").unwrap_or(&Value::Null);
+            output::say(&one_line(&format!("· {} {input}", word(block, "name"))));
         }
-        "tool_result" if block["is_error"] == true => {
-            output::say(&one_line(&format!("  failed: {}", text(&block["content"]))));
+        "tool_result" if block.get("is_error") == Some(&Value::Bool(true)) => {
+            output::say(&one_line(&format!("  failed: {}", text(block))));
         }
         _ => {}
     }
 }
 
 /// The text of a result, which is a text or blocks.
-fn text(content: &Value) -> String {
-    match content {
-        Value::String(text) => text.clone(),
-        other => other.as_array().into_iter().flatten().map(|block| word(block, "text")).collect(),
-    }
+fn text(result: &Value) -> String {
+    let blocks = items(result, "content").iter().map(|block| word(block, "text"));
+    some_word(result, "content").map_or_else(|| blocks.collect(), str::to_owned)
 }

@@ -141,7 +141,7 @@ impl Screen {
             self.open = Some(Open { id, shown: String::new(), known: String::new() });
         }
         if let Some(open) = &mut self.open {
-            open.known = whole.to_owned();
+            whole.clone_into(&mut open.known);
         }
         self.catch_up();
         self.open = None;
@@ -152,12 +152,11 @@ impl Screen {
     fn catch_up(&mut self) {
         let Some(mut open) = self.open.take() else { return };
         if !open.shown.starts_with(&open.known) {
-            let more = match open.known.strip_prefix(&*open.shown) {
-                Some(more) => more,
-                None => {
-                    self.end_line();
-                    &open.known
-                }
+            let more = if let Some(more) = open.known.strip_prefix(&*open.shown) {
+                more
+            } else {
+                self.end_line();
+                &open.known
             };
             output::write(&safe(more));
             self.is_in_line = !more.ends_with('\n');

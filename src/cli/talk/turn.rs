@@ -1,11 +1,12 @@
 //! One message and the run that it starts, to the end.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::run::{Approval, Run};
 use crate::cli::client::{Came, Client, Failure, Following};
+use crate::cli::json::some_word;
 use crate::domain::permission::Decision;
 use crate::domain::run::RunStatus;
 
@@ -26,7 +27,7 @@ pub(in crate::cli) struct Turn {
 pub(in crate::cli) async fn new_session(client: &Client, body: &Value) -> Result<String, Failure> {
     // A second one would be in nobody's way, and in everybody's list.
     let session = client.post(&["sessions"]).json(body).once().send().await?;
-    match session["id"].as_str() {
+    match some_word(&session, "id") {
         Some(id) => Ok(id.to_owned()),
         None => Err(Failure::strange(client, "with something that is no session")),
     }
@@ -102,12 +103,11 @@ impl Turn {
         &mut self,
         tool_use_id: &str,
         decision: Decision,
-        more: Value,
+        mut more: Map<String, Value>,
     ) -> Result<(), Failure> {
-        let mut body = more;
-        body["decision"] = json!(decision);
+        more.insert("decision".to_owned(), json!(decision));
         let path = ["sessions", &*self.session, "approvals", tool_use_id];
-        let decided = self.client.post(&path).json(&body).send().await;
+        let decided = self.client.post(&path).json(&more.into()).send().await;
         self.following.go_on();
         match decided {
             Err(failure) if !is_decided(&failure) => Err(failure),

@@ -123,9 +123,12 @@ async fn shells_complete_commands() {
                   printf '%s\\n' \"${COMPREPLY[@]}\"\n";
     let completed = told_on_stdin(shell, &format!("{bash}\n{use_it}")).await;
     assert_eq!(good(completed), "sessions\n");
-    for shell in ["zsh", "fish"] {
+    for shell in ["bash", "zsh", "fish"] {
         let script = good(outcome(binary(&["completions", shell])).await);
         assert!(script.contains("sessions") && script.contains("twostep"), "{script}");
+        // What the program starts itself by is for nobody else.
+        let words = script.split(|c: char| !c.is_alphanumeric() && c != '_');
+        assert!(!words.into_iter().any(|word| word == "__sandbox"), "{script}");
     }
 }
 

@@ -22,7 +22,7 @@ use terminal::Terminal;
 use way::Way;
 
 /// What a command may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A command that asks this service.
 fn asks(app: &TestApp, args: &[&str]) -> Command {

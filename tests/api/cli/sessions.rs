@@ -131,7 +131,7 @@ async fn sessions_are_deleted_by_those_who_mean_it() {
     let (status, seen) = terminal.end().await;
     assert_eq!(status, Some(0), "{seen}");
     let left: Vec<Value> = sessions(&app).await.iter().map(|left| left["id"].clone()).collect();
-    assert_eq!(left, [two.id.clone()]);
+    assert_eq!(left, [two.id.as_str()]);
     assert_eq!(told(&app, &["sessions", "rm", "--yes", &one.id]).await.0, Some(1));
     app.finish().await;
 }

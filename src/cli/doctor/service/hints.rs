@@ -24,12 +24,12 @@ pub(super) enum Trouble {
 pub(super) enum Proxy {
     Nginx,
     Caddy,
-    HaProxy,
+    Ha,
     Traefik,
 }
 
 impl Proxy {
-    pub(super) const ALL: [Self; 4] = [Self::Nginx, Self::Caddy, Self::HaProxy, Self::Traefik];
+    pub(super) const ALL: [Self; 4] = [Self::Nginx, Self::Caddy, Self::Ha, Self::Traefik];
 
     /// The one that names itself in a response. `HAProxy` and Traefik do not.
     pub(super) fn of(headers: &HeaderMap) -> Option<Self> {
@@ -39,7 +39,7 @@ impl Proxy {
         match () {
             () if named.contains("nginx") || named.contains("openresty") => Some(Self::Nginx),
             () if named.contains("caddy") => Some(Self::Caddy),
-            () if named.contains("haproxy") => Some(Self::HaProxy),
+            () if named.contains("haproxy") => Some(Self::Ha),
             () if named.contains("traefik") => Some(Self::Traefik),
             () => None,
         }
@@ -49,7 +49,7 @@ impl Proxy {
         match self {
             Self::Nginx => "nginx",
             Self::Caddy => "Caddy",
-            Self::HaProxy => "HAProxy",
+            Self::Ha => "HAProxy",
             Self::Traefik => "Traefik",
         }
     }
@@ -57,38 +57,38 @@ impl Proxy {
     /// What to change, if there is something.
     pub(super) const fn hint(self, trouble: Trouble) -> Option<&'static str> {
         match self {
-            Self::Nginx => nginx(trouble),
-            Self::Caddy => caddy(trouble),
-            Self::HaProxy => haproxy(trouble),
+            Self::Nginx => Some(nginx(trouble)),
+            Self::Caddy => Some(caddy(trouble)),
+            Self::Ha => Some(haproxy(trouble)),
             Self::Traefik => traefik(trouble),
         }
     }
 }
 
-const fn nginx(trouble: Trouble) -> Option<&'static str> {
-    Some(match trouble {
+const fn nginx(trouble: Trouble) -> &'static str {
+    match trouble {
         Trouble::Buffering => "proxy_buffering off;",
         Trouble::Compression => "gzip off;",
         Trouble::Idle => "proxy_read_timeout 75s;",
         Trouble::Leaving => "proxy_ignore_client_abort off;",
         Trouble::LastEventId => "proxy_set_header Last-Event-ID $http_last_event_id;",
         Trouble::Location => "proxy_redirect / /agent/;  # the path that clients use",
-    })
+    }
 }
 
-const fn caddy(trouble: Trouble) -> Option<&'static str> {
-    Some(match trouble {
+const fn caddy(trouble: Trouble) -> &'static str {
+    match trouble {
         Trouble::Buffering => "take response_buffers out of reverse_proxy",
         Trouble::Compression => "@whole not path */stream */messages, then: encode @whole gzip",
         Trouble::Idle => "take read_timeout out of transport http, or make it 75s",
         Trouble::Leaving => "take flush_interval -1 out of reverse_proxy",
         Trouble::LastEventId => "take header_up -Last-Event-ID out of reverse_proxy",
         Trouble::Location => "header_down Location ^/ /agent/  # the path that clients use",
-    })
+    }
 }
 
-const fn haproxy(trouble: Trouble) -> Option<&'static str> {
-    Some(match trouble {
+const fn haproxy(trouble: Trouble) -> &'static str {
+    match trouble {
         Trouble::Buffering => "option http-no-delay",
         Trouble::Compression => "take text/event-stream out of compression type",
         Trouble::Idle => "timeout server 75s, and timeout client 75s",
@@ -97,7 +97,7 @@ const fn haproxy(trouble: Trouble) -> Option<&'static str> {
         Trouble::Location => {
             r"http-response replace-header Location ^/(.*) /agent/\1  # the path that clients use"
         }
-    })
+    }
 }
 
 const fn traefik(trouble: Trouble) -> Option<&'static str> {

@@ -10,6 +10,7 @@ use super::finding::Finding;
 use super::hints::{Proxy, Trouble};
 use super::probe::{Arrived, NotReached, Way, head, listen};
 use crate::cli::client::beneath;
+use crate::cli::json::{items, some_word, word};
 
 /// Events of an even flow, and the time between two.
 const FLOW: usize = 10;
@@ -38,7 +39,7 @@ pub(super) async fn reach(way: &Way) -> Result<Reached, NotReached> {
     let text = format!("{:?} in {took} ms{behind}", answer.version());
     let proxies = named.map_or(Proxy::ALL.to_vec(), |proxy| vec![proxy]);
     let body: Option<Value> = answer.json().await.ok();
-    if !body.is_some_and(|body| body["data"].is_array()) {
+    if !body.is_some_and(|body| body.get("data").is_some_and(Value::is_array)) {
         let why = "something answers that is not the service".to_owned();
         return Err(NotReached { why, is_away: false });
     }
@@ -77,10 +78,10 @@ fn pieces(about: &'static str, arrived: &Arrived) -> Finding {
         return Finding::fail(about, "nothing came").because_of(Trouble::Buffering);
     };
     // What comes within half of the time between two events has been held back together.
-    let apart =
-        arrived.times.windows(2).filter(|pair| matches!(pair, [a, b] if *b - *a > EVERY / 2));
+    let is_apart = |pair: &&[Duration]| matches!(pair, [a, b] if b.saturating_sub(*a) > EVERY / 2);
+    let apart = arrived.times.windows(2).filter(is_apart);
     let lumps = apart.count() + 1;
-    let span = (*last - *first).as_millis();
+    let span = last.saturating_sub(*first).as_millis();
     let text = format!("{FLOW} events in {lumps} pieces over {span} ms");
     if !arrived.is_whole {
         return Finding::fail(about, format!("{text}, and then the stream broke"));
@@ -188,7 +189,7 @@ async fn begun(way: &Way) -> Result<String, String> {
         text.push_str(&String::from_utf8_lossy(&piece));
         let data = text.lines().find_map(|line| line.strip_prefix("data: "));
         let event = data.and_then(|data| serde_json::from_str::<Value>(data).ok());
-        if let Some(id) = event.and_then(|event| event["probe_id"].as_str().map(str::to_owned)) {
+        if let Some(id) = event.and_then(|event| some_word(&event, "probe_id").map(str::to_owned)) {
             return Ok(id);
         }
     }
@@ -199,9 +200,8 @@ async fn begun(way: &Way) -> Result<String, String> {
 async fn state(way: &Way, id: &str) -> Option<String> {
     let answer = head(way.get(&["probe", "streams"], &[])).await.ok()?;
     let page: Value = answer.json().await.ok()?;
-    let probes = page["data"].as_array()?;
-    let probe = probes.iter().find(|probe| probe["id"] == *id)?;
-    probe["state"].as_str().map(str::to_owned)
+    let probe = items(&page, "data").iter().find(|probe| word(probe, "id") == id)?;
+    Some(word(probe, "state").to_owned())
 }
 
 /// Whether a stream survives silence.
@@ -215,9 +215,9 @@ pub(super) async fn idle(way: &Way, silence: Duration) -> Finding {
         return Finding::ok("silence", format!("a stream survives {seconds} s of it"));
     }
     let heard = arrived.times.first().copied().unwrap_or_default();
-    let after = (arrived.ended - heard).as_secs_f32();
-    let text = format!("a stream is cut after {after:.1} s of it");
-    let finding = if arrived.ended - heard > KEEP_ALIVE {
+    let after = arrived.ended.saturating_sub(heard);
+    let text = format!("a stream is cut after {:.1} s of it", after.as_secs_f32());
+    let finding = if after > KEEP_ALIVE {
         Finding::warn("silence", format!("{text}; the service is silent for 15 s at most"))
     } else {
         Finding::fail("silence", text)
