@@ -113,8 +113,8 @@ async fn what_a_polite_client_waits_beside_rude_ones() {
     let session: Value = client.post(&sessions).send().await.unwrap().json().await.unwrap();
     let session = format!("{sessions}/{}", session["id"].as_str().unwrap());
 
-    println!("| {ATTACKERS} times | read p50, ms | p99 | change p50, ms | p99 |");
-    println!("| --- | ---: | ---: | ---: | ---: |");
+    eprintln!("| {ATTACKERS} times | read p50, ms | p99 | change p50, ms | p99 |");
+    eprintln!("| --- | ---: | ---: | ---: | ---: |");
     let plain = [Attack::Nobody, Attack::Connections, Attack::SlowHeads, Attack::DeepBodies];
     for kind in plain.into_iter().chain(all().into_iter().map(Attack::Rude)) {
         let stop = CancellationToken::new();
@@ -124,7 +124,7 @@ async fn what_a_polite_client_waits_beside_rude_ones() {
         }
         let [read, change] = be_polite(&client, &session).await;
         stop.cancel();
-        println!(
+        eprintln!(
             "| {} | {:.1} | {:.1} | {:.1} | {:.1} |",
             kind.name(),
             read[0],
