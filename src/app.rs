@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
+use axum::Router;
 use bytes::Bytes;
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{ConnectOptions as _, PgPool};
@@ -119,12 +120,6 @@ impl Application {
         }
         let health =
             Health { pool: pools.api.clone(), draining: draining.clone(), metrics, sandbox };
-        let site = |router, forwarding, timeouts| Site {
-            router,
-            forwarding,
-            timeouts,
-            draining: draining.clone(),
-        };
         let listening = match config.listen {
             Listen::Api(serve) => {
                 let (serve, bus) = (*serve, Arc::clone(&bus));
@@ -133,11 +128,12 @@ impl Application {
                 let (settings, rest) = ((defaults, http), (assemble as _, &*config.workspaces));
                 let api = Api::new(health, bus, tools, permissions, settings, rest);
                 let posts = api.posts.clone();
-                let site = site(router(api), forwarding, timeouts);
+                let site = site(router(api), (forwarding, timeouts), &draining);
                 Some(Listening::bind(bind, site, posts).await?)
             }
             Listen::Health(bind) => {
-                let site = site(health_router(health), Forwarding::default(), Timeouts::default());
+                let rules = (Forwarding::default(), Timeouts::default());
+                let site = site(health_router(health), rules, &draining);
                 Some(Listening::bind(bind, site, TaskTracker::new()).await?)
             }
             Listen::Nowhere => None,
@@ -210,6 +206,11 @@ impl Application {
         tracing::info!("stopped");
         Ok(())
     }
+}
+
+fn site(router: Router, rules: (Forwarding, Timeouts), draining: &CancellationToken) -> Site {
+    let (forwarding, timeouts) = rules;
+    Site { router, forwarding, timeouts, draining: draining.clone() }
 }
 
 impl Listening {

@@ -1,5 +1,6 @@
 //! The lines of `docs/curl.md`, run in their order by a shell and curl, print what it shows.
 
+use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 use std::process::Stdio;
@@ -74,7 +75,7 @@ fn script(recipes: &[Recipe<'_>], url: &str) -> String {
     let mut script = "set -u\n".to_owned();
     for (n, Recipe { commands, .. }) in recipes.iter().enumerate() {
         let commands = commands.replace("http://127.0.0.1:8080", url);
-        script.push_str(&format!("{{\n{commands}\n}} >{n} 2>&1\necho $? >{n}.status\n"));
+        write!(script, "{{\n{commands}\n}} >{n} 2>&1\necho $? >{n}.status\n").unwrap();
     }
     script
 }

@@ -148,8 +148,8 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (stream, _) = listener.accept().await.unwrap();
-        client.write_all(&[0; 3 * TURN]).await.unwrap();
         let mut all = vec![0; 3 * TURN];
+        client.write_all(&all).await.unwrap();
         while stream.peek(&mut all).await.unwrap() < all.len() {}
         let mut socket = Socket {
             stream,

@@ -1,4 +1,4 @@
-//! The service behind nginx, Caddy and HAProxy, as `docs/proxies/` sets them up.
+//! The service behind each of the proxies that `docs/proxies/` has a file for.
 
 mod running;
 
