@@ -158,11 +158,12 @@ async fn what_was_typed_before_a_question_does_not_answer_it() {
 
 #[tokio::test]
 async fn a_connection_that_breaks_in_the_middle_of_an_answer_costs_and_repeats_nothing() {
+    // Slow enough that it is still being said when the connection is made again.
     let slow = json!({ "content": [{ "type": "text", "text": "First. Second. Third. Fourth." }],
-                       "chunk": 7, "pace_ms": 200 });
+                       "chunk": 7, "pace_ms": 700 });
     let app = TestApp::start(replies(&[slow])).await;
     let way = Way::to(&app).await;
-    way.break_behind(&["First", "agent.message"]);
+    way.break_behind(&["Second", "Fourth"]);
     let mut command = asking(&app, &["chat"]);
     command.env("TWOSTEP_SERVER", &way.url);
     let (status, stdout, stderr) = told_on_stdin(command, "Count\n").await;
