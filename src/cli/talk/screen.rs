@@ -11,17 +11,20 @@ use crate::cli::terminal::{Terminals, one_line, safe};
 pub(in crate::cli) struct Notes {
     is_shown: bool,
     is_dim: bool,
+    /// Whether a note would stand in the middle of what is said.
+    interrupts: bool,
 }
 
 impl Notes {
     /// Only for somebody who looks on.
     pub(in crate::cli) fn of_progress(terminals: Terminals) -> Self {
-        Self { is_shown: terminals.words, is_dim: terminals.words }
+        let is_shown = terminals.words;
+        Self { is_shown, is_dim: is_shown, interrupts: is_shown && terminals.output }
     }
 
     /// For everybody.
     pub(in crate::cli) fn of_conversation(terminals: Terminals) -> Self {
-        Self { is_shown: true, is_dim: terminals.words }
+        Self { is_shown: true, is_dim: terminals.words, interrupts: terminals.output }
     }
 
     fn line(self, line: &str) {
@@ -76,7 +79,7 @@ impl Screen {
 
     /// Tells something that happened.
     pub(in crate::cli) fn note(&mut self, line: &str) {
-        if self.notes.is_shown {
+        if self.notes.interrupts {
             self.end_line();
         }
         self.notes.line(&one_line(line));

@@ -158,15 +158,17 @@ async fn what_was_typed_before_a_question_does_not_answer_it() {
 
 #[tokio::test]
 async fn a_connection_that_breaks_in_the_middle_of_an_answer_costs_and_repeats_nothing() {
-    let slow = json!({ "content": [{ "type": "text", "text": "First. Second. Third. Fourth." }],
-                       "chunk": 7, "pace_ms": 200 });
+    const TEXT: &str = "First. Second. Third. Fourth. Fifth. Sixth. Seventh.";
+    // Slow enough that it is still being said when the connection is made again.
+    let slow = json!({ "content": [{ "type": "text", "text": TEXT }],
+                       "chunk": 7, "pace_ms": 900 });
     let app = TestApp::start(replies(&[slow])).await;
     let way = Way::to(&app).await;
-    way.break_behind(&["First", "agent.message"]);
+    way.break_behind(&["Second"]);
     let mut command = asking(&app, &["chat"]);
     command.env("TWOSTEP_SERVER", &way.url);
     let (status, stdout, stderr) = told_on_stdin(command, "Count\n").await;
-    assert_eq!((status, stdout.as_str()), (Some(0), "First. Second. Third. Fourth.\n"), "{stderr}");
+    assert_eq!((status, stdout.as_str()), (Some(0), &*format!("{TEXT}\n")), "{stderr}");
     assert!(stderr.contains("connection lost, coming back"), "{stderr}");
     assert_eq!(way.unbroken(), [""; 0]);
     app.finish().await;
