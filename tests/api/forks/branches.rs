@@ -83,11 +83,17 @@ async fn pages_of_a_forks_history_join_both_ways() {
         app.get(&path).send().await.unwrap().json().await.unwrap()
     };
     let read = page("limit=2&after=2").await;
-    assert_eq!(read, json!({ "data": all[2..4], "has_more": true, "next_cursor": "4" }));
+    assert_eq!(
+        read,
+        json!({ "data": all[2..4], "has_more": true, "next_cursor": "4", "prev_cursor": "3" })
+    );
     let read = page("limit=2&before=5").await;
-    assert_eq!(read, json!({ "data": all[2..4], "has_more": true, "next_cursor": "3" }));
+    assert_eq!(
+        read,
+        json!({ "data": all[2..4], "has_more": true, "next_cursor": "3", "prev_cursor": "4" })
+    );
     let read = page("limit=2&before=3").await;
-    assert_eq!(read, json!({ "data": all[..2], "has_more": false }));
+    assert_eq!(read, json!({ "data": all[..2], "has_more": false, "prev_cursor": "2" }));
     app.finish_refused(&[]).await;
 }
 
@@ -209,7 +215,8 @@ async fn the_forks_of_a_session_are_listed_newest_first_and_those_of_forks_are_n
     let expected = json!({ "data": [forks[2], forks[1]], "has_more": true, "next_cursor": cursor });
     assert_eq!(page, expected);
     let rest = list(&source, &format!("?limit=2&after={}", cursor.as_str().unwrap())).await;
-    assert_eq!(rest, json!({ "data": [forks[0]], "has_more": false }));
+    let back = &forks[0]["id"];
+    assert_eq!(rest, json!({ "data": [forks[0]], "has_more": false, "prev_cursor": back }));
     assert_eq!(list(&second, "").await, json!({ "data": [inner], "has_more": false }));
     for (query, code) in [("?limit=0", "invalid_query"), ("?after=x", "invalid_cursor")] {
         let path = source.path(&format!("/forks{query}"));
