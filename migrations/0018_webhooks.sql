@@ -53,7 +53,7 @@ CREATE INDEX webhook_deliveries_due ON webhook_deliveries (webhook_id, next_atte
     WHERE state = 'pending';
 CREATE INDEX webhook_deliveries_by_webhook ON webhook_deliveries (webhook_id, id DESC);
 CREATE INDEX webhook_deliveries_by_session ON webhook_deliveries (session_id);
-CREATE INDEX webhook_deliveries_ended ON webhook_deliveries (ended_at) WHERE state <> 'pending';
+CREATE INDEX webhook_deliveries_by_age ON webhook_deliveries (created_at);
 
 -- A UUID v7, as Rust makes all others. What a trigger inserts cannot ask there.
 CREATE FUNCTION new_id() RETURNS uuid LANGUAGE sql VOLATILE AS $$
@@ -91,7 +91,10 @@ BEGIN
                    'seq', NEW.seq,
                    'event', NEW.body))
     FROM webhooks w
-    WHERE w.tenant_id = NEW.tenant_id AND w.disabled IS NULL AND told = ANY (w.events);
+    WHERE w.tenant_id = NEW.tenant_id AND w.disabled IS NULL AND told = ANY (w.events)
+    -- One that is deleted at this moment is waited for, and then not told: the delivery of a webhook
+    -- that is gone would fail the whole statement.
+    FOR KEY SHARE OF w;
     RETURN NULL;
 END
 $$;

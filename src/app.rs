@@ -41,6 +41,8 @@ use crate::worker::{Node, Parts, Worker, sent_before, sent_messages};
 
 /// Time for runs to end, short of what a container runtime grants.
 const RUNS_TIMEOUT: Duration = Duration::from_secs(28);
+/// Time for what is being told to webhooks, and to note how that ended.
+const SENDER_TIMEOUT: Duration = Duration::from_secs(8);
 /// Time for requests to end. A client that does not read what it is sent never ends its own.
 const REQUESTS_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -168,9 +170,7 @@ impl Application {
             tasks.spawn(keep_current(model, models, self.draining.clone()));
         }
         let worker = self.worker.map(|worker| tasks.spawn(worker.run(self.draining.clone())));
-        if let Some(sender) = self.sender {
-            tasks.spawn(sender.run(self.draining.clone()));
-        }
+        let sender = self.sender.map(|sender| tasks.spawn(sender.run(self.draining.clone())));
         let (server, posts) = match self.listening {
             Some(listening) => {
                 let posts = listening.posts.clone();
@@ -185,6 +185,7 @@ impl Application {
         tokio::join!(
             ended(worker, RUNS_TIMEOUT, "not all runs ended in time"),
             ended(server, REQUESTS_TIMEOUT, "not all requests ended in time"),
+            ended(sender, SENDER_TIMEOUT, "not all that webhooks were told is noted"),
         );
         // Of clients that have left: what they began is carried to its end.
         posts.close();

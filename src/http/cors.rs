@@ -21,7 +21,7 @@ const ALLOWED: [&str; 12] = [
     "tracestate",
 ];
 /// Headers of answers that it may read.
-const EXPOSED: [&str; 12] = [
+const EXPOSED: [&str; 14] = [
     "location",
     "content-location",
     "link",
@@ -31,7 +31,9 @@ const EXPOSED: [&str; 12] = [
     "ratelimit",
     "ratelimit-policy",
     "idempotency-replayed",
-    "x-session-id",
+    "content-disposition",
+    "deprecation",
+    "sunset",
     "preference-applied",
     "x-should-retry",
 ];

@@ -42,6 +42,10 @@ pub(super) enum ApiError {
     DeliveryNotFound(String),
     #[error("there are {0} webhooks already, which is the most")]
     TooManyWebhooks(i64),
+    #[error("the webhook is disabled; enable it first")]
+    WebhookDisabled,
+    #[error("too many tests of this webhook wait already")]
+    TooManyTests,
     #[error("the run has no request {0}")]
     RequestNotFound(String),
     #[error("the body is not JSON: {0}")]
@@ -233,6 +237,8 @@ impl ApiError {
             Self::RunNotFound(_) => (StatusCode::NOT_FOUND, "run_not_found"),
             Self::WebhookNotFound(_) => (StatusCode::NOT_FOUND, "webhook_not_found"),
             Self::DeliveryNotFound(_) => (StatusCode::NOT_FOUND, "delivery_not_found"),
+            Self::WebhookDisabled => (StatusCode::CONFLICT, "webhook_disabled"),
+            Self::TooManyTests => (StatusCode::CONFLICT, "too_many_tests"),
             Self::TooManyWebhooks(_) => (StatusCode::CONFLICT, "too_many_webhooks"),
             Self::RequestNotFound(_) => (StatusCode::NOT_FOUND, "request_not_found"),
             Self::BadJson(_) => (StatusCode::BAD_REQUEST, "bad_json"),

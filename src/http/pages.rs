@@ -15,6 +15,7 @@ use http::header::{HOST, ORIGIN};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 
 use super::error::ApiError;
+use super::forwarded::Origin;
 
 const SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
@@ -33,7 +34,13 @@ pub struct Pages {
 
 /// Lets a request pass if it comes from nobody's page, or from one that may send it.
 pub(super) async fn layer(State(pages): State<Pages>, request: Request, next: Next) -> Response {
-    match pages.check(request.method(), request.uri(), request.headers()) {
+    // A proxy that puts its own name for the service into `Host` says elsewhere whom the client asks.
+    let asked = request.extensions().get::<Origin>().and_then(Origin::host);
+    let checked = match asked {
+        Some(host) => pages.check_host(host),
+        None => Ok(()),
+    };
+    match checked.and_then(|()| pages.check(request.method(), request.uri(), request.headers())) {
         Ok(()) => next.run(request).await,
         Err(error) => error.into_response(),
     }
@@ -42,15 +49,20 @@ pub(super) async fn layer(State(pages): State<Pages>, request: Request, next: Ne
 impl Pages {
     fn check(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<(), ApiError> {
         let host = host(uri, headers);
-        if let (Some(known), Some(host)) = (&self.hosts, &host)
-            && !is_known(known, name_of(host))
-        {
-            return Err(ApiError::MisdirectedRequest(host.clone()));
-        }
+        host.as_deref().map_or(Ok(()), |host| self.check_host(host))?;
         if self.refuses_others && self.is_of_another(method, host.as_deref(), headers) {
             return Err(ApiError::ForbiddenOrigin);
         }
         Ok(())
+    }
+
+    fn check_host(&self, host: &str) -> Result<(), ApiError> {
+        match &self.hosts {
+            Some(known) if !is_known(known, name_of(host)) => {
+                Err(ApiError::MisdirectedRequest(host.to_owned()))
+            }
+            Some(_) | None => Ok(()),
+        }
     }
 
     /// Whether a page of another origin sent the request, and is not one that may.

@@ -1,8 +1,5 @@
 //! Names that resolve to public addresses only.
 
-use std::io;
-use std::net::SocketAddr;
-
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use tokio::net::lookup_host;
 
@@ -16,12 +13,16 @@ pub(super) struct PublicOnly;
 impl Resolve for PublicOnly {
     fn resolve(&self, name: Name) -> Resolving {
         Box::pin(async move {
-            let found: Vec<SocketAddr> = lookup_host((name.as_str(), 0)).await?.collect();
-            if !found.iter().all(|address| is_public(address.ip())) {
-                let refused = format!("{} has an address that is not public", name.as_str());
-                return Err(io::Error::new(io::ErrorKind::PermissionDenied, refused).into());
+            let found = lookup_host((name.as_str(), 0)).await.map(Vec::from_iter);
+            match found {
+                Ok(found) if found.iter().all(|address| is_public(address.ip())) => {
+                    Ok(Box::new(found.into_iter()) as Addrs)
+                }
+                // Who names it is not told which: these are the names of somebody's own network.
+                Ok(_) | Err(_) => {
+                    Err(Box::from("the host has no address, or one that is not public"))
+                }
             }
-            Ok(Box::new(found.into_iter()) as Addrs)
         })
     }
 }

@@ -15,6 +15,8 @@ const TABLE: &str = "webhook_deliveries";
 
 /// How long it is known what was sent, and can be sent again.
 const KEPT_DAYS: i32 = 30;
+/// Tests of a webhook that may wait.
+const MAX_TESTS: i64 = 20;
 /// Rows deleted in one statement.
 const SWEEP_BATCH: i64 = 1000;
 
@@ -35,40 +37,68 @@ pub struct Due {
     pub secrets: Vec<WebhookSecret>,
 }
 
-/// Takes what is due, at most `each` of a webhook, less those that are under way, and `all` in all.
-/// Who takes one and does not settle it in time has to bear that another does.
+/// How many deliveries may be under way.
+#[derive(Debug, Clone, Copy)]
+pub struct Most {
+    /// Of a webhook.
+    pub of_webhook: i64,
+    /// Of a tenant.
+    pub of_tenant: i64,
+    /// More than there are, of all.
+    pub more: i64,
+}
+
+/// Takes what is due, as far as there is room beside what is under way. Tenants take turns, and so
+/// do the webhooks of each: those that are slow, or nowhere, stand in nobody else's way. Who takes
+/// one and does not settle it in time has to bear that another does.
 pub async fn take_due(
     conn: &mut PgConnection,
     under_way: &[(WebhookId, i64)],
-    (each, all): (i64, i64),
+    most: Most,
     time: Duration,
 ) -> Result<Vec<Due>, StoreError> {
     let (busy, counts): (Vec<Uuid>, Vec<i64>) =
         under_way.iter().map(|(id, count)| (id.as_uuid(), *count)).unzip();
     let rows = sqlx::query!(
-        r#"WITH due AS (
-               SELECT picked.id FROM webhooks w
-               LEFT JOIN unnest($1::uuid[], $2::bigint[]) AS busy (id, count) ON busy.id = w.id
+        r#"WITH busy AS (
+               SELECT w.id, w.tenant_id, b.count
+               FROM unnest($1::uuid[], $2::bigint[]) AS b (id, count) JOIN webhooks w USING (id)
+           ), ranked AS (
+               SELECT picked.id,
+                      (SELECT coalesce(sum(count), 0)::bigint FROM busy WHERE tenant_id = w.tenant_id)
+                      + row_number() OVER (
+                          PARTITION BY w.tenant_id
+                          ORDER BY coalesce(busy.count, 0) + picked.place, picked.next_attempt_at
+                      ) AS place
+               FROM webhooks w
+               LEFT JOIN busy ON busy.id = w.id
                CROSS JOIN LATERAL (
-                   SELECT d.id FROM webhook_deliveries d
-                   WHERE d.webhook_id = w.id AND d.state = 'pending' AND d.next_attempt_at <= now()
-                   ORDER BY d.next_attempt_at
-                   LIMIT greatest($3 - coalesce(busy.count, 0), 0)
-                   FOR UPDATE SKIP LOCKED
+                   SELECT taken.id, taken.next_attempt_at,
+                          row_number() OVER (ORDER BY taken.next_attempt_at) AS place
+                   FROM (
+                       SELECT d.id, d.next_attempt_at FROM webhook_deliveries d
+                       WHERE d.webhook_id = w.id AND d.state = 'pending'
+                         AND d.next_attempt_at <= now()
+                       ORDER BY d.next_attempt_at
+                       LIMIT greatest($3 - coalesce(busy.count, 0), 0)
+                       FOR UPDATE SKIP LOCKED
+                   ) AS taken
                ) AS picked
                WHERE w.disabled IS NULL
-               LIMIT $4
+           ), due AS (
+               SELECT id FROM ranked WHERE place <= $4 ORDER BY place LIMIT $5
            )
            UPDATE webhook_deliveries d
-           SET attempts = d.attempts + 1, next_attempt_at = now() + make_interval(secs => $5)
+           SET attempts = d.attempts + 1, next_attempt_at = now() + make_interval(secs => $6)
            FROM due, webhooks w
            WHERE d.id = due.id AND w.id = d.webhook_id
            RETURNING d.id, d.webhook_id, d.attempts, d.body, w.url, w.secret,
                      CASE WHEN w.old_secret_until > now() THEN w.old_secret END AS old_secret"#,
         &busy,
         &counts,
-        each,
-        all,
+        most.of_webhook,
+        most.of_tenant,
+        most.more,
         time.as_secs_f64(),
     )
     .fetch_all(conn)
@@ -204,7 +234,8 @@ pub async fn list(
     slice.in_order(rows).into_iter().map(TryInto::try_into).collect()
 }
 
-/// Makes a delivery by which the owner of a webhook sees that it is heard.
+/// Makes a delivery by which the owner of a webhook sees that it is heard, if it is enabled and has
+/// not too many of them that wait.
 pub async fn insert_test(
     conn: &mut PgConnection,
     (tenant, webhook_id): (TenantId, WebhookId),
@@ -213,12 +244,16 @@ pub async fn insert_test(
 ) -> Result<bool, StoreError> {
     let done = sqlx::query!(
         "INSERT INTO webhook_deliveries (id, webhook_id, tenant_id, event, body)
-         SELECT $1, id, tenant_id, $4, $5 FROM webhooks WHERE id = $2 AND tenant_id = $3",
+         SELECT $1, id, tenant_id, $4, $5 FROM webhooks
+         WHERE id = $2 AND tenant_id = $3 AND disabled IS NULL
+           AND (SELECT count(*) FROM webhook_deliveries
+                WHERE webhook_id = $2 AND state = 'pending' AND event = $4) < $6",
         id.as_uuid(),
         webhook_id.as_uuid(),
         tenant.as_uuid(),
         WebhookEvent::TEST,
         body,
+        MAX_TESTS,
     )
     .execute(conn)
     .await?;
@@ -262,12 +297,13 @@ pub async fn replay(
     Ok(done.rows_affected())
 }
 
-/// Deletes what ended long ago, a part at a time, and says whether there may be more.
+/// Deletes what was made long ago, a part at a time, and says whether there may be more. What is
+/// pending by then belongs to webhooks that are disabled.
 pub async fn sweep(conn: &mut PgConnection) -> Result<bool, StoreError> {
     let done = sqlx::query!(
         "DELETE FROM webhook_deliveries WHERE id IN (
              SELECT id FROM webhook_deliveries
-             WHERE state <> 'pending' AND ended_at < now() - make_interval(days => $1)
+             WHERE created_at < now() - make_interval(days => $1)
              LIMIT $2 FOR UPDATE SKIP LOCKED)",
         KEPT_DAYS,
         SWEEP_BATCH,

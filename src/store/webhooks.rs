@@ -15,6 +15,9 @@ const TABLE: &str = "webhooks";
 /// How many a tenant may have: each costs a row for each event that it is told of.
 pub const MAX_WEBHOOKS: i64 = 20;
 
+/// Deliveries deleted in one statement.
+const BATCH: i64 = 1000;
+
 /// A webhook to be stored.
 #[derive(Debug)]
 pub struct NewWebhook<'a> {
@@ -194,12 +197,17 @@ pub async fn replace_secret(
     Ok(done.rows_affected() > 0)
 }
 
-/// Notes that nobody is at a webhook's address any more.
-pub async fn note_gone(conn: &mut PgConnection, id: WebhookId) -> Result<(), StoreError> {
+/// Notes that nobody is at a webhook's address any more, unless it has another one since.
+pub async fn note_gone(
+    conn: &mut PgConnection,
+    id: WebhookId,
+    url: &str,
+) -> Result<(), StoreError> {
     sqlx::query!(
         "UPDATE webhooks SET disabled = 'gone', updated_at = now()
-         WHERE id = $1 AND disabled IS NULL",
+         WHERE id = $1 AND url = $2 AND disabled IS NULL",
         id.as_uuid(),
+        url,
     )
     .execute(conn)
     .await?;
@@ -207,15 +215,35 @@ pub async fn note_gone(conn: &mut PgConnection, id: WebhookId) -> Result<(), Sto
 }
 
 /// Deletes a webhook with its deliveries, and says whether there was one.
+///
+/// From the first statement on it is told nothing more, so that no step has to wait for the others.
 pub async fn delete(
     conn: &mut PgConnection,
     tenant: TenantId,
     id: WebhookId,
 ) -> Result<bool, StoreError> {
+    let off = Changes { is_enabled: Some(false), ..Changes::default() };
+    if update(conn, tenant, id, &off).await?.is_none() {
+        return Ok(false);
+    }
+    while empty(conn, id).await? {}
     let done = sqlx::query!(
         "DELETE FROM webhooks WHERE tenant_id = $1 AND id = $2",
         tenant.as_uuid(),
         id.as_uuid(),
+    )
+    .execute(conn)
+    .await?;
+    Ok(done.rows_affected() > 0)
+}
+
+/// Deletes a part of a webhook's deliveries, and says whether there may be more.
+async fn empty(conn: &mut PgConnection, id: WebhookId) -> Result<bool, StoreError> {
+    let done = sqlx::query!(
+        "DELETE FROM webhook_deliveries WHERE id IN (
+             SELECT id FROM webhook_deliveries WHERE webhook_id = $1 LIMIT $2)",
+        id.as_uuid(),
+        BATCH,
     )
     .execute(conn)
     .await?;

@@ -6,12 +6,10 @@
 mod attempt;
 
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::StreamExt as _;
-use futures::stream::FuturesUnordered;
+use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::{MissedTickBehavior, interval, timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -20,7 +18,7 @@ use crate::metrics::{Metrics, WebhookOutcome};
 use crate::outbound::Outbound;
 use crate::store::StoreError;
 use crate::store::connections::Connections;
-use crate::store::deliveries::{Due, Next, settle, sweep, take_due};
+use crate::store::deliveries::{Due, Most, Next, settle, sweep, take_due};
 use crate::store::webhooks::note_gone;
 pub use attempt::TIMEOUT;
 use attempt::{Attempt, GONE};
@@ -31,15 +29,15 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 const SWEEP_EVERY: Duration = Duration::from_mins(10);
 /// How long a delivery that was taken is left to who took it: more than any attempt takes.
 const TAKEN_FOR: Duration = Duration::from_mins(1);
-/// Attempts at a time for one webhook. One that is slow stands in nobody else's way.
-const EACH: i64 = 8;
-/// Attempts at a time for all.
-const ALL: i64 = 64;
+/// Attempts at a time for one webhook, for one tenant, and for all.
+const OF_WEBHOOK: i64 = 8;
+const OF_TENANT: i64 = 16;
+const ALL: i64 = 128;
 /// Time for attempts under way, when the process stops.
 const DRAIN_FOR: Duration = Duration::from_secs(5);
 
-/// How many attempts are under way, by webhook.
-type Busy = HashMap<WebhookId, i64>;
+/// The attempts that are under way, and whose they are.
+type Busy = HashMap<Id, WebhookId>;
 
 /// Sends the deliveries of all tenants.
 #[derive(Debug)]
@@ -55,36 +53,45 @@ pub struct Sender {
 impl Sender {
     /// Sends until it is told to stop.
     pub async fn run(self, stop: CancellationToken) {
-        let mut under_way = FuturesUnordered::new();
+        let sender = Arc::new(self);
+        tokio::join!(sender.send_all(&stop), stop.run_until_cancelled(sender.sweep_all()));
+    }
+
+    async fn send_all(self: &Arc<Self>, stop: &CancellationToken) {
+        // Attempts are tasks of their own: what answers in time is heard in time.
+        let mut under_way = JoinSet::new();
         let mut busy = Busy::new();
         let mut look = interval(LOOK_EVERY);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut clean = interval(SWEEP_EVERY);
         while !stop.is_cancelled() {
             tokio::select! {
                 () = stop.cancelled() => break,
-                _ = clean.tick() => {
-                    self.sweep().await;
-                    continue;
-                }
                 _ = look.tick() => {}
-                Some(webhook) = under_way.next() => one_less(&mut busy, webhook),
+                Some(ended) = under_way.join_next_with_id() => one_less(&mut busy, ended),
             }
-            for due in self.take(&busy, ALL - busy.values().sum::<i64>()).await {
-                *busy.entry(due.webhook_id).or_default() += 1;
-                under_way.push(self.send(due));
+            for due in self.take(&busy).await {
+                let webhook = due.webhook_id;
+                let sender = Arc::clone(self);
+                let task = under_way.spawn(async move { sender.send(due).await });
+                busy.insert(task.id(), webhook);
             }
         }
         // What does not end in time is sent once more, by somebody else.
-        let _ = timeout(DRAIN_FOR, async { while under_way.next().await.is_some() {} }).await;
+        let _ = timeout(DRAIN_FOR, async { while under_way.join_next().await.is_some() {} }).await;
     }
 
     /// Takes what is due, as far as there is room.
-    async fn take(&self, busy: &Busy, room: i64) -> Vec<Due> {
-        let busy: Vec<_> = busy.iter().map(|(id, count)| (*id, *count)).collect();
+    async fn take(&self, busy: &Busy) -> Vec<Due> {
+        let mut counts = HashMap::<WebhookId, i64>::new();
+        for webhook in busy.values() {
+            *counts.entry(*webhook).or_default() += 1;
+        }
+        let more = ALL - counts.values().sum::<i64>();
+        let most = Most { of_webhook: OF_WEBHOOK, of_tenant: OF_TENANT, more };
+        let counts: Vec<_> = counts.into_iter().collect();
         let taken = async {
             let mut conn = self.pool.acquire().await?;
-            let due = take_due(&mut conn, &busy, (EACH, room), TAKEN_FOR).await?;
+            let due = take_due(&mut conn, &counts, most, TAKEN_FOR).await?;
             conn.give_back();
             Ok::<_, StoreError>(due)
         };
@@ -94,7 +101,7 @@ impl Sender {
         })
     }
 
-    async fn send(&self, due: Due) -> WebhookId {
+    async fn send(&self, due: Due) {
         let attempt = Attempt::make(&self.outbound, &due).await;
         let next = attempt.next(due.attempt);
         self.metrics.webhook_attempt(outcome(next));
@@ -103,7 +110,7 @@ impl Sender {
             let how = (attempt.status, attempt.error.as_deref());
             settle(&mut conn, (due.id, due.attempt), how, next).await?;
             if attempt.status == Some(GONE) {
-                note_gone(&mut conn, due.webhook_id).await?;
+                note_gone(&mut conn, due.webhook_id, &due.url).await?;
             }
             conn.give_back();
             Ok::<_, StoreError>(())
@@ -114,18 +121,21 @@ impl Sender {
         } else if let Some(error) = &attempt.error {
             tracing::info!(%webhook, %delivery, attempt = due.attempt, error, "not delivered");
         }
-        webhook
     }
 
-    async fn sweep(&self) {
-        let swept = async {
-            let mut conn = self.pool.acquire().await?;
-            while sweep(&mut conn).await? {}
-            conn.give_back();
-            Ok::<_, StoreError>(())
-        };
-        if let Err(error) = swept.await {
-            tracing::warn!(%error, "the outbox of webhooks cannot be swept");
+    async fn sweep_all(&self) {
+        let mut clean = interval(SWEEP_EVERY);
+        loop {
+            clean.tick().await;
+            let swept = async {
+                let mut conn = self.pool.acquire().await?;
+                while sweep(&mut conn).await? {}
+                conn.give_back();
+                Ok::<_, StoreError>(())
+            };
+            if let Err(error) = swept.await {
+                tracing::warn!(%error, "the outbox of webhooks cannot be swept");
+            }
         }
     }
 }
@@ -138,12 +148,14 @@ const fn outcome(next: Next) -> WebhookOutcome {
     }
 }
 
-/// Notes that an attempt has ended.
-fn one_less(busy: &mut Busy, webhook: WebhookId) {
-    if let Entry::Occupied(mut attempts) = busy.entry(webhook) {
-        *attempts.get_mut() -= 1;
-        if *attempts.get() == 0 {
-            attempts.remove();
+/// Notes that an attempt has ended, in whatever way.
+fn one_less(busy: &mut Busy, ended: Result<(Id, ()), JoinError>) {
+    let task = match ended {
+        Ok((task, ())) => task,
+        Err(error) => {
+            tracing::error!(%error, "an attempt has failed, and will be made again");
+            error.id()
         }
-    }
+    };
+    busy.remove(&task);
 }

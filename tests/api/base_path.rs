@@ -179,6 +179,7 @@ async fn logs_show_the_client_and_not_the_proxy() {
     let mut command = binary_at(Path::new("/bin/sh"), &["-c", "exec \"$0\" \"$@\" 2>\"$LOG\""]);
     command.arg(PROGRAM).args(["serve", "--offline", "--bind", "127.0.0.1:0"]);
     command.args(["--base-path", "/agent", "--log", "twostep=info,sqlx=debug"]);
+    command.args(["--allowed-hosts", "agent.example"]);
     command.env("DATABASE_URL", database.url()).env("LOG", &log);
     let program = Program::serve(command).await;
     let client = reqwest::Client::builder().no_proxy().build().unwrap();

@@ -34,7 +34,8 @@ fn cors(response: &Response) -> Vec<(String, String)> {
 
 fn exposed() -> Vec<(String, String)> {
     let headers = "location,content-location,link,etag,retry-after,x-request-id,ratelimit,\
-        ratelimit-policy,idempotency-replayed,x-session-id,preference-applied,x-should-retry";
+        ratelimit-policy,idempotency-replayed,content-disposition,deprecation,sunset,\
+        preference-applied,x-should-retry";
     vec![
         ("allow-origin".to_owned(), APP.to_owned()),
         ("expose-headers".to_owned(), headers.to_owned()),
@@ -151,6 +152,11 @@ async fn a_name_that_was_pointed_at_this_machine_opens_nothing() {
         assert_eq!(status_under(&app, &host).await, 200, "{host}");
     }
     assert_eq!(status_under(&app, &format!("evil.example:{port}")).await, 421);
+    // Nor behind a proxy that puts a name of its own into `Host`.
+    let proxied = app.get("/v1/sessions").header("x-forwarded-host", "evil.example");
+    assert_eq!(proxied.send().await.unwrap().status(), 421);
+    let proxied = app.get("/v1/sessions").header("x-forwarded-host", "twostep.example");
+    assert_eq!(proxied.send().await.unwrap().status(), 200);
     let rebound = app.post("/v1/sessions").header("host", "evil.example");
     let rebound = rebound.header("origin", "http://evil.example").send().await.unwrap();
     let problem = problem(rebound, 421, "misdirected_request").await;

@@ -47,6 +47,7 @@ pub(in crate::http) struct Keyring {
     answers: Mutex<HashMap<KeyId, Answer>>,
     turns_of_good: Semaphore,
     turns_of_others: Semaphore,
+    turns_of_tickets: Semaphore,
 }
 
 impl Keyring {
@@ -57,6 +58,7 @@ impl Keyring {
             answers: Mutex::default(),
             turns_of_good: Semaphore::new(AT_A_TIME),
             turns_of_others: Semaphore::new(AT_A_TIME),
+            turns_of_tickets: Semaphore::new(AT_A_TIME),
         }
     }
 
@@ -77,7 +79,7 @@ impl Keyring {
     pub(super) async fn redeem(&self, given: &Given) -> Result<Option<Caller>, ApiError> {
         let taken = in_time(async {
             // Anybody can make up tickets.
-            let _turn = self.turns_of_others.acquire().await.map_err(|_| StoreError::NoAnswer)?;
+            let _turn = self.turns_of_tickets.acquire().await.map_err(|_| StoreError::NoAnswer)?;
             let mut conn = self.pool.acquire().await?;
             let taken = take(&mut conn, given.ticket.hash(), given.session_id).await?;
             conn.give_back();

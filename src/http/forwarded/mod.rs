@@ -39,6 +39,13 @@ pub(super) struct Origin {
     host: Option<Authority>,
 }
 
+impl Origin {
+    /// Whom the client asks, with the port, as far as those are trusted who say so.
+    pub(super) fn host(&self) -> Option<&str> {
+        self.host.as_ref().map(Authority::as_str)
+    }
+}
+
 impl Forwarding {
     /// Finds out who asks and under which path, and leaves the request with a path that routes
     /// know. A proxy may take the base off the path, or leave it.
@@ -71,7 +78,8 @@ impl Forwarding {
 
 fn host(uri: &Uri, headers: &HeaderMap) -> Option<Authority> {
     let named = || headers.get(HOST)?.to_str().ok()?.parse().ok();
-    uri.authority().cloned().or_else(named)
+    // What stands before an `@` may be a password.
+    uri.authority().cloned().or_else(named).filter(|host| !host.as_str().contains('@'))
 }
 
 impl fmt::Display for Origin {

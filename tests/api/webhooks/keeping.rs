@@ -155,6 +155,12 @@ async fn a_webhook_that_is_disabled_is_told_nothing_of_what_happens_meanwhile() 
     session.ask("Two").await;
     webhook.check(&moved.told(1).await[0]);
     assert_eq!(receiver.count(), 0);
+    let url = app.url(&webhook.path(""));
+    for member in ["url", "events", "enabled"] {
+        let taken = app.client.patch(&url).json(&json!({ member: null })).send().await.unwrap();
+        let refused = problem(taken, 422, "validation_failed").await;
+        assert_eq!(refused["errors"][0]["pointer"], format!("/{member}"));
+    }
     // What a patch does not name stays.
     assert_eq!(webhook.patch(json!({})).await["events"], on["events"]);
     app.finish().await;

@@ -1,14 +1,19 @@
 //! Receivers that do not take what they are told.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use twostep::domain::ids::DeliveryId;
+use twostep::domain::api_key::Scope;
+use twostep::domain::ids::{DeliveryId, WebhookId};
 use twostep::domain::webhook::DeliveryState;
-use twostep::store::deliveries::{Next, settle, take_due};
+use twostep::store::deliveries::{Most, Next, settle, take_due};
+use twostep::store::webhooks::note_gone;
 
 use super::{Answer, Receiver, Webhook, secret, telling};
-use crate::support::{Session, TestApp, problem, replies, says};
+use crate::support::{Session, TestApp, client_with, problem, replies, says};
+
+const MOST: Most = Most { of_webhook: 8, of_tenant: 16, more: 64 };
 
 async fn start() -> TestApp {
     TestApp::start_with(replies(&[says("Hello."), says("Hello again.")]), telling()).await
@@ -164,7 +169,7 @@ async fn who_died_with_a_delivery_is_followed_by_another_and_not_heard_any_more(
     let pool = app.database.pool(1);
     let mut conn = pool.acquire().await.unwrap();
     let mut take =
-        async |busy: &[_]| take_due(&mut conn, busy, (8, 8), Duration::from_mins(1)).await.unwrap();
+        async |busy: &[_]| take_due(&mut conn, busy, MOST, Duration::from_mins(1)).await.unwrap();
     let first = take(&[]).await;
     assert_eq!((first.len(), first[0].id, first[0].attempt), (1, id, 1));
     // Nobody else takes it meanwhile.
@@ -220,5 +225,113 @@ async fn a_session_that_is_deleted_takes_with_it_what_was_to_be_told_of_it() {
     let gone = app.client.delete(app.url(&format!("/v1/sessions/{id}"))).send().await.unwrap();
     assert_eq!(gone.status(), 204);
     assert_eq!(webhook.deliveries().await, [] as [Value; 0]);
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn tenants_take_turns_and_so_do_the_webhooks_of_each() {
+    let setup = crate::support::Setup { no_worker: true, needs_keys: true, ..telling() };
+    let app = TestApp::start_with(json!({}), setup).await;
+    let receiver = Receiver::start(&[]).await;
+    // One tenant has much to be told in three places, another one a little.
+    let mut mine = Vec::new();
+    for _ in 0..3 {
+        mine.push(Webhook::create(&app, &receiver, &["run.completed"]).await);
+    }
+    for webhook in &mine {
+        for _ in 0..10 {
+            test(webhook).await;
+        }
+    }
+    let tenant = app.database.tenant("acme").await;
+    let foreign = client_with(Some(&app.database.key(tenant, Scope::Write).await));
+    let body = json!({ "url": receiver.url, "events": ["run.completed"] });
+    let theirs = foreign.post(app.url("/v1/webhooks")).json(&body).send().await.unwrap();
+    let theirs: Value = theirs.json().await.unwrap();
+    let theirs: WebhookId = theirs["id"].as_str().unwrap().parse().unwrap();
+    let told = foreign.post(app.url(&format!("/v1/webhooks/{theirs}/test"))).send().await.unwrap();
+    assert_eq!(told.status(), 202);
+
+    let ids: Vec<WebhookId> = mine.iter().map(|webhook| webhook.id.parse().unwrap()).collect();
+    let pool = app.database.pool(1);
+    let mut conn = pool.acquire().await.unwrap();
+    let mut take = async |busy: &[_], more| {
+        let most = Most { more, ..MOST };
+        let due = take_due(&mut conn, busy, most, Duration::from_mins(1)).await.unwrap();
+        let mut counts: BTreeMap<WebhookId, i64> = BTreeMap::new();
+        for due in due {
+            *counts.entry(due.webhook_id).or_default() += 1;
+        }
+        [ids[0], ids[1], ids[2], theirs].map(|id| counts.get(&id).copied().unwrap_or(0))
+    };
+    // With the first of mine busy, the others come first, and the other tenant before them all.
+    assert_eq!(take(&[(ids[0], 8)], 3).await, [0, 1, 1, 1]);
+    // No tenant has more than its part: eight of the first are under way, and two were taken.
+    let busy = [(ids[0], 8), (ids[1], 1), (ids[2], 1)];
+    assert_eq!(take(&busy, 64).await, [0, 3, 3, 0]);
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_webhook_that_is_disabled_takes_no_tests_and_an_enabled_one_not_many() {
+    let setup = crate::support::Setup { no_worker: true, ..telling() };
+    let app = TestApp::start_with(json!({}), setup).await;
+    let receiver = Receiver::start(&[]).await;
+    let webhook = Webhook::create(&app, &receiver, &["run.completed"]).await;
+    for _ in 0..20 {
+        test(&webhook).await;
+    }
+    let more = app.post(&webhook.path("/test")).send().await.unwrap();
+    problem(more, 409, "too_many_tests").await;
+    webhook.patch(json!({ "enabled": false })).await;
+    let replay = json!({ "since": "-005000-01-01T00:00:00Z" });
+    for (path, body) in [("/test", json!(null)), ("/replay", replay.clone())] {
+        let refused = app.post(&webhook.path(path)).json(&body).send().await.unwrap();
+        problem(refused, 409, "webhook_disabled").await;
+    }
+    webhook.patch(json!({ "enabled": true })).await;
+    let replayed = app.post(&webhook.path("/replay")).json(&replay).send().await.unwrap();
+    assert_eq!(replayed.status(), 202);
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn to_delete_a_webhook_harms_no_run_that_settles_at_that_moment() {
+    let app = start().await;
+    let pool = app.database.pool(1);
+    let receiver = Receiver::start(&[]).await;
+    let webhook = Webhook::create(&app, &receiver, &["run.completed"]).await;
+    let session = app.session().await;
+    // The deletion is held up after it has begun.
+    let mut deleting = pool.begin().await.unwrap();
+    sqlx::query("DELETE FROM webhooks").execute(&mut *deleting).await.unwrap();
+    let run = session.post(json!({ "content": "Hello" })).await;
+    let held = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'
+        AND datname = current_database()";
+    let watcher = app.database.pool(1);
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(20);
+    while sqlx::query_scalar::<_, i64>(held).fetch_one(&watcher).await.unwrap() == 0 {
+        assert!(tokio::time::Instant::now() < deadline, "the run does not wait");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    deleting.commit().await.unwrap();
+    assert_eq!(session.settled(&run).await["status"], "completed");
+    problem(app.get(&webhook.path("")).send().await.unwrap(), 404, "webhook_not_found").await;
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn the_old_address_of_a_webhook_says_nothing_of_the_new_one() {
+    let setup = crate::support::Setup { no_worker: true, ..telling() };
+    let app = TestApp::start_with(json!({}), setup).await;
+    let receiver = Receiver::start(&[]).await;
+    let webhook = Webhook::create(&app, &receiver, &["run.completed"]).await;
+    let pool = app.database.pool(1);
+    let mut conn = pool.acquire().await.unwrap();
+    let id = webhook.id.parse().unwrap();
+    note_gone(&mut conn, id, "http://127.0.0.1/before").await.unwrap();
+    assert_eq!(webhook.read().await["enabled"], true);
+    note_gone(&mut conn, id, &receiver.url).await.unwrap();
+    assert_eq!(webhook.read().await["disabled"], "gone");
     app.finish().await;
 }

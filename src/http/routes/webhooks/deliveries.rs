@@ -7,9 +7,10 @@ use http::{StatusCode, Uri};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use sqlx::PgConnection;
 
 use super::unknown;
-use crate::domain::ids::{DeliveryId, SessionId};
+use crate::domain::ids::{DeliveryId, SessionId, TenantId, WebhookId};
 use crate::domain::webhook::{Delivery, DeliveryState, WebhookEvent};
 use crate::domain::word::words;
 use crate::http::Api;
@@ -117,6 +118,15 @@ pub(in crate::http) struct Replayed {
     replayed: u64,
 }
 
+/// Finds that there is such a webhook, and that it is told things.
+async fn check_enabled(
+    conn: &mut PgConnection,
+    (tenant, id): (TenantId, WebhookId),
+) -> Result<(), ApiError> {
+    let webhook = find(conn, tenant, id).await?.ok_or_else(|| unknown(id))?;
+    if webhook.disabled.is_some() { Err(ApiError::WebhookDisabled) } else { Ok(()) }
+}
+
 /// Sends a test, `webhook.test`.
 #[utoipa::path(
     post, path = "/webhooks/{webhook_id}/test", operation_id = "test_webhook", tag = "webhooks",
@@ -124,6 +134,7 @@ pub(in crate::http) struct Replayed {
     responses(
         (status = 202, description = "It will be sent.", body = TestDelivery),
         (status = 404, description = "`webhook_not_found`", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "`webhook_disabled`, `too_many_tests`", body = Problem, content_type = "application/problem+json"),
     )
 )]
 pub(in crate::http) async fn test_webhook(
@@ -137,12 +148,13 @@ pub(in crate::http) async fn test_webhook(
     let stored = async {
         let mut conn = api.pool.acquire().await?;
         let to = (caller.tenant, webhook_id);
+        check_enabled(&mut conn, to).await?;
         let is_stored = insert_test(&mut conn, to, id, &body.to_string()).await?;
         conn.give_back();
         Ok(is_stored)
     };
     if !in_time(stored).await? {
-        return Err(unknown(webhook_id));
+        return Err(ApiError::TooManyTests);
     }
     Ok((StatusCode::ACCEPTED, Json(TestDelivery { id })))
 }
@@ -193,6 +205,7 @@ pub(in crate::http) async fn list_deliveries(
     responses(
         (status = 202, description = "It will be sent.", body = Replayed),
         (status = 404, description = "`webhook_not_found`, `delivery_not_found`", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "`webhook_disabled`", body = Problem, content_type = "application/problem+json"),
     )
 )]
 pub(in crate::http) async fn replay_delivery(
@@ -203,9 +216,8 @@ pub(in crate::http) async fn replay_delivery(
     let DeliveryPath(webhook_id, id) = path;
     let replayed = async {
         let mut conn = api.pool.acquire().await?;
-        let webhook = find(&mut conn, caller.tenant, webhook_id).await?;
-        webhook.ok_or_else(|| unknown(webhook_id))?;
         let of = (caller.tenant, webhook_id);
+        check_enabled(&mut conn, of).await?;
         let replayed = replay(&mut conn, of, Replay::One(id)).await?;
         conn.give_back();
         Ok(replayed)
@@ -226,6 +238,7 @@ pub(in crate::http) async fn replay_delivery(
         (status = 400, description = "`bad_json`, `body_incomplete`", body = Problem, content_type = "application/problem+json"),
         (status = 404, description = "`webhook_not_found`", body = Problem, content_type = "application/problem+json"),
         (status = 408, description = "`request_timeout`", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "`webhook_disabled`", body = Problem, content_type = "application/problem+json"),
         (status = 413, description = "`body_too_large`", body = Problem, content_type = "application/problem+json"),
         (status = 415, description = "`unsupported_media_type`", body = Problem, content_type = "application/problem+json"),
         (status = 422, description = "`validation_failed`", body = Problem, content_type = "application/problem+json"),
@@ -238,12 +251,14 @@ pub(in crate::http) async fn replay_deliveries(
     body: JsonBody<ReplayDeliveries>,
 ) -> Result<(StatusCode, Json<Replayed>), ApiError> {
     let (WebhookPath(webhook_id), JsonBody(ReplayDeliveries { since, state })) = (path, body);
+    // Nothing is older, and the database knows fewer years.
+    let since = since.max(Timestamp::UNIX_EPOCH);
     let what = Replay::Since(since, state.unwrap_or(DeliveryState::Failed));
     let replayed = async {
         let mut conn = api.pool.acquire().await?;
-        let webhook = find(&mut conn, caller.tenant, webhook_id).await?;
-        webhook.ok_or_else(|| unknown(webhook_id))?;
-        let replayed = replay(&mut conn, (caller.tenant, webhook_id), what).await?;
+        let of = (caller.tenant, webhook_id);
+        check_enabled(&mut conn, of).await?;
+        let replayed = replay(&mut conn, of, what).await?;
         conn.give_back();
         Ok(replayed)
     };

@@ -11,7 +11,7 @@ use http::StatusCode;
 use http::header::LOCATION;
 use jiff::Timestamp;
 use reqwest::Url;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::domain::ids::WebhookId;
 use crate::domain::webhook::{Disabled, Webhook, WebhookEvent, WebhookSecret};
@@ -50,9 +50,12 @@ pub(in crate::http) struct CreateWebhook {
 #[serde(deny_unknown_fields)]
 pub(in crate::http) struct UpdateWebhook {
     /// Where to be told from now on; deliveries that wait go there as well.
+    #[serde(default, deserialize_with = "some")]
+    #[schema(value_type = String)]
     url: Option<String>,
     /// Of what to be told from now on.
-    #[schema(value_type = Option<Vec<WebhookEvent>>, min_items = 1)]
+    #[serde(default, deserialize_with = "some")]
+    #[schema(value_type = Vec<WebhookEvent>, min_items = 1)]
     events: Option<Vec<String>>,
     /// A name for people; null takes it away.
     #[expect(clippy::option_option, reason = "null is another thing than nothing")]
@@ -60,8 +63,17 @@ pub(in crate::http) struct UpdateWebhook {
     #[schema(value_type = Option<String>)]
     description: Option<Option<String>>,
     /// Whether to be told at all. What happens meanwhile is not kept; what waits already is sent
-    /// once it is enabled again.
+    /// once it is enabled again, unless it is older than 30 days by then.
+    #[serde(default, deserialize_with = "some")]
+    #[schema(value_type = bool)]
     enabled: Option<bool>,
+}
+
+/// Reads a member that cannot be taken away: null is none of its values.
+fn some<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
+    T::deserialize(deserializer).map(Some)
 }
 
 /// Somewhere to be told of runs.
