@@ -12,14 +12,16 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
 $$;
 
 -- The members of metadata that are texts, numbers or truths. A text that the database cannot hold,
--- one with a NUL, makes that none of them are found.
+-- one with a NUL, makes that none of them are found. Each is what metadata_term gives, but nothing
+-- of ours may be called here: a dump is restored without a search path.
 CREATE FUNCTION metadata_terms(metadata json) RETURNS bigint[]
 LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
     IF metadata::text = '{}' THEN
         RETURN NULL;
     END IF;
-    RETURN (SELECT array_agg(metadata_term(key, value #>> '{}'))
+    RETURN (SELECT array_agg(hashtextextended(
+                length(key) || ':' || key || (value #>> '{}') COLLATE "C", 0))
             FROM json_each(metadata)
             WHERE json_typeof(value) IN ('string', 'number', 'boolean'));
 EXCEPTION WHEN data_exception OR program_limit_exceeded THEN

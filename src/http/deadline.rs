@@ -7,6 +7,7 @@ use axum::body::HttpBody as _;
 use axum::extract::Request;
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
+use http::Method;
 use tokio::time::timeout;
 
 use super::error::ApiError;
@@ -28,11 +29,47 @@ pub(super) async fn in_time<T>(
 /// For requests without a body. Reading a body has a deadline of its own, and so its handlers
 /// begin to count behind it.
 pub(super) async fn layer(request: Request, next: Next) -> Response {
-    if !request.body().is_end_stream() {
+    if !request.body().is_end_stream() || copies_files(&request) {
         return next.run(request).await;
     }
     match in_time(async { Ok(next.run(request).await) }).await {
         Ok(response) => response,
         Err(error) => error.into_response(),
+    }
+}
+
+/// A fork needs no body, and copies files for as long as the disk takes. What it asks the database
+/// it bounds by itself.
+fn copies_files(request: &Request) -> bool {
+    request.method() == Method::POST && request.uri().path().ends_with("/forks")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::Router;
+    use axum::body::Body;
+    use axum::middleware::from_fn;
+    use axum::routing::{delete, post};
+    use tokio::time::sleep;
+    use tower::ServiceExt as _;
+
+    #[tokio::test(start_paused = true)]
+    async fn nothing_without_a_body_may_take_long_but_the_copying_of_a_fork() {
+        let slow = || async { sleep(ANSWER_WITHIN * 3).await };
+        let router = Router::new()
+            .route("/sessions/{id}", delete(slow))
+            .route("/sessions/{id}/forks", post(slow).get(slow));
+        let router = router.clone().nest("/v1", router).layer(from_fn(layer));
+        for (method, path, status) in [
+            (Method::POST, "/v1/sessions/ses_1/forks", 200),
+            (Method::POST, "/sessions/ses_1/forks", 200),
+            (Method::GET, "/v1/sessions/ses_1/forks", 503),
+            (Method::DELETE, "/v1/sessions/ses_1", 503),
+        ] {
+            let request = Request::builder().method(&method).uri(path).body(Body::empty());
+            let response = router.clone().oneshot(request.unwrap()).await.unwrap();
+            assert_eq!(response.status(), status, "{method} {path}");
+        }
     }
 }

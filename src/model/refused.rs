@@ -9,7 +9,7 @@ use crate::domain::sent::Place;
 /// A part of the history that the server does not take.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refused {
-    /// Thinking: it is not what the server has signed, or stands behind something else.
+    /// Thinking: it is not what the server has signed, or stands where none may.
     Thinking,
     /// The summary of what came before.
     Summary,
@@ -49,7 +49,9 @@ fn refused(sentence: &str, paths: &[String]) -> Option<Refused> {
     let names = |word| sentence.contains(word);
     if names("bound to a different conversation")
         || names("Invalid `signature` in `thinking` block")
+        || names("thinking.signature: Field required")
         || names("`thinking` or `redacted_thinking` blocks in the latest assistant message")
+        || names("final block in an assistant message cannot be `thinking`")
     {
         return Some(Refused::Thinking);
     }
@@ -126,6 +128,8 @@ mod tests {
              a different conversation. Remove the block.",
             "messages.3.content.0: `thinking` or `redacted_thinking` blocks in the latest \
              assistant message cannot be modified.",
+            "messages.1.content.0.thinking.signature: Field required",
+            "messages.1: The final block in an assistant message cannot be `thinking`.",
         ] {
             assert_eq!(of(400, sentence), Some(Refused::Thinking), "{sentence}");
         }

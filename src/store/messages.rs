@@ -81,15 +81,19 @@ pub struct Range {
 
 /// Reads a part of a history, in order.
 pub async fn list(conn: &mut PgConnection, range: Range) -> Result<Vec<Stored>, StoreError> {
-    let mut rows = sqlx::query_as!(
+    let rows = sqlx::query_as!(
         Row,
         r#"SELECT seq AS "seq!", run_id AS "run_id!", message_id AS "message_id!", role AS "role!",
                   content::text AS "content!", model, stop_reason, usage::text,
                   created_at AS "created_at!: Timestamp"
            FROM history
-           WHERE session_id = $1 AND seq > $2 AND ($3::int IS NULL OR seq < $3)
-           ORDER BY CASE WHEN $3::int IS NULL THEN seq ELSE -seq END
-           LIMIT $4"#,
+           -- Numbers have no gaps. With both ends known, no more is read of any part of a history.
+           WHERE session_id = $1
+             AND seq > greatest($2::int, CASE WHEN $3::int IS NOT NULL THEN
+                 least($3::int, (SELECT last_message_seq + 1 FROM sessions WHERE id = $1))
+                 - 1 - $4::bigint END)
+             AND seq < coalesce($3::int, 1 + $4::bigint + $2::int)
+           ORDER BY seq"#,
         range.session_id.as_uuid(),
         range.after,
         range.before,
@@ -97,9 +101,6 @@ pub async fn list(conn: &mut PgConnection, range: Range) -> Result<Vec<Stored>, 
     )
     .fetch_all(conn)
     .await?;
-    if range.before.is_some() {
-        rows.reverse();
-    }
     rows.into_iter().map(Stored::try_from).collect()
 }
 

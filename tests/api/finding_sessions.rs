@@ -238,3 +238,18 @@ async fn nobody_finds_the_sessions_of_another_tenant() {
     }
     app.finish().await;
 }
+
+/// So is a dump restored.
+#[tokio::test]
+async fn metadata_is_indexed_without_a_search_path() {
+    let app = TestApp::start(replies(&[says("Yes.")])).await;
+    let changed = titled(&app, "changed", json!({})).await;
+    let mut conn = app.database.pool(1).acquire().await.unwrap();
+    sqlx::query("SET search_path = ''").execute(&mut *conn).await.unwrap();
+    let update = r#"UPDATE public.sessions SET metadata = '{"customer": "7", "paid": true}'
+                    WHERE id = $1"#;
+    sqlx::query(update).bind(changed.uuid()).execute(&mut *conn).await.unwrap();
+    assert_eq!(found(&app, &[("metadata[customer]", "7")]).await, ["changed"]);
+    assert_eq!(found(&app, &[("metadata[paid]", "true")]).await, ["changed"]);
+    app.finish().await;
+}

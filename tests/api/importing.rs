@@ -154,11 +154,20 @@ fn wrong_files(lines: &[String]) -> Vec<(Vec<String>, &'static str)> {
     ]
 }
 
+/// The reply of line 5, as line 4.
+fn reply_in_place_of_results(lines: &[String]) -> String {
+    changed(lines, 5, "/seq", json!(3))[4].clone()
+}
+
 /// Exports with a message that is wrong, and where.
 fn wrong_messages(lines: &[String]) -> Vec<(Vec<String>, &'static str)> {
     let changed = |number, pointer, value| changed(lines, number, pointer, value);
     let text = |text: &str| json!({ "type": "text", "text": text });
     let result = |id: &str| json!({ "type": "tool_result", "tool_use_id": id, "content": "x" });
+    let thinking = json!({ "type": "thinking", "thinking": "Hm." });
+    let redacted = json!({ "type": "redacted_thinking", "data": "x" });
+    let marked = json!({ "type": "text", "text": "x", "cache_control": { "type": "ephemeral" } });
+    let paused = changed(3, "/message/stop_reason", json!("pause_turn"));
     vec![
         (changed(2, "/seq", json!(2)), "/lines/2/seq"),
         (changed(2, "/colour", json!("red")), "/lines/2/colour"),
@@ -172,7 +181,9 @@ fn wrong_messages(lines: &[String]) -> Vec<(Vec<String>, &'static str)> {
             changed(3, "/message/content/0", json!({ "type": "image" })),
             "/lines/3/message/content/0",
         ),
+        (changed(3, "/message/content/0", thinking), "/lines/3/message/content/0"),
         (changed(3, "/message/stop_reason", json!("")), "/lines/3/message/stop_reason"),
+        (replaced(&paused, 4, &reply_in_place_of_results(lines)), "/lines/4/message/content"),
         (changed(3, "/message/content/2/id", json!("toolu_1")), "/lines/3/message/content/2/id"),
         (changed(4, "/message/content", json!([result("toolu_1")])), "/lines/4/message/content"),
         (
@@ -181,6 +192,8 @@ fn wrong_messages(lines: &[String]) -> Vec<(Vec<String>, &'static str)> {
         ),
         (changed(4, "/message/content/1", text("x")), "/lines/4/message/content/1"),
         (changed(5, "/message/content", json!([])), "/lines/5/message/content"),
+        (changed(5, "/message/content", json!([redacted])), "/lines/5/message/content"),
+        (changed(5, "/message/content/0", marked), "/lines/5/message/content/0"),
         (changed(6, "/run_id", json!("other")), "/lines/7/run_id"),
         (changed(7, "/message/content/0", text("")), "/lines/7/message/content/0"),
         (changed(8, "/messages", json!(7)), "/lines/8/messages"),

@@ -283,9 +283,9 @@ async fn a_version_that_is_not_the_newest_deletes_nothing() {
 async fn a_message_of_the_same_moment_is_refused_or_goes_too() {
     let app = TestApp::start(replies(&[says("Yes.")])).await;
     let pool = app.database.pool(1);
-    for _ in 0..10 {
+    for round in 0..10 {
         let session = app.session().await;
-        let body = json!({ "content": "Hello" });
+        let body = json!({ "content": format!("Hello {round}") });
         let posts = join_all((0..6).map(|_| session.message(&body).send()));
         let (posts, ()) = tokio::join!(posts, deleted(&session));
         for response in posts {

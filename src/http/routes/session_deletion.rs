@@ -91,11 +91,14 @@ pub(in crate::http) async fn delete_session(
     // Before its runs are stopped, so that their ends are heard of.
     let mut subscription = api.bus.subscribe(session_id);
     let gone = loop {
-        if let Some(gone) = deleting.attempt().await? {
+        let (has_asked, gone) = deleting.attempt().await?;
+        if let Some(gone) = gone {
             break gone;
         }
-        // What happens from now on is that it is deleted.
-        deleting.versions = None;
+        if has_asked {
+            // What happens from now on is that it is deleted.
+            deleting.versions = None;
+        }
         deleting.wait(&mut subscription).await;
     };
     for Gone { id, .. } in &gone {
@@ -126,19 +129,20 @@ struct Gone {
 type Met = (Vec<Stop>, Option<Vec<Gone>>);
 
 impl Deleting<'_> {
-    /// Asks all open runs to stop, and deletes what is to go if none is left. What is gone; none if
-    /// it is to be tried again.
-    async fn attempt(&self) -> Result<Option<Vec<Gone>>, ApiError> {
+    /// Asks all open runs to stop, and deletes what is to go if none is left. Whether any was asked,
+    /// and what is gone; none if it is to be tried again.
+    async fn attempt(&self) -> Result<(bool, Option<Vec<Gone>>), ApiError> {
         let mut conn = self.api.pool.acquire().await?;
         let mut transaction = conn.begin().await?;
         let met = self.meet(&mut transaction).await;
         let met = end(transaction, met).await?;
         conn.give_back();
         let (stops, gone) = met?;
+        let has_asked = !stops.is_empty();
         for stop in stops {
             stop.announce(self.api);
         }
-        Ok(gone)
+        Ok((has_asked, gone))
     }
 
     async fn meet(&self, conn: &mut PgConnection) -> Result<Met, ApiError> {

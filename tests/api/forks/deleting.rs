@@ -4,7 +4,7 @@ use reqwest::Response;
 use serde_json::{Value, json};
 use sqlx::{AssertSqlSafe, PgPool};
 
-use super::{fork, messages, request, told};
+use super::{fork, messages, request, told, until_waiting};
 use crate::support::{Session, Setup, TestApp, calls, hangs_first, problem, replies, says};
 
 async fn delete(session: &Session<'_>, query: &str) -> Response {
@@ -117,6 +117,37 @@ async fn a_version_that_is_not_the_newest_deletes_no_fork() {
     let old = app.client.delete(url).header("if-match", "\"v1\"").send().await.unwrap();
     problem(old, 412, "version_mismatch").await;
     assert!(is_there(&branch).await);
+    app.finish_refused(&[]).await;
+}
+
+#[tokio::test]
+async fn a_version_counts_until_a_run_is_asked_to_stop() {
+    let app = TestApp::start(replies(&[says("Yes.")])).await;
+    let source = app.session().await;
+    source.ask("one").await;
+    let version = app.get(&source.path("")).send().await.unwrap().headers()["etag"].clone();
+    let url = app.url(&source.path("?forks=delete"));
+    let deletion = app.client.delete(url).header("if-match", version).send();
+
+    let pool = app.database.pool(2);
+    let mut reader = pool.begin().await.unwrap();
+    sqlx::query("SELECT FROM sessions FOR SHARE").execute(&mut *reader).await.unwrap();
+    let body = json!({ "content": "two" });
+    let between = async {
+        // A fork is nothing that happens in its source, but has all be looked at again.
+        until_waiting(&pool, 1).await;
+        fork(&source, &json!({})).await;
+        let post = source.message(&body).send();
+        let let_go = async {
+            until_waiting(&pool, 2).await;
+            reader.rollback().await.unwrap();
+        };
+        tokio::join!(post, let_go).0.unwrap().status()
+    };
+    let (refused, accepted) = tokio::join!(deletion, between);
+    assert_eq!(accepted, 202);
+    problem(refused.unwrap(), 412, "version_mismatch").await;
+    assert!(is_there(&source).await);
     app.finish_refused(&[]).await;
 }
 

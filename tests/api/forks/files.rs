@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use super::{fork, send, told};
+use super::{fork, send, told, until_waiting};
 use crate::support::{Session, Setup, TestApp, calls, problem, says};
 
 /// A service whose sessions have folders of their own.
@@ -131,5 +131,26 @@ async fn a_folder_that_is_too_large_is_not_copied() {
     assert_eq!(list.json::<Value>().await.unwrap()["data"], json!([]));
     let bare = fork(&source, &json!({ "files": false })).await;
     assert!(!folder(&bare).exists());
+    app.finish_refused(&[]).await;
+}
+
+#[tokio::test]
+async fn a_fork_has_no_message_that_came_while_its_files_were_copied() {
+    let app = start(json!([{ "replies": [writes("mine"), says("Written.")] }])).await;
+    let source = app.session_with(json!({ "tools": ["Write"] })).await;
+    source.ask("Write").await;
+    let pool = app.database.pool(2);
+    let mut step = pool.begin().await.unwrap();
+    let grow = "UPDATE sessions SET last_message_seq = last_message_seq + $2 WHERE id = $1";
+    let query = sqlx::query(grow).bind(source.uuid());
+    query.bind(1).execute(&mut *step).await.unwrap();
+    let goes_on = async {
+        until_waiting(&pool, 1).await;
+        step.commit().await.unwrap();
+    };
+    let body = json!({});
+    let (branch, ()) = tokio::join!(told(&source, &body), goes_on);
+    assert_eq!(branch["forked_from"], json!({ "session_id": source.id, "message_seq": 4 }));
+    sqlx::query(grow).bind(source.uuid()).bind(-1).execute(&pool).await.unwrap();
     app.finish_refused(&[]).await;
 }

@@ -46,6 +46,37 @@ async fn rules_that_people_made_hold_in_the_fork() {
     app.finish_refused(&[]).await;
 }
 
+#[tokio::test]
+async fn pages_go_across_the_parts_of_a_history() {
+    let app = TestApp::start(replies(&[says("Yes.")])).await;
+    let source = app.session().await;
+    source.ask("one").await;
+    source.ask("two").await;
+    let branch = fork(&source, &json!({})).await;
+    branch.ask("three").await;
+    let inner = fork(&branch, &json!({})).await;
+    inner.ask("four").await;
+    for (query, expected) in [
+        ("", vec![1, 2, 3]),
+        ("&after=3", vec![4, 5, 6]),
+        ("&after=7", vec![8]),
+        ("&after=2147483647", vec![]),
+        ("&before=6", vec![3, 4, 5]),
+        ("&before=2", vec![1]),
+        ("&before=2147483647", vec![6, 7, 8]),
+        ("&order=desc", vec![8, 7, 6]),
+        ("&order=desc&after=6", vec![5, 4, 3]),
+        ("&order=desc&before=2", vec![5, 4, 3]),
+    ] {
+        let path = inner.path(&format!("/messages?limit=3{query}"));
+        let page: Value = app.get(&path).send().await.unwrap().json().await.unwrap();
+        let found: Vec<&Value> =
+            page["data"].as_array().unwrap().iter().map(|item| &item["seq"]).collect();
+        assert_eq!(json!(found), json!(expected), "{query}");
+    }
+    app.finish_refused(&[]).await;
+}
+
 fn images(count: usize) -> Value {
     let mut content = vec![json!({ "type": "text", "text": "Look." })];
     content.extend(vec![image_at("https://a.b"); count]);

@@ -10,6 +10,8 @@ mod runs;
 
 use reqwest::{RequestBuilder, Response};
 use serde_json::{Value, json};
+use sqlx::PgPool;
+use tokio::time::{Duration, Instant, sleep};
 
 use crate::support::{Session, TestApp};
 
@@ -45,6 +47,17 @@ async fn messages(session: &Session<'_>) -> Vec<Value> {
         assert_eq!(of, session.id.as_str());
     }
     items
+}
+
+/// Waits until so many statements wait for a row.
+async fn until_waiting(pool: &PgPool, count: i64) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    let waiting = "SELECT count(*) FROM pg_stat_activity
+        WHERE datname = current_database() AND wait_event_type = 'Lock'";
+    while sqlx::query_scalar::<_, i64>(waiting).fetch_one(pool).await.unwrap() < count {
+        assert!(Instant::now() < deadline, "they do not wait");
+        sleep(Duration::from_millis(10)).await;
+    }
 }
 
 /// How many messages are stored for a session itself.

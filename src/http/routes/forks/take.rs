@@ -14,6 +14,7 @@ use crate::http::deadline::in_time;
 use crate::http::error::ApiError;
 use crate::store::events::append;
 use crate::store::forks::{NewFork, find_earlier, find_message, insert, lock_source, open_calls};
+use crate::store::session_transfer::count_messages;
 use crate::store::sessions::find;
 
 /// A fork on its way.
@@ -26,10 +27,20 @@ pub(super) struct Forking<'a> {
     pub(super) fingerprint: Vec<u8>,
 }
 
+/// What there is before a fork is made.
+struct Seen {
+    /// Whether the source works in a folder of its own.
+    has_own_folder: bool,
+    /// Its last message.
+    last: i32,
+    /// The fork that the same request made before.
+    earlier: Option<Session>,
+}
+
 impl Forking<'_> {
     /// The fork, and whether it was there before.
     pub(super) async fn take(&self) -> Result<(Session, bool), ApiError> {
-        let (has_own_folder, earlier) = in_time(self.look()).await?;
+        let Seen { has_own_folder, last, earlier } = in_time(self.look()).await?;
         if let Some(earlier) = earlier {
             return Ok((earlier, true));
         }
@@ -42,10 +53,10 @@ impl Forking<'_> {
         };
         let has_files = !has_own_folder || self.wanted.has_files();
         in_time(async {
-            if let Some(session) = self.store(id, files, has_files).await? {
+            if let Some(session) = self.store(id, files, has_files, last).await? {
                 return Ok((session, false));
             }
-            let (_, earlier) = self.look().await?;
+            let earlier = self.look().await?.earlier;
             let never = || ApiError::Internal("no earlier fork for a key".to_owned());
             Ok((earlier.ok_or_else(never)?, true))
         })
@@ -56,12 +67,12 @@ impl Forking<'_> {
         ApiError::SessionNotFound(self.source.to_string())
     }
 
-    /// Whether the source works in a folder of its own, and the fork that the same request made
-    /// before.
-    async fn look(&self) -> Result<(bool, Option<Session>), ApiError> {
+    async fn look(&self) -> Result<Seen, ApiError> {
         let mut conn = self.api.pool.acquire().await?;
         let source = find(&mut conn, self.tenant, self.source).await?;
         let has_own_folder = source.ok_or_else(|| self.missing())?.workspace.is_none();
+        let last = count_messages(&mut conn, self.tenant, self.source).await?;
+        let last = last.ok_or_else(|| self.missing())?;
         let earlier = match self.key {
             Some(key) => find_earlier(&mut conn, self.tenant, self.source, key).await?,
             None => None,
@@ -74,7 +85,7 @@ impl Forking<'_> {
             None => None,
         };
         conn.give_back();
-        Ok((has_own_folder, earlier))
+        Ok(Seen { has_own_folder, last, earlier })
     }
 
     /// Stores the fork; none if the same request was faster.
@@ -83,10 +94,11 @@ impl Forking<'_> {
         id: SessionId,
         mut files: Files,
         has_files: bool,
+        seen: i32,
     ) -> Result<Option<Session>, ApiError> {
         let mut conn = self.api.pool.acquire().await?;
         let mut transaction = conn.begin().await?;
-        let met = match self.meet(&mut transaction, id, has_files).await {
+        let met = match self.meet(&mut transaction, id, has_files, seen).await {
             Ok(Some(session)) => {
                 // Nobody knows what becomes of a commit that is not answered.
                 files.keep();
@@ -108,9 +120,12 @@ impl Forking<'_> {
         conn: &mut PgConnection,
         id: SessionId,
         has_files: bool,
+        seen: i32,
     ) -> Result<Option<Session>, ApiError> {
         let last = lock_source(conn, self.tenant, self.source).await?;
-        let at = self.fork_point(conn, last.ok_or_else(|| self.missing())?).await?;
+        // What came while files were copied may tell of some that the copy lacks.
+        let last = last.ok_or_else(|| self.missing())?.min(seen);
+        let at = self.fork_point(conn, last).await?;
         let open = open_calls(conn, self.source, at).await?;
         let internal = |error: BadContent| ApiError::Internal(error.to_string());
         let closing = (!open.is_empty()).then(|| closing(&open)).transpose().map_err(internal)?;

@@ -138,13 +138,17 @@ impl Imported {
 
     /// Nothing may be open where a turn of the user begins, or the history ends.
     fn rest(&self, pointer: &str) -> Checked<()> {
-        if let Some(call) = self.open.first() {
-            return refuse(pointer, format!("leaves the call {} unanswered", call.tool_use_id));
-        }
+        self.answered(pointer)?;
         if let Some(id) = self.servers.first() {
             return refuse(pointer, format!("leaves the call {id} of the model's side unanswered"));
         }
         Ok(())
+    }
+
+    /// Whatever comes behind calls answers them.
+    fn answered(&self, pointer: &str) -> Checked<()> {
+        let Some(call) = self.open.first() else { return Ok(()) };
+        refuse(pointer, format!("leaves the call {} unanswered", call.tool_use_id))
     }
 
     /// What tools answered: all that was asked, in the same order.
@@ -181,6 +185,7 @@ impl Imported {
     /// What the model said, byte for byte.
     fn reply(&mut self, at: &str, message: &ItemMessage) -> Checked<String> {
         let pointer = format!("{at}/content");
+        self.answered(&pointer)?;
         let stop = message.stop_reason.as_deref().filter(|word| !word.is_empty());
         let Some(stop) = stop.filter(|word| word.len() <= 64 && !word.contains('\0')) else {
             return refuse(format!("{at}/stop_reason"), "is none");

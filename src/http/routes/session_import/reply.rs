@@ -25,11 +25,20 @@ pub(super) fn problems(content: &RawValue, at: &str) -> Vec<FieldError> {
     if blocks.is_empty() {
         return vec![wrong(at, "is empty")];
     }
-    let problem = |(index, block)| {
+    let problem = |(index, block): (usize, &&RawValue)| {
         let problem = problem(block)?;
         Some(wrong(format!("{at}/{index}"), problem))
     };
-    blocks.into_iter().enumerate().filter_map(problem).collect()
+    let problems: Vec<FieldError> = blocks.iter().enumerate().filter_map(problem).collect();
+    if problems.is_empty() && blocks.iter().all(|block| is_thinking(block)) {
+        return vec![wrong(at, "is nothing but thinking")];
+    }
+    problems
+}
+
+fn is_thinking(raw: &RawValue) -> bool {
+    let view = Block::view(raw).map(|block| block.view);
+    matches!(view, Ok(View::Thinking(_) | View::RedactedThinking))
 }
 
 fn problem(raw: &RawValue) -> Option<&'static str> {
@@ -49,13 +58,17 @@ fn problem(raw: &RawValue) -> Option<&'static str> {
     let Ok(members) = serde_json::from_str::<Map<String, Value>>(raw.get()) else {
         return Some("has a text that is none");
     };
+    if has_more(&kind, &members) {
+        return Some("has a member that the model's side takes in no such block");
+    }
     let has = |name: &str| members.get(name).is_some_and(Value::is_string);
     let Ok(Block { view, .. }) = Block::view(raw) else {
         return Some("lacks what a block of its type has");
     };
     match view {
         View::Text(text) => text.trim().is_empty().then_some("is blank"),
-        View::Thinking(_) => (!has("thinking")).then_some("has no thinking"),
+        View::Thinking(_) if !has("thinking") => Some("has no thinking"),
+        View::Thinking(_) => (!has("signature")).then_some("has no signature"),
         View::RedactedThinking => (!has("data")).then_some("has no data"),
         View::ToolUse(call) => {
             let is_object = members.get("input").is_some_and(Value::is_object);
@@ -75,6 +88,19 @@ fn problem(raw: &RawValue) -> Option<&'static str> {
     }
 }
 
+/// Whether a block has members that would have every request with it refused. Where a prompt is to be
+/// cached is marked when it is sent.
+fn has_more(kind: &str, members: &Map<String, Value>) -> bool {
+    let known: &[&str] = match kind {
+        "text" => &["type", "text", "citations"],
+        "thinking" => &["type", "thinking", "signature"],
+        "redacted_thinking" => &["type", "data"],
+        "tool_use" => &["type", "id", "name", "input", "caller", "toolset_name"],
+        _ => return members.contains_key("cache_control"),
+    };
+    !members.keys().all(|name| known.contains(&name.as_str()))
+}
+
 fn is_name(name: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
     (1..=128).contains(&name.len()) && name.chars().all(is_plain)
@@ -90,9 +116,15 @@ mod tests {
         let call = |id: &str, name: &str, input: Value| json!({ "type": "tool_use", "id": id, "name": name, "input": input });
         for (block, is_right) in [
             (json!({ "type": "text", "text": "a" }), true),
+            (json!({ "type": "text", "text": "a", "citations": null }), true),
+            (json!({ "type": "text", "text": "a", "colour": "red" }), false),
+            (json!({ "type": "text", "text": "a", "cache_control": null }), false),
             (json!({ "type": "text", "text": " \n" }), false),
             (json!({ "type": "thinking", "thinking": "", "signature": "s" }), true),
-            (json!({ "type": "thinking", "text": "" }), false),
+            (json!({ "type": "thinking", "thinking": "Hm.", "signature": "" }), true),
+            (json!({ "type": "thinking", "thinking": "Hm." }), false),
+            (json!({ "type": "thinking", "thinking": "Hm.", "signature": null }), false),
+            (json!({ "type": "thinking", "signature": "s" }), false),
             (json!({ "type": "redacted_thinking", "data": "x" }), true),
             (json!({ "type": "redacted_thinking" }), false),
             (call("toolu_1", "Read", json!({})), true),
@@ -105,6 +137,11 @@ mod tests {
                 true,
             ),
             (json!({ "type": "web_search_tool_result", "content": [] }), false),
+            (
+                json!({ "type": "compaction", "content": "a",
+                        "cache_control": { "type": "ephemeral" } }),
+                false,
+            ),
             (json!({ "type": "tool_result", "tool_use_id": "a" }), false),
             (json!({ "type": "image", "source": {} }), false),
             (json!("text"), false),
@@ -122,6 +159,7 @@ mod tests {
             problems(&raw(text), "/c").into_iter().map(|error| error.pointer).collect()
         };
         assert_eq!(places(r#"[{"type":"text","text":"a"},{"type":"x"},1]"#), ["/c/1", "/c/2"]);
+        assert_eq!(places(r#"[{"type":"redacted_thinking","data":"x"}]"#), ["/c"]);
         assert_eq!(places("[]"), ["/c"]);
         assert_eq!(places(r#""a""#), ["/c"]);
     }
