@@ -283,8 +283,8 @@ async fn every_route_lets_in_who_has_the_right_key() {
     for route in routes {
         let status = status(route.request(&app.client, &app, &ids)).await;
         let is_expected = match &*route.name {
-            // The call is not the client's to run.
-            "create_tool_results" => status == 404,
+            // The call is not the client's to run, and its run may be over by now.
+            "create_tool_results" => status == 404 || status == 409,
             // Calls that were answered, and runs that were stopped before, are in conflict with it.
             _ => status.is_success() || status == 409,
         };
