@@ -5,13 +5,15 @@ use std::time::Duration;
 use futures::future::join_all;
 use reqwest::Response;
 use serde_json::{Value, json};
-use sqlx::{AssertSqlSafe, PgPool};
+use sqlx::PgPool;
 use tokio::time::{Instant, sleep};
 use twostep::domain::budget::Budget;
 use twostep::domain::ids::TenantId;
 use twostep::store::budgets::{Period, list, set};
 
-use crate::support::{Session, Setup, TestApp, asks, calls, hangs_first, problem, replies, says};
+use crate::support::{
+    Session, Setup, TestApp, asks, calls, hangs_first, problem, replies, says, tables_with,
+};
 
 async fn delete(session: &Session<'_>) -> Response {
     let url = session.app.url(&session.path(""));
@@ -22,30 +24,6 @@ async fn deleted(session: &Session<'_>) {
     let response = delete(session).await;
     assert_eq!(response.status(), 204);
     assert_eq!(response.text().await.unwrap(), "");
-}
-
-/// The tables that have a row in which one of these ids stands, in whatever column and form.
-async fn tables_with(pool: &PgPool, ids: &[uuid::Uuid]) -> Vec<String> {
-    let names: Vec<String> = sqlx::query_scalar(
-        "SELECT table_name::text FROM information_schema.tables
-         WHERE table_schema = 'public' AND table_type = 'BASE TABLE' ORDER BY 1",
-    )
-    .fetch_all(pool)
-    .await
-    .unwrap();
-    assert!(names.len() > 10, "{names:?}");
-    let forms = ids.iter().flat_map(|id| [id.hyphenated().to_string(), id.simple().to_string()]);
-    let forms: Vec<String> = forms.map(|form| format!("%{form}%")).collect();
-    let mut found = Vec::new();
-    for name in names {
-        let statement = format!("SELECT count(*) FROM {name} t WHERE t::text LIKE ANY ($1)");
-        let query = sqlx::query_scalar(AssertSqlSafe(statement)).bind(&forms);
-        let rows: i64 = query.fetch_one(pool).await.unwrap();
-        if rows > 0 {
-            found.push(name);
-        }
-    }
-    found
 }
 
 /// The ids of a session and of its runs.

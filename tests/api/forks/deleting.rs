@@ -2,10 +2,11 @@
 
 use reqwest::Response;
 use serde_json::{Value, json};
-use sqlx::{AssertSqlSafe, PgPool};
 
 use super::{fork, messages, request, told, until_waiting};
-use crate::support::{Session, Setup, TestApp, calls, hangs_first, problem, replies, says};
+use crate::support::{
+    Session, Setup, TestApp, calls, hangs_first, problem, replies, says, tables_with,
+};
 
 async fn delete(session: &Session<'_>, query: &str) -> Response {
     let url = session.app.url(&session.path(query));
@@ -14,28 +15,6 @@ async fn delete(session: &Session<'_>, query: &str) -> Response {
 
 async fn is_there(session: &Session<'_>) -> bool {
     session.app.get(&session.path("")).send().await.unwrap().status() == 200
-}
-
-/// The tables that have a row in which one of these sessions stands, in whatever column.
-async fn tables_with(pool: &PgPool, sessions: &[&Session<'_>]) -> Vec<String> {
-    let names: Vec<String> = sqlx::query_scalar(
-        "SELECT table_name::text FROM information_schema.tables
-         WHERE table_schema = 'public' AND table_type = 'BASE TABLE' ORDER BY 1",
-    )
-    .fetch_all(pool)
-    .await
-    .unwrap();
-    let ids: Vec<String> = sessions.iter().map(|session| format!("%{}%", session.uuid())).collect();
-    let mut found = Vec::new();
-    for name in names {
-        let statement = format!("SELECT count(*) FROM {name} t WHERE t::text LIKE ANY ($1)");
-        let query = sqlx::query_scalar(AssertSqlSafe(statement)).bind(&ids);
-        let rows: i64 = query.fetch_one(pool).await.unwrap();
-        if rows > 0 {
-            found.push(name);
-        }
-    }
-    found
 }
 
 #[tokio::test]
@@ -68,9 +47,12 @@ async fn a_session_that_has_forks_is_not_deleted_without_them() {
     let pool = app.database.pool(1);
     let gone = [&source, &one, &two, &inner];
     let all = ["events", "inherited", "messages", "requests", "runs", "seen_files", "sessions"];
-    assert_eq!(tables_with(&pool, &gone).await, [&all[..], &["tool_calls"]].concat());
+    assert_eq!(
+        tables_with(&pool, &gone.map(Session::uuid)).await,
+        [&all[..], &["tool_calls"]].concat()
+    );
     assert_eq!(delete(&source, "?forks=delete").await.status(), 204);
-    assert_eq!(tables_with(&pool, &gone).await, Vec::<String>::new());
+    assert_eq!(tables_with(&pool, &gone.map(Session::uuid)).await, Vec::<String>::new());
     let workspaces = app.folder.path().join("workspaces");
     for session in gone {
         assert!(!workspaces.join(&session.id).exists());
@@ -103,7 +85,10 @@ async fn what_runs_in_forks_is_stopped_before_they_go() {
         assert_eq!(told.last().unwrap().name, "session.deleted");
     }
     let pool = app.database.pool(1);
-    assert_eq!(tables_with(&pool, &[&source, &branch, &inner]).await, Vec::<String>::new());
+    assert_eq!(
+        tables_with(&pool, &[&source, &branch, &inner].map(Session::uuid)).await,
+        Vec::<String>::new()
+    );
     app.finish_refused(&[]).await;
 }
 

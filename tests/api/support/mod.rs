@@ -5,6 +5,7 @@ pub(crate) mod at_rest;
 mod beside;
 mod fill;
 mod keys;
+mod leftovers;
 pub(crate) mod media;
 mod model_server;
 mod pages;
@@ -56,6 +57,7 @@ use twostep::tools::{Tool, builtin};
 pub(crate) use answers::{BELL, asks, asks_within, calls_as, pending};
 pub(crate) use fill::fill_with_events;
 pub(crate) use keys::{client_with, keys_needed};
+pub(crate) use leftovers::tables_with;
 pub(crate) use postgres::{TestDatabase, database};
 pub(crate) use program::{
     PROGRAM, Program, binary, binary_at, binary_logging_to, binary_of_few_files, data_dir, outcome,
