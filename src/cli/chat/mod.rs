@@ -15,7 +15,7 @@ use super::json::{items, some_word, word};
 use super::local::{LocalArgs, Service};
 use super::output;
 use super::status::NEEDS_APPROVAL;
-use super::talk::{Notes, Run, Screen, Turn, new_session};
+use super::talk::{NewSessionArgs, Notes, Run, Screen, Turn, new_session};
 use super::terminal::Terminals;
 use crate::domain::ids::SessionId;
 use crate::domain::permission::{Awaits, PermissionMode};
@@ -51,12 +51,8 @@ pub(super) struct Command {
     /// Begin a new session, as without these options
     #[arg(long, conflicts_with = "session")]
     new: bool,
-    /// The model of a new session
-    #[arg(long, conflicts_with = "session")]
-    model: Option<String>,
-    /// The tools of a new session
-    #[arg(long, value_delimiter = ',', value_name = "NAMES", conflicts_with = "session")]
-    tools: Option<Vec<String>>,
+    #[command(flatten)]
+    new_session: NewSessionArgs,
     /// What becomes of calls that no rule speaks of, from the first message on
     #[arg(long, value_enum)]
     permission_mode: Option<PermissionMode>,
@@ -71,7 +67,7 @@ impl Command {
         let mut chat = Chat {
             client: service.client.clone(),
             session: None,
-            new_session: self.new_session(),
+            new_session: self.new_session.body(),
             permission_mode: self.permission_mode,
             lines: Lines::open(terminals.input),
             interrupts,
@@ -86,17 +82,6 @@ impl Command {
             _ = chat.interrupts.next() => {}
         }
         ended
-    }
-
-    fn new_session(&self) -> Value {
-        let mut body = Map::new();
-        if let Some(model) = &self.model {
-            body.insert("model".to_owned(), json!(model));
-        }
-        if let Some(tools) = &self.tools {
-            body.insert("tools".to_owned(), json!(tools));
-        }
-        body.into()
     }
 }
 

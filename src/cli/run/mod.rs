@@ -14,7 +14,7 @@ use super::client::{Client, Failure, ServerArgs};
 use super::local::{LocalArgs, Service};
 use super::shutdown_signal;
 use super::status::{INTERRUPTED, NEEDS_APPROVAL};
-use super::talk::{Run, Turn, new_session};
+use super::talk::{NewSessionArgs, Run, Turn, new_session};
 use crate::domain::ids::SessionId;
 use crate::domain::permission::{Awaits, Decision, PermissionMode};
 use crate::domain::run::RunStatus;
@@ -52,12 +52,8 @@ pub(super) struct Command {
     /// Deny them
     #[arg(long)]
     deny: bool,
-    /// The model of the new session
-    #[arg(long, conflicts_with = "session")]
-    model: Option<String>,
-    /// The tools of the new session
-    #[arg(long, value_delimiter = ',', value_name = "NAMES", conflicts_with = "session")]
-    tools: Option<Vec<String>>,
+    #[command(flatten)]
+    new_session: NewSessionArgs,
     /// What becomes of calls that no rule speaks of, from now on
     #[arg(long, value_enum)]
     permission_mode: Option<PermissionMode>,
@@ -99,7 +95,7 @@ impl Command {
     ) -> anyhow::Result<ExitCode> {
         let session = match self.session {
             Some(id) => id.to_string(),
-            None => new_session(client, &self.new_session()).await?,
+            None => new_session(client, &self.new_session.body()).await?,
         };
         let mut turn = Turn::begin(client, &session, &self.message(prompt), stop.clone()).await?;
         let mut show = Show::new(self.output);
@@ -132,17 +128,6 @@ impl Command {
             turn.decide(&call.tool_use_id, decision, Map::new()).await?;
         }
         Ok(true)
-    }
-
-    fn new_session(&self) -> Value {
-        let mut body = Map::new();
-        if let Some(model) = &self.model {
-            body.insert("model".to_owned(), json!(model));
-        }
-        if let Some(tools) = &self.tools {
-            body.insert("tools".to_owned(), json!(tools));
-        }
-        body.into()
     }
 
     fn message(&self, prompt: &str) -> Value {

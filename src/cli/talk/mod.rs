@@ -1,10 +1,12 @@
 //! Talking to an agent: messages and their runs, and how these look on a terminal.
 
 mod event;
+mod new_session;
 mod run;
 mod screen;
 mod turn;
 
+pub(super) use new_session::NewSessionArgs;
 pub(super) use run::{Approval, Run};
 pub(super) use screen::{Notes, Screen};
 pub(super) use turn::{Turn, new_session};
