@@ -28,10 +28,10 @@ use crate::model::{Head, Messages, Model, Server, anthropic, openai};
 use crate::outbound::Outbound;
 use crate::simulator::{Options as SimulatorOptions, Running, Script, Simulator};
 use crate::store::api_keys::is_any_good;
-use crate::store::connections::Connections;
+use crate::store::connections::{Connections, TenantConnections};
 use crate::store::embedded::EmbeddedPostgres;
 use crate::store::requests::Material;
-use crate::store::{self, PoolRole};
+use crate::store::{self, PoolRole, roles};
 use crate::tools::Registry;
 use crate::tools::builtin::bash::Bash;
 use crate::tools::policy::Evaluator;
@@ -73,7 +73,8 @@ struct Listening {
 /// Connections to the database, apart by purpose.
 #[derive(Debug)]
 struct Pools {
-    api: Connections,
+    api: TenantConnections,
+    gate: Connections,
     worker: Connections,
     heartbeat: Connections,
     bus: PgPool,
@@ -84,10 +85,9 @@ impl Application {
     pub async fn build(config: Config) -> anyhow::Result<Self> {
         let sandbox = open_tools(&config).await?;
         let (options, embedded) = open_database(config.database).await?;
-        let api_pool = store::pool(&options, PoolRole::Api);
-        bring_up_to_date(&options, &api_pool).await?;
-        check_keys(&config.listen, &api_pool).await?;
-        let pools = Pools::of(api_pool, &options);
+        bring_up_to_date(&options).await?;
+        let pools = Pools::of(&options);
+        check_keys(&config.listen, &pools.gate).await?;
         let tools = Arc::new(Registry::new(config.tools)?);
         let permissions = Arc::new(config.permissions);
         let bus = Arc::new(Bus::default());
@@ -121,14 +121,14 @@ impl Application {
             sender = Some(Sender { pool, outbound, metrics });
         }
         let health =
-            Health { pool: pools.api.clone(), draining: draining.clone(), metrics, sandbox };
+            Health { pool: pools.gate.clone(), draining: draining.clone(), metrics, sandbox };
         let listening = match config.listen {
             Listen::Api(serve) => {
                 let (serve, bus) = (*serve, Arc::clone(&bus));
                 let Serve { bind, defaults, http, forwarding, .. } = serve;
                 let timeouts = http.timeouts;
                 let (settings, rest) = ((defaults, http), (assemble as _, &*config.workspaces));
-                let api = Api::new(health, bus, tools, permissions, settings, rest);
+                let api = Api::new((health, pools.api.clone()), bus, tools, permissions, settings, rest);
                 let posts = api.posts.clone();
                 let site = site(router(api), (forwarding, timeouts), &draining);
                 Some(Listening::bind(bind, site, posts).await?)
@@ -224,10 +224,11 @@ impl Listening {
 }
 
 impl Pools {
-    fn of(api: PgPool, options: &PgConnectOptions) -> Self {
+    fn of(options: &PgConnectOptions) -> Self {
         let pool = |role| store::pool(options, role);
         Self {
-            api: api.into(),
+            api: pool(PoolRole::Api).into(),
+            gate: pool(PoolRole::Gate).into(),
             worker: pool(PoolRole::Worker).into(),
             heartbeat: pool(PoolRole::Heartbeat).into(),
             bus: pool(PoolRole::Bus),
@@ -236,6 +237,7 @@ impl Pools {
 
     async fn close(self) {
         self.api.close().await;
+        self.gate.close().await;
         self.worker.close().await;
         self.heartbeat.close().await;
         self.bus.close().await;
@@ -275,12 +277,15 @@ async fn open_tools(config: &Config) -> anyhow::Result<Option<Level>> {
 
 /// A service that wants keys and has given none lets nobody in. Only where no other machine is meant
 /// to come in may that be a beginning.
-async fn check_keys(listen: &Listen, pool: &PgPool) -> anyhow::Result<()> {
+async fn check_keys(listen: &Listen, pool: &Connections) -> anyhow::Result<()> {
     let bind = match listen {
         Listen::Api(serve) if serve.http.needs_keys => serve.bind,
         Listen::Api(_) | Listen::Health(_) | Listen::Nowhere => return Ok(()),
     };
-    if is_any_good(&mut *pool.acquire().await?).await? {
+    let mut conn = pool.acquire().await?;
+    let is_any_good = is_any_good(&mut conn).await?;
+    conn.give_back();
+    if is_any_good {
         return Ok(());
     }
     if !bind.ip().is_loopback() {
@@ -319,14 +324,17 @@ pub async fn open_database(
     })
 }
 
-/// Brings the schema up to this version.
-pub async fn bring_up_to_date(options: &PgConnectOptions, pool: &PgPool) -> anyhow::Result<()> {
-    let Err(error) = store::migrate(pool).await else {
-        return Ok(());
-    };
-    // A pool that waited in vain does not say what for; a single connection does.
-    options.connect().await.context("the database cannot be reached")?;
-    Err(error).context("the database schema cannot be brought up to date")
+/// Brings the schema up to this version, and makes sure that the service may work with it.
+pub async fn bring_up_to_date(options: &PgConnectOptions) -> anyhow::Result<()> {
+    let pool = store::pool(options, PoolRole::Login);
+    if let Err(error) = store::migrate(&pool).await {
+        // A pool that waited in vain does not say what for; a single connection does.
+        options.connect().await.context("the database cannot be reached")?;
+        return Err(error).context("the database schema cannot be brought up to date");
+    }
+    roles::check(&mut *pool.acquire().await?).await?;
+    pool.close().await;
+    Ok(())
 }
 
 /// Makes the body of a request again, as its worker made it.

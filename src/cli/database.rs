@@ -6,6 +6,7 @@ use sqlx::{ConnectOptions as _, Connection as _, PgConnection};
 
 use crate::config::{Database, DatabaseArgs};
 use crate::store::embedded::Existing;
+use crate::store::roles::serve_all;
 use crate::store::verify::check_schema;
 
 /// Does the work of the command of this name on a database of this version's schema. It may be the
@@ -36,6 +37,7 @@ async fn connected<T>(
     let options = options.options([("lock_timeout", "5s")]);
     let mut conn = options.connect().await.context("the database cannot be reached")?;
     check_schema(&mut conn).await?;
+    serve_all(&mut conn).await?;
     let done = work(&mut conn).await?;
     conn.close().await?;
     Ok(done)

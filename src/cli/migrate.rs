@@ -5,7 +5,7 @@ use clap::Args;
 use super::output;
 use crate::app::{bring_up_to_date, open_database};
 use crate::config::DatabaseArgs;
-use crate::store::{self, MIGRATIONS, PoolRole};
+use crate::store::MIGRATIONS;
 
 #[derive(Debug, Args)]
 pub(super) struct Command {
@@ -16,9 +16,7 @@ pub(super) struct Command {
 impl Command {
     pub(super) async fn run(self) -> anyhow::Result<()> {
         let (options, embedded) = open_database(self.database.into_database()?).await?;
-        let pool = store::pool(&options, PoolRole::Api);
-        bring_up_to_date(&options, &pool).await?;
-        pool.close().await;
+        bring_up_to_date(&options).await?;
         if let Some(embedded) = embedded {
             embedded.stop().await?;
         }

@@ -12,6 +12,7 @@ use crate::config::{Database, DatabaseArgs};
 use crate::domain::ids::SessionId;
 use crate::domain::verification::{Checked, Verification};
 use crate::store::embedded::Existing;
+use crate::store::roles::serve_all;
 use crate::store::verify::{check_schema, list_sessions, session};
 
 /// Sessions whose ids are read at a time.
@@ -94,6 +95,7 @@ async fn verify(options: &PgConnectOptions, only: Option<SessionId>) -> anyhow::
         .options([("default_transaction_read_only", "on"), ("lock_timeout", "5s")]);
     let mut conn = options.connect().await.context("the database cannot be reached")?;
     check_schema(&mut conn).await?;
+    serve_all(&mut conn).await?;
     let mut total = Total::default();
     match only {
         Some(id) => match session(&mut conn, None, id).await? {

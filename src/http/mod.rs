@@ -51,7 +51,7 @@ use crate::domain::request::RequestForm;
 use crate::domain::run::{Limits, OnBusy};
 use crate::metrics::Metrics;
 use crate::outbound::AllowedHosts;
-use crate::store::connections::Connections;
+use crate::store::connections::{Connections, TenantConnections};
 use crate::store::requests::Material;
 use crate::tools::Registry;
 use crate::tools::policy::OperatorPolicy;
@@ -109,7 +109,7 @@ pub type Assemble = fn(&Material, &RequestForm) -> Result<Bytes, serde_json::Err
 /// What it takes to say how the process is.
 #[derive(Debug, Clone)]
 pub struct Health {
-    /// For requests.
+    /// For what belongs to no tenant.
     pub pool: Connections,
     /// Fires when the process begins to stop.
     pub draining: CancellationToken,
@@ -149,8 +149,10 @@ pub struct Options {
 /// What handlers work with.
 #[derive(Debug, Clone)]
 pub struct Api {
-    /// For requests.
-    pub pool: Connections,
+    /// For requests, each of which sees what its caller's tenant has.
+    pub pool: TenantConnections,
+    /// For what belongs to no tenant.
+    pub gate: Connections,
     /// Where work is announced and progress is told.
     pub bus: Arc<Bus>,
     /// The catalogue.
@@ -185,19 +187,20 @@ pub struct Api {
 impl Api {
     /// What handlers work with.
     pub fn new(
-        health: Health,
+        (health, pool): (Health, TenantConnections),
         bus: Arc<Bus>,
         tools: Arc<Registry>,
         permissions: Arc<OperatorPolicy>,
         (defaults, options): (Defaults, Options),
         (assemble, workspaces): (Assemble, &Path),
     ) -> Self {
-        let Health { pool, draining, metrics, sandbox } = health;
+        let Health { pool: gate, draining, metrics, sandbox } = health;
         let posts = TaskTracker::new();
-        let keyring = || Arc::new(Keyring::new(pool.clone(), posts.clone()));
+        let keyring = || Arc::new(Keyring::new(gate.clone(), posts.clone()));
         Self {
             keyring: options.needs_keys.then(keyring),
             pool,
+            gate,
             bus,
             tools,
             permissions,
@@ -226,7 +229,7 @@ pub fn router(api: Api) -> Router {
     };
     let v1 = v1.route_layer(from_fn_with_state(api.keyring.clone(), auth::layer));
     let pages = api.options.pages.clone();
-    let Api { pool, draining, metrics, sandbox, .. } = api.clone();
+    let Api { gate: pool, draining, metrics, sandbox, .. } = api.clone();
     let health = Health { pool, draining, metrics, sandbox };
     // The version prefix is the promise; the bare paths are for people who type them.
     let router = Router::new()

@@ -21,7 +21,7 @@ use super::places::Place;
 use super::stream_form::StreamForm;
 use crate::bus::{Signal, Subscription};
 use crate::domain::event::{Farewell, Frame};
-use crate::domain::ids::{RunId, SessionId};
+use crate::domain::ids::{RunId, SessionId, TenantId};
 use crate::metrics::Held;
 use crate::store::StoreError;
 use crate::store::events::{Range, read_some};
@@ -41,6 +41,8 @@ const PAGE_BYTES: usize = 64 * 1024;
 /// What a reader follows.
 #[derive(Debug, Clone)]
 pub(super) struct Follow {
+    /// Whose session it is.
+    pub(super) tenant: TenantId,
     /// The session.
     pub(super) session_id: SessionId,
     /// Only this run, whose rest ends the stream.
@@ -210,7 +212,7 @@ impl Reader {
             limit: i64::try_from(PAGE).unwrap_or(i64::MAX),
         };
         let bytes = i64::try_from(PAGE_BYTES).unwrap_or(i64::MAX);
-        let mut conn = self.api.pool.acquire().await?;
+        let mut conn = self.api.pool.acquire_as(self.follow.tenant).await?;
         let piece = read_some(&mut conn, range, bytes).await?;
         let is_deleted = piece.frames.is_empty() && !exists(&mut conn, range.session_id).await?;
         conn.give_back();

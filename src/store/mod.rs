@@ -35,6 +35,7 @@ pub mod messages;
 mod notes;
 pub mod records;
 pub mod requests;
+pub mod roles;
 pub mod runs;
 pub mod seen_files;
 pub mod sent_changes;
@@ -161,8 +162,12 @@ pub async fn migrate(pool: &PgPool) -> Result<(), MigrateError> {
 /// What a pool is for; each has its own, so that none can starve another.
 #[derive(Debug, Clone, Copy)]
 pub enum PoolRole {
-    /// Requests of clients.
+    /// Bringing the schema up to date, as the user who logs in.
+    Login,
+    /// Requests of clients, each for one tenant.
     Api,
+    /// Who may come in, and whether there is room.
+    Gate,
     /// Runs.
     Worker,
     /// Renewing leases.
@@ -177,7 +182,9 @@ const MAX_LIFETIME: Duration = Duration::from_mins(30);
 impl PoolRole {
     const fn name(self) -> &'static str {
         match self {
+            Self::Login => "twostep login",
             Self::Api => "twostep api",
+            Self::Gate => "twostep gate",
             Self::Worker => "twostep worker",
             Self::Heartbeat => "twostep heartbeat",
             Self::Bus => "twostep bus",
@@ -186,9 +193,19 @@ impl PoolRole {
 
     const fn size(self) -> u32 {
         match self {
-            Self::Api | Self::Worker => 8,
+            Self::Login => 1,
+            Self::Api | Self::Gate | Self::Worker => 8,
             // One that works, and one that is being closed because it has fallen silent.
             Self::Heartbeat | Self::Bus => 2,
+        }
+    }
+
+    /// As whom its connections work: neither is an owner, so that rows are kept apart.
+    const fn stands_as(self) -> Option<&'static str> {
+        match self {
+            Self::Login => None,
+            Self::Api => Some(roles::TENANT),
+            Self::Gate | Self::Worker | Self::Heartbeat | Self::Bus => Some(roles::SERVICE),
         }
     }
 }
@@ -204,6 +221,10 @@ pub fn pool(options: &PgConnectOptions, role: PoolRole) -> PgPool {
         ("lock_timeout", "5s"),
         ("idle_in_transaction_session_timeout", "3s"),
     ]);
+    let options = match role.stands_as() {
+        Some(name) => options.options([("role", name)]),
+        None => options,
+    };
     PgPoolOptions::new()
         .max_connections(role.size())
         .acquire_timeout(ACQUIRE_TIMEOUT)

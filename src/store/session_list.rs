@@ -2,6 +2,7 @@
 
 use jiff_sqlx::{Timestamp, ToSqlx};
 use sqlx::PgConnection;
+use uuid::Uuid;
 
 use super::StoreError;
 use super::sessions::select;
@@ -32,6 +33,7 @@ WHERE s.tenant_id = $1
           SELECT FROM runs r WHERE r.id = s.active_run_id AND r.status = 'requires_action')
       ELSE true END
   AND ($7::bigint[] = '{}' OR s.metadata_terms @> $7)
+  AND ($10::uuid[] IS NULL OR s.id = ANY ($10))
   AND ($8::timestamptz IS NULL OR s.created_at > $8)
   AND ($9::timestamptz IS NULL OR s.created_at < $9)
 ORDER BY CASE WHEN $3 THEN s.id END, CASE WHEN NOT $3 THEN s.id END DESC
@@ -49,7 +51,7 @@ pub async fn list(
     filter: &SessionFilter,
     slice: Slice<SessionId>,
 ) -> Result<Vec<Session>, StoreError> {
-    let terms = plan(conn, &filter.metadata).await?;
+    let Plan { terms, candidates } = plan(conn, &filter.metadata).await?;
     let tenant_id = tenant.as_uuid();
     let from = slice.from.map(SessionId::as_uuid);
     let standing = filter.standing.map(Standing::as_str);
@@ -67,7 +69,8 @@ pub async fn list(
                 standing,
                 &terms,
                 after as Option<Timestamp>,
-                before as Option<Timestamp>
+                before as Option<Timestamp>,
+                candidates.as_deref()
             )
             .fetch_all(&mut *conn)
             .await?
@@ -75,15 +78,7 @@ pub async fn list(
         Some(words) => {
             ids!(
                 "
-WITH found AS (
-    SELECT id FROM sessions
-    WHERE tenant_id = $1 AND title_words @@ plainto_tsquery('simple', $10)
-    UNION
-    SELECT session_id FROM events
-    WHERE tenant_id = $1 AND type = 'user.message'
-      AND typed_words(body) @@ plainto_tsquery('simple', $10)
-)
-SELECT s.id FROM found JOIN sessions s ON s.id = found.id",
+SELECT s.id FROM sessions_with_words($11) AS found (id) JOIN sessions s ON s.id = found.id",
                 tenant_id,
                 from,
                 slice.is_upwards,
@@ -93,6 +88,7 @@ SELECT s.id FROM found JOIN sessions s ON s.id = found.id",
                 &terms,
                 after as Option<Timestamp>,
                 before as Option<Timestamp>,
+                candidates.as_deref(),
                 words
             )
             .fetch_all(&mut *conn)
@@ -102,21 +98,31 @@ SELECT s.id FROM found JOIN sessions s ON s.id = found.id",
     select(conn, tenant, &ids).await
 }
 
+/// How metadata is looked up.
+struct Plan {
+    terms: Vec<i64>,
+    /// The sessions that have all of these terms, where they are few enough to be named.
+    candidates: Option<Vec<Uuid>>,
+}
+
 /// Has each statement planned anew, because a plan for all filters is a good one for none; and
-/// gives the terms by which metadata is looked up.
+/// looks metadata up. No index of it serves a query behind the wall between tenants.
 async fn plan(
     conn: &mut PgConnection,
     metadata: &[(String, String)],
-) -> Result<Vec<i64>, StoreError> {
+) -> Result<Plan, StoreError> {
     let (keys, values): (Vec<String>, Vec<String>) = metadata.iter().cloned().unzip();
     let row = sqlx::query!(
         r#"SELECT set_config('plan_cache_mode', 'force_custom_plan', true) AS mode,
-                  ARRAY(SELECT metadata_term(key, value)
-                        FROM unnest($1::text[], $2::text[]) AS member (key, value)) AS "terms!""#,
+                  terms AS "terms!",
+                  CASE WHEN terms <> '{}' THEN sessions_with_terms(terms) END AS candidates
+           FROM (SELECT ARRAY(SELECT metadata_term(key, value)
+                              FROM unnest($1::text[], $2::text[]) AS member (key, value)))
+               AS looked (terms)"#,
         &keys,
         &values,
     )
     .fetch_one(conn)
     .await?;
-    Ok(row.terms)
+    Ok(Plan { terms: row.terms, candidates: row.candidates })
 }

@@ -1,5 +1,6 @@
 -- The test's own book on who does what. Every node of the service connects under a name of its
--- own, so that triggers see who writes.
+-- own, so that triggers see who writes: they do so as their owner, because nodes write as a role that
+-- knows nothing of this book.
 CREATE SCHEMA crash;
 
 -- Who took a run up, and when.
@@ -9,7 +10,7 @@ CREATE TABLE crash.claims (
     has_waited boolean NOT NULL,
     PRIMARY KEY (run_id, attempt)
 );
-CREATE FUNCTION crash.note_claim() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION crash.note_claim() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     INSERT INTO crash.claims (run_id, attempt, node, has_waited)
     VALUES (NEW.id, NEW.attempt, session_user, TG_OP = 'UPDATE' AND OLD.status = 'requires_action');
@@ -29,7 +30,7 @@ CREATE TABLE crash.begins (
 CREATE TABLE crash.zombies (
     run_id uuid, node text, what text, at timestamptz DEFAULT clock_timestamp()
 );
-CREATE FUNCTION crash.note_event() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION crash.note_event() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     holder text := (SELECT node FROM crash.claims WHERE run_id = NEW.run_id
                     ORDER BY attempt DESC LIMIT 1);
@@ -49,7 +50,7 @@ CREATE TRIGGER crash_told AFTER INSERT ON events
     FOR EACH ROW WHEN (NEW.run_id IS NOT NULL AND NEW.type NOT LIKE 'user.%')
     EXECUTE FUNCTION crash.note_event();
 
-CREATE FUNCTION crash.note_message() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION crash.note_message() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     IF NEW.attempt <> (SELECT attempt FROM runs WHERE id = NEW.run_id) THEN
         INSERT INTO crash.zombies (run_id, node, what)
@@ -62,7 +63,7 @@ CREATE TRIGGER crash_written AFTER INSERT ON messages
     FOR EACH ROW EXECUTE FUNCTION crash.note_message();
 
 -- Waits as long as the test holds the lock.
-CREATE FUNCTION crash.hold() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION crash.hold() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     PERFORM pg_advisory_xact_lock_shared(4711);
     RETURN NULL;

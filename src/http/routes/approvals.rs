@@ -88,7 +88,7 @@ pub(in crate::http) async fn list_approvals(
 ) -> Result<Json<Page<ApprovalResource>>, ApiError> {
     let SessionPath(session_id) = path;
     known_session(&api, caller.tenant, session_id).await?;
-    let mut conn = api.pool.acquire().await?;
+    let mut conn = api.pool.acquire_as(caller.tenant).await?;
     let pending = list_pending(&mut conn, caller.tenant, session_id).await?;
     conn.give_back();
     let waits = pending.into_iter().filter(|call| call.awaits == Awaits::Approval);
@@ -207,7 +207,7 @@ pub(in crate::http) async fn decide_approval(
     let tenant = caller.tenant;
     let deciding = Deciding { api: &api, tenant, session_id, tool_use_id, wanted };
     let answered = async {
-        let mut conn = api.pool.acquire().await?;
+        let mut conn = api.pool.acquire_as(caller.tenant).await?;
         let mut transaction = conn.begin().await?;
         let met = deciding.meet(&mut transaction).await;
         let met = end(transaction, met).await?;

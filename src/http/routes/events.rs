@@ -86,7 +86,7 @@ pub(in crate::http) async fn list_events(
     let Params(ListEvents { limit, after, before, order }) = query;
     let asked = Asked::read(limit, after, before, order.unwrap_or(Order::Asc))?;
     known_session(&api, caller.tenant, session_id).await?;
-    let mut conn = api.pool.acquire().await?;
+    let mut conn = api.pool.acquire_as(caller.tenant).await?;
     let frames = list_slice(&mut conn, session_id, asked.slice()).await?;
     let mut page = asked.page(frames, |frame| frame.seq);
     if let Some(back) = page.back() {
@@ -148,6 +148,7 @@ pub(in crate::http) async fn stream_events(
     known_place(&api, caller.tenant, session_id, after).await?;
     let subscription = api.bus.subscribe(session_id);
     let follow = Follow {
+        tenant: caller.tenant,
         session_id,
         run_id: None,
         after,

@@ -126,7 +126,7 @@ pub(in crate::http) async fn explain_run(
     path: RunPath,
 ) -> Result<Json<ExplanationResource>, ApiError> {
     let RunPath(session_id, run_id) = path;
-    let mut conn = api.pool.acquire().await?;
+    let mut conn = api.pool.acquire_as(caller.tenant).await?;
     let facts = find(&mut conn, caller.tenant, session_id, run_id).await?;
     conn.give_back();
     let Some(mut facts) = facts else {

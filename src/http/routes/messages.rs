@@ -72,7 +72,7 @@ pub(in crate::http) async fn list_messages(
     let Params(ListMessages { limit, after, before, order, view }) = query;
     let asked = Asked::read(limit, after, before, order.unwrap_or(Order::Asc))?;
     known_session(&api, caller.tenant, session_id).await?;
-    let mut conn = api.pool.acquire().await?;
+    let mut conn = api.pool.acquire_as(caller.tenant).await?;
     let stored = list(&mut conn, range(session_id, asked.slice())).await?;
     let mut page = asked.page(stored, |stored| stored.seq);
     if let Some(back) = page.back() {

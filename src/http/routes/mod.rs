@@ -82,7 +82,7 @@ async fn known_session(
     tenant: TenantId,
     session_id: SessionId,
 ) -> Result<i64, ApiError> {
-    let mut conn = api.pool.acquire().await?;
+    let mut conn = api.pool.acquire_as(tenant).await?;
     let last_seq = last_seq(&mut conn, tenant, session_id).await?;
     conn.give_back();
     last_seq.ok_or_else(|| ApiError::SessionNotFound(session_id.to_string()))

@@ -150,7 +150,7 @@ pub(in crate::http) async fn list_requests(
     let asked = Asked::read(limit, after, before, order.unwrap_or(Order::Asc))?;
     known_run(&api, caller.tenant, session_id, run_id).await?;
     let filter = |slice| Filter { tenant: caller.tenant, session_id, run_id, slice };
-    let mut conn = api.pool.acquire().await?;
+    let mut conn = api.pool.acquire_as(caller.tenant).await?;
     let requests = list(&mut conn, filter(asked.slice())).await?;
     let mut page = asked.page(requests, |request| request.n);
     if let Some(back) = page.back() {
@@ -184,7 +184,7 @@ pub(in crate::http) async fn get_request(
     known_run(&api, caller.tenant, session_id, run_id).await?;
     let slice = Slice { from: Some(n.saturating_sub(1)), is_upwards: true, limit: 1 };
     let filter = Filter { tenant: caller.tenant, session_id, run_id, slice };
-    let mut conn = api.pool.acquire().await?;
+    let mut conn = api.pool.acquire_as(caller.tenant).await?;
     let found = list(&mut conn, filter).await?.pop().filter(|request| request.n == n);
     let request = found.ok_or_else(|| ApiError::RequestNotFound(n.to_string()))?;
     let seq = request.record.message_seq;

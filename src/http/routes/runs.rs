@@ -69,7 +69,7 @@ pub(in crate::http) async fn list_runs(
     known_session(&api, caller.tenant, session_id).await?;
     let tenant = caller.tenant;
     let filter = |slice| Filter { tenant, session_id, only: None, status, slice };
-    let mut conn = api.pool.acquire().await?;
+    let mut conn = api.pool.acquire_as(caller.tenant).await?;
     let runs = list(&mut conn, filter(asked.slice())).await?;
     let mut page = asked.page(runs, |run| run.accepted_seq);
     if let Some(back) = page.back() {
@@ -86,7 +86,7 @@ pub(super) async fn known_run(
     session_id: SessionId,
     run_id: RunId,
 ) -> Result<Run, ApiError> {
-    let mut conn = api.pool.acquire().await?;
+    let mut conn = api.pool.acquire_as(tenant).await?;
     let run = find(&mut conn, tenant, session_id, run_id).await?;
     conn.give_back();
     if let Some(run) = run {
@@ -152,10 +152,11 @@ pub(in crate::http) async fn stream_run(
         known_place(&api, caller.tenant, session_id, after).await?;
     }
     let after = after.max(run.accepted_seq - 1);
-    if is_over(&api, &run, after).await? {
+    if is_over(&api, caller.tenant, &run, after).await? {
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
     let follow = Follow {
+        tenant: caller.tenant,
         session_id,
         run_id: Some(run_id),
         after,
@@ -168,12 +169,17 @@ pub(in crate::http) async fn stream_run(
 }
 
 /// Whether a run has settled and has no event after this one.
-pub(super) async fn is_over(api: &Api, run: &Run, after: i64) -> Result<bool, ApiError> {
+pub(super) async fn is_over(
+    api: &Api,
+    tenant: TenantId,
+    run: &Run,
+    after: i64,
+) -> Result<bool, ApiError> {
     if !run.status.is_terminal() {
         return Ok(false);
     }
     let range = Range { session_id: run.session_id, run_id: Some(run.id), after, limit: 1 };
-    let mut conn = api.pool.acquire().await?;
+    let mut conn = api.pool.acquire_as(tenant).await?;
     let is_over = list_events(&mut conn, range).await?.is_empty();
     conn.give_back();
     Ok(is_over)
@@ -224,7 +230,7 @@ pub(in crate::http) async fn cancel_session(
     for status in [RunStatus::Queued, RunStatus::RequiresAction, RunStatus::Running] {
         let status = Some(status);
         let filter = Filter { tenant, session_id, only: None, status, slice: Slice::first(200) };
-        let mut conn = api.pool.acquire().await?;
+        let mut conn = api.pool.acquire_as(caller.tenant).await?;
         open.extend(list(&mut conn, filter).await?.into_iter().map(|run| run.id));
         conn.give_back();
     }
@@ -247,7 +253,7 @@ async fn cancel(
     if run.status.is_terminal() {
         return Ok(run);
     }
-    let mut conn = api.pool.acquire().await?;
+    let mut conn = api.pool.acquire_as(tenant).await?;
     let mut transaction = conn.begin().await?;
     let stop = Stop::request(&mut transaction, tenant, session_id, run_id).await?;
     transaction.commit().await?;

@@ -196,7 +196,7 @@ pub(in crate::http) async fn update_session(
     check_mode(&api, update.permission_mode)?;
     let updating = Updating { tenant: caller.tenant, session_id, versions: expected(&headers) };
     let changed = async {
-        let mut conn = api.pool.acquire().await?;
+        let mut conn = api.pool.acquire_as(caller.tenant).await?;
         let mut transaction = conn.begin().await?;
         let met = updating.meet(&mut transaction, update).await;
         let met = end(transaction, met).await?;

@@ -132,7 +132,7 @@ impl Deleting<'_> {
     /// Asks all open runs to stop, and deletes what is to go if none is left. Whether any was asked,
     /// and what is gone; none if it is to be tried again.
     async fn attempt(&self) -> Result<(bool, Option<Vec<Gone>>), ApiError> {
-        let mut conn = self.api.pool.acquire().await?;
+        let mut conn = self.api.pool.acquire_as(self.tenant).await?;
         let mut transaction = conn.begin().await?;
         let met = self.meet(&mut transaction).await;
         let met = end(transaction, met).await?;

@@ -36,7 +36,7 @@ pub(in crate::http) async fn list_sessions(
     uri: Uri,
 ) -> Result<Response, ApiError> {
     let SessionQuery { asked, filter } = query;
-    let mut conn = api.pool.acquire().await?;
+    let mut conn = api.pool.acquire_as(caller.tenant).await?;
     let mut transaction = conn.begin().await?;
     let sessions = list(&mut transaction, caller.tenant, &filter, asked.slice()).await?;
     let mut page = asked.page(sessions, |session| session.id);

@@ -342,7 +342,7 @@ pub(in crate::http) async fn create_session(
     let made = new.make(&api).await?;
     let id = SessionId::new();
     let stored = async {
-        let mut conn = api.pool.acquire().await?;
+        let mut conn = api.pool.acquire_as(caller.tenant).await?;
         insert(&mut conn, &made.row(id, caller.tenant)).await?;
         let session = find(&mut conn, caller.tenant, id).await?;
         conn.give_back();
@@ -387,7 +387,7 @@ pub(in crate::http) async fn get_session(
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     let SessionPath(id) = path;
-    let mut conn = api.pool.acquire().await?;
+    let mut conn = api.pool.acquire_as(caller.tenant).await?;
     let session = find(&mut conn, caller.tenant, id).await?;
     conn.give_back();
     let session = session.ok_or_else(|| ApiError::SessionNotFound(id.to_string()))?;

@@ -57,7 +57,7 @@ pub(in crate::http) async fn create_ticket(
     let ticket = Ticket::generate().map_err(|error| ApiError::Internal(error.to_string()))?;
     let (hash, tenant, key) = (ticket.hash(), caller.tenant, caller.key);
     let new = NewTicket { hash, tenant, session_id, key, lifetime: GOOD_FOR };
-    let mut conn = api.pool.acquire().await?;
+    let mut conn = api.pool.acquire_as(caller.tenant).await?;
     let expires_at = insert(&mut conn, &new).await?;
     conn.give_back();
     let expires_at = expires_at.ok_or_else(|| ApiError::SessionNotFound(session_id.to_string()))?;

@@ -45,7 +45,7 @@ pub(in crate::http) async fn get_todos(
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     let SessionPath(id) = path;
-    let mut conn = api.pool.acquire().await?;
+    let mut conn = api.pool.acquire_as(caller.tenant).await?;
     let found = find_todos(&mut conn, caller.tenant, id).await?;
     conn.give_back();
     let (todos, last_seq) = found.ok_or_else(|| ApiError::SessionNotFound(id.to_string()))?;

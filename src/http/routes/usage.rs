@@ -109,7 +109,7 @@ pub(in crate::http) async fn get_session_usage(
     let after = cursor(after)?.unwrap_or(0);
     let tenant = caller.tenant;
     let missing = || ApiError::SessionNotFound(session_id.to_string());
-    let mut conn = api.pool.acquire().await?;
+    let mut conn = api.pool.acquire_as(caller.tenant).await?;
     let session = find(&mut conn, tenant, session_id).await?.ok_or_else(missing)?;
     let total = of_session(&mut conn, tenant, session_id).await?.ok_or_else(missing)?;
     let runs = list_run_usage(&mut conn, session_id, after, limit + 1).await?;
@@ -224,7 +224,7 @@ pub(in crate::http) async fn get_usage(
         Selection { tenant, session_id: None, days: Some(days), by: None, after: None, limit: 1 };
     let groups =
         Selection { by: Some(group_by.into()), after: after.as_deref(), limit: limit + 1, ..all };
-    let mut conn = api.pool.acquire().await?;
+    let mut conn = api.pool.acquire_as(caller.tenant).await?;
     let total = list(&mut conn, all).await?.pop().map(|group| group.spent);
     let groups = list(&mut conn, groups).await?;
     conn.give_back();

@@ -123,7 +123,7 @@ pub(in crate::http) async fn list_forks(
     let Params(ListForks { limit, after, before, order }) = query;
     let asked = Asked::read(limit, after, before, order.unwrap_or(Order::Desc))?;
     known_session(&api, caller.tenant, source).await?;
-    let mut conn = api.pool.acquire().await?;
+    let mut conn = api.pool.acquire_as(caller.tenant).await?;
     let forks = list(&mut conn, caller.tenant, source, asked.slice()).await?;
     let mut page = asked.page(forks, |fork| fork.id);
     if let Some(back) = page.back() {

@@ -68,7 +68,7 @@ impl Forking<'_> {
     }
 
     async fn look(&self) -> Result<Seen, ApiError> {
-        let mut conn = self.api.pool.acquire().await?;
+        let mut conn = self.api.pool.acquire_as(self.tenant).await?;
         let source = find(&mut conn, self.tenant, self.source).await?;
         let has_own_folder = source.ok_or_else(|| self.missing())?.workspace.is_none();
         let last = count_messages(&mut conn, self.tenant, self.source).await?;
@@ -96,7 +96,7 @@ impl Forking<'_> {
         has_files: bool,
         seen: i32,
     ) -> Result<Option<Session>, ApiError> {
-        let mut conn = self.api.pool.acquire().await?;
+        let mut conn = self.api.pool.acquire_as(self.tenant).await?;
         let mut transaction = conn.begin().await?;
         let met = match self.meet(&mut transaction, id, has_files, seen).await {
             Ok(Some(session)) => {

@@ -36,6 +36,7 @@ impl Post<'_> {
         let run = &taken.run;
         let (after, begins) = self.begin(taken).await?;
         let follow = Follow {
+            tenant: self.tenant,
             session_id: run.session_id,
             run_id: Some(run.id),
             after,
@@ -62,7 +63,7 @@ impl Post<'_> {
         let after = resume_after(self.headers, None)?;
         known_place(self.api, self.tenant, run.session_id, after).await?;
         let after = after.max(before_run);
-        let is_over = is_over(self.api, run, after).await?;
+        let is_over = is_over(self.api, self.tenant, run, after).await?;
         Ok((after, if is_over { Phase::Ended } else { Phase::Backlog }))
     }
 

@@ -25,7 +25,7 @@ impl Post<'_> {
     /// Counts a message in its session, without a lock, and without a connection while what was
     /// read is looked at.
     pub(super) async fn count(&self, input: &str) -> Result<Count, ApiError> {
-        let mut conn = self.api.pool.acquire().await?;
+        let mut conn = self.api.pool.acquire_as(self.tenant).await?;
         // First: what comes in between is counted too, and counted again.
         let seq = last_seq(&mut conn, self.tenant, self.session_id).await?;
         let before = list_contents(&mut conn, self.tenant, self.session_id).await?;

@@ -52,7 +52,7 @@ impl Post<'_> {
         interrupts: bool,
         count: Count,
     ) -> Result<Met, ApiError> {
-        let mut conn = self.api.pool.acquire().await?;
+        let mut conn = self.api.pool.acquire_as(self.tenant).await?;
         let mut transaction = conn.begin().await?;
         let met = self.meet(&mut transaction, new, interrupts, count).await;
         if matches!(met, Ok(Some((Accepted::Run(_), _)))) {

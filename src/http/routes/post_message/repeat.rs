@@ -22,7 +22,7 @@ impl Post<'_> {
         fingerprint: &[u8],
     ) -> Result<Option<Taken>, ApiError> {
         let message_id = self.message.id.as_deref();
-        let mut conn = self.api.pool.acquire().await?;
+        let mut conn = self.api.pool.acquire_as(self.tenant).await?;
         let earlier =
             find_earlier(&mut conn, self.tenant, self.session_id, key, message_id).await?;
         conn.give_back();

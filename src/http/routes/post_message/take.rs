@@ -60,7 +60,7 @@ impl Post<'_> {
     /// Accepts the message, and hands its run to the worker of this process if it can begin.
     async fn accept(&self, mut new: NewRun<'_>) -> Result<Taken, ApiError> {
         faults::point(Point::PostRead).await;
-        let place = self.api.admission.place(&self.api.pool).await?;
+        let place = self.api.admission.place(&self.api.gate).await?;
         let reservation = self.api.bus.reserve();
         if place.is_none() && reservation.is_none() {
             // It could neither wait nor begin.
@@ -80,7 +80,7 @@ impl Post<'_> {
                 let waits = accepted.begun.is_none();
                 let taken = self.begin_or_announce(&new, *accepted, reservation).await?;
                 if let Some(place) = place.filter(|_| waits) {
-                    place.take(&self.api.pool).await;
+                    place.take(&self.api.gate).await;
                 }
                 Ok(taken)
             }
@@ -108,7 +108,7 @@ impl Post<'_> {
             return self.accept_locked(new, interrupts).await;
         }
         new.may_wait = has_place && self.on_busy() == OnBusy::Queue;
-        let mut conn = self.api.pool.acquire().await?;
+        let mut conn = self.api.pool.acquire_as(self.tenant).await?;
         let accepted = accept(&mut conn, new).await?;
         conn.give_back();
         if matches!(accepted, Accepted::Refused) && interrupts {
@@ -143,7 +143,7 @@ impl Post<'_> {
     async fn hand_over(&self, reservation: Reservation, run: Claimed) -> Result<(), ApiError> {
         if let Err(run) = reservation.hand_over(run) {
             // The worker stops just now: another one is to take the run over at once.
-            let mut conn = self.api.pool.acquire().await?;
+            let mut conn = self.api.pool.acquire_as(self.tenant).await?;
             release(&mut conn, run.fence, false).await?;
             conn.give_back();
         }
@@ -160,14 +160,14 @@ impl Post<'_> {
         if let Err(mismatch) = check(versions, last_seq) {
             return Ok(mismatch);
         }
-        let mut conn = self.api.pool.acquire().await?;
+        let mut conn = self.api.pool.acquire_as(self.tenant).await?;
         let is_archived = is_archived(&mut conn, self.tenant, self.session_id).await?;
         conn.give_back();
         if is_archived == Some(true) {
             return Ok(ApiError::SessionArchived);
         }
         if self.on_busy() == OnBusy::Reject {
-            let mut conn = self.api.pool.acquire().await?;
+            let mut conn = self.api.pool.acquire_as(self.tenant).await?;
             let busy = find_busy(&mut conn, self.tenant, self.session_id).await?;
             conn.give_back();
             let Some(active_run_id) = busy else {
@@ -206,7 +206,7 @@ impl Post<'_> {
         let has_cost = self.message.limits.cost.is_some();
         let is_plain = !has_cost && options.tools.is_none() && !self.is_counted;
         if self.message.tool_choice.is_forced() || !is_plain {
-            let mut conn = self.api.pool.acquire().await?;
+            let mut conn = self.api.pool.acquire_as(self.tenant).await?;
             let session = find(&mut conn, self.tenant, self.session_id).await?;
             conn.give_back();
             let session =

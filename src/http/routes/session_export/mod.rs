@@ -14,7 +14,7 @@ use http::HeaderMap;
 use http::header::{CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_TYPE};
 use serde::Deserialize;
 
-use crate::domain::ids::SessionId;
+use crate::domain::ids::{SessionId, TenantId};
 use crate::http::Api;
 use crate::http::accept::preferred;
 use crate::http::auth::Caller;
@@ -109,9 +109,9 @@ pub(in crate::http) async fn export_session(
 ) -> Result<Response, ApiError> {
     let (SessionPath(session_id), Params(ExportSession { format })) = (path, query);
     let format = format.map_or_else(|| ExportFormat::of(&headers), Ok)?;
-    let place = Place::take(&api, caller)?;
+    let (place, tenant) = (Place::take(&api, caller)?, caller.tenant);
     let missing = || ApiError::SessionNotFound(session_id.to_string());
-    let mut conn = api.pool.acquire().await?;
+    let mut conn = api.pool.acquire_as(caller.tenant).await?;
     let session = find(&mut conn, caller.tenant, session_id).await?.ok_or_else(missing)?;
     let count = count_messages(&mut conn, caller.tenant, session_id).await?.ok_or_else(missing)?;
     conn.give_back();
@@ -121,7 +121,8 @@ pub(in crate::http) async fn export_session(
         ExportFormat::Markdown => markdown::opening(&session).into(),
     };
     let piece = Piece::First(first);
-    let export = Export { api, session_id, format, sent: 0, count, piece, _place: place };
+    let export =
+        Export { api, tenant, session_id, format, sent: 0, count, piece, _place: place };
     let body = stream::unfold(export, async |mut export| {
         let item = export.next().await?;
         Some((item, export))
@@ -145,6 +146,7 @@ fn line(document: &impl serde::Serialize) -> Result<Bytes, ApiError> {
 /// An export on its way.
 struct Export {
     api: Api,
+    tenant: TenantId,
     session_id: SessionId,
     format: ExportFormat,
     /// Messages that were sent, of so many.
@@ -187,7 +189,7 @@ impl Export {
         let limit = PIECE.min(i64::from(self.count - self.sent));
         let (session_id, after) = (self.session_id, self.sent);
         let range = Range { session_id, after, before: None, limit };
-        let mut conn = self.api.pool.acquire().await?;
+        let mut conn = self.api.pool.acquire_as(self.tenant).await?;
         let messages = list(&mut conn, range).await?;
         conn.give_back();
         self.sent = match messages.last() {

@@ -86,7 +86,7 @@ async fn store(
     imported: &Imported,
 ) -> Result<Session, ApiError> {
     let id = SessionId::new();
-    let mut conn = api.pool.acquire().await?;
+    let mut conn = api.pool.acquire_as(tenant).await?;
     let mut transaction = conn.begin().await?;
     let stored = async {
         insert(&mut transaction, &made.row(id, tenant)).await?;

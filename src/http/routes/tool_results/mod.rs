@@ -125,7 +125,7 @@ pub(in crate::http) async fn create_tool_results(
     let tenant = caller.tenant;
     let answered = async {
         check_for_model(&api, tenant, session_id, &given).await?;
-        let mut conn = api.pool.acquire().await?;
+        let mut conn = api.pool.acquire_as(caller.tenant).await?;
         let mut transaction = conn.begin().await?;
         let met = meet(&mut transaction, tenant, session_id, &given).await;
         let met = end(transaction, met).await?;
@@ -152,7 +152,7 @@ async fn check_for_model(
     if media.is_empty() {
         return Ok(());
     }
-    let mut conn = api.pool.acquire().await?;
+    let mut conn = api.pool.acquire_as(tenant).await?;
     let session = find(&mut conn, tenant, session_id).await?;
     conn.give_back();
     let session = session.ok_or_else(|| ApiError::SessionNotFound(session_id.to_string()))?;

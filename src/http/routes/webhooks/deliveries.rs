@@ -146,7 +146,7 @@ pub(in crate::http) async fn test_webhook(
     let id = DeliveryId::new();
     let body = json!({ "type": WebhookEvent::TEST, "timestamp": Timestamp::now(), "data": {} });
     let stored = async {
-        let mut conn = api.pool.acquire().await?;
+        let mut conn = api.pool.acquire_as(caller.tenant).await?;
         let to = (caller.tenant, webhook_id);
         check_enabled(&mut conn, to).await?;
         let is_stored = insert_test(&mut conn, to, id, &body.to_string()).await?;
@@ -182,7 +182,7 @@ pub(in crate::http) async fn list_deliveries(
     let asked = Asked::read(limit, after, before, order.unwrap_or(Order::Desc))?;
     let tenant = caller.tenant;
     let selection = |slice| Selection { tenant, webhook_id, state, slice };
-    let mut conn = api.pool.acquire().await?;
+    let mut conn = api.pool.acquire_as(caller.tenant).await?;
     let webhook = find(&mut conn, caller.tenant, webhook_id).await?;
     webhook.ok_or_else(|| unknown(webhook_id))?;
     let deliveries = list(&mut conn, selection(asked.slice())).await?;
@@ -215,7 +215,7 @@ pub(in crate::http) async fn replay_delivery(
 ) -> Result<(StatusCode, Json<Replayed>), ApiError> {
     let DeliveryPath(webhook_id, id) = path;
     let replayed = async {
-        let mut conn = api.pool.acquire().await?;
+        let mut conn = api.pool.acquire_as(caller.tenant).await?;
         let of = (caller.tenant, webhook_id);
         check_enabled(&mut conn, of).await?;
         let replayed = replay(&mut conn, of, Replay::One(id)).await?;
@@ -255,7 +255,7 @@ pub(in crate::http) async fn replay_deliveries(
     let since = since.max(Timestamp::UNIX_EPOCH);
     let what = Replay::Since(since, state.unwrap_or(DeliveryState::Failed));
     let replayed = async {
-        let mut conn = api.pool.acquire().await?;
+        let mut conn = api.pool.acquire_as(caller.tenant).await?;
         let of = (caller.tenant, webhook_id);
         check_enabled(&mut conn, of).await?;
         let replayed = replay(&mut conn, of, what).await?;

@@ -225,7 +225,7 @@ pub(in crate::http) async fn create_webhook(
         secret: &secret,
     };
     let stored = async {
-        let mut conn = api.pool.acquire().await?;
+        let mut conn = api.pool.acquire_as(caller.tenant).await?;
         if !insert(&mut conn, &new).await? {
             return Err(ApiError::TooManyWebhooks(MAX_WEBHOOKS));
         }
@@ -248,7 +248,7 @@ pub(in crate::http) async fn list_webhooks(
     State(api): State<Api>,
     caller: Caller,
 ) -> Result<Json<Page<WebhookResource>>, ApiError> {
-    let mut conn = api.pool.acquire().await?;
+    let mut conn = api.pool.acquire_as(caller.tenant).await?;
     let webhooks = list(&mut conn, caller.tenant).await?;
     conn.give_back();
     let data = webhooks.into_iter().map(WebhookResource::from).collect();
@@ -270,7 +270,7 @@ pub(in crate::http) async fn get_webhook(
     path: WebhookPath,
 ) -> Result<Json<WebhookResource>, ApiError> {
     let WebhookPath(id) = path;
-    let mut conn = api.pool.acquire().await?;
+    let mut conn = api.pool.acquire_as(caller.tenant).await?;
     let webhook = find(&mut conn, caller.tenant, id).await?;
     conn.give_back();
     webhook.map(|webhook| Json(webhook.into())).ok_or_else(|| unknown(id))
@@ -312,7 +312,7 @@ pub(in crate::http) async fn update_webhook(
         is_enabled: new.enabled,
     };
     let changed = async {
-        let mut conn = api.pool.acquire().await?;
+        let mut conn = api.pool.acquire_as(caller.tenant).await?;
         let webhook = update(&mut conn, caller.tenant, id, &changes).await?;
         conn.give_back();
         Ok(webhook)
@@ -337,7 +337,7 @@ pub(in crate::http) async fn delete_webhook(
 ) -> Result<StatusCode, ApiError> {
     let WebhookPath(id) = path;
     let deleted = async {
-        let mut conn = api.pool.acquire().await?;
+        let mut conn = api.pool.acquire_as(caller.tenant).await?;
         let is_done = delete(&mut conn, caller.tenant, id).await?;
         conn.give_back();
         Ok(is_done)
@@ -364,7 +364,7 @@ pub(in crate::http) async fn rotate_webhook_secret(
     let WebhookPath(id) = path;
     let secret = new_secret()?;
     let replaced = async {
-        let mut conn = api.pool.acquire().await?;
+        let mut conn = api.pool.acquire_as(caller.tenant).await?;
         let is_done = replace_secret(&mut conn, caller.tenant, id, &secret, GRACE).await?;
         conn.give_back();
         Ok(is_done)
