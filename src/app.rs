@@ -128,7 +128,8 @@ impl Application {
                 let Serve { bind, defaults, http, forwarding, .. } = serve;
                 let timeouts = http.timeouts;
                 let (settings, rest) = ((defaults, http), (assemble as _, &*config.workspaces));
-                let api = Api::new((health, pools.api.clone()), bus, tools, permissions, settings, rest);
+                let api =
+                    Api::new((health, pools.api.clone()), bus, tools, permissions, settings, rest);
                 let posts = api.posts.clone();
                 let site = site(router(api), (forwarding, timeouts), &draining);
                 Some(Listening::bind(bind, site, posts).await?)

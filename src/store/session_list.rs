@@ -107,10 +107,7 @@ struct Plan {
 
 /// Has each statement planned anew, because a plan for all filters is a good one for none; and
 /// looks metadata up. No index of it serves a query behind the wall between tenants.
-async fn plan(
-    conn: &mut PgConnection,
-    metadata: &[(String, String)],
-) -> Result<Plan, StoreError> {
+async fn plan(conn: &mut PgConnection, metadata: &[(String, String)]) -> Result<Plan, StoreError> {
     let (keys, values): (Vec<String>, Vec<String>) = metadata.iter().cloned().unzip();
     let row = sqlx::query!(
         r#"SELECT set_config('plan_cache_mode', 'force_custom_plan', true) AS mode,

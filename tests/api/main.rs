@@ -98,6 +98,7 @@ mod strict_schemas;
 mod structured_output;
 mod support;
 mod takeover;
+mod tenants_apart;
 mod tickets;
 mod todos;
 mod tool_results;

@@ -121,8 +121,7 @@ pub(in crate::http) async fn export_session(
         ExportFormat::Markdown => markdown::opening(&session).into(),
     };
     let piece = Piece::First(first);
-    let export =
-        Export { api, tenant, session_id, format, sent: 0, count, piece, _place: place };
+    let export = Export { api, tenant, session_id, format, sent: 0, count, piece, _place: place };
     let body = stream::unfold(export, async |mut export| {
         let item = export.next().await?;
         Some((item, export))

@@ -1,0 +1,164 @@
+use futures::future::join_all;
+
+use super::*;
+use crate::store::testing::{TestDatabase, database};
+use crate::store::{PoolRole, pool};
+
+async fn backend(conn: &mut PgConnection) -> i32 {
+    sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(conn).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_connection_that_is_given_back_is_lent_again() {
+    let database = database().await;
+    let connections = Connections::from(database.pool(2));
+    let mut conn = connections.acquire().await.unwrap();
+    let first = backend(&mut conn).await;
+    conn.give_back();
+    let mut again = connections.acquire().await.unwrap();
+    assert_eq!(backend(&mut again).await, first);
+    let mut other = connections.acquire().await.unwrap();
+    assert_ne!(backend(&mut other).await, first, "the first one is on loan");
+}
+
+#[tokio::test]
+async fn a_connection_that_broke_is_not_lent_again() {
+    let database = database().await;
+    let connections = Connections::from(database.pool(1));
+    let mut conn = connections.acquire().await.unwrap();
+    let broken = backend(&mut conn).await;
+    let ended = sqlx::query("SELECT pg_terminate_backend(pg_backend_pid())");
+    assert!(ended.execute(&mut *conn).await.is_err());
+    drop(conn);
+    let mut fresh = connections.acquire().await.unwrap();
+    assert_ne!(backend(&mut fresh).await, broken);
+}
+
+#[tokio::test]
+async fn what_lay_idle_when_a_connection_broke_is_looked_at_before_it_is_lent() {
+    let database = database().await;
+    let connections = Connections::from(database.pool(3));
+    let mut lent = Vec::new();
+    for _ in 0..3 {
+        lent.push(connections.acquire().await.unwrap());
+    }
+    let mut broken = lent.pop().unwrap();
+    let mut witness = lent.pop().unwrap();
+    let mut idle = lent.pop().unwrap();
+    let backends = [backend(&mut broken).await, backend(&mut idle).await];
+    idle.give_back();
+    sqlx::query("SELECT pg_terminate_backend(pid, 5000) FROM unnest($1::int[]) AS pid")
+        .bind(backends)
+        .execute(&mut *witness)
+        .await
+        .unwrap();
+    assert!(sqlx::query("SELECT 1").execute(&mut *broken).await.is_err());
+    drop(broken);
+    let mut fresh = connections.acquire().await.unwrap();
+    assert!(!backends.contains(&backend(&mut fresh).await));
+}
+
+#[tokio::test]
+async fn closing_waits_for_no_idle_connection() {
+    let database = database().await;
+    let connections = Connections::from(database.pool(2));
+    connections.acquire().await.unwrap().give_back();
+    connections.close().await;
+    assert!(matches!(connections.acquire().await, Err(sqlx::Error::PoolClosed)));
+}
+
+/// Connections as the role that sees one tenant, at most so many.
+fn apart(database: &TestDatabase, size: u32) -> TenantConnections {
+    let api = pool(&database.options(), PoolRole::Api);
+    let options = api.options().clone().max_connections(size);
+    options.connect_lazy_with((*api.connect_options()).clone()).into()
+}
+
+/// As whom a connection works, and for whom.
+async fn standing(conn: &mut PgConnection) -> (String, String) {
+    sqlx::query_as("SELECT current_user::text, current_setting('twostep.tenant')")
+        .fetch_one(conn)
+        .await
+        .unwrap()
+}
+
+#[tokio::test]
+async fn a_connection_shows_the_rows_of_whom_it_is_lent_for() {
+    let database = database().await;
+    let connections = apart(&database, 1);
+    let [one, other] = [TenantId::new(), TenantId::new()];
+    for tenant in [one, other, other, one] {
+        let mut conn = connections.acquire_as(tenant).await.unwrap();
+        let expected = ("twostep_tenant".to_owned(), tenant.as_uuid().to_string());
+        assert_eq!(standing(&mut conn).await, expected);
+        conn.give_back();
+    }
+}
+
+#[tokio::test]
+async fn a_tenant_gets_the_connection_that_it_had() {
+    let database = database().await;
+    let connections = apart(&database, 3);
+    let tenants = [TenantId::new(), TenantId::new(), TenantId::new()];
+    let mut lent = Vec::new();
+    let mut backends = Vec::new();
+    for tenant in tenants {
+        let mut conn = connections.acquire_as(tenant).await.unwrap();
+        backends.push(backend(&mut conn).await);
+        lent.push(conn);
+    }
+    lent.into_iter().for_each(Lent::give_back);
+    for (tenant, expected) in tenants.into_iter().zip(backends) {
+        let mut conn = connections.acquire_as(tenant).await.unwrap();
+        assert_eq!(backend(&mut conn).await, expected);
+        conn.give_back();
+    }
+}
+
+#[tokio::test]
+async fn a_new_tenant_gets_the_connection_that_was_left_alone_longest() {
+    let database = database().await;
+    let connections = apart(&database, 2);
+    let [seldom, often] = [TenantId::new(), TenantId::new()];
+    let mut left = connections.acquire_as(seldom).await.unwrap();
+    let used = connections.acquire_as(often).await.unwrap();
+    let expected = backend(&mut left).await;
+    left.give_back();
+    used.give_back();
+    let mut conn = connections.acquire_as(TenantId::new()).await.unwrap();
+    assert_eq!(backend(&mut conn).await, expected);
+}
+
+#[tokio::test]
+async fn a_broken_connection_is_found_out_when_it_is_told_whom_it_is_for() {
+    let database = database().await;
+    let connections = apart(&database, 1);
+    let mut conn = connections.acquire_as(TenantId::new()).await.unwrap();
+    let broken = backend(&mut conn).await;
+    conn.give_back();
+    sqlx::query("SELECT pg_terminate_backend($1, 5000)")
+        .bind(broken)
+        .execute(&database.pool(1))
+        .await
+        .unwrap();
+    let other = TenantId::new();
+    let mut conn = connections.acquire_as(other).await.unwrap();
+    assert_ne!(backend(&mut conn).await, broken);
+    assert_eq!(standing(&mut conn).await.1, other.as_uuid().to_string());
+}
+
+#[tokio::test]
+async fn two_thousand_loans_of_four_connections_are_never_for_another_tenant() {
+    let database = database().await;
+    let connections = apart(&database, 4);
+    let tenants = [TenantId::new(), TenantId::new(), TenantId::new()];
+    join_all((0..20).map(async |task: usize| {
+        for turn in 0..100 {
+            let tenant = tenants[(task + turn) % tenants.len()];
+            let mut conn = connections.acquire_as(tenant).await.unwrap();
+            assert_eq!(standing(&mut conn).await.1, tenant.as_uuid().to_string());
+            conn.give_back();
+        }
+    }))
+    .await;
+}
