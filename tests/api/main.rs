@@ -100,6 +100,7 @@ mod support;
 mod takeover;
 mod tickets;
 mod todos;
+mod tokens;
 mod tool_results;
 mod tracing;
 mod usage;
