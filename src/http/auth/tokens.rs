@@ -60,6 +60,7 @@ impl Tokens {
             Ok(id)
         })
         .await?;
+        tracing::debug!(tenant.id = %id, tenant.name = name, "a token names a tenant");
         let mut tenants = self.tenants();
         if tenants.len() >= MAX_REMEMBERED {
             tenants.clear();

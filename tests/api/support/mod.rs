@@ -59,8 +59,8 @@ use twostep::tools::{Tool, builtin};
 pub(crate) use answers::{BELL, asks, asks_within, calls_as, pending};
 pub(crate) use fill::fill_with_events;
 pub(crate) use identity::{
-    AUDIENCE, Identity, Manner, Signer, encoded, seconds_from_now, signed_with_secret, trusting,
-    unsigned,
+    AUDIENCE, Identity, Manner, Signer, client_bearing, encoded, seconds_from_now,
+    signed_with_secret, trusting, unsigned,
 };
 pub(crate) use keys::{client_with, keys_needed};
 pub(crate) use leftovers::tables_with;

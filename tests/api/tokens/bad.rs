@@ -70,7 +70,10 @@ fn forged(identity: &Identity, rsa: &Signer) -> Vec<(&'static str, String)> {
         ("a key published as a secret", {
             signed_with_secret(&by("shared", "HS256"), &claims, b"0123456789abcdef")
         }),
-        ("an algorithm for another kind of key", ed.sign_under(&by("first", "ES256"), "EdDSA", &claims)),
+        (
+            "an algorithm for another kind of key",
+            ed.sign_under(&by("first", "ES256"), "EdDSA", &claims),
+        ),
         ("an algorithm that the key is not for", rsa.sign("RS512", &claims)),
         ("another algorithm than it says", rsa.sign_under(&by("rsa", "RS256"), "PS256", &claims)),
         ("a key that nobody published", unknown.sign("EdDSA", &claims)),

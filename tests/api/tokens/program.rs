@@ -31,6 +31,7 @@ async fn with_an_issuer_any_address_is_served_though_nobody_has_a_key_and_logs_t
     program.terminate().await;
 
     let log = std::fs::read_to_string(&log).unwrap();
+    assert!(log.contains(r#"token.subject="ann of acme""#), "{log}");
     assert!(log.contains("reason=it has expired"), "{log}");
     assert!(log.contains("reason=its subject is not a text of 1 to 255 plain characters"), "{log}");
     for token in [good, fine, late] {

@@ -109,9 +109,8 @@ async fn all_tokens_about_one_subject_share_its_places_and_its_requests() {
     let app = start(setup).await;
     let session = app.session().await;
     let path = session.path("/events/stream");
-    let [first, second] = [60, 70].map(|seconds| {
-        identity.token(json!({ "sub": "ann", "exp": seconds_from_now(seconds) }))
-    });
+    let [first, second] = [60, 70]
+        .map(|seconds| identity.token(json!({ "sub": "ann", "exp": seconds_from_now(seconds) })));
     let other = identity.token(json!({ "sub": "ben" }));
     let by_ticket = ticket(&session, &first).await["stream_url"].as_str().unwrap().to_owned();
     let held = app.get_as(None, &by_ticket).send().await.unwrap();

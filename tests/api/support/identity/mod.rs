@@ -10,8 +10,10 @@ use std::time::Duration;
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
 use axum::{Json, Router, routing};
-use http::StatusCode;
+use http::header::AUTHORIZATION;
+use http::{HeaderMap, HeaderValue, StatusCode};
 use jiff::Timestamp;
+use reqwest::Client;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::time::{Instant, sleep};
@@ -151,6 +153,14 @@ pub(crate) fn trusting(rules: Rules) -> Setup {
     // The service's own start installs it too late for this.
     let _ = rustls::crypto::ring::default_provider().install_default();
     Setup { tokens: Some(Arc::new(Issuer::new(rules).unwrap())), ..keys_needed() }
+}
+
+/// A client that gives this token with every request.
+pub(crate) fn client_bearing(token: &str) -> Client {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let token = HeaderValue::from_str(&format!("Bearer {token}")).unwrap();
+    let headers = HeaderMap::from_iter([(AUTHORIZATION, token)]);
+    Client::builder().no_proxy().default_headers(headers).build().unwrap()
 }
 
 /// Seconds since 1970, this far from now.
