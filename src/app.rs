@@ -32,6 +32,7 @@ use crate::store::connections::{Connections, TenantConnections};
 use crate::store::embedded::EmbeddedPostgres;
 use crate::store::requests::Material;
 use crate::store::{self, PoolRole, roles};
+use crate::tokens::Issuer;
 use crate::tools::Registry;
 use crate::tools::builtin::bash::Bash;
 use crate::tools::policy::Evaluator;
@@ -57,6 +58,8 @@ pub struct Application {
     simulator: Option<Running>,
     /// Which server is to be asked what its models accept, and who wants to know.
     catalogue: Option<(Model, Arc<Models>)>,
+    /// Whose keys are to be kept in step.
+    tokens: Option<Arc<Issuer>>,
     embedded: Option<EmbeddedPostgres>,
     draining: CancellationToken,
 }
@@ -122,11 +125,13 @@ impl Application {
         }
         let health =
             Health { pool: pools.gate.clone(), draining: draining.clone(), metrics, sandbox };
+        let mut tokens = None;
         let listening = match config.listen {
             Listen::Api(serve) => {
                 let (serve, bus) = (*serve, Arc::clone(&bus));
                 let Serve { bind, defaults, http, forwarding, .. } = serve;
                 let timeouts = http.timeouts;
+                tokens = http.tokens.clone();
                 let (settings, rest) = ((defaults, http), (assemble as _, &*config.workspaces));
                 let api =
                     Api::new((health, pools.api.clone()), bus, tools, permissions, settings, rest);
@@ -141,7 +146,18 @@ impl Application {
             }
             Listen::Nowhere => None,
         };
-        Ok(Self { listening, worker, sender, bus, pools, simulator, catalogue, embedded, draining })
+        Ok(Self {
+            listening,
+            worker,
+            sender,
+            bus,
+            pools,
+            simulator,
+            catalogue,
+            tokens,
+            embedded,
+            draining,
+        })
     }
 
     /// The address that was bound, if there is one.
@@ -169,6 +185,10 @@ impl Application {
             tasks.spawn(link(Arc::clone(&self.bus), self.pools.bus.clone(), unlink.clone()));
         if let Some((model, models)) = self.catalogue {
             tasks.spawn(keep_current(model, models, self.draining.clone()));
+        }
+        if let Some(issuer) = self.tokens {
+            let stop = self.draining.clone();
+            tasks.spawn(async move { issuer.keep_current(stop).await });
         }
         let worker = self.worker.map(|worker| tasks.spawn(worker.run(self.draining.clone())));
         let sender = self.sender.map(|sender| tasks.spawn(sender.run(self.draining.clone())));
@@ -280,7 +300,8 @@ async fn open_tools(config: &Config) -> anyhow::Result<Option<Level>> {
 /// to come in may that be a beginning.
 async fn check_keys(listen: &Listen, pool: &Connections) -> anyhow::Result<()> {
     let bind = match listen {
-        Listen::Api(serve) if serve.http.needs_keys => serve.bind,
+        // Who has a token needs no key.
+        Listen::Api(serve) if serve.http.needs_keys && serve.http.tokens.is_none() => serve.bind,
         Listen::Api(_) | Listen::Health(_) | Listen::Nowhere => return Ok(()),
     };
     let mut conn = pool.acquire().await?;

@@ -18,6 +18,7 @@ pub mod outbound;
 pub mod simulator;
 pub mod store;
 pub mod telemetry;
+pub mod tokens;
 pub mod tools;
 pub mod webhooks;
 pub mod worker;

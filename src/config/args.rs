@@ -7,7 +7,8 @@ use clap::{ArgAction, Args, ValueEnum};
 use reqwest::Url;
 
 use super::{
-    ANTHROPIC_URL, EdgeArgs, ForwardingArgs, ModelArgs, PermissionArgs, ProviderArgs, ToolArgs,
+    ANTHROPIC_URL, EdgeArgs, ForwardingArgs, ModelArgs, PermissionArgs, ProviderArgs, TokenArgs,
+    ToolArgs,
 };
 use crate::domain::prompt_cache::CacheTtl;
 use crate::domain::run::{Limits, OnBusy};
@@ -24,7 +25,7 @@ pub enum LogFormat {
 /// Who is let in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Auth {
-    /// Who has a key that `twostep keys` made
+    /// Who has a key that `twostep keys` made, or a token of `--token-issuer`
     Keys,
     /// Everybody on this machine, as the default tenant; the address must be a loopback one
     Open,
@@ -85,6 +86,9 @@ pub struct ServeArgs {
     /// Who is let in
     #[arg(long, env = "TWOSTEP_AUTH", value_enum, default_value = "keys")]
     pub auth: Auth,
+    /// Whose tokens are good where keys are.
+    #[command(flatten)]
+    pub tokens: TokenArgs,
     /// What stands before the service.
     #[command(flatten)]
     pub forwarding: ForwardingArgs,

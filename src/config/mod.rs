@@ -7,6 +7,7 @@ mod given;
 mod models;
 mod permissions;
 mod provider;
+mod tokens;
 mod tools;
 
 use std::ffi::OsString;
@@ -30,6 +31,7 @@ pub use models::ModelArgs;
 pub use permissions::{DefaultDecision, PermissionArgs};
 use provider::ANTHROPIC_URL;
 pub use provider::ProviderArgs;
+pub use tokens::TokenArgs;
 pub use tools::ToolArgs;
 
 use crate::domain::price::Prices;
@@ -170,6 +172,7 @@ impl ServeArgs {
         }
         let http = HttpOptions {
             needs_keys,
+            tokens: self.tokens.into_issuer(self.auth)?.map(Arc::new),
             webhook_hosts: Arc::new(self.work.webhook_hosts()?),
             keep_alive_every: KEEP_ALIVE_EVERY,
             on_busy: self.on_busy,

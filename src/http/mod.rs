@@ -53,6 +53,7 @@ use crate::metrics::Metrics;
 use crate::outbound::AllowedHosts;
 use crate::store::connections::{Connections, TenantConnections};
 use crate::store::requests::Material;
+use crate::tokens::Issuer;
 use crate::tools::Registry;
 use crate::tools::policy::OperatorPolicy;
 use crate::tools::sandbox::Level;
@@ -124,6 +125,8 @@ pub struct Health {
 pub struct Options {
     /// Whether requests need a key of the API.
     pub needs_keys: bool,
+    /// Whose tokens are good where keys are.
+    pub tokens: Option<Arc<Issuer>>,
     /// Where webhooks may be.
     pub webhook_hosts: Arc<AllowedHosts>,
     /// The silence of a stream after which a comment is sent.
@@ -196,7 +199,10 @@ impl Api {
     ) -> Self {
         let Health { pool: gate, draining, metrics, sandbox } = health;
         let posts = TaskTracker::new();
-        let keyring = || Arc::new(Keyring::new(gate.clone(), posts.clone()));
+        let keyring = || {
+            let tokens = options.tokens.clone();
+            Arc::new(Keyring::new(gate.clone(), posts.clone(), tokens))
+        };
         Self {
             keyring: options.needs_keys.then(keyring),
             pool,

@@ -6,43 +6,44 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::Api;
 use super::auth::Caller;
 use super::error::ApiError;
-use crate::domain::ids::KeyId;
+use crate::domain::pass::Holder;
 
 /// How many streams are held.
 #[derive(Debug)]
 pub(super) struct Places {
     max: usize,
-    max_per_key: usize,
+    max_per_holder: usize,
     taken: Mutex<Taken>,
 }
 
 #[derive(Debug, Default)]
 struct Taken {
     all: usize,
-    /// Only keys that have a stream.
-    by_key: HashMap<KeyId, usize>,
+    /// Only of those who have a stream.
+    by_holder: HashMap<Holder, usize>,
 }
 
 impl Places {
-    pub(super) fn new(max: usize, max_per_key: usize) -> Self {
-        Self { max, max_per_key, taken: Mutex::default() }
+    pub(super) fn new(max: usize, max_per_holder: usize) -> Self {
+        Self { max, max_per_holder, taken: Mutex::default() }
     }
 
-    fn take(self: Arc<Self>, key: Option<KeyId>) -> Result<Place, ApiError> {
+    fn take(self: Arc<Self>, holder: Option<Holder>) -> Result<Place, ApiError> {
         let mut taken = self.taken();
-        let of_key = key.and_then(|key| taken.by_key.get(&key).copied()).unwrap_or(0);
+        let of_holder =
+            holder.and_then(|holder| taken.by_holder.get(&holder).copied()).unwrap_or(0);
         if taken.all >= self.max {
             return Err(ApiError::TooManyStreams("the service"));
         }
-        if of_key >= self.max_per_key {
+        if of_holder >= self.max_per_holder {
             return Err(ApiError::TooManyStreams("this key"));
         }
         taken.all += 1;
-        if let Some(key) = key {
-            taken.by_key.insert(key, of_key + 1);
+        if let Some(holder) = holder {
+            taken.by_holder.insert(holder, of_holder + 1);
         }
         drop(taken);
-        Ok(Place { places: self, key })
+        Ok(Place { places: self, holder })
     }
 
     fn taken(&self) -> MutexGuard<'_, Taken> {
@@ -54,7 +55,7 @@ impl Places {
 #[derive(Debug)]
 pub(super) struct Place {
     places: Arc<Places>,
-    key: Option<KeyId>,
+    holder: Option<Holder>,
 }
 
 impl Place {
@@ -64,7 +65,7 @@ impl Place {
         if api.draining.is_cancelled() {
             return Err(ApiError::Draining);
         }
-        Arc::clone(&api.places).take(caller.key)
+        Arc::clone(&api.places).take(caller.holder())
     }
 }
 
@@ -72,12 +73,12 @@ impl Drop for Place {
     fn drop(&mut self) {
         let mut taken = self.places.taken();
         taken.all -= 1;
-        if let Some(key) = self.key
-            && let Some(held) = taken.by_key.get_mut(&key)
+        if let Some(holder) = self.holder
+            && let Some(held) = taken.by_holder.get_mut(&holder)
         {
             *held -= 1;
             if *held == 0 {
-                taken.by_key.remove(&key);
+                taken.by_holder.remove(&holder);
             }
         }
     }
@@ -86,13 +87,14 @@ impl Drop for Place {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::ids::KeyId;
 
     #[test]
     fn a_place_that_is_left_is_free_and_nothing_is_remembered_of_it() {
         let places = Arc::new(Places::new(3, 2));
-        let [one, other] = [Some(KeyId::new()), Some(KeyId::new())];
-        let take = |key| Arc::clone(&places).take(key);
-        let refused = |key| take(key).unwrap_err().to_string();
+        let [one, other] = [(); 2].map(|()| Some(Holder::Key(KeyId::new())));
+        let take = |holder| Arc::clone(&places).take(holder);
+        let refused = |holder| take(holder).unwrap_err().to_string();
         let first = take(one).unwrap();
         let second = take(one).unwrap();
         assert_eq!(refused(one), "this key has too many streams open");
@@ -103,6 +105,6 @@ mod tests {
         drop(first);
         drop((take(one).unwrap(), second));
         let taken = places.taken();
-        assert_eq!((taken.all, taken.by_key.len()), (0, 0));
+        assert_eq!((taken.all, taken.by_holder.len()), (0, 0));
     }
 }

@@ -14,7 +14,7 @@ use http::HeaderValue;
 
 use super::auth::Caller;
 use super::error::{ApiError, seconds};
-use crate::domain::ids::KeyId;
+use crate::domain::pass::Holder;
 
 /// The time in which a key may ask for the whole of its limit.
 const WINDOW: Duration = Duration::from_mins(1);
@@ -27,7 +27,7 @@ pub(super) struct RateLimit {
     /// Requests in a window.
     quota: u32,
     /// When each key will have the whole of its quota again.
-    full_at: Mutex<HashMap<Option<KeyId>, Instant>>,
+    full_at: Mutex<HashMap<Option<Holder>, Instant>>,
 }
 
 /// What a request was told.
@@ -47,10 +47,10 @@ impl RateLimit {
         (quota > 0).then(|| Self { quota, full_at: Mutex::default() })
     }
 
-    fn take(&self, key: Option<KeyId>, now: Instant) -> Standing {
+    fn take(&self, holder: Option<Holder>, now: Instant) -> Standing {
         let each = WINDOW / self.quota;
         let mut remembered = self.remembered();
-        let full_at = remembered.get(&key).copied().unwrap_or(now).max(now);
+        let full_at = remembered.get(&holder).copied().unwrap_or(now).max(now);
         let missing = full_at - now;
         let next_in = (missing + each).saturating_sub(each * self.quota);
         if !next_in.is_zero() {
@@ -58,20 +58,20 @@ impl RateLimit {
         }
         make_room(&mut remembered, now);
         let missing = missing + each;
-        remembered.insert(key, now + missing);
+        remembered.insert(holder, now + missing);
         let used = missing.as_nanos().div_ceil(each.as_nanos());
         let used = u32::try_from(used).unwrap_or(u32::MAX);
         let next_in = missing.saturating_sub(each * used.saturating_sub(1));
         Standing { remaining: self.quota.saturating_sub(used), next_in, is_over: false }
     }
 
-    fn remembered(&self) -> MutexGuard<'_, HashMap<Option<KeyId>, Instant>> {
+    fn remembered(&self) -> MutexGuard<'_, HashMap<Option<Holder>, Instant>> {
         self.full_at.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Forgets when there is too much to remember: first who has the whole of their quota anyway.
-fn make_room(remembered: &mut HashMap<Option<KeyId>, Instant>, now: Instant) {
+fn make_room(remembered: &mut HashMap<Option<Holder>, Instant>, now: Instant) {
     if remembered.len() >= MAX_REMEMBERED {
         remembered.retain(|_, full_at| *full_at > now);
     }
@@ -87,7 +87,7 @@ pub(super) async fn layer(
     request: Request,
     next: Next,
 ) -> Response {
-    let standing = limit.take(caller.key, Instant::now());
+    let standing = limit.take(caller.holder(), Instant::now());
     let seconds = seconds(standing.next_in);
     let mut response = if standing.is_over {
         ApiError::RateLimited(standing.next_in).into_response()
@@ -107,6 +107,7 @@ pub(super) async fn layer(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::ids::KeyId;
 
     fn at_once(remaining: u32) -> Standing {
         Standing { remaining, next_in: Duration::from_secs(20), is_over: false }
@@ -133,7 +134,8 @@ mod tests {
     #[test]
     fn each_key_has_a_quota_of_its_own() {
         let limit = RateLimit::new(1).unwrap();
-        let (one, other, now) = (Some(KeyId::new()), Some(KeyId::new()), Instant::now());
+        let (one, other, now) =
+            (Some(Holder::Key(KeyId::new())), Some(Holder::Key(KeyId::new())), Instant::now());
         let is_over = |key| limit.take(key, now).is_over;
         assert_eq!([is_over(one), is_over(one), is_over(other)], [false, true, false]);
         assert_eq!([is_over(None), is_over(None)], [false, true]);
@@ -144,7 +146,7 @@ mod tests {
         let limit = RateLimit::new(1).unwrap();
         let now = Instant::now();
         for _ in 0..2 * MAX_REMEMBERED {
-            limit.take(Some(KeyId::new()), now);
+            limit.take(Some(Holder::Key(KeyId::new())), now);
             assert!(limit.remembered().len() <= MAX_REMEMBERED);
         }
     }

@@ -6,7 +6,7 @@ use axum::middleware::Next;
 use axum::response::Response;
 use http::{HeaderMap, HeaderValue};
 use tracing::Instrument as _;
-use tracing::field::display;
+use tracing::field::{Empty, display};
 use uuid::Uuid;
 
 use super::error::write_problem;
@@ -29,7 +29,8 @@ pub(super) async fn layer(mut request: Request, next: Next) -> Response {
     let client = origin.map(|origin| display(origin.client));
     let span = tracing::info_span!(
         "http.request", request.id = %id, trace.id = trace.id(), http.method = %request.method(),
-        http.path = %path, http.origin = origin.map(display), client.address = client
+        http.path = %path, http.origin = origin.map(display), client.address = client,
+        token.subject = Empty
     );
     let response = next.run(request).instrument(span).await;
     let mut response = write_problem(response, &path, &id);

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use jiff_sqlx::Timestamp;
+use jiff_sqlx::{Timestamp, ToSqlx as _};
 use sqlx::PgConnection;
 
-use super::StoreError;
+use super::{StoreError, unreadable};
 use crate::domain::api_key::SecretHash;
 use crate::domain::ids::{KeyId, SessionId, TenantId};
+use crate::domain::pass::{Pass, SubjectHash};
 
 /// A ticket to be stored.
 #[derive(Debug)]
@@ -18,9 +19,9 @@ pub struct NewTicket {
     pub tenant: TenantId,
     /// The session whose stream it opens.
     pub session_id: SessionId,
-    /// The key that makes it, if there is one.
-    pub key: Option<KeyId>,
-    /// How long it is good.
+    /// What it is made with, if its maker was asked for something.
+    pub pass: Option<Pass>,
+    /// How long it is good, if that is.
     pub lifetime: Duration,
 }
 
@@ -30,6 +31,11 @@ pub async fn insert(
     conn: &mut PgConnection,
     new: &NewTicket,
 ) -> Result<Option<jiff::Timestamp>, StoreError> {
+    let (key, token) = match new.pass {
+        Some(Pass::Key(id)) => (Some(id), None),
+        Some(Pass::Token(subject, until)) => (None, Some((subject, until))),
+        None => (None, None),
+    };
     let expires_at = sqlx::query_scalar!(
         r#"WITH swept AS (
                DELETE FROM stream_tickets WHERE secret_hash IN (
@@ -38,36 +44,52 @@ pub async fn insert(
                    FOR UPDATE SKIP LOCKED
                )
            )
-           INSERT INTO stream_tickets (secret_hash, session_id, tenant_id, key_id, expires_at)
-           SELECT $1, id, tenant_id, $4, now() + make_interval(secs => $5)
+           INSERT INTO stream_tickets (secret_hash, session_id, tenant_id, key_id, token_holder,
+                                       token_until, expires_at)
+           SELECT $1, id, tenant_id, $4, $6, $7, least(now() + make_interval(secs => $5), $7)
            FROM sessions WHERE id = $2 AND tenant_id = $3
            RETURNING expires_at AS "expires_at: Timestamp""#,
         &new.hash.0,
         new.session_id.as_uuid(),
         new.tenant.as_uuid(),
-        new.key.map(KeyId::as_uuid),
+        key.map(KeyId::as_uuid),
         new.lifetime.as_secs_f64(),
+        token.map(|(subject, _)| subject.0.to_vec()),
+        token.map(|(_, until)| until.to_sqlx()) as _,
     )
     .fetch_optional(conn)
     .await?;
     Ok(expires_at.map(Timestamp::to_jiff))
 }
 
-/// Takes a ticket, if it is good for this session: who takes it first is the only one. None of a key
-/// made it where nobody is asked for one.
+/// Takes a ticket, if it is good for this session: who takes it first is the only one. It was made
+/// with nothing where nobody is asked for anything.
 pub async fn take(
     conn: &mut PgConnection,
     hash: SecretHash,
     session_id: SessionId,
-) -> Result<Option<(TenantId, Option<KeyId>)>, StoreError> {
+) -> Result<Option<(TenantId, Option<Pass>)>, StoreError> {
     let row = sqlx::query!(
-        "DELETE FROM stream_tickets
-         WHERE secret_hash = $1 AND session_id = $2 AND expires_at > now()
-         RETURNING tenant_id, key_id",
+        r#"DELETE FROM stream_tickets
+           WHERE secret_hash = $1 AND session_id = $2 AND expires_at > now()
+           RETURNING tenant_id, key_id, token_holder, token_until AS "token_until: Timestamp""#,
         &hash.0,
         session_id.as_uuid(),
     )
     .fetch_optional(conn)
     .await?;
-    Ok(row.map(|row| (row.tenant_id.into(), row.key_id.map(Into::into))))
+    let Some(row) = row else { return Ok(None) };
+    let pass = match (row.key_id, row.token_holder.zip(row.token_until)) {
+        (Some(id), _) => Some(Pass::Key(id.into())),
+        (None, Some((holder, until))) => Some(Pass::Token(subject(holder)?, until.to_jiff())),
+        (None, None) => None,
+    };
+    Ok(Some((row.tenant_id.into(), pass)))
+}
+
+fn subject(bytes: Vec<u8>) -> Result<SubjectHash, StoreError> {
+    let hash = <[u8; 32]>::try_from(bytes)
+        .map_err(|bytes| format!("{} bytes", bytes.len()))
+        .map_err(unreadable("stream_tickets", "token_holder"))?;
+    Ok(SubjectHash(hash))
 }

@@ -2,7 +2,7 @@
 
 use sqlx::PgConnection;
 
-use super::StoreError;
+use super::{StoreError, unreadable};
 use crate::domain::ids::{SessionId, TenantId};
 
 /// The name of a session's owner; none if the session is gone.
@@ -38,4 +38,17 @@ pub async fn insert(conn: &mut PgConnection, id: TenantId, name: &str) -> Result
     .execute(conn)
     .await?;
     Ok(done.rows_affected() > 0)
+}
+
+/// Finds a tenant by its name, or stores a new one of this name.
+pub async fn find_or_insert(conn: &mut PgConnection, name: &str) -> Result<TenantId, StoreError> {
+    if let Some(id) = find(conn, name).await? {
+        return Ok(id);
+    }
+    let id = TenantId::new();
+    if insert(conn, id, name).await? {
+        return Ok(id);
+    }
+    // Somebody was faster, and tenants stay.
+    find(conn, name).await?.ok_or_else(|| unreadable("tenants", "name")("it is gone"))
 }

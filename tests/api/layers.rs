@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// A module and the modules of this crate that it may import.
-const MAY_IMPORT: [(&str, &[&str]); 13] = [
+const MAY_IMPORT: [(&str, &[&str]); 14] = [
     ("faults", &[]),
     ("domain", &[]),
     ("agent", &["domain"]),
@@ -16,8 +16,9 @@ const MAY_IMPORT: [(&str, &[&str]); 13] = [
     ("metrics", &["domain", "agent"]),
     ("outbound", &[]),
     ("webhooks", &["domain", "store", "outbound", "metrics"]),
+    ("tokens", &["domain"]),
     ("worker", &["domain", "agent", "store", "model", "tools", "bus", "metrics"]),
-    ("http", &["domain", "store", "bus", "tools", "metrics", "outbound"]),
+    ("http", &["domain", "store", "bus", "tools", "metrics", "outbound", "tokens"]),
     ("simulator", &["domain"]),
 ];
 

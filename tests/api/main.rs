@@ -101,6 +101,7 @@ mod takeover;
 mod tenants_apart;
 mod tickets;
 mod todos;
+mod tokens;
 mod tool_results;
 mod tracing;
 mod usage;

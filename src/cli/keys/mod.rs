@@ -14,6 +14,7 @@ use super::output;
 use crate::config::DatabaseArgs;
 use crate::domain::api_key::{ApiKey, KeyRecord, KeyStatus, Scope};
 use crate::domain::ids::{KeyId, TenantId};
+use crate::domain::name::is_name;
 use crate::store::api_keys::{self, NewKey};
 use crate::store::tenants;
 use length::length;
@@ -171,9 +172,8 @@ async fn new_tenant(conn: &mut PgConnection, name: &str) -> anyhow::Result<Tenan
     Ok(id)
 }
 
-/// Names are printed in lists, a key a line.
 fn check_name(name: &str) -> anyhow::Result<()> {
-    if name.trim().is_empty() || name.chars().count() > 100 || name.contains(char::is_control) {
+    if !is_name(name) {
         bail!(
             "{name:?} is no name: it needs 1 to 100 characters, none of them a control character"
         );

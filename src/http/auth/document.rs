@@ -2,14 +2,14 @@
 
 use utoipa::openapi::path::Operation;
 use utoipa::openapi::security::{
-    ApiKey, ApiKeyValue, Http, HttpAuthScheme, SecurityRequirement, SecurityScheme,
+    ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme,
 };
 use utoipa::openapi::{
     Content, Header, Object, OpenApi, PathItem, Ref, RefOr, Response, ResponseBuilder, Type,
 };
 
 use super::API_KEY;
-use super::ticket::{TICKET, is_counter, is_stream};
+use super::ticket::{TICKET, is_stream};
 
 const UNAUTHENTICATED: &str = "Unauthenticated";
 const FORBIDDEN: &str = "Forbidden";
@@ -17,7 +17,10 @@ const FORBIDDEN: &str = "Forbidden";
 /// Says of every operation how a key is given, and what becomes of a request without a good one.
 pub(in crate::http) fn secure(document: &mut OpenApi) {
     let components = document.components.get_or_insert_default();
-    let bearer = SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer));
+    let bearer = HttpBuilder::new()
+        .scheme(HttpAuthScheme::Bearer)
+        .description(Some("A key, or a token (JWT) of the identity provider that is trusted."));
+    let bearer = SecurityScheme::Http(bearer.build());
     let header = SecurityScheme::ApiKey(ApiKey::Header(ApiKeyValue::new(API_KEY)));
     components.add_security_scheme("bearer", bearer);
     components.add_security_scheme("api_key", header);
@@ -26,14 +29,12 @@ pub(in crate::http) fn secure(document: &mut OpenApi) {
     components.responses.insert(UNAUTHENTICATED.to_owned(), unauthenticated().into());
     components.responses.insert(FORBIDDEN.to_owned(), forbidden().into());
     for (path, item) in &mut document.paths.paths {
-        for (operation, writes) in operations(item) {
+        for (operation, _) in operations(item) {
             let ways = ["bearer", "api_key"].into_iter().chain(is_stream(path).then_some("ticket"));
             let requirement = |name| SecurityRequirement::new(name, [""; 0]);
             operation.security = Some(ways.map(requirement).collect());
             refuse(operation, "401", UNAUTHENTICATED);
-            if writes && !is_counter(path) {
-                refuse(operation, "403", FORBIDDEN);
-            }
+            refuse(operation, "403", FORBIDDEN);
         }
     }
 }
@@ -59,15 +60,16 @@ fn unauthenticated() -> Response {
         .schema(Some(Object::with_type(Type::String)))
         .description(Some("`Bearer`"))
         .build();
-    problem("`unauthenticated`: the key is missing, unknown, expired or revoked")
+    problem("`unauthenticated`: the key or token is missing, unknown, expired or revoked")
         .header("www-authenticate", challenge)
         .build()
 }
 
 fn forbidden() -> Response {
     problem(
-        "`forbidden`: the key lacks the scope `write`; `forbidden_origin`: a web page of another \
-         origin sent the request, and the service asks nobody for a key",
+        "`forbidden`: the key lacks the scope `write`, or the token has no scope that means \
+         something here; `forbidden_origin`: a web page of another origin sent the request, and \
+         the service asks nobody for a key",
     )
     .build()
 }

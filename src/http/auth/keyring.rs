@@ -5,7 +5,7 @@
 //! are known to be good.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Semaphore;
@@ -13,14 +13,17 @@ use tokio_util::task::TaskTracker;
 
 use super::Caller;
 use super::ticket::Given;
+use super::tokens::Tokens;
 use crate::domain::api_key::{ApiKey, Scope};
 use crate::domain::ids::KeyId;
+use crate::domain::pass::Pass;
 use crate::http::deadline::in_time;
 use crate::http::error::ApiError;
 use crate::store::StoreError;
 use crate::store::api_keys::{Credential, find_credential, note_use};
 use crate::store::connections::Connections;
 use crate::store::stream_tickets::take;
+use crate::tokens::Issuer;
 
 /// How long an answer of the database counts. A key that was revoked is refused after this time,
 /// and a stream that it opened within another [`super::watch::CHECK_EVERY`].
@@ -48,11 +51,18 @@ pub(in crate::http) struct Keyring {
     turns_of_good: Semaphore,
     turns_of_others: Semaphore,
     turns_of_tickets: Semaphore,
+    /// None: only keys are good.
+    tokens: Option<Tokens>,
 }
 
 impl Keyring {
-    pub(in crate::http) fn new(pool: Connections, tasks: TaskTracker) -> Self {
+    pub(in crate::http) fn new(
+        pool: Connections,
+        tasks: TaskTracker,
+        issuer: Option<Arc<Issuer>>,
+    ) -> Self {
         Self {
+            tokens: issuer.map(|issuer| Tokens::new(issuer, pool.clone())),
             pool,
             tasks,
             answers: Mutex::default(),
@@ -72,10 +82,18 @@ impl Keyring {
             self.tasks.spawn(note(self.pool.clone(), key.id()));
         }
         let Credential { tenant, scope, .. } = credential;
-        Ok(Some(Caller { tenant, scope, key: Some(key.id()) }))
+        Ok(Some(Caller { tenant, scope, pass: Some(Pass::Key(key.id())) }))
     }
 
-    /// Who made this ticket, which is then used up; none if it is not good, or its key no longer is.
+    /// Whom this token is about; none if it is not good.
+    pub(super) async fn bearer(&self, token: &str) -> Result<Option<Caller>, ApiError> {
+        match &self.tokens {
+            Some(tokens) => tokens.caller(token).await,
+            None => Ok(None),
+        }
+    }
+
+    /// Who made this ticket, which is then used up; none if it is not good, or what made it no longer is.
     pub(super) async fn redeem(&self, given: &Given) -> Result<Option<Caller>, ApiError> {
         let taken = in_time(async {
             // Anybody can make up tickets.
@@ -85,9 +103,14 @@ impl Keyring {
             conn.give_back();
             Ok(taken)
         });
-        let Some((tenant, Some(key))) = taken.await? else { return Ok(None) };
-        let caller = Caller { tenant, scope: Scope::Read, key: Some(key) };
-        Ok(self.is_good(key).await?.then_some(caller))
+        let Some((tenant, Some(pass))) = taken.await? else { return Ok(None) };
+        let caller = Caller { tenant, scope: Scope::Read, pass: Some(pass) };
+        let is_good = match pass {
+            Pass::Key(id) => self.is_good(id).await?,
+            // The ticket ends with the token.
+            Pass::Token(..) => self.tokens.is_some(),
+        };
+        Ok(is_good.then_some(caller))
     }
 
     /// Whether a key is good, whatever its secret.

@@ -6,6 +6,7 @@
 mod document;
 mod keyring;
 mod ticket;
+mod tokens;
 mod watch;
 
 use std::sync::Arc;
@@ -19,7 +20,8 @@ use http::{HeaderMap, HeaderValue, Method};
 
 use super::error::ApiError;
 use crate::domain::api_key::{ApiKey, Scope};
-use crate::domain::ids::{KeyId, TenantId};
+use crate::domain::ids::TenantId;
+use crate::domain::pass::{Holder, Pass};
 pub(super) use document::{operations, problem, secure};
 pub(super) use keyring::Keyring;
 use ticket::{Given, is_counter};
@@ -34,13 +36,18 @@ pub(super) struct Caller {
     /// Whose sessions these are.
     pub(super) tenant: TenantId,
     scope: Scope,
-    /// Their key, if they were asked for one.
-    pub(super) key: Option<KeyId>,
+    /// Their key or token, if they were asked for one.
+    pub(super) pass: Option<Pass>,
 }
 
 impl Caller {
     /// Without keys everybody is the default tenant, and may do everything.
-    const ANYBODY: Self = Self { tenant: TenantId::DEFAULT, scope: Scope::Write, key: None };
+    const ANYBODY: Self = Self { tenant: TenantId::DEFAULT, scope: Scope::Write, pass: None };
+
+    /// For whom limits count; none: for all who need no key together.
+    pub(super) fn holder(self) -> Option<Holder> {
+        self.pass.map(Pass::holder)
+    }
 }
 
 impl<S: Sync> FromRequestParts<S> for Caller {
@@ -70,8 +77,8 @@ pub(super) async fn layer(
         Ok(caller) => {
             parts.extensions.insert(caller);
             let response = next.run(Request::from_parts(parts, body)).await;
-            match keyring.zip(caller.key) {
-                Some((keyring, id)) => watched(response, keyring, id),
+            match keyring.zip(caller.pass) {
+                Some((keyring, pass)) => watched(response, keyring, pass),
                 None => response,
             }
         }
@@ -85,7 +92,8 @@ async fn admit(
     ticket: Option<Given>,
 ) -> Result<Caller, ApiError> {
     let caller = match (given(headers), ticket) {
-        (Some(key), _) => keyring.caller(&key).await?,
+        (Some(Shown::Key(key)), _) => keyring.caller(&key).await?,
+        (Some(Shown::Token(token)), _) => keyring.bearer(token).await?,
         (None, Some(ticket)) => keyring.redeem(&ticket).await?,
         (None, None) => None,
     };
@@ -98,13 +106,27 @@ fn needed_for(method: &Method, path: &str) -> Scope {
     if is_reading { Scope::Read } else { Scope::Write }
 }
 
+/// What a request gives to be let in.
+#[derive(Debug)]
+enum Shown<'a> {
+    Key(ApiKey),
+    /// What has the form of one, at a glance.
+    Token(&'a str),
+}
+
 /// The key that a request gives: one, however often and in whichever header.
-fn given(headers: &HeaderMap) -> Option<ApiKey> {
+fn given(headers: &HeaderMap) -> Option<Shown<'_>> {
     let bearers = headers.get_all(AUTHORIZATION).iter().filter_map(bearer);
     let plain = headers.get_all(API_KEY).iter().map(|value| value.to_str().unwrap_or_default());
     let mut all = bearers.chain(plain.map(str::trim));
     let first = all.next()?;
-    if all.all(|other| other == first) { first.parse().ok() } else { None }
+    if !all.all(|other| other == first) {
+        return None;
+    }
+    match first.parse() {
+        Ok(key) => Some(Shown::Key(key)),
+        Err(_) => (first.split('.').count() == 3).then_some(Shown::Token(first)),
+    }
 }
 
 /// What follows the word `Bearer`. Another word is meant for somebody before the service.
@@ -124,7 +146,10 @@ mod tests {
         for (name, value) in headers {
             map.append(HeaderName::from_static(name), HeaderValue::from_str(value).unwrap());
         }
-        given(&map).map(|key| key.reveal())
+        given(&map).map(|shown| match shown {
+            Shown::Key(key) => key.reveal(),
+            Shown::Token(token) => token.to_owned(),
+        })
     }
 
     #[test]
@@ -141,6 +166,20 @@ mod tests {
             &[("authorization", "Basic dXNlcjpwYXNz"), ("x-api-key", &*key)],
         ] {
             assert_eq!(found(headers).as_ref(), Some(&key), "{headers:?}");
+        }
+    }
+
+    #[test]
+    fn a_token_may_stand_where_a_key_may() {
+        for headers in [
+            &[("authorization", "Bearer e30.e30.c2ln")][..],
+            &[("x-api-key", "e30.e30.c2ln")],
+            &[("authorization", "Bearer e30.e30.c2ln"), ("x-api-key", "e30.e30.c2ln")],
+        ] {
+            assert_eq!(found(headers).as_deref(), Some("e30.e30.c2ln"), "{headers:?}");
+        }
+        for text in ["e30.e30", "e30.e30.c2ln.e30", "e30"] {
+            assert_eq!(found(&[("x-api-key", text)]), None, "{text}");
         }
     }
 

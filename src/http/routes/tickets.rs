@@ -55,8 +55,8 @@ pub(in crate::http) async fn create_ticket(
 ) -> Result<impl IntoResponse, ApiError> {
     let SessionPath(session_id) = path;
     let ticket = Ticket::generate().map_err(|error| ApiError::Internal(error.to_string()))?;
-    let (hash, tenant, key) = (ticket.hash(), caller.tenant, caller.key);
-    let new = NewTicket { hash, tenant, session_id, key, lifetime: GOOD_FOR };
+    let (hash, tenant, pass) = (ticket.hash(), caller.tenant, caller.pass);
+    let new = NewTicket { hash, tenant, session_id, pass, lifetime: GOOD_FOR };
     let mut conn = api.pool.acquire_as(caller.tenant).await?;
     let expires_at = insert(&mut conn, &new).await?;
     conn.give_back();

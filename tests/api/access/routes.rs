@@ -9,7 +9,8 @@ use twostep::domain::ids::{DeliveryId, RunId, SessionId, TenantId, WebhookId};
 use twostep::outbound::AllowedHosts;
 
 use crate::support::{
-    Session, Setup, TestApp, asks, calls_as, client_with, keys_needed, replies, says,
+    Identity, Session, Setup, TestApp, asks, calls_as, client_bearing, client_with, keys_needed,
+    replies, says, seconds_from_now,
 };
 
 /// An operation of the document.
@@ -147,10 +148,11 @@ async fn status(request: RequestBuilder) -> StatusCode {
 }
 
 /// A service where a run waits for a decision.
-async fn start() -> TestApp {
+async fn start(access: Setup) -> TestApp {
     let ring = calls_as(&[("toolu_01ring", "ring", json!({ "line": "one" }))]);
     let webhook_hosts = AllowedHosts::parse(["hooks.invalid"]).unwrap();
-    let setup = Setup { needs_keys: true, webhook_hosts, ..asks() };
+    let Setup { needs_keys, tokens, .. } = access;
+    let setup = Setup { needs_keys, tokens, webhook_hosts, ..asks() };
     TestApp::start_with(replies(&[ring, says("Rang.")]), setup).await
 }
 
@@ -195,22 +197,29 @@ fn the_document_says_which_routes_need_a_key_and_how_they_refuse() {
             route.responses[status]["$ref"] == format!("#/components/responses/{name}")
         };
         assert!(says("401", "Unauthenticated"), "{route:?}");
-        assert_eq!(says("403", "Forbidden"), !route.is_reading(), "{route:?}");
+        assert!(says("403", "Forbidden"), "{route:?}");
     }
     assert_eq!(open, ["/healthz", "/metrics", "/openapi.json", "/readyz"]);
 }
 
 #[tokio::test]
 async fn no_route_lets_in_who_has_no_good_key() {
-    let app = TestApp::start_with(json!({}), keys_needed()).await;
+    let identity = Identity::start().await;
+    let app = TestApp::start_with(json!({}), identity.trusted()).await;
     let key = async |scope| app.database.key(TenantId::DEFAULT, scope).await;
     let expired = key(Scope::Write).await;
     app.database.set(&expired, "expires_at = now()").await;
     let revoked = key(Scope::Write).await;
     app.database.set(&revoked, "revoked_at = now()").await;
     let unknown = ApiKey::generate().unwrap();
-    let strangers = [None, Some(&expired), Some(&revoked), Some(&unknown)].map(client_with);
-    let reader = client_with(Some(&key(Scope::Read).await));
+    let mut strangers =
+        [None, Some(&expired), Some(&revoked), Some(&unknown)].map(client_with).to_vec();
+    let token = |changes| client_bearing(&identity.token(changes));
+    strangers.push(token(json!({ "exp": seconds_from_now(-60) })));
+    strangers.push(token(json!({ "aud": "others" })));
+    let readers =
+        [client_with(Some(&key(Scope::Read).await)), token(json!({ "scope": "twostep:read" }))];
+    let idler = token(json!({ "scope": "openid" }));
     let ids = Ids::unknown();
     for mut route in routes() {
         if route.is_open {
@@ -223,8 +232,11 @@ async fn no_route_lets_in_who_has_no_good_key() {
                 let status = status(route.request(client, &app, &ids)).await;
                 assert_eq!(status, 401, "{route:?}");
             }
-            let status = status(route.request(&reader, &app, &ids)).await;
-            assert_eq!(status == 403, !route.is_reading(), "{route:?} {status}");
+            for reader in &readers {
+                let status = status(route.request(reader, &app, &ids)).await;
+                assert_eq!(status == 403, !route.is_reading(), "{route:?} {status}");
+            }
+            assert_eq!(status(route.request(&idler, &app, &ids)).await, 403, "{route:?}");
         }
     }
     app.finish().await;
@@ -232,12 +244,24 @@ async fn no_route_lets_in_who_has_no_good_key() {
 
 #[tokio::test]
 async fn to_a_foreign_key_an_id_is_as_unknown_as_one_that_nobody_has() {
-    let app = start().await;
+    let app = start(keys_needed()).await;
+    let tenant = app.database.tenant("acme").await;
+    let key = app.database.key(tenant, Scope::Write).await;
+    knows_nothing_of_others(app, client_with(Some(&key))).await;
+}
+
+#[tokio::test]
+async fn to_a_foreign_token_as_well() {
+    let identity = Identity::start().await;
+    let app = start(identity.trusted()).await;
+    let token = identity.token(json!({ "tenant": "acme" }));
+    knows_nothing_of_others(app, client_bearing(&token)).await;
+}
+
+async fn knows_nothing_of_others(app: TestApp, foreign: Client) {
     let session = app.session().await;
     let ids = waiting_run(&session).await;
     let before = session.events().await;
-    let tenant = app.database.tenant("acme").await;
-    let foreign = client_with(Some(&app.database.key(tenant, Scope::Write).await));
     let own: Value =
         foreign.post(app.url("/v1/sessions")).send().await.unwrap().json().await.unwrap();
     let own = own["id"].as_str().unwrap().to_owned();
@@ -275,7 +299,19 @@ async fn to_a_foreign_key_an_id_is_as_unknown_as_one_that_nobody_has() {
 
 #[tokio::test]
 async fn every_route_lets_in_who_has_the_right_key() {
-    let app = start().await;
+    let app = start(keys_needed()).await;
+    let client = app.client.clone();
+    lets_in(app, client).await;
+}
+
+#[tokio::test]
+async fn every_route_lets_in_who_has_the_right_token() {
+    let identity = Identity::start().await;
+    let app = start(identity.trusted()).await;
+    lets_in(app, client_bearing(&identity.token(json!({})))).await;
+}
+
+async fn lets_in(app: TestApp, client: Client) {
     let session = app.session().await;
     let ids = waiting_run(&session).await;
     let (last, mut routes): (Vec<_>, Vec<_>) =
@@ -283,7 +319,7 @@ async fn every_route_lets_in_who_has_the_right_key() {
     // First, while the call surely waits: once others have sent the run on, its answer varies.
     routes.sort_by_key(|route| route.name != "create_tool_results");
     for route in routes {
-        let status = status(route.request(&app.client, &app, &ids)).await;
+        let status = status(route.request(&client, &app, &ids)).await;
         let is_expected = match &*route.name {
             // The call is not the client's to run.
             "create_tool_results" => status == 404,
@@ -295,7 +331,7 @@ async fn every_route_lets_in_who_has_the_right_key() {
     let run = json!({ "id": ids.run });
     session.settled(&run).await;
     for route in last {
-        assert_eq!(status(route.request(&app.client, &app, &ids)).await, 204, "{route:?}");
+        assert_eq!(status(route.request(&client, &app, &ids)).await, 204, "{route:?}");
     }
     app.stop().await;
 }

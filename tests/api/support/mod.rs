@@ -4,6 +4,7 @@ mod answers;
 pub(crate) mod at_rest;
 mod beside;
 mod fill;
+mod identity;
 mod keys;
 mod leftovers;
 pub(crate) mod media;
@@ -48,6 +49,7 @@ use twostep::http::{
 };
 use twostep::outbound::AllowedHosts;
 use twostep::simulator::{Options, Running, Script, Simulator};
+use twostep::tokens::Issuer;
 use twostep::tools::builtin::bash::Bash;
 use twostep::tools::policy::OperatorPolicy;
 use twostep::tools::sandbox::{Sandbox, Setting};
@@ -56,6 +58,10 @@ use twostep::tools::{Tool, builtin};
 
 pub(crate) use answers::{BELL, asks, asks_within, calls_as, pending};
 pub(crate) use fill::fill_with_events;
+pub(crate) use identity::{
+    AUDIENCE, Identity, Manner, Signer, client_bearing, encoded, seconds_from_now,
+    signed_with_secret, trusting, unsigned,
+};
 pub(crate) use keys::{client_with, keys_needed};
 pub(crate) use leftovers::tables_with;
 pub(crate) use postgres::{TestDatabase, database};
@@ -127,6 +133,8 @@ pub(crate) struct Setup {
     /// Another way to the database than the direct one.
     pub(crate) database: Option<PgConnectOptions>,
     pub(crate) needs_keys: bool,
+    /// Whose tokens are good as well.
+    pub(crate) tokens: Option<Arc<Issuer>>,
     /// Where webhooks may be.
     pub(crate) webhook_hosts: AllowedHosts,
     pub(crate) forwarding: Forwarding,
@@ -317,6 +325,7 @@ fn config(
         },
         http: HttpOptions {
             needs_keys: setup.needs_keys,
+            tokens: setup.tokens,
             webhook_hosts: Arc::new(setup.webhook_hosts),
             keep_alive_every: setup.keep_alive_every.unwrap_or(KEEP_ALIVE_EVERY),
             on_busy: setup.on_busy,

@@ -1,0 +1,30 @@
+//! Names that people give to keys and tenants.
+
+/// The longest name, in characters.
+const MAX: usize = 100;
+
+/// Whether a text is a name. Names are printed in lists, one a line.
+pub fn is_name(text: &str) -> bool {
+    !text.trim().is_empty() && text.chars().count() <= MAX && !text.contains(char::is_control)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_has_something_to_read_on_one_line() {
+        for (text, expected) in [
+            ("acme", true),
+            ("Ä & Söhne", true),
+            ("ß".repeat(100).as_str(), true),
+            ("ß".repeat(101).as_str(), false),
+            ("", false),
+            (" ", false),
+            ("two\nlines", false),
+            ("\u{7f}", false),
+        ] {
+            assert_eq!(is_name(text), expected, "{text:?}");
+        }
+    }
+}

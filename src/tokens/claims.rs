@@ -1,0 +1,138 @@
+//! What a token says, once its signature, issuer, audience and time are known to be good.
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Map, Value};
+
+use super::{LEEWAY, Refused, Rules, Statement};
+use crate::domain::api_key::Scope;
+use crate::domain::name::is_name;
+use crate::domain::pass::SubjectHash;
+
+/// The words of the claim of scopes that mean something here, the larger one first.
+const SCOPES: [(&str, Scope); 2] = [("twostep:write", Scope::Write), ("twostep:read", Scope::Read)];
+/// The longest subject, in characters (OpenID Connect Core, section 2).
+const MAX_SUBJECT: usize = 255;
+
+/// Reads the claims.
+pub(super) fn read(rules: &Rules, claims: &Map<String, Value>) -> Result<Statement, Refused> {
+    let text = |name: &str| claims.get(name).and_then(Value::as_str);
+    // A list of issuers, of which ours is one, is not what RFC 7519 calls an issuer.
+    if text("iss") != Some(&rules.issuer) {
+        return Err(Refused::Issuer);
+    }
+    let subject = text("sub").filter(|text| is_subject(text)).ok_or(Refused::Subject)?;
+    let tenant = text(&rules.tenant_claim).filter(|name| is_name(name)).ok_or(Refused::Tenant)?;
+    let ends_at = claims.get("exp").and_then(Value::as_f64).ok_or(Refused::Claims)?;
+    Ok(Statement {
+        subject: subject.to_owned(),
+        holder: SubjectHash::of(&rules.issuer, subject),
+        tenant: tenant.to_owned(),
+        scope: scope(claims.get(&rules.scope_claim)),
+        until: until(ends_at),
+    })
+}
+
+fn is_subject(text: &str) -> bool {
+    (1..=MAX_SUBJECT).contains(&text.chars().count()) && !text.contains(char::is_control)
+}
+
+/// The largest of the scopes that are named: in a text with spaces between them (RFC 8693), or in a
+/// list.
+fn scope(claim: Option<&Value>) -> Option<Scope> {
+    let words: Vec<&str> = match claim? {
+        Value::String(text) => text.split_ascii_whitespace().collect(),
+        Value::Array(items) => items.iter().filter_map(Value::as_str).collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => Vec::new(),
+    };
+    let named = SCOPES.into_iter().find(|(word, _)| words.contains(word));
+    named.map(|(_, scope)| scope)
+}
+
+/// The last moment at which a token is accepted that ends so many seconds after 1970.
+fn until(seconds: f64) -> Timestamp {
+    let leeway = SignedDuration::try_from(LEEWAY).unwrap_or_default();
+    let end = SignedDuration::try_from_secs_f64(seconds).unwrap_or(SignedDuration::MAX);
+    Timestamp::from_duration(end.saturating_add(leeway)).unwrap_or(Timestamp::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tokens::Pace;
+    use serde_json::json;
+
+    fn rules() -> Rules {
+        Rules {
+            issuer: "https://id.example".to_owned(),
+            audience: "twostep".to_owned(),
+            jwks_url: None,
+            tenant_claim: "org".to_owned(),
+            scope_claim: "scope".to_owned(),
+            pace: Pace::default(),
+        }
+    }
+
+    /// What is read of the usual claims, some of which are changed.
+    fn with(changes: Value) -> Result<Statement, Refused> {
+        let mut claims = json!({
+            "iss": "https://id.example", "sub": "ann", "org": "acme", "exp": 1_800_000_000,
+            "scope": "twostep:read",
+        });
+        for (name, value) in changes.as_object().unwrap() {
+            claims[name] = value.clone();
+        }
+        read(&rules(), claims.as_object().unwrap())
+    }
+
+    fn usual() -> Statement {
+        Statement {
+            subject: "ann".to_owned(),
+            holder: SubjectHash::of("https://id.example", "ann"),
+            tenant: "acme".to_owned(),
+            scope: Some(Scope::Read),
+            until: Timestamp::from_second(1_800_000_030).unwrap(),
+        }
+    }
+
+    #[test]
+    fn all_that_counts_is_read() {
+        assert_eq!(with(json!({})), Ok(usual()));
+    }
+
+    #[test]
+    fn the_largest_scope_counts_and_others_count_for_nothing() {
+        let (read, write) = (Some(Scope::Read), Some(Scope::Write));
+        for (claim, scope) in [
+            (json!("openid twostep:read email"), read),
+            (json!("twostep:read twostep:write"), write),
+            (json!(["twostep:write"]), write),
+            (json!(["twostep:read", 7, "twostep:writer"]), read),
+            (json!(""), None),
+            (json!("read write twostep"), None),
+            (json!("TWOSTEP:WRITE"), None),
+            (json!(["twostep:read twostep:write"]), None),
+            (json!({ "twostep:write": true }), None),
+            (json!(null), None),
+        ] {
+            assert_eq!(with(json!({ "scope": claim })), Ok(Statement { scope, ..usual() }));
+        }
+    }
+
+    #[test]
+    fn a_subject_and_a_tenant_are_plain_texts() {
+        for bad in [json!(null), json!(""), json!(7), json!(["a"]), json!({}), json!("a\nb")] {
+            assert_eq!(with(json!({ "org": bad })), Err(Refused::Tenant));
+            assert_eq!(with(json!({ "sub": bad })), Err(Refused::Subject));
+        }
+        assert_eq!(with(json!({ "org": "a".repeat(101) })), Err(Refused::Tenant));
+        assert_eq!(with(json!({ "sub": "a".repeat(256) })), Err(Refused::Subject));
+        assert_eq!(with(json!({ "iss": ["https://id.example"] })), Err(Refused::Issuer));
+    }
+
+    #[test]
+    fn a_token_may_end_between_two_seconds_or_never() {
+        let until = |exp: Value| with(json!({ "exp": exp })).unwrap().until;
+        assert_eq!(until(json!(0.5)), "1970-01-01T00:00:30.5Z".parse().unwrap());
+        assert_eq!(until(json!(1e18)), Timestamp::MAX);
+    }
+}

@@ -1,0 +1,212 @@
+//! The keys that a provider publishes (RFC 7517), as far as they can sign tokens.
+
+use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, KeyOperations, PublicKeyUse};
+use jsonwebtoken::{Algorithm, DecodingKey};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::Refused;
+
+/// Keys in one set. Whoever has more is no provider for people.
+const MAX_KEYS: usize = 100;
+
+/// A set that cannot be used at all.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum BadSet {
+    /// It is no JSON of the form.
+    #[error("it is no set of keys: {0}")]
+    Form(#[from] serde_json::Error),
+    /// It is larger than any that is kept.
+    #[error("it has {0} keys, more than {MAX_KEYS}")]
+    TooMany(usize),
+}
+
+/// The keys of a provider.
+#[derive(Debug, Default)]
+pub(super) struct KeySet {
+    keys: Vec<Key>,
+}
+
+#[derive(Debug)]
+struct Key {
+    id: String,
+    /// What it is for; never empty.
+    algorithms: Vec<Algorithm>,
+    key: DecodingKey,
+}
+
+#[derive(Deserialize)]
+struct Document {
+    keys: Vec<Value>,
+}
+
+impl KeySet {
+    /// Reads a set. Keys of other kinds and for other uses are left out: providers have such, and
+    /// the others are good all the same.
+    pub(super) fn read(body: &[u8]) -> Result<Self, BadSet> {
+        let Document { keys } = serde_json::from_slice(body)?;
+        if keys.len() > MAX_KEYS {
+            return Err(BadSet::TooMany(keys.len()));
+        }
+        Ok(Self { keys: keys.into_iter().filter_map(key).collect() })
+    }
+
+    /// How many can sign tokens.
+    pub(super) const fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// The key of this name, if it is for this algorithm.
+    pub(super) fn find(&self, id: &str, algorithm: Algorithm) -> Result<DecodingKey, Refused> {
+        let mut named = self.keys.iter().filter(|key| key.id == id).peekable();
+        named.peek().ok_or(Refused::UnknownKey)?;
+        let fitting = named.find(|key| key.algorithms.contains(&algorithm));
+        Ok(fitting.ok_or(Refused::Algorithm)?.key.clone())
+    }
+}
+
+fn key(value: Value) -> Option<Key> {
+    let jwk: Jwk = serde_json::from_value(value).ok()?;
+    let algorithms = algorithms(&jwk)?;
+    let key = DecodingKey::from_jwk(&jwk).ok()?;
+    Some(Key { id: jwk.common.key_id?, algorithms, key })
+}
+
+/// What a key is for: what its kind can, and no more than it says itself.
+fn algorithms(jwk: &Jwk) -> Option<Vec<Algorithm>> {
+    let said = &jwk.common;
+    let is_for_signing = matches!(said.public_key_use, None | Some(PublicKeyUse::Signature));
+    let operations = said.key_operations.as_ref();
+    if !is_for_signing || operations.is_some_and(|all| !all.contains(&KeyOperations::Verify)) {
+        return None;
+    }
+    let mut algorithms = of_kind(&jwk.algorithm).to_vec();
+    if let Some(only) = said.key_algorithm {
+        let only = Algorithm::try_from(only).ok()?;
+        algorithms.retain(|algorithm| *algorithm == only);
+    }
+    (!algorithms.is_empty()).then_some(algorithms)
+}
+
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "what is not named, and what is to come, signs nothing"
+)]
+fn of_kind(parameters: &AlgorithmParameters) -> &'static [Algorithm] {
+    match parameters {
+        AlgorithmParameters::RSA(_) => &[
+            Algorithm::RS256,
+            Algorithm::RS384,
+            Algorithm::RS512,
+            Algorithm::PS256,
+            Algorithm::PS384,
+            Algorithm::PS512,
+        ],
+        AlgorithmParameters::EllipticCurve(key) if key.curve == EllipticCurve::P256 => {
+            &[Algorithm::ES256]
+        }
+        AlgorithmParameters::EllipticCurve(key) if key.curve == EllipticCurve::P384 => {
+            &[Algorithm::ES384]
+        }
+        AlgorithmParameters::OctetKeyPair(key) if key.curve == EllipticCurve::Ed25519 => {
+            &[Algorithm::EdDSA]
+        }
+        // A key that both sides share is not published.
+        _ => &[],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use jsonwebtoken::AlgorithmFamily;
+    use serde_json::json;
+
+    const RSA: [Algorithm; 6] = [
+        Algorithm::RS256,
+        Algorithm::RS384,
+        Algorithm::RS512,
+        Algorithm::PS256,
+        Algorithm::PS384,
+        Algorithm::PS512,
+    ];
+
+    /// What a key is for that says this of itself.
+    fn of(more: Value) -> Option<Vec<Algorithm>> {
+        let mut jwk = json!({ "kid": "1" });
+        for (name, value) in more.as_object().unwrap() {
+            jwk[name] = value.clone();
+        }
+        key(jwk).map(|key| key.algorithms)
+    }
+
+    #[test]
+    fn a_key_is_for_what_its_kind_can_and_for_no_more_than_it_says() {
+        let rsa = |more: Value| {
+            let mut jwk = json!({ "kty": "RSA", "n": "sQ", "e": "AQAB" });
+            for (name, value) in more.as_object().unwrap() {
+                jwk[name] = value.clone();
+            }
+            of(jwk)
+        };
+        for (more, expected) in [
+            (json!({}), Some(RSA.to_vec())),
+            (json!({ "use": "sig", "x5c": ["MII"], "other": {} }), Some(RSA.to_vec())),
+            (json!({ "key_ops": ["verify"] }), Some(RSA.to_vec())),
+            (json!({ "alg": "PS384" }), Some(vec![Algorithm::PS384])),
+            (json!({ "use": "enc" }), None),
+            (json!({ "key_ops": ["encrypt"] }), None),
+            (json!({ "alg": "RSA-OAEP" }), None),
+            (json!({ "alg": "HS256" }), None),
+            (json!({ "alg": "ES256" }), None),
+            (json!({ "kid": null }), None),
+            (json!({ "n": "no base64!" }), None),
+        ] {
+            assert_eq!(rsa(more.clone()), expected, "{more}");
+        }
+    }
+
+    #[test]
+    fn curves_have_one_algorithm_each_and_shared_keys_have_none() {
+        for (jwk, expected) in [
+            (json!({ "kty": "EC", "crv": "P-256", "x": "AA", "y": "AA" }), Some(Algorithm::ES256)),
+            (json!({ "kty": "EC", "crv": "P-384", "x": "AA", "y": "AA" }), Some(Algorithm::ES384)),
+            (json!({ "kty": "EC", "crv": "P-521", "x": "AA", "y": "AA" }), None),
+            (json!({ "kty": "EC", "crv": "secp256k1", "x": "AA", "y": "AA" }), None),
+            (json!({ "kty": "OKP", "crv": "Ed25519", "x": "AA" }), Some(Algorithm::EdDSA)),
+            (json!({ "kty": "OKP", "crv": "X25519", "x": "AA" }), None),
+            (json!({ "kty": "OKP", "crv": "P-256", "x": "AA" }), None),
+            (json!({ "kty": "oct", "k": "AA" }), None),
+            (json!({ "kty": "AKP", "pub": "AA" }), None),
+        ] {
+            assert_eq!(of(jwk.clone()), expected.map(|one| vec![one]), "{jwk}");
+        }
+    }
+
+    #[test]
+    fn what_is_of_no_use_does_not_spoil_the_rest() {
+        let set = json!({ "keys": [
+            7, { "kid": "2" }, { "kty": "oct", "kid": "3", "k": "AA" },
+            { "kty": "OKP", "crv": "Ed25519", "x": "AA", "kid": "1" },
+            { "kty": "RSA", "n": "sQ", "e": "AQAB", "kid": "1" },
+        ] });
+        let set = KeySet::read(set.to_string().as_bytes()).unwrap();
+        assert_eq!(set.len(), 2);
+        let family = |id, algorithm| set.find(id, algorithm).map(|key| key.family());
+        assert_eq!(family("1", Algorithm::EdDSA), Ok(AlgorithmFamily::Ed));
+        assert_eq!(family("1", Algorithm::RS256), Ok(AlgorithmFamily::Rsa));
+        assert_eq!(family("1", Algorithm::ES256), Err(Refused::Algorithm));
+        assert_eq!(family("3", Algorithm::HS256), Err(Refused::UnknownKey));
+    }
+
+    #[test]
+    fn no_more_keys_are_kept_than_people_have() {
+        let read = |count| {
+            let key = json!({ "kty": "OKP", "crv": "Ed25519", "x": "AA", "kid": "1" });
+            let set = json!({ "keys": vec![key; count] });
+            KeySet::read(set.to_string().as_bytes()).map(|set| set.len()).ok()
+        };
+        assert_eq!((read(MAX_KEYS), read(MAX_KEYS + 1)), (Some(100), None));
+        assert!(KeySet::read(b"[]").is_err());
+    }
+}

@@ -1,0 +1,186 @@
+//! An identity provider: a real server with real keys, which signs whatever a test likes.
+
+mod signer;
+
+use std::future::pending;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::response::{IntoResponse as _, Response};
+use axum::{Json, Router, routing};
+use http::header::AUTHORIZATION;
+use http::{HeaderMap, HeaderValue, StatusCode};
+use jiff::Timestamp;
+use reqwest::Client;
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::time::{Instant, sleep};
+use tokio_util::task::{AbortOnDropHandle, TaskTracker};
+use twostep::tokens::{Issuer, Pace, Rules};
+
+use super::{Setup, keys_needed};
+pub(crate) use signer::{Signer, encoded, signed_with_secret, unsigned};
+
+/// What tokens of tests are meant for.
+pub(crate) const AUDIENCE: &str = "twostep-test";
+
+/// How a provider answers.
+#[derive(Debug, Clone)]
+pub(crate) enum Manner {
+    /// With these keys.
+    Keys(Value),
+    /// With this text in their place.
+    Text(String),
+    /// With this status.
+    Status(u16),
+    /// Not at all.
+    Silent,
+}
+
+struct Desk {
+    manner: Mutex<Manner>,
+    asked: AtomicUsize,
+    issuer: Mutex<String>,
+}
+
+/// A provider.
+pub(crate) struct Identity {
+    pub(crate) issuer: String,
+    pub(crate) signer: Signer,
+    desk: Arc<Desk>,
+    _task: AbortOnDropHandle<()>,
+}
+
+impl Identity {
+    /// A provider with one key, which it publishes.
+    pub(crate) async fn start() -> Self {
+        Self::with(Signer::ed25519("first")).await
+    }
+
+    pub(crate) async fn with(signer: Signer) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let issuer = format!("http://{}/realms/test", listener.local_addr().unwrap());
+        let desk = Arc::new(Desk {
+            manner: Mutex::new(Manner::Keys(json!({ "keys": [signer.jwk()] }))),
+            asked: AtomicUsize::new(0),
+            issuer: Mutex::new(issuer.clone()),
+        });
+        let router = Router::new()
+            .route("/realms/test/.well-known/openid-configuration", routing::get(discovery))
+            .route("/keys", routing::get(keys))
+            .with_state(Arc::clone(&desk));
+        let serving = async { axum::serve(listener, router).await.unwrap() };
+        let task = AbortOnDropHandle::new(TaskTracker::new().spawn(serving));
+        Self { issuer, signer, desk, _task: task }
+    }
+
+    pub(crate) fn answers(&self, manner: Manner) {
+        *self.desk.manner.lock().unwrap() = manner;
+    }
+
+    pub(crate) fn publishes(&self, signers: &[&Signer]) {
+        let keys: Vec<Value> = signers.iter().map(|signer| signer.jwk()).collect();
+        self.answers(Manner::Keys(json!({ "keys": keys })));
+    }
+
+    /// Says in its discovery document that it is somebody else.
+    pub(crate) fn calls_itself(&self, issuer: &str) {
+        issuer.clone_into(&mut self.desk.issuer.lock().unwrap());
+    }
+
+    /// How often it was asked for its keys.
+    pub(crate) fn asked(&self) -> usize {
+        self.desk.asked.load(Ordering::SeqCst)
+    }
+
+    /// Waits until it was asked so often.
+    pub(crate) async fn until_asked(&self, times: usize) {
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while self.asked() < times {
+            assert!(Instant::now() < deadline, "it was asked {} times", self.asked());
+            sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// The rules of a service that trusts it.
+    pub(crate) fn rules(&self) -> Rules {
+        Rules {
+            issuer: self.issuer.clone(),
+            audience: AUDIENCE.to_owned(),
+            jwks_url: None,
+            tenant_claim: "tenant".to_owned(),
+            scope_claim: "scope".to_owned(),
+            pace: Pace::default(),
+        }
+    }
+
+    /// A service that trusts it, and has keys as well.
+    pub(crate) fn trusted(&self) -> Setup {
+        trusting(self.rules())
+    }
+
+    /// The same, which looks at the keys at another pace.
+    pub(crate) fn trusted_at(&self, pace: Pace) -> Setup {
+        trusting(Rules { pace, ..self.rules() })
+    }
+
+    /// The claims of a good token of the usual tenant, some of them changed; null takes one away.
+    pub(crate) fn claims(&self, changes: Value) -> Value {
+        let now = Timestamp::now().as_second();
+        let mut claims = json!({
+            "iss": self.issuer, "aud": AUDIENCE, "sub": "ann", "tenant": "default",
+            "scope": "openid twostep:write", "iat": now, "exp": now + 300,
+        });
+        let Value::Object(changes) = changes else { panic!("claims are an object") };
+        let members = claims.as_object_mut().unwrap();
+        for (name, value) in changes {
+            members.insert(name, value);
+        }
+        members.retain(|_, value| !value.is_null());
+        claims
+    }
+
+    /// A token by the provider's first key.
+    pub(crate) fn token(&self, changes: Value) -> String {
+        self.signer.sign("EdDSA", &self.claims(changes))
+    }
+}
+
+/// A service that trusts the issuer of these rules.
+pub(crate) fn trusting(rules: Rules) -> Setup {
+    // The service's own start installs it too late for this.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    Setup { tokens: Some(Arc::new(Issuer::new(rules).unwrap())), ..keys_needed() }
+}
+
+/// A client that gives this token with every request.
+pub(crate) fn client_bearing(token: &str) -> Client {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let token = HeaderValue::from_str(&format!("Bearer {token}")).unwrap();
+    let headers = HeaderMap::from_iter([(AUTHORIZATION, token)]);
+    Client::builder().no_proxy().default_headers(headers).build().unwrap()
+}
+
+/// Seconds since 1970, this far from now.
+pub(crate) fn seconds_from_now(seconds: i64) -> i64 {
+    Timestamp::now().as_second() + seconds
+}
+
+async fn discovery(State(desk): State<Arc<Desk>>) -> Json<Value> {
+    let issuer = desk.issuer.lock().unwrap().clone();
+    let host = issuer.split('/').nth(2).unwrap();
+    Json(json!({ "issuer": issuer, "jwks_uri": format!("http://{host}/keys") }))
+}
+
+async fn keys(State(desk): State<Arc<Desk>>) -> Response {
+    desk.asked.fetch_add(1, Ordering::SeqCst);
+    let manner = desk.manner.lock().unwrap().clone();
+    match manner {
+        Manner::Keys(keys) => Json(keys).into_response(),
+        Manner::Text(text) => text.into_response(),
+        Manner::Status(status) => StatusCode::from_u16(status).unwrap().into_response(),
+        Manner::Silent => pending().await,
+    }
+}

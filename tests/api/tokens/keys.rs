@@ -1,0 +1,163 @@
+//! The provider's keys change, and the provider is away.
+
+use std::time::{Duration, Instant};
+
+use futures::future::join_all;
+use serde_json::json;
+use tokio::time::sleep;
+use twostep::tokens::Pace;
+
+use super::{get, start, status};
+use crate::support::{Identity, Manner, Signer, TestApp};
+
+/// No time to wait for the next look.
+const QUICK: Pace = Pace {
+    every: Duration::from_millis(100),
+    pause: Duration::from_millis(100),
+    kept_for: Duration::from_mins(1),
+};
+
+/// Waits until this token is answered so.
+async fn until(app: &TestApp, token: &str, expected: u16) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while status(get(app, token)).await != expected {
+        assert!(Instant::now() < deadline, "it is not answered with {expected}");
+        sleep(Duration::from_millis(10)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_new_key_is_good_at_once() {
+    let identity = Identity::start().await;
+    let app = start(identity.trusted()).await;
+    let old = identity.token(json!({}));
+    assert_eq!(status(get(&app, &old)).await, 200);
+    let next = Signer::p256("next");
+    identity.publishes(&[&identity.signer, &next]);
+    let new = next.sign("ES256", &identity.claims(json!({})));
+    assert_eq!((status(get(&app, &new)).await, status(get(&app, &old)).await), (200, 200));
+    assert_eq!(identity.asked(), 2);
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_key_that_the_provider_takes_away_is_refused_after_the_next_look() {
+    let identity = Identity::start().await;
+    let app = start(identity.trusted_at(QUICK)).await;
+    let old = identity.token(json!({}));
+    assert_eq!(status(get(&app, &old)).await, 200);
+    let next = Signer::ed25519("next");
+    identity.publishes(&[&next]);
+    until(&app, &old, 401).await;
+    assert_eq!(status(get(&app, &next.sign("EdDSA", &identity.claims(json!({}))))).await, 200);
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_flood_of_unknown_keys_is_one_question_to_the_provider() {
+    let identity = Identity::start().await;
+    let app = start(identity.trusted()).await;
+    let good = identity.token(json!({}));
+    assert_eq!(status(get(&app, &good)).await, 200);
+    for _ in 0..2 {
+        let flood = join_all((0..100).map(async |number| {
+            let stranger = Signer::ed25519(&format!("stranger {number}"));
+            status(get(&app, &stranger.sign("EdDSA", &identity.claims(json!({}))))).await
+        }));
+        let asked = Instant::now();
+        let (answers, good) = tokio::join!(flood, status(get(&app, &good)));
+        assert_eq!((answers, good), (vec![401; 100], 200));
+        assert!(asked.elapsed() < Duration::from_secs(10), "it took {:?}", asked.elapsed());
+        assert_eq!(identity.asked(), 2);
+    }
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn while_the_provider_is_silent_its_keys_stay_good_and_others_are_refused_in_time() {
+    let identity = Identity::start().await;
+    let app = start(identity.trusted()).await;
+    let good = identity.token(json!({}));
+    assert_eq!(status(get(&app, &good)).await, 200);
+    identity.answers(Manner::Silent);
+    let unknown = Signer::ed25519("unknown").sign("EdDSA", &identity.claims(json!({})));
+    let asked = Instant::now();
+    assert_eq!(status(get(&app, &unknown)).await, 401);
+    let waited = asked.elapsed();
+    assert!(waited < Duration::from_secs(4), "it took {waited:?}");
+    assert_eq!(identity.asked(), 2);
+    assert_eq!(status(get(&app, &good)).await, 200);
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn what_is_no_set_of_keys_changes_nothing() {
+    let identity = Identity::start().await;
+    let app = start(identity.trusted_at(QUICK)).await;
+    let good = identity.token(json!({}));
+    assert_eq!(status(get(&app, &good)).await, 200);
+    let many = json!({ "keys": vec![Signer::ed25519("next").jwk(); 101] });
+    // Blank space after a set that would take the good key away.
+    let large = format!("{}{}", json!({ "keys": [] }), " ".repeat(512 * 1024));
+    for manner in [
+        Manner::Status(503),
+        Manner::Status(302),
+        Manner::Text("<html>".to_owned()),
+        Manner::Text(large),
+        Manner::Keys(json!([])),
+        Manner::Keys(many),
+    ] {
+        identity.answers(manner.clone());
+        // One may be under way with the manner before.
+        identity.until_asked(identity.asked() + 3).await;
+        assert_eq!(status(get(&app, &good)).await, 200, "{manner:.80?}");
+    }
+    identity.answers(Manner::Keys(json!({ "keys": [] })));
+    until(&app, &good, 401).await;
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn keys_that_nobody_has_confirmed_for_long_are_good_no_longer() {
+    let identity = Identity::start().await;
+    let kept_for = Duration::from_secs(2);
+    let app = start(identity.trusted_at(Pace { kept_for, ..QUICK })).await;
+    let good = identity.token(json!({}));
+    until(&app, &good, 200).await;
+    // For longer than that, because the provider tells them again and again.
+    sleep(kept_for + Duration::from_millis(500)).await;
+    assert_eq!(status(get(&app, &good)).await, 200);
+    identity.answers(Manner::Status(500));
+    until(&app, &good, 401).await;
+    identity.publishes(&[&identity.signer]);
+    until(&app, &good, 200).await;
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_service_starts_without_the_provider_and_finds_it_later() {
+    let identity = Identity::start().await;
+    identity.answers(Manner::Status(503));
+    let app = start(identity.trusted_at(QUICK)).await;
+    let good = identity.token(json!({}));
+    identity.until_asked(1).await;
+    assert_eq!(status(get(&app, &good)).await, 401);
+    assert_eq!(status(app.get("/v1/sessions")).await, 200);
+    identity.publishes(&[&identity.signer]);
+    until(&app, &good, 200).await;
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_document_of_another_issuer_is_not_believed() {
+    let identity = Identity::start().await;
+    let realm = identity.issuer.clone();
+    identity.calls_itself(&realm.replace("realms/test", "realms/other"));
+    let app = start(identity.trusted_at(QUICK)).await;
+    let good = identity.token(json!({}));
+    assert_eq!(status(get(&app, &good)).await, 401);
+    assert_eq!(identity.asked(), 0);
+    identity.calls_itself(&realm);
+    until(&app, &good, 200).await;
+    app.finish().await;
+}
