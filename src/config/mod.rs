@@ -7,6 +7,7 @@ mod given;
 mod models;
 mod permissions;
 mod provider;
+mod secrets;
 mod tools;
 
 use std::ffi::OsString;
@@ -30,6 +31,7 @@ pub use models::ModelArgs;
 pub use permissions::{DefaultDecision, PermissionArgs};
 use provider::ANTHROPIC_URL;
 pub use provider::ProviderArgs;
+pub use secrets::Secrets;
 pub use tools::ToolArgs;
 
 use crate::domain::price::Prices;
