@@ -19,6 +19,7 @@ use twostep::domain::tool::ToolChoice;
 use twostep::domain::usage::Usage;
 use twostep::model::Messages;
 use twostep::model::anthropic::{Head, body};
+use twostep::telemetry::{Form, Redactor};
 
 const TEXT: &str = "Something that was said before, and that is about as long as what people say \
     and hear when they talk of files and dates.";
@@ -29,6 +30,7 @@ fn main() -> anyhow::Result<()> {
     event_frames(&mut criterion)?;
     resuming(&mut criterion)?;
     checking(&mut criterion)?;
+    redacting(&mut criterion)?;
     criterion.final_summary();
     Ok(())
 }
@@ -147,6 +149,26 @@ fn checking(criterion: &mut Criterion) -> anyhow::Result<()> {
                 let contents = black_box(&lines).iter().map(|line| line.content.as_ref());
                 contents.collect::<Vec<_>>().join(",")
             });
+        });
+    }
+    group.finish();
+    Ok(())
+}
+
+/// The look that every line of the log is given on its way.
+fn redacting(criterion: &mut Criterion) -> anyhow::Result<()> {
+    let secrets = ["sk-ant-api03-0123456789abcdefghij", "a password of the database"];
+    let redactor = Redactor::new(secrets.into_iter(), Form::Json)?;
+    let usual = r#"{"timestamp":"2026-11-22T17:18:57.123456Z","level":"INFO","message":"answered",
+        "status":200,"duration_ms":3,"span":{"http.method":"POST","http.path":"/v1/sessions/x",
+        "request.id":"req_01a20090ea3376d5bd93702259ddc48b","name":"http.request"}}"#;
+    let with_url = usual.replace("/v1/", "https://me:pass@api.example/v1/");
+    let with_key = usual.replace("answered", "Bearer sk-ant-api03-0123456789abcdefghij");
+    let mut group = criterion.benchmark_group("log_line");
+    for (name, line) in [("usual", usual), ("with_url", &with_url), ("with_key", &with_key)] {
+        group.throughput(Throughput::Bytes(line.len().try_into()?));
+        group.bench_function(BenchmarkId::new("redact", name), |bencher| {
+            bencher.iter(|| redactor.redact(black_box(line.as_bytes())).len());
         });
     }
     group.finish();

@@ -21,7 +21,9 @@ use crate::domain::model::Models;
 use crate::domain::provider::{Dialect, MaxTokensField, Provider};
 use crate::domain::request::RequestForm;
 use crate::domain::session::Settings;
-use crate::http::{Api, Forwarding, Health, Site, Timeouts, health_router, router, serve};
+use crate::http::{
+    Api, Forwarding, Health, LastLook, Site, Timeouts, health_router, router, serve,
+};
 use crate::metrics::Metrics;
 use crate::model::catalogue::keep_current;
 use crate::model::{Head, Messages, Model, Server, anthropic, openai};
@@ -123,8 +125,14 @@ impl Application {
             let (pool, metrics) = (pools.worker.clone(), Arc::clone(&metrics));
             sender = Some(Sender { pool, outbound, metrics });
         }
-        let health =
-            Health { pool: pools.gate.clone(), draining: draining.clone(), metrics, sandbox };
+        let health = Health {
+            pool: pools.gate.clone(),
+            draining: draining.clone(),
+            metrics,
+            sandbox,
+            worker: worker.as_ref().map(|worker| worker.lease()),
+            last_look: LastLook::default(),
+        };
         let mut tokens = None;
         let listening = match config.listen {
             Listen::Api(serve) => {

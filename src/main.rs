@@ -2,14 +2,13 @@
 
 use std::process::ExitCode;
 
-use clap::Parser as _;
 use mimalloc::MiMalloc;
-use twostep::cli::Cli;
+use twostep::cli;
 
 // Many small allocations a second across threads.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> ExitCode {
-    Cli::parse().run()
+    cli::run()
 }

@@ -32,10 +32,10 @@ mod worker;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
-use crate::config::LogArgs;
-use crate::telemetry;
+use crate::config::{LogArgs, Secrets};
+use crate::telemetry::{self, Form, Redactor};
 use crate::tools::sandbox::COMMAND;
 use signals::{shutdown_signal, until_told_twice};
 
@@ -94,24 +94,30 @@ enum Command {
     Sandbox(sandbox::Command),
 }
 
-impl Cli {
-    /// Runs the command, and says on stderr why it failed if it did.
-    pub fn run(self) -> ExitCode {
-        match self.try_run() {
-            Ok(status) => status,
-            Err(error) => {
-                output::complain(&format!("twostep: {error:#}"));
-                status::of(&error)
-            }
-        }
+/// Runs the command that the command line names, and says on stderr why it failed if it did.
+pub fn run() -> ExitCode {
+    let mut command = Cli::command();
+    let matches = command.get_matches_mut();
+    let cli = match Cli::from_arg_matches(&matches) {
+        Ok(cli) => cli,
+        Err(error) => error.format(&mut command).exit(),
+    };
+    if let Command::Sandbox(command) = &cli.command {
+        // Without threads, and without anything that a command must not come near.
+        return command.run();
     }
+    let secrets = Secrets::given(&command, &matches);
+    cli.run(&secrets).unwrap_or_else(|error| {
+        let why = Redactor::new(secrets.iter(), Form::Text)
+            .map(|redactor| redactor.redact_text(&format!("{error:#}")));
+        output::complain(&format!("twostep: {}", why.unwrap_or_else(|broken| broken.to_string())));
+        status::of(&error)
+    })
+}
 
-    fn try_run(self) -> anyhow::Result<ExitCode> {
-        if let Command::Sandbox(command) = &self.command {
-            // Without threads, and without anything that a command must not come near.
-            return Ok(command.run());
-        }
-        telemetry::init(&self.command.log(self.log))?;
+impl Cli {
+    fn run(self, secrets: &Secrets) -> anyhow::Result<ExitCode> {
+        telemetry::init(&self.command.log(self.log), secrets)?;
         // One TLS provider for the whole process; a second call would be a second command.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;

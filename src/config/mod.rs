@@ -7,6 +7,7 @@ mod given;
 mod models;
 mod permissions;
 mod provider;
+mod secrets;
 mod tokens;
 mod tools;
 
@@ -31,6 +32,7 @@ pub use models::ModelArgs;
 pub use permissions::{DefaultDecision, PermissionArgs};
 use provider::ANTHROPIC_URL;
 pub use provider::ProviderArgs;
+pub use secrets::Secrets;
 pub use tokens::TokenArgs;
 pub use tools::ToolArgs;
 

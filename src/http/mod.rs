@@ -22,6 +22,7 @@ mod permissions;
 mod places;
 mod probes;
 mod rate_limit;
+mod readiness;
 mod refusals;
 mod request_id;
 mod resources;
@@ -55,6 +56,7 @@ use crate::store::connections::{Connections, TenantConnections};
 use crate::store::requests::Material;
 use crate::tokens::Issuer;
 use crate::tools::Registry;
+use crate::tools::lease::LeaseClock;
 use crate::tools::policy::OperatorPolicy;
 use crate::tools::sandbox::Level;
 use crate::tools::workspace::Roots;
@@ -69,6 +71,7 @@ pub use pages::Pages;
 use places::Places;
 use probes::Probes;
 use rate_limit::RateLimit;
+pub use readiness::LastLook;
 pub use serve::{Site, Timeouts, serve};
 pub use session_context::MIN_COMPACT_AT;
 
@@ -118,6 +121,10 @@ pub struct Health {
     pub metrics: Arc<Metrics>,
     /// In what commands of the model run, if the process runs any.
     pub sandbox: Option<Level>,
+    /// Whether the leases of the worker are renewed, if one works here.
+    pub worker: Option<LeaseClock>,
+    /// What was last seen of the database.
+    pub last_look: LastLook,
 }
 
 /// How requests are met.
@@ -185,6 +192,7 @@ pub struct Api {
     /// None: nobody is asked for a key.
     keyring: Option<Arc<Keyring>>,
     probes: Arc<Probes>,
+    health: Health,
 }
 
 impl Api {
@@ -197,7 +205,7 @@ impl Api {
         (defaults, options): (Defaults, Options),
         (assemble, workspaces): (Assemble, &Path),
     ) -> Self {
-        let Health { pool: gate, draining, metrics, sandbox } = health;
+        let Health { pool: gate, draining, metrics, sandbox, .. } = health.clone();
         let posts = TaskTracker::new();
         let keyring = || {
             let tokens = options.tokens.clone();
@@ -221,6 +229,7 @@ impl Api {
             admission: Arc::new(Admission::new(options.max_queued)),
             large_bodies: LargeBodies::new(options.max_message),
             probes: Arc::default(),
+            health,
             options,
         }
     }
@@ -235,8 +244,7 @@ pub fn router(api: Api) -> Router {
     };
     let v1 = v1.route_layer(from_fn_with_state(api.keyring.clone(), auth::layer));
     let pages = api.options.pages.clone();
-    let Api { gate: pool, draining, metrics, sandbox, .. } = api.clone();
-    let health = Health { pool, draining, metrics, sandbox };
+    let health = api.health.clone();
     // The version prefix is the promise; the bare paths are for people who type them.
     let router = Router::new()
         .merge(v1.clone())

@@ -136,6 +136,11 @@ impl Worker {
         })
     }
 
+    /// When its leases were last renewed.
+    pub fn lease(&self) -> LeaseClock {
+        self.lease.clone()
+    }
+
     /// Works until it is told to stop; then lets its runs go and returns when they are gone.
     pub async fn run(self: Arc<Self>, shutdown: CancellationToken) {
         let helpers = TaskTracker::new();

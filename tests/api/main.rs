@@ -75,6 +75,7 @@ mod proxies;
 mod questions;
 mod queueing;
 mod rate_limits;
+mod readiness;
 mod readme;
 mod records;
 mod refused_again;

@@ -16,7 +16,7 @@ async fn circuit(app: &TestApp) -> (String, String) {
     let ready: Value = app.get("/readyz").send().await.unwrap().json().await.unwrap();
     let text = app.get("/metrics").send().await.unwrap().text().await.unwrap();
     let open = text.lines().find_map(|line| line.strip_prefix("twostep_model_circuit_open "));
-    (ready["model"].as_str().unwrap().to_owned(), open.unwrap().to_owned())
+    (ready["checks"]["model"]["detail"].as_str().unwrap().to_owned(), open.unwrap().to_owned())
 }
 
 /// Waits until the model is left alone.

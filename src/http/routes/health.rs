@@ -8,12 +8,11 @@ use http::header::CONTENT_TYPE;
 use serde::Serialize;
 use utoipa::openapi::Server;
 
-use crate::domain::circuit::Circuit;
 use crate::http::error::ApiError;
 use crate::http::forwarded::public;
+use crate::http::readiness::Checks;
 use crate::http::{Health as HealthState, document};
 use crate::metrics;
-use crate::tools::sandbox::Level;
 
 /// Whether the process lives.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
@@ -25,18 +24,10 @@ pub(in crate::http) struct Health {
 /// Whether the service can serve, check by check.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub(in crate::http) struct Readiness {
-    /// Whether all checks passed.
+    /// Whether no check failed.
     is_ready: bool,
-    /// Whether the database answers.
-    database: bool,
-    /// Whether the service is not about to stop.
-    accepting: bool,
-    /// Whether the model is asked; absent where no worker runs. While it is not, runs wait.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    model: Option<Circuit>,
-    /// How commands of Bash are confined; absent if there is no Bash here.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    sandbox: Option<Level>,
+    /// What was looked at. What was seen of the database may be a second old.
+    checks: Checks,
 }
 
 /// Says that the process lives. It touches nothing else.
@@ -53,27 +44,16 @@ pub(in crate::http) async fn get_health() -> Json<Health> {
     get, path = "/readyz", operation_id = "get_readiness", tag = "operations",
     responses(
         (status = 200, description = "It can.", body = Readiness),
-        (status = 503, description = "It cannot, and why.", body = Readiness),
+        (status = 503, description = "It cannot: a check failed.", body = Readiness),
     )
 )]
 pub(in crate::http) async fn get_readiness(
     State(state): State<HealthState>,
 ) -> (StatusCode, Json<Readiness>) {
-    let database = match state.pool.acquire().await {
-        Ok(mut conn) => {
-            let answers = sqlx::query("SELECT 1").execute(&mut *conn).await.is_ok();
-            if answers {
-                conn.give_back();
-            }
-            answers
-        }
-        Err(_) => false,
-    };
-    let accepting = !state.draining.is_cancelled();
-    let is_ready = database && accepting;
+    let checks = Checks::of(&state).await;
+    let is_ready = checks.are_passed();
     let status = if is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    let (model, sandbox) = (state.metrics.circuit(), state.sandbox);
-    (status, Json(Readiness { is_ready, database, accepting, model, sandbox }))
+    (status, Json(Readiness { is_ready, checks }))
 }
 
 /// Figures in the text format that Prometheus reads.

@@ -1,0 +1,129 @@
+//! What of all that the process was given must not be seen in its log.
+
+use clap::{ArgMatches, Command};
+use reqwest::Url;
+use secrecy::{ExposeSecret, SecretString};
+
+use super::given::SECRETS;
+use super::variable;
+
+/// Variables that libraries read by themselves.
+const OF_LIBRARIES: [&str; 1] = ["PGPASSWORD"];
+
+/// The secrets of the process.
+#[derive(Debug, Default)]
+pub struct Secrets(Vec<SecretString>);
+
+impl Secrets {
+    /// Those of the environment, and those that a command line gives. `command` is the one that
+    /// read it.
+    pub fn given(command: &Command, matches: &ArgMatches) -> Self {
+        let mut secrets = Self::default();
+        for name in SECRETS.into_iter().chain(OF_LIBRARIES) {
+            secrets.0.extend(variable(name).map(SecretString::from));
+        }
+        secrets.collect(command, matches);
+        secrets
+    }
+
+    /// The secrets themselves.
+    pub fn iter(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(ExposeSecret::expose_secret)
+    }
+
+    fn collect(&mut self, command: &Command, matches: &ArgMatches) {
+        for arg in command.get_arguments() {
+            let values = matches.try_get_raw(arg.get_id().as_str()).ok().flatten();
+            for value in values.into_iter().flatten() {
+                self.add(&value.to_string_lossy(), arg.is_hide_env_values_set());
+            }
+        }
+        let inner = matches.subcommand();
+        let inner = inner.and_then(|(name, matches)| {
+            command.find_subcommand(name).map(|command| (command, matches))
+        });
+        if let Some((command, matches)) = inner {
+            self.collect(command, matches);
+        }
+    }
+
+    /// Of a URL only the passwords are secret.
+    fn add(&mut self, value: &str, is_secret: bool) {
+        match value.parse::<Url>() {
+            Ok(url) => {
+                let named = url.query_pairs().filter(|(name, _)| name.contains("password"));
+                let named = named.map(|(_, value)| value.into_owned());
+                let password = url.password().into_iter();
+                let spelt = password.flat_map(|text| [text.to_owned(), decoded(text)]);
+                self.0.extend(named.chain(spelt).map(SecretString::from));
+            }
+            Err(_) if is_secret => self.0.push(value.into()),
+            Err(_) => {}
+        }
+    }
+}
+
+/// A part of a URL without its escapes.
+fn decoded(text: &str) -> String {
+    let mut bytes = Vec::new();
+    let mut rest = text.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        let escaped = (*first == b'%').then(|| after.get(..2)).flatten();
+        let digits = escaped.and_then(|digits| str::from_utf8(digits).ok());
+        match digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = after.get(2..).unwrap_or_default();
+            }
+            None => {
+                bytes.push(*first);
+                rest = after;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::Cli;
+    use clap::CommandFactory as _;
+
+    fn given(args: &[&str]) -> Vec<String> {
+        let mut command = Cli::command();
+        let matches = command.try_get_matches_from_mut(args).unwrap();
+        let mut secrets = Secrets::default();
+        secrets.collect(&command, &matches);
+        let mut all: Vec<String> = secrets.iter().map(str::to_owned).collect();
+        all.sort();
+        all.dedup();
+        all
+    }
+
+    #[test]
+    fn the_passwords_of_a_command_line_are_found_wherever_they_stand() {
+        let database = "postgres://me:ge%2Fheim-1@host/db";
+        assert_eq!(
+            given(&["twostep", "serve", "--database-url", database, "--bind", "127.0.0.1:1"]),
+            ["ge%2Fheim-1", "ge/heim-1"]
+        );
+        assert_eq!(
+            given(&[
+                "twostep",
+                "keys",
+                "create",
+                "a",
+                "--database-url",
+                "postgres://h/d?password=geheim-2"
+            ]),
+            ["geheim-2"]
+        );
+        assert_eq!(
+            given(&["twostep", "serve", "--anthropic-base-url", "https://me:geheim-3@host"]),
+            ["geheim-3"]
+        );
+        assert_eq!(given(&["twostep", "sessions", "list", "--key", "tsk_1"]), ["tsk_1"]);
+        assert_eq!(given(&["twostep", "serve", "--model", "claude"]), [""; 0]);
+    }
+}

@@ -1,0 +1,34 @@
+//! Logs: to stderr, for people or one JSON object a line, and without secrets.
+
+mod panics;
+mod redact;
+mod shapes;
+mod writer;
+
+use anyhow::Context as _;
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt;
+use tracing_subscriber::util::SubscriberInitExt as _;
+
+use crate::config::{LogArgs, LogFormat, Secrets};
+pub use redact::{Form, Redactor};
+use writer::RedactedStderr;
+
+/// Starts logging for the process, which has these secrets.
+pub fn init(args: &LogArgs, secrets: &Secrets) -> anyhow::Result<()> {
+    let filter = EnvFilter::try_new(&args.log)
+        .with_context(|| format!("the log filter {:?} is not one", args.log))?;
+    let form = match args.log_format {
+        LogFormat::Text => Form::Text,
+        LogFormat::Json => Form::Json,
+    };
+    let writer = RedactedStderr::new(Redactor::new(secrets.iter(), form)?);
+    let builder = fmt().with_env_filter(filter).with_writer(writer).with_target(false);
+    match form {
+        Form::Text => builder.with_ansi(false).finish().try_init(),
+        Form::Json => builder.json().flatten_event(true).finish().try_init(),
+    }
+    .context("logging was started before")?;
+    panics::log_them();
+    Ok(())
+}

@@ -1,0 +1,153 @@
+//! Lines without their secrets: those that the process was given, and whatever looks like one.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use aho_corasick::{AhoCorasick, BuildError, Input, Match, MatchKind};
+
+use super::shapes::SHAPES;
+
+/// What stands in the place of a secret.
+const MASK: &[u8] = b"***";
+/// A shorter one, in bytes, is a word that lines have by chance, and masking it everywhere would
+/// tell what it is.
+const MIN_SECRET: usize = 8;
+
+/// How lines are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// For people.
+    Text,
+    /// One JSON object a line, which it still is without its secrets.
+    Json,
+}
+
+/// Takes secrets out of lines.
+#[derive(Debug)]
+pub struct Redactor {
+    /// The openings of [`SHAPES`], in their order, and then the secrets themselves.
+    search: AhoCorasick,
+    form: Form,
+}
+
+impl Redactor {
+    /// For a process that has these secrets.
+    pub fn new<'a>(secrets: impl Iterator<Item = &'a str>, form: Form) -> Result<Self, BuildError> {
+        let long = secrets.filter(|secret| secret.len() >= MIN_SECRET);
+        let spellings: BTreeSet<String> = long.flat_map(|secret| spellings(secret, form)).collect();
+        let openings = SHAPES.iter().map(|shape| shape.opening.to_owned());
+        let search = AhoCorasick::builder()
+            .match_kind(MatchKind::LeftmostLongest)
+            .build(openings.chain(spellings))?;
+        Ok(Self { search, form })
+    }
+
+    /// A line with a mask in the place of each secret.
+    pub fn redact<'a>(&self, line: &'a [u8]) -> Cow<'a, [u8]> {
+        let secrets = self.secrets(line);
+        if secrets.is_empty() {
+            return line.into();
+        }
+        let (mut redacted, mut copied) = (Vec::with_capacity(line.len()), 0);
+        for secret in secrets {
+            if secret.start > copied || copied == 0 {
+                redacted.extend_from_slice(line.get(copied..secret.start).unwrap_or_default());
+                redacted.extend_from_slice(MASK);
+            }
+            copied = copied.max(secret.end);
+        }
+        redacted.extend_from_slice(line.get(copied..).unwrap_or_default());
+        redacted.into()
+    }
+
+    /// Where secrets are, by their beginnings. They may overlap: what follows a `Bearer` may be
+    /// another one.
+    fn secrets(&self, line: &[u8]) -> Vec<Range<usize>> {
+        let mut secrets: Vec<Range<usize>> = Vec::new();
+        let (mut at, mut covered) = (0, 0);
+        while let Some(found) = self.search.find(Input::new(line).range(at..)) {
+            at = found.start() + 1;
+            // What lies within a secret is not looked at again, lest a line of nothing but
+            // openings take the square of its length.
+            if found.end() >= covered
+                && let Some(secret) = self.secret(line, &found)
+            {
+                covered = covered.max(secret.end);
+                secrets.push(secret);
+            }
+        }
+        secrets.sort_by_key(|secret| secret.start);
+        secrets
+    }
+
+    /// The same of a text.
+    pub fn redact_text(&self, text: &str) -> String {
+        String::from_utf8_lossy(&self.redact(text.as_bytes())).into_owned()
+    }
+
+    fn secret(&self, line: &[u8], found: &Match) -> Option<Range<usize>> {
+        match SHAPES.get(found.pattern().as_usize()) {
+            Some(shape) => {
+                let secret = (shape.secret)(line.get(found.end()..)?)?;
+                Some(found.end() + secret.start..found.end() + secret.end)
+            }
+            None => {
+                let of_escape = match self.form {
+                    Form::Text => 0,
+                    Form::Json => rest_of_escape(line, found.start()),
+                };
+                let secret = found.start() + of_escape..found.end();
+                (!secret.is_empty()).then_some(secret)
+            }
+        }
+    }
+}
+
+/// How many bytes from a place on belong to an escape of JSON that begins before it: `\n` or
+/// `\u001b` must not lose its end.
+fn rest_of_escape(line: &[u8], place: usize) -> usize {
+    let before = line.get(place.saturating_sub(5)..place).unwrap_or_default();
+    let Some(distance) = before.iter().rev().position(|byte| *byte == b'\\') else { return 0 };
+    let head = line.get(..place - distance).unwrap_or_default();
+    let backslashes = head.iter().rev().take_while(|byte| **byte == b'\\').count();
+    if backslashes % 2 == 0 {
+        return 0;
+    }
+    let length: usize = if line.get(head.len()) == Some(&b'u') { 5 } else { 1 };
+    length.saturating_sub(distance)
+}
+
+/// How a secret may stand in a line: as it is, as Rust prints texts, in a URL, and in JSON.
+fn spellings(secret: &str, form: Form) -> Vec<String> {
+    let printed = unquoted(&format!("{secret:?}"));
+    let mut all = vec![secret.to_owned(), printed, in_url(secret), in_json(secret)];
+    if form == Form::Json {
+        // As they are, they would be found across the marks of the line itself.
+        all = all.iter().map(|text| in_json(text)).collect();
+    }
+    all
+}
+
+fn in_json(text: &str) -> String {
+    unquoted(&serde_json::Value::from(text).to_string())
+}
+
+fn unquoted(text: &str) -> String {
+    text.get(1..text.len() - 1).unwrap_or_default().to_owned()
+}
+
+fn in_url(text: &str) -> String {
+    let is_kept = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    let mut all = String::new();
+    for byte in text.bytes() {
+        match byte {
+            byte if is_kept(byte) => all.push(char::from(byte)),
+            byte => all.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests;

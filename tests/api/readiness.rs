@@ -1,0 +1,106 @@
+//! What `/readyz` looks at, and what it says of it.
+
+use std::time::{Duration, Instant};
+
+use futures::future::join_all;
+use serde_json::{Value, json};
+use sqlx::Executor as _;
+
+use crate::support::{Proxy, Setup, TestApp, database, replies, says};
+
+async fn readiness(app: &TestApp) -> (u16, Value) {
+    let response = app.get("/readyz").send().await.unwrap();
+    (response.status().as_u16(), response.json().await.unwrap())
+}
+
+/// Asks until the answer is this one: what was seen of the database is believed for a second.
+async fn becomes(app: &TestApp, expected: &(u16, Value)) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    loop {
+        let found = readiness(app).await;
+        if found == *expected {
+            return;
+        }
+        assert!(Instant::now() < deadline, "{found:?} did not become {expected:?}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+fn check(status: &str, detail: &str) -> Value {
+    json!({ "status": status, "detail": detail })
+}
+
+fn ready() -> Value {
+    json!({ "is_ready": true, "checks": {
+        "accepting": check("ok", "it takes requests"),
+        "database": check("ok", "it answers"),
+        "schema": check("ok", "that of this version"),
+        "worker": check("ok", "it renews its leases"),
+        "model": check("ok", "closed"),
+    } })
+}
+
+fn newest() -> i64 {
+    twostep::store::MIGRATIONS.iter().map(|migration| migration.version).max().unwrap()
+}
+
+#[tokio::test]
+async fn a_process_that_can_serve_names_what_was_looked_at() {
+    let app = TestApp::start(replies(&[says("Hello.")])).await;
+    assert_eq!(readiness(&app).await, (200, ready()));
+    app.finish().await;
+    let setup = Setup { no_worker: true, ..Setup::default() };
+    let app = TestApp::start_with(replies(&[says("Hello.")]), setup).await;
+    let mut expected = ready();
+    let checks = expected["checks"].as_object_mut().unwrap();
+    checks.retain(|name, _| !["worker", "model"].contains(&&**name));
+    assert_eq!(readiness(&app).await, (200, expected));
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_newer_schema_is_told_and_an_older_one_is_not_served() {
+    let app = TestApp::start(replies(&[says("Hello.")])).await;
+    let pool = app.database.pool(1);
+    pool.execute(
+        "INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time)
+         VALUES (9999, 'of a later version', true, '', 0)",
+    )
+    .await
+    .unwrap();
+    let mut newer = ready();
+    let detail = format!("at 9999, newer than {} of this version", newest());
+    newer["checks"]["schema"] = check("warning", &detail);
+    becomes(&app, &(200, newer)).await;
+    pool.execute("DELETE FROM _sqlx_migrations WHERE version > 1").await.unwrap();
+    let mut older = ready();
+    older["is_ready"] = false.into();
+    let detail = format!("at 1, and this version needs {}: migrate", newest());
+    older["checks"]["schema"] = check("failed", &detail);
+    becomes(&app, &(503, older)).await;
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn probes_of_a_silent_database_are_answered_in_time_and_hold_nobody_up() {
+    let database = database().await;
+    let proxy = Proxy::before(&database.options()).await;
+    let setup = Setup { database: Some(proxy.options(&database.options())), ..Setup::default() };
+    let folder = tempfile::TempDir::new().unwrap();
+    let app = Box::pin(TestApp::on(replies(&[says("Hello.")]), setup, database, folder)).await;
+    assert_eq!(readiness(&app).await, (200, ready()));
+    proxy.fall_silent(true);
+    let mut away = ready();
+    away["is_ready"] = false.into();
+    away["checks"]["database"] = check("failed", "it does not answer");
+    away["checks"]["schema"] = check("failed", "it could not be looked at");
+    becomes(&app, &(503, away)).await;
+    let started = Instant::now();
+    let probes = join_all((0..100).map(|_| readiness(&app))).await;
+    assert!(probes.iter().all(|(status, _)| *status == 503));
+    // One look takes 2 s, and all but the first have its answer.
+    assert!(started.elapsed() < Duration::from_secs(6), "{:?}", started.elapsed());
+    proxy.fall_silent(false);
+    becomes(&app, &(200, ready())).await;
+    app.stop().await;
+}
