@@ -30,9 +30,15 @@ impl Owner {
         let name = format!("owner of {}", database.options().get_database().unwrap());
         let create = format!("CREATE ROLE {name:?} LOGIN NOSUPERUSER NOCREATEROLE PASSWORD 'own'");
         execute(&database, create).await;
-        execute(&database, "DROP SCHEMA public CASCADE".to_owned()).await;
-        execute(&database, format!("CREATE SCHEMA public AUTHORIZATION {name:?}")).await;
-        Self { name, database }
+        let owner = Self { name, database };
+        owner.take(&owner.database).await;
+        owner
+    }
+
+    /// Empties a database, and gives it to this user.
+    async fn take(&self, database: &TestDatabase) {
+        execute(database, "DROP SCHEMA public CASCADE".to_owned()).await;
+        execute(database, format!("CREATE SCHEMA public AUTHORIZATION {:?}", self.name)).await;
     }
 
     fn options(&self) -> PgConnectOptions {
@@ -142,9 +148,7 @@ async fn a_backup_by_the_owner_has_the_rows_of_all_tenants_and_is_restored_with_
     let dump = dump.to_str().unwrap();
     owner.run("pg_dump", &owner.database, &["--enable-row-security", "-f", dump]).await;
     let restored = database().await;
-    execute(&restored, "DROP SCHEMA public CASCADE".to_owned()).await;
-    let name = restored.options().get_database().unwrap().to_owned();
-    execute(&restored, format!("GRANT CREATE ON DATABASE {name} TO {:?}", owner.name)).await;
+    owner.take(&restored).await;
     owner.run("psql", &restored, &["-X", "-q", "-v", "ON_ERROR_STOP=1", "-f", dump]).await;
     assert_eq!(counts(&restored).await, counts(&owner.database).await);
     assert_eq!(open_tables(&restored.pool(1)).await, Vec::<String>::new());
