@@ -111,13 +111,13 @@ BEGIN
         LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = %1$I, pg_temp
         SET plan_cache_mode = force_custom_plan AS $body$
         DECLARE
-            found uuid[] := ARRAY(
+            ids uuid[] := ARRAY(
                 SELECT id FROM sessions
                 WHERE tenant_id = nullif(current_setting('twostep.tenant', true), '')::uuid
                   AND metadata_terms @> terms
                 LIMIT 1001);
         BEGIN
-            RETURN CASE WHEN cardinality(found) <= 1000 THEN found END;
+            RETURN CASE WHEN cardinality(ids) <= 1000 THEN ids END;
         END
         $body$;
         $function$, current_schema());

@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use axum::Router;
 use bytes::Bytes;
+use sqlx::migrate::MigrateError;
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{ConnectOptions as _, PgPool};
 use tokio::net::TcpListener;
@@ -357,10 +358,17 @@ pub async fn open_database(
 /// Brings the schema up to this version, and makes sure that the service may work with it.
 pub async fn bring_up_to_date(options: &PgConnectOptions) -> anyhow::Result<()> {
     let pool = store::pool(options, PoolRole::Login);
-    if let Err(error) = store::migrate(&pool).await {
-        // A pool that waited in vain does not say what for; a single connection does.
-        options.connect().await.context("the database cannot be reached")?;
-        return Err(error).context("the database schema cannot be brought up to date");
+    match store::migrate(&pool).await {
+        Ok(()) => {}
+        // The causes of this one all say the same.
+        Err(MigrateError::ExecuteMigration(sqlx::Error::Database(error), version)) => {
+            bail!("the migration {version} of the database schema failed: {}", error.message());
+        }
+        Err(error) => {
+            // A pool that waited in vain does not say what for; a single connection does.
+            options.connect().await.context("the database cannot be reached")?;
+            return Err(error).context("the database schema cannot be brought up to date");
+        }
     }
     roles::check(&mut *pool.acquire().await?).await?;
     pool.close().await;

@@ -23,6 +23,12 @@ pub enum RoleError {
         /// Who logs in, as SQL writes it.
         user: String,
     },
+    /// Somebody has given the role more than the wall allows.
+    #[error(
+        "the role {TENANT} is a superuser, has BYPASSRLS, or is a member of {SERVICE}, and so sees \
+         the rows of all tenants: take that from it"
+    )]
+    SeesAll,
     /// The database is away, or refuses something else.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
@@ -33,7 +39,11 @@ pub enum RoleError {
 pub async fn check(conn: &mut PgConnection) -> Result<(), RoleError> {
     let row = sqlx::query!(
         r#"SELECT quote_ident(session_user) AS "user!",
-                  count(*) FILTER (WHERE pg_has_role(session_user, oid, 'USAGE')) = 2 AS "inherits!"
+                  count(*) FILTER (WHERE pg_has_role(session_user, oid, 'USAGE')) = 2 AS "inherits!",
+                  coalesce(bool_or(rolname = $1 AND (rolsuper OR rolbypassrls)), false)
+                      OR EXISTS (SELECT FROM pg_auth_members
+                                 WHERE member = to_regrole($1) AND roleid = to_regrole($2))
+                      AS "sees_all!"
            FROM pg_roles WHERE rolname IN ($1, $2)"#,
         TENANT,
         SERVICE,
@@ -49,7 +59,7 @@ pub async fn check(conn: &mut PgConnection) -> Result<(), RoleError> {
             Ok(_) | Err(_) => return Err(RoleError::Refused { user: row.user }),
         }
     }
-    Ok(())
+    if row.sees_all { Err(RoleError::SeesAll) } else { Ok(()) }
 }
 
 /// Works for all tenants from now on, until the connection is closed.

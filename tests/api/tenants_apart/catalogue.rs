@@ -8,7 +8,7 @@ use crate::support::database;
 const NOBODYS: &[&str] = &["_sqlx_migrations"];
 
 /// The tables that do not keep tenants apart as all others do.
-async fn open_tables(pool: &PgPool) -> Vec<String> {
+pub(super) async fn open_tables(pool: &PgPool) -> Vec<String> {
     let tables = r#"
         SELECT relname::text FROM pg_class c
         WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p', 'm', 'f')

@@ -2,15 +2,18 @@
 
 use std::path::PathBuf;
 
+use futures::future::join_all;
 use serde_json::{Value, json};
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Executor as _, PgConnection};
 use tempfile::TempDir;
+use tokio::process::Command;
 use twostep::app::bring_up_to_date;
 use twostep::domain::ids::TenantId;
 use twostep::store::embedded::{Durability, EmbeddedPostgres, Options};
 
-use super::{code, fill, owners};
+use super::catalogue::open_tables;
+use super::{fill, owners, tables};
 use crate::support::{
     Setup, TestApp, TestDatabase, binary, data_dir, database, outcome, replies, says,
 };
@@ -25,14 +28,21 @@ impl Owner {
     async fn new() -> Self {
         let database = database().await;
         let name = format!("owner of {}", database.options().get_database().unwrap());
-        execute(&database, format!("CREATE ROLE {name:?} LOGIN NOSUPERUSER NOCREATEROLE")).await;
-        execute(&database, "DROP SCHEMA public CASCADE".to_owned()).await;
-        execute(&database, format!("CREATE SCHEMA public AUTHORIZATION {name:?}")).await;
-        Self { name, database }
+        let create = format!("CREATE ROLE {name:?} LOGIN NOSUPERUSER NOCREATEROLE PASSWORD 'own'");
+        execute(&database, create).await;
+        let owner = Self { name, database };
+        owner.take(&owner.database).await;
+        owner
+    }
+
+    /// Empties a database, and gives it to this user.
+    async fn take(&self, database: &TestDatabase) {
+        execute(database, "DROP SCHEMA public CASCADE".to_owned()).await;
+        execute(database, format!("CREATE SCHEMA public AUTHORIZATION {:?}", self.name)).await;
     }
 
     fn options(&self) -> PgConnectOptions {
-        self.database.options().username(&self.name)
+        self.database.options().username(&self.name).password("own")
     }
 
     async fn connect(&self) -> PgConnection {
@@ -43,6 +53,21 @@ impl Owner {
     async fn allow(&self) {
         let grant = format!("GRANT twostep_tenant, twostep_service TO {:?}", self.name);
         execute(&self.database, grant).await;
+    }
+}
+
+impl Owner {
+    /// Runs a program of Postgres on a database of this user, to its end.
+    async fn run(&self, program: &str, database: &TestDatabase, args: &[&str]) -> String {
+        let folder = std::env::var_os("PG_BIN_DIR").map(PathBuf::from).unwrap_or_default();
+        let options = database.options();
+        let host = options.get_socket().map_or(options.get_host(), |path| path.to_str().unwrap());
+        let mut command = Command::new(folder.join(program));
+        command.args(["-h", host, "-p", &options.get_port().to_string(), "-U", &self.name]);
+        command.args(["-d", options.get_database().unwrap()]).args(args).env("PGPASSWORD", "own");
+        let (status, output, errors) = outcome(command).await;
+        assert_eq!((status, &*errors), (Some(0), ""), "{program}");
+        output
     }
 }
 
@@ -60,7 +85,7 @@ async fn a_user_who_may_not_make_the_roles_is_told_what_an_administrator_has_to_
         owner.name
     );
     let error = format!("{:#}", bring_up_to_date(&owner.options()).await.unwrap_err());
-    let why = "the database schema cannot be brought up to date: while executing migration 19: ";
+    let why = "the migration 19 of the database schema failed: the database user ";
     assert!(error.starts_with(why) && error.ends_with(&needed), "{error}");
     owner.allow().await;
     bring_up_to_date(&owner.options()).await.unwrap();
@@ -98,21 +123,36 @@ async fn a_service_works_on_the_database_of_a_plain_user() {
     app.finish().await;
 }
 
-/// A program of the version before works as the user who logs in; so does a backup.
+/// The rows of each table.
+async fn counts(database: &TestDatabase) -> Vec<(String, i64)> {
+    let pool = database.pool(1);
+    let mut counts = Vec::new();
+    for (table, _) in tables(database).await {
+        let count = AssertSqlSafe(format!("SELECT count(*) FROM {table}"));
+        counts.push((table, sqlx::query_scalar(count).fetch_one(&pool).await.unwrap()));
+    }
+    counts
+}
+
+/// As does a program of the version before, which works as this user.
 #[tokio::test]
-async fn the_user_who_logs_in_sees_all_and_a_dump_without_row_security_is_refused() {
+async fn a_backup_by_the_owner_has_the_rows_of_all_tenants_and_is_restored_with_the_wall() {
     let owner = Owner::new().await;
     owner.allow().await;
     bring_up_to_date(&owner.options()).await.unwrap();
-    let tenants = [TenantId::new(), TenantId::new()];
-    for tenant in tenants {
-        fill(&owner.database.pool(1), tenant).await;
+    for _ in 0..2 {
+        fill(&owner.database.pool(1), TenantId::new()).await;
     }
-    let mut login = owner.connect().await;
-    assert_eq!(owners(&mut login, "sessions", "tenant_id").await, Ok(tenants.into()));
-    login.execute("SET row_security = off").await.unwrap();
-    let refused = owners(&mut login, "sessions", "tenant_id").await;
-    assert_eq!(refused, Err("42501".to_owned()));
+    let folder = TempDir::new().unwrap();
+    let dump = folder.path().join("dump.sql");
+    let dump = dump.to_str().unwrap();
+    owner.run("pg_dump", &owner.database, &["--enable-row-security", "-f", dump]).await;
+    let restored = database().await;
+    owner.take(&restored).await;
+    owner.run("psql", &restored, &["-X", "-q", "-v", "ON_ERROR_STOP=1", "-f", dump]).await;
+    assert_eq!(counts(&restored).await, counts(&owner.database).await);
+    assert_eq!(open_tables(&restored.pool(1)).await, Vec::<String>::new());
+    bring_up_to_date(&restored.options().username(&owner.name).password("own")).await.unwrap();
 }
 
 #[tokio::test]
@@ -137,36 +177,74 @@ async fn commands_work_beside_a_service_as_a_plain_user() {
     }
 }
 
-/// Roles belong to all databases of a server, and many of them may be new at the same time.
+/// A server of its own: roles belong to all databases of one.
+struct NewServer {
+    server: EmbeddedPostgres,
+    admin: PgConnection,
+    _folder: TempDir,
+}
+
+impl NewServer {
+    async fn start() -> Self {
+        let folder = data_dir();
+        let options = Options {
+            data_dir: folder.path().join("data"),
+            bin_dir: std::env::var_os("PG_BIN_DIR").map(PathBuf::from),
+            search_path: std::env::var_os("PATH"),
+            durability: Durability::Throwaway,
+        };
+        let server = EmbeddedPostgres::start(&options).await.unwrap();
+        let mut admin = server.connect_options().connect().await.unwrap();
+        // Who may make roles, and nothing else.
+        admin.execute("CREATE ROLE builder LOGIN NOSUPERUSER CREATEROLE").await.unwrap();
+        Self { server, admin, _folder: folder }
+    }
+
+    /// A new database of that user.
+    async fn database(&mut self, name: &str) -> PgConnectOptions {
+        let create = AssertSqlSafe(format!("CREATE DATABASE {name} OWNER builder"));
+        self.admin.execute(create).await.unwrap();
+        self.server.connect_options().username("builder").database(name)
+    }
+
+    async fn stop(self) {
+        drop(self.admin);
+        self.server.stop().await.unwrap();
+    }
+}
+
 #[tokio::test]
 async fn databases_of_a_new_server_are_brought_up_to_date_at_the_same_time() {
-    let folder = data_dir();
-    let options = Options {
-        data_dir: folder.path().join("data"),
-        bin_dir: std::env::var_os("PG_BIN_DIR").map(PathBuf::from),
-        search_path: std::env::var_os("PATH"),
-        durability: Durability::Throwaway,
-    };
-    let server = EmbeddedPostgres::start(&options).await.unwrap();
-    let mut admin = server.connect_options().connect().await.unwrap();
-    // Who may make roles, and nothing else.
-    admin.execute("CREATE ROLE builder LOGIN NOSUPERUSER CREATEROLE").await.unwrap();
-    let databases: Vec<PgConnectOptions> = (0..6)
-        .map(|n| server.connect_options().username("builder").database(&format!("new_{n}")))
-        .collect();
-    for options in &databases {
-        let name = options.get_database().unwrap();
-        let create = AssertSqlSafe(format!("CREATE DATABASE {name} OWNER builder"));
-        admin.execute(create).await.unwrap();
+    let mut server = NewServer::start().await;
+    let mut databases = Vec::new();
+    for name in ["one", "two", "three", "four", "five", "six"] {
+        databases.push(server.database(name).await);
     }
-    let done = databases.iter().map(bring_up_to_date);
-    for done in futures::future::join_all(done).await {
+    for done in join_all(databases.iter().map(bring_up_to_date)).await {
         done.unwrap();
     }
     let mut conn = databases[5].connect().await.unwrap();
     conn.execute("SET ROLE twostep_tenant").await.unwrap();
-    let found = sqlx::query_scalar::<_, i64>("SELECT count(*) FROM tenants").fetch_one(&mut conn);
-    assert_eq!(found.await.map_err(code), Ok(0));
-    drop((conn, admin));
-    server.stop().await.unwrap();
+    assert_eq!(owners(&mut conn, "tenants", "id").await, Ok([].into()));
+    drop(conn);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_service_does_not_start_where_the_wall_is_none() {
+    let mut server = NewServer::start().await;
+    let database = server.database("one").await;
+    bring_up_to_date(&database).await.unwrap();
+    for (hole, mended) in [
+        ("ALTER ROLE twostep_tenant BYPASSRLS", "ALTER ROLE twostep_tenant NOBYPASSRLS"),
+        ("ALTER ROLE twostep_tenant SUPERUSER", "ALTER ROLE twostep_tenant NOSUPERUSER"),
+        ("GRANT twostep_service TO twostep_tenant", "REVOKE twostep_service FROM twostep_tenant"),
+    ] {
+        server.admin.execute(hole).await.unwrap();
+        let error = bring_up_to_date(&database).await.unwrap_err().to_string();
+        assert!(error.starts_with("the role twostep_tenant is a superuser, has "), "{error}");
+        server.admin.execute(mended).await.unwrap();
+        bring_up_to_date(&database).await.unwrap();
+    }
+    server.stop().await;
 }

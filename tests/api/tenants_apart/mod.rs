@@ -1,6 +1,7 @@
 //! The second wall between tenants: what the database shows to statements that name none.
 
 mod catalogue;
+mod finding;
 mod logins;
 mod mixed;
 
@@ -182,37 +183,9 @@ async fn requests_cannot_do_what_none_of_them_does() {
 }
 
 #[tokio::test]
-async fn sessions_are_looked_up_before_the_wall_for_their_tenant_only() {
-    let shared = Shared::new().await;
-    let own: Vec<Uuid> =
-        sqlx::query_scalar("SELECT id FROM sessions WHERE tenant_id = $1 AND title IS NOT NULL")
-            .bind(shared.one.as_uuid())
-            .fetch_all(&shared.database.pool(1))
-            .await
-            .unwrap();
-    for (looks, conn, expected) in [
-        ("whom it is for", &mut shared.api_for(shared.one).await, own),
-        ("nobody", &mut shared.api().await, vec![]),
-    ] {
-        for select in [
-            "SELECT sessions_with_words('common')",
-            "SELECT unnest(sessions_with_terms(ARRAY[metadata_term('team', 'x')]))",
-        ] {
-            let found: Vec<Uuid> = sqlx::query_scalar(select).fetch_all(&mut *conn).await.unwrap();
-            assert_eq!(found, expected, "{looks}: {select}");
-        }
-    }
-}
-
-/// A connection for each of many.
-fn lent(database: &TestDatabase) -> TenantConnections {
-    pool(&database.options(), PoolRole::Api).into()
-}
-
-#[tokio::test]
 async fn a_session_goes_with_all_it_has_at_the_word_of_its_tenant() {
     let shared = Shared::new().await;
-    let connections = lent(&shared.database);
+    let connections = TenantConnections::from(pool(&shared.database.options(), PoolRole::Api));
     let mut conn = connections.acquire_as(shared.one).await.unwrap();
     conn.execute("DELETE FROM inherited; DELETE FROM sessions").await.unwrap();
     let mut all = shared.database.pool(1).acquire().await.unwrap();
