@@ -18,6 +18,7 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method};
 
 use super::error::ApiError;
+use super::request_id::tell_key;
 use crate::domain::api_key::{ApiKey, Scope};
 use crate::domain::ids::{KeyId, TenantId};
 pub(super) use document::{operations, problem, secure};
@@ -69,6 +70,7 @@ pub(super) async fn layer(
         Ok(caller) if caller.scope < needed => ApiError::Forbidden(needed).into_response(),
         Ok(caller) => {
             parts.extensions.insert(caller);
+            caller.key.into_iter().for_each(tell_key);
             let response = next.run(Request::from_parts(parts, body)).await;
             match keyring.zip(caller.key) {
                 Some((keyring, id)) => watched(response, keyring, id),
