@@ -6,6 +6,7 @@
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
+use tracing::Instrument as _;
 
 use super::Api;
 use super::error::ApiError;
@@ -15,7 +16,7 @@ pub(super) async fn layer(State(api): State<Api>, request: Request, next: Next) 
     if request.method().is_safe() {
         return next.run(request).await;
     }
-    match api.posts.spawn(carry(next.run(request))).await {
+    match api.posts.spawn(carry(next.run(request)).in_current_span()).await {
         Ok(response) => response,
         Err(error) => ApiError::Internal(format!("a handler stopped: {error}")).into_response(),
     }

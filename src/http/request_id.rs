@@ -1,20 +1,25 @@
 //! Every request has an id and belongs to a trace: the caller's if they are plain ones, else ones of
 //! ours.
 
-use axum::extract::Request;
+use std::time::Instant;
+
+use axum::extract::{MatchedPath, Request};
 use axum::middleware::Next;
 use axum::response::Response;
 use http::{HeaderMap, HeaderValue};
-use tracing::Instrument as _;
 use tracing::field::{Empty, display};
+use tracing::{Instrument as _, Span};
 use uuid::Uuid;
 
 use super::error::write_problem;
 use super::forwarded::{Origin, public};
+use crate::domain::ids::KeyId;
 use crate::domain::trace::Trace;
 
 const HEADER: &str = "x-request-id";
 const TRACE: &str = "traceparent";
+/// What is asked all the time, and about nobody's work.
+const PROBES: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
 
 pub(super) async fn layer(mut request: Request, next: Next) -> Response {
     let trace = trace_of(request.headers()).unwrap_or_else(Trace::begin);
@@ -30,14 +35,31 @@ pub(super) async fn layer(mut request: Request, next: Next) -> Response {
     let span = tracing::info_span!(
         "http.request", request.id = %id, trace.id = trace.id(), http.method = %request.method(),
         http.path = %path, http.origin = origin.map(display), client.address = client,
-        token.subject = Empty
+        key.id = Empty, token.subject = Empty
     );
-    let response = next.run(request).instrument(span).await;
+    let (route, begun) = (request.extensions().get::<MatchedPath>().cloned(), Instant::now());
+    let response = next.run(request).instrument(span.clone()).await;
+    span.in_scope(|| log(route.as_ref().map(MatchedPath::as_str), &response, begun));
     let mut response = write_problem(response, &path, &id);
     if let Ok(value) = HeaderValue::from_str(&id) {
         response.headers_mut().insert(HEADER, value);
     }
     response
+}
+
+/// One line a request, when the head of its answer is there.
+fn log(route: Option<&str>, response: &Response, begun: Instant) {
+    if route.is_some_and(|route| PROBES.contains(&route)) {
+        return;
+    }
+    let duration_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+    let status = response.status().as_u16();
+    tracing::info!(http.route = route, http.status = status, duration_ms, "answered");
+}
+
+/// Says in all log lines of the request whose key it has.
+pub(super) fn tell_key(id: KeyId) {
+    Span::current().record("key.id", display(id));
 }
 
 /// The trace that the caller names, if there is one and it is well formed.

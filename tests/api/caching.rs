@@ -6,6 +6,7 @@ use std::process::Stdio;
 use serde_json::{Value, json};
 use twostep::domain::prompt_cache::CacheTtl;
 
+use crate::support::seen::MODEL_KEY;
 use crate::support::{SYSTEM, Session, Setup, TestApp, binary, calls, data_dir, replies, says};
 
 /// A service whose model keeps a cache.
@@ -63,7 +64,7 @@ async fn the_operator_says_for_how_long_or_not_at_all() {
         let folder = data_dir();
         let mut command = binary(&["worker", "--data-dir", folder.path().to_str().unwrap()]);
         command.args(["--anthropic-base-url", &app.simulator.base_url()]).args(args);
-        command.env("DATABASE_URL", app.database.url()).env("ANTHROPIC_API_KEY", "test-key");
+        command.env("DATABASE_URL", app.database.url()).env("ANTHROPIC_API_KEY", MODEL_KEY);
         let mut worker = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         assert_eq!(app.session().await.ask("Are you there?").await["output_text"], "Yes.");
         let upstream = app.upstream();

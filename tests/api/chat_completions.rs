@@ -4,6 +4,7 @@
 use serde_json::{Value, json};
 use twostep::domain::provider::Provider;
 
+use crate::support::seen::MODEL_KEY;
 use crate::support::{Session, Setup, TestApp, asks, calls, calls_as, replies, says};
 
 const BOTH: [Provider; 2] = [Provider::Anthropic, Provider::OpenAi];
@@ -115,7 +116,7 @@ async fn what_is_sent_is_what_the_protocol_wants() {
     let upstream = app.upstream();
     let request = &upstream.requests[1];
     assert_eq!(request.path, "/v1/chat/completions");
-    assert_eq!(request.headers["authorization"], "Bearer test-key");
+    assert_eq!(request.headers["authorization"], format!("Bearer {MODEL_KEY}"));
     assert!(request.headers.keys().all(|name| name != "x-api-key" && name != "anthropic-version"));
     let mut body = upstream.body(1);
     let [tool, messages] = ["tools", "messages"].map(|field| body[field].take());

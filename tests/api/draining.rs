@@ -8,6 +8,7 @@ use futures::future::join_all;
 use serde_json::{Value, json};
 use twostep::tools::Typed;
 
+use crate::support::seen::MODEL_KEY;
 use crate::support::{
     Endless, Session, Setup, TestApp, binary, calls, data_dir, hangs_first, replies, says,
 };
@@ -85,7 +86,7 @@ async fn a_process_that_comes_back_goes_on_with_its_runs_at_once() {
     let spawn = || {
         let mut command = binary(&["worker", "--data-dir", folder.path().to_str().unwrap()]);
         command.args(["--anthropic-base-url", &app.simulator.base_url()]);
-        command.env("DATABASE_URL", app.database.url()).env("ANTHROPIC_API_KEY", "test-key");
+        command.env("DATABASE_URL", app.database.url()).env("ANTHROPIC_API_KEY", MODEL_KEY);
         command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
     };
     let mut first = spawn();

@@ -19,6 +19,7 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method};
 
 use super::error::ApiError;
+use super::request_id::tell_key;
 use crate::domain::api_key::{ApiKey, Scope};
 use crate::domain::ids::TenantId;
 use crate::domain::pass::{Holder, Pass};
@@ -76,6 +77,9 @@ pub(super) async fn layer(
         Ok(caller) if caller.scope < needed => ApiError::Forbidden(needed).into_response(),
         Ok(caller) => {
             parts.extensions.insert(caller);
+            if let Some(Pass::Key(id)) = caller.pass {
+                tell_key(id);
+            }
             let response = next.run(Request::from_parts(parts, body)).await;
             match keyring.zip(caller.pass) {
                 Some((keyring, pass)) => watched(response, keyring, pass),

@@ -18,6 +18,7 @@ use super::check::repairs::unexplained;
 use super::plan::Plan;
 use super::words::UNREADABLE;
 use crate::support::at_rest::{broken_invariants, repairs};
+use crate::support::seen::MODEL_KEY;
 use crate::support::{Program, TestDatabase, binary, data_dir, database};
 
 /// How long a service may say nothing in the middle of an answer.
@@ -107,7 +108,7 @@ impl House {
             .args(["--server-tools", "web_search"])
             .args(&self.options)
             .env("DATABASE_URL", self.database.url())
-            .env("ANTHROPIC_API_KEY", "test-key");
+            .env("ANTHROPIC_API_KEY", MODEL_KEY);
         let started = Program::serve(command).await;
         *self.url.write().await = Some(started.url.clone());
         *program = Some(started);

@@ -16,6 +16,7 @@ mod program;
 mod proxy;
 mod raw;
 mod refusal;
+pub(crate) mod seen;
 mod sse;
 mod tools;
 pub(crate) mod upstream;
@@ -161,8 +162,7 @@ impl TestApp {
         database: TestDatabase,
         folder: TempDir,
     ) -> Self {
-        // What the service logs is shown with a test that fails.
-        let _ = tracing_subscriber::fmt().with_test_writer().with_ansi(false).try_init();
+        seen::log();
         // A second test of the same process finds it installed.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let script = Script::from_json(&script.to_string()).unwrap();
@@ -272,6 +272,7 @@ impl TestApp {
     /// The repairs that the service has counted, by kind.
     async fn repairs(&self) -> Vec<(String, u64)> {
         let text = self.get("/metrics").send().await.unwrap().text().await.unwrap();
+        seen::answer(&text);
         at_rest::repairs(&text)
     }
 
@@ -504,6 +505,7 @@ pub(crate) async fn problem(response: Response, status: u16, code: &str) -> Valu
     assert_eq!(response.headers()["content-type"], "application/problem+json");
     let request_id = response.headers()["x-request-id"].to_str().unwrap().to_owned();
     let problem: Value = response.json().await.unwrap();
+    seen::answer(&problem.to_string());
     assert_eq!(problem["status"], status);
     assert_eq!(problem["code"], code);
     assert_eq!(problem["request_id"], request_id);

@@ -6,9 +6,11 @@ use twostep::domain::provider::{Dialect, MaxTokensField, Provider};
 use twostep::model::{Server, anthropic, openai};
 use twostep::simulator::Running;
 
+use super::seen::MODEL_KEY;
+
 /// The simulator as a server of this protocol.
 pub(super) fn of(simulator: &Running, provider: Provider, idle_timeout: Duration) -> Server {
-    let api_key = Some("test-key".to_owned().into());
+    let api_key = Some(MODEL_KEY.to_owned().into());
     match provider {
         Provider::Anthropic => Server::Anthropic(anthropic::ClientConfig {
             base_url: simulator.base_url().parse().unwrap(),

@@ -11,6 +11,8 @@ use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 use tokio::time::timeout;
 
+use super::seen;
+
 /// What a start or a stop may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -56,7 +58,9 @@ pub(crate) async fn outcome(mut command: Command) -> (Option<i32>, String, Strin
     let output = timeout(PATIENCE, command.stdin(Stdio::null()).output()).await;
     let Output { status, stdout, stderr } = output.expect("the command did not end").unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
-    (status.code(), text(stdout), text(stderr))
+    let stderr = text(stderr);
+    seen::answer(&stderr);
+    (status.code(), text(stdout), stderr)
 }
 
 /// A folder for a private database: short, and open to the user that root hands the server to.
@@ -80,12 +84,8 @@ pub(crate) struct Program {
 impl Program {
     /// Starts it on a free port and waits until it has said that it is ready.
     pub(crate) async fn serve(mut command: Command) -> Self {
-        let mut child = command
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
+        seen::log_of(&mut command);
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let mut greeting = String::new();
         // The last line of the greeting is the body of the example.

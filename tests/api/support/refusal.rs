@@ -3,7 +3,7 @@
 use reqwest::RequestBuilder;
 use serde_json::{Value, json};
 
-use super::Session;
+use super::{Session, seen};
 
 /// What is expected of a refusal.
 pub(crate) struct Refusal {
@@ -46,6 +46,7 @@ pub(crate) async fn assert_refused(
     let status = response.status();
     let headers = response.headers().clone();
     let mut problem: Value = response.json().await.unwrap_or_default();
+    seen::answer(&problem.to_string());
     assert_eq!(status.as_u16(), expected.status, "{what}: {problem}");
     assert_eq!(headers["content-type"], "application/problem+json", "{what}");
 
