@@ -1,4 +1,4 @@
-//! Places for streams: so many in all, and so many for each key.
+//! Places for streams, and for requests that wait: so many in all, and so many for each key.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,7 +8,7 @@ use super::auth::Caller;
 use super::error::ApiError;
 use crate::domain::ids::KeyId;
 
-/// How many streams are held.
+/// How many streams or requests are held.
 #[derive(Debug)]
 pub(super) struct Places {
     max: usize,
@@ -19,7 +19,7 @@ pub(super) struct Places {
 #[derive(Debug, Default)]
 struct Taken {
     all: usize,
-    /// Only keys that have a stream.
+    /// Only keys that have one.
     by_key: HashMap<KeyId, usize>,
 }
 
@@ -28,14 +28,15 @@ impl Places {
         Self { max, max_per_key, taken: Mutex::default() }
     }
 
-    fn take(self: Arc<Self>, key: Option<KeyId>) -> Result<Place, ApiError> {
+    /// A place; else who has too many.
+    fn take(self: Arc<Self>, key: Option<KeyId>) -> Result<Place, &'static str> {
         let mut taken = self.taken();
         let of_key = key.and_then(|key| taken.by_key.get(&key).copied()).unwrap_or(0);
         if taken.all >= self.max {
-            return Err(ApiError::TooManyStreams("the service"));
+            return Err("the service");
         }
         if of_key >= self.max_per_key {
-            return Err(ApiError::TooManyStreams("this key"));
+            return Err("this key");
         }
         taken.all += 1;
         if let Some(key) = key {
@@ -50,7 +51,7 @@ impl Places {
     }
 }
 
-/// A stream's place among those that are held at a time.
+/// The place of one of those that are held at a time.
 #[derive(Debug)]
 pub(super) struct Place {
     places: Arc<Places>,
@@ -64,7 +65,12 @@ impl Place {
         if api.draining.is_cancelled() {
             return Err(ApiError::Draining);
         }
-        Arc::clone(&api.places).take(caller.key)
+        Arc::clone(&api.places).take(caller.key).map_err(ApiError::TooManyStreams)
+    }
+
+    /// A place to wait for an answer; there are as many as for streams.
+    pub(super) fn to_wait(api: &Api, caller: Caller) -> Result<Self, ApiError> {
+        Arc::clone(&api.waiting_places).take(caller.key).map_err(ApiError::TooManyWaits)
     }
 }
 
@@ -92,12 +98,12 @@ mod tests {
         let places = Arc::new(Places::new(3, 2));
         let [one, other] = [Some(KeyId::new()), Some(KeyId::new())];
         let take = |key| Arc::clone(&places).take(key);
-        let refused = |key| take(key).unwrap_err().to_string();
+        let refused = |key| take(key).unwrap_err();
         let first = take(one).unwrap();
         let second = take(one).unwrap();
-        assert_eq!(refused(one), "this key has too many streams open");
+        assert_eq!(refused(one), "this key");
         let third = take(None).unwrap();
-        assert_eq!(refused(other), "the service has too many streams open");
+        assert_eq!(refused(other), "the service");
         drop(third);
         drop(take(other).unwrap());
         drop(first);
