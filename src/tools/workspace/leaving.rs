@@ -111,6 +111,7 @@ fn read(path: &Path) -> Option<Leaving> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::slice::from_ref;
     use std::time::SystemTime;
 
     const HERE: &str = "1/2";
@@ -139,7 +140,7 @@ mod tests {
         fs::write(path(&torn), "1/2\nses_01").unwrap();
         age(&path(&old), 2 * HOUR);
         age(&path(&torn), 2 * HOUR);
-        assert_eq!(list_leaving(&workspaces, HERE, HOUR, 10).unwrap(), [old.clone()]);
+        assert_eq!(list_leaving(&workspaces, HERE, HOUR, 10).unwrap(), from_ref(&old));
         assert_eq!(list_leaving(&workspaces, HERE, Duration::ZERO, 1).unwrap().len(), 1);
 
         // Written again it is young again.
