@@ -29,7 +29,7 @@ pub(super) async fn in_time<T>(
 /// For requests without a body. Reading a body has a deadline of its own, and so its handlers
 /// begin to count behind it.
 pub(super) async fn layer(request: Request, next: Next) -> Response {
-    if !request.body().is_end_stream() || copies_files(&request) {
+    if !request.body().is_end_stream() || bounds_itself(&request) {
         return next.run(request).await;
     }
     match in_time(async { Ok(next.run(request).await) }).await {
@@ -38,10 +38,16 @@ pub(super) async fn layer(request: Request, next: Next) -> Response {
     }
 }
 
-/// A fork needs no body, and copies files for as long as the disk takes. What it asks the database
-/// it bounds by itself.
-fn copies_files(request: &Request) -> bool {
-    request.method() == Method::POST && request.uri().path().ends_with("/forks")
+/// A fork needs no body, and copies files for as long as the disk takes; a deletion takes as long as
+/// there is much to delete. What else they ask of the database they bound by themselves.
+fn bounds_itself(request: &Request) -> bool {
+    let path = request.uri().path();
+    let session = path.strip_prefix("/v1").unwrap_or(path).strip_prefix("/sessions/");
+    match (request.method(), session) {
+        (&Method::POST, Some(session)) => session.ends_with("/forks"),
+        (&Method::DELETE, Some(session)) => !session.contains('/'),
+        _ => false,
+    }
 }
 
 #[cfg(test)]
@@ -55,17 +61,21 @@ mod tests {
     use tower::ServiceExt as _;
 
     #[tokio::test(start_paused = true)]
-    async fn nothing_without_a_body_may_take_long_but_the_copying_of_a_fork() {
+    async fn nothing_without_a_body_may_take_long_but_a_fork_and_a_deletion() {
         let slow = || async { sleep(ANSWER_WITHIN * 3).await };
         let router = Router::new()
-            .route("/sessions/{id}", delete(slow))
+            .route("/sessions/{id}", delete(slow).get(slow))
+            .route("/webhooks/{id}", delete(slow))
             .route("/sessions/{id}/forks", post(slow).get(slow));
         let router = router.clone().nest("/v1", router).layer(from_fn(layer));
         for (method, path, status) in [
             (Method::POST, "/v1/sessions/ses_1/forks", 200),
             (Method::POST, "/sessions/ses_1/forks", 200),
             (Method::GET, "/v1/sessions/ses_1/forks", 503),
-            (Method::DELETE, "/v1/sessions/ses_1", 503),
+            (Method::DELETE, "/v1/sessions/ses_1", 200),
+            (Method::DELETE, "/sessions/ses_1", 200),
+            (Method::GET, "/v1/sessions/ses_1", 503),
+            (Method::DELETE, "/v1/webhooks/whk_1", 503),
         ] {
             let request = Request::builder().method(&method).uri(path).body(Body::empty());
             let response = router.clone().oneshot(request.unwrap()).await.unwrap();

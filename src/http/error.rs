@@ -116,8 +116,16 @@ pub(super) enum ApiError {
     Draining,
     #[error("{0} has too many streams open")]
     TooManyStreams(&'static str),
+    #[error("{0} has too many requests that wait for an answer")]
+    TooManyWaits(&'static str),
     #[error("too many large bodies are being read; try again")]
     TooManyLargeBodies,
+    #[error("too many folders are being copied for forks; try again")]
+    TooManyCopies,
+    #[error("too many sessions are being deleted; try again")]
+    TooManyDeletions,
+    #[error("too many keys that are not known yet are being looked up; try again")]
+    TooManyStrangers,
     #[error(transparent)]
     Store(#[from] StoreError),
     #[error("{0}")]
@@ -210,7 +218,11 @@ impl ApiError {
                 | Self::Overloaded
                 | Self::Draining
                 | Self::TooManyStreams(_)
+                | Self::TooManyWaits(_)
                 | Self::TooManyLargeBodies
+                | Self::TooManyCopies
+                | Self::TooManyDeletions
+                | Self::TooManyStrangers
         );
         is_untouched.then_some(true)
     }
@@ -271,7 +283,11 @@ impl ApiError {
             Self::VersionMismatch => (StatusCode::PRECONDITION_FAILED, "version_mismatch"),
             Self::Draining => (StatusCode::SERVICE_UNAVAILABLE, "draining"),
             Self::TooManyStreams(_) => (StatusCode::SERVICE_UNAVAILABLE, "too_many_streams"),
+            Self::TooManyWaits(_) => (StatusCode::SERVICE_UNAVAILABLE, "too_many_waits"),
             Self::TooManyLargeBodies => (StatusCode::SERVICE_UNAVAILABLE, "too_many_large_bodies"),
+            Self::TooManyCopies => (StatusCode::SERVICE_UNAVAILABLE, "too_many_copies"),
+            Self::TooManyDeletions => (StatusCode::SERVICE_UNAVAILABLE, "too_many_deletions"),
+            Self::TooManyStrangers => (StatusCode::SERVICE_UNAVAILABLE, "too_many_unknown_keys"),
             Self::Store(error) if error.may_pass() => {
                 (StatusCode::SERVICE_UNAVAILABLE, "database_unavailable")
             }

@@ -33,6 +33,7 @@ mod session_system;
 mod sse;
 mod stream_form;
 mod target;
+mod turns;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -74,6 +75,7 @@ use rate_limit::RateLimit;
 pub use readiness::LastLook;
 pub use serve::{Site, Timeouts, serve};
 pub use session_context::MIN_COMPACT_AT;
+use turns::Turns;
 
 /// The largest request body, in bytes, but for messages and results, which may hold images.
 const MAX_BODY: usize = 4 * 1024 * 1024;
@@ -83,6 +85,14 @@ pub const MAX_MESSAGE: usize = 32_000_000;
 /// The silence of a stream after which a comment is sent, unless somebody decides otherwise: less
 /// than any common proxy waits.
 pub const KEEP_ALIVE_EVERY: Duration = Duration::from_secs(15);
+
+/// Folders that are copied for forks at a time; each may have 256 MiB.
+const COPIES: usize = 4;
+/// Sessions that are deleted at a time, each over one of the connections, for as long as it takes.
+const DELETIONS: usize = 2;
+/// Requests that wait for their turn at one of these, and how long.
+const IN_LINE: usize = 64;
+const TURN_WITHIN: Duration = Duration::from_secs(10);
 
 /// What a session pins when its creation names nothing else.
 #[derive(Debug, Clone)]
@@ -187,8 +197,11 @@ pub struct Api {
     /// Where sessions have the folders of their own.
     pub workspaces: Arc<Path>,
     places: Arc<Places>,
+    waiting_places: Arc<Places>,
     admission: Arc<Admission>,
     large_bodies: LargeBodies,
+    copies: Turns,
+    deletions: Turns,
     /// None: nobody is asked for a key.
     keyring: Option<Arc<Keyring>>,
     probes: Arc<Probes>,
@@ -207,6 +220,7 @@ impl Api {
     ) -> Self {
         let Health { pool: gate, draining, metrics, sandbox, .. } = health.clone();
         let posts = TaskTracker::new();
+        let places = || Arc::new(Places::new(options.max_streams, options.max_streams_per_key));
         let keyring = || {
             let tokens = options.tokens.clone();
             Arc::new(Keyring::new(gate.clone(), posts.clone(), tokens))
@@ -225,9 +239,12 @@ impl Api {
             assemble,
             workspaces: workspaces.into(),
             posts,
-            places: Arc::new(Places::new(options.max_streams, options.max_streams_per_key)),
+            places: places(),
+            waiting_places: places(),
             admission: Arc::new(Admission::new(options.max_queued)),
             large_bodies: LargeBodies::new(options.max_message),
+            copies: Turns::new(COPIES, IN_LINE, TURN_WITHIN),
+            deletions: Turns::new(DELETIONS, IN_LINE, TURN_WITHIN),
             probes: Arc::default(),
             health,
             options,

@@ -1,4 +1,4 @@
-//! Places for streams: so many in all, and so many for each key.
+//! Places for streams, and for requests that wait: so many in all, and so many for each key.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,7 +8,7 @@ use super::auth::Caller;
 use super::error::ApiError;
 use crate::domain::pass::Holder;
 
-/// How many streams are held.
+/// How many streams or requests are held.
 #[derive(Debug)]
 pub(super) struct Places {
     max: usize,
@@ -28,15 +28,16 @@ impl Places {
         Self { max, max_per_holder, taken: Mutex::default() }
     }
 
-    fn take(self: Arc<Self>, holder: Option<Holder>) -> Result<Place, ApiError> {
+    /// A place; else who has too many.
+    fn take(self: Arc<Self>, holder: Option<Holder>) -> Result<Place, &'static str> {
         let mut taken = self.taken();
         let of_holder =
             holder.and_then(|holder| taken.by_holder.get(&holder).copied()).unwrap_or(0);
         if taken.all >= self.max {
-            return Err(ApiError::TooManyStreams("the service"));
+            return Err("the service");
         }
         if of_holder >= self.max_per_holder {
-            return Err(ApiError::TooManyStreams("this key"));
+            return Err("this key");
         }
         taken.all += 1;
         if let Some(holder) = holder {
@@ -51,7 +52,7 @@ impl Places {
     }
 }
 
-/// A stream's place among those that are held at a time.
+/// The place of one of those that are held at a time.
 #[derive(Debug)]
 pub(super) struct Place {
     places: Arc<Places>,
@@ -65,7 +66,12 @@ impl Place {
         if api.draining.is_cancelled() {
             return Err(ApiError::Draining);
         }
-        Arc::clone(&api.places).take(caller.holder())
+        Arc::clone(&api.places).take(caller.holder()).map_err(ApiError::TooManyStreams)
+    }
+
+    /// A place to wait for an answer; there are as many as for streams.
+    pub(super) fn to_wait(api: &Api, caller: Caller) -> Result<Self, ApiError> {
+        Arc::clone(&api.waiting_places).take(caller.holder()).map_err(ApiError::TooManyWaits)
     }
 }
 
@@ -94,12 +100,12 @@ mod tests {
         let places = Arc::new(Places::new(3, 2));
         let [one, other] = [(); 2].map(|()| Some(Holder::Key(KeyId::new())));
         let take = |holder| Arc::clone(&places).take(holder);
-        let refused = |holder| take(holder).unwrap_err().to_string();
+        let refused = |holder| take(holder).unwrap_err();
         let first = take(one).unwrap();
         let second = take(one).unwrap();
-        assert_eq!(refused(one), "this key has too many streams open");
+        assert_eq!(refused(one), "this key");
         let third = take(None).unwrap();
-        assert_eq!(refused(other), "the service has too many streams open");
+        assert_eq!(refused(other), "the service");
         drop(third);
         drop(take(other).unwrap());
         drop(first);

@@ -144,6 +144,14 @@ pub(super) async fn add_up_spent(
     Ok(())
 }
 
+/// Does so at once, so that nobody has to while runs are being deleted.
+pub async fn settle_spent(conn: &mut PgConnection, tenant: TenantId) -> Result<(), StoreError> {
+    let mut transaction = conn.begin().await?;
+    add_up_spent(&mut transaction, tenant).await?;
+    transaction.commit().await?;
+    Ok(())
+}
+
 /// Where the budget of a session stands. Only one of its runs is live, and so nothing else is
 /// under way when its driver asks.
 pub async fn of_session(

@@ -221,7 +221,10 @@ pub async fn expire(conn: &mut PgConnection, dead: &[WorkerId]) -> Result<u64, S
     let dead: Vec<Uuid> = dead.iter().map(|worker| worker.as_uuid()).collect();
     let done = sqlx::query!(
         "UPDATE runs SET lease_until = now()
-         WHERE status = 'running' AND lease_owner = ANY($1) AND lease_until > now()",
+         WHERE id IN (
+             SELECT id FROM runs
+             WHERE status = 'running' AND lease_owner = ANY($1) AND lease_until > now()
+             ORDER BY id FOR NO KEY UPDATE)",
         &dead,
     )
     .execute(conn)
@@ -248,7 +251,11 @@ pub async fn renew(
     let held: Vec<Uuid> = held.iter().map(|run_id| run_id.as_uuid()).collect();
     let rows = sqlx::query!(
         r#"UPDATE runs SET lease_until = now() + interval '12 seconds'
-           WHERE lease_owner = $1 AND status = 'running' AND id = ANY($2)
+           WHERE id IN (
+               -- In the order in which whoever deletes several sessions locks their runs.
+               SELECT id FROM runs
+               WHERE lease_owner = $1 AND status = 'running' AND id = ANY($2)
+               ORDER BY id FOR NO KEY UPDATE)
            RETURNING id, cancel_requested_at IS NOT NULL AS "is_cancelled!""#,
         worker.as_uuid(),
         &held,

@@ -76,7 +76,7 @@ pub async fn lock_calls(
 ) -> Result<Option<Vec<LockedCall>>, StoreError> {
     // Statements of their own: each sees what was done while the one before waited.
     let session = sqlx::query_scalar!(
-        "SELECT id FROM sessions WHERE id = $1 AND tenant_id = $2 FOR UPDATE",
+        "SELECT id FROM sessions WHERE id = $1 AND tenant_id = $2 FOR NO KEY UPDATE",
         session_id.as_uuid(),
         tenant.as_uuid(),
     )

@@ -28,7 +28,7 @@ pub async fn give_up(
     let mut transaction = conn.begin().await?;
     let ended = sqlx::query!(
         "WITH locked AS (
-             SELECT id FROM sessions WHERE id = $1 FOR UPDATE
+             SELECT id FROM sessions WHERE id = $1 FOR NO KEY UPDATE
          ), run AS (
              UPDATE runs SET status = 'failed', outcome = ($5::text)::json, finished_at = now(),
                     lease_owner = NULL, lease_until = NULL

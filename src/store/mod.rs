@@ -28,6 +28,7 @@ pub mod deliveries;
 pub mod embedded;
 pub mod events;
 pub mod explain;
+pub mod folders;
 pub mod forks;
 pub mod give_up;
 pub mod media;

@@ -164,7 +164,7 @@ pub async fn request_cancel(
 ) -> Result<Option<Cancellation>, StoreError> {
     let row = sqlx::query!(
         r#"WITH locked AS (
-               SELECT id FROM sessions WHERE id = $2 AND tenant_id = $3 FOR UPDATE
+               SELECT id FROM sessions WHERE id = $2 AND tenant_id = $3 FOR NO KEY UPDATE
            )
            UPDATE runs SET
                cancel_requested_at = coalesce(cancel_requested_at, now()),
@@ -206,7 +206,7 @@ pub async fn lock_live(
 ) -> Result<Option<RunId>, StoreError> {
     // A statement of its own: the next one sees what was done while this one waited.
     sqlx::query!(
-        "SELECT id FROM sessions WHERE id = $1 AND tenant_id = $2 FOR UPDATE",
+        "SELECT id FROM sessions WHERE id = $1 AND tenant_id = $2 FOR NO KEY UPDATE",
         session_id.as_uuid(),
         tenant.as_uuid(),
     )

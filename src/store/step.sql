@@ -2,7 +2,7 @@
 -- The session is locked before the run, as everywhere: a message that is accepted holds its
 -- session while a unique key makes it wait for a run that is being changed.
 WITH locked AS (
-    SELECT id FROM sessions WHERE id = $32 FOR UPDATE
+    SELECT id FROM sessions WHERE id = $32 FOR NO KEY UPDATE
 ), fence AS (
     UPDATE runs SET
         steps = steps + 1,

@@ -70,7 +70,7 @@ pub async fn list_final(
     // Who answers holds the session: an answer that came in time is waited for, and one that
     // comes later is refused.
     let mut transaction = conn.begin().await?;
-    sqlx::query!("SELECT id FROM sessions WHERE id = $1 FOR UPDATE", session_id.as_uuid())
+    sqlx::query!("SELECT id FROM sessions WHERE id = $1 FOR NO KEY UPDATE", session_id.as_uuid())
         .fetch_optional(&mut *transaction)
         .await?;
     let rows = list(&mut transaction, session_id, message_seq).await?;

@@ -13,6 +13,7 @@ mod give_up;
 mod halt;
 mod lease;
 mod ledger;
+mod leftovers;
 mod node;
 mod patience;
 mod previews;
@@ -147,6 +148,9 @@ impl Worker {
         let heartbeat_stop = CancellationToken::new();
         helpers.spawn(lease::heartbeat(Arc::clone(&self), heartbeat_stop.clone()));
         helpers.spawn(active::cancel_announced(Arc::clone(&self), heartbeat_stop.clone()));
+        let (pool, folder) = (self.parts.pool.clone(), self.parts.workspaces.clone());
+        let clear_away = leftovers::clear_away(pool, folder);
+        helpers.spawn(shutdown.clone().run_until_cancelled_owned(clear_away));
 
         let mut handed = self.parts.bus.open_desk(self.id, Arc::clone(self.slots.free()));
         tokio::join!(

@@ -1,8 +1,8 @@
 //! The keys that are good, as the database has them, remembered for a moment.
 //!
 //! A request with a key that was seen within [`FRESH_FOR`] costs no query. Whoever sends wrong keys,
-//! as many as they like, gets a few queries at a time, and does not stand in the line of keys that
-//! are known to be good.
+//! as many as they like, gets a few queries at a time in a line that is not long, and does not stand in
+//! the line of keys that are known to be good.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,6 +19,7 @@ use crate::domain::ids::KeyId;
 use crate::domain::pass::Pass;
 use crate::http::deadline::in_time;
 use crate::http::error::ApiError;
+use crate::http::turns::Turns;
 use crate::store::StoreError;
 use crate::store::api_keys::{Credential, find_credential, note_use};
 use crate::store::connections::Connections;
@@ -30,8 +31,12 @@ use crate::tokens::Issuer;
 const FRESH_FOR: Duration = Duration::from_secs(2);
 /// Keys remembered, those that do not exist included.
 const MAX_REMEMBERED: usize = 10_000;
-/// Keys that are looked up at a time, in each of the two lines; the pool has eight connections.
+/// Keys that are looked up at a time, in each of the lines; the pool has eight connections.
 const AT_A_TIME: usize = 2;
+/// Requests in the lines of what anybody can make up: as many as are met in less than a second.
+const IN_LINE: usize = 256;
+/// Longer than any request is in hand.
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// What the database said of a key.
 #[derive(Debug, Clone, Copy)]
@@ -48,9 +53,9 @@ pub(in crate::http) struct Keyring {
     /// For notes of use, which no request waits for.
     tasks: TaskTracker,
     answers: Mutex<HashMap<KeyId, Answer>>,
-    turns_of_good: Semaphore,
-    turns_of_others: Semaphore,
-    turns_of_tickets: Semaphore,
+    turns_of_good: Turns,
+    turns_of_others: Turns,
+    turns_of_tickets: Turns,
     /// None: only keys are good.
     tokens: Option<Tokens>,
 }
@@ -66,9 +71,9 @@ impl Keyring {
             pool,
             tasks,
             answers: Mutex::default(),
-            turns_of_good: Semaphore::new(AT_A_TIME),
-            turns_of_others: Semaphore::new(AT_A_TIME),
-            turns_of_tickets: Semaphore::new(AT_A_TIME),
+            turns_of_good: Turns::new(AT_A_TIME, Semaphore::MAX_PERMITS, PATIENCE),
+            turns_of_others: Turns::new(AT_A_TIME, IN_LINE, PATIENCE),
+            turns_of_tickets: Turns::new(AT_A_TIME, IN_LINE, PATIENCE),
         }
     }
 
@@ -97,7 +102,7 @@ impl Keyring {
     pub(super) async fn redeem(&self, given: &Given) -> Result<Option<Caller>, ApiError> {
         let taken = in_time(async {
             // Anybody can make up tickets.
-            let _turn = self.turns_of_tickets.acquire().await.map_err(|_| StoreError::NoAnswer)?;
+            let _turn = self.turns_of_tickets.take().await.ok_or(ApiError::TooManyStrangers)?;
             let mut conn = self.pool.acquire().await?;
             let taken = take(&mut conn, given.ticket.hash(), given.session_id).await?;
             conn.give_back();
@@ -126,7 +131,7 @@ impl Keyring {
         let was_good = answer.is_some_and(|answer| answer.credential.is_some());
         let turns = if was_good { &self.turns_of_good } else { &self.turns_of_others };
         in_time(async {
-            let _turn = turns.acquire().await.map_err(|_| StoreError::NoAnswer)?;
+            let _turn = turns.take().await.ok_or(ApiError::TooManyStrangers)?;
             // Who stood before in the line may have asked for the same key.
             let answer = self.answers().get(&id).copied().filter(Answer::counts);
             match answer {

@@ -5,7 +5,6 @@ use axum::extract::{FromRequestParts as _, Query};
 use http::request::Parts;
 use http::uri::PathAndQuery;
 use http::{Method, Uri};
-use serde::Deserialize;
 
 use crate::domain::ids::SessionId;
 use crate::domain::ticket::Ticket;
@@ -21,34 +20,47 @@ pub(super) struct Given {
     pub(super) session_id: SessionId,
 }
 
-#[derive(Deserialize)]
-struct Named {
-    ticket: Option<String>,
-}
-
-/// Takes the ticket out of a request for a stream. Nobody who stands behind sees it: whatever they
-/// write of the request's target, it is not in there.
+/// Takes the ticket out of a request for a stream, however it is written there and how often. Nobody
+/// who stands behind sees it: whatever they write of the request's target, it is not in there.
 pub(super) async fn take_out(parts: &mut Parts) -> Option<Given> {
-    if parts.method != Method::GET || !is_stream(parts.uri.path()) {
+    let is_reading = [Method::GET, Method::HEAD].contains(&parts.method);
+    if !is_reading || !is_stream(parts.uri.path()) {
         return None;
     }
-    let Query(named) = Query::<Named>::try_from_uri(&parts.uri).ok()?;
-    let text = named.ticket?;
-    parts.uri = without_ticket(&parts.uri)?;
+    let (tickets, rest) = apart(&parts.uri)?;
+    parts.uri = rest;
+    // A look at the head of a stream uses nothing up.
+    let [text] = &*tickets else { return None };
+    if parts.method == Method::HEAD {
+        return None;
+    }
+    let ticket = text.parse().ok()?;
     let SessionPath(session_id) = SessionPath::from_request_parts(parts, &()).await.ok()?;
-    Some(Given { ticket: text.parse().ok()?, session_id })
+    Some(Given { ticket, session_id })
 }
 
-fn without_ticket(uri: &Uri) -> Option<Uri> {
-    let name_of = |pair: &&str| pair.split('=').next() != Some(TICKET);
-    let rest: Vec<&str> = uri.query().unwrap_or_default().split('&').filter(name_of).collect();
+/// The tickets of a query, and the target without them; none where there are none.
+fn apart(uri: &Uri) -> Option<(Vec<String>, Uri)> {
+    let Query(named) = Query::<Vec<(String, String)>>::try_from_uri(uri).ok()?;
+    let written = uri.query()?.split('&').filter(|pair| !pair.is_empty());
+    let (mut tickets, mut rest) = (Vec::new(), Vec::new());
+    for ((name, value), pair) in named.into_iter().zip(written) {
+        if name == TICKET {
+            tickets.push(value);
+        } else {
+            rest.push(pair);
+        }
+    }
+    if tickets.is_empty() {
+        return None;
+    }
     let target = match &*rest.join("&") {
         "" => uri.path().to_owned(),
         rest => format!("{}?{rest}", uri.path()),
     };
     let mut parts = uri.clone().into_parts();
     parts.path_and_query = Some(PathAndQuery::try_from(target).ok()?);
-    Uri::from_parts(parts).ok()
+    Some((tickets, Uri::from_parts(parts).ok()?))
 }
 
 /// Whether a path, or the pattern of one, is that of a stream.
@@ -74,14 +86,34 @@ mod tests {
 
     #[test]
     fn the_ticket_and_nothing_else_is_taken_out_of_a_query() {
-        for (whole, rest) in [
-            ("/a/stream?ticket=tst_1", "/a/stream"),
-            ("/a/stream?after=3&ticket=tst_1", "/a/stream?after=3"),
-            ("/a/stream?ticket=tst_1&deltas=false&ticket=", "/a/stream?deltas=false"),
-            ("/a/stream?tickets=1&ticket", "/a/stream?tickets=1"),
-            ("http://h/a/stream?ticket=tst_1", "http://h/a/stream"),
+        for (whole, tickets, rest) in [
+            ("/a/stream?ticket=tst_1", &["tst_1"][..], "/a/stream"),
+            ("/a/stream?after=3&ticket=tst_1", &["tst_1"], "/a/stream?after=3"),
+            ("/a/stream?ticket=a&deltas=false&ticket=", &["a", ""], "/a/stream?deltas=false"),
+            ("/a/stream?&%74icke%74=a&&a=%26&ticket", &["a", ""], "/a/stream?a=%26"),
+            ("/a/stream?tickets=1&ticket", &[""], "/a/stream?tickets=1"),
+            ("http://h/a/stream?ticket=tst_1", &["tst_1"], "http://h/a/stream"),
         ] {
-            assert_eq!(without_ticket(&whole.parse().unwrap()).unwrap(), *rest, "{whole}");
+            let (found, left) = apart(&whole.parse().unwrap()).unwrap();
+            assert_eq!(
+                (&*found, left.to_string().as_str()),
+                (&*tickets.iter().map(|t| (*t).to_owned()).collect::<Vec<_>>(), rest),
+                "{whole}"
+            );
+        }
+        for whole in ["/a/stream", "/a/stream?after=3", "/a/stream?tickets=1"] {
+            assert_eq!(apart(&whole.parse().unwrap()), None, "{whole}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_ticket_of_many_and_one_of_a_look_at_the_head_open_nothing() {
+        for (method, query) in [("HEAD", "ticket=tst_1"), ("GET", "ticket=a&ticket=b")] {
+            let path = "/v1/sessions/ses_1/events/stream";
+            let request = http::Request::builder().method(method).uri(format!("{path}?{query}"));
+            let (mut parts, ()) = request.body(()).unwrap().into_parts();
+            assert!(take_out(&mut parts).await.is_none());
+            assert_eq!(parts.uri, path, "{method}");
         }
     }
 

@@ -7,6 +7,7 @@ pub(super) mod events;
 pub(super) mod explain;
 pub(super) mod forks;
 pub(super) mod health;
+mod leaving;
 pub(super) mod messages;
 pub(super) mod models;
 mod paging;

@@ -3,27 +3,32 @@
 use std::time::Duration;
 
 use axum::extract::State;
-use futures::future::join_all;
 use http::{HeaderMap, StatusCode};
 use serde::Deserialize;
-use sqlx::{Connection as _, PgConnection};
+use sqlx::{Connection as _, PgConnection, Postgres, Transaction};
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::answering::end;
+use super::leaving::Leavers;
 use super::stop::Stop;
 use crate::bus::{Signal, Subscription};
-use crate::domain::ids::{SessionId, TenantId};
+use crate::domain::ids::{RunId, SessionId, TenantId};
 use crate::http::Api;
 use crate::http::auth::Caller;
 use crate::http::conditions::{check, expected};
+use crate::http::deadline::in_time;
 use crate::http::error::{ApiError, Problem};
 use crate::http::target::{Params, SessionPath};
+use crate::store::StoreError;
+use crate::store::budgets::settle_spent;
+use crate::store::folders::{database_id, list_gone};
 use crate::store::forks::{list_ids, list_tree};
-use crate::store::session_deletion::{Doomed, delete, lock};
-use crate::tools::workspace::remove_folder;
+use crate::store::session_deletion::{DELETES_WITHIN, Doomed, be_patient, delete, lock, take_away};
+use crate::tools::workspace::Leaving;
 
-/// How long a live run has to settle. Its worker may be dead, and is fenced when the session is
-/// gone.
+/// How long a live run has to settle. Its worker may be dead, and is fenced before the session
+/// goes.
 const SETTLES_WITHIN: Duration = Duration::from_secs(5);
 /// How often it is looked at when nothing is told of it.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
@@ -69,6 +74,7 @@ pub(in crate::http) enum Forks {
         (status = 404, description = "`session_not_found`", body = Problem, content_type = "application/problem+json"),
         (status = 409, description = "`session_has_forks`, with `forks`", body = Problem, content_type = "application/problem+json"),
         (status = 412, description = "`version_mismatch`", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "`database_unavailable`, `too_many_deletions`", body = Problem, content_type = "application/problem+json"),
     )
 )]
 pub(in crate::http) async fn delete_session(
@@ -101,11 +107,12 @@ pub(in crate::http) async fn delete_session(
         }
         deleting.wait(&mut subscription).await;
     };
-    for Gone { id, .. } in &gone {
+    let removed = gone.remove_files();
+    for id in &gone.ids {
         api.bus.look_again(*id);
     }
-    let has_files = gone.into_iter().filter(|gone| gone.has_own_folder);
-    remove_files(&api, has_files.map(|gone| gone.id).collect()).await;
+    // It goes on if it takes long, and has logged its own failure.
+    let _ = timeout(REMOVES_WITHIN, removed).await;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -119,23 +126,40 @@ struct Deleting<'a> {
     until: Instant,
 }
 
-/// A session that is deleted.
+/// Sessions that are deleted.
 struct Gone {
-    id: SessionId,
-    has_own_folder: bool,
+    ids: Vec<SessionId>,
+    /// The folders of their own.
+    leavers: Leavers,
+    /// Whether a worker may not have noticed yet, and write to them.
+    has_stragglers: bool,
+}
+
+impl Gone {
+    fn remove_files(&self) -> JoinHandle<()> {
+        if self.has_stragglers { self.leavers.remove_twice() } else { self.leavers.remove() }
+    }
 }
 
 /// Who was asked to stop, and what is gone; none if something is in the way still.
-type Met = (Vec<Stop>, Option<Vec<Gone>>);
+type Met = (Vec<Stop>, Option<Gone>);
 
 impl Deleting<'_> {
     /// Asks all open runs to stop, and deletes what is to go if none is left. Whether any was asked,
     /// and what is gone; none if it is to be tried again.
-    async fn attempt(&self) -> Result<(bool, Option<Vec<Gone>>), ApiError> {
+    async fn attempt(&self) -> Result<(bool, Option<Gone>), ApiError> {
+        let _turn = self.api.deletions.take().await.ok_or(ApiError::TooManyDeletions)?;
         let mut conn = self.api.pool.acquire_as(self.tenant).await?;
-        let mut transaction = conn.begin().await?;
-        let met = self.meet(&mut transaction).await;
-        let met = end(transaction, met).await?;
+        let begun = in_time(async {
+            let conn: &mut PgConnection = &mut conn;
+            settle_spent(conn, self.tenant).await?;
+            Ok(conn.begin().await?)
+        });
+        let mut transaction = begun.await?;
+        let met = match self.meet(&mut transaction).await {
+            Ok((stops, Some(gone))) => self.commit(transaction, (stops, gone)).await?,
+            met => in_time(end(transaction, met)).await?,
+        };
         conn.give_back();
         let (stops, gone) = met?;
         let has_asked = !stops.is_empty();
@@ -146,41 +170,84 @@ impl Deleting<'_> {
     }
 
     async fn meet(&self, conn: &mut PgConnection) -> Result<Met, ApiError> {
-        let Some(doomed) = self.lock(conn).await? else { return Ok((Vec::new(), None)) };
-        let (mut stops, mut gone) = (Vec::new(), Vec::new());
-        for (id, Doomed { has_own_folder, open, .. }) in doomed {
-            for run_id in open {
-                stops.push(Stop::request(conn, self.tenant, id, run_id).await?);
-            }
-            gone.push(Gone { id, has_own_folder });
-        }
+        let Some((stops, doomed)) = in_time(self.stop(conn)).await? else {
+            return Ok((Vec::new(), None));
+        };
+        let open: Vec<RunId> =
+            stops.iter().filter(|stop| !stop.is_settled()).map(Stop::run_id).collect();
         let is_late = Instant::now() >= self.until;
-        if !is_late && stops.iter().any(|stop| !stop.is_settled()) {
+        if !open.is_empty() && (!is_late || take_away(conn, &open).await? > 0) {
             return Ok((stops, None));
         }
-        let ids: Vec<SessionId> = gone.iter().map(|gone| gone.id).collect();
-        delete(conn, self.tenant, &ids).await?;
-        Ok((stops, Some(gone)))
+        let leavers = in_time(self.note(conn, &doomed)).await?;
+        let ids: Vec<SessionId> = doomed.iter().map(|doomed| doomed.id).collect();
+        match timeout(DELETES_WITHIN, delete(conn, self.tenant, &ids)).await {
+            Ok(deleted) => deleted?,
+            Err(_) => return Err(StoreError::NoAnswer.into()),
+        }
+        Ok((stops, Some(Gone { ids, leavers, has_stragglers: !open.is_empty() })))
+    }
+
+    /// Locks all that is to go, and asks what runs there to stop; none if it is to be tried again.
+    async fn stop(
+        &self,
+        conn: &mut PgConnection,
+    ) -> Result<Option<(Vec<Stop>, Vec<Doomed>)>, ApiError> {
+        let Some(doomed) = self.lock(conn).await? else { return Ok(None) };
+        let mut stops = Vec::new();
+        for Doomed { id, open, .. } in &doomed {
+            for run_id in open {
+                stops.push(Stop::request(conn, self.tenant, *id, *run_id).await?);
+            }
+        }
+        Ok(Some((stops, doomed)))
     }
 
     /// Locks all that is to go; none if forks have come in between, which are to be locked as well.
-    async fn lock(
-        &self,
-        conn: &mut PgConnection,
-    ) -> Result<Option<Vec<(SessionId, Doomed)>>, ApiError> {
+    async fn lock(&self, conn: &mut PgConnection) -> Result<Option<Vec<Doomed>>, ApiError> {
         let ids = self.sessions(conn).await?;
-        let mut doomed = Vec::new();
-        for id in &ids {
-            doomed.extend(lock(conn, self.tenant, *id).await?.map(|doomed| (*id, doomed)));
-        }
-        let named = doomed.iter().find(|(id, _)| *id == self.session_id);
+        let doomed = lock(conn, self.tenant, &ids).await?;
+        let named = doomed.iter().find(|doomed| doomed.id == self.session_id);
         let missing = || ApiError::SessionNotFound(self.session_id.to_string());
-        check(self.versions.as_deref(), named.ok_or_else(missing)?.1.last_seq)?;
+        check(self.versions.as_deref(), named.ok_or_else(missing)?.last_seq)?;
         if self.with_forks {
             return Ok((self.sessions(conn).await? == ids).then_some(doomed));
         }
         let forks = list_ids(conn, self.session_id, MAX_NAMED).await?;
         if forks.is_empty() { Ok(Some(doomed)) } else { Err(ApiError::SessionHasForks(forks)) }
+    }
+
+    /// Notes which folders have to go.
+    async fn note(&self, conn: &mut PgConnection, doomed: &[Doomed]) -> Result<Leavers, ApiError> {
+        be_patient(conn).await?;
+        let owners = doomed.iter().filter(|doomed| doomed.has_own_folder);
+        let leaving = Leaving {
+            root: self.session_id,
+            database: database_id(conn).await?,
+            sessions: owners.map(|doomed| doomed.id).collect(),
+        };
+        Ok(Leavers::note(self.api, leaving).await)
+    }
+
+    /// Commits a deletion. What became of a commit that is not answered, the database knows.
+    async fn commit(
+        &self,
+        transaction: Transaction<'_, Postgres>,
+        (stops, gone): (Vec<Stop>, Gone),
+    ) -> Result<Result<Met, ApiError>, ApiError> {
+        if let Err(error) = in_time(async { Ok(transaction.commit().await?) }).await
+            && !in_time(self.is_gone()).await.unwrap_or(false)
+        {
+            return Err(error);
+        }
+        Ok(Ok((stops, Some(gone))))
+    }
+
+    async fn is_gone(&self) -> Result<bool, ApiError> {
+        let mut conn = self.api.pool.acquire_as(self.tenant).await?;
+        let gone = list_gone(&mut conn, &[self.session_id]).await?;
+        conn.give_back();
+        Ok(!gone.is_empty())
     }
 
     /// What is to go, in the order in which it is locked.
@@ -209,19 +276,4 @@ impl Deleting<'_> {
             *subscription = self.api.bus.subscribe(self.session_id);
         }
     }
-}
-
-/// Removes the files of sessions that are gone. It goes on if it takes long.
-async fn remove_files(api: &Api, sessions: Vec<SessionId>) {
-    let removals = sessions.into_iter().map(|session_id| {
-        let folder = api.workspaces.join(session_id.to_string());
-        api.posts.spawn_blocking(move || {
-            if let Err(error) = remove_folder(&folder) {
-                let folder = folder.display();
-                tracing::warn!(%folder, %error, "the files of a deleted session cannot be removed");
-            }
-        })
-    });
-    // Its own failure each has logged.
-    let _ = timeout(REMOVES_WITHIN, join_all(removals)).await;
 }

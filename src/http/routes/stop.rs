@@ -47,6 +47,11 @@ impl Stop {
         Ok(Self { session_id, run_id, met, frames })
     }
 
+    /// The run.
+    pub(super) fn run_id(&self) -> RunId {
+        self.run_id
+    }
+
     /// Whether the run does nothing any more, in the transaction that it was asked in.
     pub(super) fn is_settled(&self) -> bool {
         match self.met {

@@ -19,20 +19,27 @@ pub async fn lock_source(
     tenant: TenantId,
     id: SessionId,
 ) -> Result<Option<i32>, StoreError> {
-    // In the order of their ids, as whoever deletes several sessions locks them.
-    let rows = sqlx::query!(
-        "SELECT id, last_message_seq FROM sessions
+    // In the order of their ids, as whoever deletes several sessions locks them. Who goes on with
+    // one of them does not wait for that.
+    sqlx::query!(
+        "SELECT FROM sessions
          WHERE id = ANY (ARRAY(SELECT source_id FROM inherited WHERE session_id = $1) || $1)
            AND tenant_id = $2
          ORDER BY id
-         FOR SHARE",
+         FOR KEY SHARE",
         id.as_uuid(),
         tenant.as_uuid(),
     )
-    .fetch_all(conn)
+    .fetch_all(&mut *conn)
     .await?;
-    let source = rows.into_iter().find(|row| row.id == id.as_uuid());
-    Ok(source.map(|row| row.last_message_seq))
+    let last = sqlx::query_scalar!(
+        "SELECT last_message_seq FROM sessions WHERE id = $1 AND tenant_id = $2 FOR SHARE",
+        id.as_uuid(),
+        tenant.as_uuid(),
+    )
+    .fetch_optional(conn)
+    .await?;
+    Ok(last)
 }
 
 /// Finds a message by what a client calls it, in a history that ends with this one.

@@ -8,6 +8,7 @@
 mod copying;
 mod draft;
 mod kept;
+mod leaving;
 mod open;
 mod paths;
 mod protected;
@@ -30,6 +31,7 @@ use crate::faults::{self, Point};
 
 pub use copying::{CopyError, copy_folder};
 pub use draft::Draft;
+pub use leaving::{Leaving, list_leaving};
 pub(in crate::tools) use open::open_regular;
 use open::{Missing, open_folder};
 pub use paths::ALIAS;

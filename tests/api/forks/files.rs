@@ -26,7 +26,9 @@ fn content(session: &Session<'_>) -> String {
 }
 
 fn folders(app: &TestApp) -> usize {
-    std::fs::read_dir(app.folder.path().join("workspaces")).unwrap().count()
+    let entries = std::fs::read_dir(app.folder.path().join("workspaces")).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name());
+    names.filter(|name| name.to_str().unwrap().starts_with("ses_")).count()
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@ mod branches;
 mod deleting;
 mod files;
 mod inherited;
+mod locking;
 mod points;
 mod runs;
 

@@ -1,36 +1,35 @@
 //! The files of a fork.
 
-use std::path::PathBuf;
-
-use tokio_util::task::TaskTracker;
-
 use crate::domain::ids::SessionId;
 use crate::http::Api;
 use crate::http::error::ApiError;
-use crate::tools::workspace::{CopyError, copy_folder, remove_folder};
+use crate::http::routes::leaving::Leavers;
+use crate::tools::workspace::{CopyError, Leaving, copy_folder};
 
 /// A folder for a fork that is not there yet. If it never is, the folder is removed.
-pub(super) struct Files {
-    folder: Option<PathBuf>,
-    posts: TaskTracker,
-}
+pub(super) struct Files(Option<Leavers>);
 
 impl Files {
     /// A fork without files of its own.
-    pub(super) fn none(api: &Api) -> Self {
-        Self { folder: None, posts: api.posts.clone() }
-    }
+    pub(super) const NONE: Self = Self(None);
 
-    /// Copies the folder of a session for a fork of it.
+    /// Copies the folder of a session for a fork of it, which this database will have.
     pub(super) async fn copy(
         api: &Api,
         source: SessionId,
         fork: SessionId,
+        database: String,
     ) -> Result<Self, ApiError> {
+        let turn = api.copies.take().await.ok_or(ApiError::TooManyCopies)?;
+        let leaving = Leaving { root: fork, database, sessions: vec![fork] };
+        let files = Self(Some(Leavers::note(api, leaving).await));
         let [from, to] = [source, fork].map(|id| api.workspaces.join(id.to_string()));
-        let files = Self { folder: Some(to.clone()), posts: api.posts.clone() };
         // Whoever waits for it may leave: then what is returned here is dropped, with the folder.
-        let copy = api.posts.spawn_blocking(move || (copy_folder(&from, &to), files));
+        let copy = api.posts.spawn_blocking(move || {
+            let copied = copy_folder(&from, &to);
+            drop(turn);
+            (copied, files)
+        });
         let (copied, files) =
             copy.await.map_err(|error| ApiError::Internal(format!("a copy stopped: {error}")))?;
         match copied {
@@ -42,20 +41,16 @@ impl Files {
         }
     }
 
-    /// The fork is as good as there.
-    pub(super) fn keep(&mut self) {
-        self.folder = None;
+    /// The fork is as good as there. What is returned is to be told once it is.
+    pub(super) fn keep(mut self) -> Option<Leavers> {
+        self.0.take()
     }
 }
 
 impl Drop for Files {
     fn drop(&mut self) {
-        let Some(folder) = self.folder.take() else { return };
-        self.posts.spawn_blocking(move || {
-            if let Err(error) = remove_folder(&folder) {
-                let folder = folder.display();
-                tracing::warn!(%folder, %error, "the files of no session cannot be removed");
-            }
-        });
+        if let Some(leavers) = self.0.take() {
+            leavers.remove();
+        }
     }
 }

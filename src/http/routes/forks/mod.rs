@@ -56,6 +56,7 @@ use take::Forking;
         (status = 413, description = "`body_too_large`", body = Problem, content_type = "application/problem+json"),
         (status = 415, description = "`unsupported_media_type`", body = Problem, content_type = "application/problem+json"),
         (status = 422, description = "`validation_failed`, `idempotency_key_reused`; `workspace_too_large`: more than 256 MiB, 10,000 files or 100 levels", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "`database_unavailable`, `too_many_copies`", body = Problem, content_type = "application/problem+json"),
     )
 )]
 pub(in crate::http) async fn create_fork(

@@ -13,6 +13,7 @@ use crate::http::Api;
 use crate::http::deadline::in_time;
 use crate::http::error::ApiError;
 use crate::store::events::append;
+use crate::store::folders::database_id;
 use crate::store::forks::{NewFork, find_earlier, find_message, insert, lock_source, open_calls};
 use crate::store::session_transfer::count_messages;
 use crate::store::sessions::find;
@@ -35,21 +36,23 @@ struct Seen {
     last: i32,
     /// The fork that the same request made before.
     earlier: Option<Session>,
+    /// Which database will have the fork.
+    database: String,
 }
 
 impl Forking<'_> {
     /// The fork, and whether it was there before.
     pub(super) async fn take(&self) -> Result<(Session, bool), ApiError> {
-        let Seen { has_own_folder, last, earlier } = in_time(self.look()).await?;
+        let Seen { has_own_folder, last, earlier, database } = in_time(self.look()).await?;
         if let Some(earlier) = earlier {
             return Ok((earlier, true));
         }
         let id = SessionId::new();
         // Copied before the fork is there, so that no fork ever lacks them.
         let files = if has_own_folder && self.wanted.has_files() {
-            Files::copy(self.api, self.source, id).await?
+            Files::copy(self.api, self.source, id, database).await?
         } else {
-            Files::none(self.api)
+            Files::NONE
         };
         let has_files = !has_own_folder || self.wanted.has_files();
         in_time(async {
@@ -84,15 +87,16 @@ impl Forking<'_> {
             Some((id, _)) => find(&mut conn, self.tenant, id).await?,
             None => None,
         };
+        let database = database_id(&mut conn).await?;
         conn.give_back();
-        Ok(Seen { has_own_folder, last, earlier })
+        Ok(Seen { has_own_folder, last, earlier, database })
     }
 
     /// Stores the fork; none if the same request was faster.
     async fn store(
         &self,
         id: SessionId,
-        mut files: Files,
+        files: Files,
         has_files: bool,
         seen: i32,
     ) -> Result<Option<Session>, ApiError> {
@@ -101,8 +105,11 @@ impl Forking<'_> {
         let met = match self.meet(&mut transaction, id, has_files, seen).await {
             Ok(Some(session)) => {
                 // Nobody knows what becomes of a commit that is not answered.
-                files.keep();
+                let leavers = files.keep();
                 transaction.commit().await?;
+                if let Some(leavers) = leavers {
+                    leavers.forget();
+                }
                 Ok(Some(session))
             }
             Err(error @ ApiError::Store(_)) => return Err(error),

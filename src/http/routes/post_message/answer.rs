@@ -12,6 +12,7 @@ use super::{Post, Taken};
 use crate::bus::{Signal, Subscription};
 use crate::domain::run::Run;
 use crate::http::deadline::in_time;
+use crate::http::detached::left;
 use crate::http::error::ApiError;
 use crate::http::event_types::EventTypes;
 use crate::http::headers::resume_after;
@@ -102,6 +103,8 @@ impl Post<'_> {
                     in_time.is_err() && Instant::now() >= until
                 }
                 () = self.api.draining.cancelled() => true,
+                // Nobody hears what follows.
+                () = left() => break,
             };
             // The message is accepted: a database that is away must not make the client post it
             // again. It is waited for, as the run is.

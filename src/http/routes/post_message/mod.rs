@@ -90,7 +90,7 @@ use census::is_counted;
         (status = 415, description = "`unsupported_media_type`", body = Problem, content_type = "application/problem+json"),
         (status = 422, description = "`validation_failed`, `idempotency_key_reused`", body = Problem, content_type = "application/problem+json"),
         (status = 429, description = "`overloaded`: too many runs wait, of all sessions; `rate_limited`: more requests of this key than it may send. `Retry-After` says when to come back.", body = Problem, content_type = "application/problem+json"),
-        (status = 503, description = "`draining`, `database_unavailable`, `too_many_streams`, `too_many_large_bodies`", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "`draining`, `database_unavailable`, `too_many_streams`, `too_many_waits`, `too_many_large_bodies`", body = Problem, content_type = "application/problem+json"),
     )
 )]
 pub(in crate::http) async fn create_message(
@@ -114,9 +114,10 @@ pub(in crate::http) async fn create_message(
         return Err(ApiError::Draining);
     }
     // Before the run exists: nobody is refused whose message has been accepted.
-    let stream = match form {
-        Form::Stream(form) => Some((form, Place::take(&api, caller)?)),
-        Form::Json => None,
+    let (stream, wait) = match (form, wait_seconds(&headers)) {
+        (Form::Stream(form), _) => (Some((form, Place::take(&api, caller)?)), None),
+        (Form::Json, Some(seconds)) => (None, Some((seconds, Place::to_wait(&api, caller)?))),
+        (Form::Json, None) => (None, None),
     };
     // And nothing that it does is missed.
     let subscription = api.bus.subscribe(session_id);
@@ -127,9 +128,9 @@ pub(in crate::http) async fn create_message(
     let taken = Box::pin(in_time(post.take(content))).await?;
     drop(room);
     faults::point(Point::BeforeReply).await;
-    match (stream, wait_seconds(headers)) {
+    match (stream, wait) {
         (Some(stream), _) => post.stream(&taken, subscription, stream).await,
-        (None, Some(seconds)) => post.wait(taken, subscription, seconds).await,
+        (None, Some((seconds, _place))) => post.wait(taken, subscription, seconds).await,
         (None, None) => Ok(accepted(taken)),
     }
 }

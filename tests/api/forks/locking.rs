@@ -1,0 +1,42 @@
+//! What a fork keeps waiting while it is made.
+
+use std::cell::Cell;
+
+use serde_json::json;
+use twostep::domain::ids::{SessionId, TenantId};
+use twostep::store::forks::lock_source;
+
+use super::{fork, until_waiting};
+use crate::support::{TestApp, calls, replies, says};
+
+#[tokio::test]
+async fn a_fork_of_a_fork_keeps_only_its_source_waiting() {
+    let app = TestApp::start(replies(&[calls("get_time", json!({})), says("Noon.")])).await;
+    let root = app.session().await;
+    root.ask("one").await;
+    let branch = fork(&root, &json!({})).await;
+    branch.ask("two").await;
+    let source = fork(&branch, &json!({})).await;
+
+    let mut conn = app.database.pool(1).acquire().await.unwrap();
+    sqlx::query("BEGIN").execute(&mut *conn).await.unwrap();
+    let id = SessionId::from(source.uuid());
+    assert_eq!(lock_source(&mut conn, TenantId::DEFAULT, id).await.unwrap(), Some(8));
+    for session in [&root, &branch] {
+        assert_eq!(session.ask("three").await["output_text"], "Noon.");
+    }
+    let is_let_go = Cell::new(false);
+    let post = async {
+        let run = source.post(json!({ "content": "three" })).await;
+        assert!(is_let_go.get(), "the source has gone on");
+        run
+    };
+    let let_go = async {
+        until_waiting(&app.database.pool(1), 1).await;
+        is_let_go.set(true);
+        sqlx::query("ROLLBACK").execute(&mut *conn).await.unwrap();
+    };
+    let (run, ()) = tokio::join!(post, let_go);
+    source.settled(&run).await;
+    app.finish_refused(&[]).await;
+}

@@ -1,0 +1,41 @@
+//! Keys and tickets that somebody makes up: their line is not endless.
+
+use std::time::{Duration, Instant};
+
+use futures::future::join_all;
+use futures::stream::{FuturesUnordered, StreamExt as _};
+use sqlx::{Connection as _, Executor as _, PgConnection};
+use twostep::domain::api_key::ApiKey;
+
+use crate::support::{TestApp, keys_needed, problem, replies};
+
+#[tokio::test]
+async fn who_comes_with_an_unknown_key_when_many_wait_is_told_so_at_once() {
+    let app = TestApp::start_with(replies(&[]), keys_needed()).await;
+    let session = app.session().await;
+    let mut lock = PgConnection::connect_with(&app.database.options()).await.unwrap();
+    let mut held = lock.begin().await.unwrap();
+    held.execute("LOCK TABLE api_keys, stream_tickets IN ACCESS EXCLUSIVE MODE").await.unwrap();
+
+    let asked = Instant::now();
+    let mut requests: FuturesUnordered<_> = (0..300)
+        .map(|_| {
+            let key = ApiKey::generate().unwrap().reveal();
+            app.get_as(Some(&key), "/v1/sessions").send()
+        })
+        .collect();
+    let refused = requests.next().await.unwrap().unwrap();
+    assert!(asked.elapsed() < Duration::from_secs(3), "{:?}", asked.elapsed());
+    assert_eq!(refused.headers()["retry-after"], "1");
+    problem(refused, 503, "too_many_unknown_keys").await;
+    // Tickets have a line of their own.
+    let ticket = format!("{}?ticket=tst_{}", session.path("/events/stream"), "0".repeat(64));
+    let waits = tokio::time::timeout(Duration::from_millis(300), app.get_as(None, &ticket).send());
+    assert!(waits.await.is_err(), "there is room");
+
+    held.rollback().await.unwrap();
+    let rest = join_all(requests).await;
+    let waited = rest.into_iter().filter(|answer| answer.as_ref().unwrap().status() == 401).count();
+    assert_eq!(waited, 258);
+    app.finish().await;
+}
