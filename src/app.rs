@@ -61,8 +61,6 @@ pub struct Application {
     simulator: Option<Running>,
     /// Which server is to be asked what its models accept, and who wants to know.
     catalogue: Option<(Model, Arc<Models>)>,
-    /// Whose keys are to be kept in step.
-    tokens: Option<Arc<Issuer>>,
     embedded: Option<EmbeddedPostgres>,
     draining: CancellationToken,
 }
@@ -74,6 +72,8 @@ struct Listening {
     address: SocketAddr,
     site: Site,
     posts: TaskTracker,
+    /// Whose tokens let in, so that its keys are kept in step.
+    issuer: Option<Arc<Issuer>>,
 }
 
 /// Connections to the database, apart by purpose.
@@ -134,19 +134,17 @@ impl Application {
             worker: worker.as_ref().map(|worker| worker.lease()),
             last_look: LastLook::default(),
         };
-        let mut tokens = None;
         let listening = match config.listen {
             Listen::Api(serve) => {
                 let (serve, bus) = (*serve, Arc::clone(&bus));
                 let Serve { bind, defaults, http, forwarding, .. } = serve;
-                let timeouts = http.timeouts;
-                tokens = http.tokens.clone();
+                let (timeouts, issuer) = (http.timeouts, http.tokens.clone());
                 let (settings, rest) = ((defaults, http), (assemble as _, &*config.workspaces));
                 let api =
                     Api::new((health, pools.api.clone()), bus, tools, permissions, settings, rest);
                 let posts = api.posts.clone();
                 let site = site(router(api), (forwarding, timeouts), &draining);
-                Some(Listening::bind(bind, site, posts).await?)
+                Some(Listening { issuer, ..Listening::bind(bind, site, posts).await? })
             }
             Listen::Health(bind) => {
                 let rules = (Forwarding::default(), Timeouts::default());
@@ -155,18 +153,7 @@ impl Application {
             }
             Listen::Nowhere => None,
         };
-        Ok(Self {
-            listening,
-            worker,
-            sender,
-            bus,
-            pools,
-            simulator,
-            catalogue,
-            tokens,
-            embedded,
-            draining,
-        })
+        Ok(Self { listening, worker, sender, bus, pools, simulator, catalogue, embedded, draining })
     }
 
     /// The address that was bound, if there is one.
@@ -195,15 +182,15 @@ impl Application {
         if let Some((model, models)) = self.catalogue {
             tasks.spawn(keep_current(model, models, self.draining.clone()));
         }
-        if let Some(issuer) = self.tokens {
-            let stop = self.draining.clone();
-            tasks.spawn(async move { issuer.keep_current(stop).await });
-        }
         let worker = self.worker.map(|worker| tasks.spawn(worker.run(self.draining.clone())));
         let sender = self.sender.map(|sender| tasks.spawn(sender.run(self.draining.clone())));
         let (server, posts) = match self.listening {
             Some(listening) => {
                 let posts = listening.posts.clone();
+                if let Some(issuer) = listening.issuer {
+                    let stop = self.draining.clone();
+                    tasks.spawn(async move { issuer.keep_current(stop).await });
+                }
                 (Some(tasks.spawn(serve(listening.listener, listening.site))), posts)
             }
             None => (None, TaskTracker::new()),
@@ -249,7 +236,7 @@ impl Listening {
         let listener = TcpListener::bind(address)
             .await
             .with_context(|| format!("the address {address} cannot be bound"))?;
-        Ok(Self { address: listener.local_addr()?, listener, site, posts })
+        Ok(Self { address: listener.local_addr()?, listener, site, posts, issuer: None })
     }
 }
 

@@ -10,7 +10,7 @@ use crate::domain::pass::SubjectHash;
 
 /// The words of the claim of scopes that mean something here, the larger one first.
 const SCOPES: [(&str, Scope); 2] = [("twostep:write", Scope::Write), ("twostep:read", Scope::Read)];
-/// The longest subject, in characters (OpenID Connect Core, section 2).
+/// The longest subject, in characters (OIDC Core, section 2).
 const MAX_SUBJECT: usize = 255;
 
 /// Reads the claims.
@@ -73,6 +73,7 @@ mod tests {
     }
 
     /// What is read of the usual claims, some of which are changed.
+    #[expect(clippy::needless_pass_by_value, reason = "callers write the changes in place")]
     fn with(changes: Value) -> Result<Statement, Refused> {
         let mut claims = json!({
             "iss": "https://id.example", "sub": "ann", "org": "acme", "exp": 1_800_000_000,

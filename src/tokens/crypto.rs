@@ -20,10 +20,12 @@ static PROVIDER: CryptoProvider = CryptoProvider {
 };
 
 /// The service signs nothing.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the library calls it so")]
 fn no_signer(_: &Algorithm, _: &EncodingKey) -> Result<Box<dyn JwtSigner>, TokenError> {
     Err(ErrorKind::UnsupportedAlgorithm.into())
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the library calls it so")]
 fn verifier(algorithm: &Algorithm, key: &DecodingKey) -> Result<Box<dyn JwtVerifier>, TokenError> {
     let scheme = Scheme::of(*algorithm).ok_or(ErrorKind::UnsupportedAlgorithm)?;
     if key.family() != algorithm.family() {

@@ -13,7 +13,7 @@ use super::jwks::{BadSet, KeySet};
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// How large it may be, in bytes.
 const MAX_BODY: usize = 512 * 1024;
-/// Where a provider says where its keys are (OpenID Connect Discovery, section 4).
+/// Where a provider says where its keys are (OIDC Discovery, section 4).
 const DISCOVERY: &str = "/.well-known/openid-configuration";
 
 /// A provider that cannot be asked.
@@ -23,7 +23,7 @@ pub enum BadUrl {
     #[error("{0:?} is neither an https URL nor an http one of this machine")]
     Open(String),
     /// It would be shown with the rest of the URL.
-    #[error("the URL of the provider's keys has a user name or a password")]
+    #[error("the provider's URL has a user name or a password")]
     Credentials,
     /// TLS or the resolver did not start.
     #[error("the HTTP client did not start: {0}")]
@@ -79,13 +79,11 @@ struct Document {
 
 impl Provider {
     pub(super) fn new(issuer: &str, jwks_url: Option<Url>) -> Result<Self, BadUrl> {
-        let place = match jwks_url {
-            Some(url) => Place::Keys(askable(url.as_str())?),
-            None => {
-                askable(issuer)?;
-                let document = format!("{}{DISCOVERY}", issuer.trim_end_matches('/'));
-                Place::Discovery(askable(&document)?)
-            }
+        let place = if let Some(url) = jwks_url {
+            Place::Keys(askable(url.as_str())?)
+        } else {
+            let document = format!("{}{DISCOVERY}", issuer.trim_end_matches('/'));
+            Place::Discovery(askable(&document)?)
         };
         let http = Client::builder()
             .user_agent(concat!("twostep/", env!("CARGO_PKG_VERSION")))

@@ -32,7 +32,7 @@ struct Key {
     id: String,
     /// What it is for; never empty.
     algorithms: Vec<Algorithm>,
-    key: DecodingKey,
+    public: DecodingKey,
 }
 
 #[derive(Deserialize)]
@@ -61,15 +61,15 @@ impl KeySet {
         let mut named = self.keys.iter().filter(|key| key.id == id).peekable();
         named.peek().ok_or(Refused::UnknownKey)?;
         let fitting = named.find(|key| key.algorithms.contains(&algorithm));
-        Ok(fitting.ok_or(Refused::Algorithm)?.key.clone())
+        Ok(fitting.ok_or(Refused::Algorithm)?.public.clone())
     }
 }
 
 fn key(value: Value) -> Option<Key> {
     let jwk: Jwk = serde_json::from_value(value).ok()?;
     let algorithms = algorithms(&jwk)?;
-    let key = DecodingKey::from_jwk(&jwk).ok()?;
-    Some(Key { id: jwk.common.key_id?, algorithms, key })
+    let public = DecodingKey::from_jwk(&jwk).ok()?;
+    Some(Key { id: jwk.common.key_id?, algorithms, public })
 }
 
 /// What a key is for: what its kind can, and no more than it says itself.
@@ -132,6 +132,7 @@ mod tests {
     ];
 
     /// What a key is for that says this of itself.
+    #[expect(clippy::needless_pass_by_value, reason = "callers write the key in place")]
     fn of(more: Value) -> Option<Vec<Algorithm>> {
         let mut jwk = json!({ "kid": "1" });
         for (name, value) in more.as_object().unwrap() {

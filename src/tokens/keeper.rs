@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt as _;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep_until, timeout};
 
@@ -65,6 +66,8 @@ impl Keeper {
         let mut hears_from = Instant::now();
         loop {
             let is_told = self.ask(hears_from).await;
+            // Whoever has missed a key until now is answered by this.
+            let _ = self.missed.notified().now_or_never();
             let next = if is_told { self.pace.every } else { self.pace.pause };
             let due = sleep_until(Instant::now() + next);
             let missed = async {

@@ -123,7 +123,9 @@ impl Issuer {
             found => found?,
         };
         let claims: Map<String, Value> = decode(token, &key, &self.validation(header.alg))?.claims;
-        claims::read(&self.rules, &claims)
+        let said = claims::read(&self.rules, &claims)?;
+        // The library counts whole seconds. What ends a stream must not open the next one.
+        if said.until <= Timestamp::now() { Err(Refused::Expired) } else { Ok(said) }
     }
 
     fn validation(&self, algorithm: Algorithm) -> Validation {

@@ -24,7 +24,7 @@ fn request(app: &TestApp, token: &str, method: Method, path: &str) -> RequestBui
 }
 
 fn get(app: &TestApp, token: &str) -> RequestBuilder {
-    request(app, token, Method::GET, "/v1/sessions")
+    app.get_as(Some(token), "/v1/sessions")
 }
 
 fn post(app: &TestApp, token: &str) -> RequestBuilder {
