@@ -4,6 +4,7 @@
 //! nothing. The user who logs in may own everything, so connections take one of these at once.
 
 use sqlx::PgConnection;
+use sqlx::error::DatabaseError;
 
 /// Sees and writes the rows of one tenant at a time: the one that `twostep.tenant` names.
 pub const TENANT: &str = "twostep_tenant";
@@ -70,6 +71,6 @@ pub async fn serve_all(conn: &mut PgConnection) -> Result<(), sqlx::Error> {
 
 /// There is no such role, or it may not be taken.
 fn is_refused(error: &sqlx::Error) -> bool {
-    let code = error.as_database_error().and_then(|error| error.code());
+    let code = error.as_database_error().and_then(DatabaseError::code);
     matches!(code.as_deref(), Some("22023" | "42501"))
 }

@@ -9,7 +9,7 @@ use crate::support::{TestApp, replies, says};
 
 /// Many sessions of the tenant `test.tenant`, each with a word and a ticket of its own, and with a
 /// team that all have. There must be a session before.
-const MANY: &str = r#"
+const MANY: &str = "
     INSERT INTO sessions (id, tenant_id, title, metadata, model, settings)
     SELECT gen_random_uuid(), current_setting('test.tenant')::uuid, 'title' || n,
            json_build_object('ticket', n, 'team', 'all'), 'm', known.settings
@@ -19,7 +19,7 @@ const MANY: &str = r#"
            json_build_object('content', json_build_array(json_build_object('text', 'about ' || title)))
     FROM sessions
     WHERE title LIKE 'title%' AND tenant_id = current_setting('test.tenant')::uuid;
-    ANALYZE sessions, events;"#;
+    ANALYZE sessions, events;";
 
 #[tokio::test]
 async fn sessions_are_looked_up_before_the_wall_for_their_tenant_only() {
