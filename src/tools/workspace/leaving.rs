@@ -116,6 +116,7 @@ mod tests {
 
     const HERE: &str = "1/2";
     const HOUR: Duration = Duration::from_hours(1);
+    const MINUTE: Duration = Duration::from_mins(1);
 
     fn age(path: &Path, age: Duration) {
         let written = SystemTime::now() - age;
@@ -138,8 +139,9 @@ mod tests {
             leaving.note(&workspaces).unwrap();
         }
         fs::write(path(&torn), "1/2\nses_01").unwrap();
-        age(&path(&old), 2 * HOUR);
-        age(&path(&torn), 2 * HOUR);
+        age(&path(&old), HOUR + MINUTE);
+        age(&path(&torn), HOUR + MINUTE);
+        age(&path(&young), HOUR - MINUTE);
         assert_eq!(list_leaving(&workspaces, HERE, HOUR, 10).unwrap(), from_ref(&old));
         assert_eq!(list_leaving(&workspaces, HERE, Duration::ZERO, 1).unwrap().len(), 1);
 
@@ -152,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_note_stays_until_all_that_are_gone_are_removed() {
+    fn a_note_goes_when_the_folders_have_gone() {
         let home = tempfile::TempDir::new().unwrap();
         let (workspaces, leaving) = (home.path().join("workspaces"), leaving());
         leaving.note(&workspaces).unwrap();
