@@ -36,6 +36,7 @@ mod conversations;
 mod cookbook;
 mod database_faults;
 mod dispatch;
+mod document;
 mod draining;
 mod explaining;
 mod exporting;
