@@ -101,9 +101,8 @@ fn codes_of_the_source() -> BTreeSet<String> {
     let source = std::fs::read_to_string(path).unwrap();
     let after = source.split("StatusCode::").skip(1);
     let pairs = after.filter_map(|text| text.split_once(", \""));
-    let pairs = pairs.filter(|(status, _)| {
-        status.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_')
-    });
+    let pairs = pairs
+        .filter(|(status, _)| status.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_'));
     pairs.map(|(_, rest)| rest.split('"').next().unwrap().to_owned()).collect()
 }
 
@@ -121,7 +120,11 @@ fn problems_have_the_codes_that_the_source_gives() {
         for (code, example) in members(examples) {
             let example = &resolve(&document, example)["value"];
             let expected = (json!(code), json!(status.parse::<u16>().unwrap()));
-            assert_eq!((&example["code"], &example["status"]), (&expected.0, &expected.1), "{name}");
+            assert_eq!(
+                (&example["code"], &example["status"]),
+                (&expected.0, &expected.1),
+                "{name}"
+            );
             shown.insert(code.clone());
         }
     }

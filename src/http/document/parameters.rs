@@ -1,10 +1,10 @@
 //! Parameters that mean the same wherever they stand.
 
 use serde_json::Value;
+use utoipa::Number;
 use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn};
 use utoipa::openapi::schema::SchemaType;
 use utoipa::openapi::{Object, OpenApi, Ref, RefOr, Required, Schema, Type};
-use utoipa::Number;
 
 use super::{operations, own};
 use crate::domain::ids::{DeliveryId, RunId, SessionId, WebhookId};

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use utoipa::openapi::schema::{AdditionalProperties, ArrayItems, SchemaType};
 use utoipa::openapi::request_body::RequestBody;
+use utoipa::openapi::schema::{AdditionalProperties, ArrayItems, SchemaType};
 use utoipa::openapi::{Object, OpenApi, Ref, RefOr, Schema, Type};
 
 use super::{operations, own};
@@ -38,7 +38,8 @@ fn not_null(body: &mut RequestBody) {
 fn name_items(schemas: &mut BTreeMap<String, RefOr<Schema>>) {
     let mut items = Vec::new();
     for (name, page) in schemas.iter_mut() {
-        let (Some(item), RefOr::T(Schema::Object(page))) = (name.strip_prefix("Page_"), page) else {
+        let (Some(item), RefOr::T(Schema::Object(page))) = (name.strip_prefix("Page_"), page)
+        else {
             continue;
         };
         if let Some(RefOr::T(Schema::Array(data))) = page.properties.get_mut("data")

@@ -4,6 +4,7 @@ use reqwest::RequestBuilder;
 use serde_json::{Value, json};
 
 use super::Session;
+use super::promised::assert_promised;
 
 /// What is expected of a refusal.
 pub(crate) struct Refusal {
@@ -47,6 +48,7 @@ pub(crate) async fn assert_refused(
     let headers = response.headers().clone();
     let mut problem: Value = response.json().await.unwrap_or_default();
     assert_eq!(status.as_u16(), expected.status, "{what}: {problem}");
+    assert_promised(&path, expected.status, expected.code);
     assert_eq!(headers["content-type"], "application/problem+json", "{what}");
 
     let detail = problem["detail"].take();

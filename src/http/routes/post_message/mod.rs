@@ -63,7 +63,7 @@ use census::is_counted;
         ("If-Match" = Option<String>, Header,
          description = "The session's `ETag`: 412 if anything has happened in it since. A post that \
             was accepted before is repeated all the same."),
-        ("Last-Event-ID" = Option<i64>, Header, minimum = 0,
+        ("Last-Event-ID" = Option<String>, Header,
          description = "Where a repeated post goes on streaming."),
     ),
     request_body = CreateMessage,

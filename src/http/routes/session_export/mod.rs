@@ -25,8 +25,8 @@ use crate::http::target::{Params, SessionPath};
 use crate::store::messages::{Range, Stored, list};
 use crate::store::session_transfer::count_messages;
 use crate::store::sessions::find;
-use header::{ExportEnd, ExportHeader, ExportLine};
 pub(super) use header::VERSION;
+use header::{ExportEnd, ExportHeader, ExportLine};
 
 /// Messages read at a time.
 const PIECE: i64 = 16;
