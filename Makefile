@@ -4,7 +4,7 @@
 .POSIX:
 .SUFFIXES:
 .PHONY: help run test check fmt-check clippy doc sqlx-check openapi-check deny bench search load \
-	attack crash sqlx-prepare openapi tools
+	attack crash contract sqlx-prepare openapi tools
 
 # Arguments for the program behind a target: make run ARGS="--bind 127.0.0.1:9000"
 ARGS =
@@ -33,14 +33,18 @@ doc: ## documentation, warnings are errors
 sqlx-check: ## is .sqlx what the queries and migrations say?
 	scripts/check-sqlx
 
-openapi-check: ## is openapi/openapi.json what the handlers say?
+openapi-check: ## is openapi/openapi.json what the handlers say, and does it only add?
 	SQLX_OFFLINE=true cargo run --quiet -- openapi --check openapi/openapi.json
+	scripts/contract additive
 
 deny: ## dependencies: duplicates, licences, sources
 	cargo deny --locked check --hide-inclusion-graph bans licenses sources
 
 crash: ## kill the service again and again, and look at what is left
 	@scripts/run crash $(ARGS)
+
+contract: ## hold the service to its OpenAPI document: a TypeScript client, schemathesis
+	scripts/contract $(ARGS)
 
 bench: ## measure the pure parts, and what calls of tools cost
 	SQLX_OFFLINE=true cargo bench --bench pure --bench tools $(ARGS)

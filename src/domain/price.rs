@@ -39,16 +39,16 @@ pub struct LongPrice {
     /// The longest prompt, in tokens, that has the usual price; what is read from the cache or
     /// written to it counts.
     pub above: i64,
-    /// As in [`Price`].
+    /// As in `Price`.
     pub input: u32,
-    /// As in [`Price`].
+    /// As in `Price`.
     pub output: u32,
-    /// As in [`Price`].
+    /// As in `Price`.
     pub cache_write: u32,
-    /// As in [`Price`].
+    /// As in `Price`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_write_1h: Option<u32>,
-    /// As in [`Price`].
+    /// As in `Price`.
     pub cache_read: u32,
 }
 

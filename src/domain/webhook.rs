@@ -12,7 +12,7 @@ use sha2::Sha256;
 
 use super::ids::{DeliveryId, SessionId, WebhookId};
 
-/// What a webhook can be told of. The words are those of runs: see [`super::run::RunStatus`].
+/// What a webhook can be told of. The words are those of runs.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, utoipa::ToSchema,
 )]

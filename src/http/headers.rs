@@ -55,25 +55,43 @@ pub(super) fn idempotency_key(headers: &HeaderMap) -> Result<Option<&str>, ApiEr
     }
 }
 
-/// Where a stream goes on: `Last-Event-ID`, or else `?after=`.
+/// Where a stream goes on: `Last-Event-ID`, or else `?after=`. Both have to be numbers of events.
 pub(super) fn resume_after(headers: &HeaderMap, after: Option<i64>) -> Result<i64, ApiError> {
-    let after = match headers.get("last-event-id") {
-        Some(value) => {
-            let text = value.to_str().unwrap_or_default();
-            text.parse().map_err(|_| ApiError::InvalidCursor(text.to_owned()))?
-        }
-        None => after.unwrap_or(0),
-    };
-    if after < 0 {
+    if let Some(after) = after.filter(|after| *after < 0) {
         return Err(ApiError::InvalidCursor(after.to_string()));
     }
-    Ok(after)
+    let Some(value) = headers.get("last-event-id") else {
+        return Ok(after.unwrap_or(0));
+    };
+    let text = value.to_str().unwrap_or_default();
+    let seen = text.parse().ok().filter(|seen| *seen >= 0);
+    seen.ok_or_else(|| ApiError::InvalidCursor(text.to_owned()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use http::HeaderValue;
+
+    #[test]
+    fn a_stream_goes_on_behind_an_event_that_there_may_be() {
+        let resume = |seen: Option<&str>, after| {
+            let header = seen.map(|seen| ("last-event-id".parse().unwrap(), seen.parse().unwrap()));
+            resume_after(&header.into_iter().collect(), after).ok()
+        };
+        for (seen, after, expected) in [
+            (None, None, Some(0)),
+            (None, Some(7), Some(7)),
+            (Some("9"), Some(7), Some(9)),
+            (Some("0"), None, Some(0)),
+            (None, Some(-1), None),
+            (Some("9"), Some(-1), None),
+            (Some("-1"), None, None),
+            (Some("x"), Some(7), None),
+        ] {
+            assert_eq!(resume(seen, after), expected, "{seen:?} {after:?}");
+        }
+    }
 
     #[test]
     fn a_preference_to_wait_is_read_and_bounded() {

@@ -5,6 +5,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::auth::secure;
+use super::document::complete;
 use super::refusals::tell;
 use super::routes::{
     approvals, events, explain, forks, health, messages, models, post_message, probe, requests,
@@ -103,5 +104,6 @@ pub fn document() -> utoipa::openapi::OpenApi {
     document.merge(v1);
     document.merge(operations);
     tell(&mut document);
+    complete(&mut document);
     document
 }

@@ -37,6 +37,7 @@ mod cookbook;
 mod database_faults;
 mod deleting_much;
 mod dispatch;
+mod document;
 mod draining;
 mod explaining;
 mod exporting;

@@ -21,6 +21,7 @@ pub(in crate::http) enum Block {
     /// A text that is not blank.
     Text {
         /// The text.
+        #[schema(pattern = r"\S")]
         text: String,
     },
     /// An image: JPEG, PNG, GIF or WebP, at most 8000 pixels wide and high.

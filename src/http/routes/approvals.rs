@@ -104,6 +104,7 @@ pub(in crate::http) struct DecideCall {
     #[serde(deserialize_with = "word")]
     decision: Decision,
     /// Why not, for the model; at most 2000 characters. Only with `deny`.
+    #[schema(max_length = 2000)]
     message: Option<String>,
     /// What runs in place of the model's input. It must fit the tool's schema. Only with `allow`.
     #[schema(value_type = Option<Object>)]

@@ -23,8 +23,10 @@ const MAX_SCHEMA: usize = 32 * 1024;
 #[serde(deny_unknown_fields)]
 pub(in crate::http) struct ClientTool {
     /// The name that the model uses: 1 to 64 of `a-z`, `A-Z`, `0-9`, `_` and `-`.
+    #[schema(pattern = "^[A-Za-z0-9_-]{1,64}$")]
     pub(super) name: String,
     /// When to use it, for the model; at most 10000 characters.
+    #[schema(max_length = 10_000)]
     description: Option<String>,
     /// The JSON Schema of its input, an object; at most 32 kB.
     #[schema(value_type = Object)]

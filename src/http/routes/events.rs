@@ -44,6 +44,7 @@ pub(in crate::http) struct ListEvents {
 #[into_params(parameter_in = Query)]
 pub(in crate::http) struct StreamEvents {
     /// The number of the event that was seen last; the `Last-Event-ID` header wins.
+    #[param(minimum = 0)]
     pub(super) after: Option<i64>,
     /// Whether text is streamed while it is written; `true` when absent.
     pub(super) deltas: Option<bool>,
@@ -56,11 +57,8 @@ pub(in crate::http) struct StreamEvents {
 #[into_params(parameter_in = Header)]
 #[expect(dead_code, reason = "for the document; the headers are read as they come")]
 pub(in crate::http) struct StreamHeaders {
-    /// `text/event-stream`, or `application/jsonl` (or `application/x-ndjson`) for one event a line.
-    #[param(rename = "Accept")]
-    accept: Option<String>,
     /// The number of the event that was seen last.
-    #[param(rename = "Last-Event-ID")]
+    #[param(rename = "Last-Event-ID", minimum = 0)]
     last_event_id: Option<i64>,
 }
 
@@ -128,10 +126,10 @@ fn page_of(page: Page<Frame>) -> Response {
         (status = 200, description = "The stream; the schema is that of one event's `data`, or of one line.",
          content((Streamed<'static> = "text/event-stream"), (Streamed<'static> = "application/jsonl"),
                  (Streamed<'static> = "application/x-ndjson"))),
-        (status = 400, description = "`invalid_cursor`", body = Problem, content_type = "application/problem+json"),
+        (status = 400, description = "`invalid_cursor`, `invalid_query`", body = Problem, content_type = "application/problem+json"),
         (status = 404, description = "`session_not_found`", body = Problem, content_type = "application/problem+json"),
         (status = 406, description = "`not_acceptable`", body = Problem, content_type = "application/problem+json"),
-        (status = 503, description = "`too_many_streams`, `draining`; `Retry-After` says when to come back.", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "`too_many_streams`, `draining`, `database_unavailable`", body = Problem, content_type = "application/problem+json"),
     )
 )]
 pub(in crate::http) async fn stream_events(

@@ -43,8 +43,8 @@ use crate::http::error::ApiError;
 use crate::store::sessions::last_seq;
 
 /// Items of a page when the query names no number.
-const DEFAULT_LIMIT: i64 = 50;
-const MAX_LIMIT: i64 = 200;
+pub(super) const DEFAULT_LIMIT: i64 = 50;
+pub(super) const MAX_LIMIT: i64 = 200;
 
 fn page_limit(limit: Option<i64>) -> Result<i64, ApiError> {
     let limit = limit.unwrap_or(DEFAULT_LIMIT);

@@ -41,8 +41,10 @@ const LONGEST: Duration = Duration::from_mins(1);
 #[into_params(parameter_in = Query)]
 pub(in crate::http) struct StreamProbe {
     /// How many events, 1 to 240; 3 when absent.
+    #[param(minimum = 1, maximum = 240)]
     events: Option<i64>,
     /// Milliseconds between two of them; 100 when absent. All together take at most a minute.
+    #[param(maximum = 60_000)]
     every_ms: Option<u64>,
     /// Whether nothing at all is sent between two of them, not even the comments that keep other
     /// streams alive.
@@ -71,8 +73,9 @@ impl StreamProbe {
 
 /// One event of a probe.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
-#[serde(tag = "type", rename = "probe")]
 pub(in crate::http) struct ProbeEvent {
+    /// `probe`.
+    r#type: &'static str,
     /// Its number, from 1.
     seq: i64,
     /// The probe.
@@ -168,7 +171,7 @@ impl Probe {
             return Some(Ok(FORM.keep_alive()));
         }
         let (seq, probe_id) = (self.next, self.listener.id);
-        let json = serde_json::to_string(&ProbeEvent { seq, probe_id });
+        let json = serde_json::to_string(&ProbeEvent { r#type: "probe", seq, probe_id });
         let frame = match json {
             Ok(json) => format!("id: {seq}\nevent: probe\ndata: {json}\n\n"),
             Err(error) => return Some(Err(error.into())),

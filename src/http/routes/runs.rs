@@ -128,10 +128,10 @@ pub(in crate::http) async fn get_run(
          content((Streamed<'static> = "text/event-stream"), (Streamed<'static> = "application/jsonl"),
                  (Streamed<'static> = "application/x-ndjson"))),
         (status = 204, description = "Nothing is left to stream."),
-        (status = 400, description = "`invalid_cursor`", body = Problem, content_type = "application/problem+json"),
+        (status = 400, description = "`invalid_cursor`, `invalid_query`", body = Problem, content_type = "application/problem+json"),
         (status = 404, description = "`session_not_found`, `run_not_found`", body = Problem, content_type = "application/problem+json"),
         (status = 406, description = "`not_acceptable`", body = Problem, content_type = "application/problem+json"),
-        (status = 503, description = "`too_many_streams`, `draining`; `Retry-After` says when to come back.", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "`too_many_streams`, `draining`, `database_unavailable`", body = Problem, content_type = "application/problem+json"),
     )
 )]
 pub(in crate::http) async fn stream_run(

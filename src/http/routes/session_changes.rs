@@ -36,7 +36,7 @@ pub(in crate::http) struct UpdateSession {
     /// A name for people, at most 500 characters.
     #[expect(clippy::option_option, reason = "null is another thing than nothing")]
     #[serde(default, deserialize_with = "given")]
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Option<String>, max_length = 500)]
     title: Option<Option<String>>,
     /// A merge patch (RFC 7396) of at most 32 kB for what the client keeps with the session, which
     /// is at most 16 kB then.

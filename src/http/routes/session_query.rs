@@ -40,6 +40,7 @@ pub(in crate::http) struct ListSessions {
     archived: Option<Archived>,
     /// Only sessions whose title, or one message that somebody posted to them, has all of these
     /// words; at most 200 characters.
+    #[param(max_length = 200)]
     q: Option<String>,
     /// Only sessions that were made after this moment.
     #[param(value_type = Option<String>, format = DateTime)]

@@ -43,11 +43,13 @@ use crate::store::sessions::{NewSession, find, insert};
 #[serde(deny_unknown_fields)]
 pub(in crate::http) struct CreateSession {
     /// A name for people, at most 500 characters.
+    #[schema(max_length = 500)]
     title: Option<String>,
     /// Whatever the client wants to keep with the session, at most 16 kB.
     #[schema(value_type = Option<Object>)]
     metadata: Option<Box<RawValue>>,
     /// The model's name.
+    #[schema(min_length = 1, max_length = 200)]
     model: Option<String>,
     /// The output budget of one request to the model.
     #[schema(minimum = 1, maximum = 128_000)]
@@ -88,6 +90,7 @@ pub(in crate::http) struct CreateSession {
     output_schema: Option<Box<RawValue>>,
     /// Names of beta features of the model's API, at most 16.
     #[serde(default)]
+    #[schema(max_items = 16)]
     betas: Vec<String>,
     /// How the conversation is kept within the model's window.
     #[serde(default, deserialize_with = "object")]
@@ -105,6 +108,7 @@ pub(in crate::http) struct CreateSession {
     permission_mode: Option<PermissionMode>,
     /// Rules for calls, at most 200. The first that matches decides; the operator's come before.
     #[serde(default, deserialize_with = "objects")]
+    #[schema(max_items = 200)]
     permissions: Vec<Rule>,
 }
 
@@ -327,8 +331,9 @@ pub(super) fn limit_errors(limits: &Limits, pointer: &str) -> Vec<FieldError> {
         (status = 201, description = "The session.", body = SessionResource,
          headers(("location" = String, description = "The session's path."),
                  ("etag" = String, description = "Its version."))),
-        (status = 400, description = "`bad_json`", body = Problem, content_type = "application/problem+json"),
+        (status = 400, description = "`bad_json`, `body_incomplete`", body = Problem, content_type = "application/problem+json"),
         (status = 408, description = "`request_timeout`", body = Problem, content_type = "application/problem+json"),
+        (status = 413, description = "`body_too_large`", body = Problem, content_type = "application/problem+json"),
         (status = 415, description = "`unsupported_media_type`", body = Problem, content_type = "application/problem+json"),
         (status = 422, description = "`validation_failed`", body = Problem, content_type = "application/problem+json"),
     )

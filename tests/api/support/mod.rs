@@ -13,6 +13,7 @@ mod pages;
 #[path = "../../support/postgres.rs"]
 mod postgres;
 mod program;
+mod promised;
 mod proxy;
 mod raw;
 mod refusal;
@@ -69,6 +70,7 @@ pub(crate) use postgres::{TestDatabase, database};
 pub(crate) use program::{
     PROGRAM, Program, binary, binary_at, binary_logging_to, binary_of_few_files, data_dir, outcome,
 };
+use promised::assert_promised;
 pub(crate) use proxy::Proxy;
 pub(crate) use raw::{RawStream, exchange};
 pub(crate) use refusal::{assert_refused, invalid, raw, refusal};
@@ -502,6 +504,7 @@ pub(crate) fn calls(name: &str, input: Value) -> Value {
 /// The body of a response, which must be a problem of this status and code.
 pub(crate) async fn problem(response: Response, status: u16, code: &str) -> Value {
     assert_eq!(response.status().as_u16(), status);
+    assert_promised(response.url().path(), status, code);
     assert_eq!(response.headers()["content-type"], "application/problem+json");
     let request_id = response.headers()["x-request-id"].to_str().unwrap().to_owned();
     let problem: Value = response.json().await.unwrap();

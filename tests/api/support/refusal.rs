@@ -3,6 +3,7 @@
 use reqwest::RequestBuilder;
 use serde_json::{Value, json};
 
+use super::promised::assert_promised;
 use super::{Session, seen};
 
 /// What is expected of a refusal.
@@ -48,6 +49,7 @@ pub(crate) async fn assert_refused(
     let mut problem: Value = response.json().await.unwrap_or_default();
     seen::answer(&problem.to_string());
     assert_eq!(status.as_u16(), expected.status, "{what}: {problem}");
+    assert_promised(&path, expected.status, expected.code);
     assert_eq!(headers["content-type"], "application/problem+json", "{what}");
 
     let detail = problem["detail"].take();

@@ -20,6 +20,7 @@ pub(in crate::http) struct CreateFork {
     /// The first message that the fork does not have, in place of `after`.
     pub(super) before: Option<MessageName>,
     /// A name for people, at most 500 characters; the source's where absent.
+    #[schema(max_length = 500)]
     pub(super) title: Option<String>,
     /// Whatever the client wants to keep with the fork, at most 16 kB; the source's where absent.
     #[schema(value_type = Option<Object>)]

@@ -99,6 +99,7 @@ pub(in crate::http) struct ListForks {
     /// The page before this session.
     before: Option<String>,
     /// `desc` when absent: newest first.
+    #[param(inline)]
     order: Option<Order>,
 }
 

@@ -22,6 +22,7 @@ pub(in crate::http) struct CreateMessage {
     content: Given,
     /// The client's own id of the message, 1 to 128 of letters, digits, `_`, `.` and `-`.
     /// A second post with the same id and content gives the same run.
+    #[schema(pattern = "^[A-Za-z0-9_.-]{1,128}$")]
     pub(super) id: Option<String>,
     /// Whether to answer with an event stream; `Accept: text/event-stream` says the same.
     #[serde(default)]
@@ -40,6 +41,7 @@ pub(in crate::http) struct CreateMessage {
     pub(super) on_busy: Option<OnBusy>,
     /// Tools that the client runs, for this run only, behind those of the session.
     #[serde(default, deserialize_with = "objects")]
+    #[schema(max_items = 64)]
     tools: Vec<ClientTool>,
     /// The permission mode of the session from this message on.
     #[serde(default, deserialize_with = "words")]

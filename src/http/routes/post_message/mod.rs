@@ -37,7 +37,8 @@ use census::is_counted;
 /// Posts a message, which starts a run, or waits for its turn behind the session's live one.
 ///
 /// Without more, the answer is 202 with the run. `Accept: text/event-stream` streams the run's
-/// events until it rests, settled or waiting for somebody (`requires_action`); `Prefer: wait=N`
+/// events until it rests, settled or waiting for somebody (`requires_action`), and
+/// `application/jsonl` (or `application/x-ndjson`) does it with one event a line. `Prefer: wait=N`
 /// answers with the run as it rests, if it does within N seconds. Leaving does not stop the run.
 ///
 /// Runs of a session begin in the order in which their messages were accepted. `on_busy` says what
@@ -54,8 +55,6 @@ use census::is_counted;
     post, path = "/sessions/{session_id}/messages", operation_id = "create_message", tag = "messages",
     params(
         ("session_id" = String, Path, description = "The session."),
-        ("Accept" = Option<String>, Header, description = "`text/event-stream` to stream, or `application/jsonl` \
-            (or `application/x-ndjson`) for one event a line."),
         ("Prefer" = Option<String>, Header, description = "`wait=N` to wait up to N seconds for \
             the answer, 120 at most; `respond-async` is what is done without."),
         ("Idempotency-Key" = Option<String>, Header,

@@ -14,7 +14,7 @@ use crate::domain::run::Limits;
 use crate::domain::session::{Dispatch, Session, Settings};
 use crate::domain::system::SystemPrompt;
 use crate::http::error::ApiError;
-use crate::http::resources::ModelMetadata;
+use crate::http::resources::{HistoryItem, ModelMetadata};
 use crate::http::routes::sessions::CreateSession;
 
 /// The version of the lines. A later one may have more members and more types of lines.
@@ -36,6 +36,28 @@ pub(in crate::http) struct ExportHeader {
     /// What would make a session like it.
     #[schema(value_type = CreateSession)]
     settings: ExportSettings,
+}
+
+/// A line of an export in lines of JSON.
+#[derive(Serialize, utoipa::ToSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "for the document; lines are written as they come")]
+pub(in crate::http) enum ExportLine {
+    /// The first.
+    Session(ExportHeader),
+    /// A message, of which there are any number.
+    Message(HistoryItem),
+    /// The last.
+    End(ExportEnd),
+}
+
+/// The last line of an export.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub(in crate::http) struct ExportEnd {
+    /// `end`.
+    pub(super) r#type: &'static str,
+    /// How many messages came before.
+    pub(super) messages: i32,
 }
 
 /// The settings of a session in the form in which one is made.

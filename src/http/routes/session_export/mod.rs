@@ -25,8 +25,8 @@ use crate::http::target::{Params, SessionPath};
 use crate::store::messages::{Range, Stored, list};
 use crate::store::session_transfer::count_messages;
 use crate::store::sessions::find;
-use header::ExportHeader;
 pub(super) use header::VERSION;
+use header::{ExportEnd, ExportHeader, ExportLine};
 
 /// Messages read at a time.
 const PIECE: i64 = 16;
@@ -78,6 +78,8 @@ impl ExportFormat {
 
 /// Exports a session with all of its messages, up to the newest one of this moment.
 ///
+/// `Accept` chooses the form where `format` is absent.
+///
 /// `application/jsonl`: a line of type `session`, whose `settings` are what `POST /v1/sessions`
 /// takes; the messages in the form in which `GET …/messages` has them, byte for byte; and a last line
 /// of type `end` with their number. An export without this line was cut. `POST /v1/sessions/import`
@@ -86,18 +88,16 @@ impl ExportFormat {
     get, path = "/sessions/{session_id}/export", operation_id = "export_session", tag = "sessions",
     params(
         ("session_id" = String, Path, description = "The session."),
-        ("Accept" = Option<String>, Header,
-         description = "`application/jsonl` or `text/markdown`, where `format` is absent."),
         ExportSession,
     ),
     responses(
-        (status = 200, description = "The session. The schema is that of the first line.",
-         content((ExportHeader = "application/jsonl"), (String = "text/markdown")),
+        (status = 200, description = "The session. The schema is that of one line.",
+         content((ExportLine = "application/jsonl"), (String = "text/markdown")),
          headers(("content-disposition" = String, description = "A name for the file."))),
         (status = 400, description = "`invalid_query`", body = Problem, content_type = "application/problem+json"),
         (status = 404, description = "`session_not_found`", body = Problem, content_type = "application/problem+json"),
         (status = 406, description = "`not_acceptable`", body = Problem, content_type = "application/problem+json"),
-        (status = 503, description = "`too_many_streams`, `draining`", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "`too_many_streams`, `draining`, `database_unavailable`", body = Problem, content_type = "application/problem+json"),
     )
 )]
 pub(in crate::http) async fn export_session(
@@ -215,9 +215,7 @@ impl Export {
 
     fn end(&self) -> Result<Bytes, ApiError> {
         match self.format {
-            ExportFormat::Jsonl => {
-                line(&serde_json::json!({ "type": "end", "messages": self.count }))
-            }
+            ExportFormat::Jsonl => line(&ExportEnd { r#type: "end", messages: self.count }),
             ExportFormat::Markdown => Ok(markdown::closing(self.count).into()),
         }
     }

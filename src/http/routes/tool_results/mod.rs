@@ -37,6 +37,7 @@ const MAX_RESULTS: usize = 128;
 pub(in crate::http) struct CreateToolResults {
     /// One or more, at most 128. Either all of them are taken or none is.
     #[serde(deserialize_with = "objects")]
+    #[schema(min_items = 1, max_items = 128)]
     results: Vec<ToolResult>,
 }
 

@@ -96,6 +96,7 @@ pub(in crate::http) struct ListDeliveries {
     /// The page before this delivery.
     before: Option<String>,
     /// `desc` when absent: newest first.
+    #[param(inline)]
     order: Option<Order>,
 }
 

@@ -37,11 +37,13 @@ const MAX_DESCRIPTION: usize = 500;
 #[serde(deny_unknown_fields)]
 pub(in crate::http) struct CreateWebhook {
     /// An https URL, or one at a host that the operator has listed; at most 2000 characters.
+    #[schema(format = "uri", max_length = 2000)]
     url: String,
     /// Of what to be told.
     #[schema(value_type = Vec<WebhookEvent>, min_items = 1)]
     events: Vec<String>,
     /// A name for people, at most 500 characters.
+    #[schema(max_length = 500)]
     description: Option<String>,
 }
 
@@ -51,7 +53,7 @@ pub(in crate::http) struct CreateWebhook {
 pub(in crate::http) struct UpdateWebhook {
     /// Where to be told from now on; deliveries that wait go there as well.
     #[serde(default, deserialize_with = "some")]
-    #[schema(value_type = String)]
+    #[schema(value_type = String, format = "uri", max_length = 2000)]
     url: Option<String>,
     /// Of what to be told from now on.
     #[serde(default, deserialize_with = "some")]
@@ -60,7 +62,7 @@ pub(in crate::http) struct UpdateWebhook {
     /// A name for people; null takes it away.
     #[expect(clippy::option_option, reason = "null is another thing than nothing")]
     #[serde(default, deserialize_with = "given")]
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Option<String>, max_length = 500)]
     description: Option<Option<String>>,
     /// Whether to be told at all. What happens meanwhile is not kept; what waits already is sent
     /// once it is enabled again, unless it is older than 30 days by then.

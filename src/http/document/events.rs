@@ -1,0 +1,94 @@
+//! The union of events: each type by a name of its own, told apart by `type`.
+//!
+//! In the code an event is an envelope around a body. Generators make the best types of plain
+//! objects, one for each type.
+
+use std::collections::BTreeMap;
+
+use utoipa::openapi::schema::Discriminator;
+use utoipa::openapi::{Object, OneOf, OneOfBuilder, OpenApi, Ref, RefOr, Schema};
+
+type Schemas = BTreeMap<String, RefOr<Schema>>;
+
+/// Names the events and what else a stream may bring.
+pub(super) fn name(document: &mut OpenApi) {
+    let schemas = &mut document.components.get_or_insert_default().schemas;
+    let envelope = envelope(schemas);
+    let mut events = lift(schemas, "EventBody", envelope.as_ref());
+    replace(schemas, "Event", &events);
+    for part in ["Preview", "Farewell"] {
+        events.extend(lift(schemas, part, None));
+    }
+    replace(schemas, "Streamed", &events);
+}
+
+/// Makes a component the union of these.
+fn replace(schemas: &mut Schemas, name: &str, parts: &[(String, String)]) {
+    let description = description(schemas, name);
+    schemas.insert(name.to_owned(), union(parts, description));
+}
+
+/// What all events have.
+fn envelope(schemas: &Schemas) -> Option<Object> {
+    let Some(RefOr::T(Schema::AllOf(event))) = schemas.get("Event") else { return None };
+    event.items.iter().find_map(|part| match part {
+        RefOr::T(Schema::Object(object)) => Some(object.clone()),
+        _ => None,
+    })
+}
+
+fn description(schemas: &Schemas, name: &str) -> Option<String> {
+    match schemas.get(name) {
+        Some(RefOr::T(Schema::OneOf(union))) => union.description.clone(),
+        Some(RefOr::T(Schema::AllOf(event))) => event.description.clone(),
+        _ => None,
+    }
+}
+
+/// Takes a union apart: the types and the names of the schemas that its parts have now.
+fn lift(schemas: &mut Schemas, union: &str, envelope: Option<&Object>) -> Vec<(String, String)> {
+    let Some(RefOr::T(Schema::OneOf(OneOf { items, .. }))) = schemas.remove(union) else {
+        return Vec::new();
+    };
+    let parts = items.into_iter().filter_map(|item| match item {
+        RefOr::T(Schema::Object(part)) => Some((tag_of(&part)?, part)),
+        _ => None,
+    });
+    let named = parts.map(|(tag, mut part)| {
+        if let Some(envelope) = envelope {
+            part.properties.extend(envelope.properties.clone());
+            part.required.extend(envelope.required.iter().cloned());
+        }
+        let name = camel(&tag);
+        schemas.insert(name.clone(), Schema::Object(part).into());
+        (tag, name)
+    });
+    named.collect()
+}
+
+/// The one value that `type` has.
+fn tag_of(part: &Object) -> Option<String> {
+    let Some(RefOr::T(Schema::Object(tag))) = part.properties.get("type") else { return None };
+    tag.enum_values.as_ref()?.first()?.as_str().map(str::to_owned)
+}
+
+/// `session.status_idle` is a `SessionStatusIdleEvent`, `event_delta` an `EventDelta`.
+fn camel(tag: &str) -> String {
+    let words = tag.split(['.', '_']).flat_map(|word| {
+        let (first, rest) = word.split_at(word.len().min(1));
+        [first.to_ascii_uppercase(), rest.to_owned()]
+    });
+    let name: String = words.collect();
+    if tag.contains('.') { format!("{name}Event") } else { name }
+}
+
+fn union(parts: &[(String, String)], description: Option<String>) -> RefOr<Schema> {
+    let mut tags = Discriminator::new("type");
+    let mut union = OneOfBuilder::new().description(description);
+    for (tag, name) in parts {
+        let reference = Ref::from_schema_name(name);
+        tags.mapping.insert(tag.clone(), reference.ref_location.clone());
+        union = union.item(reference);
+    }
+    Schema::OneOf(union.discriminator(Some(tags)).build()).into()
+}

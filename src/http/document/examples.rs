@@ -1,0 +1,57 @@
+//! Examples of bodies.
+
+use utoipa::openapi::content::Content;
+use utoipa::openapi::example::ExampleBuilder;
+use utoipa::openapi::{OpenApi, Ref, RefOr};
+
+use super::samples::Samples;
+use super::{operations, own, own_responses};
+
+/// Shows an example of every body, but for those of problems.
+pub(super) fn complete(document: &mut OpenApi, samples: &Samples) {
+    let mut shown = Vec::new();
+    for operation in operations(document) {
+        if let Some(RefOr::T(body)) = &mut operation.request_body {
+            for (media_type, content) in &mut body.content {
+                show(content, media_type, samples, &mut shown);
+            }
+        }
+        for (_, response) in own_responses(operation) {
+            for (media_type, content) in &mut response.content {
+                show(content, media_type, samples, &mut shown);
+            }
+        }
+    }
+    let examples = &mut document.components.get_or_insert_default().examples;
+    for name in shown {
+        let example = ExampleBuilder::new().value(samples.of(&name)).build();
+        examples.insert(name, example.into());
+    }
+}
+
+/// Shows an example, and notes which of those that are told once.
+fn show(
+    content: &mut RefOr<Content>,
+    media_type: &str,
+    samples: &Samples,
+    shown: &mut Vec<String>,
+) {
+    let Some(content) = own(content) else { return };
+    match schema_name(content) {
+        Some(name) if samples.of(&name).is_some() => {
+            let reference = Ref::new(format!("#/components/examples/{name}"));
+            content.examples.insert(name.clone(), RefOr::Ref(reference));
+            shown.push(name);
+        }
+        Some(_) => {}
+        None => content.example = samples.text(media_type),
+    }
+}
+
+/// The schema that a body has.
+fn schema_name(content: &Content) -> Option<String> {
+    match content.schema.as_ref()? {
+        RefOr::Ref(schema) => schema.ref_location.rsplit('/').next().map(str::to_owned),
+        RefOr::T(_) => None,
+    }
+}

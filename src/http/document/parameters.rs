@@ -1,0 +1,86 @@
+//! Parameters that mean the same wherever they stand.
+
+use serde_json::Value;
+use utoipa::Number;
+use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn};
+use utoipa::openapi::schema::SchemaType;
+use utoipa::openapi::{Object, OpenApi, Ref, RefOr, Required, Schema, Type};
+
+use super::{operations, own};
+use crate::domain::ids::{DeliveryId, RunId, SessionId, WebhookId};
+use crate::http::routes::{DEFAULT_LIMIT, MAX_LIMIT};
+
+/// Ids in paths, and what they begin with.
+const IDS: [(&str, &str); 4] = [
+    ("session_id", SessionId::PREFIX),
+    ("run_id", RunId::PREFIX),
+    ("webhook_id", WebhookId::PREFIX),
+    ("delivery_id", DeliveryId::PREFIX),
+];
+
+/// Headers that every request may have: name of the component, header, what it is, an example.
+const HEADERS: [(&str, &str, &str, &str); 2] = [
+    (
+        "RequestId",
+        "X-Request-Id",
+        "The request's id in answers and logs, if it is 1 to 128 letters, digits, `_`, `.` and `-`; \
+         else the service makes one up.",
+        "checkout-42",
+    ),
+    (
+        "TraceParent",
+        "traceparent",
+        "The trace that the request belongs to (W3C Trace Context). What is not well formed begins \
+         a trace here.",
+        "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+    ),
+];
+
+pub(super) fn complete(document: &mut OpenApi) {
+    let components = document.components.get_or_insert_default();
+    for (name, header, description, example) in HEADERS {
+        let parameter = ParameterBuilder::new()
+            .name(header)
+            .parameter_in(ParameterIn::Header)
+            .required(Required::False)
+            .description(Some(description))
+            .schema(Some(Object::with_type(Type::String)))
+            .example(Some(Value::from(example)));
+        components.parameters.insert(name.to_owned(), parameter.build().into());
+    }
+    for operation in operations(document) {
+        let parameters = operation.parameters.get_or_insert_default();
+        parameters.iter_mut().filter_map(own).for_each(describe);
+        let shared = HEADERS.map(|(name, ..)| Ref::new(format!("#/components/parameters/{name}")));
+        parameters.extend(shared.map(RefOr::Ref));
+    }
+}
+
+fn describe(parameter: &mut Parameter) {
+    let Some(RefOr::T(Schema::Object(schema))) = &mut parameter.schema else { return };
+    // A parameter is there or not; it is never null.
+    if let SchemaType::Array(types) = &schema.schema_type {
+        let first = types.iter().find(|it| **it != Type::Null).cloned();
+        schema.schema_type = first.map_or(SchemaType::AnyValue, SchemaType::Type);
+    }
+    match (&parameter.parameter_in, parameter.name.as_str()) {
+        (ParameterIn::Path, name) => identify(schema, name),
+        (ParameterIn::Query, "limit") => {
+            schema.minimum = Some(Number::Int(1));
+            schema.maximum = isize::try_from(MAX_LIMIT).ok().map(Number::Int);
+            schema.default = Some(Value::from(DEFAULT_LIMIT));
+        }
+        (ParameterIn::Header, "Idempotency-Key") => {
+            (schema.min_length, schema.max_length) = (Some(1), Some(255));
+            schema.pattern = Some("^[ -~]+$".to_owned());
+        }
+        _ => {}
+    }
+}
+
+fn identify(schema: &mut Object, name: &str) {
+    let prefix = IDS.iter().find(|(of, _)| *of == name).map(|(_, prefix)| prefix);
+    let Some(prefix) = prefix else { return };
+    schema.pattern = Some(format!("^{prefix}_[0-9a-f]{{32}}$"));
+    schema.examples = vec![Value::from(format!("{prefix}_0193a7c2b8f07d3c9e41f2a6b5c8d7e0"))];
+}

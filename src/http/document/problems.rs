@@ -1,0 +1,81 @@
+//! The codes of problems: which there are, and what each looks like.
+
+use http::StatusCode;
+use serde_json::{Value, json};
+use utoipa::openapi::example::ExampleBuilder;
+use utoipa::openapi::{OpenApi, Ref, RefOr, Response, Schema};
+
+use super::samples::{Problem, Samples};
+use super::schemas::object;
+use super::{operations, own, own_responses};
+use crate::http::auth::problem;
+
+const INTERNAL: &str = "Internal";
+const UNAVAILABLE: &str = "Unavailable";
+
+/// Lists the codes in the schema of problems, shows each where it is named, and says of every
+/// operation of the API that it may fail for reasons of the service.
+pub(super) fn complete(document: &mut OpenApi, samples: &Samples) {
+    let components = document.components.get_or_insert_default();
+    let codes: Vec<&str> = samples.problems.keys().map(String::as_str).collect();
+    if let Some(problem) = object(&mut components.schemas, "Problem")
+        && let Some(RefOr::T(Schema::Object(code))) = problem.properties.get_mut("code")
+    {
+        code.enum_values = Some(codes.iter().copied().map(Value::from).collect());
+    }
+    for (code, problem) in &samples.problems {
+        let example = ExampleBuilder::new().value(Some(example(code, problem))).build();
+        components.examples.insert(code.clone(), example.into());
+    }
+    let failures = [
+        ("500", INTERNAL, "`internal`: a defect of the service, whose log says more"),
+        (
+            "503",
+            UNAVAILABLE,
+            "`database_unavailable`: the database is away; `draining`: the service is about to stop",
+        ),
+    ];
+    for (_, name, description) in failures {
+        components.responses.insert(name.to_owned(), problem(description).build().into());
+    }
+    components.responses.values_mut().filter_map(own).for_each(|it| show(it, &codes));
+    for operation in operations(document) {
+        own_responses(operation).for_each(|(_, response)| show(response, &codes));
+        if operation.security.is_some() {
+            for (status, name, _) in failures {
+                let response = RefOr::Ref(Ref::from_response_name(name));
+                let responses = &mut operation.responses.responses;
+                responses.entry(status.to_owned()).or_insert(response);
+            }
+        }
+    }
+}
+
+/// Shows a problem for each code that the description names.
+fn show(response: &mut Response, codes: &[&str]) {
+    let Some(RefOr::T(content)) = response.content.get_mut("application/problem+json") else {
+        return;
+    };
+    let words = response.description.split('`').skip(1).step_by(2);
+    for code in words.filter(|word| codes.contains(word)) {
+        let reference = Ref::new(format!("#/components/examples/{code}"));
+        content.examples.insert(code.to_owned(), RefOr::Ref(reference));
+    }
+}
+
+fn example(code: &str, Problem { status, detail, members }: &Problem) -> Value {
+    let title = StatusCode::from_u16(*status).ok().and_then(|status| status.canonical_reason());
+    let mut problem = json!({
+        "type": "about:blank",
+        "title": title,
+        "status": status,
+        "detail": detail,
+        "instance": "/v1/sessions",
+        "code": code,
+        "request_id": "req_0193a7c2b8f07d3c9e41f2a6b5c8d7e0",
+    });
+    if let Value::Object(all) = &mut problem {
+        all.extend(members.clone());
+    }
+    problem
+}

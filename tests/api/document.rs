@@ -1,0 +1,166 @@
+//! What the OpenAPI document promises of every operation: it is complete, and its examples are true.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use serde_json::{Map, Value, json};
+
+fn document() -> Value {
+    serde_json::to_value(twostep::http::document()).unwrap()
+}
+
+/// What is described here, or where it is referred to.
+fn resolve<'a>(document: &'a Value, described: &'a Value) -> &'a Value {
+    match described["$ref"].as_str() {
+        Some(path) => {
+            let target = document.pointer(path.strip_prefix('#').unwrap());
+            resolve(document, target.unwrap_or_else(|| panic!("{path} is nowhere")))
+        }
+        None => described,
+    }
+}
+
+fn members(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
+    value.as_object().into_iter().flat_map(Map::iter)
+}
+
+/// Every operation, by its id.
+fn operations(document: &Value) -> impl Iterator<Item = (&str, &Value)> {
+    let paths = members(&document["paths"]).flat_map(|(_, methods)| members(methods));
+    paths.map(|(_, operation)| (operation["operationId"].as_str().unwrap(), operation))
+}
+
+/// Every response of every operation: its operation, its status, and it.
+fn responses(document: &Value) -> impl Iterator<Item = (&str, &str, &Value)> {
+    operations(document).flat_map(move |(name, operation)| {
+        members(&operation["responses"])
+            .map(move |(status, response)| (name, status.as_str(), resolve(document, response)))
+    })
+}
+
+/// Every body of requests and responses, and where it stands.
+fn bodies(document: &Value) -> Vec<(String, &Value)> {
+    let mut bodies = Vec::new();
+    for (name, operation) in operations(document) {
+        for (kind, content) in members(&operation["requestBody"]["content"]) {
+            bodies.push((format!("{name} {kind}"), content));
+        }
+    }
+    for (name, status, response) in responses(document) {
+        for (kind, content) in members(&response["content"]) {
+            bodies.push((format!("{name} {status} {kind}"), content));
+        }
+    }
+    bodies
+}
+
+/// What does not fit its schema.
+fn misfits(document: &Value, schema: &Value, example: &Value) -> Vec<String> {
+    let mut schema = schema.clone();
+    schema["components"] = document["components"].clone();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let errors = validator.iter_errors(example);
+    errors.map(|error| format!("{}: {error}", error.instance_path())).collect()
+}
+
+#[test]
+fn every_body_has_an_example_that_fits_its_schema() {
+    let document = document();
+    for (place, content) in bodies(&document) {
+        let one = content.get("example");
+        let several = members(&content["examples"]).map(|(_, it)| &resolve(&document, it)["value"]);
+        let examples: Vec<&Value> = one.into_iter().chain(several).collect();
+        assert_ne!(examples, Vec::<&Value>::new(), "{place} has no example");
+        for example in examples {
+            let misfits = misfits(&document, &content["schema"], example);
+            assert_eq!(misfits, Vec::<String>::new(), "{place}: {example}");
+        }
+    }
+}
+
+#[test]
+fn every_parameter_is_described_and_its_example_fits() {
+    let document = document();
+    for (name, operation) in operations(&document) {
+        for parameter in operation["parameters"].as_array().into_iter().flatten() {
+            let parameter = resolve(&document, parameter);
+            let place = format!("{name} {}", parameter["name"]);
+            assert!(parameter["description"].is_string(), "{place} is not described");
+            let listed = parameter["schema"]["examples"].as_array().into_iter().flatten();
+            for example in parameter.get("example").into_iter().chain(listed) {
+                let misfits = misfits(&document, &parameter["schema"], example);
+                assert_eq!(misfits, Vec::<String>::new(), "{place}: {example}");
+            }
+        }
+    }
+}
+
+/// The codes that the source gives, with their statuses in words.
+fn codes_of_the_source() -> BTreeSet<String> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/http/error.rs");
+    let source = std::fs::read_to_string(path).unwrap();
+    let after = source.split("StatusCode::").skip(1);
+    let pairs = after.filter_map(|text| text.split_once(", \""));
+    let pairs = pairs
+        .filter(|(status, _)| status.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_'));
+    pairs.map(|(_, rest)| rest.split('"').next().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn problems_have_the_codes_that_the_source_gives() {
+    let document = document();
+    let codes = &document["components"]["schemas"]["Problem"]["properties"]["code"]["enum"];
+    let codes: BTreeSet<String> = serde_json::from_value(codes.clone()).unwrap();
+    assert_eq!(codes, codes_of_the_source());
+    // Each is shown where it is named, with the status of its place.
+    let anywhere = ["method_not_allowed", "route_not_found"].map(str::to_owned);
+    let mut shown = BTreeSet::from(anywhere);
+    for (name, status, response) in responses(&document) {
+        let examples = &response["content"]["application/problem+json"]["examples"];
+        for (code, example) in members(examples) {
+            let example = &resolve(&document, example)["value"];
+            let expected = (json!(code), json!(status.parse::<u16>().unwrap()));
+            assert_eq!(
+                (&example["code"], &example["status"]),
+                (&expected.0, &expected.1),
+                "{name}"
+            );
+            shown.insert(code.clone());
+        }
+    }
+    assert_eq!(shown, codes);
+}
+
+#[test]
+fn every_answer_tells_the_headers_that_it_has() {
+    let document = document();
+    for (name, status, response) in responses(&document) {
+        let names: Vec<&str> =
+            members(&response["headers"]).map(|(header, _)| header.as_str()).collect();
+        let has = |wanted: &[&str]| wanted.iter().all(|header| names.contains(header));
+        assert!(has(&["x-request-id"]), "{name} {status}");
+        if ["429", "503"].contains(&status) && name != "get_readiness" {
+            assert!(has(&["retry-after", "x-should-retry"]), "{name} {status}");
+        }
+    }
+}
+
+#[test]
+fn every_link_leads_to_an_operation_and_names_its_parameters() {
+    let document = document();
+    let mut links = 0;
+    for (name, _, response) in responses(&document) {
+        for (_, link) in members(&response["links"]) {
+            let to = link["operationId"].as_str().unwrap();
+            let operation = operations(&document).find(|(id, _)| *id == to);
+            let (_, operation) = operation.unwrap_or_else(|| panic!("{name} leads to {to}"));
+            let parameters = operation["parameters"].as_array().unwrap().iter();
+            let in_path = parameters.filter(|parameter| parameter["in"] == "path");
+            let needed: BTreeSet<&str> = in_path.map(|it| it["name"].as_str().unwrap()).collect();
+            let given = members(&link["parameters"]).map(|(name, _)| name.as_str()).collect();
+            assert_eq!(needed, given, "from {name} to {to}");
+            links += 1;
+        }
+    }
+    assert!(links > 20);
+}

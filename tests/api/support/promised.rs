@@ -1,0 +1,47 @@
+//! What the OpenAPI document promises of problems, held against each that a test meets.
+
+use std::sync::LazyLock;
+
+use serde_json::Value;
+
+static DOCUMENT: LazyLock<Value> =
+    LazyLock::new(|| serde_json::to_value(twostep::http::document()).unwrap());
+
+/// Checks that some operation of the path is said to answer with this status and code. Paths that
+/// the document does not know, such as those under a base path, are not looked at.
+pub(crate) fn assert_promised(path: &str, status: u16, code: &str) {
+    let versioned = format!("/v1{path}");
+    let mut known = false;
+    for (template, operations) in DOCUMENT["paths"].as_object().unwrap() {
+        if !fits(template, path) && !fits(template, &versioned) {
+            continue;
+        }
+        known = true;
+        let mut operations = operations.as_object().unwrap().values();
+        if operations.any(|operation| is_told(operation, status, code)) {
+            return;
+        }
+    }
+    let is_elsewhere = code == "method_not_allowed" || code == "route_not_found";
+    assert!(!known || is_elsewhere, "the document knows no {status} {code} of {path}");
+}
+
+fn fits(template: &str, path: &str) -> bool {
+    let (mut wanted, mut given) = (template.split('/'), path.split('/'));
+    loop {
+        match (wanted.next(), given.next()) {
+            (None, None) => return true,
+            (Some(wanted), Some(given)) if wanted.starts_with('{') || wanted == given => {}
+            _ => return false,
+        }
+    }
+}
+
+fn is_told(operation: &Value, status: u16, code: &str) -> bool {
+    let response = &operation["responses"][status.to_string()];
+    let response = match response["$ref"].as_str() {
+        Some(path) => DOCUMENT.pointer(path.strip_prefix('#').unwrap()).unwrap(),
+        None => response,
+    };
+    !response["content"]["application/problem+json"]["examples"][code].is_null()
+}

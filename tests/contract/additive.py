@@ -1,0 +1,232 @@
+"""Says what a new OpenAPI document takes away from an old one.
+
+    additive.py OLD NEW
+
+Its status is 0 when the new one only adds to the old one, and 1 when it does not. What counts is
+what docs/http.md promises: a client of the old one, which ignores members and values that it does
+not know, works with the new one.
+"""
+
+import json
+import sys
+
+METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
+# Keywords of which a larger value asks less of a request, and of which a smaller one does.
+UPPER = ("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties")
+LOWER = ("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties")
+
+
+class Comparison:
+    """Two documents, and what the new one takes away."""
+
+    def __init__(self, old, new):
+        self.old, self.new = old, new
+        self.found = []
+        self.compared = set()
+
+    def breaks(self, place, what):
+        self.found.append(f"{place}: {what}")
+
+    def gone(self, place, old, new, what):
+        """Notes the names that are no more; returns those that both have."""
+        for name in old:
+            if name not in new:
+                self.breaks(place, f"{what} {name} is gone")
+        return [name for name in old if name in new]
+
+    def documents(self):
+        old, new = self.old["paths"], self.new["paths"]
+        for path in self.gone("paths", old, new, "the path"):
+            methods = ({m: o for m, o in item.items() if m in METHODS} for item in (old[path], new[path]))
+            before, after = methods
+            for method in self.gone(path, before, after, "the method"):
+                self.operation(f"{method.upper()} {path}", before[method], after[method])
+        return self.found
+
+    def operation(self, place, old, new):
+        if old.get("operationId") != new.get("operationId"):
+            self.breaks(place, f"{old.get('operationId')} is {new.get('operationId')} now")
+        self.security(place, old, new)
+        self.parameters(place, old, new)
+        self.request_body(place, old.get("requestBody"), new.get("requestBody"))
+        before, after = old["responses"], new["responses"]
+        for status in self.gone(place, before, after, "the status"):
+            response = (resolve(self.old, before[status]), resolve(self.new, after[status]))
+            self.response(f"{place} {status}", *response)
+
+    def security(self, place, old, new):
+        def ways(document, operation):
+            named = operation.get("security", document.get("security", []))
+            return {json.dumps(way, sort_keys=True) for way in named or [{}]}
+
+        before, after = ways(self.old, old), ways(self.new, new)
+        if "{}" not in after:
+            self.gone(place, sorted(before), after, "the way in")
+
+    def parameters(self, place, old, new):
+        def by_name(document, operation):
+            named = [resolve(document, one) for one in operation.get("parameters", [])]
+            return {f"{one['in']} {one['name'].lower()}": one for one in named}
+
+        before, after = by_name(self.old, old), by_name(self.new, new)
+        for name in self.gone(place, before, after, "the parameter"):
+            if after[name].get("required") and not before[name].get("required"):
+                self.breaks(place, f"the parameter {name} is required now")
+            schemas = (one[name].get("schema", {}) for one in (before, after))
+            self.schema(f"{place} {name}", *schemas, is_request=True)
+        for name, parameter in after.items():
+            if name not in before and parameter.get("required"):
+                self.breaks(place, f"the new parameter {name} is required")
+
+    def request_body(self, place, old, new):
+        old, new = resolve(self.old, old or {}), resolve(self.new, new or {})
+        if new.get("required") and not old.get("required"):
+            self.breaks(place, "the body is required now")
+        if old:
+            self.contents(f"{place} body", old, new, is_request=True)
+
+    def response(self, place, old, new):
+        before, after = ({n.lower() for n in r.get("headers", {})} for r in (old, new))
+        self.gone(place, sorted(before), after, "the header")
+        self.contents(place, old, new, is_request=False)
+
+    def contents(self, place, old, new, is_request):
+        before, after = old.get("content", {}), new.get("content", {})
+        for kind in self.gone(place, before, after, "the media type"):
+            schemas = (one[kind].get("schema", {}) for one in (before, after))
+            self.schema(f"{place} {kind}", *schemas, is_request=is_request)
+
+    def schema(self, place, old, new, is_request):
+        names = (old.get("$ref"), new.get("$ref"), is_request)
+        if names[0] and names[1]:
+            # A schema is compared once, where it is met first.
+            if names in self.compared:
+                return
+            self.compared.add(names)
+        old, new = flat(self.old, old), flat(self.new, new)
+        self.types(place, old, new, is_request)
+        self.values(place, old, new, is_request)
+        if is_request:
+            self.bounds(place, old, new)
+        self.members(place, old, new, is_request)
+        for kind, name in (("items", "*"), ("additionalProperties", "…")):
+            if isinstance(old.get(kind), dict) and isinstance(new.get(kind), dict):
+                self.schema(f"{place}/{name}", old[kind], new[kind], is_request)
+        self.unions(place, old, new, is_request)
+
+    def types(self, place, old, new, is_request):
+        before, after = types(old), types(new)
+        wide, narrow = (after, before) if is_request else (before, after)
+        if wide and (not narrow or narrow - wide):
+            self.breaks(place, f"the type was {words(before)} and is {words(after)}")
+        if old.get("format") != new.get("format") and (new.get("format") or not is_request):
+            self.breaks(place, f"the format was {old.get('format')} and is {new.get('format')}")
+
+    def values(self, place, old, new, is_request):
+        before, after = values(old), values(new)
+        if before and after:
+            self.gone(place, before, after, "the value")
+        elif after and is_request:
+            self.breaks(place, "not every value is taken now")
+        elif before and not is_request:
+            self.breaks(place, "it may have any value now")
+
+    def bounds(self, place, old, new):
+        for name in UPPER + LOWER:
+            before, after = old.get(name), new.get(name)
+            is_narrower = after is not None and (
+                before is None or (after < before if name in UPPER else after > before)
+            )
+            if is_narrower:
+                self.breaks(place, f"{name} was {before} and is {after}")
+        if new.get("pattern") not in (None, old.get("pattern")):
+            self.breaks(place, "the pattern is another one")
+
+    def members(self, place, old, new, is_request):
+        before, after = old.get("properties", {}), new.get("properties", {})
+        for name in self.gone(place, before, after, "the member"):
+            self.schema(f"{place}/{name}", before[name], after[name], is_request)
+        was, now = set(old.get("required", [])), set(new.get("required", []))
+        for name in sorted(now - was if is_request else was - now):
+            if is_request or name in after:
+                word = "is required now" if is_request else "may be missing now"
+                self.breaks(place, f"the member {name} {word}")
+        is_closed = new.get("additionalProperties") is False
+        if is_request and is_closed and old.get("additionalProperties") is not False:
+            self.breaks(place, "other members are refused now")
+
+    def unions(self, place, old, new, is_request):
+        for kind in ("oneOf", "anyOf"):
+            if kind not in old:
+                if kind in new and is_request and types(old) != {"null"} and not values(old):
+                    self.breaks(place, "it is a union now")
+                continue
+            before = alternatives(self.old, old[kind])
+            after = alternatives(self.new, new.get(kind, [new]))
+            for name in self.gone(place, before, after, "the alternative"):
+                self.schema(f"{place}({name})", before[name], after[name], is_request)
+
+
+def resolve(document, described):
+    while "$ref" in described:
+        target = document
+        for step in described["$ref"].removeprefix("#/").split("/"):
+            target = target[step.replace("~1", "/").replace("~0", "~")]
+        described = target
+    return described
+
+
+def flat(document, schema):
+    """A schema with the members of all its parts."""
+    schema = resolve(document, schema)
+    if "allOf" not in schema:
+        return schema
+    whole = {name: value for name, value in schema.items() if name != "allOf"}
+    whole["properties"] = dict(whole.get("properties", {}))
+    whole["required"] = list(whole.get("required", []))
+    for part in (flat(document, part) for part in schema["allOf"]):
+        whole["properties"].update(part.get("properties", {}))
+        whole["required"] += part.get("required", [])
+        for name, value in part.items():
+            whole.setdefault(name, value)
+    return whole
+
+
+def types(schema):
+    named = schema.get("type", [])
+    named = {named} if isinstance(named, str) else set(named)
+    return named | {"integer"} if "number" in named else named
+
+
+def values(schema):
+    return [schema["const"]] if "const" in schema else schema.get("enum", [])
+
+
+def alternatives(document, schemas):
+    """The parts of a union by what tells them apart: the value of `type`, or else the type."""
+
+    def name(schema):
+        whole = flat(document, schema)
+        tag = values(whole.get("properties", {}).get("type", {}))
+        return ",".join(map(str, tag)) or schema.get("$ref") or words(types(whole)) or "any"
+
+    return {name(schema): schema for schema in schemas}
+
+
+def words(names):
+    return " or ".join(sorted(names)) if names else "any"
+
+
+def main(old, new):
+    with open(old, encoding="utf-8") as file:
+        old = json.load(file)
+    with open(new, encoding="utf-8") as file:
+        new = json.load(file)
+    found = Comparison(old, new).documents()
+    for line in found:
+        print(line)
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

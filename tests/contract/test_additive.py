@@ -1,0 +1,261 @@
+"""Each way to break clients is found, and what only adds is let pass."""
+
+import copy
+import json
+import pathlib
+import unittest
+
+from additive import Comparison
+
+DOCUMENT = {
+    "paths": {
+        "/notes": {
+            "post": {
+                "operationId": "create_note",
+                "security": [{"bearer": []}, {"key": []}],
+                "parameters": [
+                    {"in": "query", "name": "limit", "schema": {"type": "integer", "maximum": 9}},
+                    {"in": "header", "name": "Prefer", "schema": {"type": "string"}},
+                ],
+                "requestBody": {
+                    "content": {
+                        "application/json": {"schema": {"$ref": "#/components/schemas/Given"}},
+                        "text/plain": {"schema": {"type": "string"}},
+                    }
+                },
+                "responses": {
+                    "201": {
+                        "headers": {"Location": {"schema": {"type": "string"}}},
+                        "content": {
+                            "application/json": {"schema": {"$ref": "#/components/schemas/Note"}}
+                        },
+                    },
+                    "404": {"$ref": "#/components/responses/Missing"},
+                },
+            },
+            "get": {"operationId": "list_notes", "responses": {"200": {}}},
+        },
+        "/health": {"get": {"operationId": "get_health", "responses": {"200": {}}}},
+    },
+    "components": {
+        "responses": {"Missing": {"description": "gone"}},
+        "schemas": {
+            "Given": {
+                "type": "object",
+                "required": ["text"],
+                "properties": {
+                    "text": {"type": ["string", "null"], "maxLength": 10},
+                    "color": {"type": "string", "enum": ["red", "blue"]},
+                    "tags": {"type": "array", "items": {"type": "string"}},
+                },
+            },
+            "Note": {
+                "allOf": [
+                    {"$ref": "#/components/schemas/Base"},
+                    {
+                        "type": "object",
+                        "required": ["at"],
+                        "properties": {
+                            "at": {"type": "string", "format": "date-time"},
+                            "state": {"type": "string", "enum": ["new", "old"]},
+                            "event": {"$ref": "#/components/schemas/Event"},
+                        },
+                    },
+                ]
+            },
+            "Base": {
+                "type": "object",
+                "required": ["id"],
+                "properties": {"id": {"type": "string"}, "parent": {"$ref": "#/components/schemas/Note"}},
+            },
+            "Event": {
+                "oneOf": [
+                    {
+                        "type": "object",
+                        "required": ["type", "by"],
+                        "properties": {"type": {"enum": ["made"]}, "by": {"type": "string"}},
+                    },
+                    {"type": "object", "properties": {"type": {"enum": ["read"]}}},
+                ]
+            },
+        },
+    },
+}
+
+CREATE = "POST /notes"
+GIVEN = f"{CREATE} body application/json"
+NOTE = f"{CREATE} 201 application/json"
+
+
+def operation(document):
+    return document["paths"]["/notes"]["post"]
+
+
+def schema(document, name):
+    return document["components"]["schemas"][name]
+
+
+def properties(document, name):
+    return schema(document, name)["properties"]
+
+
+def note(document):
+    return schema(document, "Note")["allOf"][1]
+
+
+def event(document):
+    return schema(document, "Event")["oneOf"]
+
+
+BREAKS = [
+    (lambda d: d["paths"].pop("/health"), "paths: the path /health is gone"),
+    (lambda d: d["paths"]["/notes"].pop("get"), "/notes: the method get is gone"),
+    (
+        lambda d: operation(d).update(operationId="make_note"),
+        f"{CREATE}: create_note is make_note now",
+    ),
+    (lambda d: operation(d)["security"].pop(), f'{CREATE}: the way in {{"key": []}} is gone'),
+    (
+        lambda d: d["paths"]["/health"]["get"].update(security=[{"bearer": []}]),
+        "GET /health: the way in {} is gone",
+    ),
+    (
+        lambda d: operation(d)["parameters"].pop(),
+        f"{CREATE}: the parameter header prefer is gone",
+    ),
+    (
+        lambda d: operation(d)["parameters"][1].update(required=True),
+        f"{CREATE}: the parameter header prefer is required now",
+    ),
+    (
+        lambda d: operation(d)["parameters"].append({"in": "query", "name": "q", "required": True}),
+        f"{CREATE}: the new parameter query q is required",
+    ),
+    (
+        lambda d: operation(d)["parameters"][0]["schema"].update(maximum=5),
+        f"{CREATE} query limit: maximum was 9 and is 5",
+    ),
+    (
+        lambda d: operation(d)["parameters"][0]["schema"].update(minimum=1),
+        f"{CREATE} query limit: minimum was None and is 1",
+    ),
+    (
+        lambda d: operation(d)["requestBody"].update(required=True),
+        f"{CREATE}: the body is required now",
+    ),
+    (
+        lambda d: operation(d).pop("requestBody"),
+        f"{CREATE} body: the media type application/json is gone",
+    ),
+    (
+        lambda d: operation(d)["requestBody"]["content"].pop("text/plain"),
+        f"{CREATE} body: the media type text/plain is gone",
+    ),
+    (lambda d: operation(d)["responses"].pop("404"), f"{CREATE}: the status 404 is gone"),
+    (
+        lambda d: operation(d)["responses"]["201"].pop("headers"),
+        f"{CREATE} 201: the header location is gone",
+    ),
+    (
+        lambda d: operation(d)["responses"]["201"].pop("content"),
+        f"{CREATE} 201: the media type application/json is gone",
+    ),
+    (lambda d: properties(d, "Given").pop("color"), f"{GIVEN}: the member color is gone"),
+    (
+        lambda d: schema(d, "Given")["required"].append("color"),
+        f"{GIVEN}: the member color is required now",
+    ),
+    (
+        lambda d: properties(d, "Given")["text"].update(type="string"),
+        f"{GIVEN}/text: the type was null or string and is string",
+    ),
+    (
+        lambda d: properties(d, "Given")["text"].update(pattern="^a"),
+        f"{GIVEN}/text: the pattern is another one",
+    ),
+    (
+        lambda d: properties(d, "Given")["text"].update(enum=["a"]),
+        f"{GIVEN}/text: not every value is taken now",
+    ),
+    (
+        lambda d: properties(d, "Given")["color"]["enum"].remove("red"),
+        f"{GIVEN}/color: the value red is gone",
+    ),
+    (
+        lambda d: properties(d, "Given")["tags"]["items"].update(type="integer"),
+        f"{GIVEN}/tags/*: the type was string and is integer",
+    ),
+    (
+        lambda d: schema(d, "Given").update(additionalProperties=False),
+        f"{GIVEN}: other members are refused now",
+    ),
+    (lambda d: properties(d, "Base").pop("id"), f"{NOTE}: the member id is gone"),
+    (lambda d: note(d)["required"].clear(), f"{NOTE}: the member at may be missing now"),
+    (
+        lambda d: note(d)["properties"]["at"].update(type=["string", "null"]),
+        f"{NOTE}/at: the type was string and is null or string",
+    ),
+    (
+        lambda d: note(d)["properties"]["at"].pop("format"),
+        f"{NOTE}/at: the format was date-time and is None",
+    ),
+    (
+        lambda d: note(d)["properties"]["state"]["enum"].remove("old"),
+        f"{NOTE}/state: the value old is gone",
+    ),
+    (
+        lambda d: note(d)["properties"]["state"].pop("enum"),
+        f"{NOTE}/state: it may have any value now",
+    ),
+    (lambda d: event(d).pop(), f"{NOTE}/event: the alternative read is gone"),
+    (
+        lambda d: event(d)[0]["properties"].pop("by"),
+        f"{NOTE}/event(made): the member by is gone",
+    ),
+]
+
+ADDS = [
+    lambda d: d["paths"].update({"/more": {"get": {"operationId": "more", "responses": {}}}}),
+    lambda d: operation(d)["security"].append({"ticket": []}),
+    lambda d: operation(d)["parameters"].append({"in": "query", "name": "q"}),
+    lambda d: operation(d)["parameters"][0]["schema"].update(maximum=20),
+    lambda d: operation(d)["requestBody"]["content"].update({"text/html": {}}),
+    lambda d: operation(d)["responses"].update({"409": {}}),
+    lambda d: operation(d)["responses"]["201"]["headers"].update(ETag={}),
+    lambda d: properties(d, "Given").update(size={"type": "integer"}),
+    lambda d: properties(d, "Given")["color"]["enum"].append("green"),
+    lambda d: properties(d, "Given")["color"].update(type=["string", "null"]),
+    lambda d: schema(d, "Given").update(required=[]),
+    lambda d: properties(d, "Base").update(size={"type": "integer"}),
+    lambda d: schema(d, "Base")["required"].append("parent"),
+    lambda d: note(d)["properties"]["state"]["enum"].append("lost"),
+    lambda d: event(d).append({"type": "object", "properties": {"type": {"enum": ["lost"]}}}),
+]
+
+
+def found(change):
+    new = copy.deepcopy(DOCUMENT)
+    change(new)
+    return Comparison(copy.deepcopy(DOCUMENT), new).documents()
+
+
+class Additive(unittest.TestCase):
+    def test_what_is_taken_away_is_found(self):
+        for change, line in BREAKS:
+            with self.subTest(line):
+                # Without a body its other media type is missed as well.
+                self.assertEqual(found(change)[:1], [line])
+
+    def test_what_is_added_passes(self):
+        for number, change in enumerate(ADDS):
+            with self.subTest(number):
+                self.assertEqual(found(change), [])
+
+    def test_the_released_document_adds_to_itself(self):
+        path = pathlib.Path(__file__).parents[2] / "openapi" / "released.json"
+        document = json.loads(path.read_text(encoding="utf-8"))
+        self.assertEqual(Comparison(document, document).documents(), [])
+
+
+if __name__ == "__main__":
+    unittest.main()
