@@ -107,11 +107,12 @@ impl Sender {
         self.metrics.webhook_attempt(outcome(next));
         let settled = async {
             let mut conn = self.pool.acquire().await?;
-            let how = (attempt.status, attempt.error.as_deref());
-            settle(&mut conn, (due.id, due.attempt), how, next).await?;
+            // Who sees that it has failed sees as well that the webhook is told nothing more.
             if attempt.status == Some(GONE) {
                 note_gone(&mut conn, due.webhook_id, &due.url).await?;
             }
+            let how = (attempt.status, attempt.error.as_deref());
+            settle(&mut conn, (due.id, due.attempt), how, next).await?;
             conn.give_back();
             Ok::<_, StoreError>(())
         };
