@@ -156,11 +156,16 @@ impl Deleting<'_> {
             Ok(conn.begin().await?)
         });
         let mut transaction = begun.await?;
-        let met = match self.meet(&mut transaction).await {
-            Ok((stops, Some(gone))) => self.commit(transaction, (stops, gone)).await?,
-            met => in_time(end(transaction, met)).await?,
+        let (met, is_answered) = match self.meet(&mut transaction).await {
+            Ok((stops, Some(gone))) => {
+                let is_answered = self.commit(transaction).await?;
+                (Ok((stops, Some(gone))), is_answered)
+            }
+            met => (in_time(end(transaction, met)).await?, true),
         };
-        conn.give_back();
+        if is_answered {
+            conn.give_back();
+        }
         let (stops, gone) = met?;
         let has_asked = !stops.is_empty();
         for stop in stops {
@@ -229,18 +234,14 @@ impl Deleting<'_> {
         Ok(Leavers::note(self.api, leaving).await)
     }
 
-    /// Commits a deletion. What became of a commit that is not answered, the database knows.
-    async fn commit(
-        &self,
-        transaction: Transaction<'_, Postgres>,
-        (stops, gone): (Vec<Stop>, Gone),
-    ) -> Result<Result<Met, ApiError>, ApiError> {
-        if let Err(error) = in_time(async { Ok(transaction.commit().await?) }).await
-            && !in_time(self.is_gone()).await.unwrap_or(false)
-        {
-            return Err(error);
+    /// Commits a deletion, and says whether that was answered: if not, the database knows what became
+    /// of it, and nobody what of the connection.
+    async fn commit(&self, transaction: Transaction<'_, Postgres>) -> Result<bool, ApiError> {
+        match in_time(async { Ok(transaction.commit().await?) }).await {
+            Ok(()) => Ok(true),
+            Err(_) if in_time(self.is_gone()).await.unwrap_or(false) => Ok(false),
+            Err(error) => Err(error),
         }
-        Ok(Ok((stops, Some(gone))))
     }
 
     async fn is_gone(&self) -> Result<bool, ApiError> {

@@ -139,9 +139,9 @@ mod tests {
             leaving.note(&workspaces).unwrap();
         }
         fs::write(path(&torn), "1/2\nses_01").unwrap();
-        age(&path(&old), HOUR + MINUTE);
-        age(&path(&torn), HOUR + MINUTE);
-        age(&path(&young), HOUR - MINUTE);
+        age(&path(&old), 61 * MINUTE);
+        age(&path(&torn), 61 * MINUTE);
+        age(&path(&young), 59 * MINUTE);
         assert_eq!(list_leaving(&workspaces, HERE, HOUR, 10).unwrap(), from_ref(&old));
         assert_eq!(list_leaving(&workspaces, HERE, Duration::ZERO, 1).unwrap().len(), 1);
 
