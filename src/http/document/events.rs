@@ -33,7 +33,7 @@ fn envelope(schemas: &Schemas) -> Option<Object> {
     let Some(RefOr::T(Schema::AllOf(event))) = schemas.get("Event") else { return None };
     event.items.iter().find_map(|part| match part {
         RefOr::T(Schema::Object(object)) => Some(object.clone()),
-        _ => None,
+        RefOr::T(_) | RefOr::Ref(_) => None,
     })
 }
 
@@ -52,7 +52,7 @@ fn lift(schemas: &mut Schemas, union: &str, envelope: Option<&Object>) -> Vec<(S
     };
     let parts = items.into_iter().filter_map(|item| match item {
         RefOr::T(Schema::Object(part)) => Some((tag_of(&part)?, part)),
-        _ => None,
+        RefOr::T(_) | RefOr::Ref(_) => None,
     });
     let named = parts.map(|(tag, mut part)| {
         if let Some(envelope) = envelope {

@@ -81,16 +81,16 @@ fn each(schema: &mut Schema, visit: &mut impl FnMut(&mut Object)) {
 
 /// An object of which nothing is known may have any member. Generators take silence for none.
 fn open(object: &mut Object) {
-    let is_object = is_of(&object.schema_type, Type::Object);
+    let is_object = is_of(&object.schema_type, &Type::Object);
     if is_object && object.properties.is_empty() && object.additional_properties.is_none() {
         object.additional_properties = Some(Box::new(AdditionalProperties::FreeForm(true)));
     }
 }
 
-fn is_of(schema_type: &SchemaType, wanted: Type) -> bool {
+fn is_of(schema_type: &SchemaType, wanted: &Type) -> bool {
     match schema_type {
-        SchemaType::Type(one) => *one == wanted,
-        SchemaType::Array(several) => several.contains(&wanted),
+        SchemaType::Type(one) => one == wanted,
+        SchemaType::Array(several) => several.contains(wanted),
         SchemaType::AnyValue => false,
     }
 }
@@ -112,8 +112,5 @@ pub(super) fn object<'a>(
     schemas: &'a mut BTreeMap<String, RefOr<Schema>>,
     name: &str,
 ) -> Option<&'a mut Object> {
-    match schemas.get_mut(name)? {
-        RefOr::T(Schema::Object(object)) => Some(object),
-        _ => None,
-    }
+    if let RefOr::T(Schema::Object(object)) = schemas.get_mut(name)? { Some(object) } else { None }
 }

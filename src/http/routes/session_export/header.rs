@@ -44,7 +44,7 @@ pub(in crate::http) struct ExportHeader {
 #[expect(dead_code, reason = "for the document; lines are written as they come")]
 pub(in crate::http) enum ExportLine {
     /// The first.
-    Session(ExportHeader),
+    Session(Box<ExportHeader>),
     /// A message, of which there are any number.
     Message(HistoryItem),
     /// The last.
