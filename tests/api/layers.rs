@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// A module and the modules of this crate that it may import.
-const MAY_IMPORT: [(&str, &[&str]); 13] = [
+const MAY_IMPORT: [(&str, &[&str]); 14] = [
     ("faults", &[]),
     ("domain", &[]),
     ("agent", &["domain"]),
@@ -13,11 +13,12 @@ const MAY_IMPORT: [(&str, &[&str]); 13] = [
     ("model", &["domain"]),
     ("bus", &["domain"]),
     ("tools", &["domain", "store", "model"]),
-    ("metrics", &["domain", "agent"]),
+    ("metrics", &["domain", "agent", "spans"]),
     ("outbound", &[]),
+    ("spans", &["domain"]),
     ("webhooks", &["domain", "store", "outbound", "metrics"]),
-    ("worker", &["domain", "agent", "store", "model", "tools", "bus", "metrics"]),
-    ("http", &["domain", "store", "bus", "tools", "metrics", "outbound"]),
+    ("worker", &["domain", "agent", "store", "model", "tools", "bus", "metrics", "spans"]),
+    ("http", &["domain", "store", "bus", "tools", "metrics", "outbound", "spans"]),
     ("simulator", &["domain"]),
 ];
 

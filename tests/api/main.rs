@@ -104,6 +104,7 @@ mod takeover;
 mod tickets;
 mod todos;
 mod tool_results;
+mod traces;
 mod tracing;
 mod usage;
 mod verifying;

@@ -133,6 +133,8 @@ pub(crate) struct Setup {
     pub(crate) forwarding: Forwarding,
     pub(crate) no_api: bool,
     pub(crate) no_worker: bool,
+    /// The collector of traces.
+    pub(crate) traces: Option<reqwest::Url>,
     /// Whether each session works in a folder of its own.
     pub(crate) own_folders: bool,
 }
@@ -340,6 +342,7 @@ fn config(
         state_dir: state.to_owned(),
         tools,
         options,
+        traces: setup.traces,
         permissions: setup.permissions.unwrap_or_else(everything_runs),
     }
 }
