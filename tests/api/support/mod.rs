@@ -134,7 +134,7 @@ pub(crate) struct Setup {
     pub(crate) no_api: bool,
     pub(crate) no_worker: bool,
     /// The collector of traces.
-    pub(crate) traces: Option<reqwest::Url>,
+    pub(crate) traces: Option<String>,
     /// Whether each session works in a folder of its own.
     pub(crate) own_folders: bool,
 }
@@ -342,7 +342,7 @@ fn config(
         state_dir: state.to_owned(),
         tools,
         options,
-        traces: setup.traces,
+        traces: setup.traces.map(|url| url.parse().unwrap()),
         permissions: setup.permissions.unwrap_or_else(everything_runs),
     }
 }

@@ -1,6 +1,7 @@
 //! A collector of traces, which keeps what it is sent.
 
 use std::collections::HashMap;
+use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -23,7 +24,7 @@ use crate::support::seen;
 type Spans = Arc<Mutex<Vec<Span>>>;
 
 pub(super) struct Collector {
-    pub(super) url: reqwest::Url,
+    pub(super) url: String,
     spans: Spans,
     _task: AbortOnDropHandle<()>,
 }
@@ -43,7 +44,7 @@ async fn take(State(spans): State<Spans>, body: Bytes) {
 impl Collector {
     pub(super) async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
         let spans = Spans::default();
         let router = Router::new().route("/v1/traces", post(take)).with_state(Arc::clone(&spans));
         let serve = async { axum::serve(listener, router).await.unwrap() };
@@ -93,10 +94,18 @@ fn value(any: Option<&Any>) -> Value {
         AnyValue::StringValue(text) => text.into(),
         AnyValue::IntValue(number) => number.into(),
         AnyValue::ArrayValue(array) => array.values.iter().map(|any| value(Some(any))).collect(),
-        other => panic!("{other:?} is no value of ours"),
+        other @ (AnyValue::BoolValue(_)
+        | AnyValue::DoubleValue(_)
+        | AnyValue::KvlistValue(_)
+        | AnyValue::BytesValue(_)
+        | AnyValue::StringValueStrindex(_)) => panic!("{other:?} is no value of ours"),
     }
 }
 
 pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    let mut text = String::new();
+    for byte in bytes {
+        write!(text, "{byte:02x}").unwrap();
+    }
+    text
 }

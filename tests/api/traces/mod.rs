@@ -136,7 +136,7 @@ async fn a_trace_that_its_caller_does_not_keep_is_not_sent() {
 async fn a_silent_collector_holds_neither_runs_nor_the_end_up() {
     // Nobody accepts what the system connects.
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
     let setup = Setup { traces: Some(url), ..Setup::default() };
     let app = TestApp::start_with(script(), setup).await;
     ask(&app, "01").await;
