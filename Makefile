@@ -26,6 +26,7 @@ fmt-check: ## formatting
 clippy: ## lints, warnings are errors
 	SQLX_OFFLINE=true cargo clippy --all-targets -- -D warnings
 	SQLX_OFFLINE=true cargo clippy --all-targets --features faults -- -D warnings
+	SQLX_OFFLINE=true cargo clippy --lib --bins --no-default-features -- -D warnings
 
 doc: ## documentation, warnings are errors
 	SQLX_OFFLINE=true RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --document-private-items

@@ -1,12 +1,14 @@
 //! The composition root: from a configuration to a running service, and back.
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use axum::Router;
 use bytes::Bytes;
+use reqwest::Url;
 use sqlx::migrate::MigrateError;
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{ConnectOptions as _, PgPool};
@@ -30,6 +32,7 @@ use crate::model::catalogue::keep_current;
 use crate::model::{Head, Messages, Model, Server, anthropic, openai};
 use crate::outbound::Outbound;
 use crate::simulator::{Options as SimulatorOptions, Running, Script, Simulator};
+use crate::spans::{self, Export};
 use crate::store::api_keys::is_any_good;
 use crate::store::connections::{Connections, TenantConnections};
 use crate::store::embedded::EmbeddedPostgres;
@@ -38,7 +41,7 @@ use crate::store::{self, PoolRole, roles};
 use crate::tokens::Issuer;
 use crate::tools::Registry;
 use crate::tools::builtin::bash::Bash;
-use crate::tools::policy::Evaluator;
+use crate::tools::policy::{Evaluator, OperatorPolicy};
 use crate::tools::sandbox::{Level, SandboxError};
 use crate::webhooks::{self, Sender};
 use crate::worker::{Node, Parts, Worker, sent_before, sent_messages};
@@ -47,6 +50,8 @@ use crate::worker::{Node, Parts, Worker, sent_before, sent_messages};
 const RUNS_TIMEOUT: Duration = Duration::from_secs(28);
 /// Time for what is being told to webhooks, and to note how that ended.
 const SENDER_TIMEOUT: Duration = Duration::from_secs(8);
+/// Time for the collector of traces to take what is left.
+const TRACES_TIMEOUT: Duration = Duration::from_secs(2);
 /// Time for requests to end. A client that does not read what it is sent never ends its own.
 const REQUESTS_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -63,6 +68,7 @@ pub struct Application {
     catalogue: Option<(Model, Arc<Models>)>,
     embedded: Option<EmbeddedPostgres>,
     draining: CancellationToken,
+    traces: Option<Export>,
 }
 
 /// An address that was bound, and what is served there.
@@ -95,10 +101,9 @@ impl Application {
         let pools = Pools::of(&options);
         check_keys(&config.listen, &pools.gate).await?;
         let tools = Arc::new(Registry::new(config.tools)?);
-        let permissions = Arc::new(config.permissions);
-        let bus = Arc::new(Bus::default());
+        let (permissions, bus) = (Arc::new(config.permissions), Arc::new(Bus::default()));
         let draining = CancellationToken::new();
-        let metrics = Arc::new(Metrics::new());
+        let (metrics, traces) = open_traces(config.traces.as_ref())?;
 
         let (mut worker, mut simulator, mut catalogue, mut sender) = (None, None, None, None);
         if let Some(work) = config.work {
@@ -134,26 +139,20 @@ impl Application {
             worker: worker.as_ref().map(|worker| worker.lease()),
             last_look: LastLook::default(),
         };
-        let listening = match config.listen {
-            Listen::Api(serve) => {
-                let (serve, bus) = (*serve, Arc::clone(&bus));
-                let Serve { bind, defaults, http, forwarding, .. } = serve;
-                let (timeouts, issuer) = (http.timeouts, http.tokens.clone());
-                let (settings, rest) = ((defaults, http), (assemble as _, &*config.workspaces));
-                let api =
-                    Api::new((health, pools.api.clone()), bus, tools, permissions, settings, rest);
-                let posts = api.posts.clone();
-                let site = site(router(api), (forwarding, timeouts), &draining);
-                Some(Listening { issuer, ..Listening::bind(bind, site, posts).await? })
-            }
-            Listen::Health(bind) => {
-                let rules = (Forwarding::default(), Timeouts::default());
-                let site = site(health_router(health), rules, &draining);
-                Some(Listening::bind(bind, site, TaskTracker::new()).await?)
-            }
-            Listen::Nowhere => None,
-        };
-        Ok(Self { listening, worker, sender, bus, pools, simulator, catalogue, embedded, draining })
+        let rest = (tools, permissions, &*config.workspaces);
+        let listening = Listening::open(config.listen, (health, pools.api.clone()), &bus, rest).await?;
+        Ok(Self {
+            listening,
+            worker,
+            sender,
+            bus,
+            pools,
+            simulator,
+            catalogue,
+            embedded,
+            draining,
+            traces,
+        })
     }
 
     /// The address that was bound, if there is one.
@@ -182,6 +181,8 @@ impl Application {
         if let Some((model, models)) = self.catalogue {
             tasks.spawn(keep_current(model, models, self.draining.clone()));
         }
+        let flush = CancellationToken::new();
+        let traces = self.traces.map(|export| tasks.spawn(export.run(flush.clone())));
         let worker = self.worker.map(|worker| tasks.spawn(worker.run(self.draining.clone())));
         let sender = self.sender.map(|sender| tasks.spawn(sender.run(self.draining.clone())));
         let (server, posts) = match self.listening {
@@ -210,6 +211,8 @@ impl Application {
             tracing::warn!("not all posts ended in time");
         }
         unlink.cancel();
+        flush.cancel();
+        ended(traces, TRACES_TIMEOUT, "not all spans of traces were sent").await;
         ended(Some(linked), REQUESTS_TIMEOUT, "other processes were not told").await;
         if timeout(REQUESTS_TIMEOUT, self.pools.close()).await.is_err() {
             tracing::warn!("not all connections to the database were closed in time");
@@ -226,12 +229,49 @@ impl Application {
     }
 }
 
+/// The figures of the process, and what sends its spans, if somebody wants them.
+fn open_traces(collector: Option<&Url>) -> anyhow::Result<(Arc<Metrics>, Option<Export>)> {
+    let metrics = Metrics::new();
+    let Some(collector) = collector else { return Ok((Arc::new(metrics), None)) };
+    let (spans, export) = spans::start(collector, metrics.spans_dropped())?;
+    Ok((Arc::new(metrics.with_spans(spans)), Some(export)))
+}
+
 fn site(router: Router, rules: (Forwarding, Timeouts), draining: &CancellationToken) -> Site {
     let (forwarding, timeouts) = rules;
     Site { router, forwarding, timeouts, draining: draining.clone() }
 }
 
 impl Listening {
+    /// Binds the address that there is to be, if there is to be one.
+    async fn open(
+        listen: Listen,
+        (health, pool): (Health, TenantConnections),
+        bus: &Arc<Bus>,
+        (tools, permissions, workspaces): (Arc<Registry>, Arc<OperatorPolicy>, &Path),
+    ) -> anyhow::Result<Option<Self>> {
+        let draining = health.draining.clone();
+        let mut issuer = None;
+        let (bind, site, posts) = match listen {
+            Listen::Api(serve) => {
+                let Serve { bind, defaults, http, forwarding, .. } = *serve;
+                let timeouts = http.timeouts;
+                issuer.clone_from(&http.tokens);
+                let (settings, rest) = ((defaults, http), (assemble as _, workspaces));
+                let bus = Arc::clone(bus);
+                let api = Api::new((health, pool), bus, tools, permissions, settings, rest);
+                let posts = api.posts.clone();
+                (bind, site(router(api), (forwarding, timeouts), &draining), posts)
+            }
+            Listen::Health(bind) => {
+                let rules = (Forwarding::default(), Timeouts::default());
+                (bind, site(health_router(health), rules, &draining), TaskTracker::new())
+            }
+            Listen::Nowhere => return Ok(None),
+        };
+        Ok(Some(Self { issuer, ..Self::bind(bind, site, posts).await? }))
+    }
+
     async fn bind(address: SocketAddr, site: Site, posts: TaskTracker) -> anyhow::Result<Self> {
         let listener = TcpListener::bind(address)
             .await

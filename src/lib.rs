@@ -16,6 +16,7 @@ pub mod metrics;
 pub mod model;
 pub mod outbound;
 pub mod simulator;
+pub mod spans;
 pub mod store;
 pub mod telemetry;
 pub mod tokens;

@@ -17,6 +17,7 @@ use crate::domain::circuit::Circuit;
 use crate::domain::prefix::PrefixChange;
 use crate::domain::run::RunStatus;
 use crate::domain::sent::SentChange;
+use crate::spans::Spans;
 
 /// What [`Metrics::encode`] writes.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -136,6 +137,8 @@ pub struct Metrics {
     webhook_attempts: Counters,
     active: Gauge,
     streams: Gauge,
+    spans_dropped: Counter,
+    spans: Spans,
 }
 
 impl Metrics {
@@ -191,6 +194,12 @@ impl Metrics {
                 "Runs that a worker of this process drives",
             ),
             streams: gauge(&mut registry, "streams_open", "Event streams that are held"),
+            spans_dropped: counter(
+                &mut registry,
+                "spans_dropped",
+                "Spans of traces that no collector took",
+            ),
+            spans: Spans::default(),
             registry,
         };
         this.begin_at_zero();
@@ -225,6 +234,22 @@ impl Metrics {
         for outcome in RequestOutcome::ALL {
             let _ = self.model_requests.get_or_create(&[("outcome", outcome.as_str())]);
         }
+    }
+
+    /// Where spans of traces begin.
+    pub const fn spans(&self) -> &Spans {
+        &self.spans
+    }
+
+    /// The same figures of a process whose spans begin there.
+    #[must_use]
+    pub fn with_spans(self, spans: Spans) -> Self {
+        Self { spans, ..self }
+    }
+
+    /// Counts spans that no collector took.
+    pub fn spans_dropped(&self) -> Counter {
+        self.spans_dropped.clone()
     }
 
     /// A history was sent otherwise than it is stored.

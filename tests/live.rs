@@ -16,6 +16,9 @@ mod postgres;
 #[path = "api/support/program.rs"]
 #[expect(dead_code, reason = "other tests use more of it")]
 mod program;
+#[path = "api/support/seen.rs"]
+#[expect(dead_code, reason = "other tests use more of it")]
+mod seen;
 
 use std::time::Duration;
 

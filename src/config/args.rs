@@ -8,7 +8,7 @@ use reqwest::Url;
 
 use super::{
     ANTHROPIC_URL, EdgeArgs, ForwardingArgs, ModelArgs, PermissionArgs, ProviderArgs, TokenArgs,
-    ToolArgs,
+    ToolArgs, TraceArgs,
 };
 use crate::domain::prompt_cache::CacheTtl;
 use crate::domain::run::{Limits, OnBusy};
@@ -222,6 +222,9 @@ pub struct WorkArgs {
     /// Who decides on calls.
     #[command(flatten)]
     pub permissions: PermissionArgs,
+    /// Where traces are sent.
+    #[command(flatten)]
+    pub traces: TraceArgs,
     /// Faults on purpose.
     #[cfg(feature = "faults")]
     #[command(flatten)]

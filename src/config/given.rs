@@ -11,8 +11,8 @@ use serde::Serialize;
 use super::{LogArgs, ServeArgs, variable};
 
 /// Variables that no option stands for, because they are secrets and nothing else.
-pub(super) const SECRETS: [&str; 3] =
-    ["ANTHROPIC_API_KEY", "OPENAI_API_KEY", "TWOSTEP_PERMISSION_KEY"];
+pub(super) const SECRETS: [&str; 4] =
+    ["ANTHROPIC_API_KEY", "OPENAI_API_KEY", "TWOSTEP_PERMISSION_KEY", "OTEL_EXPORTER_OTLP_HEADERS"];
 /// What is shown of a secret.
 const HIDDEN: &str = "***";
 

@@ -10,6 +10,7 @@ mod provider;
 mod secrets;
 mod tokens;
 mod tools;
+mod traces;
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -20,6 +21,7 @@ use std::time::Duration;
 use std::{env, fs};
 
 use anyhow::{Context as _, bail};
+use reqwest::Url;
 use sqlx::postgres::PgConnectOptions;
 
 pub use args::{
@@ -35,6 +37,7 @@ pub use provider::ProviderArgs;
 pub use secrets::Secrets;
 pub use tokens::TokenArgs;
 pub use tools::ToolArgs;
+pub use traces::TraceArgs;
 
 use crate::domain::price::Prices;
 use crate::domain::prompt_cache::CacheTtl;
@@ -131,6 +134,8 @@ pub struct Config {
     pub permissions: OperatorPolicy,
     /// What they need, to be looked at before anybody uses it.
     pub options: builtin::Options,
+    /// The collector of traces, if there is one.
+    pub traces: Option<Url>,
 }
 
 /// How runs are worked on.
@@ -190,7 +195,18 @@ impl ServeArgs {
         let serve = Serve { bind: self.bind, defaults, http, forwarding, refresh_models };
         let listen = Listen::Api(Box::new(serve));
         let (workspaces, state_dir) = self.database.folders(self.work.workspaces)?;
-        Ok(Config { listen, database, work, workspaces, state_dir, tools, permissions, options })
+        let traces = self.work.traces.otlp_endpoint;
+        Ok(Config {
+            listen,
+            database,
+            work,
+            workspaces,
+            state_dir,
+            tools,
+            permissions,
+            options,
+            traces,
+        })
     }
 }
 
@@ -210,8 +226,18 @@ impl WorkerArgs {
         let tools = self.work.tools.into_tools(&options)?;
         let permissions = self.work.permissions.into_policy()?;
         let (workspaces, state_dir) = self.database.folders(self.work.workspaces)?;
-        let work = Some(work);
-        Ok(Config { listen, database, work, workspaces, state_dir, tools, permissions, options })
+        let (work, traces) = (Some(work), self.work.traces.otlp_endpoint);
+        Ok(Config {
+            listen,
+            database,
+            work,
+            workspaces,
+            state_dir,
+            tools,
+            permissions,
+            options,
+            traces,
+        })
     }
 }
 

@@ -10,6 +10,9 @@ use super::variable;
 /// Variables that libraries read by themselves.
 const OF_LIBRARIES: [&str; 1] = ["PGPASSWORD"];
 
+/// Headers for the collector of traces, `name=value` and commas between them.
+const HEADERS: &str = "OTEL_EXPORTER_OTLP_HEADERS";
+
 /// The secrets of the process.
 #[derive(Debug, Default)]
 pub struct Secrets(Vec<SecretString>);
@@ -21,6 +24,10 @@ impl Secrets {
         let mut secrets = Self::default();
         for name in SECRETS.into_iter().chain(OF_LIBRARIES) {
             secrets.0.extend(variable(name).map(SecretString::from));
+        }
+        for header in variable(HEADERS).iter().flat_map(|list| list.split(',')) {
+            let value = header.split_once('=').map(|(_, value)| decoded(value.trim()));
+            secrets.0.extend(value.map(SecretString::from));
         }
         secrets.collect(command, matches);
         secrets
@@ -70,16 +77,9 @@ fn decoded(text: &str) -> String {
     while let Some((first, after)) = rest.split_first() {
         let escaped = (*first == b'%').then(|| after.get(..2)).flatten();
         let digits = escaped.and_then(|digits| str::from_utf8(digits).ok());
-        match digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
-            Some(byte) => {
-                bytes.push(byte);
-                rest = after.get(2..).unwrap_or_default();
-            }
-            None => {
-                bytes.push(*first);
-                rest = after;
-            }
-        }
+        let byte = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        bytes.push(byte.unwrap_or(*first));
+        rest = if byte.is_some() { after.get(2..).unwrap_or_default() } else { after };
     }
     String::from_utf8_lossy(&bytes).into_owned()
 }

@@ -37,6 +37,17 @@ impl Trace {
         Self { parent: somebody(), ..self }
     }
 
+    /// A place in a trace, by its numbers; none if one of them is zero, which names nothing.
+    pub fn at(id: u128, place: u64, is_sampled: bool) -> Option<Self> {
+        let (id, parent) = (NonZeroU128::new(id)?, NonZeroU64::new(place)?);
+        Some(Self { id, parent, flags: if is_sampled { SAMPLED } else { 0 } })
+    }
+
+    /// The trace, the place in it, and whether somebody keeps the trace.
+    pub const fn parts(self) -> (u128, u64, bool) {
+        (self.id.get(), self.parent.get(), self.flags & SAMPLED != 0)
+    }
+
     /// The trace's id, for logs.
     pub fn id(&self) -> String {
         format!("{:032x}", self.id)
@@ -105,6 +116,9 @@ mod tests {
         assert_eq!(trace.id(), "4bf92f3577b34da6a3ce929d0e0e4736");
         let stored = serde_json::to_string(&trace).unwrap();
         assert_eq!(serde_json::from_str::<Trace>(&stored).unwrap(), trace);
+        let (id, place, is_sampled) = trace.parts();
+        assert_eq!(Trace::at(id, place, is_sampled), Some(trace));
+        assert_eq!((Trace::at(0, place, true), Trace::at(id, 0, true)), (None, None));
         let begun = Trace::begin();
         assert_eq!(begun.to_string().parse(), Ok(begun));
     }

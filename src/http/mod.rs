@@ -26,6 +26,7 @@ mod rate_limit;
 mod readiness;
 mod refusals;
 mod request_id;
+mod request_span;
 mod resources;
 mod routes;
 mod serve;
@@ -261,7 +262,7 @@ pub fn router(api: Api) -> Router {
         None => v1,
     };
     let v1 = v1.route_layer(from_fn_with_state(api.keyring.clone(), auth::layer));
-    let pages = api.options.pages.clone();
+    let (pages, metrics) = (api.options.pages.clone(), Arc::clone(&api.metrics));
     let health = api.health.clone();
     // The version prefix is the promise; the bare paths are for people who type them.
     let router = Router::new()
@@ -276,17 +277,18 @@ pub fn router(api: Api) -> Router {
         .layer(DefaultBodyLimit::max(MAX_BODY))
         .layer(CatchPanicLayer::custom(error::panicked))
         .layer(from_fn_with_state(pages.clone(), pages::layer))
-        .layer(middleware::from_fn(request_id::layer));
+        .layer(from_fn_with_state(metrics, request_id::layer));
     if pages.origins.is_empty() { router } else { router.layer(cors::layer(&pages.origins)) }
 }
 
 /// The routes of a process that only works on runs.
 pub fn health_router(health: Health) -> Router {
+    let metrics = Arc::clone(&health.metrics);
     operations(health)
         .fallback(error::no_route)
         .method_not_allowed_fallback(error::no_method)
         .layer(CatchPanicLayer::custom(error::panicked))
-        .layer(middleware::from_fn(request_id::layer))
+        .layer(from_fn_with_state(metrics, request_id::layer))
 }
 
 fn operations<S: Clone + Send + Sync + 'static>(health: Health) -> Router<S> {

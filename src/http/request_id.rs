@@ -1,9 +1,10 @@
 //! Every request has an id and belongs to a trace: the caller's if they are plain ones, else ones of
 //! ours.
 
+use std::sync::Arc;
 use std::time::Instant;
 
-use axum::extract::{MatchedPath, Request};
+use axum::extract::{MatchedPath, Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
 use http::{HeaderMap, HeaderValue};
@@ -13,16 +14,26 @@ use uuid::Uuid;
 
 use super::error::write_problem;
 use super::forwarded::{Origin, public};
+use super::request_span;
 use crate::domain::ids::KeyId;
 use crate::domain::trace::Trace;
+use crate::metrics::Metrics;
+use crate::spans::Open;
 
 const HEADER: &str = "x-request-id";
 const TRACE: &str = "traceparent";
 /// What is asked all the time, and about nobody's work.
-const PROBES: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
+pub(super) const PROBES: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
 
-pub(super) async fn layer(mut request: Request, next: Next) -> Response {
-    let trace = trace_of(request.headers()).unwrap_or_else(Trace::begin);
+pub(super) async fn layer(
+    State(metrics): State<Arc<Metrics>>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let given = trace_of(request.headers());
+    let spanned = request_span::begin(metrics.spans(), &request, given);
+    let here = spanned.as_ref().and_then(Open::place);
+    let trace = here.or(given).unwrap_or_else(Trace::begin);
     request.extensions_mut().insert(trace);
     let given = request.headers().get(HEADER).and_then(|value| value.to_str().ok());
     let id = match given {
@@ -39,6 +50,7 @@ pub(super) async fn layer(mut request: Request, next: Next) -> Response {
     );
     let (route, begun) = (request.extensions().get::<MatchedPath>().cloned(), Instant::now());
     let response = next.run(request).instrument(span.clone()).await;
+    request_span::end(spanned, response.status());
     span.in_scope(|| log(route.as_ref().map(MatchedPath::as_str), &response, begun));
     let mut response = write_problem(response, &path, &id);
     if let Ok(value) = HeaderValue::from_str(&id) {

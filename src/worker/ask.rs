@@ -5,6 +5,7 @@ use tokio::time::{Instant, sleep_until};
 use super::drive::Driver;
 use super::halt::Halt;
 use super::previews::{Previews, ReplyIds};
+use super::span::end_chat;
 use super::tries::Try;
 use crate::domain::tool::ToolChoice;
 use crate::domain::trace::Trace;
@@ -12,6 +13,7 @@ use crate::faults::{self, Point};
 use crate::metrics::RequestOutcome;
 use crate::model::upstream::{Pass, Verdict};
 use crate::model::{Head, ModelError, Reply, Request, retry};
+use crate::spans::Open;
 
 impl Driver<'_> {
     /// Says what the next request does not send as it is stored.
@@ -99,9 +101,14 @@ impl Driver<'_> {
         mut pass: Pass<'_>,
     ) -> Result<Result<Reply, ModelError>, Halt> {
         let mut noted = Try::begin();
+        let span = self.begin_chat();
+        let here = span.as_ref().and_then(Open::place);
+        let trace = here.or_else(|| self.run.options.trace.map(Trace::next));
+        let request = Request { trace, ..request };
         let streamed = self.stream(request, ids, &mut pass, &mut noted);
         let ended = self.signals.unless_stopped(streamed).await;
         if let Ok(ended) = &ended {
+            end_chat(span, ended);
             noted.ended(ended.as_ref().err());
             let verdict = ended.as_ref().err().map_or(Verdict::Well, Verdict::of);
             // Who cannot sum up may well be able to answer.
@@ -141,8 +148,7 @@ impl Driver<'_> {
         let parts = &self.worker.parts;
         let is_silent = self.asks_for_summary();
         let mut previews = Previews::new(&parts.bus, self.session_id(), self.run_id(), ids);
-        let trace = self.run.options.trace.map(Trace::next);
-        let sent = parts.model.send(Request { trace, ..request }).await;
+        let sent = parts.model.send(request).await;
         if let Some((status, head)) = sent.as_ref().err().and_then(ModelError::head) {
             noted.head(status, head);
         }

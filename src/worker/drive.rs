@@ -13,6 +13,7 @@ use super::asked::Asked;
 use super::halt::Halt;
 use super::previews::ReplyIds;
 use super::slot::Slot;
+use super::span::failure;
 use super::tell::{call_event, reply_events, summed_up};
 use super::transcript::{HeadHashes, Transcript};
 use crate::agent::history::{self, Turn};
@@ -30,6 +31,7 @@ use crate::domain::tool::{ToolCall, ToolChoice};
 use crate::domain::usage::{Spent, Usage};
 use crate::faults::{self, Point};
 use crate::model::{Head, Reply};
+use crate::spans::Open;
 use crate::store::step::{NewMessage, StepCommit};
 use crate::tools::policy::Policy;
 use crate::tools::seen::SeenFiles;
@@ -98,11 +100,17 @@ pub(super) async fn drive(
     run: Claimed,
     signals: Signals,
     slot: &mut Slot,
+    span: Option<&mut Open>,
 ) -> bool {
     let mut driver = Driver::new(worker, run, signals, slot);
     let ended = match driver.run_steps().await {
         Ok(()) => Ok(()),
-        Err(halt) => driver.halt(halt).await,
+        Err(halt) => {
+            if let (Some(span), Some(word)) = (span, failure(&halt)) {
+                span.fail(word);
+            }
+            driver.halt(halt).await
+        }
     };
     if let Err(halt) = ended {
         tracing::error!(run.id = %driver.run_id(), ?halt, "a run could not be settled");

@@ -11,6 +11,7 @@ use super::gate::with_inputs;
 use super::halt::Halt;
 use super::patience::{Patience, in_time};
 use super::round::{AfterCrash, Answered, Ended, Round, after_crash};
+use super::span::{CallSpans, end_call};
 use crate::domain::tool::{CallResult, CallState, INTERRUPTED, ToolCall, ToolClass};
 use crate::faults::{self, Bug, Point};
 use crate::store::step::{CallRecord, ChangeRecord, StepCommit};
@@ -116,7 +117,7 @@ impl Driver<'_> {
         self.record(round).await?;
         let calls = round.calls;
         let tools = Arc::clone(&self.worker.parts.tools);
-        let context = self.context.clone();
+        let (context, spans) = (self.context.clone(), self.call_spans());
         // Boxed, because the compiler cannot prove a stream of borrowing closures to be Send.
         let open: Vec<BoxFuture<'_, Ended>> = calls
             .iter()
@@ -124,7 +125,7 @@ impl Driver<'_> {
             .filter(|(position, _)| {
                 positions.contains(position) && round.runnable(*position).is_some()
             })
-            .map(|(position, call)| run(&tools, &context, position, call).boxed())
+            .map(|(position, call)| run(&tools, &context, &spans, (position, call)).boxed())
             .collect();
         let running = stream::iter(open);
         // Those that end together are recorded together, the last ones with the message.
@@ -166,7 +167,9 @@ impl Driver<'_> {
         self.record(round).await?;
         match self.class(call) {
             ToolClass::Pure => {
-                let running = run(&self.worker.parts.tools, &self.context, position, call);
+                let spans = self.call_spans();
+                let tools = &self.worker.parts.tools;
+                let running = run(tools, &self.context, &spans, (position, call));
                 let ended = self.signals.unless_stopped(running).await?;
                 round.take(ended);
                 Ok(())
@@ -184,12 +187,14 @@ impl Driver<'_> {
         call: &ToolCall,
     ) -> Result<(), Halt> {
         let started = Instant::now();
+        let span = self.call_spans().begin(call);
         let tools = Arc::clone(&self.worker.parts.tools);
         let context = self.context.of_call(&call.tool_use_id);
         let planning = tools.plan(&context, &call.name, &call.input);
         let change = match self.signals.unless_stopped(planning).await? {
             Ok(change) => change,
             Err(answer) => {
+                end_call(span, &answer);
                 round.take(ended(position, call, answer, started));
                 return Ok(());
             }
@@ -200,6 +205,7 @@ impl Driver<'_> {
         // nobody repeats it while it goes on.
         let applying = tools.apply(&context, &call.name, change);
         let answer = self.signals.unless_lost(applying).await?;
+        end_call(span, &answer);
         faults::point(Point::CallEnded).await;
         round.take(Ended { is_execution: false, ..ended(position, call, answer, started) });
         Ok(())
@@ -214,7 +220,8 @@ impl Driver<'_> {
     ) -> Result<(), Halt> {
         self.start(call, None).await?;
         faults::point(Point::CallStarted).await;
-        let running = run(&self.worker.parts.tools, &self.context, position, call);
+        let spans = self.call_spans();
+        let running = run(&self.worker.parts.tools, &self.context, &spans, (position, call));
         let ended = self.signals.unless_stopped(running).await;
         if let Err(Halt::ShuttingDown) = ended {
             // Nobody can know more of it than we do now.
@@ -276,10 +283,17 @@ impl Driver<'_> {
     }
 }
 
-async fn run(tools: &Registry, context: &ToolContext, position: usize, call: &ToolCall) -> Ended {
+async fn run(
+    tools: &Registry,
+    context: &ToolContext,
+    spans: &CallSpans,
+    (position, call): (usize, &ToolCall),
+) -> Ended {
     let started = Instant::now();
+    let span = spans.begin(call);
     let context = context.of_call(&call.tool_use_id);
     let answer = tools.call(&context, &call.name, &call.input).await;
+    end_call(span, &answer);
     ended(position, call, answer, started)
 }
 

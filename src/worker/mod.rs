@@ -50,6 +50,7 @@ use crate::faults::{self, Bug, Point};
 use crate::metrics::{ClaimedFrom, Metrics};
 use crate::model::Model;
 use crate::model::upstream::Upstream;
+use crate::spans::Open;
 use crate::store::StoreError;
 use crate::store::claim::{
     Claims, MAX_TAKEOVERS, claim_expired, claim_queued, claim_woken, expire,
@@ -63,7 +64,7 @@ use give_up::HOPELESS_AFTER;
 pub use node::Node;
 use patience::in_time;
 use slot::{Slot, Slots};
-use span::span_of;
+use span::{begin_run, span_of};
 use transcript::TranscriptCache;
 pub use transcript::{sent_before, sent_messages};
 
@@ -313,7 +314,10 @@ impl Worker {
     }
 
     /// Drives a run, and says whether another run may have waited for it.
-    async fn drive(&self, run: Claimed, slot: &mut Slot) -> bool {
+    async fn drive(&self, mut run: Claimed, slot: &mut Slot) -> bool {
+        let mut span = begin_run(self.parts.metrics.spans(), &run);
+        // What the run causes belongs beneath its own span.
+        run.options.trace = span.as_ref().and_then(Open::place).or(run.options.trace);
         let (run_id, session_id) = (run.fence.run_id, run.session_id);
         if run.takeovers > HOPELESS_AFTER {
             self.give_up(session_id, run.fence).await;
@@ -325,7 +329,7 @@ impl Worker {
             signals.cancel.cancel();
         }
         // Boxed, because it is large.
-        let others_wait = Box::pin(drive::drive(self, run, signals, slot)).await;
+        let others_wait = Box::pin(drive::drive(self, run, signals, slot, span.as_mut())).await;
         // A run that was let go leaves its previews open here.
         self.parts.bus.end_previews(session_id, run_id);
         others_wait

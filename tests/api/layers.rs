@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// A module and the modules of this crate that it may import.
-const MAY_IMPORT: [(&str, &[&str]); 14] = [
+const MAY_IMPORT: [(&str, &[&str]); 15] = [
     ("faults", &[]),
     ("domain", &[]),
     ("agent", &["domain"]),
@@ -13,12 +13,13 @@ const MAY_IMPORT: [(&str, &[&str]); 14] = [
     ("model", &["domain"]),
     ("bus", &["domain"]),
     ("tools", &["domain", "store", "model"]),
-    ("metrics", &["domain", "agent"]),
+    ("metrics", &["domain", "agent", "spans"]),
     ("outbound", &[]),
+    ("spans", &["domain"]),
     ("webhooks", &["domain", "store", "outbound", "metrics"]),
     ("tokens", &["domain"]),
-    ("worker", &["domain", "agent", "store", "model", "tools", "bus", "metrics"]),
-    ("http", &["domain", "store", "bus", "tools", "metrics", "outbound", "tokens"]),
+    ("worker", &["domain", "agent", "store", "model", "tools", "bus", "metrics", "spans"]),
+    ("http", &["domain", "store", "bus", "tools", "metrics", "outbound", "spans", "tokens"]),
     ("simulator", &["domain"]),
 ];
 

@@ -108,6 +108,7 @@ mod tickets;
 mod todos;
 mod tokens;
 mod tool_results;
+mod traces;
 mod tracing;
 mod unknown_keys;
 mod usage;

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
 use std::ops::Range;
 
 use aho_corasick::{AhoCorasick, BuildError, Input, Match, MatchKind};
@@ -87,20 +88,16 @@ impl Redactor {
     }
 
     fn secret(&self, line: &[u8], found: &Match) -> Option<Range<usize>> {
-        match SHAPES.get(found.pattern().as_usize()) {
-            Some(shape) => {
-                let secret = (shape.secret)(line.get(found.end()..)?)?;
-                Some(found.end() + secret.start..found.end() + secret.end)
-            }
-            None => {
-                let of_escape = match self.form {
-                    Form::Text => 0,
-                    Form::Json => rest_of_escape(line, found.start()),
-                };
-                let secret = found.start() + of_escape..found.end();
-                (!secret.is_empty()).then_some(secret)
-            }
+        if let Some(shape) = SHAPES.get(found.pattern().as_usize()) {
+            let secret = (shape.secret)(line.get(found.end()..)?)?;
+            return Some(found.end() + secret.start..found.end() + secret.end);
         }
+        let of_escape = match self.form {
+            Form::Text => 0,
+            Form::Json => rest_of_escape(line, found.start()),
+        };
+        let secret = found.start() + of_escape..found.end();
+        (!secret.is_empty()).then_some(secret)
     }
 }
 
@@ -143,7 +140,9 @@ fn in_url(text: &str) -> String {
     for byte in text.bytes() {
         match byte {
             byte if is_kept(byte) => all.push(char::from(byte)),
-            byte => all.push_str(&format!("%{byte:02X}")),
+            byte => {
+                let _ = write!(all, "%{byte:02X}");
+            }
         }
     }
     all

@@ -143,6 +143,8 @@ pub(crate) struct Setup {
     pub(crate) forwarding: Forwarding,
     pub(crate) no_api: bool,
     pub(crate) no_worker: bool,
+    /// The collector of traces.
+    pub(crate) traces: Option<String>,
     /// Whether each session works in a folder of its own.
     pub(crate) own_folders: bool,
 }
@@ -351,6 +353,7 @@ fn config(
         state_dir: state.to_owned(),
         tools,
         options,
+        traces: setup.traces.map(|url| url.parse().unwrap()),
         permissions: setup.permissions.unwrap_or_else(everything_runs),
     }
 }

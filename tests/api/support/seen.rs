@@ -51,10 +51,10 @@ pub(crate) fn answer(text: &str) {
 
 /// Keeps what a program logs, unless a test reads it.
 pub(crate) fn log_of(command: &mut Command) {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
     if command.as_std().get_envs().any(|(name, _)| name == "LOG") {
         return;
     }
-    static NUMBER: AtomicU32 = AtomicU32::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let file = append(&format!("{}.{number}.program.log", std::process::id()));
     if file.is_some() {

@@ -1,0 +1,101 @@
+//! From spans to a collector, by OTLP over HTTP.
+
+use std::time::Duration;
+
+use opentelemetry::trace::{
+    SpanContext, SpanId, TraceContextExt as _, TraceFlags, TraceId, TraceState, TracerProvider as _,
+};
+use opentelemetry::{Context, KeyValue};
+use opentelemetry_otlp::{
+    ExporterBuildError, Protocol, SpanExporter, WithExportConfig as _, WithHttpConfig as _,
+};
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::trace::{SdkTracerProvider, SpanExporter as _};
+use prometheus_client::metrics::counter::Counter;
+use reqwest::Url;
+use reqwest::redirect::Policy;
+use tokio::sync::mpsc::channel;
+use tokio_util::sync::CancellationToken;
+
+use super::Spans;
+use super::queue::{Batches, QUEUE, Queue};
+use crate::domain::trace::Trace;
+
+/// What a collector may take for one batch.
+const TIMEOUT: Duration = Duration::from_secs(3);
+
+/// Why spans cannot be sent.
+#[derive(Debug, thiserror::Error)]
+pub enum BadTraces {
+    /// No request can be made of the settings.
+    #[error("the exporter of traces did not start: {0}")]
+    Exporter(#[from] ExporterBuildError),
+    /// TLS or the resolver did not start.
+    #[error("the HTTP client of the exporter did not start: {0}")]
+    Http(#[from] reqwest::Error),
+}
+
+/// What sends spans, to be run beside what makes them.
+#[derive(Debug)]
+pub struct Export(Batches);
+
+impl Export {
+    /// Sends spans until it is told to stop, and then what is left.
+    pub async fn run(self, stop: CancellationToken) {
+        self.0.send(stop).await;
+    }
+}
+
+/// Has spans sent to the collector at this address. `OTEL_EXPORTER_OTLP_HEADERS`,
+/// `OTEL_SERVICE_NAME`, `OTEL_RESOURCE_ATTRIBUTES` and `OTEL_TRACES_SAMPLER` are read by the library.
+/// `dropped` counts what could not be sent.
+pub fn start(endpoint: &Url, dropped: Counter) -> Result<(Spans, Export), BadTraces> {
+    // A redirect may lead the headers elsewhere.
+    let http = reqwest::Client::builder().timeout(TIMEOUT).redirect(Policy::none()).build()?;
+    let url = format!("{}/v1/traces", endpoint.as_str().trim_end_matches('/'));
+    let mut exporter = SpanExporter::builder()
+        .with_http()
+        .with_http_client(http)
+        .with_endpoint(url)
+        .with_protocol(Protocol::HttpBinary)
+        .with_timeout(TIMEOUT)
+        .build()?;
+    let resource = resource();
+    exporter.set_resource(&resource);
+    let (sender, receiver) = channel(QUEUE);
+    let provider = SdkTracerProvider::builder()
+        .with_resource(resource)
+        .with_span_processor(Queue::new(sender, dropped.clone()))
+        .build();
+    let spans = Spans { tracer: Some(provider.tracer("twostep")) };
+    Ok((spans, Export(Batches::new(exporter, receiver, dropped))))
+}
+
+/// What the environment says of the process, under its own name unless it has another.
+fn resource() -> Resource {
+    let version = KeyValue::new("service.version", env!("CARGO_PKG_VERSION"));
+    let said = Resource::builder().with_attribute(version).build();
+    let name = said.get_ref(&"service.name".into()).map(ToString::to_string);
+    if name.is_some_and(|name| !name.starts_with("unknown_service")) {
+        return said;
+    }
+    let said = said.iter().map(|(key, value)| KeyValue::new(key.clone(), value.clone()));
+    Resource::builder_empty().with_attributes(said).with_service_name("twostep").build()
+}
+
+/// The place of a cause, as the library knows it.
+pub(super) fn context(cause: Option<Trace>) -> Context {
+    let Some(cause) = cause else { return Context::new() };
+    let (id, place, is_sampled) = cause.parts();
+    let flags = if is_sampled { TraceFlags::SAMPLED } else { TraceFlags::default() };
+    let (id, place) = (TraceId::from(id), SpanId::from(place));
+    let cause = SpanContext::new(id, place, flags, true, TraceState::default());
+    Context::new().with_remote_span_context(cause)
+}
+
+/// The place of a span, as we know it.
+pub(super) fn place(span: &SpanContext) -> Option<Trace> {
+    let id = u128::from_be_bytes(span.trace_id().to_bytes());
+    let place = u64::from_be_bytes(span.span_id().to_bytes());
+    Trace::at(id, place, span.is_sampled())
+}

@@ -1,0 +1,106 @@
+//! Spans on their way. Who ends a span never waits: what has no room is dropped, and counted.
+
+use std::time::Duration;
+
+use opentelemetry::Context;
+use opentelemetry_otlp::SpanExporter;
+use opentelemetry_sdk::error::OTelSdkResult;
+use opentelemetry_sdk::trace::{Span, SpanData, SpanExporter as _, SpanProcessor};
+use prometheus_client::metrics::counter::Counter;
+use tokio::sync::mpsc::{Receiver, Sender};
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+
+/// Spans that may wait.
+pub(super) const QUEUE: usize = 4096;
+/// Spans in one request.
+const BATCH: usize = 512;
+/// How long spans wait for others that go with them.
+const GATHER: Duration = Duration::from_millis(500);
+/// How often it is told that the collector does not take them.
+const COMPLAIN_EVERY: Duration = Duration::from_mins(1);
+
+/// Takes spans that have ended.
+#[derive(Debug)]
+pub(super) struct Queue {
+    sender: Sender<SpanData>,
+    dropped: Counter,
+}
+
+impl Queue {
+    pub(super) const fn new(sender: Sender<SpanData>, dropped: Counter) -> Self {
+        Self { sender, dropped }
+    }
+}
+
+impl SpanProcessor for Queue {
+    fn on_start(&self, _: &mut Span, _: &Context) {}
+
+    fn on_end(&self, span: SpanData) {
+        if self.sender.try_send(span).is_err() {
+            self.dropped.inc();
+        }
+    }
+
+    fn force_flush(&self) -> OTelSdkResult {
+        Ok(())
+    }
+
+    fn shutdown_with_timeout(&self, _: Duration) -> OTelSdkResult {
+        Ok(())
+    }
+}
+
+/// Sends spans in batches.
+#[derive(Debug)]
+pub(super) struct Batches {
+    exporter: SpanExporter,
+    receiver: Receiver<SpanData>,
+    dropped: Counter,
+    complained_at: Option<Instant>,
+}
+
+impl Batches {
+    pub(super) const fn new(
+        exporter: SpanExporter,
+        receiver: Receiver<SpanData>,
+        dropped: Counter,
+    ) -> Self {
+        Self { exporter, receiver, dropped, complained_at: None }
+    }
+
+    pub(super) async fn send(mut self, stop: CancellationToken) {
+        let mut batch = Vec::new();
+        loop {
+            let received = tokio::select! {
+                received = self.receiver.recv_many(&mut batch, BATCH) => received,
+                () = stop.cancelled(), if !self.receiver.is_closed() => {
+                    // What is in the queue still comes.
+                    self.receiver.close();
+                    continue;
+                }
+            };
+            if received == 0 {
+                return;
+            }
+            if stop.run_until_cancelled(sleep(GATHER)).await.is_some() {
+                while batch.len() < BATCH
+                    && let Ok(span) = self.receiver.try_recv()
+                {
+                    batch.push(span);
+                }
+            }
+            self.export(std::mem::take(&mut batch)).await;
+        }
+    }
+
+    async fn export(&mut self, batch: Vec<SpanData>) {
+        let spans = batch.len();
+        let Err(error) = self.exporter.export(batch).await else { return };
+        self.dropped.inc_by(u64::try_from(spans).unwrap_or(u64::MAX));
+        if self.complained_at.is_none_or(|when| when.elapsed() >= COMPLAIN_EVERY) {
+            self.complained_at = Some(Instant::now());
+            tracing::warn!(%error, spans, "the collector of traces does not take spans");
+        }
+    }
+}
