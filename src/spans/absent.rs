@@ -10,8 +10,8 @@ use super::{Kind, Value};
 use crate::domain::trace::Trace;
 
 /// Where no spans begin.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Spans;
+#[derive(Debug, Clone, Default)]
+pub struct Spans(());
 
 /// A span, of which there is none.
 #[derive(Debug)]
@@ -26,7 +26,6 @@ pub struct Export(Infallible);
 #[error("this program was built without the feature otel, and sends no traces")]
 pub struct BadTraces;
 
-#[expect(clippy::unused_self, reason = "the same as with the feature")]
 impl Spans {
     /// None.
     pub fn begin(&self, _: Kind, _: impl FnOnce() -> String, _: Option<Trace>) -> Option<Open> {
@@ -53,6 +52,7 @@ impl Open {
 
 impl Export {
     /// Cannot be called.
+    #[expect(clippy::unused_async, reason = "the same as with the feature")]
     pub async fn run(self, _: CancellationToken) {
         match self.0 {}
     }
