@@ -140,7 +140,8 @@ impl Application {
             last_look: LastLook::default(),
         };
         let rest = (tools, permissions, &*config.workspaces);
-        let listening = Listening::open(config.listen, (health, pools.api.clone()), &bus, rest).await?;
+        let listening =
+            Listening::open(config.listen, (health, pools.api.clone()), &bus, rest).await?;
         Ok(Self {
             listening,
             worker,

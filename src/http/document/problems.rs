@@ -12,6 +12,8 @@ use crate::http::auth::problem;
 
 const INTERNAL: &str = "Internal";
 const UNAVAILABLE: &str = "Unavailable";
+/// Why the service may be unable to work, whatever is asked of it.
+const ALWAYS: [&str; 3] = ["database_unavailable", "draining", "too_many_unknown_keys"];
 
 /// Lists the codes in the schema of problems, shows each where it is named, and says of every
 /// operation of the API that it may fail for reasons of the service.
@@ -32,7 +34,8 @@ pub(super) fn complete(document: &mut OpenApi, samples: &Samples) {
         (
             "503",
             UNAVAILABLE,
-            "`database_unavailable`: the database is away; `draining`: the service is about to stop",
+            "`database_unavailable`: the database is away; `draining`: the service is about to stop; \
+             `too_many_unknown_keys`: too many keys are being looked up",
         ),
     ];
     for (_, name, description) in failures {
@@ -40,6 +43,10 @@ pub(super) fn complete(document: &mut OpenApi, samples: &Samples) {
     }
     components.responses.values_mut().filter_map(own).for_each(|it| show(it, &codes));
     for operation in operations(document) {
+        if operation.security.is_some() {
+            let unavailable = own_responses(operation).find(|(status, _)| *status == "503");
+            unavailable.into_iter().for_each(|(_, response)| name_always(response));
+        }
         own_responses(operation).for_each(|(_, response)| show(response, &codes));
         if operation.security.is_some() {
             for (status, name, _) in failures {
@@ -47,6 +54,16 @@ pub(super) fn complete(document: &mut OpenApi, samples: &Samples) {
                 let responses = &mut operation.responses.responses;
                 responses.entry(status.to_owned()).or_insert(response);
             }
+        }
+    }
+}
+
+/// Names those codes that the operation itself has not named.
+fn name_always(response: &mut Response) {
+    for code in ALWAYS.map(|code| format!("`{code}`")) {
+        if !response.description.contains(&code) {
+            response.description.push_str(", ");
+            response.description.push_str(&code);
         }
     }
 }
