@@ -38,6 +38,26 @@ EXCEPTION WHEN insufficient_privilege THEN
 END
 $$;
 
+-- Members of the roles may be users of other databases of this server, and have no business here.
+-- Who has worked on the tables so far goes on. A database that is somebody else's stays as it is.
+DO $$
+DECLARE
+    named name;
+BEGIN
+    FOR named IN SELECT rolname FROM pg_roles
+                 WHERE rolcanlogin AND NOT rolsuper AND has_table_privilege(oid, 'sessions', 'INSERT')
+    LOOP
+        EXECUTE format('GRANT CONNECT ON DATABASE %I TO %I', current_database(), named);
+        IF NOT pg_has_role(named, 'twostep_service', 'USAGE') THEN
+            EXECUTE format('GRANT twostep_tenant, twostep_service TO %I', named);
+        END IF;
+    END LOOP;
+    EXECUTE format('REVOKE CONNECT ON DATABASE %I FROM PUBLIC', current_database());
+EXCEPTION WHEN insufficient_privilege THEN
+    NULL;
+END
+$$;
+
 -- Has the rows of a table seen, and written, by their tenant only; and by the service itself, which
 -- works for all. For tables yet to come as well; who may do what with one is granted beside it.
 CREATE FUNCTION keep_tenants_apart(rows_of regclass, tenant text DEFAULT 'tenant_id') RETURNS void
@@ -45,9 +65,12 @@ LANGUAGE plpgsql AS $$
 BEGIN
     EXECUTE format('ALTER TABLE %s ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY', rows_of);
     -- In a query of its own it is found out once, not for each row. Without a tenant there is none.
+    -- The planner takes CASE for something that every second row has. By its statistics of tenants it
+    -- is one row of very many, and to find the next event of a session all of them would be sorted.
     EXECUTE format(
         'CREATE POLICY of_tenant ON %s TO twostep_tenant
-         USING (%I = (SELECT nullif(current_setting(''twostep.tenant'', true), '''')::uuid))',
+         USING (CASE WHEN %I = (SELECT nullif(current_setting(''twostep.tenant'', true), '''')::uuid)
+                     THEN true ELSE false END)',
         rows_of, tenant);
     EXECUTE format('CREATE POLICY of_service ON %s TO twostep_service USING (true)', rows_of);
 END

@@ -97,7 +97,7 @@ impl Application {
     pub async fn build(config: Config) -> anyhow::Result<Self> {
         let sandbox = open_tools(&config).await?;
         let (options, embedded) = open_database(config.database).await?;
-        bring_up_to_date(&options).await?;
+        let options = bring_up_to_date(options).await?;
         let pools = Pools::of(&options);
         check_keys(&config.listen, &pools.gate).await?;
         let tools = Arc::new(Registry::new(config.tools)?);
@@ -384,8 +384,9 @@ pub async fn open_database(
 }
 
 /// Brings the schema up to this version, and makes sure that the service may work with it.
-pub async fn bring_up_to_date(options: &PgConnectOptions) -> anyhow::Result<()> {
-    let pool = store::pool(options, PoolRole::Login);
+/// The way to its tables is what is given back, whoever a connection works as.
+pub async fn bring_up_to_date(options: PgConnectOptions) -> anyhow::Result<PgConnectOptions> {
+    let pool = store::pool(&options, PoolRole::Login);
     match store::migrate(&pool).await {
         Ok(()) => {}
         // The causes of this one all say the same.
@@ -398,9 +399,12 @@ pub async fn bring_up_to_date(options: &PgConnectOptions) -> anyhow::Result<()> 
             return Err(error).context("the database schema cannot be brought up to date");
         }
     }
-    roles::check(&mut *pool.acquire().await?).await?;
+    let mut conn = pool.acquire().await?;
+    roles::check(&mut conn).await?;
+    let schema = roles::schema(&mut conn).await?.unwrap_or_default();
+    drop(conn);
     pool.close().await;
-    Ok(())
+    Ok(options.options([("search_path", schema)]))
 }
 
 /// Makes the body of a request again, as its worker made it.

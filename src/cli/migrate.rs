@@ -16,7 +16,7 @@ pub(super) struct Command {
 impl Command {
     pub(super) async fn run(self) -> anyhow::Result<()> {
         let (options, embedded) = open_database(self.database.into_database()?).await?;
-        bring_up_to_date(&options).await?;
+        bring_up_to_date(options).await?;
         if let Some(embedded) = embedded {
             embedded.stop().await?;
         }

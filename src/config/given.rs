@@ -11,8 +11,13 @@ use serde::Serialize;
 use super::{LogArgs, ServeArgs, variable};
 
 /// Variables that no option stands for, because they are secrets and nothing else.
-pub(super) const SECRETS: [&str; 4] =
-    ["ANTHROPIC_API_KEY", "OPENAI_API_KEY", "TWOSTEP_PERMISSION_KEY", "OTEL_EXPORTER_OTLP_HEADERS"];
+pub(super) const SECRETS: [&str; 5] = [
+    "ANTHROPIC_API_KEY",
+    "OPENAI_API_KEY",
+    "TWOSTEP_PERMISSION_KEY",
+    "OTEL_EXPORTER_OTLP_HEADERS",
+    "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
+];
 /// What is shown of a secret.
 const HIDDEN: &str = "***";
 

@@ -195,7 +195,7 @@ impl ServeArgs {
         let serve = Serve { bind: self.bind, defaults, http, forwarding, refresh_models };
         let listen = Listen::Api(Box::new(serve));
         let (workspaces, state_dir) = self.database.folders(self.work.workspaces)?;
-        let traces = self.work.traces.otlp_endpoint;
+        let traces = self.work.traces.clone().collector()?;
         Ok(Config {
             listen,
             database,
@@ -226,7 +226,7 @@ impl WorkerArgs {
         let tools = self.work.tools.into_tools(&options)?;
         let permissions = self.work.permissions.into_policy()?;
         let (workspaces, state_dir) = self.database.folders(self.work.workspaces)?;
-        let (work, traces) = (Some(work), self.work.traces.otlp_endpoint);
+        let (work, traces) = (Some(work), self.work.traces.collector()?);
         Ok(Config {
             listen,
             database,

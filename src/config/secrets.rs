@@ -11,7 +11,7 @@ use super::variable;
 const OF_LIBRARIES: [&str; 1] = ["PGPASSWORD"];
 
 /// Headers for the collector of traces, `name=value` and commas between them.
-const HEADERS: &str = "OTEL_EXPORTER_OTLP_HEADERS";
+const HEADERS: [&str; 2] = ["OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS"];
 
 /// The secrets of the process.
 #[derive(Debug, Default)]
@@ -25,7 +25,8 @@ impl Secrets {
         for name in SECRETS.into_iter().chain(OF_LIBRARIES) {
             secrets.0.extend(variable(name).map(SecretString::from));
         }
-        for header in variable(HEADERS).iter().flat_map(|list| list.split(',')) {
+        let headers: Vec<String> = HEADERS.into_iter().filter_map(variable).collect();
+        for header in headers.iter().flat_map(|list| list.split(',')) {
             let value = header.split_once('=').map(|(_, value)| decoded(value.trim()));
             secrets.0.extend(value.map(SecretString::from));
         }

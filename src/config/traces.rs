@@ -1,5 +1,6 @@
 //! Where traces are sent.
 
+use anyhow::Context as _;
 use clap::Args;
 use reqwest::Url;
 
@@ -9,5 +10,34 @@ pub struct TraceArgs {
     /// The collector of traces, by OTLP over HTTP, such as `http://127.0.0.1:4318`; headers for it
     /// are taken from `OTEL_EXPORTER_OTLP_HEADERS` [default: none]
     #[arg(long, env = "OTEL_EXPORTER_OTLP_ENDPOINT", value_name = "URL")]
-    pub otlp_endpoint: Option<Url>,
+    pub otlp_endpoint: Option<String>,
+}
+
+impl TraceArgs {
+    /// The collector, if there is one. The variable is one of all programs of a machine, and set to
+    /// nothing it says that there is none.
+    pub(super) fn collector(self) -> anyhow::Result<Option<Url>> {
+        let endpoint = self.otlp_endpoint.filter(|url| !url.trim().is_empty());
+        let parse = |url: String| {
+            url.trim().parse().with_context(|| format!("--otlp-endpoint {url:?} is not a URL"))
+        };
+        endpoint.map(parse).transpose()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_endpoint_and_an_empty_one_are_the_same_and_what_is_no_url_is_named() {
+        let collector =
+            |url: Option<&str>| TraceArgs { otlp_endpoint: url.map(str::to_owned) }.collector();
+        assert_eq!(collector(None).unwrap(), None);
+        assert_eq!(collector(Some(" ")).unwrap(), None);
+        let url = "http://127.0.0.1:4318".parse().unwrap();
+        assert_eq!(collector(Some("http://127.0.0.1:4318")).unwrap(), Some(url));
+        let refused = collector(Some("collector:")).unwrap_err().to_string();
+        assert_eq!(refused, "--otlp-endpoint \"collector:\" is not a URL");
+    }
 }

@@ -92,6 +92,8 @@ pub const KEEP_ALIVE_EVERY: Duration = Duration::from_secs(15);
 const COPIES: usize = 4;
 /// Sessions that are deleted at a time, each over one of the connections, for as long as it takes.
 const DELETIONS: usize = 2;
+/// Sessions that are verified at a time: each is read whole.
+const VERIFICATIONS: usize = 2;
 /// Requests that wait for their turn at one of these, and how long.
 const IN_LINE: usize = 64;
 const TURN_WITHIN: Duration = Duration::from_secs(10);
@@ -204,6 +206,7 @@ pub struct Api {
     large_bodies: LargeBodies,
     copies: Turns,
     deletions: Turns,
+    verifications: Turns,
     /// None: nobody is asked for a key.
     keyring: Option<Arc<Keyring>>,
     probes: Arc<Probes>,
@@ -247,6 +250,7 @@ impl Api {
             large_bodies: LargeBodies::new(options.max_message),
             copies: Turns::new(COPIES, IN_LINE, TURN_WITHIN),
             deletions: Turns::new(DELETIONS, IN_LINE, TURN_WITHIN),
+            verifications: Turns::new(VERIFICATIONS, IN_LINE, TURN_WITHIN),
             probes: Arc::default(),
             health,
             options,

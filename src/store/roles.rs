@@ -41,9 +41,8 @@ pub async fn check(conn: &mut PgConnection) -> Result<(), RoleError> {
     let row = sqlx::query!(
         r#"SELECT quote_ident(session_user) AS "user!",
                   count(*) FILTER (WHERE pg_has_role(session_user, oid, 'USAGE')) = 2 AS "inherits!",
-                  coalesce(bool_or(rolname = $1 AND (rolsuper OR rolbypassrls)), false)
-                      OR EXISTS (SELECT FROM pg_auth_members
-                                 WHERE member = to_regrole($1) AND roleid = to_regrole($2))
+                  coalesce(bool_or(rolname = $1 AND (rolsuper OR rolbypassrls
+                                   OR pg_has_role(oid, to_regrole($2), 'MEMBER'))), false)
                       AS "sees_all!"
            FROM pg_roles WHERE rolname IN ($1, $2)"#,
         TENANT,
@@ -63,8 +62,19 @@ pub async fn check(conn: &mut PgConnection) -> Result<(), RoleError> {
     if row.sees_all { Err(RoleError::SeesAll) } else { Ok(()) }
 }
 
+/// The schema in which the user who has logged in finds the tables, as SQL writes it. A schema of the
+/// user's own name, which the usual search path begins with, no role would find.
+pub async fn schema(conn: &mut PgConnection) -> Result<Option<String>, sqlx::Error> {
+    sqlx::query_scalar!("SELECT quote_ident(current_schema())").fetch_one(conn).await
+}
+
 /// Works for all tenants from now on, until the connection is closed.
 pub async fn serve_all(conn: &mut PgConnection) -> Result<(), sqlx::Error> {
+    sqlx::query_scalar!(
+        "SELECT set_config('search_path', coalesce(quote_ident(current_schema()), ''), false)"
+    )
+    .fetch_one(&mut *conn)
+    .await?;
     sqlx::query_scalar!("SELECT set_config('role', $1, false)", SERVICE).fetch_one(conn).await?;
     Ok(())
 }

@@ -90,6 +90,8 @@ pub async fn take_away(conn: &mut PgConnection, runs: &[RunId]) -> Result<u64, S
 pub async fn be_patient(conn: &mut PgConnection) -> Result<(), StoreError> {
     sqlx::query!(
         "SELECT set_config('statement_timeout', $1, true) AS statement,
+                -- Two who delete wait for each other's sums, and nobody waits for theirs.
+                set_config('lock_timeout', $1, true) AS lock,
                 set_config('idle_in_transaction_session_timeout', '10s', true) AS idle",
         DELETES_WITHIN.as_millis().to_string(),
     )

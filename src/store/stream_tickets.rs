@@ -25,8 +25,7 @@ pub struct NewTicket {
     pub lifetime: Duration,
 }
 
-/// Stores a ticket and says when it expires, or that the tenant has no such session. Some of those
-/// that have expired are swept: more than one for each that is stored, so that they do not pile up.
+/// Stores a ticket and says when it expires, or that the tenant has no such session.
 pub async fn insert(
     conn: &mut PgConnection,
     new: &NewTicket,
@@ -37,14 +36,7 @@ pub async fn insert(
         None => (None, None),
     };
     let expires_at = sqlx::query_scalar!(
-        r#"WITH swept AS (
-               DELETE FROM stream_tickets WHERE secret_hash IN (
-                   SELECT secret_hash FROM stream_tickets WHERE expires_at <= now()
-                   ORDER BY expires_at LIMIT 100
-                   FOR UPDATE SKIP LOCKED
-               )
-           )
-           INSERT INTO stream_tickets (secret_hash, session_id, tenant_id, key_id, token_holder,
+        r#"INSERT INTO stream_tickets (secret_hash, session_id, tenant_id, key_id, token_holder,
                                        token_until, expires_at)
            SELECT $1, id, tenant_id, $4, $6, $7, least(now() + make_interval(secs => $5), $7)
            FROM sessions WHERE id = $2 AND tenant_id = $3
@@ -60,6 +52,20 @@ pub async fn insert(
     .fetch_optional(conn)
     .await?;
     Ok(expires_at.map(Timestamp::to_jiff))
+}
+
+/// Sweeps some of those that have expired, whoever's they are. Done for each that is stored, it
+/// takes more than come, so that they do not pile up.
+pub async fn sweep(conn: &mut PgConnection) -> Result<(), StoreError> {
+    sqlx::query!(
+        "DELETE FROM stream_tickets WHERE secret_hash IN (
+             SELECT secret_hash FROM stream_tickets WHERE expires_at <= now()
+             ORDER BY expires_at LIMIT 100
+             FOR UPDATE SKIP LOCKED)"
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
 }
 
 /// Takes a ticket, if it is good for this session: who takes it first is the only one. It was made

@@ -71,6 +71,14 @@ enum Place {
     Discovery(Url),
 }
 
+impl Place {
+    /// Whether it is on this machine, and asked in the clear.
+    fn is_local(&self) -> bool {
+        let (Self::Keys(url) | Self::Discovery(url)) = self;
+        url.scheme() == "http"
+    }
+}
+
 #[derive(Deserialize)]
 struct Document {
     issuer: String,
@@ -85,11 +93,15 @@ impl Provider {
             let document = format!("{}{DISCOVERY}", issuer.trim_end_matches('/'));
             Place::Discovery(askable(&document)?)
         };
-        let http = Client::builder()
+        let mut http = Client::builder()
             .user_agent(concat!("twostep/", env!("CARGO_PKG_VERSION")))
             .redirect(Policy::none())
-            .timeout(TIMEOUT)
-            .build()?;
+            .timeout(TIMEOUT);
+        if place.is_local() {
+            // Nobody else may answer in its place.
+            http = http.no_proxy();
+        }
+        let http = http.build()?;
         Ok(Self { http, issuer: issuer.to_owned(), place })
     }
 
@@ -103,7 +115,11 @@ impl Provider {
                 if issuer != self.issuer {
                     return Err(FetchError::Issuer);
                 }
-                self.get(askable(&jwks_uri)?).await?
+                let keys = askable(&jwks_uri)?;
+                if keys.scheme() != url.scheme() {
+                    return Err(BadUrl::Open(jwks_uri).into());
+                }
+                self.get(keys).await?
             }
         };
         Ok(KeySet::read(&body)?)

@@ -16,7 +16,7 @@ use crate::http::auth::Caller;
 use crate::http::error::{ApiError, Problem};
 use crate::http::forwarded::link;
 use crate::http::target::SessionPath;
-use crate::store::stream_tickets::{NewTicket, insert};
+use crate::store::stream_tickets::{NewTicket, insert, sweep};
 
 /// Time enough to open a stream, and no more.
 const GOOD_FOR: Duration = Duration::from_mins(1);
@@ -59,6 +59,9 @@ pub(in crate::http) async fn create_ticket(
     let new = NewTicket { hash, tenant, session_id, pass, lifetime: GOOD_FOR };
     let mut conn = api.pool.acquire_as(caller.tenant).await?;
     let expires_at = insert(&mut conn, &new).await?;
+    conn.give_back();
+    let mut conn = api.gate.acquire().await?;
+    sweep(&mut conn).await?;
     conn.give_back();
     let expires_at = expires_at.ok_or_else(|| ApiError::SessionNotFound(session_id.to_string()))?;
     let ticket = ticket.reveal().to_owned();

@@ -10,6 +10,7 @@ use crate::http::Api;
 use crate::http::auth::Caller;
 use crate::http::error::{ApiError, Problem};
 use crate::http::target::SessionPath;
+use crate::store::StoreError;
 use crate::store::verify::session;
 
 /// What looking at a session gave.
@@ -54,6 +55,8 @@ pub(in crate::http) async fn verify_session(
     path: SessionPath,
 ) -> Result<Json<VerificationResource>, ApiError> {
     let SessionPath(session_id) = path;
+    // The gate is for those who come in as well.
+    let _turn = api.verifications.take().await.ok_or(StoreError::NoAnswer)?;
     // A row that belongs to another tenant is among what it has to find.
     let mut conn = api.gate.acquire().await?;
     let verification = session(&mut conn, Some(caller.tenant), session_id).await?;

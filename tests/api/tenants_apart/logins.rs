@@ -84,17 +84,17 @@ async fn a_user_who_may_not_make_the_roles_is_told_what_an_administrator_has_to_
          CREATE ROLE twostep_service NOLOGIN; GRANT twostep_tenant, twostep_service TO {:?};",
         owner.name
     );
-    let error = format!("{:#}", bring_up_to_date(&owner.options()).await.unwrap_err());
+    let error = format!("{:#}", bring_up_to_date(owner.options()).await.unwrap_err());
     let why = "the migration 19 of the database schema failed: the database user ";
     assert!(error.starts_with(why) && error.ends_with(&needed), "{error}");
     owner.allow().await;
-    bring_up_to_date(&owner.options()).await.unwrap();
+    bring_up_to_date(owner.options()).await.unwrap();
     // Somebody else has brought the schema up to date.
     execute(&owner.database, format!("REVOKE twostep_tenant FROM {:?}", owner.name)).await;
-    let error = format!("{:#}", bring_up_to_date(&owner.options()).await.unwrap_err());
+    let error = format!("{:#}", bring_up_to_date(owner.options()).await.unwrap_err());
     assert!(error.starts_with("the database user ") && error.ends_with(&needed), "{error}");
     owner.allow().await;
-    bring_up_to_date(&owner.options()).await.unwrap();
+    bring_up_to_date(owner.options()).await.unwrap();
 }
 
 #[tokio::test]
@@ -102,7 +102,7 @@ async fn a_service_works_on_the_database_of_a_plain_user() {
     let owner = Owner::new().await;
     owner.allow().await;
     let setup = Setup { database: Some(owner.options()), ..Setup::default() };
-    bring_up_to_date(&owner.options()).await.unwrap();
+    bring_up_to_date(owner.options()).await.unwrap();
     let script = replies(&[says("Hello.")]);
     let mut login = owner.connect().await;
     let app = TestApp::on(script, setup, owner.database, TempDir::new().unwrap()).await;
@@ -139,7 +139,7 @@ async fn counts(database: &TestDatabase) -> Vec<(String, i64)> {
 async fn a_backup_by_the_owner_has_the_rows_of_all_tenants_and_is_restored_with_the_wall() {
     let owner = Owner::new().await;
     owner.allow().await;
-    bring_up_to_date(&owner.options()).await.unwrap();
+    bring_up_to_date(owner.options()).await.unwrap();
     for _ in 0..2 {
         fill(&owner.database.pool(1), TenantId::new()).await;
     }
@@ -159,7 +159,7 @@ async fn a_backup_by_the_owner_has_the_rows_of_all_tenants_and_is_restored_with_
 async fn commands_work_beside_a_service_as_a_plain_user() {
     let owner = Owner::new().await;
     owner.allow().await;
-    bring_up_to_date(&owner.options()).await.unwrap();
+    bring_up_to_date(owner.options()).await.unwrap();
     let run = async |args: &[&str]| {
         let mut command = binary(args);
         command.env("DATABASE_URL", owner.options().to_url_lossy().as_str());
