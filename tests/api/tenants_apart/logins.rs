@@ -123,6 +123,40 @@ async fn a_service_works_on_the_database_of_a_plain_user() {
     app.finish().await;
 }
 
+/// The search path begins with the name of whoever a connection works as.
+#[tokio::test]
+async fn tables_in_a_schema_of_the_users_own_name_are_found_by_whoever_it_works_as() {
+    let owner = Owner::new().await;
+    owner.allow().await;
+    execute(&owner.database, format!("CREATE SCHEMA AUTHORIZATION {:?}", owner.name)).await;
+    let setup = Setup { database: Some(owner.options()), ..Setup::default() };
+    let url = owner.options().to_url_lossy();
+    let script = replies(&[says("Hello.")]);
+    let app = TestApp::on(script, setup, owner.database, TempDir::new().unwrap()).await;
+    assert_eq!(app.session().await.ask("Good morning").await["output_text"], "Hello.");
+    let mut command = binary(&["keys", "create", "laptop"]);
+    command.env("DATABASE_URL", url.as_str());
+    let (status, _, errors) = outcome(command).await;
+    assert_eq!(status, Some(0), "{errors}");
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn a_user_who_has_the_roles_for_another_database_does_not_come_into_this_one() {
+    let (owner, other) = (Owner::new().await, Owner::new().await);
+    for user in [&owner, &other] {
+        let options = user.database.options();
+        let own = options.get_database().unwrap();
+        execute(&user.database, format!("ALTER DATABASE {own:?} OWNER TO {:?}", user.name)).await;
+        user.allow().await;
+        bring_up_to_date(user.options()).await.unwrap();
+    }
+    let options = owner.database.options().username(&other.name).password("own");
+    let refused = options.connect().await.unwrap_err().to_string();
+    assert!(refused.contains("permission denied for database"), "{refused}");
+    drop(other.connect().await);
+}
+
 /// The rows of each table.
 async fn counts(database: &TestDatabase) -> Vec<(String, i64)> {
     let pool = database.pool(1);
@@ -152,7 +186,7 @@ async fn a_backup_by_the_owner_has_the_rows_of_all_tenants_and_is_restored_with_
     owner.run("psql", &restored, &["-X", "-q", "-v", "ON_ERROR_STOP=1", "-f", dump]).await;
     assert_eq!(counts(&restored).await, counts(&owner.database).await);
     assert_eq!(open_tables(&restored.pool(1)).await, Vec::<String>::new());
-    bring_up_to_date(&restored.options().username(&owner.name).password("own")).await.unwrap();
+    bring_up_to_date(restored.options().username(&owner.name).password("own")).await.unwrap();
 }
 
 #[tokio::test]
@@ -220,7 +254,7 @@ async fn databases_of_a_new_server_are_brought_up_to_date_at_the_same_time() {
     for name in ["one", "two", "three", "four", "five", "six"] {
         databases.push(server.database(name).await);
     }
-    for done in join_all(databases.iter().map(bring_up_to_date)).await {
+    for done in join_all(databases.iter().cloned().map(bring_up_to_date)).await {
         done.unwrap();
     }
     let mut conn = databases[5].connect().await.unwrap();
@@ -234,17 +268,17 @@ async fn databases_of_a_new_server_are_brought_up_to_date_at_the_same_time() {
 async fn a_service_does_not_start_where_the_wall_is_none() {
     let mut server = NewServer::start().await;
     let database = server.database("one").await;
-    bring_up_to_date(&database).await.unwrap();
+    bring_up_to_date(database.clone()).await.unwrap();
     for (hole, mended) in [
         ("ALTER ROLE twostep_tenant BYPASSRLS", "ALTER ROLE twostep_tenant NOBYPASSRLS"),
         ("ALTER ROLE twostep_tenant SUPERUSER", "ALTER ROLE twostep_tenant NOSUPERUSER"),
         ("GRANT twostep_service TO twostep_tenant", "REVOKE twostep_service FROM twostep_tenant"),
     ] {
         server.admin.execute(hole).await.unwrap();
-        let error = bring_up_to_date(&database).await.unwrap_err().to_string();
+        let error = bring_up_to_date(database.clone()).await.unwrap_err().to_string();
         assert!(error.starts_with("the role twostep_tenant is a superuser, has "), "{error}");
         server.admin.execute(mended).await.unwrap();
-        bring_up_to_date(&database).await.unwrap();
+        bring_up_to_date(database.clone()).await.unwrap();
     }
     server.stop().await;
 }
