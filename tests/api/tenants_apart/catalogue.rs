@@ -20,11 +20,11 @@ pub(super) async fn open_tables(pool: &PgPool) -> Vec<String> {
           ) = ARRAY[
               row ('of_service', 'PERMISSIVE', '{twostep_service}'::name[], 'ALL', 'true', NULL)::text,
               row ('of_tenant', 'PERMISSIVE', '{twostep_tenant}'::name[], 'ALL', format(
-                  E'CASE\n    WHEN '
-                  '(%s = ( SELECT (NULLIF(current_setting(''twostep.tenant''::text, true), '
+                  '%1$sCASE%1$s    WHEN '
+                  '(%2$s = ( SELECT (NULLIF(current_setting(''twostep.tenant''::text, true), '
                   '''''::text))::uuid AS "nullif")) '
-                  E'THEN true\n    ELSE false\nEND',
-                  CASE relname WHEN 'tenants' THEN 'id' ELSE 'tenant_id' END), NULL)::text])
+                  'THEN true%1$s    ELSE false%1$sEND',
+                  chr(10), CASE relname WHEN 'tenants' THEN 'id' ELSE 'tenant_id' END), NULL)::text])
         ORDER BY 1"#;
     sqlx::query_scalar(tables).bind(NOBODYS).fetch_all(pool).await.unwrap()
 }
