@@ -16,7 +16,7 @@ use super::pace::Pace;
 
 /// Bytes that a connection is given before it is others' turn. Many small frames of HTTP/2 are much
 /// work, and who sends them without end would else hold a thread for as long as they come.
-const TURN: usize = 8 * 1024;
+const TURN: usize = 2 * 1024;
 
 /// The socket of a connection. It tells the clock of what comes, and fails when nothing goes.
 #[derive(Debug)]
@@ -72,9 +72,11 @@ impl AsyncRead for Socket {
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
-        let before = buf.filled().len();
-        let read = Pin::new(&mut this.stream).poll_read(cx, buf);
-        let bytes = buf.filled().len() - before;
+        let room = buf.remaining().min(TURN - this.read);
+        let mut part = ReadBuf::new(buf.initialize_unfilled_to(room));
+        let read = Pin::new(&mut this.stream).poll_read(cx, &mut part);
+        let bytes = part.filled().len();
+        buf.advance(bytes);
         if bytes > 0 {
             this.pace.heard();
         }
