@@ -5,7 +5,7 @@ import json
 import pathlib
 import unittest
 
-from additive import Comparison
+from additive import Comparison, Dangling
 
 DOCUMENT = {
     "paths": {
@@ -38,7 +38,13 @@ DOCUMENT = {
         "/health": {"get": {"operationId": "get_health", "responses": {"200": {}}}},
     },
     "components": {
-        "responses": {"Missing": {"description": "gone"}},
+        "responses": {
+            "Missing": {"content": {"application/problem+json": {"examples": {"a": {}, "b": {}}}}}
+        },
+        "securitySchemes": {
+            "bearer": {"type": "http", "scheme": "bearer"},
+            "key": {"type": "apiKey", "in": "header", "name": "x-api-key"},
+        },
         "schemas": {
             "Given": {
                 "type": "object",
@@ -59,6 +65,7 @@ DOCUMENT = {
                             "at": {"type": "string", "format": "date-time"},
                             "state": {"type": "string", "enum": ["new", "old"]},
                             "event": {"$ref": "#/components/schemas/Event"},
+                            "change": {"$ref": "#/components/schemas/Change"},
                         },
                     },
                 ]
@@ -76,6 +83,12 @@ DOCUMENT = {
                         "properties": {"type": {"enum": ["made"]}, "by": {"type": "string"}},
                     },
                     {"type": "object", "properties": {"type": {"enum": ["read"]}}},
+                ]
+            },
+            "Change": {
+                "oneOf": [
+                    {"type": "object", "properties": {"kind": {"enum": ["cut"]}}},
+                    {"type": "object", "properties": {"kind": {"const": "moved"}}},
                 ]
             },
         },
@@ -105,6 +118,18 @@ def note(document):
 
 def event(document):
     return schema(document, "Event")["oneOf"]
+
+
+def change(document):
+    return schema(document, "Change")["oneOf"]
+
+
+def problem(document):
+    return document["components"]["responses"]["Missing"]["content"]["application/problem+json"]
+
+
+def schemes(document):
+    return document["components"]["securitySchemes"]
 
 
 BREAKS = [
@@ -212,6 +237,22 @@ BREAKS = [
         lambda d: event(d)[0]["properties"].pop("by"),
         f"{NOTE}/event(made): the member by is gone",
     ),
+    (lambda d: change(d).pop(0), f"{NOTE}/change: the alternative cut is gone"),
+    (lambda d: change(d).pop(), f"{NOTE}/change: the alternative moved is gone"),
+    (
+        lambda d: change(d).append(copy.deepcopy(change(d)[0])),
+        f"{NOTE}/change: two alternatives are cut",
+    ),
+    (lambda d: problem(d)["examples"].pop("a"), f"{CREATE} 404: the code a is gone"),
+    (lambda d: schemes(d).pop("key"), "securitySchemes: the scheme key is gone"),
+    (
+        lambda d: schemes(d)["key"].update(name="key"),
+        "securitySchemes key: name was x-api-key and is key",
+    ),
+    (
+        lambda d: schemes(d)["bearer"].update(scheme="basic"),
+        "securitySchemes bearer: scheme was bearer and is basic",
+    ),
 ]
 
 ADDS = [
@@ -230,6 +271,10 @@ ADDS = [
     lambda d: schema(d, "Base")["required"].append("parent"),
     lambda d: note(d)["properties"]["state"]["enum"].append("lost"),
     lambda d: event(d).append({"type": "object", "properties": {"type": {"enum": ["lost"]}}}),
+    lambda d: change(d)[0]["properties"].update(by={"const": "hand"}),
+    lambda d: problem(d)["examples"].update(c={}),
+    lambda d: schemes(d).update(ticket={"type": "apiKey"}),
+    lambda d: schemes(d)["key"].update(description="A key."),
 ]
 
 
@@ -250,6 +295,10 @@ class Additive(unittest.TestCase):
         for number, change in enumerate(ADDS):
             with self.subTest(number):
                 self.assertEqual(found(change), [])
+
+    def test_a_reference_to_nothing_is_named(self):
+        with self.assertRaisesRegex(Dangling, "^#/components/schemas/Event leads nowhere$"):
+            found(lambda d: d["components"]["schemas"].pop("Event"))
 
     def test_the_released_document_adds_to_itself(self):
         path = pathlib.Path(__file__).parents[2] / "openapi" / "released.json"
