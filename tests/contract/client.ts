@@ -102,8 +102,8 @@ function tell(event: Streamed): string | undefined {
   }
 }
 
-function texts(blocks: { [member: string]: unknown }[]): string {
-  return blocks.map((block) => (block.type === "text" ? String(block.text) : "")).join("");
+function texts(blocks: Schemas["ContentBlock"][]): string {
+  return blocks.map((block) => (block.type === "text" ? (block.text ?? "") : "")).join("");
 }
 
 /** What to do about a problem. */

@@ -1,5 +1,6 @@
 //! What the OpenAPI document says of all operations alike: said here once, and not by each handler.
 
+mod contents;
 mod events;
 mod examples;
 mod headers;
@@ -20,6 +21,7 @@ pub(super) fn complete(document: &mut OpenApi) {
     let samples = Samples::read();
     schemas::complete(document);
     events::name(document);
+    contents::complete(document);
     parameters::complete(document);
     problems::complete(document, &samples);
     headers::complete(document);
