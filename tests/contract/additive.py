@@ -123,6 +123,12 @@ class Comparison:
                 return
             self.compared.add(names)
         old, new = flat(self.old, old), flat(self.new, new)
+        before, after = beside_null(self.old, old), beside_null(self.new, new)
+        # An answer may lose its null, and a request may take null besides.
+        if before and not after and not is_request:
+            old = flat(self.old, before)
+        if after and not before and is_request:
+            new = flat(self.new, after)
         self.types(place, old, new, is_request)
         self.values(place, old, new, is_request)
         if is_request:
@@ -224,6 +230,13 @@ def flat(document, schema):
         for name, value in part.items():
             whole.setdefault(name, value)
     return whole
+
+
+def beside_null(document, schema):
+    """What a union is of, if it is of one thing and null."""
+    parts = schema.get("oneOf", schema.get("anyOf", []))
+    others = [part for part in parts if types(flat(document, part)) != {"null"}]
+    return others[0] if len(parts) == 2 and len(others) == 1 else None
 
 
 def types(schema):

@@ -55,7 +55,7 @@ async function* history(session_id: string): AsyncGenerator<Schemas["HistoryItem
     const params = { path: { session_id }, query: { limit: 2, after, order: "asc" as const } };
     const page = good(await api.GET("/v1/sessions/{session_id}/messages", { params }));
     yield* page.data;
-    after = page.has_more ? (page.next_cursor ?? undefined) : undefined;
+    after = page.has_more ? page.next_cursor : undefined;
   } while (after !== undefined);
 }
 
@@ -198,7 +198,7 @@ async function changes(session: Session): Promise<void> {
   const renamed = good(
     await api.PATCH("/v1/sessions/{session_id}", { params: { path }, body: { title: null, archived: true } }),
   );
-  assert.deepEqual([renamed.title ?? null, renamed.archived], [null, true]);
+  assert.deepEqual([renamed.title, renamed.archived], [null, true]);
   const archived = await refused(ask(session.id, "Are you there?", "two"));
   assert.deepEqual([archived.code, advice(archived)], ["session_archived", "ask"]);
   const fork = good(await api.POST("/v1/sessions/{session_id}/forks", { params: { path }, body: { before: 3 } }));

@@ -53,6 +53,8 @@ DOCUMENT = {
                     "text": {"type": ["string", "null"], "maxLength": 10},
                     "color": {"type": "string", "enum": ["red", "blue"]},
                     "tags": {"type": "array", "items": {"type": "string"}},
+                    "size": {"$ref": "#/components/schemas/Size"},
+                    "weight": {"oneOf": [{"$ref": "#/components/schemas/Size"}, {"type": "null"}]},
                 },
             },
             "Note": {
@@ -73,7 +75,11 @@ DOCUMENT = {
             "Base": {
                 "type": "object",
                 "required": ["id"],
-                "properties": {"id": {"type": "string"}, "parent": {"$ref": "#/components/schemas/Note"}},
+                "properties": {
+                    "id": {"type": "string"},
+                    "parent": {"$ref": "#/components/schemas/Note"},
+                    "mark": {"oneOf": [{"$ref": "#/components/schemas/Mark"}, {"type": "null"}]},
+                },
             },
             "Event": {
                 "oneOf": [
@@ -85,6 +91,8 @@ DOCUMENT = {
                     {"type": "object", "properties": {"type": {"enum": ["read"]}}},
                 ]
             },
+            "Size": {"type": "object", "properties": {"cm": {"type": "integer"}}},
+            "Mark": {"oneOf": [{"type": "string"}, {"type": "integer"}]},
             "Change": {
                 "oneOf": [
                     {"type": "object", "properties": {"kind": {"enum": ["cut"]}}},
@@ -237,6 +245,14 @@ BREAKS = [
         lambda d: event(d)[0]["properties"].pop("by"),
         f"{NOTE}/event(made): the member by is gone",
     ),
+    (
+        lambda d: properties(d, "Given").update(weight={"$ref": "#/components/schemas/Size"}),
+        f"{GIVEN}/weight: the type was any and is object",
+    ),
+    (
+        lambda d: properties(d, "Base").update(mark={"type": "string"}),
+        f"{NOTE}/mark: the alternative integer is gone",
+    ),
     (lambda d: change(d).pop(0), f"{NOTE}/change: the alternative cut is gone"),
     (lambda d: change(d).pop(), f"{NOTE}/change: the alternative moved is gone"),
     (
@@ -263,12 +279,14 @@ ADDS = [
     lambda d: operation(d)["requestBody"]["content"].update({"text/html": {}}),
     lambda d: operation(d)["responses"].update({"409": {}}),
     lambda d: operation(d)["responses"]["201"]["headers"].update(ETag={}),
-    lambda d: properties(d, "Given").update(size={"type": "integer"}),
+    lambda d: properties(d, "Given").update(price={"type": "integer"}),
+    lambda d: properties(d, "Given").update(size=properties(d, "Given")["weight"]),
     lambda d: properties(d, "Given")["color"]["enum"].append("green"),
     lambda d: properties(d, "Given")["color"].update(type=["string", "null"]),
     lambda d: schema(d, "Given").update(required=[]),
     lambda d: properties(d, "Base").update(size={"type": "integer"}),
     lambda d: schema(d, "Base")["required"].append("parent"),
+    lambda d: properties(d, "Base").update(mark={"$ref": "#/components/schemas/Mark"}),
     lambda d: note(d)["properties"]["state"]["enum"].append("lost"),
     lambda d: event(d).append({"type": "object", "properties": {"type": {"enum": ["lost"]}}}),
     lambda d: change(d)[0]["properties"].update(by={"const": "hand"}),

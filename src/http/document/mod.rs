@@ -5,6 +5,7 @@ mod events;
 mod examples;
 mod headers;
 mod links;
+mod nulls;
 mod parameters;
 mod problems;
 mod samples;
@@ -22,6 +23,7 @@ pub(super) fn complete(document: &mut OpenApi) {
     schemas::complete(document);
     events::name(document);
     contents::complete(document);
+    nulls::complete(document);
     parameters::complete(document);
     problems::complete(document, &samples);
     headers::complete(document);
