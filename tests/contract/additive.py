@@ -46,7 +46,18 @@ class Comparison:
             for method in self.gone(path, before, after, "the method"):
                 self.operation(f"{method.upper()} {path}", before[method], after[method])
         self.schemes()
+        self.webhooks()
         return self.found
+
+    def webhooks(self):
+        """What the service sends by itself: to its receivers it is what answers are."""
+        old, new = (one.get("webhooks", {}) for one in (self.old, self.new))
+        for name in self.gone("webhooks", old, new, "the webhook"):
+            before, after = old[name]["post"], new[name]["post"]
+            names = ({f"{p['in']} {p['name']}" for p in o["parameters"]} for o in (before, after))
+            self.gone(name, *map(sorted, names), "the parameter")
+            bodies = (before["requestBody"], after["requestBody"])
+            self.contents(f"{name} body", *bodies, is_request=False)
 
     def schemes(self):
         """The ways in, which operations name: what a client sends in them stays as it is."""

@@ -37,6 +37,16 @@ DOCUMENT = {
         },
         "/health": {"get": {"operationId": "get_health", "responses": {"200": {}}}},
     },
+    "webhooks": {
+        "told": {
+            "post": {
+                "parameters": [{"in": "header", "name": "webhook-id"}],
+                "requestBody": {
+                    "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Told"}}}
+                },
+            }
+        }
+    },
     "components": {
         "responses": {
             "Missing": {"content": {"application/problem+json": {"examples": {"a": {}, "b": {}}}}}
@@ -92,6 +102,7 @@ DOCUMENT = {
                 ]
             },
             "Size": {"type": "object", "properties": {"cm": {"type": "integer"}}},
+            "Told": {"type": "object", "properties": {"seq": {"type": "integer"}}},
             "Mark": {"oneOf": [{"type": "string"}, {"type": "integer"}]},
             "Change": {
                 "oneOf": [
@@ -269,6 +280,15 @@ BREAKS = [
         lambda d: schemes(d)["bearer"].update(scheme="basic"),
         "securitySchemes bearer: scheme was bearer and is basic",
     ),
+    (lambda d: d["webhooks"].pop("told"), "webhooks: the webhook told is gone"),
+    (
+        lambda d: d["webhooks"]["told"]["post"]["parameters"].pop(),
+        "told: the parameter header webhook-id is gone",
+    ),
+    (
+        lambda d: properties(d, "Told").pop("seq"),
+        "told body application/json: the member seq is gone",
+    ),
 ]
 
 ADDS = [
@@ -291,6 +311,8 @@ ADDS = [
     lambda d: event(d).append({"type": "object", "properties": {"type": {"enum": ["lost"]}}}),
     lambda d: change(d)[0]["properties"].update(by={"const": "hand"}),
     lambda d: problem(d)["examples"].update(c={}),
+    lambda d: d["webhooks"].update(more={}),
+    lambda d: schema(d, "Told").update(required=["seq"]),
     lambda d: schemes(d).update(ticket={"type": "apiKey"}),
     lambda d: schemes(d)["key"].update(description="A key."),
 ]

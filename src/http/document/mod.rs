@@ -1,6 +1,8 @@
 //! What the OpenAPI document says of all operations alike: said here once, and not by each handler.
 
 mod contents;
+#[expect(dead_code, reason = "for the document; deliveries are put together elsewhere")]
+mod deliveries;
 mod events;
 mod examples;
 mod headers;
@@ -10,6 +12,7 @@ mod parameters;
 mod problems;
 mod samples;
 mod schemas;
+mod webhooks;
 
 use utoipa::openapi::path::Operation;
 use utoipa::openapi::{OpenApi, RefOr, Response};
@@ -20,6 +23,7 @@ use samples::Samples;
 /// Completes what the handlers and the layers before them say.
 pub(super) fn complete(document: &mut OpenApi) {
     let samples = Samples::read();
+    webhooks::complete(document, &samples);
     schemas::complete(document);
     events::name(document);
     contents::complete(document);
