@@ -128,9 +128,13 @@ function advice(problem: Problem): "fix" | "wait" | "ask" | "give up" {
     case "rate_limited":
     case "request_timeout":
     case "session_busy":
+    case "too_many_copies":
+    case "too_many_deletions":
     case "too_many_large_bodies":
     case "too_many_streams":
     case "too_many_tests":
+    case "too_many_unknown_keys":
+    case "too_many_waits":
       return "wait";
     case "action_required":
     case "call_not_waiting":
@@ -158,7 +162,8 @@ function advice(problem: Problem): "fix" | "wait" | "ask" | "give up" {
     case "webhook_not_found":
       return "give up";
     default:
-      // A later service may have others.
+      // A later service may have others; of this one's none is forgotten.
+      problem.code satisfies never;
       return "ask";
   }
 }
