@@ -64,11 +64,13 @@ pub(super) struct SessionResource {
     /// The id.
     #[schema(value_type = String, example = "ses_0193a7c2b8f07d3c9e41f2a6b5c8d7e0")]
     id: SessionId,
-    /// A name for people.
+    /// A name for people; null if it has none.
+    #[schema(required)]
     title: Option<String>,
     /// What it does at the moment.
     status: SessionStatus,
     /// Why it last came to rest; null before its first run has ended.
+    #[schema(required)]
     stop_reason: Option<StopReason>,
     /// The model that was pinned at its creation.
     model: String,
@@ -102,6 +104,7 @@ pub(super) struct SessionResource {
     /// The names of the tools that were pinned, in their order.
     tools: Vec<String>,
     /// The folder that it works in; null for one of its own.
+    #[schema(required)]
     workspace: Option<String>,
     /// Where it left the session that it was forked from; absent if it was not.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -123,8 +126,8 @@ pub(super) struct SessionResource {
     /// What the client attached.
     #[schema(value_type = Object)]
     metadata: Box<RawValue>,
-    /// The live run.
-    #[schema(value_type = Option<String>)]
+    /// The live run; null if there is none.
+    #[schema(value_type = Option<String>, required)]
     active_run_id: Option<RunId>,
     /// Runs that wait.
     queued: i32,

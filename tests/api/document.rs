@@ -139,6 +139,9 @@ fn every_answer_tells_the_headers_that_it_has() {
             members(&response["headers"]).map(|(header, _)| header.as_str()).collect();
         let has = |wanted: &[&str]| wanted.iter().all(|header| names.contains(header));
         assert!(has(&["x-request-id"]), "{name} {status}");
+        if !response["content"]["text/event-stream"].is_null() {
+            assert!(has(&["cache-control", "x-accel-buffering"]), "{name} {status}");
+        }
         if ["429", "503"].contains(&status) && name != "get_readiness" {
             assert!(has(&["retry-after", "x-should-retry"]), "{name} {status}");
         }

@@ -38,6 +38,7 @@ mod database_faults;
 mod deleting_much;
 mod dispatch;
 mod document;
+mod document_members;
 mod draining;
 mod explaining;
 mod exporting;

@@ -16,6 +16,10 @@ UPPER = ("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties"
 LOWER = ("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties")
 
 
+class Dangling(ValueError):
+    """A reference to what is not in the document."""
+
+
 class Comparison:
     """Two documents, and what the new one takes away."""
 
@@ -41,7 +45,29 @@ class Comparison:
             before, after = methods
             for method in self.gone(path, before, after, "the method"):
                 self.operation(f"{method.upper()} {path}", before[method], after[method])
+        self.schemes()
+        self.webhooks()
         return self.found
+
+    def webhooks(self):
+        """What the service sends by itself: to its receivers it is what answers are."""
+        old, new = (one.get("webhooks", {}) for one in (self.old, self.new))
+        for name in self.gone("webhooks", old, new, "the webhook"):
+            before, after = old[name]["post"], new[name]["post"]
+            names = ({f"{p['in']} {p['name']}" for p in o["parameters"]} for o in (before, after))
+            self.gone(name, *map(sorted, names), "the parameter")
+            bodies = (before["requestBody"], after["requestBody"])
+            self.contents(f"{name} body", *bodies, is_request=False)
+
+    def schemes(self):
+        """The ways in, which operations name: what a client sends in them stays as it is."""
+        documents = (self.old, self.new)
+        old, new = (one.get("components", {}).get("securitySchemes", {}) for one in documents)
+        for name in self.gone("securitySchemes", old, new, "the scheme"):
+            for member in ("type", "in", "name", "scheme"):
+                before, after = old[name].get(member), new[name].get(member)
+                if before != after:
+                    self.breaks(f"securitySchemes {name}", f"{member} was {before} and is {after}")
 
     def operation(self, place, old, new):
         if old.get("operationId") != new.get("operationId"):
@@ -95,6 +121,10 @@ class Comparison:
         for kind in self.gone(place, before, after, "the media type"):
             schemas = (one[kind].get("schema", {}) for one in (before, after))
             self.schema(f"{place} {kind}", *schemas, is_request=is_request)
+            if kind == "application/problem+json":
+                # Problems have an example for each code.
+                codes = (one[kind].get("examples", {}) for one in (before, after))
+                self.gone(place, *codes, "the code")
 
     def schema(self, place, old, new, is_request):
         names = (old.get("$ref"), new.get("$ref"), is_request)
@@ -104,6 +134,12 @@ class Comparison:
                 return
             self.compared.add(names)
         old, new = flat(self.old, old), flat(self.new, new)
+        before, after = beside_null(self.old, old), beside_null(self.new, new)
+        # An answer may lose its null, and a request may take null besides.
+        if before and not after and not is_request:
+            old = flat(self.old, before)
+        if after and not before and is_request:
+            new = flat(self.new, after)
         self.types(place, old, new, is_request)
         self.values(place, old, new, is_request)
         if is_request:
@@ -161,17 +197,32 @@ class Comparison:
                 if kind in new and is_request and types(old) != {"null"} and not values(old):
                     self.breaks(place, "it is a union now")
                 continue
-            before = alternatives(self.old, old[kind])
-            after = alternatives(self.new, new.get(kind, [new]))
+            parts = new.get(kind, [new])
+            tags = {tag for part in old[kind] for tag in constants(flat(self.old, part))}
+            before = self.alternatives(place, self.old, old[kind], tags)
+            after = self.alternatives(place, self.new, parts, tags)
             for name in self.gone(place, before, after, "the alternative"):
                 self.schema(f"{place}({name})", before[name], after[name], is_request)
+
+    def alternatives(self, place, document, schemas, tags):
+        """The parts of a union by what tells them apart."""
+        named = {}
+        for schema in schemas:
+            name = alternative(document, schema, tags)
+            if name in named:
+                self.breaks(place, f"two alternatives are {name}")
+            named[name] = schema
+        return named
 
 
 def resolve(document, described):
     while "$ref" in described:
         target = document
         for step in described["$ref"].removeprefix("#/").split("/"):
-            target = target[step.replace("~1", "/").replace("~0", "~")]
+            step = step.replace("~1", "/").replace("~0", "~")
+            if step not in target:
+                raise Dangling(f"{described['$ref']} leads nowhere")
+            target = target[step]
         described = target
     return described
 
@@ -192,6 +243,13 @@ def flat(document, schema):
     return whole
 
 
+def beside_null(document, schema):
+    """What a union is of, if it is of one thing and null."""
+    parts = schema.get("oneOf", schema.get("anyOf", []))
+    others = [part for part in parts if types(flat(document, part)) != {"null"}]
+    return others[0] if len(parts) == 2 and len(others) == 1 else None
+
+
 def types(schema):
     named = schema.get("type", [])
     named = {named} if isinstance(named, str) else set(named)
@@ -202,15 +260,18 @@ def values(schema):
     return [schema["const"]] if "const" in schema else schema.get("enum", [])
 
 
-def alternatives(document, schemas):
-    """The parts of a union by what tells them apart: the value of `type`, or else the type."""
+def constants(schema):
+    """The members that have one value only."""
+    named = {name: values(member) for name, member in schema.get("properties", {}).items()}
+    return {name: found[0] for name, found in named.items() if len(found) == 1}
 
-    def name(schema):
-        whole = flat(document, schema)
-        tag = values(whole.get("properties", {}).get("type", {}))
-        return ",".join(map(str, tag)) or schema.get("$ref") or words(types(whole)) or "any"
 
-    return {name(schema): schema for schema in schemas}
+def alternative(document, schema, tags):
+    """A part of a union: the values of its tags, or else the name of its schema, or its type."""
+    whole = flat(document, schema)
+    found = constants(whole)
+    tag = [str(found[name]) for name in sorted(tags) if name in found]
+    return ",".join(tag) or schema.get("$ref") or words(types(whole)) or "any"
 
 
 def words(names):
@@ -222,7 +283,10 @@ def main(old, new):
         old = json.load(file)
     with open(new, encoding="utf-8") as file:
         new = json.load(file)
-    found = Comparison(old, new).documents()
+    try:
+        found = Comparison(old, new).documents()
+    except Dangling as dangling:
+        found = [dangling]
     for line in found:
         print(line)
     return 1 if found else 0

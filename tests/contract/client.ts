@@ -55,7 +55,7 @@ async function* history(session_id: string): AsyncGenerator<Schemas["HistoryItem
     const params = { path: { session_id }, query: { limit: 2, after, order: "asc" as const } };
     const page = good(await api.GET("/v1/sessions/{session_id}/messages", { params }));
     yield* page.data;
-    after = page.has_more ? (page.next_cursor ?? undefined) : undefined;
+    after = page.has_more ? page.next_cursor : undefined;
   } while (after !== undefined);
 }
 
@@ -102,8 +102,8 @@ function tell(event: Streamed): string | undefined {
   }
 }
 
-function texts(blocks: { [member: string]: unknown }[]): string {
-  return blocks.map((block) => (block.type === "text" ? String(block.text) : "")).join("");
+function texts(blocks: Schemas["ContentBlock"][]): string {
+  return blocks.map((block) => (block.type === "text" ? (block.text ?? "") : "")).join("");
 }
 
 /** What to do about a problem. */
@@ -128,9 +128,13 @@ function advice(problem: Problem): "fix" | "wait" | "ask" | "give up" {
     case "rate_limited":
     case "request_timeout":
     case "session_busy":
+    case "too_many_copies":
+    case "too_many_deletions":
     case "too_many_large_bodies":
     case "too_many_streams":
     case "too_many_tests":
+    case "too_many_unknown_keys":
+    case "too_many_waits":
       return "wait";
     case "action_required":
     case "call_not_waiting":
@@ -158,7 +162,8 @@ function advice(problem: Problem): "fix" | "wait" | "ask" | "give up" {
     case "webhook_not_found":
       return "give up";
     default:
-      // A later service may have others.
+      // A later service may have others; of this one's none is forgotten.
+      problem.code satisfies never;
       return "ask";
   }
 }
@@ -198,7 +203,7 @@ async function changes(session: Session): Promise<void> {
   const renamed = good(
     await api.PATCH("/v1/sessions/{session_id}", { params: { path }, body: { title: null, archived: true } }),
   );
-  assert.deepEqual([renamed.title ?? null, renamed.archived], [null, true]);
+  assert.deepEqual([renamed.title, renamed.archived], [null, true]);
   const archived = await refused(ask(session.id, "Are you there?", "two"));
   assert.deepEqual([archived.code, advice(archived)], ["session_archived", "ask"]);
   const fork = good(await api.POST("/v1/sessions/{session_id}/forks", { params: { path }, body: { before: 3 } }));

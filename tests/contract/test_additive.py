@@ -5,7 +5,7 @@ import json
 import pathlib
 import unittest
 
-from additive import Comparison
+from additive import Comparison, Dangling
 
 DOCUMENT = {
     "paths": {
@@ -37,8 +37,24 @@ DOCUMENT = {
         },
         "/health": {"get": {"operationId": "get_health", "responses": {"200": {}}}},
     },
+    "webhooks": {
+        "told": {
+            "post": {
+                "parameters": [{"in": "header", "name": "webhook-id"}],
+                "requestBody": {
+                    "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Told"}}}
+                },
+            }
+        }
+    },
     "components": {
-        "responses": {"Missing": {"description": "gone"}},
+        "responses": {
+            "Missing": {"content": {"application/problem+json": {"examples": {"a": {}, "b": {}}}}}
+        },
+        "securitySchemes": {
+            "bearer": {"type": "http", "scheme": "bearer"},
+            "key": {"type": "apiKey", "in": "header", "name": "x-api-key"},
+        },
         "schemas": {
             "Given": {
                 "type": "object",
@@ -47,6 +63,8 @@ DOCUMENT = {
                     "text": {"type": ["string", "null"], "maxLength": 10},
                     "color": {"type": "string", "enum": ["red", "blue"]},
                     "tags": {"type": "array", "items": {"type": "string"}},
+                    "size": {"$ref": "#/components/schemas/Size"},
+                    "weight": {"oneOf": [{"$ref": "#/components/schemas/Size"}, {"type": "null"}]},
                 },
             },
             "Note": {
@@ -59,6 +77,7 @@ DOCUMENT = {
                             "at": {"type": "string", "format": "date-time"},
                             "state": {"type": "string", "enum": ["new", "old"]},
                             "event": {"$ref": "#/components/schemas/Event"},
+                            "change": {"$ref": "#/components/schemas/Change"},
                         },
                     },
                 ]
@@ -66,7 +85,11 @@ DOCUMENT = {
             "Base": {
                 "type": "object",
                 "required": ["id"],
-                "properties": {"id": {"type": "string"}, "parent": {"$ref": "#/components/schemas/Note"}},
+                "properties": {
+                    "id": {"type": "string"},
+                    "parent": {"$ref": "#/components/schemas/Note"},
+                    "mark": {"oneOf": [{"$ref": "#/components/schemas/Mark"}, {"type": "null"}]},
+                },
             },
             "Event": {
                 "oneOf": [
@@ -76,6 +99,15 @@ DOCUMENT = {
                         "properties": {"type": {"enum": ["made"]}, "by": {"type": "string"}},
                     },
                     {"type": "object", "properties": {"type": {"enum": ["read"]}}},
+                ]
+            },
+            "Size": {"type": "object", "properties": {"cm": {"type": "integer"}}},
+            "Told": {"type": "object", "properties": {"seq": {"type": "integer"}}},
+            "Mark": {"oneOf": [{"type": "string"}, {"type": "integer"}]},
+            "Change": {
+                "oneOf": [
+                    {"type": "object", "properties": {"kind": {"enum": ["cut"]}}},
+                    {"type": "object", "properties": {"kind": {"const": "moved"}}},
                 ]
             },
         },
@@ -105,6 +137,18 @@ def note(document):
 
 def event(document):
     return schema(document, "Event")["oneOf"]
+
+
+def change(document):
+    return schema(document, "Change")["oneOf"]
+
+
+def problem(document):
+    return document["components"]["responses"]["Missing"]["content"]["application/problem+json"]
+
+
+def schemes(document):
+    return document["components"]["securitySchemes"]
 
 
 BREAKS = [
@@ -212,6 +256,39 @@ BREAKS = [
         lambda d: event(d)[0]["properties"].pop("by"),
         f"{NOTE}/event(made): the member by is gone",
     ),
+    (
+        lambda d: properties(d, "Given").update(weight={"$ref": "#/components/schemas/Size"}),
+        f"{GIVEN}/weight: the type was any and is object",
+    ),
+    (
+        lambda d: properties(d, "Base").update(mark={"type": "string"}),
+        f"{NOTE}/mark: the alternative integer is gone",
+    ),
+    (lambda d: change(d).pop(0), f"{NOTE}/change: the alternative cut is gone"),
+    (lambda d: change(d).pop(), f"{NOTE}/change: the alternative moved is gone"),
+    (
+        lambda d: change(d).append(copy.deepcopy(change(d)[0])),
+        f"{NOTE}/change: two alternatives are cut",
+    ),
+    (lambda d: problem(d)["examples"].pop("a"), f"{CREATE} 404: the code a is gone"),
+    (lambda d: schemes(d).pop("key"), "securitySchemes: the scheme key is gone"),
+    (
+        lambda d: schemes(d)["key"].update(name="key"),
+        "securitySchemes key: name was x-api-key and is key",
+    ),
+    (
+        lambda d: schemes(d)["bearer"].update(scheme="basic"),
+        "securitySchemes bearer: scheme was bearer and is basic",
+    ),
+    (lambda d: d["webhooks"].pop("told"), "webhooks: the webhook told is gone"),
+    (
+        lambda d: d["webhooks"]["told"]["post"]["parameters"].pop(),
+        "told: the parameter header webhook-id is gone",
+    ),
+    (
+        lambda d: properties(d, "Told").pop("seq"),
+        "told body application/json: the member seq is gone",
+    ),
 ]
 
 ADDS = [
@@ -222,14 +299,22 @@ ADDS = [
     lambda d: operation(d)["requestBody"]["content"].update({"text/html": {}}),
     lambda d: operation(d)["responses"].update({"409": {}}),
     lambda d: operation(d)["responses"]["201"]["headers"].update(ETag={}),
-    lambda d: properties(d, "Given").update(size={"type": "integer"}),
+    lambda d: properties(d, "Given").update(price={"type": "integer"}),
+    lambda d: properties(d, "Given").update(size=properties(d, "Given")["weight"]),
     lambda d: properties(d, "Given")["color"]["enum"].append("green"),
     lambda d: properties(d, "Given")["color"].update(type=["string", "null"]),
     lambda d: schema(d, "Given").update(required=[]),
     lambda d: properties(d, "Base").update(size={"type": "integer"}),
     lambda d: schema(d, "Base")["required"].append("parent"),
+    lambda d: properties(d, "Base").update(mark={"$ref": "#/components/schemas/Mark"}),
     lambda d: note(d)["properties"]["state"]["enum"].append("lost"),
     lambda d: event(d).append({"type": "object", "properties": {"type": {"enum": ["lost"]}}}),
+    lambda d: change(d)[0]["properties"].update(by={"const": "hand"}),
+    lambda d: problem(d)["examples"].update(c={}),
+    lambda d: d["webhooks"].update(more={}),
+    lambda d: schema(d, "Told").update(required=["seq"]),
+    lambda d: schemes(d).update(ticket={"type": "apiKey"}),
+    lambda d: schemes(d)["key"].update(description="A key."),
 ]
 
 
@@ -250,6 +335,10 @@ class Additive(unittest.TestCase):
         for number, change in enumerate(ADDS):
             with self.subTest(number):
                 self.assertEqual(found(change), [])
+
+    def test_a_reference_to_nothing_is_named(self):
+        with self.assertRaisesRegex(Dangling, "^#/components/schemas/Event leads nowhere$"):
+            found(lambda d: d["components"]["schemas"].pop("Event"))
 
     def test_the_released_document_adds_to_itself(self):
         path = pathlib.Path(__file__).parents[2] / "openapi" / "released.json"

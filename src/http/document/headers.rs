@@ -7,7 +7,7 @@ use utoipa::openapi::{Header, Object, OpenApi, Ref, RefOr, Response, Schema, Typ
 use super::{operations, own, own_responses};
 
 /// Name of the component, header, type, what it is, an example.
-const HEADERS: [(&str, &str, Type, &str, &str); 5] = [
+const HEADERS: [(&str, &str, Type, &str, &str); 7] = [
     (
         "RequestId",
         "x-request-id",
@@ -44,6 +44,20 @@ const HEADERS: [(&str, &str, Type, &str, &str); 5] = [
          would fail again; absent where the service cannot know.",
         "true",
     ),
+    (
+        "StreamCaching",
+        "cache-control",
+        Type::String,
+        "Nothing on the way keeps a stream, or compresses it.",
+        "no-cache, no-transform",
+    ),
+    (
+        "StreamBuffering",
+        "x-accel-buffering",
+        Type::String,
+        "Nothing on the way holds a stream back.",
+        "no",
+    ),
 ];
 
 pub(super) fn complete(document: &mut OpenApi) {
@@ -71,6 +85,10 @@ pub(super) fn complete(document: &mut OpenApi) {
             if is_limited {
                 add(response, "RateLimitPolicy");
                 add(response, "RateLimit");
+            }
+            if response.content.contains_key("text/event-stream") {
+                add(response, "StreamCaching");
+                add(response, "StreamBuffering");
             }
             if ["409", "429", "503"].contains(&status.as_str()) && is_problem(response) {
                 add(response, "RetryAfter");

@@ -3,9 +3,9 @@
 use serde_json::Value;
 use utoipa::Number;
 use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn};
-use utoipa::openapi::schema::SchemaType;
 use utoipa::openapi::{Object, OpenApi, Ref, RefOr, Required, Schema, Type};
 
+use super::nulls::one_type;
 use super::{operations, own};
 use crate::domain::ids::{DeliveryId, RunId, SessionId, WebhookId};
 use crate::http::routes::{DEFAULT_LIMIT, MAX_LIMIT};
@@ -59,10 +59,7 @@ pub(super) fn complete(document: &mut OpenApi) {
 fn describe(parameter: &mut Parameter) {
     let Some(RefOr::T(Schema::Object(schema))) = &mut parameter.schema else { return };
     // A parameter is there or not; it is never null.
-    if let SchemaType::Array(types) = &schema.schema_type {
-        let first = types.iter().find(|it| **it != Type::Null).cloned();
-        schema.schema_type = first.map_or(SchemaType::AnyValue, SchemaType::Type);
-    }
+    one_type(&mut schema.schema_type);
     match (&parameter.parameter_in, parameter.name.as_str()) {
         (ParameterIn::Path, name) => identify(schema, name),
         (ParameterIn::Query, "limit") => {

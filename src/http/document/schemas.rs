@@ -55,7 +55,7 @@ fn name_items(schemas: &mut BTreeMap<String, RefOr<Schema>>) {
 }
 
 /// Visits all objects of a schema.
-fn each(schema: &mut Schema, visit: &mut impl FnMut(&mut Object)) {
+pub(super) fn each(schema: &mut Schema, visit: &mut impl FnMut(&mut Object)) {
     match schema {
         Schema::Object(object) => {
             visit(object);

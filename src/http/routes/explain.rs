@@ -31,6 +31,7 @@ pub(in crate::http) struct ExplanationResource {
     /// Where it stands.
     status: RunStatus,
     /// What it waits for; null when it has settled.
+    #[schema(required)]
     waits_for: Option<WaitsFor>,
     /// Since when it waits; for a settled run, when it settled.
     #[schema(value_type = String, format = DateTime)]

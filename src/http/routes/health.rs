@@ -8,7 +8,7 @@ use http::header::CONTENT_TYPE;
 use serde::Serialize;
 use utoipa::openapi::Server;
 
-use crate::http::error::ApiError;
+use crate::http::error::{ApiError, Problem};
 use crate::http::forwarded::public;
 use crate::http::readiness::Checks;
 use crate::http::{Health as HealthState, document};
@@ -59,10 +59,11 @@ pub(in crate::http) async fn get_readiness(
 /// Figures in the text format that Prometheus reads.
 #[utoipa::path(
     get, path = "/metrics", operation_id = "get_metrics", tag = "operations",
-    responses((
-        status = 200, description = "The figures.", body = String,
-        content_type = "application/openmetrics-text",
-    ))
+    responses(
+        (status = 200, description = "The figures.", body = String,
+         content_type = "application/openmetrics-text"),
+        (status = 500, description = "`internal`", body = Problem, content_type = "application/problem+json"),
+    )
 )]
 pub(in crate::http) async fn get_metrics(
     State(state): State<HealthState>,

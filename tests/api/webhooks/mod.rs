@@ -1,5 +1,6 @@
 //! Being told of runs.
 
+mod described;
 mod keeping;
 mod receiver;
 mod trying;

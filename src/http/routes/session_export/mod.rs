@@ -93,7 +93,8 @@ impl ExportFormat {
     responses(
         (status = 200, description = "The session. The schema is that of one line.",
          content((ExportLine = "application/jsonl"), (String = "text/markdown")),
-         headers(("content-disposition" = String, description = "A name for the file."))),
+         headers(("content-disposition" = String, description = "A name for the file."),
+                 ("cache-control" = String, description = "`no-store`"))),
         (status = 400, description = "`invalid_query`", body = Problem, content_type = "application/problem+json"),
         (status = 404, description = "`session_not_found`", body = Problem, content_type = "application/problem+json"),
         (status = 406, description = "`not_acceptable`", body = Problem, content_type = "application/problem+json"),

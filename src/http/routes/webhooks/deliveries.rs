@@ -33,7 +33,7 @@ pub(in crate::http) struct DeliveryResource {
     #[schema(value_type = String, example = "dlv_0193a7c2b8f07d3c9e41f2a6b5c8d7e0")]
     id: DeliveryId,
     /// The session that it is about; null for a test.
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Option<String>, required)]
     session_id: Option<SessionId>,
     /// Of what it tells: an event of the webhook, or `webhook.test`.
     event: String,
@@ -42,17 +42,19 @@ pub(in crate::http) struct DeliveryResource {
     /// How often it was sent, since it was made or sent once more.
     attempts: i32,
     /// When it is sent next; null if it is not.
-    #[schema(value_type = Option<String>, format = DateTime)]
+    #[schema(value_type = Option<String>, format = DateTime, required)]
     next_attempt_at: Option<Timestamp>,
     /// The status of the last answer; null if there was none.
+    #[schema(required)]
     last_status: Option<i32>,
     /// Why the last attempt was not taken.
+    #[schema(required)]
     last_error: Option<String>,
     /// When it was made.
     #[schema(value_type = String, format = DateTime)]
     created_at: Timestamp,
     /// When it was taken, or given up.
-    #[schema(value_type = Option<String>, format = DateTime)]
+    #[schema(value_type = Option<String>, format = DateTime, required)]
     ended_at: Option<Timestamp>,
 }
 

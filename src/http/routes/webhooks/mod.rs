@@ -89,12 +89,14 @@ pub(in crate::http) struct WebhookResource {
     /// Where.
     url: String,
     /// A name for people.
+    #[schema(required)]
     description: Option<String>,
     /// Of what.
     events: Vec<WebhookEvent>,
     /// Whether it is told anything.
     enabled: bool,
     /// Why it is not; null if it is.
+    #[schema(required)]
     disabled: Option<Disabled>,
     /// When it was made.
     #[schema(value_type = String, format = DateTime)]

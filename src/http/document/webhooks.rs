@@ -1,0 +1,77 @@
+//! What the service sends by itself.
+
+use utoipa::openapi::path::{OperationBuilder, Parameter, ParameterBuilder, ParameterIn, Paths};
+use utoipa::openapi::request_body::RequestBodyBuilder;
+use utoipa::openapi::{
+    ContentBuilder, HttpMethod, Object, OpenApi, PathItem, Ref, Required, Response, Type,
+};
+use utoipa::{PartialSchema, ToSchema};
+
+use super::deliveries::WebhookDelivery;
+use super::samples::Samples;
+
+/// Headers of every delivery: name, what it is, an example.
+const HEADERS: [(&str, &str, &str); 3] = [
+    (
+        "webhook-id",
+        "The delivery. It may come twice, and has the same id then.",
+        "dlv_0193a7c2b8f07d3c9e41f2a6b5c8d7e0",
+    ),
+    (
+        "webhook-timestamp",
+        "When this attempt was sent, in seconds since 1970. Refuse what is five minutes old.",
+        "1795356000",
+    ),
+    (
+        "webhook-signature",
+        "`v1,` and the HMAC-SHA256, by the secret, of `webhook-id`, `.`, `webhook-timestamp`, `.` and \
+         the body, as Base64; several with blanks between them while a secret is replaced.",
+        "v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=",
+    ),
+];
+
+/// What the answers of a receiver mean.
+const ANSWERS: [(&str, &str); 3] = [
+    ("2XX", "It is taken."),
+    ("410", "The webhook is disabled."),
+    ("default", "It is sent again later, some times."),
+];
+
+/// Describes the request that a webhook gets.
+pub(super) fn complete(document: &mut OpenApi, samples: &Samples) {
+    let schemas = &mut document.components.get_or_insert_default().schemas;
+    let mut parts = Vec::new();
+    WebhookDelivery::schemas(&mut parts);
+    schemas.extend(parts);
+    let name = WebhookDelivery::name();
+    schemas.insert(name.to_string(), WebhookDelivery::schema());
+    let content = ContentBuilder::new()
+        .schema(Some(Ref::from_schema_name(name.as_ref())))
+        .example(samples.of(&name));
+    let body = RequestBodyBuilder::new()
+        .required(Some(Required::True))
+        .content("application/json", content.build());
+    let mut operation = OperationBuilder::new()
+        .operation_id(Some("receive_delivery"))
+        .tag("webhooks")
+        .summary(Some("Tells a webhook what happened."))
+        .parameters(Some(HEADERS.map(header)))
+        .request_body(Some(body.build()));
+    for (status, description) in ANSWERS {
+        operation = operation.response(status, Response::new(description));
+    }
+    let item = PathItem::new(HttpMethod::Post, operation.build());
+    let webhooks = document.webhooks.get_or_insert_with(Paths::new);
+    webhooks.paths.insert("delivery".to_owned(), item);
+}
+
+fn header((name, description, example): (&str, &str, &str)) -> Parameter {
+    ParameterBuilder::new()
+        .name(name)
+        .parameter_in(ParameterIn::Header)
+        .required(Required::True)
+        .description(Some(description))
+        .schema(Some(Object::with_type(Type::String)))
+        .example(Some(example.into()))
+        .build()
+}

@@ -1,0 +1,91 @@
+//! What the OpenAPI document says of the members of answers.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value, json};
+
+fn document() -> Value {
+    serde_json::to_value(twostep::http::document()).unwrap()
+}
+
+#[test]
+fn blocks_of_content_have_a_type_and_those_of_text_a_text() {
+    let document = document();
+    let schemas = &document["components"]["schemas"];
+    let required = |name: &str| schemas[name]["required"].clone();
+    assert_eq!(required("ContentBlock"), json!(["type"]));
+    assert_eq!(required("TextBlock"), json!(["type", "text"]));
+    let blocks = |owner: &str| {
+        let items = &schemas[owner]["properties"]["content"]["items"]["$ref"];
+        items.as_str().unwrap().rsplit('/').next().unwrap()
+    };
+    for owner in ["AgentMessageEvent", "AgentThinkingEvent", "AgentToolResultEvent"] {
+        assert_eq!(blocks(owner), "TextBlock", "{owner}");
+    }
+    for owner in ["HistoryMessage", "UserCustomToolResultEvent", "UserMessageEvent"] {
+        assert_eq!(blocks(owner), "ContentBlock", "{owner}");
+    }
+}
+
+/// The names of the schemas that something refers to.
+fn references(described: &Value) -> Vec<String> {
+    let text = described.to_string();
+    let after = text.split("\"#/components/schemas/").skip(1);
+    after.map(|rest| rest.split('"').next().unwrap().to_owned()).collect()
+}
+
+/// The schemas that answers have and requests have not.
+fn of_answers_alone(document: &Value) -> Vec<(&String, &Value)> {
+    let schemas = document["components"]["schemas"].as_object().unwrap();
+    let paths = document["paths"].as_object().unwrap();
+    let operations = paths.values().flat_map(|methods| methods.as_object().unwrap().values());
+    let mut next: Vec<String> = operations.flat_map(|it| references(&it["requestBody"])).collect();
+    let mut asked = BTreeSet::new();
+    while let Some(name) = next.pop() {
+        if asked.insert(name.clone()) {
+            next.extend(references(&schemas[&name]));
+        }
+    }
+    schemas.iter().filter(|(name, _)| !asked.contains(*name)).collect()
+}
+
+fn may_be_null(schema: &Value) -> bool {
+    let types = schema["type"].as_array().into_iter().flatten();
+    let parts = schema["oneOf"].as_array().into_iter().flatten().map(|part| &part["type"]);
+    types.chain(parts).any(|it| it == "null")
+}
+
+#[test]
+fn members_of_answers_are_left_out_or_null_and_never_both() {
+    let document = document();
+    let (mut always, mut both) = (Vec::new(), Vec::new());
+    for (name, schema) in of_answers_alone(&document) {
+        let members = schema["properties"].as_object().into_iter().flat_map(Map::iter);
+        for (member, _) in members.filter(|(_, schema)| may_be_null(schema)) {
+            let required = schema["required"].as_array().into_iter().flatten();
+            let is_required = required.into_iter().any(|it| it == member);
+            let found = if is_required { &mut always } else { &mut both };
+            found.push(format!("{name}.{member}"));
+        }
+    }
+    // A title that was taken away is null, and one that stays is left out.
+    assert_eq!(both, ["SessionUpdatedEvent.title"]);
+    let expected = [
+        "DeliveryResource.session_id",
+        "DeliveryResource.next_attempt_at",
+        "DeliveryResource.last_status",
+        "DeliveryResource.last_error",
+        "DeliveryResource.ended_at",
+        "ExplanationResource.waits_for",
+        "SessionResource.title",
+        "SessionResource.stop_reason",
+        "SessionResource.workspace",
+        "SessionResource.active_run_id",
+        "WebhookResource.description",
+        "WebhookResource.disabled",
+    ];
+    always.sort();
+    let mut expected = expected.map(str::to_owned);
+    expected.sort();
+    assert_eq!(always, expected);
+}
