@@ -45,7 +45,9 @@ pub(super) fn complete(document: &mut OpenApi, samples: &Samples) {
     for operation in operations(document) {
         if operation.security.is_some() {
             let unavailable = own_responses(operation).find(|(status, _)| *status == "503");
-            unavailable.into_iter().for_each(|(_, response)| name_always(response));
+            if let Some((_, response)) = unavailable {
+                name_always(response);
+            }
         }
         own_responses(operation).for_each(|(_, response)| show(response, &codes));
         if operation.security.is_some() {
