@@ -45,7 +45,7 @@ fn take_null(described: &mut RefOr<Schema>) {
                 *described = one.clone();
             }
         }
-        _ => {}
+        RefOr::T(_) | RefOr::Ref(_) => {}
     }
 }
 
