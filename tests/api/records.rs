@@ -40,7 +40,8 @@ async fn start(script: Value, table: &str, columns: Option<&[&str]>) -> TestApp 
     let records = Records::new(reader(&database), table.to_owned(), columns);
     let options = Options { records: Some(Arc::new(records)), ..Options::default() };
     let setup = Setup { options, ..Setup::default() };
-    TestApp::on(script, setup, database, TempDir::new().unwrap()).await
+    // Boxed, because it is large.
+    Box::pin(TestApp::on(script, setup, database, TempDir::new().unwrap())).await
 }
 
 /// What the model reads of each query, one a round.
