@@ -37,7 +37,7 @@ mod tests {
         assert_eq!(collector(Some(" ")).unwrap(), None);
         let url = "http://127.0.0.1:4318".parse().unwrap();
         assert_eq!(collector(Some("http://127.0.0.1:4318")).unwrap(), Some(url));
-        let refused = collector(Some("collector:")).unwrap_err().to_string();
-        assert_eq!(refused, "--otlp-endpoint \"collector:\" is not a URL");
+        let refused = collector(Some("/v1/traces")).unwrap_err().to_string();
+        assert_eq!(refused, "--otlp-endpoint \"/v1/traces\" is not a URL");
     }
 }
