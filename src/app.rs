@@ -1,17 +1,17 @@
 //! The composition root: from a configuration to a running service, and back.
 
+mod database;
+mod model;
+mod request_body;
+
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use axum::Router;
-use bytes::Bytes;
 use reqwest::Url;
-use sqlx::migrate::MigrateError;
-use sqlx::postgres::PgConnectOptions;
-use sqlx::{ConnectOptions as _, PgPool};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -19,32 +19,30 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::bus::{Bus, link};
-use crate::config::{Config, Database, Listen, ModelSource, Serve};
+use crate::config::{Config, Listen, Serve};
 use crate::domain::model::Models;
-use crate::domain::provider::{Dialect, MaxTokensField, Provider};
-use crate::domain::request::RequestForm;
-use crate::domain::session::Settings;
 use crate::http::{
     Api, Forwarding, Health, LastLook, Site, Timeouts, health_router, router, serve,
 };
 use crate::metrics::Metrics;
+use crate::model::Model;
 use crate::model::catalogue::keep_current;
-use crate::model::{Head, Messages, Model, Server, anthropic, openai};
 use crate::outbound::Outbound;
-use crate::simulator::{Options as SimulatorOptions, Running, Script, Simulator};
+use crate::simulator::Running;
 use crate::spans::{self, Export};
-use crate::store::api_keys::is_any_good;
-use crate::store::connections::{Connections, TenantConnections};
+use crate::store::connections::TenantConnections;
 use crate::store::embedded::EmbeddedPostgres;
-use crate::store::requests::Material;
-use crate::store::{self, PoolRole, roles};
 use crate::tokens::Issuer;
 use crate::tools::Registry;
 use crate::tools::builtin::bash::Bash;
 use crate::tools::policy::{Evaluator, OperatorPolicy};
 use crate::tools::sandbox::{Level, SandboxError};
 use crate::webhooks::{self, Sender};
-use crate::worker::{Node, Parts, Worker, sent_before, sent_messages};
+use crate::worker::{Node, Parts, Worker};
+use database::{Pools, check_keys};
+pub use database::{bring_up_to_date, open_database};
+use model::{models_to_refresh, open_model};
+use request_body::assemble;
 
 /// Time for runs to end, short of what a container runtime grants.
 const RUNS_TIMEOUT: Duration = Duration::from_secs(28);
@@ -80,16 +78,6 @@ struct Listening {
     posts: TaskTracker,
     /// Whose tokens let in, so that its keys are kept in step.
     issuer: Option<Arc<Issuer>>,
-}
-
-/// Connections to the database, apart by purpose.
-#[derive(Debug)]
-struct Pools {
-    api: TenantConnections,
-    gate: Connections,
-    worker: Connections,
-    heartbeat: Connections,
-    bus: PgPool,
 }
 
 impl Application {
@@ -281,27 +269,6 @@ impl Listening {
     }
 }
 
-impl Pools {
-    fn of(options: &PgConnectOptions) -> Self {
-        let pool = |role| store::pool(options, role);
-        Self {
-            api: pool(PoolRole::Api).into(),
-            gate: pool(PoolRole::Gate).into(),
-            worker: pool(PoolRole::Worker).into(),
-            heartbeat: pool(PoolRole::Heartbeat).into(),
-            bus: pool(PoolRole::Bus),
-        }
-    }
-
-    async fn close(self) {
-        self.api.close().await;
-        self.gate.close().await;
-        self.worker.close().await;
-        self.heartbeat.close().await;
-        self.bus.close().await;
-    }
-}
-
 /// Waits for a task, if there is one, and gives it up when that takes too long.
 async fn ended<T>(task: Option<JoinHandle<T>>, patience: Duration, otherwise: &'static str) {
     let Some(mut task) = task else { return };
@@ -331,148 +298,4 @@ async fn open_tools(config: &Config) -> anyhow::Result<Option<Level>> {
     }
     tracing::info!(sandbox.level = %level, "Bash runs in a sandbox");
     Ok(Some(level))
-}
-
-/// A service that wants keys and has given none lets nobody in. Only where no other machine is meant
-/// to come in may that be a beginning.
-async fn check_keys(listen: &Listen, pool: &Connections) -> anyhow::Result<()> {
-    let bind = match listen {
-        // Who has a token needs no key.
-        Listen::Api(serve) if serve.http.needs_keys && serve.http.tokens.is_none() => serve.bind,
-        Listen::Api(_) | Listen::Health(_) | Listen::Nowhere => return Ok(()),
-    };
-    let mut conn = pool.acquire().await?;
-    let is_any_good = is_any_good(&mut conn).await?;
-    conn.give_back();
-    if is_any_good {
-        return Ok(());
-    }
-    if !bind.ip().is_loopback() {
-        bail!(
-            "{bind} is for those who have a key, and nobody has one: make one first, with \
-             `twostep keys create NAME`, after `twostep migrate` if the database is new"
-        );
-    }
-    tracing::warn!(
-        "nobody has a key, so everybody is refused: `twostep keys create NAME` makes one, now or \
-         later, and --auth open asks nobody on this machine for one"
-    );
-    Ok(())
-}
-
-/// What the API knows of models, if it is to be kept as their server tells it.
-fn models_to_refresh(listen: &Listen) -> Option<Arc<Models>> {
-    match listen {
-        Listen::Api(serve) if serve.refresh_models => {
-            Some(Arc::clone(&serve.defaults.model_rules.models))
-        }
-        Listen::Api(_) | Listen::Health(_) | Listen::Nowhere => None,
-    }
-}
-
-/// The way to the database, and the private server if there is to be one.
-pub async fn open_database(
-    database: Database,
-) -> anyhow::Result<(PgConnectOptions, Option<EmbeddedPostgres>)> {
-    Ok(match database {
-        Database::Server(options) => (*options, None),
-        Database::Embedded(options) => {
-            let embedded = EmbeddedPostgres::start(&options).await?;
-            (embedded.connect_options(), Some(embedded))
-        }
-    })
-}
-
-/// Brings the schema up to this version, and makes sure that the service may work with it.
-/// The way to its tables is what is given back, whoever a connection works as.
-pub async fn bring_up_to_date(options: PgConnectOptions) -> anyhow::Result<PgConnectOptions> {
-    let pool = store::pool(&options, PoolRole::Login);
-    match store::migrate(&pool).await {
-        Ok(()) => {}
-        // The causes of this one all say the same.
-        Err(MigrateError::ExecuteMigration(sqlx::Error::Database(error), version)) => {
-            bail!("the migration {version} of the database schema failed: {}", error.message());
-        }
-        Err(error) => {
-            // A pool that waited in vain does not say what for; a single connection does.
-            options.connect().await.context("the database cannot be reached")?;
-            return Err(error).context("the database schema cannot be brought up to date");
-        }
-    }
-    let mut conn = pool.acquire().await?;
-    roles::check(&mut conn).await?;
-    let schema = roles::schema(&mut conn).await?.unwrap_or_default();
-    drop(conn);
-    pool.close().await;
-    Ok(options.options([("search_path", schema)]))
-}
-
-/// Makes the body of a request again, as its worker made it.
-fn assemble(material: &Material, form: &RequestForm) -> Result<Bytes, serde_json::Error> {
-    let Material { settings, options, lines, view } = material;
-    let max_tokens = form.max_tokens.unwrap_or(settings.max_tokens);
-    let settings = Settings { max_tokens, ..settings.clone() };
-    let (tools, cache) = (options.tools.as_deref(), form.prompt_cache);
-    let head = match form.chat_completions {
-        None if form.summary => {
-            let settings = Settings { max_tokens, ..settings.for_summary() };
-            Head::Anthropic(anthropic::Head::for_summary(&settings, tools, cache)?)
-        }
-        None => Head::Anthropic(anthropic::Head::new(&settings, tools, cache)?),
-        Some(dialect) => Head::OpenAi(openai::Head::new(&settings, tools, dialect)?),
-    };
-    let mut view = view.clone();
-    view.changes.truncate(form.sent_changes);
-    let text = if form.summary { sent_before(lines, view) } else { sent_messages(lines, view) };
-    let is_compacted = form.compacted.is_some();
-    let messages = Messages { text: &text, far_mark: form.far_mark, is_compacted };
-    Ok(head.request(messages, &form.tool_choice).body)
-}
-
-async fn open_model(
-    source: ModelSource,
-    idle_timeout: Duration,
-) -> anyhow::Result<(Model, Option<Running>)> {
-    let (server, simulator) = match source {
-        ModelSource::Server(server) => (server, None),
-        ModelSource::Simulator { script, provider } => {
-            let script = match script {
-                Some(path) => Script::from_file(&path)
-                    .with_context(|| format!("the script {} cannot be used", path.display()))?,
-                None => Script::demo(),
-            };
-            let listener = TcpListener::bind("127.0.0.1:0").await?;
-            let simulator = Simulator::start(listener, script, SimulatorOptions::default());
-            let server = simulated(&simulator.base_url(), provider, idle_timeout)?;
-            (server, Some(simulator))
-        }
-    };
-    let lacks = server.provider().lacks();
-    if !lacks.is_empty() {
-        let provider = server.provider().as_str();
-        tracing::info!(model.provider = provider, ?lacks, "the protocol lacks what others have");
-    }
-    Ok((Model::of(&server)?, simulator))
-}
-
-/// The simulator as a server of this protocol.
-fn simulated(base_url: &str, provider: Provider, idle_timeout: Duration) -> anyhow::Result<Server> {
-    let api_key = Some("simulator".to_owned().into());
-    Ok(match provider {
-        Provider::Anthropic => Server::Anthropic(anthropic::ClientConfig {
-            base_url: base_url.parse()?,
-            api_key,
-            version: "2023-06-01".to_owned(),
-            idle_timeout,
-        }),
-        Provider::OpenAi => Server::OpenAi(openai::ClientConfig {
-            base_url: format!("{base_url}/v1").parse()?,
-            api_key,
-            dialect: Dialect {
-                max_tokens_field: MaxTokensField::MaxCompletionTokens,
-                takes_images: true,
-            },
-            idle_timeout,
-        }),
-    })
 }

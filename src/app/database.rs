@@ -1,0 +1,107 @@
+//! The way to the database, and what has to be there before anybody is served.
+
+use anyhow::{Context as _, bail};
+use sqlx::migrate::MigrateError;
+use sqlx::postgres::PgConnectOptions;
+use sqlx::{ConnectOptions as _, PgPool};
+
+use crate::config::{Database, Listen};
+use crate::store::api_keys::is_any_good;
+use crate::store::connections::{Connections, TenantConnections};
+use crate::store::embedded::EmbeddedPostgres;
+use crate::store::{self, PoolRole, roles};
+
+/// Connections to the database, apart by purpose.
+#[derive(Debug)]
+pub(super) struct Pools {
+    pub(super) api: TenantConnections,
+    pub(super) gate: Connections,
+    pub(super) worker: Connections,
+    pub(super) heartbeat: Connections,
+    pub(super) bus: PgPool,
+}
+
+impl Pools {
+    pub(super) fn of(options: &PgConnectOptions) -> Self {
+        let pool = |role| store::pool(options, role);
+        Self {
+            api: pool(PoolRole::Api).into(),
+            gate: pool(PoolRole::Gate).into(),
+            worker: pool(PoolRole::Worker).into(),
+            heartbeat: pool(PoolRole::Heartbeat).into(),
+            bus: pool(PoolRole::Bus),
+        }
+    }
+
+    pub(super) async fn close(self) {
+        self.api.close().await;
+        self.gate.close().await;
+        self.worker.close().await;
+        self.heartbeat.close().await;
+        self.bus.close().await;
+    }
+}
+
+/// The way to the database, and the private server if there is to be one.
+pub async fn open_database(
+    database: Database,
+) -> anyhow::Result<(PgConnectOptions, Option<EmbeddedPostgres>)> {
+    Ok(match database {
+        Database::Server(options) => (*options, None),
+        Database::Embedded(options) => {
+            let embedded = EmbeddedPostgres::start(&options).await?;
+            (embedded.connect_options(), Some(embedded))
+        }
+    })
+}
+
+/// Brings the schema up to this version, and makes sure that the service may work with it.
+/// The way to its tables is what is given back, whoever a connection works as.
+pub async fn bring_up_to_date(options: PgConnectOptions) -> anyhow::Result<PgConnectOptions> {
+    let pool = store::pool(&options, PoolRole::Login);
+    match store::migrate(&pool).await {
+        Ok(()) => {}
+        // The causes of this one all say the same.
+        Err(MigrateError::ExecuteMigration(sqlx::Error::Database(error), version)) => {
+            bail!("the migration {version} of the database schema failed: {}", error.message());
+        }
+        Err(error) => {
+            // A pool that waited in vain does not say what for; a single connection does.
+            options.connect().await.context("the database cannot be reached")?;
+            return Err(error).context("the database schema cannot be brought up to date");
+        }
+    }
+    let mut conn = pool.acquire().await?;
+    roles::check(&mut conn).await?;
+    let schema = roles::schema(&mut conn).await?.unwrap_or_default();
+    drop(conn);
+    pool.close().await;
+    Ok(options.options([("search_path", schema)]))
+}
+
+/// A service that wants keys and has given none lets nobody in. Only where no other machine is meant
+/// to come in may that be a beginning.
+pub(super) async fn check_keys(listen: &Listen, pool: &Connections) -> anyhow::Result<()> {
+    let bind = match listen {
+        // Who has a token needs no key.
+        Listen::Api(serve) if serve.http.needs_keys && serve.http.tokens.is_none() => serve.bind,
+        Listen::Api(_) | Listen::Health(_) | Listen::Nowhere => return Ok(()),
+    };
+    let mut conn = pool.acquire().await?;
+    let is_any_good = is_any_good(&mut conn).await?;
+    conn.give_back();
+    if is_any_good {
+        return Ok(());
+    }
+    if !bind.ip().is_loopback() {
+        bail!(
+            "{bind} is for those who have a key, and nobody has one: make one first, with \
+             `twostep keys create NAME`, after `twostep migrate` if the database is new"
+        );
+    }
+    tracing::warn!(
+        "nobody has a key, so everybody is refused: `twostep keys create NAME` makes one, now or \
+         later, and --auth open asks nobody on this machine for one"
+    );
+    Ok(())
+}

@@ -1,0 +1,71 @@
+//! The model that runs are worked on with: a server, or the simulator in its place.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use tokio::net::TcpListener;
+
+use crate::config::{Listen, ModelSource};
+use crate::domain::model::Models;
+use crate::domain::provider::{Dialect, MaxTokensField, Provider};
+use crate::model::{Model, Server, anthropic, openai};
+use crate::simulator::{Options as SimulatorOptions, Running, Script, Simulator};
+
+/// What the API knows of models, if it is to be kept as their server tells it.
+pub(super) fn models_to_refresh(listen: &Listen) -> Option<Arc<Models>> {
+    match listen {
+        Listen::Api(serve) if serve.refresh_models => {
+            Some(Arc::clone(&serve.defaults.model_rules.models))
+        }
+        Listen::Api(_) | Listen::Health(_) | Listen::Nowhere => None,
+    }
+}
+
+pub(super) async fn open_model(
+    source: ModelSource,
+    idle_timeout: Duration,
+) -> anyhow::Result<(Model, Option<Running>)> {
+    let (server, simulator) = match source {
+        ModelSource::Server(server) => (server, None),
+        ModelSource::Simulator { script, provider } => {
+            let script = match script {
+                Some(path) => Script::from_file(&path)
+                    .with_context(|| format!("the script {} cannot be used", path.display()))?,
+                None => Script::demo(),
+            };
+            let listener = TcpListener::bind("127.0.0.1:0").await?;
+            let simulator = Simulator::start(listener, script, SimulatorOptions::default());
+            let server = simulated(&simulator.base_url(), provider, idle_timeout)?;
+            (server, Some(simulator))
+        }
+    };
+    let lacks = server.provider().lacks();
+    if !lacks.is_empty() {
+        let provider = server.provider().as_str();
+        tracing::info!(model.provider = provider, ?lacks, "the protocol lacks what others have");
+    }
+    Ok((Model::of(&server)?, simulator))
+}
+
+/// The simulator as a server of this protocol.
+fn simulated(base_url: &str, provider: Provider, idle_timeout: Duration) -> anyhow::Result<Server> {
+    let api_key = Some("simulator".to_owned().into());
+    Ok(match provider {
+        Provider::Anthropic => Server::Anthropic(anthropic::ClientConfig {
+            base_url: base_url.parse()?,
+            api_key,
+            version: "2023-06-01".to_owned(),
+            idle_timeout,
+        }),
+        Provider::OpenAi => Server::OpenAi(openai::ClientConfig {
+            base_url: format!("{base_url}/v1").parse()?,
+            api_key,
+            dialect: Dialect {
+                max_tokens_field: MaxTokensField::MaxCompletionTokens,
+                takes_images: true,
+            },
+            idle_timeout,
+        }),
+    })
+}

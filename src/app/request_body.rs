@@ -1,0 +1,34 @@
+//! The bodies of requests to the model, made again for those who look at them later.
+
+use bytes::Bytes;
+
+use crate::domain::request::RequestForm;
+use crate::domain::session::Settings;
+use crate::model::{Head, Messages, anthropic, openai};
+use crate::store::requests::Material;
+use crate::worker::{sent_before, sent_messages};
+
+/// Makes the body of a request again, as its worker made it.
+pub(super) fn assemble(
+    material: &Material,
+    form: &RequestForm,
+) -> Result<Bytes, serde_json::Error> {
+    let Material { settings, options, lines, view } = material;
+    let max_tokens = form.max_tokens.unwrap_or(settings.max_tokens);
+    let settings = Settings { max_tokens, ..settings.clone() };
+    let (tools, cache) = (options.tools.as_deref(), form.prompt_cache);
+    let head = match form.chat_completions {
+        None if form.summary => {
+            let settings = Settings { max_tokens, ..settings.for_summary() };
+            Head::Anthropic(anthropic::Head::for_summary(&settings, tools, cache)?)
+        }
+        None => Head::Anthropic(anthropic::Head::new(&settings, tools, cache)?),
+        Some(dialect) => Head::OpenAi(openai::Head::new(&settings, tools, dialect)?),
+    };
+    let mut view = view.clone();
+    view.changes.truncate(form.sent_changes);
+    let text = if form.summary { sent_before(lines, view) } else { sent_messages(lines, view) };
+    let is_compacted = form.compacted.is_some();
+    let messages = Messages { text: &text, far_mark: form.far_mark, is_compacted };
+    Ok(head.request(messages, &form.tool_choice).body)
+}
