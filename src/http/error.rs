@@ -124,6 +124,8 @@ pub(super) enum ApiError {
     TooManyCopies,
     #[error("too many sessions are being deleted; try again")]
     TooManyDeletions,
+    #[error("too many sessions are being verified; try again")]
+    TooManyVerifications,
     #[error("too many keys that are not known yet are being looked up; try again")]
     TooManyStrangers,
     #[error(transparent)]
@@ -222,6 +224,7 @@ impl ApiError {
                 | Self::TooManyLargeBodies
                 | Self::TooManyCopies
                 | Self::TooManyDeletions
+                | Self::TooManyVerifications
                 | Self::TooManyStrangers
         );
         is_untouched.then_some(true)
@@ -287,6 +290,9 @@ impl ApiError {
             Self::TooManyLargeBodies => (StatusCode::SERVICE_UNAVAILABLE, "too_many_large_bodies"),
             Self::TooManyCopies => (StatusCode::SERVICE_UNAVAILABLE, "too_many_copies"),
             Self::TooManyDeletions => (StatusCode::SERVICE_UNAVAILABLE, "too_many_deletions"),
+            Self::TooManyVerifications => {
+                (StatusCode::SERVICE_UNAVAILABLE, "too_many_verifications")
+            }
             Self::TooManyStrangers => (StatusCode::SERVICE_UNAVAILABLE, "too_many_unknown_keys"),
             Self::Store(error) if error.may_pass() => {
                 (StatusCode::SERVICE_UNAVAILABLE, "database_unavailable")

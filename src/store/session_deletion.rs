@@ -103,7 +103,8 @@ pub async fn be_patient(conn: &mut PgConnection) -> Result<(), StoreError> {
 /// Deletes sessions that are locked, and of which no other is a fork. What their requests used stays
 /// in the sums of their owner.
 ///
-/// What takes long comes first, and what others wait for last: the sums of the owner.
+/// Only others who delete of the same owner wait for it, for the sums of usage; events go last, because
+/// nobody may take them but with their session.
 pub async fn delete(
     conn: &mut PgConnection,
     tenant: TenantId,

@@ -130,6 +130,7 @@ function advice(problem: Problem): "fix" | "wait" | "ask" | "give up" {
     case "session_busy":
     case "too_many_copies":
     case "too_many_deletions":
+    case "too_many_verifications":
     case "too_many_large_bodies":
     case "too_many_streams":
     case "too_many_tests":

@@ -10,7 +10,6 @@ use crate::http::Api;
 use crate::http::auth::Caller;
 use crate::http::error::{ApiError, Problem};
 use crate::http::target::SessionPath;
-use crate::store::StoreError;
 use crate::store::verify::session;
 
 /// What looking at a session gave.
@@ -47,6 +46,7 @@ impl From<Verification> for VerificationResource {
     responses(
         (status = 200, description = "What is wrong, if anything.", body = VerificationResource),
         (status = 404, description = "`session_not_found`", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "`database_unavailable`, `too_many_verifications`", body = Problem, content_type = "application/problem+json"),
     )
 )]
 pub(in crate::http) async fn verify_session(
@@ -56,7 +56,7 @@ pub(in crate::http) async fn verify_session(
 ) -> Result<Json<VerificationResource>, ApiError> {
     let SessionPath(session_id) = path;
     // The gate is for those who come in as well.
-    let _turn = api.verifications.take().await.ok_or(StoreError::NoAnswer)?;
+    let _turn = api.verifications.take().await.ok_or(ApiError::TooManyVerifications)?;
     // A row that belongs to another tenant is among what it has to find.
     let mut conn = api.gate.acquire().await?;
     let verification = session(&mut conn, Some(caller.tenant), session_id).await?;
