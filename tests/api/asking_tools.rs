@@ -80,9 +80,7 @@ async fn a_question_is_on_view_among_the_requests_and_in_the_stream() {
     let requests = requests(&session, &run).await;
     let shown: Vec<Value> = requests
         .iter()
-        .map(|request| {
-            json!([request["message_seq"], request["form"]["question"]["tool_use_id"]])
-        })
+        .map(|request| json!([request["message_seq"], request["form"]["question"]["tool_use_id"]]))
         .collect();
     assert_eq!(shown, [json!([1, null]), json!([0, "toolu_1"]), json!([3, null])]);
     let path = session.path(&format!("/runs/{}/requests/2", run["id"].as_str().unwrap()));
@@ -105,7 +103,8 @@ async fn calls_of_one_round_ask_one_after_the_other_and_each_reads_its_own_answe
         ("toolu_1", "paraphrase_query", query("first")),
         ("toolu_2", "paraphrase_query", query("second")),
     ]);
-    let said = |text: &str| json!({ "content": [{ "type": "text", "text": text }], "delay_ms": 50 });
+    let said =
+        |text: &str| json!({ "content": [{ "type": "text", "text": text }], "delay_ms": 50 });
     let script = json!({ "conversations": [
         { "when": "<query>\nfirst", "replies": [said("one")] },
         { "when": "<query>\nsecond", "replies": [said("two")] },
@@ -114,9 +113,8 @@ async fn calls_of_one_round_ask_one_after_the_other_and_each_reads_its_own_answe
     let app = TestApp::start(script).await;
     let session = app.session().await;
     assert_eq!(session.ask("Find both").await["output_text"], "Done.");
-    let result = |query, said| {
-        json!([null, format!(r#"{{"query":"{query}","paraphrases":["{said}"]}}"#)])
-    };
+    let result =
+        |query, said| json!([null, format!(r#"{{"query":"{query}","paraphrases":["{said}"]}}"#)]);
     assert_eq!(results(&session).await, [result("first", "one"), result("second", "two")]);
     app.finish().await;
 }
