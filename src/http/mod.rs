@@ -14,6 +14,7 @@ mod error;
 mod event_types;
 mod forwarded;
 mod headers;
+mod idempotency;
 mod json_body;
 mod large_body;
 mod model_rules;

@@ -9,8 +9,8 @@ use super::document::complete;
 use super::refusals::tell;
 use super::routes::{
     approvals, events, explain, forks, health, messages, models, post_message, probe, requests,
-    runs, session_changes, session_deletion, session_export, session_import, session_list,
-    sessions, tickets, todos, tool_results, tools, usage, verify, webhooks,
+    runs, session_changes, session_creation, session_deletion, session_export, session_import,
+    session_list, sessions, tickets, todos, tool_results, tools, usage, verify, webhooks,
 };
 use super::{Api, Health};
 use crate::domain::event::Event;
@@ -45,7 +45,7 @@ struct Document;
 /// The routes that are served with and without the version prefix.
 pub(super) fn routes() -> OpenApiRouter<Api> {
     OpenApiRouter::new()
-        .routes(routes!(sessions::create_session, session_list::list_sessions))
+        .routes(routes!(session_creation::create_session, session_list::list_sessions))
         .routes(routes!(
             sessions::get_session,
             session_changes::update_session,

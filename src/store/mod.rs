@@ -42,6 +42,7 @@ pub mod seen_files;
 pub mod sent_changes;
 pub mod session_changes;
 pub mod session_deletion;
+pub mod session_keys;
 pub mod session_list;
 pub mod session_transfer;
 pub mod sessions;

@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::response::{IntoResponse as _, Response};
-use http::{HeaderValue, StatusCode};
+use http::StatusCode;
 use sqlx::{PgConnection, Postgres, Transaction};
 
 use super::runs::known_run;
@@ -12,6 +12,7 @@ use crate::domain::run::RunStatus;
 use crate::faults::{self, Point};
 use crate::http::Api;
 use crate::http::error::ApiError;
+use crate::http::idempotency::mark_repeated;
 use crate::http::resources::RunResource;
 use crate::store::decisions::{LockedCall, plan_wake};
 use crate::store::events::append;
@@ -60,10 +61,7 @@ impl Met {
         let run = known_run(api, tenant, session_id, self.run_id).await?;
         let status = status(self.is_repeated, run.status);
         let mut response = (status, Json(RunResource::from(run))).into_response();
-        if self.is_repeated {
-            let yes = HeaderValue::from_static("true");
-            response.headers_mut().insert("idempotency-replayed", yes);
-        }
+        mark_repeated(&mut response, self.is_repeated);
         Ok(response)
     }
 }

@@ -17,6 +17,7 @@ pub(super) mod requests;
 pub(super) mod runs;
 mod server_tool;
 pub(super) mod session_changes;
+pub(super) mod session_creation;
 pub(super) mod session_deletion;
 pub(super) mod session_export;
 pub(super) mod session_import;
