@@ -50,6 +50,7 @@ pub mod step;
 pub mod stream_tickets;
 pub mod tenants;
 pub mod tool_calls;
+pub mod typed_events;
 pub mod usage;
 pub mod verify;
 pub mod webhooks;

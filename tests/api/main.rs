@@ -112,6 +112,7 @@ mod tokens;
 mod tool_results;
 mod traces;
 mod tracing;
+mod typed_events;
 mod unknown_keys;
 mod usage;
 mod verifying;

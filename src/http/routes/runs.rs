@@ -18,7 +18,7 @@ use crate::domain::run::{Run, RunStatus};
 use crate::http::Api;
 use crate::http::auth::Caller;
 use crate::http::error::{ApiError, Problem};
-use crate::http::event_types::EventTypes;
+use crate::http::event_types::{EventTypes, TypedParams};
 use crate::http::headers::resume_after;
 use crate::http::places::Place;
 use crate::http::resources::{Page, RunResource};
@@ -138,11 +138,11 @@ pub(in crate::http) async fn stream_run(
     State(api): State<Api>,
     caller: Caller,
     path: RunPath,
-    query: Params<StreamEvents>,
+    query: TypedParams<StreamEvents>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     let RunPath(session_id, run_id) = path;
-    let Params(StreamEvents { after, deltas, types }) = query;
+    let TypedParams(StreamEvents { after, deltas, types }) = query;
     let form = StreamForm::of(&headers)?;
     let after = resume_after(&headers, after)?;
     // Before the run is looked at: what it does from now on is not missed.
