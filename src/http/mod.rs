@@ -9,6 +9,7 @@ mod conditions;
 mod cors;
 mod deadline;
 mod detached;
+mod docs;
 mod document;
 mod error;
 mod event_types;

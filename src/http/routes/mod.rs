@@ -3,10 +3,12 @@
 mod answering;
 pub(super) mod approvals;
 mod client_tool;
+pub(super) mod docs;
 pub(super) mod events;
 pub(super) mod explain;
 pub(super) mod forks;
 pub(super) mod health;
+pub(super) mod info;
 mod leaving;
 pub(super) mod messages;
 pub(super) mod models;

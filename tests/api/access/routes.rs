@@ -199,7 +199,7 @@ fn the_document_says_which_routes_need_a_key_and_how_they_refuse() {
         assert!(says("401", "Unauthenticated"), "{route:?}");
         assert!(says("403", "Forbidden"), "{route:?}");
     }
-    assert_eq!(open, ["/healthz", "/metrics", "/openapi.json", "/readyz"]);
+    assert_eq!(open, ["/docs", "/healthz", "/metrics", "/openapi.json", "/readyz"]);
 }
 
 #[tokio::test]
