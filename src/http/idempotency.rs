@@ -39,13 +39,17 @@ impl<T: DeserializeOwned + Default> FromRequest<Api> for KeyedJsonBody<T> {
 /// What makes two bodies the same: what they say, in whichever order and with whatever spaces. No
 /// body is an empty one.
 fn fingerprint(body: Option<&Bytes>) -> Vec<u8> {
-    let body = body.map_or(&b"{}"[..], |body| body);
-    // What is nested too deep for this has passed as it is, and counts as it is.
-    let said = serde_json::from_slice(body).map(|mut value: Value| {
+    Sha256::digest(said(body.map_or(&b"{}"[..], |body| body))).to_vec()
+}
+
+/// What JSON says, in the one form that it has here.
+pub(super) fn said(json: &[u8]) -> Vec<u8> {
+    let said = serde_json::from_slice(json).map(|mut value: Value| {
         value.sort_all_objects();
         value.to_string().into_bytes()
     });
-    Sha256::digest(said.as_deref().unwrap_or(body)).to_vec()
+    // What is nested too deep for this counts as it is.
+    said.unwrap_or_else(|_| json.to_vec())
 }
 
 /// Says that an answer is that to an earlier request, if it is.

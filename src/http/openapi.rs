@@ -8,10 +8,10 @@ use super::auth::secure;
 use super::document::complete;
 use super::refusals::tell;
 use super::routes::{
-    approvals, docs, events, explain, forks, health, info, messages, models, post_message, probe,
-    requests, runs, session_changes, session_creation, session_deletion, session_export,
-    session_import, session_list, sessions, tickets, todos, tool_results, tools, usage, verify,
-    webhooks,
+    approvals, docs, events, explain, forks, health, info, messages, models, post_events,
+    post_message, probe, requests, runs, session_changes, session_creation, session_deletion,
+    session_export, session_import, session_list, sessions, tickets, todos, tool_results, tools,
+    usage, verify, webhooks,
 };
 use super::{Api, Health};
 use crate::domain::event::Event;
@@ -59,7 +59,7 @@ pub(super) fn routes() -> OpenApiRouter<Api> {
         .routes(routes!(verify::verify_session))
         .routes(routes!(todos::get_todos))
         .routes(routes!(post_message::create_message, messages::list_messages))
-        .routes(routes!(events::list_events))
+        .routes(routes!(post_events::create_events, events::list_events))
         .routes(routes!(events::stream_events))
         .routes(routes!(tickets::create_ticket))
         .routes(routes!(runs::list_runs))

@@ -76,6 +76,7 @@ mod plain_tools;
 mod plain_view;
 mod planted;
 mod posting;
+mod posting_events;
 mod probing;
 mod processes;
 mod proxies;

@@ -13,6 +13,7 @@ mod leaving;
 pub(super) mod messages;
 pub(super) mod models;
 mod paging;
+pub(super) mod post_events;
 pub(super) mod post_message;
 pub(super) mod probe;
 pub(super) mod requests;

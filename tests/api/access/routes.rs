@@ -104,6 +104,10 @@ impl Route {
         request.json(&match &*self.name {
             "create_session" | "create_fork" => json!({}),
             "create_message" => json!({ "content": "Hello" }),
+            "create_events" => {
+                let message = json!({ "type": "user.message", "content": "Hello" });
+                json!({ "events": [{ "type": "user.interrupt" }, message] })
+            }
             "update_session" => json!({ "title": "Bells" }),
             "decide_approval" => json!({ "decision": "allow" }),
             "create_tool_results" => {
