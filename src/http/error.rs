@@ -15,6 +15,8 @@ use crate::domain::ids::{RunId, SessionId};
 use crate::store::StoreError;
 use crate::tools::workspace::CopyError;
 
+const SHOULD_RETRY: &str = "x-should-retry";
+
 /// A request that cannot be served.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ApiError {
@@ -170,6 +172,15 @@ impl ApiError {
         let Self::Validation(mut errors) = self else { return self };
         for error in &mut errors {
             error.pointer.insert_str(0, place);
+        }
+        Self::Validation(errors)
+    }
+
+    /// The same, of a member that has another name here.
+    pub(super) fn renamed(self, pointer: &str, here: &str) -> Self {
+        let Self::Validation(mut errors) = self else { return self };
+        for error in errors.iter_mut().filter(|error| error.pointer == pointer) {
+            here.clone_into(&mut error.pointer);
         }
         Self::Validation(errors)
     }
@@ -331,6 +342,9 @@ pub(super) struct Problem {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = Vec<String>)]
     forks: Vec<SessionId>,
+    /// The events of the request, from the first on, that were applied before one was refused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    applied: Option<usize>,
 }
 
 impl IntoResponse for ApiError {
@@ -351,6 +365,7 @@ impl IntoResponse for ApiError {
             active_run_id,
             errors,
             forks,
+            applied: None,
         };
         let mut response = status.into_response();
         let headers = response.headers_mut();
@@ -366,12 +381,25 @@ impl IntoResponse for ApiError {
         }
         if let Some(should_retry) = should_retry {
             let word = if should_retry { "true" } else { "false" };
-            headers.insert("x-should-retry", HeaderValue::from_static(word));
+            headers.insert(SHOULD_RETRY, HeaderValue::from_static(word));
         }
         // Written out by the outermost layer, which knows the path and the request's id.
         response.extensions_mut().insert(problem);
         response
     }
+}
+
+/// The answer to a request of which so many events were applied before one was refused.
+pub(super) fn refused_behind(error: ApiError, applied: usize) -> Response {
+    let mut response = error.into_response();
+    if applied > 0 {
+        // Something was done.
+        response.headers_mut().remove(SHOULD_RETRY);
+        if let Some(problem) = response.extensions_mut().get_mut::<Problem>() {
+            problem.applied = Some(applied);
+        }
+    }
+    response
 }
 
 /// Writes out the problem that a handler left in its response.

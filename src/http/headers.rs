@@ -5,7 +5,7 @@ use http::HeaderMap;
 use super::error::ApiError;
 
 /// The longest that a client may ask to be kept waiting, in seconds.
-const MAX_WAIT: u64 = 120;
+pub(super) const MAX_WAIT: u64 = 120;
 
 /// The seconds of `Prefer: wait=N` (RFC 7240), at most [`MAX_WAIT`]. Of a preference that is there
 /// twice the first counts, and one that cannot be read is as good as none.

@@ -42,14 +42,20 @@ impl<T: DeserializeOwned + Default> FromRequest<Api> for OptionalJsonBody<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, api: &Api) -> Result<Self, ApiError> {
-        let has_type = request.headers().contains_key(CONTENT_TYPE);
-        let is_json = is_json(request.headers());
-        let body = body(request, api).await?;
-        match (body.is_empty(), has_type && !is_json) {
-            (true, _) => Ok(Self(T::default())),
-            (false, true) => Err(ApiError::UnsupportedMediaType),
-            (false, false) => parse(&body).map(Self),
-        }
+        let body = optional(request, api).await?;
+        Ok(Self(body.map(|body| parse(&body)).transpose()?.unwrap_or_default()))
+    }
+}
+
+/// The whole of a JSON body, if there is one.
+pub(super) async fn optional(request: Request, api: &Api) -> Result<Option<Bytes>, ApiError> {
+    let has_type = request.headers().contains_key(CONTENT_TYPE);
+    let is_json = is_json(request.headers());
+    let body = body(request, api).await?;
+    match (body.is_empty(), has_type && !is_json) {
+        (true, _) => Ok(None),
+        (false, true) => Err(ApiError::UnsupportedMediaType),
+        (false, false) => Ok(Some(body)),
     }
 }
 

@@ -8,9 +8,10 @@ use super::auth::secure;
 use super::document::complete;
 use super::refusals::tell;
 use super::routes::{
-    approvals, events, explain, forks, health, messages, models, post_message, probe, requests,
-    runs, session_changes, session_deletion, session_export, session_import, session_list,
-    sessions, tickets, todos, tool_results, tools, usage, verify, webhooks,
+    approvals, docs, events, explain, forks, health, info, messages, models, post_events,
+    post_message, probe, requests, runs, session_changes, session_creation, session_deletion,
+    session_export, session_import, session_list, sessions, tickets, todos, tool_results, tools,
+    usage, verify, webhooks,
 };
 use super::{Api, Health};
 use crate::domain::event::Event;
@@ -34,6 +35,7 @@ use crate::domain::event::Event;
         (name = "usage", description = "What requests to the model used and cost."),
         (name = "approvals", description = "Calls that wait for somebody: decisions and results."),
         (name = "events", description = "What happens, numbered."),
+        (name = "service", description = "What this service is."),
         (name = "tools", description = "What the model may ask for."),
         (name = "models", description = "Which models there are, and what they accept."),
         (name = "webhooks", description = "Being told of runs by HTTP requests."),
@@ -45,7 +47,7 @@ struct Document;
 /// The routes that are served with and without the version prefix.
 pub(super) fn routes() -> OpenApiRouter<Api> {
     OpenApiRouter::new()
-        .routes(routes!(sessions::create_session, session_list::list_sessions))
+        .routes(routes!(session_creation::create_session, session_list::list_sessions))
         .routes(routes!(
             sessions::get_session,
             session_changes::update_session,
@@ -57,7 +59,7 @@ pub(super) fn routes() -> OpenApiRouter<Api> {
         .routes(routes!(verify::verify_session))
         .routes(routes!(todos::get_todos))
         .routes(routes!(post_message::create_message, messages::list_messages))
-        .routes(routes!(events::list_events))
+        .routes(routes!(post_events::create_events, events::list_events))
         .routes(routes!(events::stream_events))
         .routes(routes!(tickets::create_ticket))
         .routes(routes!(runs::list_runs))
@@ -73,6 +75,7 @@ pub(super) fn routes() -> OpenApiRouter<Api> {
         .routes(routes!(approvals::list_approvals))
         .routes(routes!(approvals::decide_approval))
         .routes(routes!(tool_results::create_tool_results))
+        .routes(routes!(info::get_info))
         .routes(routes!(tools::list_tools))
         .routes(routes!(models::list_models))
         .routes(routes!(webhooks::create_webhook, webhooks::list_webhooks))
@@ -93,6 +96,7 @@ pub(super) fn operations() -> OpenApiRouter<Health> {
         .routes(routes!(health::get_readiness))
         .routes(routes!(health::get_metrics))
         .routes(routes!(health::get_openapi))
+        .routes(routes!(docs::get_docs))
 }
 
 /// The whole document.

@@ -3,6 +3,7 @@
 use std::str::FromStr;
 
 use axum::extract::{FromRequestParts, Path, Query};
+use http::Uri;
 use http::request::Parts;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -23,6 +24,16 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Params<T> {
             .map_err(|error| ApiError::InvalidQuery(error.body_text()))?;
         Ok(Self(query))
     }
+}
+
+/// Reads a query that is not that of the request, but made of it.
+pub(super) fn query<T: DeserializeOwned>(query: &str) -> Result<T, ApiError> {
+    let uri: Uri = format!("/?{query}")
+        .parse()
+        .map_err(|error: http::uri::InvalidUri| ApiError::InvalidQuery(error.to_string()))?;
+    let Query(read) =
+        Query::try_from_uri(&uri).map_err(|error| ApiError::InvalidQuery(error.body_text()))?;
+    Ok(read)
 }
 
 /// The session that a path names. A text that is no id names a session that does not exist.

@@ -30,6 +30,8 @@ pub struct NewSession<'a> {
     pub settings: &'a Settings,
     /// The folder that it works in, if not one of its own.
     pub workspace: Option<&'a str>,
+    /// The client's `Idempotency-Key`, and a hash of the request.
+    pub made_by: Option<(&'a str, &'a [u8])>,
 }
 
 struct Row {
@@ -99,12 +101,14 @@ impl TryFrom<Row> for Session {
     }
 }
 
-/// Stores a new session.
-pub async fn insert(conn: &mut PgConnection, new: &NewSession<'_>) -> Result<(), StoreError> {
+/// Stores a new session. Says whether it is the first one under its key; else nothing is stored.
+pub async fn insert(conn: &mut PgConnection, new: &NewSession<'_>) -> Result<bool, StoreError> {
     let settings = serde_json::to_string(new.settings).map_err(unreadable(TABLE, "settings"))?;
-    sqlx::query!(
-        "INSERT INTO sessions (id, tenant_id, title, metadata, model, settings, workspace)
-         VALUES ($1, $2, $3, ($4::text)::json, $5, ($6::text)::json, $7)",
+    let inserted = sqlx::query!(
+        "INSERT INTO sessions (id, tenant_id, title, metadata, model, settings, workspace,
+                               idempotency_key, idempotency_fingerprint)
+         VALUES ($1, $2, $3, ($4::text)::json, $5, ($6::text)::json, $7, $8, $9)
+         ON CONFLICT (tenant_id, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING",
         new.id.as_uuid(),
         new.tenant_id.as_uuid(),
         new.title,
@@ -112,10 +116,12 @@ pub async fn insert(conn: &mut PgConnection, new: &NewSession<'_>) -> Result<(),
         new.settings.model,
         settings,
         new.workspace,
+        new.made_by.map(|(key, _)| key),
+        new.made_by.map(|(_, fingerprint)| fingerprint),
     )
     .execute(conn)
     .await?;
-    Ok(())
+    Ok(inserted.rows_affected() == 1)
 }
 
 /// Finds a session of a tenant.

@@ -89,3 +89,41 @@ fn members_of_answers_are_left_out_or_null_and_never_both() {
     expected.sort();
     assert_eq!(always, expected);
 }
+
+/// The names of all schemas that these lead to.
+fn reached<'a>(document: &'a Value, from: impl Iterator<Item = &'a Value>) -> BTreeSet<String> {
+    let mut next: Vec<String> = from.flat_map(references).collect();
+    let mut reached = BTreeSet::new();
+    while let Some(name) = next.pop() {
+        if reached.insert(name.clone()) {
+            next.extend(references(&document["components"]["schemas"][&name]));
+        }
+    }
+    reached
+}
+
+#[test]
+fn requests_are_closed_and_answers_are_open() {
+    let document = document();
+    let paths = document["paths"].as_object().unwrap().values();
+    let operations: Vec<&Value> = paths.flat_map(|it| it.as_object().unwrap().values()).collect();
+    let closed = |names: &BTreeSet<String>| -> BTreeSet<String> {
+        let is_closed = |name: &&String| {
+            let schema = document["components"]["schemas"][name].to_string();
+            schema.contains("\"additionalProperties\":false")
+        };
+        names.iter().filter(is_closed).cloned().collect()
+    };
+    let deliveries = document["webhooks"]["delivery"]["post"].get("requestBody");
+    let answers = operations.iter().map(|operation| &operation["responses"]).chain(deliveries);
+    assert_eq!(closed(&reached(&document, answers)), BTreeSet::new());
+    // The body of every request that is an object, and what stands in it.
+    let bodies = operations.iter().map(|operation| &operation["requestBody"]["content"]);
+    let bodies = bodies.filter(|it| !it.is_null()).map(|it| &it["application/json"]["schema"]);
+    let named: BTreeSet<String> = bodies.clone().flat_map(references).collect();
+    assert_eq!(closed(&named), named);
+    let strict = closed(&reached(&document, bodies));
+    for name in ["Limits", "Budget", "Rule", "ClientTool", "SystemBlock", "ModelMetadata"] {
+        assert!(strict.contains(name), "{name} is open in requests");
+    }
+}

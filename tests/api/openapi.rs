@@ -49,9 +49,10 @@ fn types(document: &Value, schema: &Value, found: &mut BTreeSet<String>) {
 }
 
 /// What every client may rely on: a name that is here is never taken away.
-const OPERATIONS: [&str; 47] = [
+const OPERATIONS: [&str; 50] = [
     "cancel_run",
     "cancel_session",
+    "create_events",
     "create_fork",
     "create_message",
     "create_session",
@@ -63,7 +64,9 @@ const OPERATIONS: [&str; 47] = [
     "delete_webhook",
     "explain_run",
     "export_session",
+    "get_docs",
     "get_health",
+    "get_info",
     "get_metrics",
     "get_openapi",
     "get_readiness",

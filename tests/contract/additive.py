@@ -271,7 +271,9 @@ def alternative(document, schema, tags):
     whole = flat(document, schema)
     found = constants(whole)
     tag = [str(found[name]) for name in sorted(tags) if name in found]
-    return ",".join(tag) or schema.get("$ref") or words(types(whole)) or "any"
+    # What requests and answers both have may have a schema of its own in answers.
+    name = schema.get("$ref", "").removesuffix("Answer")
+    return ",".join(tag) or name or words(types(whole)) or "any"
 
 
 def words(names):

@@ -246,6 +246,30 @@ pub enum EventBody {
 }
 
 impl EventBody {
+    /// The types of all events.
+    pub const KINDS: [&'static str; 20] = [
+        "user.message",
+        "user.interrupt",
+        "user.tool_confirmation",
+        "user.custom_tool_result",
+        "agent.message",
+        "agent.thinking",
+        "agent.tool_use",
+        "agent.custom_tool_use",
+        "agent.tool_result",
+        "agent.context_compacted",
+        "session.todos",
+        "session.forked",
+        "session.updated",
+        "session.status_running",
+        "session.status_rescheduled",
+        STATUS_IDLE,
+        "session.error",
+        "session.usage",
+        "span.model_request_start",
+        "span.model_request_end",
+    ];
+
     /// The session has another permission mode.
     pub const fn mode(mode: PermissionMode) -> Self {
         let (title, metadata, archived) = (None, None, None);

@@ -8,6 +8,7 @@ mod examples;
 mod headers;
 mod links;
 mod nulls;
+mod openness;
 mod parameters;
 mod problems;
 mod samples;
@@ -27,6 +28,7 @@ pub(super) fn complete(document: &mut OpenApi) {
     schemas::complete(document);
     events::name(document);
     contents::complete(document);
+    openness::complete(document);
     nulls::complete(document);
     parameters::complete(document);
     problems::complete(document, &samples);

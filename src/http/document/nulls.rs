@@ -63,7 +63,7 @@ fn is_null(described: &RefOr<Schema>) -> bool {
 }
 
 /// The schemas of requests, and all that they refer to.
-fn asked(document: &mut OpenApi) -> BTreeSet<String> {
+pub(super) fn asked(document: &mut OpenApi) -> BTreeSet<String> {
     let mut next: Vec<String> = operations(document)
         .flat_map(|operation| references(&(&operation.request_body, &operation.parameters)))
         .collect();
@@ -79,7 +79,7 @@ fn asked(document: &mut OpenApi) -> BTreeSet<String> {
 }
 
 /// The names of the schemas that are referred to.
-fn references(described: &impl Serialize) -> Vec<String> {
+pub(super) fn references(described: &impl Serialize) -> Vec<String> {
     let text = serde_json::to_string(described).unwrap_or_default();
     let after = text.split("\"#/components/schemas/").skip(1);
     after.filter_map(|rest| rest.split('"').next()).map(str::to_owned).collect()

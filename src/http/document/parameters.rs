@@ -3,10 +3,12 @@
 use serde_json::Value;
 use utoipa::Number;
 use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn};
+use utoipa::openapi::schema::ArrayItems;
 use utoipa::openapi::{Object, OpenApi, Ref, RefOr, Required, Schema, Type};
 
 use super::nulls::one_type;
 use super::{operations, own};
+use crate::domain::event::EventBody;
 use crate::domain::ids::{DeliveryId, RunId, SessionId, WebhookId};
 use crate::http::routes::{DEFAULT_LIMIT, MAX_LIMIT};
 
@@ -57,6 +59,16 @@ pub(super) fn complete(document: &mut OpenApi) {
 }
 
 fn describe(parameter: &mut Parameter) {
+    if let Some(RefOr::T(Schema::Array(list))) = &mut parameter.schema {
+        one_type(&mut list.schema_type);
+        if parameter.name == "types" {
+            let kinds = Object::builder()
+                .schema_type(Type::String)
+                .enum_values(Some(EventBody::KINDS.map(Value::from)));
+            list.items = ArrayItems::RefOrSchema(Box::new(Schema::Object(kinds.build()).into()));
+        }
+        return;
+    }
     let Some(RefOr::T(Schema::Object(schema))) = &mut parameter.schema else { return };
     // A parameter is there or not; it is never null.
     one_type(&mut schema.schema_type);

@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::response::{IntoResponse as _, Response};
-use http::{HeaderValue, StatusCode};
+use http::StatusCode;
 use sqlx::{PgConnection, Postgres, Transaction};
 
 use super::runs::known_run;
@@ -12,6 +12,7 @@ use crate::domain::run::RunStatus;
 use crate::faults::{self, Point};
 use crate::http::Api;
 use crate::http::error::ApiError;
+use crate::http::idempotency::mark_repeated;
 use crate::http::resources::RunResource;
 use crate::store::decisions::{LockedCall, plan_wake};
 use crate::store::events::append;
@@ -43,13 +44,9 @@ impl Met {
         Ok(Self { run_id: call.run_id, frames, goes_on, is_repeated: false })
     }
 
-    /// Tells readers and workers, and answers with the run. Called after the commit.
-    pub(super) async fn respond(
-        self,
-        api: &Api,
-        tenant: TenantId,
-        session_id: SessionId,
-    ) -> Result<Response, ApiError> {
+    /// Tells readers and workers. The run, and whether the answer was there before. Called after the
+    /// commit.
+    pub(super) async fn announce(self, api: &Api, session_id: SessionId) -> (RunId, bool) {
         if self.goes_on {
             faults::point(Point::Decided).await;
         }
@@ -57,13 +54,21 @@ impl Met {
         if self.goes_on {
             api.bus.announce_work();
         }
-        let run = known_run(api, tenant, session_id, self.run_id).await?;
-        let status = status(self.is_repeated, run.status);
+        (self.run_id, self.is_repeated)
+    }
+
+    /// Tells readers and workers, and answers with the run. Called after the commit.
+    pub(super) async fn respond(
+        self,
+        api: &Api,
+        tenant: TenantId,
+        session_id: SessionId,
+    ) -> Result<Response, ApiError> {
+        let (run_id, is_repeated) = self.announce(api, session_id).await;
+        let run = known_run(api, tenant, session_id, run_id).await?;
+        let status = status(is_repeated, run.status);
         let mut response = (status, Json(RunResource::from(run))).into_response();
-        if self.is_repeated {
-            let yes = HeaderValue::from_static("true");
-            response.headers_mut().insert("idempotency-replayed", yes);
-        }
+        mark_repeated(&mut response, is_repeated);
         Ok(response)
     }
 }

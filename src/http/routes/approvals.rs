@@ -102,25 +102,25 @@ pub(in crate::http) async fn list_approvals(
 pub(in crate::http) struct DecideCall {
     /// Whether the call may run.
     #[serde(deserialize_with = "word")]
-    decision: Decision,
+    pub(super) decision: Decision,
     /// Why not, for the model; at most 2000 characters. Only with `deny`.
     #[schema(max_length = 2000)]
-    message: Option<String>,
+    pub(super) message: Option<String>,
     /// What runs in place of the model's input. It must fit the tool's schema. Only with `allow`.
     #[schema(value_type = Option<Object>)]
-    input: Option<Box<RawValue>>,
+    pub(super) input: Option<Box<RawValue>>,
     /// `session`: calls like this one run without asking from now on. For commands that is this
     /// very command, for files this very file, for other tools every call of the tool. Only with
     /// `allow`, and not together with `input`. 422 if no rule can stand for this call and no
     /// other.
     #[serde(default, deserialize_with = "words")]
-    remember: Option<Remember>,
+    pub(super) remember: Option<Remember>,
 }
 
 /// For how long a decision holds.
 #[derive(Debug, Clone, Copy, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
-enum Remember {
+pub(in crate::http) enum Remember {
     /// As long as the session.
     Session,
 }
@@ -129,7 +129,7 @@ enum Remember {
 const MAX_MESSAGE: usize = 2000;
 
 impl DecideCall {
-    fn check(&self) -> Result<(), ApiError> {
+    pub(super) fn check(&self) -> Result<(), ApiError> {
         let mut errors = Vec::new();
         let mut refuse = |is_wrong: bool, pointer: &str, message: &str| {
             if is_wrong {
@@ -206,6 +206,7 @@ pub(in crate::http) async fn decide_approval(
     let JsonBody(wanted) = body;
     wanted.check()?;
     let tenant = caller.tenant;
+    let (tool_use_id, wanted) = (&tool_use_id, &wanted);
     let deciding = Deciding { api: &api, tenant, session_id, tool_use_id, wanted };
     let answered = async {
         let mut conn = api.pool.acquire_as(caller.tenant).await?;
@@ -219,17 +220,18 @@ pub(in crate::http) async fn decide_approval(
 }
 
 /// A decision on its way to its call.
-struct Deciding<'a> {
-    api: &'a Api,
-    tenant: TenantId,
-    session_id: SessionId,
-    tool_use_id: String,
-    wanted: DecideCall,
+pub(super) struct Deciding<'a> {
+    pub(super) api: &'a Api,
+    pub(super) tenant: TenantId,
+    pub(super) session_id: SessionId,
+    pub(super) tool_use_id: &'a String,
+    pub(super) wanted: &'a DecideCall,
 }
 
 impl Deciding<'_> {
-    async fn meet(&self, conn: &mut PgConnection) -> Result<Met, ApiError> {
-        let ids = std::slice::from_ref(&self.tool_use_id);
+    /// Decides on the call in the caller's transaction.
+    pub(super) async fn meet(&self, conn: &mut PgConnection) -> Result<Met, ApiError> {
+        let ids = std::slice::from_ref(self.tool_use_id);
         let calls = lock_calls(conn, self.tenant, self.session_id, ids).await?;
         let calls = calls.ok_or_else(|| ApiError::SessionNotFound(self.session_id.to_string()))?;
         if calls.iter().any(LockedCall::may_wait_yet) {
@@ -250,7 +252,7 @@ impl Deciding<'_> {
     }
 
     async fn decide(&self, conn: &mut PgConnection, call: &LockedCall) -> Result<Met, ApiError> {
-        let DecideCall { decision, input, remember: memory, .. } = &self.wanted;
+        let DecideCall { decision, input, remember: memory, .. } = self.wanted;
         let (decision, input) = (*decision, input.as_deref());
         if let Some(input) = input {
             self.check_input(call, input)?;

@@ -5,21 +5,26 @@ use axum::response::{IntoResponse, Response};
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, Uri};
 use serde::Deserialize;
+use sqlx::PgConnection;
 
 use super::paging::{Asked, Order};
 use super::{known_place, known_session};
 use crate::domain::event::{Event, Frame, Streamed};
+use crate::domain::ids::SessionId;
+use crate::domain::page::Slice;
 use crate::http::Api;
 use crate::http::auth::Caller;
 use crate::http::error::{ApiError, Problem};
-use crate::http::event_types::EventTypes;
+use crate::http::event_types::{EventTypes, TypedParams};
 use crate::http::headers::resume_after;
 use crate::http::places::Place;
 use crate::http::resources::Page;
 use crate::http::sse::{Follow, Phase, respond};
 use crate::http::stream_form::StreamForm;
-use crate::http::target::{Params, SessionPath};
+use crate::http::target::SessionPath;
+use crate::store::StoreError;
 use crate::store::events::list_slice;
+use crate::store::typed_events::{Found, list_types};
 
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields)]
@@ -37,6 +42,9 @@ pub(in crate::http) struct ListEvents {
     /// `asc`, which is meant where it is absent, or `desc`, newest first.
     #[param(inline)]
     order: Option<Order>,
+    /// Only events of these types; several by several `types`, or by one with commas between them.
+    #[param(value_type = Option<Vec<String>>, explode)]
+    types: Option<String>,
 }
 
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
@@ -48,7 +56,7 @@ pub(in crate::http) struct StreamEvents {
     pub(super) after: Option<i64>,
     /// Whether text is streamed while it is written; `true` when absent.
     pub(super) deltas: Option<bool>,
-    /// Only events and previews of these types, separated by commas.
+    /// Only events and previews of these types, separated by commas, or by several `types`.
     #[param(example = "agent.message,session.status_idle")]
     pub(super) types: Option<String>,
 }
@@ -63,6 +71,10 @@ pub(in crate::http) struct StreamHeaders {
 }
 
 /// Lists the events of a session, oldest first unless `order` says otherwise.
+///
+/// With `types` a page looks at 5000 events at most. If it finds fewer than it may have, and there
+/// are others behind those, it has what it found, be it nothing, and a `next_cursor` from which to
+/// look on.
 #[utoipa::path(
     get, path = "/sessions/{session_id}/events", operation_id = "list_events", tag = "events",
     params(("session_id" = String, Path, description = "The session."), ListEvents),
@@ -77,21 +89,45 @@ pub(in crate::http) async fn list_events(
     State(api): State<Api>,
     caller: Caller,
     path: SessionPath,
-    query: Params<ListEvents>,
+    query: TypedParams<ListEvents>,
     uri: Uri,
 ) -> Result<Response, ApiError> {
     let SessionPath(session_id) = path;
-    let Params(ListEvents { limit, after, before, order }) = query;
+    let TypedParams(ListEvents { limit, after, before, order, types }) = query;
     let asked = Asked::read(limit, after, before, order.unwrap_or(Order::Asc))?;
-    known_session(&api, caller.tenant, session_id).await?;
+    let types = EventTypes::of(types.as_deref()).of_events()?;
+    let newest = known_session(&api, caller.tenant, session_id).await?;
+    let wanted = Wanted { session_id, newest, types };
     let mut conn = api.pool.acquire_as(caller.tenant).await?;
-    let frames = list_slice(&mut conn, session_id, asked.slice()).await?;
-    let mut page = asked.page(frames, |frame| frame.seq);
+    let Found { frames, up_to } = wanted.find(&mut conn, asked.slice()).await?;
+    let mut page = asked.page_up_to(frames, up_to, |frame| frame.seq);
     if let Some(back) = page.back() {
-        page.goes_back(!list_slice(&mut conn, session_id, back).await?.is_empty());
+        let found = wanted.find(&mut conn, back).await?;
+        page.goes_back(!found.frames.is_empty() || found.up_to.is_some());
     }
     conn.give_back();
     Ok((page.links(&uri), page_of(page.page)).into_response())
+}
+
+/// The events that a list is of.
+struct Wanted {
+    session_id: SessionId,
+    /// The number of the session's newest event.
+    newest: i64,
+    /// None: all.
+    types: Option<Vec<&'static str>>,
+}
+
+impl Wanted {
+    async fn find(&self, conn: &mut PgConnection, slice: Slice<i64>) -> Result<Found, StoreError> {
+        match &self.types {
+            Some(types) => list_types(conn, (self.session_id, self.newest), slice, types).await,
+            None => {
+                let frames = list_slice(conn, self.session_id, slice).await?;
+                Ok(Found { frames, up_to: None })
+            }
+        }
+    }
 }
 
 /// Events are encoded once; a page only joins them.
@@ -136,11 +172,11 @@ pub(in crate::http) async fn stream_events(
     State(api): State<Api>,
     caller: Caller,
     path: SessionPath,
-    query: Params<StreamEvents>,
+    query: TypedParams<StreamEvents>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     let SessionPath(session_id) = path;
-    let Params(StreamEvents { after, deltas, types }) = query;
+    let TypedParams(StreamEvents { after, deltas, types }) = query;
     let form = StreamForm::of(&headers)?;
     let after = resume_after(&headers, after)?;
     known_place(&api, caller.tenant, session_id, after).await?;

@@ -59,21 +59,33 @@ impl<K: Copy + Display + FromStr> Asked<K> {
 
     /// Makes the page of what was read, in the order of keys.
     pub(super) fn page<T>(&self, read: Vec<T>, key: impl Fn(&T) -> K) -> Paged<T, K> {
+        self.page_up_to(read, None, key)
+    }
+
+    /// Makes the page of what was found where nobody has looked behind a key yet. Such a page goes
+    /// on from there, even if it has no item.
+    pub(super) fn page_up_to<T>(
+        &self,
+        read: Vec<T>,
+        looked_up_to: Option<K>,
+        key: impl Fn(&T) -> K,
+    ) -> Paged<T, K> {
         let mut data = self.slice().in_order(read);
         let limit = usize::try_from(self.limit).unwrap_or(0);
-        let has_more = data.len() > limit;
+        let is_full = data.len() > limit;
         data.truncate(limit);
+        let looked_up_to = looked_up_to.filter(|_| !is_full);
         // As they were read: from where the page was asked for on.
         let [near, far] = [data.first(), data.last()].map(|item| item.map(&key));
         if self.is_before {
             data.reverse();
         }
         Paged {
-            back: near.filter(|_| self.from.is_some()),
+            back: near.or(looked_up_to).filter(|_| self.from.is_some()),
             page: Page {
                 data,
-                has_more,
-                next_cursor: far.filter(|_| has_more).map(|key| key.to_string()),
+                has_more: is_full || looked_up_to.is_some(),
+                next_cursor: looked_up_to.or(far.filter(|_| is_full)).map(|key| key.to_string()),
                 prev_cursor: None,
             },
             slice: self.slice(),

@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, StatusCode, Uri};
 use serde::Deserialize;
-use sqlx::Connection as _;
+use sqlx::{Connection as _, PgConnection};
 
 use super::events::{StreamEvents, StreamHeaders};
 use super::paging::{Asked, Order};
@@ -18,13 +18,14 @@ use crate::domain::run::{Run, RunStatus};
 use crate::http::Api;
 use crate::http::auth::Caller;
 use crate::http::error::{ApiError, Problem};
-use crate::http::event_types::EventTypes;
+use crate::http::event_types::{EventTypes, TypedParams};
 use crate::http::headers::resume_after;
 use crate::http::places::Place;
 use crate::http::resources::{Page, RunResource};
 use crate::http::sse::{Follow, Phase, respond};
 use crate::http::stream_form::StreamForm;
 use crate::http::target::{Params, RunPath, SessionPath};
+use crate::store::StoreError;
 use crate::store::events::{Range, list as list_events};
 use crate::store::runs::{Filter, find, list};
 
@@ -138,11 +139,11 @@ pub(in crate::http) async fn stream_run(
     State(api): State<Api>,
     caller: Caller,
     path: RunPath,
-    query: Params<StreamEvents>,
+    query: TypedParams<StreamEvents>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     let RunPath(session_id, run_id) = path;
-    let Params(StreamEvents { after, deltas, types }) = query;
+    let TypedParams(StreamEvents { after, deltas, types }) = query;
     let form = StreamForm::of(&headers)?;
     let after = resume_after(&headers, after)?;
     // Before the run is looked at: what it does from now on is not missed.
@@ -225,15 +226,9 @@ pub(in crate::http) async fn cancel_session(
     let SessionPath(session_id) = path;
     let tenant = caller.tenant;
     known_session(&api, tenant, session_id).await?;
-    let mut open = Vec::new();
-    // Those that wait go first, or one of them would begin when the live one ends.
-    for status in [RunStatus::Queued, RunStatus::RequiresAction, RunStatus::Running] {
-        let status = Some(status);
-        let filter = Filter { tenant, session_id, only: None, status, slice: Slice::first(200) };
-        let mut conn = api.pool.acquire_as(caller.tenant).await?;
-        open.extend(list(&mut conn, filter).await?.into_iter().map(|run| run.id));
-        conn.give_back();
-    }
+    let mut conn = api.pool.acquire_as(tenant).await?;
+    let open = list_open(&mut conn, tenant, session_id).await?;
+    conn.give_back();
     let mut data = Vec::new();
     for run_id in open {
         data.push(RunResource::from(cancel(&api, tenant, session_id, run_id).await?));
@@ -241,6 +236,22 @@ pub(in crate::http) async fn cancel_session(
     let is_done = data.iter().all(RunResource::is_settled);
     let status = if is_done { StatusCode::OK } else { StatusCode::ACCEPTED };
     Ok((status, Json(Page::whole(data))).into_response())
+}
+
+/// The runs of a session that have not settled, in the order in which they are to be stopped: those
+/// that wait go first, or one of them would begin when the live one ends.
+pub(super) async fn list_open(
+    conn: &mut PgConnection,
+    tenant: TenantId,
+    session_id: SessionId,
+) -> Result<Vec<RunId>, StoreError> {
+    let mut open = Vec::new();
+    for status in [RunStatus::Queued, RunStatus::RequiresAction, RunStatus::Running] {
+        let status = Some(status);
+        let filter = Filter { tenant, session_id, only: None, status, slice: Slice::first(200) };
+        open.extend(list(conn, filter).await?.into_iter().map(|run| run.id));
+    }
+    Ok(open)
 }
 
 async fn cancel(

@@ -1,16 +1,15 @@
 //! What a list of sessions is asked for.
 
-use axum::extract::{FromRequestParts, Query};
-use http::Uri;
+use axum::extract::FromRequestParts;
 use http::request::Parts;
 use jiff::Timestamp;
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 
 use super::paging::{Asked, Order};
 use crate::domain::ids::SessionId;
 use crate::domain::session_filter::{SessionFilter, Standing};
 use crate::http::error::ApiError;
+use crate::http::target::query;
 
 /// Members of metadata that one query may name.
 const MAX_MEMBERS: usize = 5;
@@ -75,12 +74,12 @@ impl<S: Send + Sync> FromRequestParts<S> for SessionQuery {
 }
 
 impl SessionQuery {
-    fn read(query: &str) -> Result<Self, ApiError> {
+    fn read(whole: &str) -> Result<Self, ApiError> {
         // The names of these members are the client's, so they are read apart.
         let (members, others): (Vec<&str>, Vec<&str>) =
-            query.split('&').partition(|pair| is_member(pair));
-        let members: Vec<(String, String)> = parse(&members)?;
-        let list: ListSessions = parse(&others)?;
+            whole.split('&').partition(|pair| is_member(pair));
+        let members: Vec<(String, String)> = query(&members.join("&"))?;
+        let list: ListSessions = query(&others.join("&"))?;
         let order = list.order.unwrap_or(Order::Desc);
         let asked = Asked::read(list.limit, list.after, list.before, order)?;
         let filter = SessionFilter {
@@ -103,16 +102,6 @@ impl SessionQuery {
 fn is_member(pair: &str) -> bool {
     let rest = pair.strip_prefix("metadata").unwrap_or_default();
     ["[", "%5B", "%5b"].iter().any(|bracket| rest.starts_with(bracket))
-}
-
-fn parse<T: DeserializeOwned>(pairs: &[&str]) -> Result<T, ApiError> {
-    let invalid = |cause: String| ApiError::InvalidQuery(cause);
-    let uri = format!("/?{}", pairs.join("&"));
-    let uri: Uri =
-        uri.parse().map_err(|error: http::uri::InvalidUri| invalid(error.to_string()))?;
-    let Query(read) =
-        Query::try_from_uri(&uri).map_err(|error| ApiError::InvalidQuery(error.body_text()))?;
-    Ok(read)
 }
 
 fn metadata(pairs: Vec<(String, String)>) -> Result<Vec<(String, String)>, ApiError> {

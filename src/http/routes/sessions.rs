@@ -5,8 +5,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use http::header::LOCATION;
-use http::{HeaderMap, StatusCode};
+use http::HeaderMap;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::task::spawn_blocking;
@@ -25,17 +24,15 @@ use crate::domain::session::{Dispatch, Session, Settings};
 use crate::domain::word::words;
 use crate::http::auth::Caller;
 use crate::http::conditions::not_modified;
-use crate::http::deadline::in_time;
 use crate::http::error::{ApiError, FieldError, Problem};
-use crate::http::forwarded::link;
-use crate::http::json_body::{OptionalJsonBody, object, objects};
+use crate::http::json_body::{object, objects};
 use crate::http::permissions::{check_mode, check_rules};
 use crate::http::resources::{ModelMetadata, SessionResource};
 use crate::http::session_context::SessionContext;
 use crate::http::session_system::SessionSystem;
 use crate::http::target::SessionPath;
 use crate::http::{Api, Defaults};
-use crate::store::sessions::{NewSession, find, insert};
+use crate::store::sessions::{NewSession, find};
 
 /// What a session is to be. All of it is optional; only title, metadata and permission mode can be
 /// changed later.
@@ -235,6 +232,7 @@ impl Made {
             metadata: &self.metadata,
             settings: &self.settings,
             workspace: self.workspace.as_deref(),
+            made_by: None,
         }
     }
 }
@@ -319,45 +317,6 @@ pub(super) fn limit_errors(limits: &Limits, pointer: &str) -> Vec<FieldError> {
         errors.push(error("seconds", "is less than 1".to_owned()));
     }
     errors
-}
-
-/// Creates a session.
-///
-/// Model, system prompt and tools are pinned as they are now.
-#[utoipa::path(
-    post, path = "/sessions", operation_id = "create_session", tag = "sessions",
-    request_body = Option<CreateSession>,
-    responses(
-        (status = 201, description = "The session.", body = SessionResource,
-         headers(("location" = String, description = "The session's path."),
-                 ("etag" = String, description = "Its version."))),
-        (status = 400, description = "`bad_json`, `body_incomplete`", body = Problem, content_type = "application/problem+json"),
-        (status = 408, description = "`request_timeout`", body = Problem, content_type = "application/problem+json"),
-        (status = 413, description = "`body_too_large`", body = Problem, content_type = "application/problem+json"),
-        (status = 415, description = "`unsupported_media_type`", body = Problem, content_type = "application/problem+json"),
-        (status = 422, description = "`validation_failed`", body = Problem, content_type = "application/problem+json"),
-    )
-)]
-pub(in crate::http) async fn create_session(
-    State(api): State<Api>,
-    caller: Caller,
-    body: OptionalJsonBody<CreateSession>,
-) -> Result<Response, ApiError> {
-    let OptionalJsonBody(new) = body;
-    let made = new.make(&api).await?;
-    let id = SessionId::new();
-    let stored = async {
-        let mut conn = api.pool.acquire_as(caller.tenant).await?;
-        insert(&mut conn, &made.row(id, caller.tenant)).await?;
-        let session = find(&mut conn, caller.tenant, id).await?;
-        conn.give_back();
-        Ok(session)
-    };
-    let session = in_time(stored).await?;
-    let session =
-        session.ok_or_else(|| ApiError::Internal(format!("{id} was stored and is not there")))?;
-    let location = link(format_args!("/sessions/{id}"));
-    Ok((StatusCode::CREATED, [(LOCATION, location)], resource(&api, session)).into_response())
 }
 
 fn empty_object() -> Result<Box<RawValue>, ApiError> {

@@ -104,6 +104,10 @@ impl Route {
         request.json(&match &*self.name {
             "create_session" | "create_fork" => json!({}),
             "create_message" => json!({ "content": "Hello" }),
+            "create_events" => {
+                let message = json!({ "type": "user.message", "content": "Hello" });
+                json!({ "events": [{ "type": "user.interrupt" }, message] })
+            }
             "update_session" => json!({ "title": "Bells" }),
             "decide_approval" => json!({ "decision": "allow" }),
             "create_tool_results" => {
@@ -199,7 +203,7 @@ fn the_document_says_which_routes_need_a_key_and_how_they_refuse() {
         assert!(says("401", "Unauthenticated"), "{route:?}");
         assert!(says("403", "Forbidden"), "{route:?}");
     }
-    assert_eq!(open, ["/healthz", "/metrics", "/openapi.json", "/readyz"]);
+    assert_eq!(open, ["/docs", "/healthz", "/metrics", "/openapi.json", "/readyz"]);
 }
 
 #[tokio::test]

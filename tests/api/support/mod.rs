@@ -73,7 +73,7 @@ pub(crate) use program::{
 use promised::assert_promised;
 pub(crate) use proxy::Proxy;
 pub(crate) use raw::{RawStream, exchange};
-pub(crate) use refusal::{assert_refused, invalid, raw, refusal};
+pub(crate) use refusal::{Refusal, assert_refused, invalid, raw, refusal};
 pub(crate) use sse::{EventStream, Received, durable};
 pub(crate) use tools::Endless;
 pub(crate) use upstream::{Upstream, asked};

@@ -7,7 +7,7 @@ mod take;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::header::LOCATION;
-use http::{HeaderMap, HeaderValue, StatusCode, Uri};
+use http::{HeaderMap, StatusCode, Uri};
 use serde::Deserialize;
 
 use super::known_session;
@@ -18,6 +18,7 @@ use crate::http::auth::Caller;
 use crate::http::error::{ApiError, Problem};
 use crate::http::forwarded::link;
 use crate::http::headers::idempotency_key;
+use crate::http::idempotency::mark_repeated;
 use crate::http::json_body::OptionalJsonBody;
 use crate::http::resources::{Page, SessionResource};
 use crate::http::target::{Params, SessionPath};
@@ -81,10 +82,7 @@ pub(in crate::http) async fn create_fork(
     let location = link(format_args!("/sessions/{}", session.id));
     let fork = resource(&api, session);
     let mut response = (StatusCode::CREATED, [(LOCATION, location)], fork).into_response();
-    if is_repeated {
-        let yes = HeaderValue::from_static("true");
-        response.headers_mut().insert("idempotency-replayed", yes);
-    }
+    mark_repeated(&mut response, is_repeated);
     Ok(response)
 }
 

@@ -16,6 +16,7 @@ use crate::http::detached::left;
 use crate::http::error::ApiError;
 use crate::http::event_types::EventTypes;
 use crate::http::headers::resume_after;
+use crate::http::idempotency::mark_repeated;
 use crate::http::places::Place;
 use crate::http::resources::{RunResource, run_path};
 use crate::http::routes::known_place;
@@ -149,12 +150,6 @@ pub(super) fn accepted(taken: Taken) -> Response {
     set(&mut response, PREFERENCE_APPLIED, "respond-async");
     mark_repeated(&mut response, taken.is_repeated);
     response
-}
-
-fn mark_repeated(response: &mut Response, is_repeated: bool) {
-    if is_repeated {
-        set(response, HeaderName::from_static("idempotency-replayed"), "true");
-    }
 }
 
 /// Paths of ids and numbers always make header values.

@@ -19,38 +19,38 @@ use crate::http::routes::sessions::limit_errors;
 pub(in crate::http) struct CreateMessage {
     /// A text, or blocks: one or more, with at most 100 images and 4 MiB of text.
     #[schema(value_type = GivenContent)]
-    content: Given,
+    pub(in crate::http::routes) content: Given,
     /// The client's own id of the message, 1 to 128 of letters, digits, `_`, `.` and `-`.
     /// A second post with the same id and content gives the same run.
     #[schema(pattern = "^[A-Za-z0-9_.-]{1,128}$")]
-    pub(super) id: Option<String>,
+    pub(in crate::http::routes) id: Option<String>,
     /// Whether to answer with an event stream; `Accept: text/event-stream` says the same.
     #[serde(default)]
-    pub(super) stream: bool,
+    pub(in crate::http::routes) stream: bool,
     /// The limits of the run; the session's where absent.
     #[serde(default, deserialize_with = "object")]
-    pub(super) limits: Limits,
+    pub(in crate::http::routes) limits: Limits,
     /// How the model may use tools in the first round.
     #[serde(default, deserialize_with = "object")]
-    pub(super) tool_choice: ToolChoice,
+    pub(in crate::http::routes) tool_choice: ToolChoice,
     /// What happens if the session is busy. `queue`: the message waits its turn. `reject`: 409
     /// `session_busy`. `interrupt`: the live run is cancelled and the message is accepted, both or
     /// neither; messages that wait already keep their places before it. The operator's choice
     /// where absent, which is `queue` unless they decide otherwise.
     #[serde(default, deserialize_with = "words")]
-    pub(super) on_busy: Option<OnBusy>,
+    pub(in crate::http::routes) on_busy: Option<OnBusy>,
     /// Tools that the client runs, for this run only, behind those of the session.
     #[serde(default, deserialize_with = "objects")]
     #[schema(max_items = 64)]
-    tools: Vec<ClientTool>,
+    pub(in crate::http::routes) tools: Vec<ClientTool>,
     /// The permission mode of the session from this message on.
     #[serde(default, deserialize_with = "words")]
-    pub(super) permission_mode: Option<PermissionMode>,
+    pub(in crate::http::routes) permission_mode: Option<PermissionMode>,
 }
 
 impl CreateMessage {
     /// Checks what can be checked without its session, and takes the content out.
-    pub(super) fn check(mut self) -> Result<(Self, Content), ApiError> {
+    pub(in crate::http::routes) fn check(mut self) -> Result<(Self, Content), ApiError> {
         let mut errors = limit_errors(&self.limits, "/limits");
         let given = std::mem::replace(&mut self.content, Given::Blocks(Vec::new()));
         let content = read(given, "/content");

@@ -1,7 +1,7 @@
 //! Posting a message: the one endpoint that starts work, in its three forms.
 
 mod answer;
-mod body;
+pub(super) mod body;
 mod census;
 mod locked;
 mod repeat;
@@ -14,6 +14,7 @@ use http::HeaderMap;
 
 use crate::domain::event::Streamed;
 use crate::domain::ids::{SessionId, TenantId};
+use crate::domain::message::Content;
 use crate::domain::run::Run;
 use crate::domain::trace::Trace;
 use crate::faults::{self, Point};
@@ -120,11 +121,11 @@ pub(in crate::http) async fn create_message(
     };
     // And nothing that it does is missed.
     let subscription = api.bus.subscribe(session_id);
-    let (tenant, is_counted, Extension(trace)) = (caller.tenant, is_counted(&content)?, trace);
-    let headers = &headers;
-    let post = Post { api: &api, tenant, session_id, message, is_counted, trace, headers };
+    let (Extension(trace), beside) = (trace, &[][..]);
+    let post =
+        Post::new(&api, (caller.tenant, session_id), message, &content, (trace, &headers, beside))?;
     // Boxed, because it is large.
-    let taken = Box::pin(in_time(post.take(content))).await?;
+    let taken = Box::pin(in_time(post.take(&content))).await?;
     drop(room);
     faults::point(Point::BeforeReply).await;
     match (stream, wait) {
@@ -134,7 +135,8 @@ pub(in crate::http) async fn create_message(
     }
 }
 
-struct Post<'a> {
+/// A message on its way into its session.
+pub(super) struct Post<'a> {
     api: &'a Api,
     tenant: TenantId,
     session_id: SessionId,
@@ -143,10 +145,27 @@ struct Post<'a> {
     is_counted: bool,
     trace: Trace,
     headers: &'a HeaderMap,
+    /// What is asked together with the message, in the same request.
+    beside: &'a [u8],
+}
+
+impl<'a> Post<'a> {
+    /// A message to a session of a tenant, in a request of this trace, with these headers, and with
+    /// what is asked beside it.
+    pub(super) fn new(
+        api: &'a Api,
+        (tenant, session_id): (TenantId, SessionId),
+        message: CreateMessage,
+        content: &Content,
+        (trace, headers, beside): (Trace, &'a HeaderMap, &'a [u8]),
+    ) -> Result<Self, ApiError> {
+        let is_counted = is_counted(content)?;
+        Ok(Self { api, tenant, session_id, message, is_counted, trace, headers, beside })
+    }
 }
 
 /// The run of a post, and whether it was there before.
-struct Taken {
-    run: Run,
-    is_repeated: bool,
+pub(super) struct Taken {
+    pub(super) run: Run,
+    pub(super) is_repeated: bool,
 }

@@ -1,10 +1,10 @@
 //! Posts that were made before: by key, by message id, and by what they ask.
 
 use sha2::{Digest as _, Sha256};
+use sqlx::PgConnection;
 
 use super::{Post, Taken};
-use crate::domain::ids::SessionId;
-use crate::domain::run::{OnBusy, RunOptions};
+use crate::domain::message::Content;
 use crate::http::error::ApiError;
 use crate::http::headers::idempotency_key;
 use crate::http::routes::runs::known_run;
@@ -35,24 +35,41 @@ impl Post<'_> {
         let run = known_run(self.api, self.tenant, session_id, run_id).await?;
         Ok(Some(Taken { run, is_repeated: true }))
     }
-}
 
-/// What makes two posts the same post: what they say, not what the operator makes of it.
-pub(super) fn fingerprint(
-    session_id: SessionId,
-    content: &str,
-    options: &RunOptions,
-    on_busy: Option<OnBusy>,
-) -> Result<Vec<u8>, ApiError> {
-    let internal = |error: serde_json::Error| ApiError::Internal(error.to_string());
-    let options = serde_json::to_string(options).map_err(internal)?;
-    let on_busy = on_busy.map(|mode| serde_json::to_string(&mode)).transpose().map_err(internal)?;
-    let mut hash = Sha256::new();
-    let session_id = session_id.to_string();
-    let always = [session_id.as_str(), content, &options];
-    for part in always.into_iter().chain(on_busy.as_deref()) {
-        hash.update(u64::try_from(part.len()).unwrap_or(u64::MAX).to_be_bytes());
-        hash.update(part);
+    /// Whether the same post was made before, as the caller's transaction sees it.
+    pub(in crate::http::routes) async fn is_repeated(
+        &self,
+        conn: &mut PgConnection,
+        content: &Content,
+    ) -> Result<bool, ApiError> {
+        let (key, message_id) = (self.idempotency_key()?, self.message.id.as_deref());
+        if key.is_none() && message_id.is_none() {
+            return Ok(false);
+        }
+        match find_earlier(conn, self.tenant, self.session_id, key, message_id).await? {
+            Some(Earlier { run_id, fingerprint, .. })
+                if fingerprint != self.fingerprint(content)? =>
+            {
+                Err(ApiError::IdempotencyKeyReused { run_id })
+            }
+            earlier => Ok(earlier.is_some()),
+        }
     }
-    Ok(hash.finalize().to_vec())
+
+    /// What makes two posts the same post: what they say, not what the operator makes of it.
+    pub(super) fn fingerprint(&self, content: &Content) -> Result<Vec<u8>, ApiError> {
+        let internal = |error: serde_json::Error| ApiError::Internal(error.to_string());
+        let options = serde_json::to_string(&self.message.options()?).map_err(internal)?;
+        let on_busy = self.message.on_busy.map(|mode| serde_json::to_string(&mode));
+        let on_busy = on_busy.transpose().map_err(internal)?;
+        let session_id = self.session_id.to_string();
+        let always = [session_id.as_bytes(), content.as_str().as_bytes(), options.as_bytes()];
+        let beside = (!self.beside.is_empty()).then_some(self.beside);
+        let mut hash = Sha256::new();
+        for part in always.into_iter().chain(on_busy.as_deref().map(str::as_bytes)).chain(beside) {
+            hash.update(u64::try_from(part.len()).unwrap_or(u64::MAX).to_be_bytes());
+            hash.update(part);
+        }
+        Ok(hash.finalize().to_vec())
+    }
 }

@@ -1,6 +1,5 @@
 //! Taking a message in: it begins, it waits its turn, it interrupts, or it is refused.
 
-use super::repeat::fingerprint;
 use super::{Post, Taken};
 use crate::bus::Reservation;
 use crate::domain::claim::Claimed;
@@ -23,12 +22,11 @@ use crate::store::sessions::{find, is_archived};
 
 impl Post<'_> {
     /// Accepts the message, or finds the run that the same post made before.
-    pub(super) async fn take(&self, content: Content) -> Result<Taken, ApiError> {
+    pub(in crate::http::routes) async fn take(&self, content: &Content) -> Result<Taken, ApiError> {
         let key = self.idempotency_key()?;
         let options = self.message.options()?;
-        self.check_for_session(&options, &content).await?;
-        let fingerprint =
-            fingerprint(self.session_id, content.as_str(), &options, self.message.on_busy)?;
+        self.check_for_session(content).await?;
+        let fingerprint = self.fingerprint(content)?;
         // No part of what makes two posts the same.
         let options = RunOptions { trace: Some(self.trace), ..options };
         let may_repeat = key.is_some() || self.message.id.is_some();
@@ -37,7 +35,7 @@ impl Post<'_> {
         }
         let message_id = self.message.id.clone().unwrap_or_else(|| MessageId::new().to_string());
         let versions = expected(self.headers);
-        let body = EventBody::UserMessage { content: told(&content).map_err(unreadable)? };
+        let body = EventBody::UserMessage { content: told(content).map_err(unreadable)? };
         let event = NewEvent::with_id(message_id.clone(), &body);
         let new = NewRun {
             id: RunId::new(),
@@ -198,11 +196,11 @@ impl Post<'_> {
     }
 
     /// Makes sure that the session can serve what the message asks.
-    async fn check_for_session(
+    pub(in crate::http::routes) async fn check_for_session(
         &self,
-        options: &RunOptions,
         content: &Content,
     ) -> Result<(), ApiError> {
+        let options = &self.message.options()?;
         let has_cost = self.message.limits.cost.is_some();
         let is_plain = !has_cost && options.tools.is_none() && !self.is_counted;
         if self.message.tool_choice.is_forced() || !is_plain {

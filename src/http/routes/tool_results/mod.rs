@@ -44,20 +44,23 @@ pub(in crate::http) struct CreateToolResults {
 /// The result of one call.
 #[derive(Debug, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
-struct ToolResult {
+pub(super) struct ToolResult {
     /// The model's own id of the call.
-    tool_use_id: String,
+    pub(super) tool_use_id: String,
     /// A text, or blocks, at most 100 of them; at most 100 KiB of text. NUL and halves of
     /// characters become U+FFFD.
     #[schema(value_type = Option<GivenContent>)]
-    content: Option<Box<RawValue>>,
+    pub(super) content: Option<Box<RawValue>>,
     /// Whether the call failed.
     #[serde(default)]
-    is_error: bool,
+    pub(super) is_error: bool,
 }
 
 /// A result that has been read.
-struct Given {
+#[derive(Debug)]
+pub(super) struct Given {
+    /// Where it stands in the body.
+    place: String,
     tool_use_id: String,
     is_error: bool,
     content: content::Read,
@@ -68,28 +71,37 @@ impl CreateToolResults {
         if !(1..=MAX_RESULTS).contains(&self.results.len()) {
             return Err(ApiError::field("/results", format!("is not 1 to {MAX_RESULTS} results")));
         }
-        let mut errors = Vec::new();
-        let mut given = Vec::new();
-        let mut seen = HashSet::new();
-        for (index, result) in self.results.into_iter().enumerate() {
-            let ToolResult { tool_use_id, content, is_error } = result;
-            let at = |rest: &str| format!("/results/{index}/{rest}");
-            if !seen.insert(tool_use_id.clone()) {
-                let message = "is answered twice".to_owned();
-                errors.push(FieldError { pointer: at("tool_use_id"), message });
-            }
-            match content::read(content.as_deref(), &at("content")) {
-                // The model would refuse it, and with it every later request of the session.
-                Ok(content) if is_error && content.has_media => errors.push(FieldError {
-                    pointer: at("content"),
-                    message: "has more than text, which an error cannot have".to_owned(),
-                }),
-                Ok(content) => given.push(Given { tool_use_id, is_error, content }),
-                Err(wrong) => errors.extend(wrong),
-            }
-        }
-        if errors.is_empty() { Ok(given) } else { Err(ApiError::Validation(errors)) }
+        let placed = |(index, result)| (format!("/results/{index}"), result);
+        read_results(self.results.into_iter().enumerate().map(placed), "tool_use_id")
     }
+}
+
+/// Reads results, each with the place where it stands, whose calls are named by this member.
+pub(super) fn read_results(
+    results: impl IntoIterator<Item = (String, ToolResult)>,
+    call: &str,
+) -> Result<Vec<Given>, ApiError> {
+    let mut errors = Vec::new();
+    let mut given = Vec::new();
+    let mut seen = HashSet::new();
+    for (place, result) in results {
+        let ToolResult { tool_use_id, content, is_error } = result;
+        let at = |rest: &str| format!("{place}/{rest}");
+        if !seen.insert(tool_use_id.clone()) {
+            let message = "is answered twice".to_owned();
+            errors.push(FieldError { pointer: at(call), message });
+        }
+        match content::read(content.as_deref(), &at("content")) {
+            // The model would refuse it, and with it every later request of the session.
+            Ok(content) if is_error && content.has_media => errors.push(FieldError {
+                pointer: at("content"),
+                message: "has more than text, which an error cannot have".to_owned(),
+            }),
+            Ok(content) => given.push(Given { place, tool_use_id, is_error, content }),
+            Err(wrong) => errors.extend(wrong),
+        }
+    }
+    if errors.is_empty() { Ok(given) } else { Err(ApiError::Validation(errors)) }
 }
 
 /// Hands in results of calls that the client runs, one by one or together.
@@ -128,7 +140,7 @@ pub(in crate::http) async fn create_tool_results(
         check_for_model(&api, tenant, session_id, &given).await?;
         let mut conn = api.pool.acquire_as(caller.tenant).await?;
         let mut transaction = conn.begin().await?;
-        let met = meet(&mut transaction, tenant, session_id, &given).await;
+        let met = meet(&mut transaction, tenant, session_id, &given, "/results").await;
         let met = end(transaction, met).await?;
         conn.give_back();
         met?.respond(&api, tenant, session_id).await
@@ -139,15 +151,15 @@ pub(in crate::http) async fn create_tool_results(
 }
 
 /// Refuses what the session's model does not take.
-async fn check_for_model(
+pub(super) async fn check_for_model(
     api: &Api,
     tenant: TenantId,
     session_id: SessionId,
     given: &[Given],
 ) -> Result<(), ApiError> {
-    let media = given.iter().enumerate().filter(|(_, result)| result.content.has_media);
-    let media = media.filter_map(|(index, result)| {
-        Some((format!("/results/{index}/content"), result.content.content.as_deref()?))
+    let media = given.iter().filter(|result| result.content.has_media);
+    let media = media.filter_map(|result| {
+        Some((format!("{}/content", result.place), result.content.content.as_deref()?))
     });
     let media: Vec<(String, &str)> = media.collect();
     if media.is_empty() {
@@ -160,18 +172,21 @@ async fn check_for_model(
     check_taken(&api.defaults.model_rules.models, &session.settings.model, &media).await
 }
 
-async fn meet(
+/// Records results in the caller's transaction; what is wrong with all of them together is said of
+/// this place.
+pub(super) async fn meet(
     conn: &mut PgConnection,
     tenant: TenantId,
     session_id: SessionId,
     given: &[Given],
+    place: &str,
 ) -> Result<Met, ApiError> {
     // What the database cannot hold names no call.
     let ids = given.iter().map(|result| result.tool_use_id.clone());
     let ids: Vec<String> = ids.filter(|id| !id.contains('\0')).collect();
     let calls = lock_calls(conn, tenant, session_id, &ids).await?;
     let calls = calls.ok_or_else(|| ApiError::SessionNotFound(session_id.to_string()))?;
-    check_conversation(conn, tenant, (session_id, &calls), given).await?;
+    check_conversation(conn, tenant, (session_id, &calls), given, place).await?;
     let mut events = Vec::new();
     let mut open = None;
     let mut last = None;
@@ -201,6 +216,7 @@ async fn check_conversation(
     tenant: TenantId,
     (session_id, calls): (SessionId, &[LockedCall]),
     given: &[Given],
+    place: &str,
 ) -> Result<(), ApiError> {
     let is_open = |result: &&Given| {
         calls.iter().any(|call| call.tool_use_id == result.tool_use_id && call.is_open())
@@ -211,7 +227,7 @@ async fn check_conversation(
         return Ok(());
     }
     let before = list_contents(conn, tenant, session_id).await?;
-    Census::check(before, new, "/results").await
+    Census::check(before, new, place).await
 }
 
 impl Given {

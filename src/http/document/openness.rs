@@ -1,0 +1,87 @@
+//! Requests are closed, answers are open.
+//!
+//! A request with a member that nobody knows is refused, and its schema says so. An answer may have
+//! new members at any time, which a client that checks it by its schema must not take for an error.
+//! What stands in both has a second schema for answers.
+
+use std::collections::BTreeSet;
+
+use utoipa::openapi::schema::AdditionalProperties;
+use utoipa::openapi::{OpenApi, RefOr, Schema};
+
+use super::nulls::{asked, references};
+use super::own;
+use super::schemas::each;
+
+/// What the second schema has behind the name of the first.
+const ANSWER: &str = "Answer";
+
+/// Opens the schemas of answers.
+pub(super) fn complete(document: &mut OpenApi) {
+    let asked = asked(document);
+    let schemas = &mut document.components.get_or_insert_default().schemas;
+    let mut closed: BTreeSet<String> = BTreeSet::new();
+    // Whatever refers to a closed schema is another one where that is open.
+    loop {
+        let more = asked.iter().filter(|name| !closed.contains(*name)).filter(|name| {
+            let schema = schemas.get(*name);
+            let is_closed = schema.is_some_and(is_closed);
+            is_closed
+                || schema.is_some_and(|it| references(it).iter().any(|to| closed.contains(to)))
+        });
+        let more: Vec<String> = more.cloned().collect();
+        if more.is_empty() {
+            break;
+        }
+        closed.extend(more);
+    }
+    let mut next: Vec<String> =
+        schemas.keys().filter(|name| !asked.contains(*name)).cloned().collect();
+    let mut opened = BTreeSet::new();
+    while let Some(name) = next.pop() {
+        let Some(schema) = schemas.get(&name) else { continue };
+        let refers = references(schema).into_iter().filter(|to| closed.contains(to));
+        next.extend(refers.filter(|to| opened.insert(to.clone())));
+        let mut schema = referring_to_open(schema, &closed);
+        if let Some(own) = own(&mut schema) {
+            open(own);
+        }
+        let name = if asked.contains(&name) { format!("{name}{ANSWER}") } else { name };
+        schemas.insert(name, schema);
+    }
+}
+
+fn is_closed(schema: &RefOr<Schema>) -> bool {
+    let mut schema = schema.clone();
+    let mut is_closed = false;
+    if let Some(schema) = own(&mut schema) {
+        each(schema, &mut |object| {
+            let others = object.additional_properties.as_deref();
+            is_closed |= matches!(others, Some(AdditionalProperties::FreeForm(false)));
+        });
+    }
+    is_closed
+}
+
+fn open(schema: &mut Schema) {
+    each(schema, &mut |object| {
+        let others = object.additional_properties.as_deref();
+        if matches!(others, Some(AdditionalProperties::FreeForm(false))) {
+            object.additional_properties = None;
+        }
+    });
+}
+
+/// The same schema, referring to the open ones in place of those that are closed.
+fn referring_to_open(schema: &RefOr<Schema>, closed: &BTreeSet<String>) -> RefOr<Schema> {
+    if !references(schema).iter().any(|to| closed.contains(to)) {
+        return schema.clone();
+    }
+    let mut text = serde_json::to_string(schema).unwrap_or_default();
+    for name in closed {
+        let [from, to] = [name.as_str(), &format!("{name}{ANSWER}")]
+            .map(|name| format!("\"#/components/schemas/{name}\""));
+        text = text.replace(&from, &to);
+    }
+    serde_json::from_str(&text).unwrap_or_else(|_| schema.clone())
+}

@@ -1,0 +1,54 @@
+//! What the service tells of itself.
+
+use serde_json::{Value, json};
+use twostep::domain::run::OnBusy;
+
+use crate::support::{Setup, TestApp, asks, keys_needed};
+
+async fn info(app: &TestApp) -> Value {
+    let response = app.get("/v1/info").send().await.unwrap();
+    assert_eq!(response.status(), 200);
+    response.json().await.unwrap()
+}
+
+#[tokio::test]
+async fn a_service_tells_its_version_limits_and_features() {
+    let app = TestApp::start(json!({})).await;
+    let expected = json!({
+        "type": "info",
+        "version": env!("CARGO_PKG_VERSION"),
+        "api_version": "v1",
+        "limits": {
+            "message_bytes": 32_000_000,
+            "body_bytes": 4 * 1024 * 1024,
+            "page_items": 200,
+            "wait_seconds": 120,
+            "queued_messages": 16,
+            "streams": 200,
+            "webhooks": 20,
+        },
+        "features": { "keys": false, "tokens": false, "bypass": true, "on_busy": "queue" },
+        "adapters": { "ag_ui": false, "ai_sdk": false, "anthropic": false, "openai": false },
+    });
+    assert_eq!(info(&app).await, expected);
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn what_the_operator_has_chosen_is_told() {
+    let setup = Setup {
+        max_message: Some(9_000_000),
+        max_streams: Some(50),
+        rate_limit: 600,
+        on_busy: OnBusy::Reject,
+        ..asks()
+    };
+    let Setup { needs_keys, .. } = keys_needed();
+    let app = TestApp::start_with(json!({}), Setup { needs_keys, ..setup }).await;
+    let Value::Object(info) = info(&app).await else { panic!("no object") };
+    let told = ["message_bytes", "streams", "requests_per_minute"];
+    assert_eq!(told.map(|name| info["limits"][name].clone()), [9_000_000, 50, 600]);
+    let expected = json!({ "keys": true, "tokens": false, "bypass": false, "on_busy": "reject" });
+    assert_eq!(info["features"], expected);
+    app.finish().await;
+}
