@@ -24,6 +24,7 @@ pub(crate) mod bugs;
 pub mod claim;
 pub mod connections;
 pub mod decisions;
+mod deleted_usage;
 pub mod deliveries;
 pub mod embedded;
 pub mod events;

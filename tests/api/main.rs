@@ -35,6 +35,7 @@ mod context_edits;
 mod conversations;
 mod cookbook;
 mod database_faults;
+mod deleting_fairly;
 mod deleting_much;
 mod dispatch;
 mod document;
