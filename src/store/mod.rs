@@ -32,6 +32,7 @@ pub mod explain;
 pub mod folders;
 pub mod forks;
 pub mod give_up;
+pub mod grants;
 pub mod media;
 pub mod messages;
 mod notes;
