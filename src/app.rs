@@ -40,7 +40,7 @@ use crate::tools::sandbox::{Level, SandboxError};
 use crate::webhooks::{self, Sender};
 use crate::worker::{Node, Parts, Worker};
 use database::{Pools, check_keys};
-pub use database::{bring_up_to_date, open_database};
+pub use database::{bring_up_to_date, bring_up_to_date_and_grant, open_database};
 use model::{models_to_refresh, open_model};
 use request_body::assemble;
 

@@ -9,7 +9,7 @@ use crate::config::{Database, Listen};
 use crate::store::api_keys::is_any_good;
 use crate::store::connections::{Connections, TenantConnections};
 use crate::store::embedded::EmbeddedPostgres;
-use crate::store::{self, PoolRole, roles};
+use crate::store::{self, PoolRole, grants, roles};
 
 /// Connections to the database, apart by purpose.
 #[derive(Debug)]
@@ -58,7 +58,35 @@ pub async fn open_database(
 /// Brings the schema up to this version, and makes sure that the service may work with it.
 /// The way to its tables is what is given back, whoever a connection works as.
 pub async fn bring_up_to_date(options: PgConnectOptions) -> anyhow::Result<PgConnectOptions> {
-    let pool = store::pool(&options, PoolRole::Login);
+    let pool = migrate(&options).await?;
+    let mut conn = pool.acquire().await?;
+    roles::check(&mut conn).await?;
+    if let Some(missing) = grants::find_missing(&mut conn).await? {
+        return Err(missing.into());
+    }
+    let schema = roles::schema(&mut conn).await?.unwrap_or_default();
+    drop(conn);
+    pool.close().await;
+    Ok(options.options([("search_path", schema)]))
+}
+
+/// Brings the schema up to this version, grants what is missing, and says what that was. Only who
+/// asks for it gets that: what an administrator has taken away does not come back by itself.
+pub async fn bring_up_to_date_and_grant(options: PgConnectOptions) -> anyhow::Result<Vec<String>> {
+    let pool = migrate(&options).await?;
+    let mut conn = pool.acquire().await?;
+    roles::check(&mut conn).await?;
+    let missing = grants::find_missing(&mut conn).await?;
+    if let Some(missing) = &missing {
+        grants::grant(&mut conn, missing).await.context("what is missing cannot be granted")?;
+    }
+    drop(conn);
+    pool.close().await;
+    Ok(missing.map(|missing| missing.statements).unwrap_or_default())
+}
+
+async fn migrate(options: &PgConnectOptions) -> anyhow::Result<PgPool> {
+    let pool = store::pool(options, PoolRole::Login);
     match store::migrate(&pool).await {
         Ok(()) => {}
         // The causes of this one all say the same.
@@ -71,12 +99,7 @@ pub async fn bring_up_to_date(options: PgConnectOptions) -> anyhow::Result<PgCon
             return Err(error).context("the database schema cannot be brought up to date");
         }
     }
-    let mut conn = pool.acquire().await?;
-    roles::check(&mut conn).await?;
-    let schema = roles::schema(&mut conn).await?.unwrap_or_default();
-    drop(conn);
-    pool.close().await;
-    Ok(options.options([("search_path", schema)]))
+    Ok(pool)
 }
 
 /// A service that wants keys and has given none lets nobody in. Only where no other machine is meant

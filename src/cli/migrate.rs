@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::output;
-use crate::app::{bring_up_to_date, open_database};
+use crate::app::{bring_up_to_date_and_grant, open_database};
 use crate::config::DatabaseArgs;
 use crate::store::MIGRATIONS;
 
@@ -16,7 +16,9 @@ pub(super) struct Command {
 impl Command {
     pub(super) async fn run(self) -> anyhow::Result<()> {
         let (options, embedded) = open_database(self.database.into_database()?).await?;
-        bring_up_to_date(options).await?;
+        for granted in bring_up_to_date_and_grant(options).await? {
+            output::say(&format!("was missing: {granted}"));
+        }
         if let Some(embedded) = embedded {
             embedded.stop().await?;
         }

@@ -8,6 +8,7 @@ mod blocks;
 mod conditions;
 mod cors;
 mod deadline;
+mod deletions;
 mod detached;
 mod docs;
 mod document;
@@ -68,6 +69,7 @@ use crate::tools::workspace::Roots;
 
 use admission::Admission;
 use auth::Keyring;
+use deletions::Deletions;
 pub use forwarded::{BadBasePath, BadProxy, BasePath, Forwarding, TrustedProxies};
 use large_body::LargeBodies;
 pub use model_rules::{ModelRules, is_beta};
@@ -92,8 +94,6 @@ pub const KEEP_ALIVE_EVERY: Duration = Duration::from_secs(15);
 
 /// Folders that are copied for forks at a time; each may have 256 MiB.
 const COPIES: usize = 4;
-/// Sessions that are deleted at a time, each over one of the connections, for as long as it takes.
-const DELETIONS: usize = 2;
 /// Sessions that are verified at a time: each is read whole.
 const VERIFICATIONS: usize = 2;
 /// Requests that wait for their turn at one of these, and how long.
@@ -207,7 +207,7 @@ pub struct Api {
     admission: Arc<Admission>,
     large_bodies: LargeBodies,
     copies: Turns,
-    deletions: Turns,
+    deletions: Deletions,
     verifications: Turns,
     /// None: nobody is asked for a key.
     keyring: Option<Arc<Keyring>>,
@@ -251,7 +251,7 @@ impl Api {
             admission: Arc::new(Admission::new(options.max_queued)),
             large_bodies: LargeBodies::new(options.max_message),
             copies: Turns::new(COPIES, IN_LINE, TURN_WITHIN),
-            deletions: Turns::new(DELETIONS, IN_LINE, TURN_WITHIN),
+            deletions: Deletions::new(),
             verifications: Turns::new(VERIFICATIONS, IN_LINE, TURN_WITHIN),
             probes: Arc::default(),
             health,

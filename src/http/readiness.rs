@@ -12,6 +12,7 @@ use super::Health;
 use crate::domain::circuit::Circuit;
 use crate::store::StoreError;
 use crate::store::connections::Connections;
+use crate::store::grants::Ungranted;
 use crate::store::verify::{SchemaMismatch, check_schema};
 use crate::tools::lease::LeaseClock;
 
@@ -164,6 +165,10 @@ impl Seen {
             }
             Err(SchemaMismatch::Missing) => {
                 (answers(), CheckStatus::Failed, "there is none".into())
+            }
+            Err(SchemaMismatch::Ungranted(Ungranted { statements })) => {
+                let detail = format!("not granted, migrate does it: {}", statements.join(" "));
+                (answers(), CheckStatus::Failed, detail.into())
             }
             Err(SchemaMismatch::Store(error)) => {
                 tracing::debug!(%error, "the database could not be looked at");

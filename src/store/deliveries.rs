@@ -29,6 +29,8 @@ pub struct Due {
     pub webhook_id: WebhookId,
     /// The number of this attempt, from 1.
     pub attempt: i32,
+    /// Until when nobody else takes it.
+    pub taken_until: jiff::Timestamp,
     /// What is sent.
     pub body: String,
     /// Where.
@@ -78,6 +80,7 @@ pub async fn take_due(
                 id: row.id.into(),
                 webhook_id: row.webhook_id.into(),
                 attempt: row.attempts,
+                taken_until: row.taken_until.to_jiff(),
                 body: row.body,
                 url: row.url,
                 secrets: secrets.map_err(unreadable("webhooks", "secret"))?,
@@ -97,10 +100,11 @@ pub enum Next {
     Failed,
 }
 
-/// Notes how an attempt ended, unless another has begun since.
+/// Notes how an attempt ended, unless another has begun since. Who takes a delivery has it until a
+/// moment that no other taking of it ends at; the number of an attempt comes again after a replay.
 pub async fn settle(
     conn: &mut PgConnection,
-    (id, attempt): (DeliveryId, i32),
+    (id, taken_until): (DeliveryId, jiff::Timestamp),
     (status, error): (Option<u16>, Option<&str>),
     next: Next,
 ) -> Result<(), StoreError> {
@@ -114,9 +118,9 @@ pub async fn settle(
          SET state = $3, last_status = $4, last_error = $5,
              next_attempt_at = now() + make_interval(secs => $6),
              ended_at = CASE WHEN $6::float8 IS NULL THEN now() END
-         WHERE id = $1 AND attempts = $2 AND state = 'pending'",
+         WHERE id = $1 AND next_attempt_at = $2 AND state = 'pending'",
         id.as_uuid(),
-        attempt,
+        taken_until.to_sqlx() as _,
         state.as_str(),
         status.map(i32::from),
         error,
@@ -279,3 +283,6 @@ pub async fn sweep(conn: &mut PgConnection) -> Result<bool, StoreError> {
     .await?;
     Ok(i64::try_from(done.rows_affected()).is_ok_and(|rows| rows == SWEEP_BATCH))
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,14 +7,9 @@ use super::StoreError;
 use crate::domain::ids::SessionId;
 
 /// Which database this is, among all that there are: those that were made of a dump of this one are
-/// others.
+/// others, where the server lets its users ask which it is.
 pub async fn database_id(conn: &mut PgConnection) -> Result<String, StoreError> {
-    let id = sqlx::query_scalar!(
-        r#"SELECT system_identifier::text || '/' || d.oid::text AS "id!"
-           FROM pg_control_system(), pg_database d WHERE d.datname = current_database()"#
-    )
-    .fetch_one(conn)
-    .await?;
+    let id = sqlx::query_scalar!(r#"SELECT database_identity() AS "id!""#).fetch_one(conn).await?;
     Ok(id)
 }
 

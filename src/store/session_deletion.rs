@@ -6,7 +6,7 @@ use std::time::Duration;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::{StoreError, budgets};
+use super::{StoreError, budgets, deleted_usage};
 use crate::domain::ids::{RunId, SessionId, TenantId};
 
 /// How long a statement may take that deletes much. A session with hundreds of thousands of messages
@@ -69,6 +69,24 @@ pub async fn lock(
     Ok(doomed.collect())
 }
 
+/// How many events these sessions have. How long it takes to delete them follows from it.
+pub async fn count_events(
+    conn: &mut PgConnection,
+    tenant: TenantId,
+    ids: &[SessionId],
+) -> Result<i64, StoreError> {
+    let ids: Vec<Uuid> = ids.iter().map(|id| id.as_uuid()).collect();
+    let events = sqlx::query_scalar!(
+        r#"SELECT coalesce(sum(last_seq), 0)::bigint AS "events!"
+           FROM sessions WHERE id = ANY ($1) AND tenant_id = $2"#,
+        &ids,
+        tenant.as_uuid(),
+    )
+    .fetch_one(conn)
+    .await?;
+    Ok(events)
+}
+
 /// Takes runs that have not settled away from their workers, for longer than a deletion takes, and
 /// says how many had one. A worker that renews its leases must not wait for a row that is being
 /// deleted: all of its runs would. If the runs are not deleted, another worker goes on with them.
@@ -90,7 +108,7 @@ pub async fn take_away(conn: &mut PgConnection, runs: &[RunId]) -> Result<u64, S
 pub async fn be_patient(conn: &mut PgConnection) -> Result<(), StoreError> {
     sqlx::query!(
         "SELECT set_config('statement_timeout', $1, true) AS statement,
-                -- Two who delete wait for each other's sums, and nobody waits for theirs.
+                -- Two who delete wait for each other's sums for a moment, and nobody else does.
                 set_config('lock_timeout', $1, true) AS lock,
                 set_config('idle_in_transaction_session_timeout', '10s', true) AS idle",
         DELETES_WITHIN.as_millis().to_string(),
@@ -103,8 +121,8 @@ pub async fn be_patient(conn: &mut PgConnection) -> Result<(), StoreError> {
 /// Deletes sessions that are locked, and of which no other is a fork. What their requests used stays
 /// in the sums of their owner.
 ///
-/// Only others who delete of the same owner wait for it, for the sums of usage; events go last, because
-/// nobody may take them but with their session.
+/// Nobody waits for it: the sums, which others who delete of the same owner add to as well, are
+/// written last. Events go with their session, because nobody may take them otherwise.
 pub async fn delete(
     conn: &mut PgConnection,
     tenant: TenantId,
@@ -118,10 +136,10 @@ pub async fn delete(
         .await?;
     // Messages and calls go with them.
     sqlx::query!("DELETE FROM runs WHERE session_id = ANY ($1)", &ids).execute(&mut *conn).await?;
-    keep_usage(conn, &ids).await?;
+    let sums = deleted_usage::take(conn, &ids).await?;
     // All other rows go with them.
-    sqlx::query!("DELETE FROM sessions WHERE id = ANY ($1)", &ids).execute(conn).await?;
-    Ok(())
+    sqlx::query!("DELETE FROM sessions WHERE id = ANY ($1)", &ids).execute(&mut *conn).await?;
+    deleted_usage::add(conn, &sums).await
 }
 
 /// Adds what the runs have spent to the budgets of their owner. Who deletes has just done so, in a
@@ -144,43 +162,6 @@ async fn keep_spending(
         sqlx::query!("LOCK TABLE requests IN ROW EXCLUSIVE MODE").execute(&mut *conn).await?;
         budgets::add_up_spent(conn, tenant).await?;
     }
-    Ok(())
-}
-
-/// Replaces the requests of sessions by their sums. Two who delete lock the sums in the same order.
-async fn keep_usage(conn: &mut PgConnection, ids: &[Uuid]) -> Result<(), StoreError> {
-    sqlx::query!(
-        "WITH gone AS (
-             DELETE FROM requests WHERE session_id = ANY ($1) RETURNING *
-         )
-         INSERT INTO deleted_usage AS d
-             (tenant_id, day, model, requests, input_tokens, cache_creation_input_tokens,
-              cache_read_input_tokens, output_tokens, cache_creation_1h_input_tokens,
-              thinking_tokens, web_search_requests, web_fetch_requests, cost)
-         SELECT tenant_id, (created_at AT TIME ZONE 'UTC')::date AS day, model, count(stop_reason),
-                sum(input_tokens), sum(cache_creation_input_tokens), sum(cache_read_input_tokens),
-                sum(output_tokens), sum(cache_creation_1h_input_tokens), sum(thinking_tokens),
-                sum(web_search_requests), sum(web_fetch_requests), sum(cost)
-         FROM gone
-         GROUP BY tenant_id, day, model
-         ORDER BY tenant_id, day, model
-         ON CONFLICT (tenant_id, day, model) DO UPDATE SET
-             requests = d.requests + excluded.requests,
-             input_tokens = d.input_tokens + excluded.input_tokens,
-             cache_creation_input_tokens =
-                 d.cache_creation_input_tokens + excluded.cache_creation_input_tokens,
-             cache_read_input_tokens = d.cache_read_input_tokens + excluded.cache_read_input_tokens,
-             output_tokens = d.output_tokens + excluded.output_tokens,
-             cache_creation_1h_input_tokens =
-                 d.cache_creation_1h_input_tokens + excluded.cache_creation_1h_input_tokens,
-             thinking_tokens = d.thinking_tokens + excluded.thinking_tokens,
-             web_search_requests = d.web_search_requests + excluded.web_search_requests,
-             web_fetch_requests = d.web_fetch_requests + excluded.web_fetch_requests,
-             cost = coalesce(d.cost + excluded.cost, d.cost, excluded.cost)",
-        ids,
-    )
-    .execute(conn)
-    .await?;
     Ok(())
 }
 

@@ -33,5 +33,5 @@ UPDATE webhook_deliveries d
 SET attempts = d.attempts + 1, next_attempt_at = now() + make_interval(secs => $6)
 FROM due, webhooks w
 WHERE d.id = due.id AND w.id = d.webhook_id
-RETURNING d.id, d.webhook_id, d.attempts, d.body, w.url, w.secret,
+RETURNING d.id, d.webhook_id, d.attempts, d.next_attempt_at AS "taken_until!: Timestamp", d.body, w.url, w.secret,
           CASE WHEN w.old_secret_until > now() THEN w.old_secret END AS old_secret

@@ -112,7 +112,7 @@ impl Sender {
                 note_gone(&mut conn, due.webhook_id, &due.url).await?;
             }
             let how = (attempt.status, attempt.error.as_deref());
-            settle(&mut conn, (due.id, due.attempt), how, next).await?;
+            settle(&mut conn, (due.id, due.taken_until), how, next).await?;
             conn.give_back();
             Ok::<_, StoreError>(())
         };

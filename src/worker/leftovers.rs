@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::task::spawn_blocking;
 use tokio::time::{MissedTickBehavior, interval};
 
+use crate::domain::ids::SessionId;
 use crate::store::StoreError;
 use crate::store::connections::Connections;
 use crate::store::folders::{database_id, list_gone};
@@ -24,32 +25,39 @@ const AT_A_TIME: usize = 100;
 pub(super) async fn clear_away(pool: Connections, workspaces: PathBuf) {
     let mut look = interval(LOOK_EVERY);
     look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut after = None;
     loop {
         look.tick().await;
-        if let Err(error) = clear_once(&pool, &workspaces, OLD_AFTER).await {
-            tracing::warn!(%error, "it is not known what deleted sessions have left");
+        match clear_once(&pool, &workspaces, (OLD_AFTER, after)).await {
+            Ok(last) => after = last,
+            Err(error) => {
+                tracing::warn!(%error, "it is not known what deleted sessions have left");
+            }
         }
     }
 }
 
-/// Looks at notes that are older than this once. Safe in many processes at a time: what one of them
-/// has removed, the others do not find.
+/// Looks once at notes that are older than this, those behind this one first, and says which was the
+/// last: what cannot be removed must not keep the rest from being looked at. Safe in many processes
+/// at a time: what one of them has removed, the others do not find.
 async fn clear_once(
     pool: &Connections,
     workspaces: &Path,
-    age: Duration,
-) -> Result<(), StoreError> {
+    (age, after): (Duration, Option<SessionId>),
+) -> Result<Option<SessionId>, StoreError> {
     let mut conn = pool.acquire().await?;
     let database = database_id(&mut conn).await?;
     conn.give_back();
-    let list = move |folder: &Path| list_leaving(folder, &database, age, AT_A_TIME);
-    for leaving in aside(workspaces, list).await.unwrap_or_default() {
+    let list = move |folder: &Path| list_leaving(folder, &database, age, (after, AT_A_TIME));
+    let notes = aside(workspaces, list).await.unwrap_or_default();
+    let last = notes.last().map(|leaving| leaving.root);
+    for leaving in notes {
         let mut conn = pool.acquire().await?;
         let gone = list_gone(&mut conn, &leaving.sessions).await?;
         conn.give_back();
         aside(workspaces, move |folder| leaving.end(folder, &gone)).await;
     }
-    Ok(())
+    Ok(last)
 }
 
 /// Works on the disk; none if that failed.
@@ -71,7 +79,6 @@ async fn aside<T: Send + 'static>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::ids::SessionId;
     use crate::store::testing::database;
     use crate::tools::workspace::Leaving;
     use std::fs;
@@ -112,12 +119,35 @@ mod tests {
         let notes = || {
             let of = [&*here, "1/2"];
             of.map(|database| {
-                list_leaving(&workspaces, database, Duration::ZERO, 10).unwrap().len()
+                list_leaving(&workspaces, database, Duration::ZERO, (None, 10)).unwrap().len()
             })
         };
-        clear_once(&pool, &workspaces, OLD_AFTER).await.unwrap();
+        clear_once(&pool, &workspaces, (OLD_AFTER, None)).await.unwrap();
         assert_eq!((left(), notes()), ([true; 4], [1, 1]), "they are young");
-        clear_once(&pool, &workspaces, Duration::ZERO).await.unwrap();
+        clear_once(&pool, &workspaces, (Duration::ZERO, None)).await.unwrap();
         assert_eq!((left(), notes()), ([true, false, true, true], [0, 1]));
+    }
+    #[tokio::test]
+    async fn folders_that_cannot_be_removed_do_not_keep_others() {
+        let (database, home) = (database().await, tempfile::TempDir::new().unwrap());
+        let pool = Connections::from(database.pool(1));
+        let mut conn = pool.acquire().await.unwrap();
+        let here = database_id(&mut conn).await.unwrap();
+        conn.give_back();
+        let mut ids = Vec::from_iter((0..=AT_A_TIME).map(|_| SessionId::new()));
+        ids.sort_unstable();
+        for id in &ids {
+            let leaving = Leaving { root: *id, database: here.clone(), sessions: vec![*id] };
+            leaving.note(home.path()).unwrap();
+            // Where a folder should be is something that is removed by nobody, but for the last.
+            let path = home.path().join(id.to_string());
+            if id == ids.last().unwrap() { fs::create_dir(path) } else { fs::write(path, "") }
+                .unwrap();
+        }
+        let last = || home.path().join(ids[AT_A_TIME].to_string());
+        let after = clear_once(&pool, home.path(), (Duration::ZERO, None)).await.unwrap();
+        assert_eq!((after, last().exists()), (Some(ids[AT_A_TIME - 1]), true));
+        clear_once(&pool, home.path(), (Duration::ZERO, after)).await.unwrap();
+        assert!(!last().exists());
     }
 }

@@ -37,6 +37,7 @@ mod conversations;
 mod cookbook;
 mod creating_once;
 mod database_faults;
+mod deleting_fairly;
 mod deleting_much;
 mod dispatch;
 mod docs_page;

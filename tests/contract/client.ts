@@ -2,6 +2,7 @@
 // uses cannot go away or change its type unnoticed, and run against the service.
 
 import assert from "node:assert/strict";
+import { appendFileSync } from "node:fs";
 import createClient from "openapi-fetch";
 import type { components, paths } from "./generated/schema.js";
 
@@ -14,6 +15,16 @@ type Run = Schemas["RunResource"];
 const baseUrl = process.env.TWOSTEP_URL ?? "http://127.0.0.1:8080";
 const headers = { authorization: `Bearer ${process.env.TWOSTEP_KEY ?? ""}` };
 const api = createClient<paths>({ baseUrl, headers });
+
+// What is refused is searched for secrets.
+const seen = process.env.TWOSTEP_TEST_SEEN;
+if (seen !== undefined) {
+  api.use({
+    async onResponse({ response }) {
+      if (!response.ok) appendFileSync(`${seen}/client.answers`, await response.clone().text());
+    },
+  });
+}
 
 class Refused extends Error {
   constructor(readonly problem: Problem) {

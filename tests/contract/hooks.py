@@ -4,6 +4,8 @@ import json
 
 import schemathesis
 
+import seen
+
 LINES = ("application/jsonl", "application/x-ndjson")
 # A host that the service was told of. Nothing listens there.
 WEBHOOK = "https://hooks.example/twostep"
@@ -46,6 +48,13 @@ def write_lines(context, value):
 def filter_case(context, case):
     """A header that nobody knows is ignored, as HTTP has it: it makes no request a wrong one."""
     return "x-schemathesis-unknown-property" not in (case.headers or {})
+
+
+@schemathesis.hook
+def after_call(context, case, response):
+    """What is refused is searched for secrets; what is not may tell them, to whom they belong."""
+    if response.status_code >= 400:
+        seen.keep(response.content)
 
 
 @schemathesis.hook

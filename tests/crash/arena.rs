@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use anyhow::Context as _;
+use reqwest::header::{AUTHORIZATION, HeaderMap};
 use rustix::process::Signal;
 use sqlx::PgPool;
 use tokio::net::TcpListener;
@@ -58,6 +59,8 @@ pub(crate) struct Setup {
     pub(crate) is_split: bool,
     /// The program; the world knows it.
     pub(crate) program: PathBuf,
+    /// Where spans go; the world knows it.
+    pub(crate) collector: String,
     /// Ports of proxies to the database.
     pub(crate) proxies: [Option<u16>; 2],
 }
@@ -103,7 +106,7 @@ impl Arena {
         }
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let simulator = Simulator::start(listener, plans::script()?, Options::recording());
-        let Setup { faults, clocks, proxies, is_split, program } = setup;
+        let Setup { faults, clocks, proxies, is_split, program, collector } = setup;
         let roles = if is_split { [Role::Accept, Role::Work] } else { [Role::All; 2] };
         let launch = |seat: usize, faults: Vec<String>| {
             let node = NODES.get(seat).copied().unwrap_or_default();
@@ -116,6 +119,7 @@ impl Arena {
                     None => database.url(node),
                 },
                 model_url: simulator.base_url(),
+                collector: collector.clone(),
                 data_dir: folder.join(node),
                 workspace: folder.join("work"),
                 witness: folder.join("witness"),
@@ -130,7 +134,7 @@ impl Arena {
         Ok(Arc::new(Self {
             name: name.to_owned(),
             pool: database.pool(),
-            http: reqwest::Client::builder().no_proxy().timeout(Duration::from_secs(10)).build()?,
+            http: client(&database)?,
             tally: Arc::clone(tally),
             database,
             simulator,
@@ -244,6 +248,14 @@ impl Seat {
     fn new(launch: Launch) -> Self {
         Self { launch: Mutex::new(launch), node: AsyncMutex::default(), address: Mutex::default() }
     }
+}
+
+/// A client with the key of the database.
+fn client(database: &Database) -> anyhow::Result<reqwest::Client> {
+    let key = format!("Bearer {}", database.key()).parse()?;
+    let client =
+        reqwest::Client::builder().default_headers(HeaderMap::from_iter([(AUTHORIZATION, key)]));
+    Ok(client.no_proxy().timeout(Duration::from_secs(10)).build()?)
 }
 
 pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -9,6 +9,7 @@ use anyhow::Context as _;
 use tokio::time::sleep;
 
 use crate::arena::{Arena, locked};
+use crate::planted::figures;
 use crate::rebuild;
 
 /// How long a run may take to settle after the last fault.
@@ -45,6 +46,9 @@ impl Arena {
 
     async fn check(&self) -> anyhow::Result<()> {
         self.every_session_goes_on().await?;
+        for address in [0, 1].into_iter().filter_map(|seat| self.address(seat)) {
+            figures(&self.http, &address).await;
+        }
         self.look(&mut BTreeSet::new()).await;
         self.invariants_hold().await?;
         self.nothing_is_lost().await?;

@@ -2,12 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use crate::arena::{Arena, locked};
+use crate::planted::refusal;
 
 /// How long a client tries.
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -120,10 +121,14 @@ impl Arena {
         let Ok(response) = request.json(body).send().await else { return Ok(None) };
         match response.status() {
             status if status.is_success() => Ok(response.json().await.ok()),
-            status if status.is_server_error() => Ok(None),
-            // The queue of the session is full.
-            StatusCode::CONFLICT | StatusCode::TOO_MANY_REQUESTS => Ok(None),
-            status => bail!("{path} was refused with {status}: {}", response.text().await?),
+            status => {
+                let text = refusal(response).await;
+                // The queue of the session may be full.
+                let is_busy =
+                    [StatusCode::CONFLICT, StatusCode::TOO_MANY_REQUESTS].contains(&status);
+                ensure!(is_busy || status.is_server_error(), "{path}: {status}: {text}");
+                Ok(None)
+            }
         }
     }
 
@@ -150,10 +155,10 @@ impl Arena {
         loop {
             for address in [0, 1].into_iter().filter_map(|seat| self.address(seat)) {
                 let response = self.http.get(format!("{address}{path}")).send().await;
-                if let Ok(response) = response
-                    && response.status().is_success()
-                    && let Ok(body) = response.json().await
-                {
+                let Ok(response) = response else { continue };
+                if !response.status().is_success() {
+                    refusal(response).await;
+                } else if let Ok(body) = response.json().await {
                     return Ok(body);
                 }
             }

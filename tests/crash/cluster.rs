@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -10,10 +11,14 @@ use rustix::process::{Pid, Signal, kill_process};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, Executor as _, PgPool};
 use tokio::sync::Mutex;
+use twostep::domain::api_key::{ApiKey, Scope};
+use twostep::domain::ids::TenantId;
 use twostep::store::MIGRATIONS;
+use twostep::store::api_keys::{NewKey, insert};
 use twostep::store::embedded::{Durability, EmbeddedPostgres, Options};
 
 use crate::args::Args;
+use crate::planted::DATABASE_PASSWORD;
 
 /// The names under which the nodes connect.
 pub(crate) const NODES: [&str; 2] = ["node_a", "node_b"];
@@ -29,6 +34,7 @@ pub(crate) struct Cluster {
     socket: PathBuf,
     server: Mutex<Option<EmbeddedPostgres>>,
     databases: AtomicU32,
+    key: Arc<ApiKey>,
 }
 
 impl Cluster {
@@ -46,11 +52,13 @@ impl Cluster {
         };
         let server = EmbeddedPostgres::start(&options).await?;
         let this = Self {
-            admin: server.connect_options().disable_statement_logging(),
+            // Nobody asks for it, and nobody may see it.
+            admin: server.connect_options().password(DATABASE_PASSWORD).disable_statement_logging(),
             socket: server.data_dir().join("run/.s.PGSQL.5432"),
             options,
             server: Mutex::new(Some(server)),
             databases: AtomicU32::new(0),
+            key: Arc::new(ApiKey::generate()?),
         };
         this.make_template().await?;
         Ok(this)
@@ -66,6 +74,7 @@ impl Cluster {
         let pool = PgPoolOptions::new().connect_lazy_with(self.admin.clone().database(TEMPLATE));
         MIGRATIONS.run(&pool).await?;
         pool.execute(include_str!("audit.sql")).await?;
+        let_in(&self.key, &pool).await?;
         pool.close().await;
         Ok(())
     }
@@ -77,7 +86,8 @@ impl Cluster {
         let template = if is_empty { "template0" } else { TEMPLATE };
         self.execute(format!("CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy"))
             .await?;
-        Ok(Database { options: self.admin.clone().database(&name), socket: self.socket.clone() })
+        let options = self.admin.clone().database(&name);
+        Ok(Database { options, socket: self.socket.clone(), key: Arc::clone(&self.key) })
     }
 
     /// Ends the server as a crash would, and starts it again.
@@ -115,6 +125,7 @@ impl Cluster {
 pub(crate) struct Database {
     options: PgConnectOptions,
     pub(crate) socket: PathBuf,
+    key: Arc<ApiKey>,
 }
 
 impl Database {
@@ -126,7 +137,7 @@ impl Database {
     /// What a node is given whose connections go through a proxy.
     pub(crate) fn url_through(&self, node: &str, port: u16) -> String {
         let name = self.options.get_database().unwrap_or_default();
-        format!("postgres://{node}@127.0.0.1:{port}/{name}?sslmode=disable")
+        format!("postgres://{node}:{DATABASE_PASSWORD}@127.0.0.1:{port}/{name}?sslmode=disable")
     }
 
     /// For the test itself.
@@ -137,8 +148,25 @@ impl Database {
             .connect_lazy_with(self.options.clone())
     }
 
+    /// What clients have to show.
+    pub(crate) fn key(&self) -> String {
+        self.key.reveal()
+    }
+
+    /// Makes the key good in a database that was empty.
+    pub(crate) async fn let_in(&self, pool: &PgPool) -> anyhow::Result<()> {
+        let_in(&self.key, pool).await
+    }
+
     /// A connection that is not of the pool.
     pub(crate) async fn connect(&self) -> anyhow::Result<sqlx::PgConnection> {
         Ok(self.options.connect().await?)
     }
+}
+
+async fn let_in(key: &ApiKey, pool: &PgPool) -> anyhow::Result<()> {
+    let (tenant_id, scope) = (TenantId::DEFAULT, Scope::Write);
+    let (id, hash) = (key.id(), key.hash());
+    let new = NewKey { id, tenant_id, name: "crash", hash, scope, lifetime: None };
+    Ok(insert(&mut *pool.acquire().await?, &new).await?)
 }

@@ -19,11 +19,14 @@ mod output;
 mod paid;
 mod phases;
 mod plans;
+mod planted;
 mod points;
 mod proxy;
 mod reader;
 mod rebuild;
 mod report;
+#[path = "../support/seen.rs"]
+mod seen;
 mod takeover;
 mod tally;
 mod watch;
@@ -113,6 +116,7 @@ async fn play(args: Args, seed: u64) -> anyhow::Result<bool> {
     let restarts = story(&world, Phase::Restarts, phases::restarts::play(&world).boxed_local());
     let cuts = story(&world, Phase::Cuts, phases::cuts::play(&world).boxed_local());
     tokio::join!(clocks.boxed_local(), restarts, cuts);
+    planted::logs(world.folder());
     let is_well = report::report(&world);
     say(&format!("{:.0} s", started.elapsed().as_secs_f64()));
     world.durable.stop().await?;

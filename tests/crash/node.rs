@@ -11,6 +11,8 @@ use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 use tokio::time::timeout;
 
+use crate::planted::{COLLECTOR_HEADERS, MODEL_KEY};
+
 /// A start takes a tenth of a second, and much longer on a machine that is busy.
 const READY_WITHIN: Duration = Duration::from_mins(1);
 
@@ -32,6 +34,8 @@ pub(crate) struct Launch {
     pub(crate) role: Role,
     pub(crate) database_url: String,
     pub(crate) model_url: String,
+    /// Where its spans go.
+    pub(crate) collector: String,
     pub(crate) data_dir: PathBuf,
     pub(crate) workspace: PathBuf,
     pub(crate) witness: PathBuf,
@@ -71,10 +75,12 @@ impl Node {
         command
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
-            .env("ANTHROPIC_API_KEY", "test-key")
+            .env("ANTHROPIC_API_KEY", MODEL_KEY)
+            .env("OTEL_EXPORTER_OTLP_HEADERS", COLLECTOR_HEADERS)
             .args(launch.role.words())
             .args(["--database-url", &launch.database_url])
             .args(["--anthropic-base-url", &launch.model_url])
+            .args(["--otlp-endpoint", &launch.collector])
             .arg("--data-dir")
             .arg(&launch.data_dir)
             .arg("--witness")
@@ -85,7 +91,7 @@ impl Node {
             .args(["--permission-mode", "bypass", "--allow-bypass"])
             .args(&launch.faults);
         if launch.role != Role::Work {
-            command.args(["--bind", "127.0.0.1:0", "--auth", "open", "--model", "simulator"]);
+            command.args(["--bind", "127.0.0.1:0", "--model", "simulator"]);
             command.args(["--session-tools", TOOLS]);
             command.arg("--workspace").arg(&launch.workspace);
         }

@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::arena::Arena;
+use crate::planted::refusal;
 
 /// A stream that is silent for so long is left for another.
 const SILENCE: Duration = Duration::from_secs(3);
@@ -79,6 +80,7 @@ impl Follow {
         let request = self.arena.http.get(path).header("last-event-id", self.last.to_string());
         let Ok(Ok(response)) = timeout(SILENCE, request.send()).await else { return true };
         if !response.status().is_success() {
+            refusal(response).await;
             return true;
         }
         let mut events = SseByteStream::new(response.bytes_stream());

@@ -15,6 +15,7 @@ use twostep::store::embedded::Durability;
 use crate::arena::{Arena, Setup};
 use crate::args::Args;
 use crate::cluster::{Cluster, Database};
+use crate::planted::Collector;
 use crate::tally::Tally;
 
 /// Servers, folders and figures.
@@ -28,6 +29,7 @@ pub(crate) struct World {
     /// Never crashes.
     pub(crate) fast: Cluster,
     pub(crate) tally: Arc<Tally>,
+    collector: Collector,
     arenas: AtomicU32,
 }
 
@@ -46,7 +48,9 @@ impl World {
         let fast = Cluster::start(&args, &quick, Durability::Throwaway);
         let (durable, fast) = tokio::try_join!(durable, fast)?;
         let tally = Arc::default();
-        Ok(Self { args, seed, folder, durable, fast, tally, arenas: AtomicU32::new(0) })
+        let collector = Collector::start().await?;
+        let arenas = AtomicU32::new(0);
+        Ok(Self { args, seed, folder, durable, fast, tally, collector, arenas })
     }
 
     /// Where the logs are.
@@ -61,7 +65,7 @@ impl World {
         cluster: &Cluster,
         setup: Setup,
     ) -> anyhow::Result<Arc<Arena>> {
-        let setup = Setup { program: self.program(), ..setup };
+        let setup = self.completed(setup);
         Arena::new(name, self.next_folder(), cluster, setup, &self.tally).await
     }
 
@@ -78,12 +82,13 @@ impl World {
         setup: Setup,
         tally: &Arc<Tally>,
     ) -> anyhow::Result<Arc<Arena>> {
-        let setup = Setup { program: self.program(), ..setup };
+        let setup = self.completed(setup);
         Arena::on(name, self.next_folder(), database, setup, tally).await
     }
 
-    fn program(&self) -> PathBuf {
-        self.folder.path().join("twostep")
+    fn completed(&self, setup: Setup) -> Setup {
+        let program = self.folder.path().join("twostep");
+        Setup { program, collector: self.collector.url.clone(), ..setup }
     }
 
     fn next_folder(&self) -> PathBuf {

@@ -8,6 +8,7 @@ use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
 use twostep::tools::sandbox::{Ending, Facts, Job, Level, Outcome, Sandbox, identity};
 
+use crate::seen::answer;
 use crate::world::{CANARY, World, opened, sandbox, survivors};
 
 /// Names that commands must not touch, one that is there and one that is not.
@@ -82,7 +83,9 @@ fn lists() -> Lists {
 async fn run(sandbox: &Sandbox, workspace: &Path, command: &str, deadline: Duration) -> Outcome {
     let identity = identity(workspace).unwrap();
     let job = Job { command, workspace, identity, protected: &PROTECTED, deadline };
-    sandbox.run(&job, &CancellationToken::new()).await.unwrap()
+    let outcome = sandbox.run(&job, &CancellationToken::new()).await.unwrap();
+    answer(&printed(&outcome));
+    outcome
 }
 
 impl Attack {

@@ -8,4 +8,6 @@
 
 mod attacks;
 mod lives;
+#[path = "../support/seen.rs"]
+mod seen;
 mod world;

@@ -24,7 +24,9 @@ use crate::store::StoreError;
 use crate::store::budgets::settle_spent;
 use crate::store::folders::{database_id, list_gone};
 use crate::store::forks::{list_ids, list_tree};
-use crate::store::session_deletion::{DELETES_WITHIN, Doomed, be_patient, delete, lock, take_away};
+use crate::store::session_deletion::{
+    DELETES_WITHIN, Doomed, be_patient, count_events, delete, lock, take_away,
+};
 use crate::tools::workspace::Leaving;
 
 /// How long a live run has to settle. Its worker may be dead, and is fenced before the session
@@ -93,7 +95,9 @@ pub(in crate::http) async fn delete_session(
         with_forks: forks == Some(Forks::Delete),
         versions: expected(&headers),
         until: Instant::now() + SETTLES_WITHIN,
+        events: 0,
     };
+    deleting.events = deleting.count_events().await?;
     // Before its runs are stopped, so that their ends are heard of.
     let mut subscription = api.bus.subscribe(session_id);
     let gone = loop {
@@ -124,6 +128,8 @@ struct Deleting<'a> {
     with_forks: bool,
     versions: Option<Vec<i64>>,
     until: Instant,
+    /// How many go, about.
+    events: i64,
 }
 
 /// Sessions that are deleted.
@@ -148,7 +154,8 @@ impl Deleting<'_> {
     /// Asks all open runs to stop, and deletes what is to go if none is left. Whether any was asked,
     /// and what is gone; none if it is to be tried again.
     async fn attempt(&self) -> Result<(bool, Option<Gone>), ApiError> {
-        let _turn = self.api.deletions.take().await.ok_or(ApiError::TooManyDeletions)?;
+        let turn = self.api.deletions.take(self.events).await;
+        let _turn = turn.ok_or(ApiError::TooManyDeletions)?;
         let mut conn = self.api.pool.acquire_as(self.tenant).await?;
         let begun = in_time(async {
             let conn: &mut PgConnection = &mut conn;
@@ -257,6 +264,18 @@ impl Deleting<'_> {
             return Ok(list_tree(conn, self.session_id).await?);
         }
         Ok(vec![self.session_id])
+    }
+
+    /// How much there is to delete. Nothing is locked for it: a few more do not matter.
+    async fn count_events(&self) -> Result<i64, ApiError> {
+        let mut conn = self.api.pool.acquire_as(self.tenant).await?;
+        let counted = in_time(async {
+            let ids = self.sessions(&mut conn).await?;
+            Ok(count_events(&mut conn, self.tenant, &ids).await?)
+        });
+        let events = counted.await?;
+        conn.give_back();
+        Ok(events)
     }
 
     /// Waits until a run may have settled.

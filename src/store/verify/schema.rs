@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use sqlx::PgConnection;
 
+use crate::store::grants::{Ungranted, find_missing};
 use crate::store::{MIGRATIONS, StoreError};
 
 /// Why the rows of a database cannot be understood.
@@ -22,6 +23,9 @@ pub enum SchemaMismatch {
         /// What to do.
         advice: &'static str,
     },
+    /// The roles may not work with it.
+    #[error(transparent)]
+    Ungranted(#[from] Ungranted),
     /// The database refused, or is away.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -33,24 +37,31 @@ impl From<sqlx::Error> for SchemaMismatch {
     }
 }
 
-/// Refuses a schema that is not exactly this version's. It changes nothing.
+/// Refuses a schema that is not exactly this version's, or that the roles may not work with. It
+/// changes nothing.
 pub async fn check_schema(conn: &mut PgConnection) -> Result<(), SchemaMismatch> {
-    let exists =
-        sqlx::query_scalar!(r#"SELECT to_regclass('_sqlx_migrations') IS NOT NULL AS "exists!""#)
-            .fetch_one(&mut *conn)
-            .await?;
-    if !exists {
+    let migrations = sqlx::query!(
+        r#"SELECT to_regclass('_sqlx_migrations') IS NOT NULL AS "exist!",
+                  coalesce(has_table_privilege(to_regclass('_sqlx_migrations'), 'SELECT'), true)
+                      AS "may_be_read!""#
+    )
+    .fetch_one(&mut *conn)
+    .await?;
+    if !migrations.exist {
         return Err(SchemaMismatch::Missing);
+    }
+    if !migrations.may_be_read {
+        check_grants(conn).await?;
     }
     let applied: BTreeSet<i64> =
         sqlx::query_scalar!("SELECT version FROM _sqlx_migrations WHERE success")
-            .fetch_all(conn)
+            .fetch_all(&mut *conn)
             .await?
             .into_iter()
             .collect();
     let ours: BTreeSet<i64> = MIGRATIONS.iter().map(|migration| migration.version).collect();
     if applied == ours {
-        return Ok(());
+        return check_grants(conn).await;
     }
     let newest = |versions: &BTreeSet<i64>| versions.last().copied().unwrap_or(0);
     let advice = if applied.is_subset(&ours) {
@@ -59,4 +70,8 @@ pub async fn check_schema(conn: &mut PgConnection) -> Result<(), SchemaMismatch>
         "use the program that made it"
     };
     Err(SchemaMismatch::Version { found: newest(&applied), expected: newest(&ours), advice })
+}
+
+async fn check_grants(conn: &mut PgConnection) -> Result<(), SchemaMismatch> {
+    find_missing(conn).await?.map_or(Ok(()), |missing| Err(missing.into()))
 }

@@ -65,26 +65,35 @@ impl Leaving {
     }
 }
 
-/// Notes for a database that are older than this, and at most so many of them. What cannot be read
-/// as one is left.
+/// Notes for a database that are older than this, and at most so many of them: in the order of their
+/// sessions, those behind this one first, so that notes which stay hide no others for good. What
+/// cannot be read as one is left.
 pub fn list_leaving(
     workspaces: &Path,
     database: &str,
     age: Duration,
-    limit: usize,
+    (after, limit): (Option<SessionId>, usize),
 ) -> io::Result<Vec<Leaving>> {
-    let entries = match fs::read_dir(workspaces.join(NOTES)) {
+    let folder = workspaces.join(NOTES);
+    let entries = match fs::read_dir(&folder) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries?,
     };
-    let mut found = Vec::new();
+    let mut roots = Vec::new();
     for entry in entries {
-        let path = entry?.path();
-        if is_older(&path, age)? {
-            found.extend(read(&path).filter(|leaving| leaving.database == database));
-        }
+        roots.extend(entry?.file_name().to_str().and_then(|name| name.parse::<SessionId>().ok()));
+    }
+    roots.sort_unstable();
+    let seen = roots.partition_point(|root| Some(*root) <= after);
+    roots.rotate_left(seen);
+    let mut found = Vec::new();
+    for root in roots {
         if found.len() >= limit {
             break;
+        }
+        let path = folder.join(root.to_string());
+        if is_older(&path, age)? {
+            found.extend(read(root, &path).filter(|leaving| leaving.database == database));
         }
     }
     Ok(found)
@@ -100,8 +109,7 @@ fn is_older(path: &Path, age: Duration) -> io::Result<bool> {
     Ok(written.elapsed().is_ok_and(|elapsed| elapsed > age))
 }
 
-fn read(path: &Path) -> Option<Leaving> {
-    let root = path.file_name()?.to_str()?.parse().ok()?;
+fn read(root: SessionId, path: &Path) -> Option<Leaving> {
     let text = fs::read_to_string(path).ok()?;
     let (database, ids) = text.split_once('\n')?;
     let sessions = ids.lines().map(str::parse).collect::<Result<_, _>>().ok()?;
@@ -117,6 +125,7 @@ mod tests {
     const HERE: &str = "1/2";
     const HOUR: Duration = Duration::from_hours(1);
     const MINUTE: Duration = Duration::from_mins(1);
+    const ALL: (Option<SessionId>, usize) = (None, 10);
 
     fn age(path: &Path, age: Duration) {
         let written = SystemTime::now() - age;
@@ -132,7 +141,7 @@ mod tests {
     fn only_old_notes_are_found_and_what_is_none_is_left() {
         let home = tempfile::TempDir::new().unwrap();
         let workspaces = home.path().join("workspaces");
-        assert_eq!(list_leaving(&workspaces, HERE, HOUR, 10).unwrap(), []);
+        assert_eq!(list_leaving(&workspaces, HERE, HOUR, ALL).unwrap(), []);
         let (old, young, torn) = (leaving(), leaving(), leaving());
         let path = |leaving: &Leaving| workspaces.join(NOTES).join(leaving.root.to_string());
         for leaving in [&old, &young, &torn] {
@@ -142,12 +151,12 @@ mod tests {
         age(&path(&old), 61 * MINUTE);
         age(&path(&torn), 61 * MINUTE);
         age(&path(&young), 59 * MINUTE);
-        assert_eq!(list_leaving(&workspaces, HERE, HOUR, 10).unwrap(), from_ref(&old));
-        assert_eq!(list_leaving(&workspaces, HERE, Duration::ZERO, 1).unwrap().len(), 1);
+        assert_eq!(list_leaving(&workspaces, HERE, HOUR, ALL).unwrap(), from_ref(&old));
+        assert_eq!(list_leaving(&workspaces, HERE, Duration::ZERO, (None, 1)).unwrap().len(), 1);
 
         // Written again it is young again.
         old.note(&workspaces).unwrap();
-        assert_eq!(list_leaving(&workspaces, HERE, HOUR, 10).unwrap(), []);
+        assert_eq!(list_leaving(&workspaces, HERE, HOUR, ALL).unwrap(), []);
         old.forget(&workspaces).unwrap();
         old.forget(&workspaces).unwrap();
         assert!(!path(&old).exists() && path(&young).exists());
@@ -164,9 +173,30 @@ mod tests {
         let blocked = home.path().join("blocked");
         fs::write(&blocked, "").unwrap();
         assert!(leaving.end(&blocked, &leaving.sessions).is_err());
-        let noted = || list_leaving(&workspaces, HERE, Duration::ZERO, 10).unwrap();
+        let noted = || list_leaving(&workspaces, HERE, Duration::ZERO, ALL).unwrap();
         assert_eq!((noted(), folder(1).exists()), (vec![leaving.clone()], true));
         leaving.end(&workspaces, &leaving.sessions).unwrap();
         assert_eq!((noted(), folder(1).exists()), (vec![], false));
+    }
+    #[test]
+    fn notes_are_listed_in_turn() {
+        let home = tempfile::TempDir::new().unwrap();
+        let mut all: Vec<_> = (0..5).map(|_| leaving()).collect();
+        all.sort_by_key(|leaving| leaving.root);
+        for leaving in &all {
+            leaving.note(home.path()).unwrap();
+        }
+        fs::write(home.path().join(NOTES).join("no session"), "").unwrap();
+        let list = |after| {
+            let found = list_leaving(home.path(), HERE, Duration::ZERO, (after, 2)).unwrap();
+            found.into_iter().map(|leaving| leaving.root).collect::<Vec<_>>()
+        };
+        let [a, b, c, d, e] = [0, 1, 2, 3, 4].map(|at: usize| all[at].root);
+        assert_eq!(list(None), [a, b]);
+        assert_eq!(list(Some(b)), [c, d]);
+        assert_eq!(list(Some(d)), [e, a]);
+        // Somebody has removed it.
+        all[2].forget(home.path()).unwrap();
+        assert_eq!(list(Some(c)), [d, e]);
     }
 }

@@ -44,7 +44,7 @@ async fn every_table_keeps_tenants_apart_and_a_new_one_has_to() {
 }
 
 #[tokio::test]
-async fn views_look_as_who_asks_and_functions_but_two_as_well() {
+async fn views_look_as_who_asks_and_functions_but_three_as_well() {
     let database = database().await;
     let pool = database.pool(1);
     let views = "SELECT relname::text, reloptions FROM pg_class
@@ -57,7 +57,7 @@ async fn views_look_as_who_asks_and_functions_but_two_as_well() {
                      ORDER BY 1";
     let functions: Vec<(String, String, bool)> =
         sqlx::query_as(functions).fetch_all(&pool).await.unwrap();
-    let expected = ["sessions_with_terms", "sessions_with_words"]
+    let expected = ["database_identity", "sessions_with_terms", "sessions_with_words"]
         .map(|name| (name.to_owned(), "search_path=public, pg_temp".to_owned(), false));
     assert_eq!(functions, expected);
 }

@@ -19,13 +19,13 @@ use crate::support::{
 };
 
 /// A plain user whose database is empty.
-struct Owner {
-    name: String,
-    database: TestDatabase,
+pub(super) struct Owner {
+    pub(super) name: String,
+    pub(super) database: TestDatabase,
 }
 
 impl Owner {
-    async fn new() -> Self {
+    pub(super) async fn new() -> Self {
         let database = database().await;
         let name = format!("owner of {}", database.options().get_database().unwrap());
         let create = format!("CREATE ROLE {name:?} LOGIN NOSUPERUSER NOCREATEROLE PASSWORD 'own'");
@@ -36,12 +36,12 @@ impl Owner {
     }
 
     /// Empties a database, and gives it to this user.
-    async fn take(&self, database: &TestDatabase) {
+    pub(super) async fn take(&self, database: &TestDatabase) {
         execute(database, "DROP SCHEMA public CASCADE".to_owned()).await;
         execute(database, format!("CREATE SCHEMA public AUTHORIZATION {:?}", self.name)).await;
     }
 
-    fn options(&self) -> PgConnectOptions {
+    pub(super) fn options(&self) -> PgConnectOptions {
         self.database.options().username(&self.name).password("own")
     }
 
@@ -50,7 +50,7 @@ impl Owner {
     }
 
     /// What an administrator does for it.
-    async fn allow(&self) {
+    pub(super) async fn allow(&self) {
         let grant = format!("GRANT twostep_tenant, twostep_service TO {:?}", self.name);
         execute(&self.database, grant).await;
     }
@@ -58,7 +58,12 @@ impl Owner {
 
 impl Owner {
     /// Runs a program of Postgres on a database of this user, to its end.
-    async fn run(&self, program: &str, database: &TestDatabase, args: &[&str]) -> String {
+    pub(super) async fn run(
+        &self,
+        program: &str,
+        database: &TestDatabase,
+        args: &[&str],
+    ) -> String {
         let folder = std::env::var_os("PG_BIN_DIR").map(PathBuf::from).unwrap_or_default();
         let options = database.options();
         let host = options.get_socket().map_or(options.get_host(), |path| path.to_str().unwrap());
@@ -72,7 +77,7 @@ impl Owner {
 }
 
 /// Runs a statement as the administrator.
-async fn execute(database: &TestDatabase, statement: String) {
+pub(super) async fn execute(database: &TestDatabase, statement: String) {
     database.pool(1).execute(AssertSqlSafe(statement)).await.unwrap();
 }
 

@@ -4,6 +4,7 @@ mod catalogue;
 mod finding;
 mod logins;
 mod mixed;
+mod restricted;
 
 use std::collections::BTreeSet;
 

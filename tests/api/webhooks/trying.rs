@@ -179,9 +179,13 @@ async fn who_died_with_a_delivery_is_followed_by_another_and_not_heard_any_more(
     let second = take(&[]).await;
     assert_eq!((second[0].id, second[0].attempt), (id, 2));
 
-    settle(&mut conn, (id, 1), (Some(204), None), Next::Delivered).await.unwrap();
+    settle(&mut conn, (id, first[0].taken_until), (Some(204), None), Next::Delivered)
+        .await
+        .unwrap();
     assert_eq!(webhook.deliveries().await[0]["state"], DeliveryState::Pending.as_str());
-    settle(&mut conn, (id, 2), (Some(204), None), Next::Delivered).await.unwrap();
+    settle(&mut conn, (id, second[0].taken_until), (Some(204), None), Next::Delivered)
+        .await
+        .unwrap();
     assert_eq!(webhook.deliveries().await[0]["state"], DeliveryState::Delivered.as_str());
     app.finish().await;
 }

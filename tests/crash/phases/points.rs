@@ -186,6 +186,7 @@ impl Story<'_> {
         }
         arena.start_all().await?;
         arena.pool.execute(include_str!("../audit.sql")).await?;
+        database.let_in(&arena.pool).await?;
         let posts = Posts::start(&arena, self.case.kind, 1).await?;
         self.end(&arena, posts).await
     }

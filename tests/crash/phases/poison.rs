@@ -17,7 +17,15 @@ pub(crate) async fn play(world: &World, name: &str) -> anyhow::Result<()> {
     let arena = world.arena(name, &world.fast, setup).await?;
     arena.start(0).await?;
     let session = arena.session().await?;
-    let run = arena.post(0, &session, "say.poison").await?;
+    // The worker may die before the post is answered: then it is posted again.
+    let (run, ()) = tokio::try_join!(arena.post(0, &session, "say.poison"), deaths(&arena))?;
+    ensure!(arena.settled(&run, REACHED_WITHIN).await, "the run is not given up");
+    ensure!(has_given_up(&arena).await?, "the run is not given up as a crash loop");
+    arena.start(1).await?;
+    arena.settle_and_check().await
+}
+
+async fn deaths(arena: &Arc<Arena>) -> anyhow::Result<()> {
     for death in 1..=DEATHS {
         ensure!(arena.has_died(0, REACHED_WITHIN).await, "death {death} did not come");
         std::fs::remove_file(arena.mark("request-sent", "hit"))?;
@@ -26,10 +34,7 @@ pub(crate) async fn play(world: &World, name: &str) -> anyhow::Result<()> {
         }
         arena.start(0).await?;
     }
-    ensure!(arena.settled(&run, REACHED_WITHIN).await, "the run is not given up");
-    ensure!(has_given_up(&arena).await?, "the run is not given up as a crash loop");
-    arena.start(1).await?;
-    arena.settle_and_check().await
+    Ok(())
 }
 
 async fn has_given_up(arena: &Arc<Arena>) -> anyhow::Result<bool> {

@@ -1,0 +1,43 @@
+"""Keeps what the service says, for scripts/search-secrets.
+
+    seen.py collect        a collector of traces: prints its address, and keeps what it is sent
+    seen.py figures URL    keeps the figures at this address
+"""
+
+import os
+import sys
+import urllib.request
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+
+def keep(body):
+    with open(Path(os.environ["TWOSTEP_TEST_SEEN"]) / "contract.answers", "ab") as file:
+        file.write(body + b"\n")
+
+
+class Collector(BaseHTTPRequestHandler):
+    def do_POST(self):
+        keep(self.rfile.read(int(self.headers["Content-Length"])))
+        self.send_response(200)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+
+def collect():
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Collector)
+    print(f"http://127.0.0.1:{server.server_port}", flush=True)
+    server.serve_forever()
+
+
+if __name__ == "__main__":
+    match sys.argv[1:]:
+        case ["collect"]:
+            collect()
+        case ["figures", url]:
+            keep(urllib.request.urlopen(url, timeout=20).read())
+        case _:
+            sys.exit(__doc__)

@@ -1,0 +1,64 @@
+//! Secrets that the nodes are given, and what they say: `make crash` searches the one for the other.
+
+use std::fs;
+use std::path::Path;
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::routing::post;
+use reqwest::{Client, Response};
+use tokio::net::TcpListener;
+use tokio_util::task::{AbortOnDropHandle, TaskTracker};
+
+use crate::seen;
+
+pub(crate) const MODEL_KEY: &str = "planted-model-key";
+pub(crate) const DATABASE_PASSWORD: &str = "planted-database-password";
+/// What the collector of traces is sent with each batch, as the environment says it.
+pub(crate) const COLLECTOR_HEADERS: &str = "authorization=Bearer%20planted-collector-key";
+
+/// A collector of traces, which keeps what it is sent.
+#[derive(Debug)]
+pub(crate) struct Collector {
+    pub(crate) url: String,
+    _task: AbortOnDropHandle<()>,
+}
+
+impl Collector {
+    pub(crate) async fn start() -> anyhow::Result<Self> {
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let url = format!("http://{}", listener.local_addr()?);
+        // What it says is text between numbers.
+        let keep = async |body: Bytes| seen::answer(&String::from_utf8_lossy(&body));
+        let router = Router::new().route("/v1/traces", post(keep));
+        let serve = async {
+            let _ = axum::serve(listener, router).await;
+        };
+        Ok(Self { url, _task: AbortOnDropHandle::new(TaskTracker::new().spawn(serve)) })
+    }
+}
+
+/// Keeps why a node refuses something.
+pub(crate) async fn refusal(response: Response) -> String {
+    let text = response.text().await.unwrap_or_default();
+    seen::answer(&text);
+    text
+}
+
+/// Keeps the figures of a node.
+pub(crate) async fn figures(http: &Client, address: &str) {
+    if let Ok(response) = http.get(format!("{address}/metrics")).send().await {
+        seen::answer(&response.text().await.unwrap_or_default());
+    }
+}
+
+/// Keeps the logs of the nodes of all arenas, in the folders beneath this one.
+pub(crate) fn logs(folder: &Path) {
+    let arenas = fs::read_dir(folder).into_iter().flatten().flatten();
+    let files = arenas.flat_map(|arena| fs::read_dir(arena.path()).into_iter().flatten().flatten());
+    for path in
+        files.map(|file| file.path()).filter(|path| path.extension() == Some("log".as_ref()))
+    {
+        seen::answer(&fs::read_to_string(path).unwrap_or_default());
+    }
+}
