@@ -79,6 +79,12 @@ pub trait Tool: fmt::Debug + Send + Sync + 'static {
         None
     }
 
+    /// The address that a call visits, if the model may make one up: whoever is there learns what
+    /// the model has put into it.
+    fn visits(&self, _input: &RawValue) -> Option<String> {
+        None
+    }
+
     /// Does it. The input has passed the schema. Checkable tools plan a change instead.
     fn call<'a>(
         &'a self,
