@@ -116,4 +116,5 @@ mod usage;
 mod verifying;
 mod waits;
 mod weather;
+mod web;
 mod webhooks;
