@@ -121,6 +121,7 @@ impl ToolArgs {
     /// The tools, in the order in which the model sees them.
     pub(super) fn into_tools(self, options: &Options) -> anyhow::Result<Vec<Arc<dyn Tool>>> {
         let mut tools = builtin::all(options);
+        tools.extend(self.web.http_tools()?);
         if let Some(names) = &self.tools {
             let is_known = |name: &&String| tools.iter().any(|tool| tool.name() == name.as_str());
             if let Some(unknown) = names.iter().find(|name| !is_known(name)) {

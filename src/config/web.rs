@@ -1,5 +1,9 @@
 //! What of the web tools reach.
 
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+
 use anyhow::{Context as _, bail};
 use clap::{Args, ValueEnum};
 use reqwest::Url;
@@ -8,6 +12,7 @@ use secrecy::SecretString;
 use super::variable;
 use crate::outbound::AllowedHosts;
 use crate::tools::builtin::{Search, SearchProvider, Web};
+use crate::tools::{Tool, endpoints};
 
 /// Where Brave answers.
 const BRAVE_URL: &str = "https://api.search.brave.com";
@@ -28,6 +33,10 @@ pub struct WebArgs {
     /// [default: that of Brave; none of `SearXNG`]
     #[arg(long, env = "TWOSTEP_SEARCH_URL", requires = "search", value_name = "URL")]
     pub search_url: Option<Url>,
+    /// Tools that are requests to endpoints of yours: JSON, `{"tools": [...]}`; for all processes
+    /// the same
+    #[arg(long, env = "TWOSTEP_HTTP_TOOLS", value_name = "FILE")]
+    pub http_tools: Option<PathBuf>,
 }
 
 /// Who finds pages.
@@ -46,6 +55,14 @@ impl WebArgs {
         let hosts = AllowedHosts::parse(hosts.iter().map(String::as_str));
         let hosts = hosts.context("--web-hosts is not a list of hosts")?;
         Ok(Some(Web::new(hosts).context("pages cannot be asked for")?))
+    }
+
+    /// The tools that the operator declares.
+    pub(super) fn http_tools(&self) -> anyhow::Result<Vec<Arc<dyn Tool>>> {
+        let Some(path) = &self.http_tools else { return Ok(Vec::new()) };
+        let place = || format!("the tools in {} cannot be used", path.display());
+        let text = fs::read_to_string(path).with_context(place)?;
+        endpoints(&text).with_context(place)
     }
 
     /// Who finds pages.

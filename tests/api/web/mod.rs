@@ -1,9 +1,11 @@
 //! Tools that reach the web.
 
 mod dns;
+mod endpoints;
 mod fetching;
 mod namespace;
 mod naming;
+mod options;
 mod searching;
 mod site;
 
