@@ -7,6 +7,7 @@ mod definition;
 mod endpoint;
 mod fallback;
 pub mod lease;
+mod model_access;
 pub mod policy;
 mod registry;
 mod results;
@@ -41,6 +42,7 @@ pub use definition::check_definition;
 pub use endpoint::{BadEndpoints, endpoints};
 pub use fallback::Fallback;
 use lease::LeaseClock;
+pub use model_access::{Inquiry, ModelAccess};
 pub use registry::{Answer, BadTool, CatalogEntry, Registry, unknown_tool};
 pub use results::without_nul;
 use seen::SeenFiles;
@@ -122,6 +124,8 @@ pub struct ToolContext {
     pub after_plan: Option<PermissionMode>,
     /// On whose behalf the call is made.
     pub caller: Caller,
+    /// The way to the model.
+    pub model: ModelAccess,
 }
 
 impl ToolContext {
@@ -137,6 +141,7 @@ impl ToolContext {
             seen: SeenFiles::default(),
             after_plan: None,
             caller: Caller::default(),
+            model: ModelAccess::default(),
         }
     }
 
