@@ -11,10 +11,11 @@ use serde::Serialize;
 use super::{LogArgs, ServeArgs, variable};
 
 /// Variables that no option stands for, because they are secrets and nothing else.
-pub(super) const SECRETS: [&str; 5] = [
+pub(super) const SECRETS: [&str; 6] = [
     "ANTHROPIC_API_KEY",
     "OPENAI_API_KEY",
     "TWOSTEP_PERMISSION_KEY",
+    "TWOSTEP_SEARCH_KEY",
     "OTEL_EXPORTER_OTLP_HEADERS",
     "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
 ];

@@ -11,6 +11,7 @@ mod secrets;
 mod tokens;
 mod tools;
 mod traces;
+mod web;
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -38,6 +39,7 @@ pub use secrets::Secrets;
 pub use tokens::TokenArgs;
 pub use tools::ToolArgs;
 pub use traces::TraceArgs;
+pub use web::{SearchService, WebArgs};
 
 use crate::domain::price::Prices;
 use crate::domain::prompt_cache::CacheTtl;

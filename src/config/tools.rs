@@ -8,6 +8,7 @@ use clap::{ArgAction, Args};
 use reqwest::Url;
 
 use super::server_of;
+use super::web::WebArgs;
 use crate::tools::builtin::bash::Bash;
 use crate::tools::builtin::{self, FileOptions, OpenMeteo, Options, Records};
 use crate::tools::sandbox::{Sandbox, Setting};
@@ -50,6 +51,9 @@ pub struct ToolArgs {
     /// The columns to search and to return [default: all that the role may read]
     #[arg(long, env = "TWOSTEP_RECORDS_COLUMNS", value_delimiter = ',', value_name = "NAMES")]
     pub records_columns: Option<Vec<String>>,
+    /// What of the web they reach.
+    #[command(flatten)]
+    pub web: WebArgs,
 }
 
 /// How files are read and changed.
@@ -94,6 +98,8 @@ impl ToolArgs {
             bash: self.bash(),
             weather: Some(Arc::new(weather)),
             records: self.records()?.map(Arc::new),
+            web: self.web.pages()?.map(Arc::new),
+            search: self.web.search()?.map(Arc::new),
         })
     }
 
@@ -115,6 +121,7 @@ impl ToolArgs {
     /// The tools, in the order in which the model sees them.
     pub(super) fn into_tools(self, options: &Options) -> anyhow::Result<Vec<Arc<dyn Tool>>> {
         let mut tools = builtin::all(options);
+        tools.extend(self.web.http_tools()?);
         if let Some(names) = &self.tools {
             let is_known = |name: &&String| tools.iter().any(|tool| tool.name() == name.as_str());
             if let Some(unknown) = names.iter().find(|name| !is_known(name)) {

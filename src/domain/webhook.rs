@@ -1,6 +1,7 @@
 //! Webhooks: who is told of what, and how it is signed (Standard Webhooks, version 1).
 
 use std::fmt;
+use std::str::FromStr;
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -87,10 +88,10 @@ impl WebhookSecret {
         format!("whsec_{}", STANDARD.encode(self.0))
     }
 
-    /// The signature of a delivery that is sent at a moment.
+    /// The signature of what is sent by this id at a moment.
     #[expect(clippy::expect_used, reason = "HMAC takes keys of any length")]
     #[expect(clippy::missing_panics_doc, reason = "HMAC takes keys of any length")]
-    pub fn sign(&self, id: DeliveryId, timestamp: i64, body: &str) -> String {
+    pub fn sign(&self, id: impl fmt::Display, timestamp: i64, body: &str) -> String {
         let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).expect("any length is taken");
         mac.update(format!("{id}.{timestamp}.").as_bytes());
         mac.update(body.as_bytes());
@@ -101,6 +102,21 @@ impl WebhookSecret {
 impl fmt::Debug for WebhookSecret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("WebhookSecret(…)")
+    }
+}
+
+/// A text that is no secret. It is not told which.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("it is not `whsec_` and {} bytes in Base64", WebhookSecret::LEN)]
+pub struct BadSecret;
+
+impl FromStr for WebhookSecret {
+    type Err = BadSecret;
+
+    fn from_str(text: &str) -> Result<Self, BadSecret> {
+        let encoded = text.strip_prefix("whsec_").ok_or(BadSecret)?;
+        let bytes = STANDARD.decode(encoded).map_err(|_| BadSecret)?;
+        bytes.try_into().map_err(|_: String| BadSecret)
     }
 }
 
@@ -240,6 +256,7 @@ mod tests {
             "v1,QE9IitVzYuZDOOguiquZso4PLqJ6i6hIXE6aHR61g4g="
         );
         assert_eq!(secret.reveal(), "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=");
+        assert_eq!(secret.reveal().parse(), Ok(secret));
     }
 
     #[test]

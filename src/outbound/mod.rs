@@ -2,6 +2,8 @@
 //! that asks no other, whatever a name resolves to at that moment.
 
 mod address;
+mod body;
+mod fetch;
 mod hosts;
 mod resolver;
 
@@ -11,6 +13,8 @@ use reqwest::redirect::Policy;
 use reqwest::{Client, Url};
 
 pub use address::is_public;
+pub use body::{BadBody, read_body};
+pub use fetch::{MAX_PAGE, NoPage, PAGE_TIMEOUT, Page};
 pub use hosts::{AllowedHosts, BadHost, Reach, Refused};
 use resolver::PublicOnly;
 
@@ -43,9 +47,13 @@ impl Outbound {
 
     /// The client that may ask this URL, if one may.
     pub fn client(&self, url: &Url) -> Result<&Client, Refused> {
-        Ok(match self.hosts.reach(url)? {
+        Ok(self.client_by(self.hosts.reach(url)?))
+    }
+
+    fn client_by(&self, reach: Reach) -> &Client {
+        match reach {
             Reach::Listed => &self.listed,
             Reach::Public => &self.public,
-        })
+        }
     }
 }

@@ -4,6 +4,7 @@ pub mod builtin;
 mod caller;
 mod change;
 mod definition;
+mod endpoint;
 mod fallback;
 pub mod lease;
 mod model_access;
@@ -38,6 +39,7 @@ use crate::domain::tool_error::ToolErrorType;
 pub use caller::Caller;
 pub use change::file_hash;
 pub use definition::check_definition;
+pub use endpoint::{BadEndpoints, endpoints};
 pub use fallback::Fallback;
 use lease::LeaseClock;
 pub use model_access::{Inquiry, ModelAccess};
@@ -78,6 +80,12 @@ pub trait Tool: fmt::Debug + Send + Sync + 'static {
 
     /// In what confinement its calls run, if they are programs.
     fn sandbox(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// The address that a call visits, if the model may make one up: whoever is there learns what
+    /// the model has put into it.
+    fn visits(&self, _input: &RawValue) -> Option<String> {
         None
     }
 

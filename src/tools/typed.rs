@@ -37,6 +37,11 @@ pub trait TypedTool: fmt::Debug + Send + Sync + 'static {
         None
     }
 
+    /// The address that a call visits, if the model may make one up.
+    fn visits(_input: &Self::Input) -> Option<&str> {
+        None
+    }
+
     /// How long a call may take.
     fn deadline(&self, _input: &RawValue) -> Duration {
         Self::TIMING.deadline()
@@ -122,6 +127,11 @@ impl<T: TypedTool> Tool for Typed<T> {
 
     fn sandbox(&self) -> Option<&'static str> {
         self.0.sandbox()
+    }
+
+    fn visits(&self, input: &RawValue) -> Option<String> {
+        let input = Self::read(input).ok()?;
+        T::visits(&input).map(str::to_owned)
     }
 
     fn call<'a>(

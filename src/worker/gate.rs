@@ -9,7 +9,7 @@ use crate::domain::permission::{Awaits, Decision, Permission, PermissionMode};
 use crate::domain::tool::{CallResult, CallState, ToolCall};
 use crate::domain::tool_error::ToolErrorType;
 use crate::store::tool_calls::{LedgerRow, Wait};
-use crate::tools::policy::{Policy, PolicySource, Verdict, refusal};
+use crate::tools::policy::{Policy, PolicySource, Verdict, is_told, refusal};
 use crate::tools::unknown_tool;
 use crate::tools::workspace::hash;
 
@@ -226,7 +226,12 @@ impl Driver<'_> {
             Some(policy) => policy,
             None => self.read_policy()?,
         };
-        Ok(self.policy.insert(policy).evaluate(call, class))
+        let policy = self.policy.insert(policy);
+        Ok(match self.worker.parts.tools.visits(&call.name, &call.input) {
+            Some(address) => policy
+                .evaluate_visit(call, class, || is_told(&address, self.transcript.messages().text)),
+            None => policy.evaluate(call, class),
+        })
     }
 
     /// Reads the rules as they are now, and what follows on a plan.

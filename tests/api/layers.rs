@@ -12,7 +12,7 @@ const MAY_IMPORT: [(&str, &[&str]); 15] = [
     ("store", &["domain"]),
     ("model", &["domain"]),
     ("bus", &["domain"]),
-    ("tools", &["domain", "store", "model"]),
+    ("tools", &["domain", "store", "model", "outbound"]),
     ("metrics", &["domain", "agent", "spans"]),
     ("outbound", &[]),
     ("spans", &["domain"]),

@@ -123,4 +123,5 @@ mod usage;
 mod verifying;
 mod waits;
 mod weather;
+mod web;
 mod webhooks;

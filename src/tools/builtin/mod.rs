@@ -25,6 +25,9 @@ mod sequential_thinking;
 mod tests;
 mod todo_write;
 mod weather;
+mod web;
+mod web_fetch;
+mod web_search;
 pub(in crate::tools) mod write;
 mod write_file;
 
@@ -33,6 +36,8 @@ use std::sync::Arc;
 use super::{Tool, ToolError, Typed};
 pub use search_records::Records;
 pub use weather::{BadOpenMeteo, OpenMeteo};
+pub use web::Web;
+pub use web::search::{BadSearch, Provider as SearchProvider, Search};
 
 /// What tools need of the outside. A tool that lacks what it needs is not there.
 #[derive(Debug, Clone, Default)]
@@ -45,6 +50,10 @@ pub struct Options {
     pub weather: Option<Arc<OpenMeteo>>,
     /// The table that is searched for records.
     pub records: Option<Arc<Records>>,
+    /// The pages that may be read.
+    pub web: Option<Arc<Web>>,
+    /// Who finds pages.
+    pub search: Option<Arc<Search>>,
 }
 
 /// How files are read and changed.
@@ -108,6 +117,13 @@ pub fn all(options: &Options) -> Vec<Arc<dyn Tool>> {
     }
     if let Some(records) = &options.records {
         tools.push(Arc::new(Typed(search_records::SearchRecords(Arc::clone(records)))));
+    }
+    if let Some(web) = &options.web {
+        tools.push(Arc::new(Typed(web_fetch::WebFetch(Arc::clone(web)))));
+    }
+    if let Some(search) = &options.search {
+        tools.push(Arc::new(Typed(web_search::WebSearch(Arc::clone(search)))));
+        tools.push(Arc::new(Typed(web_search::PlainSearch(Arc::clone(search)))));
     }
     tools
 }

@@ -9,13 +9,14 @@ use sqlx::postgres::PgConnectOptions;
 use super::*;
 use crate::domain::tool::ToolClass::{self, Checkable, Effect, Pure};
 use crate::domain::tool::ToolTiming::{self, Fast, Immediate, Network, Variable};
+use crate::outbound::AllowedHosts;
 use crate::tools::builtin::bash::Bash;
 use crate::tools::sandbox::{Sandbox, Setting};
 use crate::tools::{CatalogEntry, Registry};
 
 /// A name, what calls may do to the world, how long they usually take, how many seconds they may
 /// take, and whether they run beside others.
-const TABLE: [(&str, ToolClass, ToolTiming, u64, bool); 20] = [
+const TABLE: [(&str, ToolClass, ToolTiming, u64, bool); 23] = [
     ("read_file", Pure, Fast, 10, true),
     ("write_file", Checkable, Fast, 10, false),
     ("list_files", Pure, Fast, 10, true),
@@ -36,6 +37,9 @@ const TABLE: [(&str, ToolClass, ToolTiming, u64, bool); 20] = [
     ("get_weather", Pure, Network, 60, true),
     ("get_temperature", Pure, Network, 60, true),
     ("search_records", Pure, Network, 60, true),
+    ("WebFetch", Pure, Network, 60, true),
+    ("WebSearch", Pure, Network, 60, true),
+    ("web_search", Pure, Network, 60, true),
 ];
 
 /// All tools that there are.
@@ -48,7 +52,9 @@ static CATALOG: LazyLock<Vec<CatalogEntry>> = LazyLock::new(|| {
     let bash =
         Sandbox::new(Setting::Auto).map(|sandbox| Bash::new(sandbox, Duration::from_mins(2)));
     let (weather, records) = (Some(Arc::new(weather)), Some(Arc::new(records)));
-    let options = Options { bash, weather, records, ..Options::default() };
+    let web = Some(Arc::new(Web::new(AllowedHosts::default()).unwrap()));
+    let search = Some(Arc::new(Search::new(SearchProvider::Searxng(nowhere)).unwrap()));
+    let options = Options { bash, weather, records, web, search, ..Options::default() };
     Registry::new(all(&options)).unwrap().catalog()
 });
 

@@ -6,11 +6,13 @@
 //! every pattern. What bounds it are the workspace's handle and the sandbox.
 
 mod command;
+mod domain;
 mod evaluator;
 mod input;
 mod operator;
 mod path;
 mod rule;
+mod told;
 mod visible;
 mod wildcard;
 
@@ -22,6 +24,7 @@ use crate::domain::tool::{ToolCall, ToolClass};
 pub use evaluator::{BadEvaluator, Evaluator, refusal};
 pub use operator::OperatorPolicy;
 pub use rule::{BadRule, MAX_REASON, check, remember};
+pub use told::is_told;
 pub use visible::visible;
 
 use input::Input;
@@ -97,6 +100,23 @@ impl Policy {
             | PermissionMode::Plan
             | PermissionMode::Bypass => ruled.unwrap_or_else(|| self.by_mode(call, class)),
         }
+    }
+
+    /// The same of a call that visits an address. Whoever is there learns what is in the address,
+    /// so where no rule speaks of it, it has to be one that the model did not make up.
+    pub fn evaluate_visit(
+        &self,
+        call: &ToolCall,
+        class: ToolClass,
+        is_told: impl FnOnce() -> bool,
+    ) -> Verdict {
+        let verdict = self.evaluate(call, class);
+        let is_open = verdict.is_by_mode && verdict.permission == Permission::Allow;
+        if !is_open || self.mode == PermissionMode::Bypass || is_told() {
+            return verdict;
+        }
+        let reason = "nobody but the model has named this address".to_owned();
+        Verdict { permission: Permission::Ask, reason: Some(reason), is_by_mode: true }
     }
 
     fn by_mode(&self, call: &ToolCall, class: ToolClass) -> Verdict {

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use reqwest::Url;
 
 use super::command::CommandPattern;
+use super::domain::{DomainPattern, is_plain_url};
 use super::input::{Input, Node};
 use super::path::PathPattern;
 use super::visible::{has_hidden, is_hidden};
@@ -19,6 +20,8 @@ const COMMAND: &str = "command";
 const PATHS: [&str; 3] = ["file_path", "notebook_path", "path"];
 /// The member that holds the address of a page.
 const URL: &str = "url";
+/// What a pattern of an address begins with that is a domain.
+const DOMAIN: &str = "domain:";
 
 /// The longest reason that is told, in bytes.
 pub const MAX_REASON: usize = 2000;
@@ -42,8 +45,8 @@ pub fn check(rules: &[Rule]) -> Result<(), BadRule> {
     rules.iter().enumerate().try_for_each(|(index, rule)| Compiled::new(index, rule, &[]).map(drop))
 }
 
-/// The rule that allows what a call does, and nothing else: its command, its path, or, where it
-/// has neither, the tool. None if no pattern can say it.
+/// The rule that allows what a call does, and nothing else: its command, its path, its address, or,
+/// where it has none of these, the tool. None if no pattern can say it.
 pub fn remember(call: &ToolCall) -> Option<Rule> {
     if call.name == EXIT_PLAN_MODE {
         // Every plan is another one.
@@ -51,7 +54,7 @@ pub fn remember(call: &ToolCall) -> Option<Rule> {
     }
     let input = Input::read(&call.input);
     let mut members = BTreeMap::new();
-    for member in [COMMAND].into_iter().chain(PATHS) {
+    for member in [COMMAND, URL].into_iter().chain(PATHS) {
         let Some(node) = input.find(member).first().copied() else { continue };
         let texts = node.texts()?;
         let [text] = texts.as_slice() else { return None };
@@ -71,6 +74,7 @@ pub fn remember(call: &ToolCall) -> Option<Rule> {
 enum Pattern {
     Command(CommandPattern),
     Path(PathPattern),
+    Domain(DomainPattern),
     Url(TextPattern),
     Text(TextPattern),
 }
@@ -159,6 +163,9 @@ impl Pattern {
         if PATHS.contains(&name) {
             return PathPattern::new(pattern, workspace).map(Self::Path);
         }
+        if let Some(domain) = pattern.strip_prefix(DOMAIN).filter(|_| name == URL) {
+            return DomainPattern::new(domain).map(Self::Domain);
+        }
         let text = TextPattern::new(pattern);
         Ok(if name == URL { Self::Url(text) } else { Self::Text(text) })
     }
@@ -167,6 +174,7 @@ impl Pattern {
         match self {
             Self::Command(pattern) => pattern.surely(text),
             Self::Path(pattern) => pattern.surely(text),
+            Self::Domain(pattern) => pattern.surely(text),
             Self::Url(pattern) => is_plain_url(text) && pattern.surely(text),
             Self::Text(pattern) => pattern.surely(text),
         }
@@ -176,6 +184,7 @@ impl Pattern {
         match self {
             Self::Command(pattern) => pattern.maybe(text),
             Self::Path(pattern) => pattern.maybe(text),
+            Self::Domain(pattern) => pattern.maybe(text),
             Self::Url(pattern) => {
                 let read = Url::parse(text).map_or_else(|_| text.to_owned(), String::from);
                 pattern.maybe(text) || pattern.maybe(&read)
@@ -200,14 +209,6 @@ impl TextPattern {
         let shown = || text.chars().filter(|c| !is_hidden(*c)).collect::<String>().to_lowercase();
         text.len() > MAX_TEXT || self.given.matches(text) || self.small.matches(&shown())
     }
-}
-
-/// Whether an address is written as programs write it, so that its host is where it seems to be,
-/// and no user's name stands before it.
-fn is_plain_url(text: &str) -> bool {
-    Url::parse(text).is_ok_and(|url| {
-        url.as_str() == text && url.username().is_empty() && url.password().is_none()
-    })
 }
 
 /// A reason that is told with every call that a rule stops, and stays in the history.

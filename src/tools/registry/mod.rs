@@ -91,6 +91,11 @@ impl Registry {
             && self.entry(name).is_none_or(|entry| entry.tool.runs_in_parallel())
     }
 
+    /// The address that a call visits, if the model may have made it up.
+    pub fn visits(&self, name: &str, input: &RawValue) -> Option<String> {
+        self.entry(name)?.tool.visits(input)
+    }
+
     /// What the model reads of a failure, in the style of a tool.
     pub fn error_text(&self, name: &str, text: &str) -> String {
         let style = self.entry(name).map(|entry| entry.tool.error_style());

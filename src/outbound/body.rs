@@ -1,0 +1,107 @@
+//! Bodies of answers, within a bound that holds for what is compressed and for what it comes to.
+
+use std::borrow::Cow;
+
+use miniz_oxide::inflate::{TINFLStatus, decompress_to_vec_with_limit};
+use reqwest::Response;
+use reqwest::header::CONTENT_ENCODING;
+
+/// Why the body of an answer was not read.
+#[derive(Debug, thiserror::Error)]
+pub enum BadBody {
+    /// There is more of it than anybody wants.
+    #[error("the body is longer than {0} bytes")]
+    Large(usize),
+    /// It is compressed in a way that was not asked for, or not well.
+    #[error("the body cannot be decompressed")]
+    Compressed,
+    /// It broke off.
+    #[error("the body broke off: {0}")]
+    Broken(reqwest::Error),
+}
+
+/// Reads the body of an answer, decompressed.
+pub async fn read_body(mut response: Response, max: usize) -> Result<Vec<u8>, BadBody> {
+    let encoding = response.headers().get(CONTENT_ENCODING).map(|value| value.as_bytes().to_vec());
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await.map_err(broken)? {
+        if body.len() + chunk.len() > max {
+            return Err(BadBody::Large(max));
+        }
+        body.extend_from_slice(&chunk);
+    }
+    let encoding = encoding.as_deref().map_or(Cow::Borrowed(""), String::from_utf8_lossy);
+    match encoding.trim().to_ascii_lowercase().as_str() {
+        "" | "identity" => Ok(body),
+        "gzip" | "x-gzip" => gunzip(&body, max),
+        _ => Err(BadBody::Compressed),
+    }
+}
+
+fn broken(error: reqwest::Error) -> BadBody {
+    BadBody::Broken(error.without_url())
+}
+
+/// The one member of a gzip file (RFC 1952).
+fn gunzip(file: &[u8], max: usize) -> Result<Vec<u8>, BadBody> {
+    let deflated = after_header(file).ok_or(BadBody::Compressed)?;
+    decompress_to_vec_with_limit(deflated, max).map_err(|error| {
+        let is_large = error.status == TINFLStatus::HasMoreOutput;
+        if is_large { BadBody::Large(max) } else { BadBody::Compressed }
+    })
+}
+
+fn after_header(file: &[u8]) -> Option<&[u8]> {
+    let [0x1f, 0x8b, 8, flags, _, _, _, _, _, _, rest @ ..] = file else { return None };
+    let mut rest = rest;
+    if flags & 4 != 0 {
+        let (length, after) = rest.split_first_chunk()?;
+        rest = after.get(usize::from(u16::from_le_bytes(*length))..)?;
+    }
+    // A name and a comment, each with a NUL at its end.
+    for flag in [8, 16] {
+        if flags & flag != 0 {
+            let end = rest.iter().position(|byte| *byte == 0)?;
+            rest = rest.get(end + 1..)?;
+        }
+    }
+    if flags & 2 != 0 { rest.get(2..) } else { Some(rest) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use miniz_oxide::deflate::compress_to_vec;
+
+    fn gzip(flags: u8, fields: &[u8], text: &[u8]) -> Vec<u8> {
+        let mut file = vec![0x1f, 0x8b, 8, flags, 0, 0, 0, 0, 0, 3];
+        file.extend_from_slice(fields);
+        file.extend(compress_to_vec(text, 6));
+        file.extend([0; 8]);
+        file
+    }
+
+    #[test]
+    fn a_gzip_file_is_read_whatever_its_header_has() {
+        let fields = [b"\x03\x00abc".as_slice(), b"name\0", b"comment\0", b"\x12\x34"].concat();
+        for file in [gzip(0, b"", b"page"), gzip(2 | 4 | 8 | 16, &fields, b"page")] {
+            assert_eq!(gunzip(&file, 4).unwrap(), b"page");
+        }
+    }
+
+    #[test]
+    fn a_small_file_does_not_become_a_large_page() {
+        let bomb = gzip(0, b"", &vec![0; 1_000_000]);
+        assert!(bomb.len() < 2000);
+        assert!(matches!(gunzip(&bomb, 999_999), Err(BadBody::Large(999_999))));
+        assert_eq!(gunzip(&bomb, 1_000_000).unwrap().len(), 1_000_000);
+    }
+
+    #[test]
+    fn what_is_no_gzip_file_is_refused() {
+        let cut = &gzip(0, b"", b"a page of some length")[..20];
+        for file in [b"".as_slice(), b"page", &gzip(8, b"", b"page")[..10], cut] {
+            assert!(matches!(gunzip(file, 100), Err(BadBody::Compressed)), "{file:?}");
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! Pages that somebody else names, and wherever they lead on to.
+
+use std::time::Duration;
+
+use reqwest::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, LOCATION};
+use reqwest::{Response, Url};
+use tokio::time::timeout;
+
+use super::body::{BadBody, read_body};
+use super::{Outbound, Reach, Refused};
+
+/// How often a page may lead on to another.
+const MAX_REDIRECTS: usize = 5;
+/// Bytes of a page, also after it was decompressed.
+pub const MAX_PAGE: usize = 5 * 1024 * 1024;
+/// How long a page may take, with all that leads to it.
+pub const PAGE_TIMEOUT: Duration = Duration::from_secs(20);
+/// What is read, the best first.
+const WANTED: &str = "text/html, application/xhtml+xml;q=0.9, text/*;q=0.8, application/json;q=0.8, \
+    */*;q=0.1";
+
+/// A page as it came.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Page {
+    /// Where it was in the end.
+    pub url: Url,
+    /// What its server calls it.
+    pub content_type: Option<String>,
+    /// The whole of it.
+    pub body: Vec<u8>,
+}
+
+/// Why there is no page.
+#[derive(Debug, thiserror::Error)]
+pub enum NoPage {
+    /// It is where nobody may ask.
+    #[error("the URL {0}")]
+    Refused(#[from] Refused),
+    /// Other ports of the public network are not for pages.
+    #[error("the URL names a port")]
+    Port,
+    /// One page leads to the next without end.
+    #[error("there were more than {MAX_REDIRECTS} redirects")]
+    Redirects,
+    /// It leads nowhere.
+    #[error("a redirect names no URL")]
+    Location,
+    /// Nobody answered.
+    #[error("the host cannot be reached: {0}")]
+    Unreachable(reqwest::Error),
+    /// It took too long.
+    #[error("there was no whole answer in time")]
+    Slow,
+    /// It is not there, or not for us.
+    #[error("the answer has the status {0}")]
+    Status(u16),
+    /// It could not be read.
+    #[error(transparent)]
+    Body(#[from] BadBody),
+}
+
+impl Outbound {
+    /// Asks for a page, and follows where it leads. Each step is looked at like the first one.
+    pub async fn page(&self, url: Url) -> Result<Page, NoPage> {
+        timeout(PAGE_TIMEOUT, self.follow(url)).await.unwrap_or(Err(NoPage::Slow))
+    }
+
+    async fn follow(&self, mut url: Url) -> Result<Page, NoPage> {
+        let mut came_by = Reach::Listed;
+        for _ in 0..=MAX_REDIRECTS {
+            let (place, reach) = self.place(url)?;
+            // No stranger says what is asked of hosts that the operator has listed.
+            if (came_by, reach) == (Reach::Public, Reach::Listed) {
+                return Err(Refused::Host.into());
+            }
+            let request = self.client_by(reach).get(place.clone());
+            let request = request.header(ACCEPT, WANTED).header(ACCEPT_ENCODING, "gzip");
+            let response = request.send().await.map_err(unanswered)?;
+            match redirect(&response, &place)? {
+                Some(next) => (url, came_by) = (next, reach),
+                None => return read(response, place).await,
+            }
+        }
+        Err(NoPage::Redirects)
+    }
+
+    /// Where a page is asked for: without a fragment, which is for its reader, and by TLS unless
+    /// the operator has listed its host.
+    fn place(&self, mut url: Url) -> Result<(Url, Reach), NoPage> {
+        url.set_fragment(None);
+        let is_plain = url.scheme() == "http" && url.port().is_none();
+        if is_plain && self.hosts.reach(&url) != Ok(Reach::Listed) {
+            url.set_scheme("https").map_err(|()| Refused::Scheme)?;
+        }
+        let reach = self.hosts.reach(&url)?;
+        if reach == Reach::Public && url.port().is_some() {
+            return Err(NoPage::Port);
+        }
+        Ok((url, reach))
+    }
+}
+
+fn unanswered(error: reqwest::Error) -> NoPage {
+    if error.is_timeout() { NoPage::Slow } else { NoPage::Unreachable(error.without_url()) }
+}
+
+fn redirect(response: &Response, place: &Url) -> Result<Option<Url>, NoPage> {
+    if !matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
+        return Ok(None);
+    }
+    let location = response.headers().get(LOCATION).ok_or(NoPage::Location)?;
+    let location = location.to_str().map_err(|_| NoPage::Location)?;
+    place.join(location).map(Some).map_err(|_| NoPage::Location)
+}
+
+async fn read(response: Response, url: Url) -> Result<Page, NoPage> {
+    if !response.status().is_success() {
+        return Err(NoPage::Status(response.status().as_u16()));
+    }
+    let content_type = response.headers().get(CONTENT_TYPE);
+    let content_type = content_type.and_then(|value| value.to_str().ok()).map(str::to_owned);
+    Ok(Page { url, content_type, body: read_body(response, MAX_PAGE).await? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::outbound::AllowedHosts;
+
+    fn place(url: &str) -> Result<String, String> {
+        // A second test of the same process finds it installed.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let hosts = AllowedHosts::parse(["public", "wiki.internal", "127.0.0.1:9000"]).unwrap();
+        let outbound = Outbound::new(hosts, PAGE_TIMEOUT).unwrap();
+        let place = outbound.place(url.parse().unwrap());
+        place.map(|(url, _)| url.into()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_page_is_asked_for_by_tls_and_without_its_fragment() {
+        for (url, expected) in [
+            ("http://example.com/a?b#c", "https://example.com/a?b"),
+            ("http://example.com:80/", "https://example.com/"),
+            ("https://example.com:443/", "https://example.com/"),
+            ("http://wiki.internal/a#b", "http://wiki.internal/a"),
+            ("http://wiki.internal:8080/", "http://wiki.internal:8080/"),
+            ("http://127.0.0.1:9000/", "http://127.0.0.1:9000/"),
+        ] {
+            assert_eq!(place(url).as_deref(), Ok(expected), "{url}");
+        }
+    }
+
+    #[test]
+    fn other_ports_and_addresses_are_for_hosts_that_are_listed() {
+        for (url, expected) in [
+            ("http://example.com:8080/", "the URL is not an https URL"),
+            ("https://example.com:8443/", "the URL names a port"),
+            ("https://example.com:80/", "the URL names a port"),
+            ("http://127.0.0.1/", "the URL is at an address that is not public"),
+            ("http://10.1/", "the URL is at an address that is not public"),
+            ("http://me@example.com/", "the URL has a user name or a password"),
+            ("ftp://example.com/", "the URL is not an http or https URL"),
+        ] {
+            assert_eq!(place(url), Err(expected.to_owned()), "{url}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_host_that_never_answers_is_given_up() {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = silent.local_addr().unwrap().to_string();
+        let hosts = AllowedHosts::parse([address.as_str()]).unwrap();
+        let outbound = Outbound::new(hosts, PAGE_TIMEOUT).unwrap();
+        let started = tokio::time::Instant::now();
+        let page = outbound.page(format!("http://{address}/").parse().unwrap()).await;
+        assert!(matches!(page, Err(NoPage::Slow)), "{page:?}");
+        assert_eq!(started.elapsed().as_secs(), PAGE_TIMEOUT.as_secs());
+    }
+}

@@ -1,0 +1,56 @@
+//! The interface of Brave's search.
+
+use http::header::InvalidHeaderValue;
+use reqwest::Url;
+use reqwest::header::{ACCEPT, HeaderMap, HeaderName, HeaderValue};
+use secrecy::{ExposeSecret as _, SecretString};
+use serde::Deserialize;
+
+use super::Found;
+use crate::tools::builtin::web::html::plain;
+
+pub(super) const PATH: [&str; 4] = ["res", "v1", "web", "search"];
+/// All that it gives at a time: some may be of domains that are not wanted.
+const COUNT: &str = "20";
+
+#[derive(Deserialize)]
+struct Answer {
+    /// Left out when nothing was found.
+    #[serde(default)]
+    web: Web,
+}
+
+#[derive(Default, Deserialize)]
+struct Web {
+    #[serde(default)]
+    results: Vec<Page>,
+}
+
+#[derive(Deserialize)]
+struct Page {
+    title: String,
+    url: String,
+    /// With the words that were looked for in tags.
+    #[serde(default)]
+    description: String,
+}
+
+pub(super) fn headers(key: &SecretString) -> Result<HeaderMap, InvalidHeaderValue> {
+    let mut key = HeaderValue::from_str(key.expose_secret())?;
+    key.set_sensitive(true);
+    let json = HeaderValue::from_static("application/json");
+    let named = [(HeaderName::from_static("x-subscription-token"), key), (ACCEPT, json)];
+    Ok(named.into_iter().collect())
+}
+
+pub(super) fn asked(url: &Url, query: &str) -> Url {
+    let mut url = url.clone();
+    url.query_pairs_mut().extend_pairs([("q", query), ("count", COUNT)]);
+    url
+}
+
+pub(super) fn results(answer: &[u8]) -> serde_json::Result<Vec<Found>> {
+    let Answer { web } = serde_json::from_slice(answer)?;
+    let found = |page: Page| Found::new(&plain(&page.title), page.url, &plain(&page.description));
+    Ok(web.results.into_iter().map(found).collect())
+}

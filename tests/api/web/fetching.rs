@@ -1,0 +1,127 @@
+//! Pages that are read.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use twostep::outbound::AllowedHosts;
+use twostep::tools::builtin::{Options, Web};
+
+use super::site::{MAX_PAGE, Site};
+use super::{failed, many, results};
+use crate::support::{Setup, TestApp, replies, says};
+
+pub(super) fn reaching(hosts: &[&str]) -> Options {
+    // A second test of the same process finds it installed.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let hosts = AllowedHosts::parse(hosts.iter().copied()).unwrap();
+    Options { web: Some(Arc::new(Web::new(hosts).unwrap())), ..Options::default() }
+}
+
+fn fetches(site: &Site, paths: &[&str]) -> Value {
+    let call = |path: &&str| ("WebFetch", json!({ "url": site.url(path) }));
+    many(&paths.iter().map(call).collect::<Vec<_>>())
+}
+
+async fn read(site: &Site, hosts: &[&str], paths: &[&str]) -> Vec<(bool, String)> {
+    let script = replies(&[fetches(site, paths), says("Read.")]);
+    let setup = Setup { options: reaching(hosts), ..Setup::default() };
+    let app = TestApp::start_with(script, setup).await;
+    let session = app.session().await;
+    assert_eq!(session.ask("Read").await["output_text"], "Read.");
+    let results = results(&session).await;
+    app.finish().await;
+    results
+}
+
+#[tokio::test]
+async fn a_page_is_read_as_markdown_and_data_as_it_is() {
+    let site = Site::start().await;
+    let paths = ["/page", "/data", "/small", "/to?place=/page%23bread"];
+    let page = format!("Title: A page\n\n# Bread\n\nTake [flour]({}).", site.url("/flour"));
+    let found = |path: &str, text: &str| (false, format!("{}\n\n{text}", site.url(path)));
+    assert_eq!(
+        read(&site, &[&site.host], &paths).await,
+        [
+            found("/page", &page),
+            found("/data", r#"{"flour": 500}"#),
+            found("/small", "small"),
+            // Where it was in the end.
+            found("/page", &page),
+        ]
+    );
+}
+
+#[tokio::test]
+async fn a_page_that_cannot_be_read_is_an_answer_that_says_why() {
+    let site = Site::start().await;
+    let paths = ["/too-full", "/bomb", "/odd", "/report", "/nowhere", "/around"];
+    let long = "the body is longer than 5242880 bytes";
+    assert_eq!(
+        read(&site, &[&site.host], &paths).await,
+        [
+            failed(long),
+            failed(long),
+            failed("the body cannot be decompressed"),
+            failed("its type is application/pdf, and only HTML, text, JSON and XML are read"),
+            failed("the page answered with status 404"),
+            failed("fetch failed"),
+        ]
+    );
+    assert_eq!(site.asked().iter().filter(|path| *path == "/around").count(), 6);
+}
+
+#[tokio::test]
+async fn a_long_page_is_cut_and_kept_whole_in_a_file() {
+    let site = Site::start().await;
+    let [(is_error, text)] = &read(&site, &[&site.host], &["/full"]).await[..] else { panic!() };
+    assert!(!is_error);
+    let length = MAX_PAGE + site.url("/full").len() + 2;
+    let cut = format!("[cut here: the whole result has {length} bytes and is in the file ");
+    assert!(text.contains(&cut), "{}", &text[text.len() - 200..]);
+}
+
+#[tokio::test]
+async fn a_host_that_is_not_listed_is_not_asked_whoever_names_it() {
+    let site = Site::start().await;
+    let (port, host) = (site.host.rsplit_once(':').unwrap().1, site.host.as_str());
+    let other = Site::start().await;
+    let leads = |place: &str| format!("/to?place={place}");
+    let paths = [
+        leads(&other.url("/page")),
+        leads(&format!("http://127.0.0.1:{port}/page")),
+        leads("http://169.254.169.254/latest/meta-data/"),
+        leads("file:///etc/passwd"),
+    ];
+    let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+    assert_eq!(read(&site, &[host, "public"], &paths).await, vec![failed("fetch failed"); 4]);
+    assert_eq!(read(&site, &["public"], &["/page"]).await, [failed("fetch failed")]);
+    assert_eq!((other.asked(), site.asked()), (vec![], vec!["/to".to_owned(); 4]));
+}
+
+#[tokio::test]
+async fn a_failure_of_the_network_is_told_as_one() {
+    let site = Site::start().await;
+    let script = replies(&[fetches(&site, &["/page"]), says("I cannot.")]);
+    let setup = Setup { options: reaching(&[]), ..Setup::default() };
+    let app = TestApp::start_with(script, setup).await;
+    let session = app.session().await;
+    session.ask("Read").await;
+    let events = session.events().await;
+    let told = events.iter().find(|event| event["type"] == "agent.tool_result").unwrap();
+    assert_eq!(told["error_type"], "NETWORK_ERROR");
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_page_that_was_read_a_moment_ago_is_not_asked_for_again() {
+    let site = Site::start().await;
+    let read = || fetches(&site, &["/page"]);
+    let script = replies(&[read(), read(), fetches(&site, &["/nowhere"]), says("Read.")]);
+    let setup = Setup { options: reaching(&[&site.host]), ..Setup::default() };
+    let app = TestApp::start_with(script, setup).await;
+    for text in ["Read", "Read once more"] {
+        assert_eq!(app.session().await.ask(text).await["output_text"], "Read.");
+    }
+    assert_eq!(site.asked(), ["/page", "/nowhere", "/nowhere"]);
+    app.finish().await;
+}

@@ -1,0 +1,87 @@
+//! A site with pages of all kinds.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Query, State};
+use axum::http::{Response, Uri};
+use axum::routing::any;
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE, LOCATION};
+use http::response::Builder;
+use miniz_oxide::deflate::compress_to_vec;
+use tokio::net::TcpListener;
+use tokio_util::task::{AbortOnDropHandle, TaskTracker};
+
+/// What a page may have, in bytes.
+pub(super) const MAX_PAGE: usize = 5 * 1024 * 1024;
+
+/// A site that notes what it was asked for.
+pub(super) struct Site {
+    /// Its host and its port.
+    pub(super) host: String,
+    asked: Asked,
+    _task: AbortOnDropHandle<()>,
+}
+
+type Asked = Arc<Mutex<Vec<String>>>;
+
+impl Site {
+    pub(super) async fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let host = format!("localhost:{}", listener.local_addr().unwrap().port());
+        let asked = Asked::default();
+        let router = Router::new().fallback(any(page)).with_state(Arc::clone(&asked));
+        let serving = async { axum::serve(listener, router).await.unwrap() };
+        let task = AbortOnDropHandle::new(TaskTracker::new().spawn(serving));
+        Self { host, asked, _task: task }
+    }
+
+    pub(super) fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.host)
+    }
+
+    /// The paths that were asked for, in their order.
+    pub(super) fn asked(&self) -> Vec<String> {
+        self.asked.lock().unwrap().clone()
+    }
+}
+
+fn gzip(text: &[u8]) -> Vec<u8> {
+    let mut file = vec![0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3];
+    file.extend(compress_to_vec(text, 6));
+    file.extend([0; 8]);
+    file
+}
+
+fn of_type(content_type: &str) -> Builder {
+    Response::builder().header(CONTENT_TYPE, content_type)
+}
+
+async fn page(
+    State(asked): State<Asked>,
+    Query(query): Query<HashMap<String, String>>,
+    uri: Uri,
+) -> Response<Body> {
+    asked.lock().unwrap().push(uri.path().to_owned());
+    let html = "<title>A page</title><h1>Bread</h1><p>Take <a href='/flour'>flour</a>.</p>";
+    let leads_to = |place: &str| Response::builder().status(302).header(LOCATION, place);
+    let compressed = |text: &[u8]| {
+        (of_type("text/plain").header(CONTENT_ENCODING, "gzip"), Body::from(gzip(text)))
+    };
+    let (head, body) = match uri.path() {
+        "/page" => (of_type("text/html; charset=utf-8"), Body::from(html)),
+        "/data" => (of_type("application/json"), Body::from(r#"{"flour": 500}"#)),
+        "/to" => (leads_to(&query["place"]), Body::empty()),
+        "/around" => (leads_to("/around"), Body::empty()),
+        "/full" => (of_type("text/plain"), Body::from(vec![b'x'; MAX_PAGE])),
+        "/too-full" => (of_type("text/plain"), Body::from(vec![b'x'; MAX_PAGE + 1])),
+        "/small" => compressed(b"small"),
+        "/bomb" => compressed(&vec![b'x'; MAX_PAGE + 1]),
+        "/odd" => (of_type("text/plain").header(CONTENT_ENCODING, "br"), Body::from("x")),
+        "/report" => (of_type("application/pdf"), Body::from("%PDF-1.7")),
+        _ => (Response::builder().status(404), Body::from("nothing")),
+    };
+    head.body(body).unwrap()
+}
