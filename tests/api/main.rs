@@ -34,6 +34,7 @@ mod conditions;
 mod context_edits;
 mod conversations;
 mod cookbook;
+mod courses;
 mod database_faults;
 mod deleting_much;
 mod dispatch;

@@ -39,7 +39,8 @@ impl Draft {
         let number = number.map_or(next, |digits| digits.parse().ok());
         let is_new = |number: &i32| self.lessons.iter().all(|lesson| lesson.number != *number);
         let number = number.filter(is_new).ok_or(BadCourse::Number { line })?;
-        let title = if title.trim().is_empty() { format!("Lesson {number}") } else { titled(line, title)? };
+        let title =
+            if title.trim().is_empty() { format!("Lesson {number}") } else { titled(line, title)? };
         self.lessons.push(Lesson { number, title, link: None, text: String::new() });
         if self.lessons.len() > MAX_LESSONS { Err(BadCourse::TooLarge) } else { Ok(()) }
     }

@@ -3,7 +3,7 @@
 //! the titles of one tenant are few enough to compare them all here.
 
 /// The share of a name that a title must have to be meant by it.
-const ENOUGH: f64 = 0.5;
+const ENOUGH: f64 = 0.6;
 /// Words that say nothing of which course is meant.
 const EMPTY: [&str; 6] = ["a", "an", "the", "of", "on", "course"];
 
@@ -47,7 +47,8 @@ fn words(text: &str) -> impl Iterator<Item = String> {
 fn groups(words: impl Iterator<Item = String>) -> Vec<Group> {
     let mut groups: Vec<Group> = words
         .flat_map(|word| {
-            let letters: Vec<char> = [' ', ' '].into_iter().chain(word.chars()).chain([' ']).collect();
+            let letters: Vec<char> =
+                [' ', ' '].into_iter().chain(word.chars()).chain([' ']).collect();
             let groups = letters.windows(3).filter_map(|group| group.try_into().ok());
             groups.collect::<Vec<Group>>()
         })

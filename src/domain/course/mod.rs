@@ -4,9 +4,9 @@ mod draft;
 mod likeness;
 mod markdown;
 mod passages;
-mod text;
 #[cfg(test)]
 mod tests;
+mod text;
 
 use serde::Serialize;
 
@@ -103,7 +103,10 @@ pub enum BadCourse {
         line: usize,
     },
     /// A link that a reader must not follow, or cannot.
-    #[error("line {line}: a link begins with https:// or http:// and has {} bytes at most", draft::MAX_LINK)]
+    #[error(
+        "line {line}: a link begins with https:// or http:// and has {} bytes at most",
+        draft::MAX_LINK
+    )]
     Link {
         /// Where it stands.
         line: usize,

@@ -176,9 +176,7 @@ pub async fn find_outline(
         let outline = outline.get_or_insert_with(new);
         let lesson = row.number.zip(row.lesson);
         let link = row.lesson_link;
-        outline
-            .lessons
-            .extend(lesson.map(|(number, title)| LessonTitle { number, title, link }));
+        outline.lessons.extend(lesson.map(|(number, title)| LessonTitle { number, title, link }));
     }
     Ok(outline)
 }
@@ -211,10 +209,7 @@ impl From<Row> for Summary {
 }
 
 /// Lists the courses of a tenant by their titles.
-pub async fn list(
-    conn: &mut PgConnection,
-    tenant: TenantId,
-) -> Result<Vec<Summary>, StoreError> {
+pub async fn list(conn: &mut PgConnection, tenant: TenantId) -> Result<Vec<Summary>, StoreError> {
     let rows = sqlx::query_as!(
         Row,
         r#"SELECT title, imported_at AS "imported_at: Timestamp",

@@ -50,90 +50,22 @@ pub struct Found {
 }
 
 /// Finds the passages that fit best, the best first.
-pub async fn find(
-    conn: &mut PgConnection,
-    search: &Search<'_>,
-) -> Result<Vec<Found>, StoreError> {
-    match search.course {
-        Some(course) => in_course(conn, course, search).await,
-        None => everywhere(conn, search).await,
-    }
-}
-
-async fn everywhere(
-    conn: &mut PgConnection,
-    search: &Search<'_>,
-) -> Result<Vec<Found>, StoreError> {
-    let found = sqlx::query_as!(
+///
+/// What a word is worth follows from how many passages have it; one that more than [`WITH_ONE`] have
+/// only decides between passages that are worth the same. The title of a course is in all of its
+/// passages: it can be what a passage lacks of all words, but alone it finds none.
+pub async fn find(conn: &mut PgConnection, search: &Search<'_>) -> Result<Vec<Found>, StoreError> {
+    let found = sqlx::query_file_as!(
         Found,
-        r#"WITH word AS MATERIALIZED (
-               SELECT ('''' || replace(replace(lexeme, '\', '\\'), '''', '''''') || '''') AS quoted
-               FROM unnest(to_tsvector('english', $2)) ORDER BY positions[1] LIMIT $3
-           ), words AS MATERIALIZED (
-               SELECT string_agg(quoted, ' & ')::tsquery AS all_of,
-                      string_agg(quoted, ' | ')::tsquery AS any_of FROM word
-           ), candidate AS (
-               (SELECT course_id, n FROM chunks, words
-                WHERE tenant_id = $1 AND words @@ all_of AND ($4::int IS NULL OR lesson_number = $4)
-                LIMIT $5)
-               UNION
-               SELECT one.course_id, one.n
-               FROM word, LATERAL (
-                   SELECT course_id, n FROM chunks
-                   WHERE tenant_id = $1 AND words @@ quoted::tsquery
-                     AND ($4::int IS NULL OR lesson_number = $4)
-                   LIMIT $6) one
-           ), best AS (
-               SELECT course_id, n, words @@ all_of AS has_all, ts_rank(words, any_of) AS rank
-               FROM candidate JOIN chunks USING (course_id, n), words
-               ORDER BY has_all DESC, rank DESC, course_id, n LIMIT $7
-           )
-           SELECT c.title AS course, c.link AS course_link, k.lesson_number AS lesson,
-                  l.title AS "lesson_title?", l.link AS lesson_link, k.text
-           FROM best JOIN chunks k USING (course_id, n) JOIN courses c ON c.id = k.course_id
-           LEFT JOIN lessons l ON l.course_id = k.course_id AND l.number = k.lesson_number
-           ORDER BY has_all DESC, rank DESC, k.course_id, k.n"#,
+        "src/store/courses/search.sql",
         search.tenant.as_uuid(),
         search.query,
-        MAX_WORDS,
+        search.course.map(CourseId::as_uuid),
         search.lesson,
+        search.limit,
+        MAX_WORDS,
         WITH_ALL,
         WITH_ONE,
-        search.limit,
-    )
-    .fetch_all(conn)
-    .await?;
-    Ok(found)
-}
-
-/// One course is small enough to look at all that it says.
-async fn in_course(
-    conn: &mut PgConnection,
-    course: CourseId,
-    search: &Search<'_>,
-) -> Result<Vec<Found>, StoreError> {
-    let found = sqlx::query_as!(
-        Found,
-        r#"WITH word AS MATERIALIZED (
-               SELECT ('''' || replace(replace(lexeme, '\', '\\'), '''', '''''') || '''') AS quoted
-               FROM unnest(to_tsvector('english', $2)) ORDER BY positions[1] LIMIT $3
-           ), words AS MATERIALIZED (
-               SELECT string_agg(quoted, ' & ')::tsquery AS all_of,
-                      string_agg(quoted, ' | ')::tsquery AS any_of FROM word
-           )
-           SELECT c.title AS course, c.link AS course_link, k.lesson_number AS lesson,
-                  l.title AS "lesson_title?", l.link AS lesson_link, k.text
-           FROM words, courses c JOIN chunks k ON k.course_id = c.id
-           LEFT JOIN lessons l ON l.course_id = k.course_id AND l.number = k.lesson_number
-           WHERE c.id = $4 AND c.tenant_id = $1 AND k.words @@ any_of
-             AND ($5::int IS NULL OR k.lesson_number = $5)
-           ORDER BY k.words @@ all_of DESC, ts_rank(k.words, any_of) DESC, k.n LIMIT $6"#,
-        search.tenant.as_uuid(),
-        search.query,
-        MAX_WORDS,
-        course.as_uuid(),
-        search.lesson,
-        search.limit,
     )
     .fetch_all(conn)
     .await?;

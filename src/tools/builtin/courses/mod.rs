@@ -107,3 +107,17 @@ fn source(course: &str, lesson: Option<(i32, &str)>, url: Option<&str>) -> Sourc
     };
     Source { title, url: url.map(str::to_owned) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_has_letters_and_the_database_takes_them() {
+        let invalid = |why: &str| Err(ToolError::Invalid(format!("the query {why}")));
+        assert_eq!(checked("query", " tools\n"), Ok("tools"));
+        assert_eq!(checked("query", " \n"), invalid("is empty"));
+        assert_eq!(checked("query", "a\0b"), invalid("has a NUL"));
+        assert_eq!(checked("query", &"ü".repeat(1001)), invalid("is longer than 1,000 letters"));
+    }
+}
