@@ -29,6 +29,7 @@ pub mod prefix;
 pub mod price;
 pub mod prompt_cache;
 pub mod provider;
+pub mod question;
 pub mod request;
 pub mod run;
 pub mod run_log;
