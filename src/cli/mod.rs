@@ -1,6 +1,7 @@
 //! The command line: one file a command.
 
 mod budget;
+mod catalog;
 mod chat;
 mod client;
 mod completions;
@@ -75,6 +76,8 @@ enum Command {
     Budget(budget::Command),
     /// Make, list, take back and replace keys of the API
     Keys(keys::Command),
+    /// Import, list and remove the courses that agents look things up in
+    Catalog(catalog::Command),
     /// Print the OpenAPI document, or compare it with a file
     Openapi(openapi::Command),
     /// Serve a scripted stand-in for the Messages API and Chat Completions
@@ -134,6 +137,7 @@ impl Cli {
                 Command::Verify(command) => return Ok(command.run().await),
                 Command::Budget(command) => command.run().await?,
                 Command::Keys(command) => command.run().await?,
+                Command::Catalog(command) => command.run().await?,
                 Command::Openapi(command) => command.run()?,
                 Command::Simulator(command) => command.run().await?,
                 Command::Healthcheck(command) => command.run().await?,
@@ -163,6 +167,7 @@ impl Command {
             | Self::Verify(_)
             | Self::Budget(_)
             | Self::Keys(_)
+            | Self::Catalog(_)
             | Self::Openapi(_)
             | Self::Simulator(_)
             | Self::Healthcheck(_)

@@ -96,6 +96,8 @@ ids! {
     DeliveryId = "dlv";
     /// A stream that is only there to be watched on its way.
     ProbeId = "prb";
+    /// Something to look things up in.
+    CourseId = "crs";
 }
 
 impl TenantId {

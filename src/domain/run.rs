@@ -9,6 +9,7 @@ use super::ids::{RunId, SessionId};
 use super::output_schema::Verdict;
 use super::pending::PendingCall;
 use super::permission::PermissionMode;
+use super::run_log::RunLog;
 use super::tool::{ToolChoice, defined_names};
 use super::trace::Trace;
 use super::usage::Usage;
@@ -346,6 +347,8 @@ pub struct Run {
     pub queue_position: Option<i64>,
     /// The calls that it waits for somebody to answer.
     pub pending: Vec<PendingCall>,
+    /// What it has called; nothing where it was read among others.
+    pub log: RunLog,
     /// What it left behind.
     pub outcome: Option<Outcome>,
     /// Whether it came with an import: it was made elsewhere, and used nothing here.

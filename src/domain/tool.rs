@@ -127,6 +127,11 @@ impl CallState {
             .into_iter()
             .find(|state| state.as_str() == text)
     }
+
+    /// Whether the call has ended, and not as it should.
+    pub const fn is_error(self) -> bool {
+        matches!(self, Self::Failed | Self::Interrupted | Self::Denied)
+    }
 }
 
 /// What the model is told when a worker died during a call with effects.

@@ -17,7 +17,9 @@ use crate::domain::output_schema::{OutputError, Verdict};
 use crate::domain::pending::PendingCall;
 use crate::domain::permission::{PermissionMode, Rule};
 use crate::domain::run::{LimitKind, Limits, Outcome, Run, RunError, RunStatus, StopReason};
+use crate::domain::run_log::LoggedCall;
 use crate::domain::session::{Dispatch, Session, SessionStatus};
+use crate::domain::source::Source;
 use crate::domain::system::SystemPrompt;
 use crate::domain::usage::Usage;
 use crate::store::messages::Stored;
@@ -254,6 +256,14 @@ pub(super) struct RunResource {
     /// Why the answer does not fit the session's `output_schema`.
     #[serde(skip_serializing_if = "Option::is_none")]
     output_error: Option<OutputError>,
+    /// What the answer rests on, as the tools name it: in the order of the calls, each once. Absent
+    /// where they name nothing, and in lists of runs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    sources: Vec<Source>,
+    /// The calls of tools, in the order in which the model made them, the first 1,000. Absent where
+    /// there are none, and in lists of runs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tool_log: Vec<LoggedCall>,
     /// What went wrong.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<RunError>,
@@ -314,6 +324,8 @@ impl From<Run> for RunResource {
             output: outcome.and_then(output),
             output_error: outcome.and_then(|it| it.output.as_ref()?.error().cloned()),
             output_text: run.outcome.filter(|_| is_completed).map(|outcome| outcome.output_text),
+            sources: run.log.sources,
+            tool_log: run.log.calls,
             imported: run.is_imported,
             model_requests: run.model_requests,
             usage: run.usage,

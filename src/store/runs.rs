@@ -5,10 +5,11 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::decisions::list_pending;
-use super::{StoreError, unreadable};
+use super::{StoreError, run_log, unreadable};
 use crate::domain::ids::{RunId, SessionId, TenantId};
 use crate::domain::page::Slice;
 use crate::domain::run::{Outcome, Run, RunStatus};
+use crate::domain::run_log::RunLog;
 
 const TABLE: &str = "runs";
 
@@ -49,6 +50,7 @@ impl TryFrom<Row> for Run {
             accepted_seq: row.accepted_seq,
             queue_position: row.queue_position,
             pending: Vec::new(),
+            log: RunLog::default(),
             outcome: row
                 .outcome
                 .map(|text| serde_json::from_str(&text).map_err(unreadable(TABLE, "outcome")))
@@ -122,7 +124,7 @@ pub async fn list(conn: &mut PgConnection, filter: Filter) -> Result<Vec<Run>, S
     Ok(runs)
 }
 
-/// Finds one run of a session.
+/// Finds one run of a session, with what it has called.
 pub async fn find(
     conn: &mut PgConnection,
     tenant: TenantId,
@@ -131,7 +133,12 @@ pub async fn find(
 ) -> Result<Option<Run>, StoreError> {
     let slice = Slice::first(1);
     let filter = Filter { tenant, session_id, only: Some(id), status: None, slice };
-    Ok(list(conn, filter).await?.pop())
+    let Some(mut run) = list(conn, filter).await?.pop() else { return Ok(None) };
+    // The first request of a run is its last one if nothing was called.
+    if run.status != RunStatus::Completed || run.model_requests > 1 {
+        run.log = run_log::find(conn, id).await?;
+    }
+    Ok(Some(run))
 }
 
 /// What a request to cancel met.

@@ -20,6 +20,18 @@ pub async fn name_of_owner(
     Ok(name)
 }
 
+/// A session's owner; none if the session is gone.
+pub async fn owner(
+    conn: &mut PgConnection,
+    session_id: SessionId,
+) -> Result<Option<TenantId>, StoreError> {
+    let id =
+        sqlx::query_scalar!("SELECT tenant_id FROM sessions WHERE id = $1", session_id.as_uuid())
+            .fetch_optional(conn)
+            .await?;
+    Ok(id.map(Into::into))
+}
+
 /// Finds a tenant by its name.
 pub async fn find(conn: &mut PgConnection, name: &str) -> Result<Option<TenantId>, StoreError> {
     let id = sqlx::query_scalar!("SELECT id FROM tenants WHERE name = $1", name)

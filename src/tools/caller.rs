@@ -1,10 +1,10 @@
 //! On whose behalf a call is made.
 
 use super::ToolError;
-use crate::domain::ids::SessionId;
+use crate::domain::ids::{SessionId, TenantId};
 use crate::store::StoreError;
-use crate::store::connections::Connections;
-use crate::store::tenants::name_of_owner;
+use crate::store::connections::{Connections, Lent};
+use crate::store::tenants::{name_of_owner, owner};
 
 /// The name of a caller who belongs to no session.
 const LOCAL: &str = "local";
@@ -17,6 +17,14 @@ impl Caller {
     /// The owner of a session.
     pub fn of(pool: Connections, session_id: SessionId) -> Self {
         Self(Some((pool, session_id)))
+    }
+
+    /// A connection, and the owner whose rows are meant; none for a caller who has none.
+    pub(in crate::tools) async fn rows(&self) -> Result<Option<(Lent, TenantId)>, StoreError> {
+        let Some((pool, session_id)) = &self.0 else { return Ok(None) };
+        let mut conn = pool.acquire().await?;
+        let owner = owner(&mut conn, *session_id).await?;
+        Ok(owner.map(|owner| (conn, owner)))
     }
 
     /// The owner's name. It is looked up for each call: few calls ask.

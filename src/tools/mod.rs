@@ -33,6 +33,7 @@ use crate::domain::claim::Fence;
 use crate::domain::ids::{RunId, WorkerId};
 use crate::domain::note::Note;
 use crate::domain::permission::PermissionMode;
+use crate::domain::source::Source;
 use crate::domain::tool::{ToolClass, ToolTiming};
 use crate::domain::tool_error::ToolErrorType;
 
@@ -169,6 +170,8 @@ pub struct Output {
     pub text: String,
     /// What is stored together with it.
     pub notes: Vec<Note>,
+    /// What it rests on, for those who read the answer.
+    pub sources: Vec<Source>,
 }
 
 impl Output {
@@ -183,6 +186,13 @@ impl Output {
     #[must_use]
     pub fn with(mut self, note: Note) -> Self {
         self.notes.push(note);
+        self
+    }
+
+    /// The same, with what it rests on.
+    #[must_use]
+    pub fn resting_on(mut self, sources: Vec<Source>) -> Self {
+        self.sources = sources;
         self
     }
 }

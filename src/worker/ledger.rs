@@ -299,9 +299,9 @@ async fn run(
 
 fn ended(position: usize, call: &ToolCall, answer: Answer, started: Instant) -> Ended {
     let state = if answer.is_error { CallState::Failed } else { CallState::Done };
-    let Answer { text, error_type, notes, sandbox, .. } = answer;
+    let Answer { text, error_type, notes, sources, sandbox, .. } = answer;
     let result = CallResult { error_type, ..CallResult::of_text(&call.tool_use_id, state, text) };
     let duration_ms = millis(started);
-    let is_repeatable = true;
-    Ended { position, result, is_execution: true, duration_ms, notes, sandbox, is_repeatable }
+    let unrun = Ended::unrun(position, result);
+    Ended { is_execution: true, duration_ms, notes, sources, sandbox, ..unrun }
 }

@@ -5,6 +5,7 @@ use crate::domain::event::{EventBody, NewEvent};
 use crate::domain::message::Content;
 use crate::domain::note::Note;
 use crate::domain::permission::Awaits;
+use crate::domain::source::Source;
 use crate::domain::tool::{CANCELLED, CallResult, CallState, INTERRUPTED, ToolCall};
 use crate::domain::tool_error::Handling;
 use crate::store::step::CallRecord;
@@ -27,6 +28,7 @@ pub(super) struct Ended {
     pub(super) is_execution: bool,
     pub(super) duration_ms: i64,
     pub(super) notes: Vec<Note>,
+    pub(super) sources: Vec<Source>,
     pub(super) sandbox: Option<&'static str>,
     /// Whether it does no harm to try again what failed.
     pub(super) is_repeatable: bool,
@@ -41,6 +43,7 @@ impl Ended {
             is_execution: false,
             duration_ms: 0,
             notes: Vec::new(),
+            sources: Vec::new(),
             sandbox: None,
             is_repeatable: true,
         }
@@ -164,9 +167,9 @@ impl<'a> Round<'a> {
     }
 
     fn place(&mut self, ended: Ended) {
-        let Ended { position, mut result, is_execution, duration_ms, notes, sandbox, .. } = ended;
-        let failure = Handling::of(result.error_type);
+        let failure = Handling::of(ended.result.error_type);
         let failure = if ended.is_repeatable { failure } else { Handling::Fail };
+        let Ended { position, mut result, duration_ms, notes, .. } = ended;
         // What people and rules say has not passed where tools' results are made fit.
         result.text = without_nul(result.text);
         let Some(place) = self.results.get_mut(position) else {
@@ -174,9 +177,10 @@ impl<'a> Round<'a> {
         };
         self.answered.records.push(CallRecord {
             result: Some(result.text.clone()),
-            is_execution,
+            is_execution: ended.is_execution,
             error_type: result.error_type,
-            sandbox,
+            sandbox: ended.sandbox,
+            sources: ended.sources,
             ..CallRecord::new(&result.tool_use_id, result.state)
         });
         if let Ok(content) = Content::text(&result.text) {

@@ -36,6 +36,7 @@ mod context_edits;
 mod conversations;
 mod cookbook;
 mod creating_once;
+mod courses;
 mod database_faults;
 mod deleting_fairly;
 mod deleting_much;

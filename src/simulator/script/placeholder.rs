@@ -1,4 +1,5 @@
-//! The placeholders of scripted texts: `{{user}}`, `{{results}}` and `{{result.N}}`.
+//! The placeholders of scripted texts: `{{user}}`, `{{results}}`, `{{result.N}}`, and
+//! `{{result.N/a/0}}` for a part of a result that is JSON.
 
 use serde_json::Value;
 
@@ -50,9 +51,26 @@ impl Placeholders {
             "user" => Some(self.user.clone()),
             "results" => Some(self.results.join("\n\n")),
             name => {
-                let nth: usize = name.strip_prefix("result.")?.parse().ok()?;
-                Some(self.results.get(nth).cloned().unwrap_or_default())
+                let name = name.strip_prefix("result.")?;
+                let (nth, pointer) = name.split_at(name.find('/').unwrap_or(name.len()));
+                let nth: usize = nth.parse().ok()?;
+                let result = self.results.get(nth).map(String::as_str).unwrap_or_default();
+                Some(part(result, pointer))
             }
         }
+    }
+}
+
+/// The part of a JSON text that a pointer names (RFC 6901); nothing where there is none. Without a
+/// pointer it is the text itself, JSON or not.
+fn part(text: &str, pointer: &str) -> String {
+    if pointer.is_empty() {
+        return text.to_owned();
+    }
+    let value: Value = serde_json::from_str(text).unwrap_or_default();
+    match value.pointer(pointer) {
+        None => String::new(),
+        Some(Value::String(text)) => text.clone(),
+        Some(value) => value.to_string(),
     }
 }

@@ -121,13 +121,15 @@ fn a_repeated_reply_takes_several_rounds() {
 fn placeholders_are_filled_once_and_unknown_ones_stay() {
     let values = Placeholders {
         user: "{{results}}".to_owned(),
-        results: vec!["one".to_owned(), "two".to_owned()],
+        results: vec!["one".to_owned(), "two".to_owned(), r#"{"a":["b",[1]]}"#.to_owned()],
     };
     for (text, filled) in [
         ("a {{result.1}} b {{ result.0 }}", "a two b one"),
-        ("{{results}}", "one\n\ntwo"),
+        ("{{results}}", "one\n\ntwo\n\n{\"a\":[\"b\",[1]]}"),
+        ("{{result.2/a/0}} {{result.2/a/1}}", "b [1]"),
+        ("{{result.2/b}}{{result.0/a}}{{result.3/a}}|", "|"),
         ("{{user}}", "{{results}}"),
-        ("{{result.2}}|", "|"),
+        ("{{result.3}}|", "|"),
         ("{{other}} {{{user}} {{", "{{other}} {{{user}} {{"),
     ] {
         assert_eq!(values.fill(text), filled);

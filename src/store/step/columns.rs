@@ -87,10 +87,11 @@ pub(super) struct RecordColumns {
     pub(super) sandboxes: Vec<Option<&'static str>>,
     pub(super) wait_reasons: Vec<Option<String>>,
     pub(super) diffs: Vec<Option<String>>,
+    pub(super) sources: Vec<Option<String>>,
 }
 
 impl RecordColumns {
-    pub(super) fn of(records: &[CallRecord]) -> Self {
+    pub(super) fn of(records: &[CallRecord]) -> Result<Self, StoreError> {
         let mut columns = Self::default();
         for record in records {
             columns.ids.push(record.tool_use_id.clone());
@@ -110,7 +111,10 @@ impl RecordColumns {
             columns.diffs.push(wait.and_then(|wait| wait.diff.clone()));
             columns.input_hashes.push(record.input_hash.clone());
             columns.sandboxes.push(record.sandbox);
+            let sources = Some(&record.sources).filter(|sources| !sources.is_empty());
+            let sources = sources.map(serde_json::to_string).transpose();
+            columns.sources.push(sources.map_err(unreadable("tool_calls", "sources"))?);
         }
-        columns
+        Ok(columns)
     }
 }

@@ -21,6 +21,7 @@ use crate::domain::note::Note;
 use crate::domain::permission::{Awaits, PermissionMode};
 use crate::domain::request::RequestRecord;
 use crate::domain::run::{Outcome, RunStatus, StopReason};
+use crate::domain::source::Source;
 use crate::domain::tool::{CallState, ToolCall};
 use crate::domain::tool_error::ToolErrorType;
 use crate::domain::usage::Usage;
@@ -58,6 +59,8 @@ pub struct CallRecord {
     pub input_hash: Option<Vec<u8>>,
     /// In what confinement the call ran.
     pub sandbox: Option<&'static str>,
+    /// What the result rests on.
+    pub sources: Vec<Source>,
 }
 
 /// What a call waits for.
@@ -99,6 +102,7 @@ impl CallRecord {
             wait: None,
             input_hash: None,
             sandbox: None,
+            sources: Vec::new(),
         }
     }
 }
@@ -272,7 +276,7 @@ async fn write(
     let settle = Settle::of(step)?;
     let events = Columns::of(step.events);
     let messages = MessageColumns::of(step.messages)?;
-    let records = RecordColumns::of(step.recorded);
+    let records = RecordColumns::of(step.recorded)?;
     let request = step.request.map(serde_json::to_string).transpose();
     let request = request.map_err(unreadable("requests", "form"))?;
     let (planned_ids, planned_names): (Vec<String>, Vec<String>) =
@@ -327,6 +331,7 @@ async fn write(
         usage.web_fetch_requests,
         request,
         step.request.and_then(|request| request.cost),
+        &records.sources as _,
     )
     .fetch_optional(conn)
     .await?;

@@ -4,6 +4,7 @@
 mod against_rg;
 pub mod bash;
 pub(in crate::tools) mod changing;
+mod courses;
 pub(in crate::tools) mod edit;
 mod exit_plan_mode;
 mod get_current_user;
@@ -107,6 +108,8 @@ pub fn all(options: &Options) -> Vec<Arc<dyn Tool>> {
         Arc::new(Typed(sequential_thinking::SequentialThinking)),
         Arc::new(Typed(get_current_user::GetCurrentUser)),
         Arc::new(Typed(paraphrase_query::ParaphraseQuery)),
+        Arc::new(Typed(courses::SearchCourseContent)),
+        Arc::new(Typed(courses::GetCourseOutline)),
     ];
     if let Some(bash) = &options.bash {
         tools.push(Arc::new(Typed(bash.clone())));

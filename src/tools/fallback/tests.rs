@@ -65,7 +65,14 @@ async fn edited(file: &[u8]) -> (Answer, Vec<u8>) {
 }
 
 fn error(text: &str, error_type: Option<ToolErrorType>) -> Answer {
-    Answer { text: text.to_owned(), is_error: true, error_type, notes: Vec::new(), sandbox: None }
+    Answer {
+        text: text.to_owned(),
+        is_error: true,
+        error_type,
+        notes: Vec::new(),
+        sources: Vec::new(),
+        sandbox: None,
+    }
 }
 
 #[tokio::test]

@@ -176,6 +176,7 @@ pub fn refusal(error: &ToolError) -> Answer {
         is_error: true,
         error_type: error.error_type(),
         notes: Vec::new(),
+        sources: Vec::new(),
         sandbox: None,
     }
 }

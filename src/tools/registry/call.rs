@@ -5,6 +5,7 @@ use serde_json::value::RawValue;
 
 use super::Registry;
 use crate::domain::note::Note;
+use crate::domain::source::Source;
 use crate::domain::tool::ToolClass;
 use crate::domain::tool_error::ToolErrorType;
 use crate::tools::results::without_nul;
@@ -21,6 +22,8 @@ pub struct Answer {
     pub error_type: Option<ToolErrorType>,
     /// What is to be stored together with the result.
     pub notes: Vec<Note>,
+    /// What the result rests on.
+    pub sources: Vec<Source>,
     /// In what confinement the call ran, if it was a program.
     pub sandbox: Option<&'static str>,
 }
@@ -132,5 +135,12 @@ fn no_tool(name: &str) -> ToolError {
 
 fn unknown(name: &str) -> Answer {
     let text = unknown_tool(name);
-    Answer { text, is_error: true, error_type: None, notes: Vec::new(), sandbox: None }
+    Answer {
+        text,
+        is_error: true,
+        error_type: None,
+        notes: Vec::new(),
+        sources: Vec::new(),
+        sandbox: None,
+    }
 }

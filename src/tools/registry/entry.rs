@@ -100,11 +100,12 @@ impl Entry {
         result: Result<Output, ToolError>,
     ) -> Answer {
         match result {
-            Ok(Output { text, notes }) => Answer {
+            Ok(Output { text, notes, sources }) => Answer {
                 text: presentable(context, text).await,
                 is_error: false,
                 error_type: None,
                 notes,
+                sources,
                 sandbox: self.tool.sandbox(),
             },
             Err(error) => Answer {
@@ -112,6 +113,7 @@ impl Entry {
                 is_error: true,
                 error_type: error.error_type(),
                 notes: Vec::new(),
+                sources: Vec::new(),
                 sandbox: self.tool.sandbox(),
             },
         }

@@ -67,7 +67,14 @@ fn error_of(error_type: ToolErrorType, text: &str) -> Answer {
 
 fn success(text: &str) -> Answer {
     let text = text.to_owned();
-    Answer { text, is_error: false, error_type: None, notes: Vec::new(), sandbox: None }
+    Answer {
+        text,
+        is_error: false,
+        error_type: None,
+        notes: Vec::new(),
+        sources: Vec::new(),
+        sandbox: None,
+    }
 }
 
 #[test]

@@ -173,6 +173,7 @@ async fn requests_cannot_do_what_none_of_them_does() {
         "SELECT secret_hash FROM api_keys",
         "DELETE FROM messages",
         "UPDATE events SET body = '{}'",
+        "DELETE FROM courses",
         "TRUNCATE webhooks",
         "ALTER TABLE sessions DISABLE ROW LEVEL SECURITY",
         "DROP POLICY of_tenant ON sessions",
@@ -198,5 +199,15 @@ async fn a_session_goes_with_all_it_has_at_the_word_of_its_tenant() {
             left.push(table);
         }
     }
-    assert_eq!(left, ["api_keys", "budgets", "deleted_usage", "tenants", "webhooks"]);
+    let stays = [
+        "api_keys",
+        "budgets",
+        "chunks",
+        "courses",
+        "deleted_usage",
+        "lessons",
+        "tenants",
+        "webhooks",
+    ];
+    assert_eq!(left, stays);
 }

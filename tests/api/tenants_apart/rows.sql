@@ -7,6 +7,7 @@ DECLARE
     r uuid := gen_random_uuid();
     k uuid := gen_random_uuid();
     w uuid := gen_random_uuid();
+    c uuid := gen_random_uuid();
 BEGIN
     INSERT INTO tenants (id, name) VALUES (t, t::text);
     INSERT INTO api_keys (id, tenant_id, name, secret_hash, scope)
@@ -41,5 +42,9 @@ BEGIN
     VALUES (s, t, 1, '[]', 1, 1);
     INSERT INTO stream_tickets (secret_hash, session_id, tenant_id, expires_at)
     VALUES (sha256(s::text::bytea), s, t, now() + interval '1 hour');
+    INSERT INTO courses (id, tenant_id, title) VALUES (c, t, 'course');
+    INSERT INTO lessons (course_id, number, tenant_id, title) VALUES (c, 1, t, 'lesson');
+    INSERT INTO chunks (course_id, n, tenant_id, lesson_number, text, words)
+    VALUES (c, 1, t, 1, 'text', 'text');
 END
 $$

@@ -8,6 +8,7 @@ use crate::domain::ids::{MessageId, RunId};
 use crate::domain::media::told;
 use crate::domain::message::{BadContent, Content};
 use crate::domain::run::{OnBusy, Run, RunOptions, RunStatus};
+use crate::domain::run_log::RunLog;
 use crate::domain::usage::Usage;
 use crate::faults::{self, Point};
 use crate::http::blocks::check_taken;
@@ -248,6 +249,7 @@ fn accepted_run(new: &NewRun<'_>, accepted: &AcceptedRun) -> Run {
         accepted_seq: accepted.frames.first().map_or(0, |frame| frame.seq),
         queue_position: (!is_begun).then_some(accepted.queued.into()),
         pending: Vec::new(),
+        log: RunLog::default(),
         outcome: None,
         is_imported: false,
         model_requests: 0,

@@ -129,6 +129,7 @@ async fn an_opinion_that_does_not_come_is_a_timeout() {
             is_error: true,
             error_type: Some(ToolErrorType::Timeout),
             notes: Vec::new(),
+            sources: Vec::new(),
             sandbox: None,
         }
     );

@@ -1,0 +1,98 @@
+//! `twostep catalog`.
+
+mod import;
+mod progress;
+
+use anyhow::{Context as _, bail};
+use clap::{Args, Subcommand};
+use sqlx::PgConnection;
+
+use super::database::with_database;
+use super::output;
+use super::table;
+use crate::config::DatabaseArgs;
+use crate::domain::course::most_like;
+use crate::domain::ids::TenantId;
+use crate::store::courses::{self, Summary};
+use crate::store::tenants;
+use import::Import;
+
+#[derive(Debug, Args)]
+pub(super) struct Command {
+    #[command(flatten)]
+    database: DatabaseArgs,
+    /// Whose courses
+    #[arg(long, global = true, default_value = "default", value_name = "NAME")]
+    tenant: String,
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Take courses in, each in the place of the one of its title if there is one
+    Import(Import),
+    /// List the courses
+    List {
+        /// Print JSON, an object a line
+        #[arg(long)]
+        json: bool,
+    },
+    /// Remove a course with all it has
+    Rm {
+        /// Its title, whole
+        title: String,
+    },
+}
+
+impl Command {
+    /// Works while the service runs, on the private database too.
+    pub(super) async fn run(self) -> anyhow::Result<()> {
+        let Self { database, tenant: name, action } = self;
+        // Whatever is wrong with the files is told before anything is written.
+        let files = match &action {
+            Action::Import(import) => import.read()?,
+            Action::List { .. } | Action::Rm { .. } => Vec::new(),
+        };
+        with_database(database, "twostep catalog", async |conn| {
+            let tenant = tenants::find(conn, &name).await?;
+            let tenant = tenant.with_context(|| format!("there is no tenant {name:?}"))?;
+            match action {
+                Action::Import(_) => import::store(conn, tenant, &files).await,
+                Action::List { json } => show(&courses::list(conn, tenant).await?, json),
+                Action::Rm { title } => remove(conn, tenant, &title).await,
+            }
+        })
+        .await
+    }
+}
+
+async fn remove(conn: &mut PgConnection, tenant: TenantId, title: &str) -> anyhow::Result<()> {
+    if courses::remove(conn, tenant, title).await? {
+        return Ok(());
+    }
+    let titles = courses::list_titles(conn, tenant).await?;
+    let titles: Vec<&str> = titles.iter().map(|(_, title)| title.as_str()).collect();
+    match most_like(title, titles.iter().copied()).and_then(|place| titles.get(place)) {
+        Some(like) => bail!("there is no course {title:?}; did you mean {like:?}?"),
+        None => bail!("there is no course {title:?}"),
+    }
+}
+
+fn show(courses: &[Summary], json: bool) -> anyhow::Result<()> {
+    if courses.is_empty() {
+        output::complain("no courses");
+    } else if json {
+        for course in courses {
+            output::say(&serde_json::to_string(course)?);
+        }
+    } else {
+        let row = |course: &Summary| {
+            let Summary { title, lessons, passages, imported_at } = course;
+            [lessons.to_string(), passages.to_string(), format!("{imported_at:.0}"), title.clone()]
+        };
+        let rows: Vec<_> = courses.iter().map(row).collect();
+        table::show(["LESSONS", "PASSAGES", "IMPORTED", "TITLE"], &rows);
+    }
+    Ok(())
+}

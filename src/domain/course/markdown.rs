@@ -1,0 +1,55 @@
+//! Courses as Markdown: the first heading is the title, each further one of the first two levels
+//! begins a lesson. The lines of plain courses say the same here.
+
+use super::draft::Draft;
+use super::text::lesson;
+use super::{BadCourse, Course};
+
+pub(super) fn read(text: &str) -> Result<Course, BadCourse> {
+    let mut draft = Draft::default();
+    let mut fence = None;
+    for (line, text) in (1..).zip(text.lines()) {
+        fence = match (fence, fence_of(text)) {
+            (None, begins) => begins,
+            (Some(open), Some(closes)) if open == closes => None,
+            (open, _) => open,
+        };
+        match heading(text).filter(|_| fence.is_none()) {
+            Some((1, title)) if !draft.has_title() => draft.name(line, unlinked(title).0)?,
+            Some((1 | 2, title)) => begin(&mut draft, line, title)?,
+            _ => draft.take(line, text)?,
+        }
+    }
+    draft.finish()
+}
+
+fn begin(draft: &mut Draft, line: usize, heading: &str) -> Result<(), BadCourse> {
+    let (heading, link) = unlinked(heading);
+    match lesson(heading) {
+        Some((number, title)) => draft.begin(line, Some(number), title)?,
+        None => draft.begin(line, None, heading)?,
+    }
+    link.map_or(Ok(()), |link| draft.link_lesson(line, link))
+}
+
+/// The level and the text of a heading.
+fn heading(line: &str) -> Option<(usize, &str)> {
+    let text = line.trim_start_matches('#');
+    let level = line.len() - text.len();
+    let is_heading = (1..=6).contains(&level) && text.starts_with([' ', '\t']);
+    is_heading.then(|| (level, text.trim().trim_end_matches('#').trim_end()))
+}
+
+/// The mark that begins or ends a block of code.
+fn fence_of(line: &str) -> Option<&'static str> {
+    ["```", "~~~"].into_iter().find(|mark| line.trim_start().starts_with(mark))
+}
+
+/// A heading that is one link, `[title](link)`, and its link.
+fn unlinked(heading: &str) -> (&str, Option<&str>) {
+    let inner = heading.strip_prefix('[').and_then(|rest| rest.strip_suffix(')'));
+    match inner.and_then(|inner| inner.split_once("](")) {
+        Some((title, link)) => (title, Some(link)),
+        None => (heading, None),
+    }
+}

@@ -1,0 +1,31 @@
+//! Courses as plain text: `Course Title:`, `Course Link:` and `Course Instructor:`, then for each
+//! lesson `Lesson 1: its title`, perhaps `Lesson Link:`, and what it says.
+
+use super::draft::{Draft, fact};
+use super::{BadCourse, Course};
+
+pub(super) fn read(text: &str) -> Result<Course, BadCourse> {
+    let mut draft = Draft::default();
+    for (line, text) in (1..).zip(text.lines()) {
+        match lesson(text) {
+            Some((number, title)) => draft.begin(line, Some(number), title)?,
+            None => draft.take(line, text)?,
+        }
+    }
+    draft.finish()
+}
+
+/// Whether a text begins as such a course does.
+pub(super) fn is_plain(text: &str) -> bool {
+    let first = text.lines().find(|line| !line.trim().is_empty());
+    first.is_some_and(|line| fact(line, "Course Title").is_some())
+}
+
+/// The number and the title of a lesson, if a line begins one.
+pub(super) fn lesson(line: &str) -> Option<(&str, &str)> {
+    let (head, title) = line.trim().split_once(':')?;
+    let (word, number) = head.trim_end().split_once(char::is_whitespace)?;
+    let number = number.trim_start();
+    let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+    (word.eq_ignore_ascii_case("lesson") && is_number).then_some((number, title))
+}

@@ -1,0 +1,240 @@
+//! Courses, their lessons and what they say: imported as a whole, and looked up.
+
+pub mod search;
+
+use jiff_sqlx::Timestamp;
+use serde::Serialize;
+use sqlx::{Connection as _, PgConnection};
+
+use super::StoreError;
+use crate::domain::course::{Course, LessonTitle, Outline, Passage};
+use crate::domain::ids::{CourseId, TenantId};
+
+/// Courses of one tenant at most. A name that is nearly right is compared with all of them.
+pub const MAX_COURSES: i64 = 10_000;
+/// Passages that are stored with one statement.
+const AT_A_TIME: usize = 250;
+
+/// A course that was not stored.
+#[derive(Debug, thiserror::Error)]
+pub enum NotStored {
+    /// There are as many as there may be.
+    #[error("there are {MAX_COURSES} courses already")]
+    TooMany,
+    /// The database failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl From<sqlx::Error> for NotStored {
+    fn from(error: sqlx::Error) -> Self {
+        Self::Store(error.into())
+    }
+}
+
+/// Stores a course in the place of the one of its title, if there is one: all of it or nothing.
+/// Whoever asks meanwhile finds the one before. Says how many passages are stored as it goes on.
+pub async fn replace(
+    conn: &mut PgConnection,
+    tenant: TenantId,
+    (course, passages): (&Course, &[Passage]),
+    mut stored: impl FnMut(usize),
+) -> Result<(), NotStored> {
+    let mut transaction = conn.begin().await?;
+    let id = insert(&mut transaction, tenant, course).await?;
+    insert_lessons(&mut transaction, tenant, id, course).await?;
+    let mut number = 1;
+    for some in passages.chunks(AT_A_TIME) {
+        insert_passages(&mut transaction, (tenant, id), number, some).await?;
+        number += some.len();
+        stored(number - 1);
+    }
+    transaction.commit().await?;
+    Ok(())
+}
+
+/// Stores the course without anything in it. Another import of the same course waits here.
+async fn insert(
+    conn: &mut PgConnection,
+    tenant: TenantId,
+    course: &Course,
+) -> Result<CourseId, NotStored> {
+    let id = sqlx::query_scalar!(
+        "INSERT INTO courses (id, tenant_id, title, link, instructor)
+         SELECT $1, $2, $3, $4, $5
+         WHERE EXISTS (SELECT FROM courses WHERE tenant_id = $2 AND title = $3)
+            OR (SELECT count(*) FROM courses WHERE tenant_id = $2) < $6
+         ON CONFLICT (tenant_id, title) DO UPDATE SET
+             link = excluded.link, instructor = excluded.instructor, imported_at = now()
+         RETURNING id",
+        CourseId::new().as_uuid(),
+        tenant.as_uuid(),
+        course.title,
+        course.link,
+        course.instructor,
+        MAX_COURSES,
+    )
+    .fetch_optional(&mut *conn)
+    .await?;
+    let id = id.ok_or(NotStored::TooMany)?;
+    sqlx::query!("DELETE FROM chunks WHERE course_id = $1", id).execute(&mut *conn).await?;
+    sqlx::query!("DELETE FROM lessons WHERE course_id = $1", id).execute(conn).await?;
+    Ok(id.into())
+}
+
+async fn insert_lessons(
+    conn: &mut PgConnection,
+    tenant: TenantId,
+    id: CourseId,
+    course: &Course,
+) -> Result<(), StoreError> {
+    let numbers: Vec<i32> = course.lessons.iter().map(|lesson| lesson.number).collect();
+    let titles: Vec<String> = course.lessons.iter().map(|lesson| lesson.title.clone()).collect();
+    let links: Vec<Option<String>> =
+        course.lessons.iter().map(|lesson| lesson.link.clone()).collect();
+    sqlx::query!(
+        "INSERT INTO lessons (course_id, number, tenant_id, title, link)
+         SELECT $1, number, $2, title, link
+         FROM unnest($3::int[], $4::text[], $5::text[]) AS l (number, title, link)",
+        id.as_uuid(),
+        tenant.as_uuid(),
+        &numbers,
+        &titles,
+        &links as _,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Stores passages from a place on. What a lesson is about counts more than what it says, and that
+/// more than the name of the course, which all of its passages share.
+async fn insert_passages(
+    conn: &mut PgConnection,
+    (tenant, id): (TenantId, CourseId),
+    first: usize,
+    passages: &[Passage],
+) -> Result<(), StoreError> {
+    let lessons: Vec<Option<i32>> = passages.iter().map(|passage| passage.lesson).collect();
+    let texts: Vec<String> = passages.iter().map(|passage| passage.text.clone()).collect();
+    sqlx::query!(
+        "INSERT INTO chunks (course_id, n, tenant_id, lesson_number, text, words)
+         SELECT c.id, $3 + p.place - 1, $2, p.lesson, p.text,
+                setweight(to_tsvector('english', coalesce(l.title, '')), 'A')
+                || setweight(to_tsvector('english', p.text), 'B')
+                || setweight(to_tsvector('english', c.title), 'C')
+         FROM courses c,
+              unnest($4::int[], $5::text[]) WITH ORDINALITY AS p (lesson, text, place)
+              LEFT JOIN lessons l ON l.course_id = $1 AND l.number = p.lesson
+         WHERE c.id = $1",
+        id.as_uuid(),
+        tenant.as_uuid(),
+        i64::try_from(first).unwrap_or(i64::MAX),
+        &lessons as _,
+        &texts,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// The titles of a tenant's courses.
+pub async fn list_titles(
+    conn: &mut PgConnection,
+    tenant: TenantId,
+) -> Result<Vec<(CourseId, String)>, StoreError> {
+    let rows = sqlx::query!(
+        "SELECT id, title FROM courses WHERE tenant_id = $1 ORDER BY title",
+        tenant.as_uuid(),
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows.into_iter().map(|row| (row.id.into(), row.title)).collect())
+}
+
+/// Finds what a course has, but for what it says.
+pub async fn find_outline(
+    conn: &mut PgConnection,
+    tenant: TenantId,
+    id: CourseId,
+) -> Result<Option<Outline>, StoreError> {
+    let rows = sqlx::query!(
+        r#"SELECT c.title, c.link, c.instructor, l.number AS "number?", l.title AS "lesson?",
+                  l.link AS lesson_link
+           FROM courses c LEFT JOIN lessons l ON l.course_id = c.id
+           WHERE c.id = $1 AND c.tenant_id = $2
+           ORDER BY l.number"#,
+        id.as_uuid(),
+        tenant.as_uuid(),
+    )
+    .fetch_all(conn)
+    .await?;
+    let mut outline: Option<Outline> = None;
+    for row in rows {
+        let (title, link, instructor) = (row.title, row.link, row.instructor);
+        let new = || Outline { title, link, instructor, lessons: Vec::new() };
+        let outline = outline.get_or_insert_with(new);
+        let lesson = row.number.zip(row.lesson);
+        let link = row.lesson_link;
+        outline.lessons.extend(lesson.map(|(number, title)| LessonTitle { number, title, link }));
+    }
+    Ok(outline)
+}
+
+/// A course, and how much there is of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Summary {
+    /// Its name.
+    pub title: String,
+    /// Its lessons.
+    pub lessons: i64,
+    /// Its passages.
+    pub passages: i64,
+    /// When it was last imported.
+    pub imported_at: jiff::Timestamp,
+}
+
+struct Row {
+    title: String,
+    lessons: i64,
+    passages: i64,
+    imported_at: Timestamp,
+}
+
+impl From<Row> for Summary {
+    fn from(row: Row) -> Self {
+        let Row { title, lessons, passages, imported_at } = row;
+        Self { title, lessons, passages, imported_at: imported_at.to_jiff() }
+    }
+}
+
+/// Lists the courses of a tenant by their titles.
+pub async fn list(conn: &mut PgConnection, tenant: TenantId) -> Result<Vec<Summary>, StoreError> {
+    let rows = sqlx::query_as!(
+        Row,
+        r#"SELECT title, imported_at AS "imported_at: Timestamp",
+                  (SELECT count(*) FROM lessons WHERE course_id = c.id) AS "lessons!",
+                  (SELECT count(*) FROM chunks WHERE course_id = c.id) AS "passages!"
+           FROM courses c WHERE tenant_id = $1 ORDER BY title"#,
+        tenant.as_uuid(),
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows.into_iter().map(Summary::from).collect())
+}
+
+/// Removes the course of this title with all it has, and says whether there was one.
+pub async fn remove(
+    conn: &mut PgConnection,
+    tenant: TenantId,
+    title: &str,
+) -> Result<bool, StoreError> {
+    let done = sqlx::query!(
+        "DELETE FROM courses WHERE tenant_id = $1 AND title = $2",
+        tenant.as_uuid(),
+        title,
+    )
+    .execute(conn)
+    .await?;
+    Ok(done.rows_affected() > 0)
+}

@@ -1,0 +1,44 @@
+-- $1 tenant, $2 query, $3 course, $4 lesson, $5 how many, $6 to $8 the constants beside the function.
+WITH word AS MATERIALIZED (
+    SELECT '''' || replace(replace(lexeme, '\', '\\'), '''', '''''') || '''' AS quoted
+    FROM unnest(to_tsvector('english', $2)) ORDER BY positions[1] LIMIT $6
+), asked AS MATERIALIZED (
+    SELECT string_agg(quoted, ' & ')::tsquery AS all_of,
+           string_agg(quoted || ':AB', ' | ')::tsquery AS any_of FROM word
+), hit AS MATERIALIZED (
+    -- In all courses, by the index of words.
+    SELECT one.course_id, one.n, quoted
+    FROM word, LATERAL (
+        SELECT course_id, n FROM chunks
+        WHERE $3::uuid IS NULL AND tenant_id = $1 AND words @@ (quoted || ':AB')::tsquery
+          AND ($4::int IS NULL OR lesson_number = $4)
+        LIMIT $8) one
+    UNION ALL
+    -- In one, which is small enough to look at all that it says.
+    SELECT course_id, n, quoted
+    FROM word JOIN chunks ON course_id = $3 AND tenant_id = $1
+         AND words @@ (quoted || ':AB')::tsquery AND ($4::int IS NULL OR lesson_number = $4)
+), weighed AS (
+    SELECT quoted, greatest(ln($8::float8 / count(*)), 0) AS worth FROM hit GROUP BY quoted
+), candidate AS (
+    SELECT course_id, n, sum(worth) AS worth
+    FROM (SELECT course_id, n, worth FROM hit JOIN weighed USING (quoted)
+          UNION ALL
+          -- Words of which there are too many may have been found apart from each other only.
+          (SELECT course_id, n, 0 FROM chunks, asked
+           WHERE $3::uuid IS NULL AND tenant_id = $1 AND words @@ all_of AND words @@ any_of
+             AND ($4::int IS NULL OR lesson_number = $4)
+           LIMIT $7)) found
+    GROUP BY course_id, n
+), best AS (
+    SELECT course_id, n, words @@ all_of AS has_all, worth,
+           -- Of D, C, B and A.
+           ts_rank('{0, 0, 0.4, 1}', words, any_of) AS rank
+    FROM candidate JOIN chunks USING (course_id, n), asked
+    ORDER BY has_all DESC, worth DESC, rank DESC, course_id, n LIMIT $5
+)
+SELECT c.title AS course, c.link AS course_link, k.lesson_number AS lesson,
+       l.title AS "lesson_title?", l.link AS lesson_link, k.text
+FROM best JOIN chunks k USING (course_id, n) JOIN courses c ON c.id = k.course_id
+LEFT JOIN lessons l ON l.course_id = k.course_id AND l.number = k.lesson_number
+ORDER BY has_all DESC, worth DESC, rank DESC, k.course_id, k.n

@@ -1,0 +1,37 @@
+//! The calls of a run, as its result tells of them.
+
+use sqlx::PgConnection;
+
+use super::{StoreError, unreadable};
+use crate::domain::ids::RunId;
+use crate::domain::run_log::{LoggedCall, RunLog};
+use crate::domain::source::{Source, each_once};
+use crate::domain::tool::CallState;
+
+/// Calls of one run that are told at most.
+const MOST: i64 = 1000;
+
+/// Reads what a run has called, in the order in which the model asked for it.
+pub(super) async fn find(conn: &mut PgConnection, run_id: RunId) -> Result<RunLog, StoreError> {
+    let rows = sqlx::query!(
+        "SELECT tool_use_id, name, state, sources::text
+         FROM tool_calls WHERE run_id = $1 ORDER BY message_seq, position LIMIT $2",
+        run_id.as_uuid(),
+        MOST,
+    )
+    .fetch_all(conn)
+    .await?;
+    let (mut calls, mut sources) = (Vec::with_capacity(rows.len()), Vec::<Source>::new());
+    for row in rows {
+        let state = CallState::parse(&row.state)
+            .ok_or_else(|| unreadable("tool_calls", "state")(&row.state))?;
+        let is_error = state.is_error();
+        calls.push(LoggedCall { tool_use_id: row.tool_use_id, name: row.name, state, is_error });
+        if let Some(text) = row.sources {
+            let named: Vec<Source> =
+                serde_json::from_str(&text).map_err(unreadable("tool_calls", "sources"))?;
+            sources.extend(named);
+        }
+    }
+    Ok(RunLog { calls, sources: each_once(sources) })
+}

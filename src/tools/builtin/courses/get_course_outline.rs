@@ -1,0 +1,44 @@
+//! `get_course_outline`: what a course has, lesson by lesson.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::{checked, find_course, look, source};
+use crate::domain::tool::{ToolClass, ToolTiming};
+use crate::store::courses::find_outline;
+use crate::tools::{Output, ToolContext, ToolError, TypedTool};
+
+#[derive(Debug)]
+pub(in crate::tools::builtin) struct GetCourseOutline;
+
+/// Which course.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::tools::builtin) struct Input {
+    /// The course's name; a part of it will do, such as "MCP", and a slip is forgiven.
+    course_name: String,
+}
+
+impl TypedTool for GetCourseOutline {
+    const NAME: &'static str = "get_course_outline";
+    const DESCRIPTION: &'static str = "Returns the outline of a course as JSON: its title, link and \
+        instructor, and the numbers and titles of all lessons. Use it for questions about what a \
+        course covers, and to learn what a lesson is about before you search for it. It does not \
+        return what the lessons say.";
+    const CLASS: ToolClass = ToolClass::Pure;
+    const TIMING: ToolTiming = ToolTiming::Fast;
+    type Input = Input;
+
+    async fn run(&self, context: &ToolContext, input: Input) -> Result<Output, ToolError> {
+        let name = checked("name of the course", &input.course_name)?;
+        let found = look(context, async |conn, owner| {
+            let course = find_course(conn, owner, name).await?;
+            Ok(find_outline(conn, owner, course).await?)
+        });
+        // It may have gone since its title was read.
+        let gone = || ToolError::Failed(format!("there is no course like {name:?} any more"));
+        let outline = found.await?.ok_or_else(gone)?;
+        let sources = vec![source(&outline.title, None, outline.link.as_deref())];
+        Ok(Output::json(&outline)?.resting_on(sources))
+    }
+}
