@@ -6,6 +6,7 @@ mod change;
 mod definition;
 mod fallback;
 pub mod lease;
+pub mod mcp;
 pub mod policy;
 mod registry;
 mod results;
