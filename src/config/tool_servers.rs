@@ -166,7 +166,9 @@ pub(super) fn secrets_of(path: &Path) -> Vec<String> {
                 let named = program.env.into_iter().filter(|(name, _)| is_secret(name));
                 secrets.extend(named.map(|(_, value)| value));
             }
-            Reach::Http { headers, .. } => {
+            Reach::Http { url, headers } => {
+                secrets.extend(url.query_pairs().map(|(_, value)| value.into_owned()));
+                secrets.extend(url.password().map(str::to_owned));
                 let values = headers.values().filter_map(|value| value.to_str().ok());
                 // Of `Bearer x` what is secret is the x.
                 let last = values.filter_map(|value| value.rsplit(' ').next());

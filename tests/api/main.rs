@@ -55,6 +55,7 @@ mod keys;
 mod layers;
 mod leaving;
 mod loop_behaviour;
+mod mcp;
 mod media_rules;
 mod model_errors;
 mod model_failures;

@@ -22,11 +22,11 @@ use tokio::sync::Notify;
 use tokio::time::error::Elapsed;
 use tokio_util::task::TaskTracker;
 
+use super::failure::bounded;
 use super::guard::Guarded;
 use super::lines::MAX_MESSAGE;
 use super::program::Running;
 use super::settings::{Reach, ServerSettings};
-use crate::tools::policy::visible;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
@@ -35,8 +35,6 @@ const PING_TIMEOUT: Duration = Duration::from_secs(10);
 /// Pages of a list, and tools in all, before any are chosen.
 const MAX_PAGES: usize = 32;
 const MAX_TOLD: usize = 2000;
-/// The longest text of an error that is logged: a server has written a part of it.
-const MAX_ERROR: usize = 300;
 
 /// A connection.
 pub(super) type Connection = RunningService<RoleClient, Listener>;
@@ -58,12 +56,6 @@ pub(super) enum ConnectionError {
     Ping(ServiceError),
     #[error("it closed the connection")]
     Closed,
-}
-
-/// A text of which a server has written a part.
-fn bounded(text: &str) -> String {
-    let end = text.floor_char_boundary(MAX_ERROR);
-    visible(text.get(..end).unwrap_or_default()).into_owned()
 }
 
 /// What a server may tell us.

@@ -1,9 +1,10 @@
 //! Why a server gave no result, for the model and for the figures.
 
-use std::error::Error;
 use std::time::Duration;
 
 use rmcp::service::ServiceError;
+use rmcp::transport::DynamicTransportError;
+use rmcp::transport::streamable_http_client::StreamableHttpError;
 
 use crate::domain::tool_server::ServedCall;
 use crate::model::upstream::Verdict;
@@ -12,10 +13,12 @@ use crate::tools::policy::visible;
 
 /// The longest message of a server that is passed on, in bytes.
 const MAX_MESSAGE: usize = 2000;
+/// The longest text of an error that is logged.
+const MAX_LOGGED: usize = 300;
 
 /// Why there is no result.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum AskFailure {
+pub(in crate::tools) enum AskFailure {
     /// There is no connection.
     NotConnected,
     /// It failed too often, and is left alone for so many seconds.
@@ -94,14 +97,17 @@ impl AskFailure {
     }
 }
 
-/// Whether nobody was there to take the request.
-fn is_unreachable(error: &(dyn Error + 'static)) -> bool {
-    let mut next = Some(error);
-    while let Some(error) = next {
-        if error.downcast_ref::<reqwest::Error>().is_some_and(reqwest::Error::is_connect) {
-            return true;
-        }
-        next = error.source();
+/// Whether nobody took the request: nobody was there, or the session was gone by then.
+fn is_unreachable(error: &DynamicTransportError) -> bool {
+    match error.error.downcast_ref::<StreamableHttpError<reqwest::Error>>() {
+        Some(StreamableHttpError::Client(error)) => error.is_connect(),
+        Some(StreamableHttpError::SessionExpired) => true,
+        Some(_) | None => false,
     }
-    false
+}
+
+/// A text of which a server has written a part, as far as it is logged.
+pub(super) fn bounded(text: &str) -> String {
+    let end = text.floor_char_boundary(MAX_LOGGED);
+    visible(text.get(..end).unwrap_or_default()).into_owned()
 }

@@ -8,7 +8,7 @@ use rmcp::service::{Peer, RoleClient};
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, timeout};
 
-use super::failure::AskFailure;
+use super::failure::{AskFailure, bounded};
 use super::settings::ServerSettings;
 use crate::domain::tool_server::{ServedCall, ToolServerReport};
 use crate::model::upstream::{Breaker, Endurance, Verdict};
@@ -19,7 +19,8 @@ const ENDURANCE: Endurance = Endurance {
     first_rest: Duration::from_secs(30),
     longest_rest: Duration::from_secs(30),
 };
-/// How long a call waits for a server that is being connected again.
+/// How long a call waits for a server that is being connected again, but never more than half of
+/// its own time.
 const CONNECTED_WITHIN: Duration = Duration::from_secs(3);
 
 /// A server of tools.
@@ -73,9 +74,9 @@ impl Server {
             Err(failure) => failure.outcome(),
         };
         self.count(outcome);
-        if let Err(failure) = &asked {
-            let server = &self.settings.name;
-            tracing::warn!(mcp.server = %server, tool.name = %tool, ?failure, "a call got no result");
+        if asked.is_err() {
+            let (server, outcome) = (&self.settings.name, outcome.as_str());
+            tracing::warn!(mcp.server = %server, tool.name = %tool, outcome, "a call got no result");
         }
         asked
     }
@@ -92,13 +93,17 @@ impl Server {
             AskFailure::LeftAlone(rest)
         })?;
         let sent = async {
-            let peer = self.connected().await.ok_or(AskFailure::NotConnected)?;
+            let peer = self.connected(patience / 2).await.ok_or(AskFailure::NotConnected)?;
             let _asking = Asking::begin(&self.asking);
             let call = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
             match peer.call_tool_once(call).await {
                 Ok(CallToolResponse::Complete(result)) => Ok(result),
                 Ok(_) => Err(AskFailure::Asks),
-                Err(error) => Err(AskFailure::of(&error)),
+                Err(error) => {
+                    let (server, error_text) = (&self.settings.name, bounded(&error.to_string()));
+                    tracing::debug!(mcp.server = %server, error = %error_text, "a call failed");
+                    Err(AskFailure::of(&error))
+                }
             }
         };
         let asked = timeout(patience, sent).await.unwrap_or(Err(AskFailure::TimedOut(patience)));
@@ -113,9 +118,10 @@ impl Server {
     }
 
     /// The other side, as soon as there is a connection.
-    async fn connected(&self) -> Option<Peer<RoleClient>> {
+    async fn connected(&self, most: Duration) -> Option<Peer<RoleClient>> {
         let mut peer = self.peer.subscribe();
-        let found = timeout(CONNECTED_WITHIN, peer.wait_for(Option::is_some)).await.ok()?.ok()?;
+        let found =
+            timeout(CONNECTED_WITHIN.min(most), peer.wait_for(Option::is_some)).await.ok()?.ok()?;
         found.clone()
     }
 

@@ -15,18 +15,18 @@ pub(super) struct Served(RwLock<BTreeMap<String, Option<Arc<List>>>>);
 
 /// How a list differs from the one before, by the names of the tools.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct ListChanges {
+pub(in crate::tools) struct ListChanges {
     /// Tools that were not there.
-    pub added: Vec<String>,
+    pub(in crate::tools) added: Vec<String>,
     /// Tools that are there no more.
-    pub removed: Vec<String>,
+    pub(in crate::tools) removed: Vec<String>,
     /// Tools whose definitions are others.
-    pub altered: Vec<String>,
+    pub(in crate::tools) altered: Vec<String>,
 }
 
 impl ListChanges {
     /// Whether it differs at all.
-    pub fn are_any(&self) -> bool {
+    pub(in crate::tools) fn are_any(&self) -> bool {
         let Self { added, removed, altered } = self;
         [added, removed, altered].iter().any(|names| !names.is_empty())
     }
@@ -105,3 +105,6 @@ impl Registry {
         Answer { text, is_error: true, error_type: None, notes: Vec::new(), sandbox: None }
     }
 }
+
+#[cfg(test)]
+mod tests;
