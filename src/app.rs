@@ -35,6 +35,7 @@ use crate::store::embedded::EmbeddedPostgres;
 use crate::tokens::Issuer;
 use crate::tools::Registry;
 use crate::tools::builtin::bash::Bash;
+use crate::tools::mcp::ToolServers;
 use crate::tools::policy::{Evaluator, OperatorPolicy};
 use crate::tools::sandbox::{Level, SandboxError};
 use crate::webhooks::{self, Sender};
@@ -67,6 +68,7 @@ pub struct Application {
     embedded: Option<EmbeddedPostgres>,
     draining: CancellationToken,
     traces: Option<Export>,
+    tool_servers: Arc<ToolServers>,
 }
 
 /// An address that was bound, and what is served there.
@@ -89,9 +91,11 @@ impl Application {
         let pools = Pools::of(&options);
         check_keys(&config.listen, &pools.gate).await?;
         let tools = Arc::new(Registry::new(config.tools)?);
+        let tool_servers = Arc::new(ToolServers::start(config.tool_servers, &tools));
         let (permissions, bus) = (Arc::new(config.permissions), Arc::new(Bus::default()));
         let draining = CancellationToken::new();
-        let (metrics, traces) = open_traces(config.traces.as_ref())?;
+        let (metrics, traces) = open_traces(config.traces.as_ref(), &tool_servers)?;
+        tool_servers.tried().await;
 
         let (mut worker, mut simulator, mut catalogue, mut sender) = (None, None, None, None);
         if let Some(work) = config.work {
@@ -105,7 +109,7 @@ impl Application {
                 model,
                 tools: Arc::clone(&tools),
                 policy: Arc::clone(&permissions),
-                evaluator: Evaluator::of(&permissions)?,
+                evaluator: Evaluator::of(&permissions, &tool_servers)?,
                 workspaces: config.workspaces.clone(),
                 prompt_cache: work.prompt_cache,
                 slots: work.slots,
@@ -126,6 +130,7 @@ impl Application {
             sandbox,
             worker: worker.as_ref().map(|worker| worker.lease()),
             last_look: LastLook::default(),
+            tool_servers: Arc::clone(&tool_servers),
         };
         let rest = (tools, permissions, &*config.workspaces);
         let listening =
@@ -141,6 +146,7 @@ impl Application {
             embedded,
             draining,
             traces,
+            tool_servers,
         })
     }
 
@@ -194,6 +200,7 @@ impl Application {
             ended(server, REQUESTS_TIMEOUT, "not all requests ended in time"),
             ended(sender, SENDER_TIMEOUT, "not all that webhooks were told is noted"),
         );
+        self.tool_servers.stop().await;
         // Of clients that have left: what they began is carried to its end.
         posts.close();
         if timeout(REQUESTS_TIMEOUT, posts.wait()).await.is_err() {
@@ -219,8 +226,12 @@ impl Application {
 }
 
 /// The figures of the process, and what sends its spans, if somebody wants them.
-fn open_traces(collector: Option<&Url>) -> anyhow::Result<(Arc<Metrics>, Option<Export>)> {
-    let metrics = Metrics::new();
+fn open_traces(
+    collector: Option<&Url>,
+    tool_servers: &Arc<ToolServers>,
+) -> anyhow::Result<(Arc<Metrics>, Option<Export>)> {
+    let servers = Arc::clone(tool_servers);
+    let metrics = Metrics::new().with_tool_servers(Box::new(move || servers.reports()));
     let Some(collector) = collector else { return Ok((Arc::new(metrics), None)) };
     let (spans, export) = spans::start(collector, metrics.spans_dropped())?;
     Ok((Arc::new(metrics.with_spans(spans)), Some(export)))

@@ -2,6 +2,8 @@
 //!
 //! A value and not a global: tests run many services in one process.
 
+mod tool_servers;
+
 use std::fmt;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Mutex, PoisonError};
@@ -18,6 +20,8 @@ use crate::domain::prefix::PrefixChange;
 use crate::domain::run::RunStatus;
 use crate::domain::sent::SentChange;
 use crate::spans::Spans;
+pub use tool_servers::ReadReports;
+use tool_servers::ToolServerFigures;
 
 /// What [`Metrics::encode`] writes.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -245,6 +249,13 @@ impl Metrics {
     #[must_use]
     pub fn with_spans(self, spans: Spans) -> Self {
         Self { spans, ..self }
+    }
+
+    /// The same figures, with those of servers of tools.
+    #[must_use]
+    pub fn with_tool_servers(mut self, read: ReadReports) -> Self {
+        self.registry.register_collector(Box::new(ToolServerFigures(read)));
+        self
     }
 
     /// Counts spans that no collector took.

@@ -50,8 +50,9 @@ pub struct LogArgs {
     pub log: String,
 }
 
-/// The database has a notice for every migration that is there already.
-const USUAL_LOG: &str = "info,sqlx::postgres::notice=warn";
+/// The database has a notice for every migration that is there already, and a tool server may make
+/// the library that speaks to it say anything.
+const USUAL_LOG: &str = "info,sqlx::postgres::notice=warn,rmcp=off";
 
 impl LogArgs {
     /// Only what is wrong, unless somebody wants to know more.

@@ -9,6 +9,7 @@ mod permissions;
 mod provider;
 mod secrets;
 mod tokens;
+mod tool_servers;
 mod tools;
 mod traces;
 mod web;
@@ -49,6 +50,7 @@ use crate::http::{Defaults, Forwarding, KEEP_ALIVE_EVERY, Options as HttpOptions
 use crate::model::Server;
 use crate::outbound::AllowedHosts;
 use crate::store::embedded::{Durability, Options as EmbeddedOptions};
+use crate::tools::mcp::ServerSettings;
 use crate::tools::policy::OperatorPolicy;
 use crate::tools::workspace::Roots;
 use crate::tools::{Tool, builtin};
@@ -132,6 +134,8 @@ pub struct Config {
     pub state_dir: PathBuf,
     /// The tools, in the order in which the model sees them.
     pub tools: Vec<Arc<dyn Tool>>,
+    /// Servers of further tools.
+    pub tool_servers: Vec<ServerSettings>,
     /// The operator's part of every policy.
     pub permissions: OperatorPolicy,
     /// What they need, to be looked at before anybody uses it.
@@ -167,6 +171,7 @@ impl ServeArgs {
         let options = self.work.tools.options()?;
         let tools = self.work.tools.clone().into_tools(&options)?;
         let permissions = self.work.permissions.clone().into_policy()?;
+        let tool_servers = self.work.tools.servers(&permissions)?;
         let refresh_models = self.session.models.refresh_models;
         let provider = self.work.provider.provider;
         let mut defaults =
@@ -205,6 +210,7 @@ impl ServeArgs {
             workspaces,
             state_dir,
             tools,
+            tool_servers,
             permissions,
             options,
             traces,
@@ -225,8 +231,9 @@ impl WorkerArgs {
         // Health checks tell nothing that needs a key.
         let listen = self.bind.map_or(Listen::Nowhere, Listen::Health);
         let options = self.work.tools.options()?;
-        let tools = self.work.tools.into_tools(&options)?;
         let permissions = self.work.permissions.into_policy()?;
+        let tool_servers = self.work.tools.servers(&permissions)?;
+        let tools = self.work.tools.into_tools(&options)?;
         let (workspaces, state_dir) = self.database.folders(self.work.workspaces)?;
         let (work, traces) = (Some(work), self.work.traces.collector()?);
         Ok(Config {
@@ -236,6 +243,7 @@ impl WorkerArgs {
             workspaces,
             state_dir,
             tools,
+            tool_servers,
             permissions,
             options,
             traces,

@@ -12,7 +12,7 @@ use serde::Deserialize;
 
 use super::variable;
 use crate::domain::permission::{Decision, PermissionMode, Rule};
-use crate::tools::policy::{OperatorPolicy, check};
+use crate::tools::policy::{EvaluatorSource, OperatorPolicy, check};
 
 /// Who decides on calls.
 #[derive(Debug, Clone, Args)]
@@ -34,8 +34,8 @@ pub struct PermissionArgs {
     /// What becomes of a call that nobody has decided on by then
     #[arg(long, env = "TWOSTEP_APPROVAL_DEFAULT", value_enum, default_value = "deny")]
     pub approval_default: DefaultDecision,
-    /// A service that is asked about calls before people are; its key is taken from
-    /// `TWOSTEP_PERMISSION_KEY`
+    /// A service that is asked about calls before people are, or a tool of a server of `--mcp`, as
+    /// `mcp:server/tool`; the key of a service is taken from `TWOSTEP_PERMISSION_KEY`
     #[arg(long, env = "TWOSTEP_PERMISSION_URL", value_name = "URL")]
     pub permission_url: Option<Url>,
     /// Seconds that this service may take
@@ -65,17 +65,11 @@ impl PermissionArgs {
         if self.permission_mode == PermissionMode::Bypass && !self.allow_bypass {
             bail!("--permission-mode bypass lets everything run: say --allow-bypass as well");
         }
-        if let Some(url) = &self.permission_url
-            && !matches!(url.scheme(), "http" | "https")
-        {
-            bail!("--permission-url {url} is not the URL of a web server");
-        }
         Ok(OperatorPolicy {
             rules: self.permissions.as_deref().map(read_rules).transpose()?.unwrap_or_default(),
             default_mode: self.permission_mode,
             allows_bypass: self.allow_bypass,
-            evaluator: self.permission_url,
-            evaluator_key: variable("TWOSTEP_PERMISSION_KEY").map(SecretString::from),
+            evaluator: self.permission_url.map(source).transpose()?,
             evaluation_timeout: Duration::from_secs(self.permission_timeout),
             answer_within: Duration::from_secs(self.approval_timeout),
             default_answer: match self.approval_default {
@@ -83,6 +77,22 @@ impl PermissionArgs {
                 DefaultDecision::Deny => Decision::Deny,
             },
         })
+    }
+}
+
+/// Who is asked: a web server, or a tool of a tool server.
+fn source(url: Url) -> anyhow::Result<EvaluatorSource> {
+    match url.scheme() {
+        "http" | "https" => {
+            let key = variable("TWOSTEP_PERMISSION_KEY").map(SecretString::from);
+            Ok(EvaluatorSource::Http { url, key })
+        }
+        "mcp" if url.cannot_be_a_base() && url.query().is_none() && url.fragment().is_none() => {
+            let (server, tool) =
+                url.path().split_once('/').context("--permission-url is not mcp:server/tool")?;
+            Ok(EvaluatorSource::Tool { server: server.to_owned(), tool: tool.to_owned() })
+        }
+        _ => bail!("--permission-url {url} is neither the URL of a web server nor mcp:server/tool"),
     }
 }
 

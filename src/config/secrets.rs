@@ -1,10 +1,13 @@
 //! What of all that the process was given must not be seen in its log.
 
+use std::path::Path;
+
 use clap::{ArgMatches, Command};
 use reqwest::Url;
 use secrecy::{ExposeSecret, SecretString};
 
 use super::given::SECRETS;
+use super::tool_servers::secrets_of;
 use super::variable;
 
 /// Variables that libraries read by themselves.
@@ -43,6 +46,10 @@ impl Secrets {
         for arg in command.get_arguments() {
             let values = matches.try_get_raw(arg.get_id().as_str()).ok().flatten();
             for value in values.into_iter().flatten() {
+                if arg.get_id() == "mcp" {
+                    let secrets = secrets_of(Path::new(value));
+                    self.0.extend(secrets.into_iter().map(SecretString::from));
+                }
                 self.add(&value.to_string_lossy(), arg.is_hide_env_values_set());
             }
         }

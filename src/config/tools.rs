@@ -1,5 +1,6 @@
 //! Which tools there are, and what they need.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,9 +9,12 @@ use clap::{ArgAction, Args};
 use reqwest::Url;
 
 use super::server_of;
+use super::tool_servers::read_servers;
 use super::web::WebArgs;
 use crate::tools::builtin::bash::Bash;
 use crate::tools::builtin::{self, FileOptions, OpenMeteo, Options, Records};
+use crate::tools::mcp::ServerSettings;
+use crate::tools::policy::{EvaluatorSource, OperatorPolicy};
 use crate::tools::sandbox::{Sandbox, Setting};
 #[cfg(feature = "faults")]
 use crate::tools::witness::tools as more_tools;
@@ -25,6 +29,9 @@ pub struct ToolArgs {
     /// How files are read and changed.
     #[command(flatten)]
     pub files: FileArgs,
+    /// Servers of further tools, by the Model Context Protocol: JSON, `{"mcpServers": {...}}`
+    #[arg(long, env = "TWOSTEP_MCP", value_name = "FILE")]
+    pub mcp: Option<PathBuf>,
     /// In which sandbox Bash runs; there is none without one
     #[arg(long, env = "TWOSTEP_BASH", value_enum, default_value = "off", value_name = "LEVEL")]
     pub bash: Setting,
@@ -101,6 +108,21 @@ impl ToolArgs {
             web: self.web.pages()?.map(Arc::new),
             search: self.web.search()?.map(Arc::new),
         })
+    }
+
+    /// The servers of further tools. One that judges calls keeps that from the model.
+    pub(super) fn servers(&self, policy: &OperatorPolicy) -> anyhow::Result<Vec<ServerSettings>> {
+        let mut servers = self.mcp.as_deref().map(read_servers).transpose()?.unwrap_or_default();
+        if let Some(EvaluatorSource::Tool { server, tool }) = &policy.evaluator {
+            let found = servers.iter_mut().find(|found| found.name == *server);
+            let found = found.with_context(|| {
+                format!(
+                    "--permission-url asks the tool server {server:?}, which --mcp does not name"
+                )
+            })?;
+            found.withheld.push(tool.clone());
+        }
+        Ok(servers)
     }
 
     fn bash(&self) -> Option<Bash> {

@@ -42,6 +42,7 @@ pub mod system;
 pub mod ticket;
 pub mod tool;
 pub mod tool_error;
+pub mod tool_server;
 pub mod trace;
 pub mod usage;
 pub mod verification;

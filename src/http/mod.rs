@@ -63,6 +63,7 @@ use crate::store::requests::Material;
 use crate::tokens::Issuer;
 use crate::tools::Registry;
 use crate::tools::lease::LeaseClock;
+use crate::tools::mcp::ToolServers;
 use crate::tools::policy::OperatorPolicy;
 use crate::tools::sandbox::Level;
 use crate::tools::workspace::Roots;
@@ -141,6 +142,8 @@ pub struct Health {
     pub worker: Option<LeaseClock>,
     /// What was last seen of the database.
     pub last_look: LastLook,
+    /// The servers of tools.
+    pub tool_servers: Arc<ToolServers>,
 }
 
 /// How requests are met.

@@ -1,6 +1,7 @@
 //! What is looked at before the process is said to be ready.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use tokio::time::{Instant, timeout};
 
 use super::Health;
 use crate::domain::circuit::Circuit;
+use crate::domain::tool_server::ToolServerReport;
 use crate::store::StoreError;
 use crate::store::connections::Connections;
 use crate::store::grants::Ungranted;
@@ -77,6 +79,10 @@ pub(in crate::http) struct Checks {
     /// How commands of Bash are confined: `full` or `basic`.
     #[serde(skip_serializing_if = "Option::is_none")]
     sandbox: Option<Check>,
+    /// Whether the tool servers are there, each as `mcp:` and its name. One that is not is a
+    /// warning: only its own calls fail.
+    #[serde(flatten)]
+    tool_servers: BTreeMap<String, Check>,
 }
 
 impl Checks {
@@ -91,12 +97,14 @@ impl Checks {
             worker: health.worker.as_ref().map(worker),
             model: health.metrics.circuit().map(model),
             sandbox: health.sandbox.map(|level| Check::new(CheckStatus::Ok, level.as_str())),
+            tool_servers: health.tool_servers.reports().iter().map(tool_server).collect(),
         }
     }
 
     /// Whether nothing failed.
     pub(in crate::http) fn are_passed(&self) -> bool {
-        let Self { accepting, database, schema, worker, model, sandbox } = self;
+        // A tool server never keeps a process from being ready.
+        let Self { accepting, database, schema, worker, model, sandbox, tool_servers: _ } = self;
         let optional = [worker, model, sandbox].into_iter().flatten();
         let mut all = [accepting, database, schema].into_iter().chain(optional);
         all.all(|check| check.status != CheckStatus::Failed)
@@ -113,6 +121,19 @@ fn model(circuit: Circuit) -> Check {
         Circuit::HalfOpen => Check::new(CheckStatus::Warning, "half_open"),
         Circuit::Open => Check::new(CheckStatus::Warning, "open"),
     }
+}
+
+fn tool_server(report: &ToolServerReport) -> (String, Check) {
+    let check = match (report.is_connected, report.circuit) {
+        (true, Circuit::Closed) => {
+            Check::new(CheckStatus::Ok, format!("connected, tools: {}", report.tools))
+        }
+        (true, Circuit::HalfOpen | Circuit::Open) => {
+            Check::new(CheckStatus::Warning, "its calls fail, and it is left alone for a while")
+        }
+        (false, _) => Check::new(CheckStatus::Warning, "not connected"),
+    };
+    (format!("mcp:{}", report.name), check)
 }
 
 /// What was last seen of the database.
@@ -203,6 +224,7 @@ mod tests {
             sandbox: Some(Level::Basic),
             worker: Some(LeaseClock::default()),
             last_look: LastLook::default(),
+            tool_servers: Arc::default(),
         };
         health.metrics.model_circuit(Circuit::Open);
         let expected = Checks {
@@ -212,6 +234,7 @@ mod tests {
             worker: Some(ok("it renews its leases")),
             model: Some(Check::new(CheckStatus::Warning, "open")),
             sandbox: Some(ok("basic")),
+            tool_servers: BTreeMap::new(),
         };
         let checks = Checks::of(&health).await;
         assert_eq!((checks.are_passed(), checks), (true, expected.clone()));

@@ -7,6 +7,7 @@ mod definition;
 mod endpoint;
 mod fallback;
 pub mod lease;
+pub mod mcp;
 mod model_access;
 pub mod policy;
 mod registry;

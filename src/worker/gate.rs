@@ -123,6 +123,13 @@ impl Driver<'_> {
                 );
                 continue;
             }
+            if let Some(text) = self.absence(call, row) {
+                round.end_with(
+                    position,
+                    CallResult::of_text(&call.tool_use_id, CallState::Failed, text),
+                );
+                continue;
+            }
             let decided = gate(call, row, default);
             let decided = if decided == Gate::Evaluate { self.evaluate(call)? } else { decided };
             match decided {
@@ -136,6 +143,16 @@ impl Driver<'_> {
             }
         }
         self.ask_evaluator(round, &asked).await
+    }
+
+    /// What the model reads of a tool whose server does not offer it now: nobody is asked about a
+    /// call that cannot run. One that had begun is past that.
+    fn absence(&self, call: &ToolCall, row: Option<&LedgerRow>) -> Option<String> {
+        let has_begun = row.is_some_and(|row| row.state == CallState::Started);
+        if has_begun || self.is_clients(call) {
+            return None;
+        }
+        self.worker.parts.tools.absent(&call.name)
     }
 
     /// Nobody can allow what a rule denies, by an edited input or before the rule was there.

@@ -10,7 +10,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::task::TaskTracker;
 use twostep::domain::permission::PermissionMode;
-use twostep::tools::policy::OperatorPolicy;
+use twostep::tools::policy::{EvaluatorSource, OperatorPolicy};
 
 use crate::support::asked;
 use crate::support::{Session, Setup, TestApp, calls, replies, says};
@@ -202,7 +202,7 @@ async fn judge() -> (String, JoinHandle<std::io::Result<()>>) {
 }
 
 fn judged_by(url: &str, evaluation_timeout: Duration) -> Setup {
-    let evaluator = Some(url.parse().unwrap());
+    let evaluator = Some(EvaluatorSource::Http { url: url.parse().unwrap(), key: None });
     under(OperatorPolicy { evaluator, evaluation_timeout, ..careful() })
 }
 

@@ -9,11 +9,23 @@ use tokio::time::Instant;
 use crate::domain::circuit::Circuit;
 use crate::model::{ErrorKind, ModelError};
 
-/// Failures in a row, of all runs together, after which the server is left alone: more than one
-/// run has alone.
-const MOST_FAILURES: u32 = 10;
-const FIRST_REST: Duration = Duration::from_secs(1);
-const LONGEST_REST: Duration = Duration::from_secs(30);
+/// What a server of models may do to all runs together: more failures than one run has alone.
+const OF_MODELS: Endurance = Endurance {
+    failures: 10,
+    first_rest: Duration::from_secs(1),
+    longest_rest: Duration::from_secs(30),
+};
+
+/// How much is borne of a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Endurance {
+    /// Failures in a row after which it is left alone.
+    pub failures: u32,
+    /// How long it is left alone then.
+    pub first_rest: Duration,
+    /// How long at most, when the first request after that fails as well.
+    pub longest_rest: Duration,
+}
 
 /// What a request tells of its server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,6 +67,7 @@ impl Verdict {
 /// Decides whether a server is asked.
 #[derive(Debug)]
 pub struct Breaker {
+    endurance: Endurance,
     state: Mutex<State>,
     circuit: watch::Sender<Circuit>,
 }
@@ -76,12 +89,17 @@ enum State {
 
 impl Default for Breaker {
     fn default() -> Self {
-        let state = Mutex::new(State::Closed { failures: 0 });
-        Self { state, circuit: watch::channel(Circuit::Closed).0 }
+        Self::new(OF_MODELS)
     }
 }
 
 impl Breaker {
+    /// One for a server of which so much is borne.
+    pub fn new(endurance: Endurance) -> Self {
+        let state = Mutex::new(State::Closed { failures: 0 });
+        Self { endurance, state, circuit: watch::channel(Circuit::Closed).0 }
+    }
+
     /// Lets a request through, or says when it may be worth asking again; none while another
     /// request is finding out.
     pub fn enter(&self, now: Instant) -> Result<Pass<'_>, Option<Instant>> {
@@ -109,13 +127,14 @@ impl Breaker {
     }
 
     fn tell(&self, is_probe: bool, verdict: Verdict, now: Instant) {
+        let Endurance { failures: most, first_rest, longest_rest } = self.endurance;
         let mut state = self.state();
         let next = match (&*state, verdict) {
-            (State::Closed { failures }, Verdict::Ill) if failures + 1 < MOST_FAILURES => {
+            (State::Closed { failures }, Verdict::Ill) if failures + 1 < most => {
                 State::Closed { failures: failures + 1 }
             }
             (State::Closed { .. }, Verdict::Ill) => {
-                State::Open { until: now + FIRST_REST, rest: FIRST_REST }
+                State::Open { until: now + first_rest, rest: first_rest }
             }
             // What was sent before it opened is old news.
             (State::Open { .. }, _) => return,
@@ -124,7 +143,7 @@ impl Breaker {
                 State::Closed { failures: 0 }
             }
             (State::Probing { rest }, Verdict::Ill) => {
-                let rest = (*rest * 2).min(LONGEST_REST);
+                let rest = (*rest * 2).min(longest_rest);
                 State::Open { until: now + rest, rest }
             }
         };
@@ -187,7 +206,7 @@ mod tests {
     /// Lets as many requests fail as it takes.
     fn opened(now: Instant) -> Breaker {
         let breaker = Breaker::default();
-        for _ in 0..MOST_FAILURES {
+        for _ in 0..OF_MODELS.failures {
             breaker.enter(now).unwrap().tell(Verdict::Ill, now);
         }
         breaker
@@ -198,21 +217,21 @@ mod tests {
         let now = Instant::now();
         let breaker = Breaker::default();
         for verdict in [Verdict::Ill, Verdict::Well, Verdict::Ill] {
-            for _ in 1..MOST_FAILURES {
+            for _ in 1..OF_MODELS.failures {
                 breaker.enter(now).unwrap().tell(verdict, now);
             }
         }
         assert_eq!(breaker.circuit(), Circuit::Closed);
         breaker.enter(now).unwrap().tell(Verdict::Ill, now);
         assert_eq!(breaker.circuit(), Circuit::Open);
-        assert_eq!(breaker.enter(now).unwrap_err(), Some(now + FIRST_REST));
+        assert_eq!(breaker.enter(now).unwrap_err(), Some(now + OF_MODELS.first_rest));
     }
 
     #[test]
     fn one_request_finds_out_while_the_others_wait() {
         let start = Instant::now();
         let breaker = opened(start);
-        let now = start + FIRST_REST;
+        let now = start + OF_MODELS.first_rest;
         let mut probe = breaker.enter(now).unwrap();
         assert_eq!(breaker.circuit(), Circuit::HalfOpen);
         assert_eq!(breaker.enter(now).unwrap_err(), None);
@@ -239,10 +258,10 @@ mod tests {
     fn a_probe_that_is_dropped_leaves_its_place_to_another() {
         let start = Instant::now();
         let breaker = opened(start);
-        let now = start + FIRST_REST;
+        let now = start + OF_MODELS.first_rest;
         drop(breaker.enter(now).unwrap());
         assert_eq!(breaker.circuit(), Circuit::Open);
-        let later = Instant::now() + FIRST_REST;
+        let later = Instant::now() + OF_MODELS.first_rest;
         breaker.enter(later).unwrap();
     }
 
@@ -251,7 +270,7 @@ mod tests {
         let now = Instant::now();
         let breaker = Breaker::default();
         let mut early = breaker.enter(now).unwrap();
-        for _ in 0..MOST_FAILURES {
+        for _ in 0..OF_MODELS.failures {
             breaker.enter(now).unwrap().tell(Verdict::Ill, now);
         }
         early.tell(Verdict::Well, now);

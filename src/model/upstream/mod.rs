@@ -6,7 +6,7 @@
 mod breaker;
 mod budget;
 
-pub use breaker::{Breaker, Pass, Verdict};
+pub use breaker::{Breaker, Endurance, Pass, Verdict};
 pub use budget::RetryBudget;
 
 /// What is known of a server.

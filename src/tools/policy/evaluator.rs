@@ -1,19 +1,22 @@
 //! A second opinion on calls that would otherwise wait for a person.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use reqwest::{Response, Url};
-use secrecy::ExposeSecret as _;
+use secrecy::{ExposeSecret as _, SecretString};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::time::timeout;
 
 use super::rule::shortened;
-use super::{OperatorPolicy, Verdict};
+use super::{EvaluatorSource, OperatorPolicy, Verdict, visible};
 use crate::domain::ids::SessionId;
 use crate::domain::permission::Permission;
 use crate::domain::tool::{ToolCall, ToolClass};
+use crate::tools::mcp::{AskFailure, ToolServers};
 use crate::tools::{Answer, ErrorStyle, ToolError};
 
 /// The longest answer that is read, in bytes.
@@ -22,9 +25,14 @@ const MAX_ANSWER: usize = 64 * 1024;
 /// Somebody else's service that judges calls. Whatever goes wrong with it, nothing is allowed.
 #[derive(Debug, Clone)]
 pub struct Evaluator {
-    http: reqwest::Client,
-    url: Url,
+    source: Source,
     timeout: Duration,
+}
+
+#[derive(Debug, Clone)]
+enum Source {
+    Http { http: reqwest::Client, url: Url },
+    Tool { servers: Arc<ToolServers>, server: String, tool: String },
 }
 
 #[derive(Serialize)]
@@ -55,21 +63,21 @@ pub enum BadEvaluator {
 
 impl Evaluator {
     /// The one that the operator named, if they named one.
-    pub fn of(operator: &OperatorPolicy) -> Result<Option<Self>, BadEvaluator> {
-        let Some(url) = operator.evaluator.clone() else { return Ok(None) };
-        let mut headers = HeaderMap::new();
-        if let Some(key) = &operator.evaluator_key {
-            let key = format!("Bearer {}", key.expose_secret());
-            let mut key = HeaderValue::from_str(&key).map_err(|_| BadEvaluator::Header)?;
-            key.set_sensitive(true);
-            headers.insert(AUTHORIZATION, key);
-        }
-        let http = reqwest::Client::builder()
-            .user_agent(concat!("twostep/", env!("CARGO_PKG_VERSION")))
-            .default_headers(headers)
-            .redirect(reqwest::redirect::Policy::none())
-            .build()?;
-        Ok(Some(Self { http, url, timeout: operator.evaluation_timeout }))
+    pub fn of(
+        operator: &OperatorPolicy,
+        servers: &Arc<ToolServers>,
+    ) -> Result<Option<Self>, BadEvaluator> {
+        let source = match &operator.evaluator {
+            None => return Ok(None),
+            Some(EvaluatorSource::Http { url, key }) => {
+                Source::Http { http: client(key.as_ref())?, url: url.clone() }
+            }
+            Some(EvaluatorSource::Tool { server, tool }) => {
+                let servers = Arc::clone(servers);
+                Source::Tool { servers, server: server.clone(), tool: tool.clone() }
+            }
+        };
+        Ok(Some(Self { source, timeout: operator.evaluation_timeout }))
     }
 
     /// Asks about a call. A failure is the call's result: see [`refusal`].
@@ -84,7 +92,7 @@ impl Evaluator {
         let asked = timeout(self.timeout, self.opinion(&question)).await;
         let opinion = asked.unwrap_or(Err(Failure::TimedOut));
         let Opinion { decision, reason } = opinion.map_err(|failure| {
-            tracing::warn!(tool.name = %name, ?failure, "the permission URL gave no opinion");
+            tracing::warn!(tool.name = %name, ?failure, "the evaluator gave no opinion");
             failure.told(name, self.timeout)
         })?;
         let reason = reason.map(shortened);
@@ -97,15 +105,45 @@ impl Evaluator {
     }
 
     async fn opinion(&self, question: &Question<'_>) -> Result<Opinion, Failure> {
-        let sent = self.http.post(self.url.clone()).json(question).send().await;
-        let response = sent.map_err(|error| {
-            if error.is_connect() { Failure::Unreachable } else { Failure::NoResponse }
-        })?;
-        if !response.status().is_success() {
-            return Err(Failure::Status(response.status().as_u16()));
+        match &self.source {
+            Source::Http { http, url } => {
+                let sent = http.post(url.clone()).json(question).send().await;
+                let response = sent.map_err(|error| {
+                    if error.is_connect() { Failure::Unreachable } else { Failure::NoResponse }
+                })?;
+                if !response.status().is_success() {
+                    return Err(Failure::Status(response.status().as_u16()));
+                }
+                serde_json::from_slice(&body(response).await?).map_err(|_| Failure::Unreadable)
+            }
+            Source::Tool { servers, server, tool } => {
+                let question = serde_json::to_value(question).map_err(|_| Failure::Unreadable)?;
+                let Value::Object(question) = question else { return Err(Failure::Unreadable) };
+                let asked = servers.ask((server, tool), question, self.timeout).await;
+                let (text, is_error) = asked.map_err(Failure::of)?;
+                if is_error {
+                    return Err(Failure::Refused(shortened(visible(&text).into_owned())));
+                }
+                serde_json::from_str(&text).map_err(|_| Failure::Unreadable)
+            }
         }
-        serde_json::from_slice(&body(response).await?).map_err(|_| Failure::Unreadable)
     }
+}
+
+fn client(key: Option<&SecretString>) -> Result<reqwest::Client, BadEvaluator> {
+    let mut headers = HeaderMap::new();
+    if let Some(key) = key {
+        let key = format!("Bearer {}", key.expose_secret());
+        let mut key = HeaderValue::from_str(&key).map_err(|_| BadEvaluator::Header)?;
+        key.set_sensitive(true);
+        headers.insert(AUTHORIZATION, key);
+    }
+    let http = reqwest::Client::builder()
+        .user_agent(concat!("twostep/", env!("CARGO_PKG_VERSION")))
+        .default_headers(headers)
+        .redirect(reqwest::redirect::Policy::none())
+        .build()?;
+    Ok(http)
 }
 
 async fn body(mut response: Response) -> Result<Vec<u8>, Failure> {
@@ -120,16 +158,27 @@ async fn body(mut response: Response) -> Result<Vec<u8>, Failure> {
 }
 
 /// Why there is no opinion.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum Failure {
     TimedOut,
     NoResponse,
     Unreachable,
     Status(u16),
+    Refused(String),
     Unreadable,
 }
 
 impl Failure {
+    fn of(failure: AskFailure) -> Self {
+        match failure {
+            AskFailure::NotConnected | AskFailure::LeftAlone(_) => Self::Unreachable,
+            AskFailure::TimedOut(_) => Self::TimedOut,
+            AskFailure::NoResponse => Self::NoResponse,
+            AskFailure::Refused { message, .. } => Self::Refused(message),
+            AskFailure::Asks => Self::Unreadable,
+        }
+    }
+
     /// The words that the model knows.
     fn told(self, tool: &str, after: Duration) -> ToolError {
         let evaluating = |cause: &str| {
@@ -150,6 +199,7 @@ impl Failure {
             Self::Status(status) => {
                 ToolError::Failed(evaluating(&format!("the answer has the status {status}")))
             }
+            Self::Refused(why) => ToolError::Failed(evaluating(&why)),
             Self::Unreadable => ToolError::Failed(evaluating("the answer cannot be read")),
         }
     }

@@ -22,7 +22,7 @@ use crate::domain::permission::{Permission, PermissionMode, Rule};
 use crate::domain::tool::{ToolCall, ToolClass};
 
 pub use evaluator::{BadEvaluator, Evaluator, refusal};
-pub use operator::OperatorPolicy;
+pub use operator::{EvaluatorSource, OperatorPolicy};
 pub use rule::{BadRule, MAX_REASON, check, remember};
 pub use told::is_told;
 pub use visible::visible;

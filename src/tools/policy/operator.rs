@@ -7,6 +7,25 @@ use secrecy::SecretString;
 
 use crate::domain::permission::{Decision, PermissionMode, Rule};
 
+/// Who is asked for a second opinion.
+#[derive(Debug, Clone)]
+pub enum EvaluatorSource {
+    /// A service.
+    Http {
+        /// Where it is.
+        url: Url,
+        /// What it knows us by.
+        key: Option<SecretString>,
+    },
+    /// A tool of a tool server, by the server's own name of it.
+    Tool {
+        /// The server.
+        server: String,
+        /// The tool.
+        tool: String,
+    },
+}
+
 /// The operator's part of every policy.
 #[derive(Debug, Clone)]
 pub struct OperatorPolicy {
@@ -17,9 +36,7 @@ pub struct OperatorPolicy {
     /// Whether sessions may name the mode in which everything runs.
     pub allows_bypass: bool,
     /// Who is asked before people are.
-    pub evaluator: Option<Url>,
-    /// What the evaluator knows us by.
-    pub evaluator_key: Option<SecretString>,
+    pub evaluator: Option<EvaluatorSource>,
     /// How long the evaluator may take.
     pub evaluation_timeout: Duration,
     /// How long a call waits for people.
@@ -35,7 +52,6 @@ impl Default for OperatorPolicy {
             default_mode: PermissionMode::AcceptEdits,
             allows_bypass: false,
             evaluator: None,
-            evaluator_key: None,
             evaluation_timeout: Duration::from_mins(2),
             answer_within: Duration::from_hours(1),
             default_answer: Decision::Deny,

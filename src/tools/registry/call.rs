@@ -32,7 +32,7 @@ impl Registry {
     /// Makes a call. Whatever goes wrong is an answer for the model: an unknown name, an input
     /// that does not fit, a failure, a panic, a missed deadline.
     pub async fn call(&self, context: &ToolContext, name: &str, input: &RawValue) -> Answer {
-        let Some(entry) = self.entry(name) else { return unknown(name) };
+        let Some(entry) = self.entry(name) else { return self.missing(name) };
         if entry.tool.class() == ToolClass::Checkable {
             return match self.plan(context, name, input).await {
                 Ok(change) => self.apply(context, name, change).await,
@@ -55,7 +55,7 @@ impl Registry {
         name: &str,
         input: &RawValue,
     ) -> Result<FileChange, Answer> {
-        let entry = self.entry(name).ok_or_else(|| unknown(name))?;
+        let entry = self.entry(name).ok_or_else(|| self.missing(name))?;
         let planned = match entry.plan(context, input).await {
             Err(ToolError::Timeout(text)) => self.plan_again(context, name, input, &text).await,
             planned => planned,
@@ -82,7 +82,7 @@ impl Registry {
 
     /// Makes a change that was planned.
     pub async fn apply(&self, context: &ToolContext, name: &str, change: FileChange) -> Answer {
-        let Some(entry) = self.entry(name) else { return unknown(name) };
+        let Some(entry) = self.entry(name) else { return self.missing(name) };
         let wanted = self.wanted(name, &change);
         let made = entry
             .in_time(context, RawValue::NULL, async |context: &ToolContext| {
@@ -131,16 +131,4 @@ pub fn unknown_tool(name: &str) -> String {
 
 fn no_tool(name: &str) -> ToolError {
     ToolError::Failed(format!("there is no tool {name}"))
-}
-
-fn unknown(name: &str) -> Answer {
-    let text = unknown_tool(name);
-    Answer {
-        text,
-        is_error: true,
-        error_type: None,
-        notes: Vec::new(),
-        sources: Vec::new(),
-        sandbox: None,
-    }
 }

@@ -1,5 +1,6 @@
 //! The tools as the model is told of them, and as people read of them.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -34,24 +35,26 @@ impl Registry {
     /// The definitions for a session: all tools, or those that are named, in their fixed order.
     /// A name that is not known is given back.
     pub fn definitions(&self, only: Option<&[String]>) -> Result<Box<RawValue>, String> {
-        if let Some(unknown) =
-            only.into_iter().flatten().find(|name| !self.by_name.contains_key(*name))
-        {
+        // Looked at once: a server may tell another list at any moment.
+        let entries = self.entries();
+        let is_known = |name: &&String| entries.iter().any(|entry| entry.tool.name() == *name);
+        if let Some(unknown) = only.into_iter().flatten().find(|name| !is_known(name)) {
             return Err(unknown.clone());
         }
-        let wanted = |entry: &&Entry| {
+        let wanted = |entry: &&Arc<Entry>| {
             only.is_none_or(|names| names.iter().any(|name| name == entry.tool.name()))
         };
         let definitions: Vec<&RawValue> =
-            self.entries.iter().filter(wanted).map(|entry| entry.definition.as_ref()).collect();
+            entries.iter().filter(wanted).map(|entry| entry.definition.as_ref()).collect();
         to_raw_value(&definitions).map_err(|error| error.to_string())
     }
 
     /// All tools.
     pub fn catalog(&self) -> Vec<CatalogEntry> {
-        self.entries
+        self.entries()
             .iter()
-            .map(|Entry { tool, .. }| CatalogEntry {
+            .map(|entry| &entry.tool)
+            .map(|tool| CatalogEntry {
                 name: tool.name().to_owned(),
                 description: tool.description().to_owned(),
                 input_schema: tool.input_schema(),

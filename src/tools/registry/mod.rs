@@ -3,10 +3,11 @@
 mod call;
 mod catalogue;
 mod entry;
+mod list;
+mod served;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use serde_json::value::RawValue;
@@ -14,9 +15,12 @@ use serde_json::value::RawValue;
 use super::{ErrorStyle, Tool};
 use crate::domain::tool::{ToolClass, ToolTiming};
 use entry::Entry;
+use list::List;
+use served::Served;
 
 pub use call::{Answer, unknown_tool};
 pub use catalogue::CatalogEntry;
+pub(in crate::tools) use served::ListChanges;
 
 /// A tool that cannot be offered.
 #[derive(Debug, thiserror::Error)]
@@ -47,36 +51,28 @@ impl BadTool {
     }
 }
 
-/// The tools of a service, in the order in which the model sees them.
+/// The tools of a service, in the order in which the model sees them: its own, then those of
+/// servers.
 #[derive(Debug, Default)]
 pub struct Registry {
-    entries: Vec<Entry>,
-    by_name: HashMap<String, usize>,
+    own: List,
+    served: Served,
 }
 
 impl Registry {
     /// Checks and takes the tools.
     pub fn new(tools: Vec<Arc<dyn Tool>>) -> Result<Self, BadTool> {
-        let mut registry = Self::default();
-        for tool in tools {
-            registry.add(tool)?;
-        }
-        Ok(registry)
+        Ok(Self { own: List::new(tools)?, served: Served::default() })
     }
 
-    fn add(&mut self, tool: Arc<dyn Tool>) -> Result<(), BadTool> {
-        let name = tool.name().to_owned();
-        let entry = Entry::new(tool)?;
-        if self.by_name.insert(name.clone(), self.entries.len()).is_some() {
-            return Err(BadTool::Repeated(name));
-        }
-        self.entries.push(entry);
-        Ok(())
-    }
-
-    /// What a tool may do to the world. A tool that is not known does nothing.
+    /// What a tool may do to the world. A tool that is not known does nothing, unless a server may
+    /// come back with it.
     pub fn class(&self, name: &str) -> ToolClass {
-        self.entry(name).map_or(ToolClass::Pure, |entry| entry.tool.class())
+        match self.entry(name) {
+            Some(entry) => entry.tool.class(),
+            None if self.absent(name).is_some() => ToolClass::Effect,
+            None => ToolClass::Pure,
+        }
     }
 
     /// How long a tool usually takes; none for one that is not known.
@@ -109,11 +105,18 @@ impl Registry {
     }
 
     /// The tool of this name, if there is one.
-    pub(in crate::tools) fn tool(&self, name: &str) -> Option<&dyn Tool> {
-        self.entry(name).map(|entry| entry.tool.as_ref())
+    pub(in crate::tools) fn tool(&self, name: &str) -> Option<Arc<dyn Tool>> {
+        self.entry(name).map(|entry| Arc::clone(&entry.tool))
     }
 
-    fn entry(&self, name: &str) -> Option<&Entry> {
-        self.by_name.get(name).and_then(|index| self.entries.get(*index))
+    fn entry(&self, name: &str) -> Option<Arc<Entry>> {
+        self.own.entry(name).map(Arc::clone).or_else(|| self.served.entry(name))
+    }
+
+    /// All of them.
+    fn entries(&self) -> Vec<Arc<Entry>> {
+        let mut entries = self.own.entries().to_vec();
+        entries.extend(self.served.lists().iter().flat_map(|list| list.entries().to_vec()));
+        entries
     }
 }

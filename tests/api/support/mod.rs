@@ -53,6 +53,7 @@ use twostep::outbound::AllowedHosts;
 use twostep::simulator::{Options, Running, Script, Simulator};
 use twostep::tokens::Issuer;
 use twostep::tools::builtin::bash::Bash;
+use twostep::tools::mcp::ServerSettings;
 use twostep::tools::policy::OperatorPolicy;
 use twostep::tools::sandbox::{Sandbox, Setting};
 use twostep::tools::workspace::Roots;
@@ -102,6 +103,7 @@ pub(crate) struct TestApp {
 pub(crate) struct Setup {
     pub(crate) options: builtin::Options,
     pub(crate) tools: Vec<Arc<dyn Tool>>,
+    pub(crate) tool_servers: Vec<ServerSettings>,
     pub(crate) workspace_roots: Vec<PathBuf>,
     pub(crate) bash: Setting,
     pub(crate) limits: Limits,
@@ -352,6 +354,7 @@ fn config(
         workspaces: folder.join("workspaces"),
         state_dir: state.to_owned(),
         tools,
+        tool_servers: setup.tool_servers,
         options,
         traces: setup.traces.map(|url| url.parse().unwrap()),
         permissions: setup.permissions.unwrap_or_else(everything_runs),

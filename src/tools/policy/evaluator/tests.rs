@@ -27,12 +27,14 @@ fn call(name: &str) -> ToolCall {
 fn evaluator(address: impl std::fmt::Display, timeout: Duration) -> Evaluator {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let operator = OperatorPolicy {
-        evaluator: Some(format!("http://{address}/judge").parse().unwrap()),
-        evaluator_key: Some("open sesame".to_owned().into()),
+        evaluator: Some(EvaluatorSource::Http {
+            url: format!("http://{address}/judge").parse().unwrap(),
+            key: Some("open sesame".to_owned().into()),
+        }),
         evaluation_timeout: timeout,
         ..OperatorPolicy::default()
     };
-    Evaluator::of(&operator).unwrap().unwrap()
+    Evaluator::of(&operator, &Arc::default()).unwrap().unwrap()
 }
 
 async fn ask(evaluator: &Evaluator, name: &str) -> Result<Verdict, ToolError> {

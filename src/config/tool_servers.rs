@@ -1,0 +1,242 @@
+//! Servers of tools, from a file of the operator's.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context as _, bail, ensure};
+use reqwest::Url;
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use serde::Deserialize;
+
+use super::variable;
+use crate::tools::mcp::{Program, Reach, ServerSettings, is_server_name};
+
+/// How long a call may take where the file does not say it, in seconds.
+const USUAL_TIMEOUT: u64 = 60;
+/// The longest that it may say.
+const MAX_TIMEOUT: u64 = 3600;
+/// Headers that the protocol has for itself.
+const RESERVED: [&str; 4] = ["accept", "last-event-id", "mcp-protocol-version", "mcp-session-id"];
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct ServerFile {
+    mcp_servers: BTreeMap<String, Entry>,
+}
+
+/// A server as other programs that use such servers write it, and a little more.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    #[serde(rename = "type")]
+    kind: Option<Kind>,
+    command: Option<String>,
+    #[serde(default)]
+    args: Vec<String>,
+    #[serde(default)]
+    env: BTreeMap<String, String>,
+    cwd: Option<PathBuf>,
+    url: Option<String>,
+    #[serde(default)]
+    headers: BTreeMap<String, String>,
+    #[serde(default)]
+    trusted: bool,
+    timeout_seconds: Option<u64>,
+    tools: Option<Vec<String>>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Kind {
+    Stdio,
+    #[serde(alias = "streamable-http", alias = "streamable_http")]
+    Http,
+}
+
+/// The servers that a file names, in the order of their names.
+pub(super) fn read_servers(path: &Path) -> anyhow::Result<Vec<ServerSettings>> {
+    let place = || format!("the tool servers in {} cannot be used", path.display());
+    let text = fs::read_to_string(path).with_context(place)?;
+    parse(&text, variable).with_context(place)
+}
+
+fn parse(
+    text: &str,
+    variable: impl Fn(&str) -> Option<String>,
+) -> anyhow::Result<Vec<ServerSettings>> {
+    let ServerFile { mcp_servers } = serde_json::from_str(text)?;
+    let servers = mcp_servers.into_iter().map(|(name, entry)| {
+        let of = format!("of {name:?}");
+        entry.into_settings(name, &variable).context(of)
+    });
+    servers.collect()
+}
+
+impl Entry {
+    fn into_settings(
+        self,
+        name: String,
+        variable: &impl Fn(&str) -> Option<String>,
+    ) -> anyhow::Result<ServerSettings> {
+        ensure!(
+            is_server_name(&name),
+            "the name is not 1 to 32 of a-z, A-Z, 0-9, - and single _ between others"
+        );
+        let seconds = self.timeout_seconds.unwrap_or(USUAL_TIMEOUT);
+        ensure!(
+            (1..=MAX_TIMEOUT).contains(&seconds),
+            "timeout_seconds is not from 1 to {MAX_TIMEOUT}"
+        );
+        let (timeout, is_trusted, only) =
+            (Duration::from_secs(seconds), self.trusted, self.tools.clone());
+        let reach = self.into_reach(variable)?;
+        Ok(ServerSettings { name, reach, is_trusted, timeout, only, withheld: Vec::new() })
+    }
+
+    fn into_reach(self, variable: &impl Fn(&str) -> Option<String>) -> anyhow::Result<Reach> {
+        let Self { kind, command, args, env, cwd, url, headers, .. } = self;
+        match (command, url) {
+            (Some(command), None) if kind.is_none_or(|kind| kind == Kind::Stdio) => {
+                ensure!(headers.is_empty(), "a program takes no headers");
+                let env = env.into_iter().map(|(name, value)| {
+                    let value = filled(&value, variable).with_context(|| format!("env {name}"))?;
+                    Ok((name, value))
+                });
+                let env = env.collect::<anyhow::Result<_>>()?;
+                Ok(Reach::Program(Program { command, args, env, folder: cwd }))
+            }
+            (None, Some(url)) if kind.is_none_or(|kind| kind == Kind::Http) => {
+                let url: Url = filled(&url, variable)?.parse().context("the url is not one")?;
+                let is_web = matches!(url.scheme(), "http" | "https");
+                ensure!(is_web, "the url is not that of a web server");
+                let is_plain = args.is_empty() && env.is_empty() && cwd.is_none();
+                ensure!(is_plain, "args, env and cwd are for a program");
+                Ok(Reach::Http { url, headers: read_headers(headers, variable)? })
+            }
+            _ => bail!("it has neither a command, of type stdio, nor a url, of type http"),
+        }
+    }
+}
+
+fn read_headers(
+    headers: BTreeMap<String, String>,
+    variable: &impl Fn(&str) -> Option<String>,
+) -> anyhow::Result<HeaderMap> {
+    let mut read = HeaderMap::new();
+    for (name, value) in headers {
+        let of = || format!("header {name}");
+        let key: HeaderName = name.parse().with_context(of)?;
+        ensure!(!RESERVED.contains(&key.as_str()), "the protocol sends {name} itself");
+        let value = filled(&value, variable).with_context(of)?;
+        let mut value = HeaderValue::from_str(&value).with_context(of)?;
+        value.set_sensitive(true);
+        read.insert(key, value);
+    }
+    Ok(read)
+}
+
+/// A text with each `${NAME}` replaced by that variable of our own environment, so that no secret
+/// has to be in the file, and a program gets what is named for it and nothing else.
+fn filled(text: &str, variable: &impl Fn(&str) -> Option<String>) -> anyhow::Result<String> {
+    let mut filled = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("${") {
+        let (name, after) = after.split_once('}').context("a ${ has no }")?;
+        filled.push_str(before);
+        filled.push_str(&variable(name).with_context(|| format!("{name} is not set"))?);
+        rest = after;
+    }
+    filled.push_str(rest);
+    Ok(filled)
+}
+
+/// What of such a file must not be seen in the log. A file that cannot be read has nothing.
+pub(super) fn secrets_of(path: &Path) -> Vec<String> {
+    const WORDS: [&str; 5] = ["KEY", "TOKEN", "SECRET", "PASS", "AUTH"];
+    let mut secrets = Vec::new();
+    for server in read_servers(path).unwrap_or_default() {
+        match server.reach {
+            Reach::Program(program) => {
+                let is_secret = |name: &String| {
+                    let name = name.to_uppercase();
+                    WORDS.iter().any(|word| name.contains(word))
+                };
+                let named = program.env.into_iter().filter(|(name, _)| is_secret(name));
+                secrets.extend(named.map(|(_, value)| value));
+            }
+            Reach::Http { url, headers } => {
+                secrets.extend(url.query_pairs().map(|(_, value)| value.into_owned()));
+                secrets.extend(url.password().map(str::to_owned));
+                let values = headers.values().filter_map(|value| value.to_str().ok());
+                // Of `Bearer x` what is secret is the x.
+                let last = values.filter_map(|value| value.rsplit(' ').next());
+                secrets.extend(last.map(str::to_owned));
+            }
+        }
+    }
+    secrets
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> anyhow::Result<Vec<ServerSettings>> {
+        parse(text, |name| (name == "PASS").then(|| "geheim".to_owned()))
+    }
+
+    fn problem(entry: &str) -> String {
+        let text = format!(r#"{{"mcpServers": {{"a": {entry}}}}}"#);
+        format!("{:#}", read(&text).unwrap_err())
+    }
+
+    #[test]
+    fn a_program_and_a_web_server_are_read() {
+        let text = r#"{"mcpServers": {
+            "web": {"type": "http", "url": "https://h/mcp", "headers": {"X-Key": "is ${PASS}"},
+                    "trusted": true, "timeout_seconds": 5, "tools": ["a"]},
+            "files": {"command": "/bin/f", "args": ["-x"], "env": {"P": "${PASS}${PASS}"}}
+        }}"#;
+        let servers = read(text).unwrap();
+        let [files, web] = servers.as_slice() else { panic!("{servers:?}") };
+        let Reach::Program(program) = &files.reach else { panic!("{files:?}") };
+        assert_eq!((files.name.as_str(), files.is_trusted), ("files", false));
+        assert_eq!((files.timeout.as_secs(), files.only.clone()), (60, None));
+        assert_eq!((program.command.as_str(), &program.args), ("/bin/f", &vec!["-x".to_owned()]));
+        assert_eq!(program.env, BTreeMap::from([("P".to_owned(), "geheimgeheim".to_owned())]));
+        let Reach::Http { url, headers } = &web.reach else { panic!("{web:?}") };
+        assert_eq!((web.name.as_str(), web.is_trusted, web.timeout.as_secs()), ("web", true, 5));
+        assert_eq!((url.as_str(), web.only.clone()), ("https://h/mcp", Some(vec!["a".to_owned()])));
+        assert_eq!(headers["x-key"], "is geheim");
+        assert!(!format!("{servers:?}").contains("geheim"), "{servers:?}");
+    }
+
+    #[test]
+    fn what_is_no_server_is_refused_with_its_name() {
+        let neither = "of \"a\": it has neither a command, of type stdio, nor a url, of type http";
+        assert_eq!(problem("{}"), neither);
+        assert_eq!(problem(r#"{"command": "x", "url": "http://h"}"#), neither);
+        assert_eq!(problem(r#"{"type": "http", "command": "x"}"#), neither);
+        let cases = [
+            (r#"{"url": "file:///x"}"#, "the url is not that of a web server"),
+            (r#"{"url": "http://h", "args": ["x"]}"#, "args, env and cwd are for a program"),
+            (r#"{"command": "x", "headers": {"a": "b"}}"#, "a program takes no headers"),
+            (r#"{"command": "x", "timeout_seconds": 0}"#, "timeout_seconds is not from 1 to 3600"),
+            (r#"{"command": "x", "env": {"A": "${NO}"}}"#, "env A: NO is not set"),
+            (r#"{"command": "x", "env": {"A": "${NO"}}"#, "env A: a ${ has no }"),
+            (
+                r#"{"url": "http://h", "headers": {"Accept": "b"}}"#,
+                "the protocol sends Accept itself",
+            ),
+        ];
+        for (entry, expected) in cases {
+            assert_eq!(problem(entry), format!("of \"a\": {expected}"));
+        }
+        assert!(problem(r#"{"command": "x", "trustd": true}"#).contains("unknown field `trustd`"));
+        let name = r#"{"mcpServers": {"a__b": {"command": "x"}}}"#;
+        let problem = format!("{:#}", read(name).unwrap_err());
+        assert!(problem.starts_with("of \"a__b\": the name is not"), "{problem}");
+    }
+}

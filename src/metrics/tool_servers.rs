@@ -1,0 +1,53 @@
+//! The figures of servers of tools, read from them when somebody asks.
+
+use std::fmt;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+
+use crate::domain::tool_server::ToolServerReport;
+
+/// Says how the servers are doing.
+pub type ReadReports = Box<dyn Fn() -> Vec<ToolServerReport> + Send + Sync>;
+
+/// Figures of servers.
+pub(super) struct ToolServerFigures(pub(super) ReadReports);
+
+impl fmt::Debug for ToolServerFigures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ToolServerFigures").finish_non_exhaustive()
+    }
+}
+
+impl Collector for ToolServerFigures {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let reports = (self.0)();
+        let help = "Calls of tools of servers, by how they ended";
+        let mut calls =
+            encoder.encode_descriptor("mcp_requests", help, None, MetricType::Counter)?;
+        for report in &reports {
+            for (outcome, count) in &report.calls {
+                let labels = [("server", report.name.as_str()), ("outcome", outcome.as_str())];
+                ConstCounter::new(*count).encode(calls.encode_family(&labels)?)?;
+            }
+        }
+        let help = "Whether a tool server is connected";
+        let mut up = encoder.encode_descriptor("mcp_up", help, None, MetricType::Gauge)?;
+        for report in &reports {
+            let labels = [("server", report.name.as_str())];
+            let is_up = i64::from(report.is_connected);
+            ConstGauge::new(is_up).encode(up.encode_family(&labels)?)?;
+        }
+        let help = "Times that a tool server had other tools than before";
+        let mut lists =
+            encoder.encode_descriptor("mcp_list_changes", help, None, MetricType::Counter)?;
+        for report in &reports {
+            let labels = [("server", report.name.as_str())];
+            ConstCounter::new(report.list_changes).encode(lists.encode_family(&labels)?)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,147 @@
+//! How a connection to a server is made, and what is asked of it besides calls.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use reqwest::Url;
+use reqwest::header::{HeaderMap, HeaderName};
+use rmcp::ClientHandler;
+use rmcp::model::{
+    ClientCapabilities, ClientConfig, ClientRequest, Implementation, PaginatedRequestParams,
+    PingRequest, Tool,
+};
+use rmcp::service::{
+    ClientInitializeError, NotificationContext, Peer, PeerRequestOptions, RoleClient,
+    RunningService, ServiceError, serve_client,
+};
+use rmcp::transport::StreamableHttpClientTransport;
+use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+use tokio::sync::Notify;
+use tokio::time::error::Elapsed;
+use tokio_util::task::TaskTracker;
+
+use super::failure::bounded;
+use super::guard::Guarded;
+use super::lines::MAX_MESSAGE;
+use super::program::Running;
+use super::settings::{Reach, ServerSettings};
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+const KEEP_ALIVE: Duration = Duration::from_secs(30);
+/// What a server may take to say that it is there.
+const PING_TIMEOUT: Duration = Duration::from_secs(10);
+/// Pages of a list, and tools in all, before any are chosen.
+const MAX_PAGES: usize = 32;
+const MAX_TOLD: usize = 2000;
+
+/// A connection.
+pub(super) type Connection = RunningService<RoleClient, Listener>;
+
+/// Why there is no connection, or why it ended.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ConnectionError {
+    #[error("the program cannot be started: {0}")]
+    Start(#[from] io::Error),
+    #[error("the HTTP client did not start: {0}")]
+    Http(#[from] reqwest::Error),
+    #[error("it does not begin as the protocol wants it: {}", bounded(&.0.to_string()))]
+    Begin(#[from] Box<ClientInitializeError>),
+    #[error("it does not list its tools: {}", bounded(&.0.to_string()))]
+    List(ServiceError),
+    #[error("it does not answer")]
+    Silent(#[from] Elapsed),
+    #[error("it does not answer a ping: {}", bounded(&.0.to_string()))]
+    Ping(ServiceError),
+    #[error("it closed the connection")]
+    Closed,
+}
+
+/// What a server may tell us.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Listener {
+    /// Fires when the list of tools has changed.
+    pub(super) list_changed: Arc<Notify>,
+}
+
+impl ClientHandler for Listener {
+    fn get_info(&self) -> ClientConfig {
+        let ourselves = Implementation::new("twostep", env!("CARGO_PKG_VERSION"));
+        ClientConfig::new(ClientCapabilities::default(), ourselves)
+    }
+
+    async fn on_tool_list_changed(&self, _context: NotificationContext<RoleClient>) {
+        self.list_changed.notify_one();
+    }
+}
+
+/// Connects, and agrees on the protocol.
+pub(super) async fn connect(
+    settings: &ServerSettings,
+    listener: Listener,
+    tasks: &TaskTracker,
+) -> Result<Connection, ConnectionError> {
+    let begun = match &settings.reach {
+        Reach::Program(program) => {
+            let running = Running::start(&settings.name, program, tasks)?;
+            serve_client(listener, Guarded::new(running)).await
+        }
+        Reach::Http { url, headers } => {
+            let transport = StreamableHttpClientTransport::with_client(client()?, to(url, headers));
+            serve_client(listener, Guarded::new(transport)).await
+        }
+    };
+    Ok(begun.map_err(Box::new)?)
+}
+
+/// There is no total timeout: a server may tell of changes at any time.
+fn client() -> Result<reqwest::Client, reqwest::Error> {
+    reqwest::Client::builder()
+        .user_agent(concat!("twostep/", env!("CARGO_PKG_VERSION")))
+        .connect_timeout(CONNECT_TIMEOUT)
+        .tcp_keepalive(KEEP_ALIVE)
+        // What the operator gave for one place is not carried to another.
+        .redirect(reqwest::redirect::Policy::none())
+        .build()
+}
+
+fn to(url: &Url, headers: &HeaderMap) -> StreamableHttpClientTransportConfig {
+    let headers: HashMap<HeaderName, _> =
+        headers.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
+    StreamableHttpClientTransportConfig::with_uri(url.as_str())
+        .custom_headers(headers)
+        .max_sse_event_size(MAX_MESSAGE)
+        // A call is sent once. What became of it in a session that is gone, nobody knows.
+        .reinit_on_expired_session(false)
+}
+
+/// The server's list of tools, as far as it is read.
+pub(super) async fn list(peer: &Peer<RoleClient>) -> Result<Vec<Tool>, ConnectionError> {
+    let (mut tools, mut cursor) = (Vec::new(), None);
+    for _ in 0..MAX_PAGES {
+        let mut wanted = PaginatedRequestParams::default();
+        wanted.cursor = cursor;
+        let page = peer.list_tools(Some(wanted)).await.map_err(ConnectionError::List)?;
+        tools.extend(page.tools);
+        cursor = page.next_cursor;
+        if cursor.is_none() || tools.len() > MAX_TOLD {
+            break;
+        }
+    }
+    tools.truncate(MAX_TOLD);
+    Ok(tools)
+}
+
+/// Whether the server is there.
+pub(super) async fn ping(peer: &Peer<RoleClient>) -> Result<(), ConnectionError> {
+    let ping = ClientRequest::PingRequest(PingRequest::default());
+    let options = PeerRequestOptions::with_timeout(PING_TIMEOUT);
+    let sent = peer.send_request_with_option(ping, options).await;
+    match sent.map_err(ConnectionError::Ping)?.await_response().await {
+        Ok(_) => Ok(()),
+        // One that refuses it is there as well.
+        Err(ServiceError::McpError(_)) => Ok(()),
+        Err(error) => Err(ConnectionError::Ping(error)),
+    }
+}

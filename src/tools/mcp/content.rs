@@ -1,0 +1,87 @@
+//! Results of servers as a text, which is what the model gets.
+
+use std::fmt::Write as _;
+
+use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
+
+/// What a result says. What is no text is named, so that the model knows that there is more.
+pub(super) fn text_of(result: &CallToolResult) -> String {
+    let mut text = String::new();
+    for block in &result.content {
+        if !text.is_empty() {
+            text.push('\n');
+        }
+        add(&mut text, block);
+    }
+    // What has a structure has a text as well, in most servers.
+    if let Some(structured) = result.structured_content.as_ref().filter(|_| text.is_empty()) {
+        let _ = write!(text, "{structured}");
+    }
+    text
+}
+
+fn add(text: &mut String, block: &ContentBlock) {
+    match block {
+        ContentBlock::Text(block) => text.push_str(&block.text),
+        ContentBlock::Image(image) => left_out(text, "image", &image.mime_type, &image.data),
+        ContentBlock::Audio(audio) => left_out(text, "recording", &audio.mime_type, &audio.data),
+        ContentBlock::Resource(resource) => match &resource.resource {
+            ResourceContents::TextResourceContents { uri, text: content, .. } => {
+                let _ = write!(text, "[resource {uri}]\n{content}");
+            }
+            ResourceContents::BlobResourceContents { uri, mime_type, blob, .. } => {
+                left_out(text, uri, mime_type.as_deref().unwrap_or("unknown type"), blob);
+            }
+            _ => text.push_str("[a resource of an unknown kind is left out]"),
+        },
+        ContentBlock::ResourceLink(link) => {
+            let _ = write!(text, "[resource {}: {}]", link.uri, link.name);
+        }
+        _ => text.push_str("[content of an unknown kind is left out]"),
+    }
+}
+
+fn left_out(text: &mut String, what: &str, mime_type: &str, base64: &str) {
+    let size = base64.len() / 4 * 3;
+    let _ = write!(text, "[{what} of {mime_type}, about {size} bytes, is left out]");
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[expect(clippy::needless_pass_by_value, reason = "callers write the result in place")]
+    fn text(result: Value) -> String {
+        text_of(&serde_json::from_value(result).unwrap())
+    }
+
+    #[test]
+    fn texts_are_joined_and_what_is_none_is_named() {
+        let content = json!([
+            { "type": "text", "text": "one" },
+            { "type": "image", "mimeType": "image/png", "data": "AAAAAAAA" },
+            { "type": "audio", "mimeType": "audio/wav", "data": "AAAA" },
+            { "type": "resource", "resource": { "uri": "a://b", "text": "two" } },
+            { "type": "resource", "resource": { "uri": "a://c", "blob": "AAAA" } },
+            { "type": "resource_link", "uri": "a://d", "name": "three" },
+        ]);
+        let expected = "one\n\
+             [image of image/png, about 6 bytes, is left out]\n\
+             [recording of audio/wav, about 3 bytes, is left out]\n\
+             [resource a://b]\ntwo\n\
+             [a://c of unknown type, about 3 bytes, is left out]\n\
+             [resource a://d: three]";
+        assert_eq!(text(json!({ "content": content })), expected);
+    }
+
+    #[test]
+    fn a_structure_is_told_where_there_is_no_text() {
+        assert_eq!(text(json!({ "content": [], "structuredContent": { "a": 1 } })), r#"{"a":1}"#);
+        let both = json!({ "content": [{ "type": "text", "text": "one" }],
+                           "structuredContent": { "a": 1 } });
+        assert_eq!(text(both), "one");
+        assert_eq!(text(json!({ "content": [] })), "");
+    }
+}

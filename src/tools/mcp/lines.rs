@@ -1,0 +1,63 @@
+//! Lines that end: a message of a program is a line, and one without end is none.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use tokio::io::{AsyncRead, ReadBuf};
+
+/// The longest message, in bytes.
+pub(super) const MAX_MESSAGE: usize = 16 * 1024 * 1024;
+
+/// What is read from a program, for as long as its lines are not too long.
+#[derive(Debug)]
+pub(super) struct Lines<R> {
+    inner: R,
+    /// Bytes since the last end of a line.
+    length: usize,
+}
+
+impl<R> Lines<R> {
+    pub(super) const fn new(inner: R) -> Self {
+        Self { inner, length: 0 }
+    }
+}
+
+impl<R: AsyncRead + Unpin> AsyncRead for Lines<R> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        ready!(Pin::new(&mut self.inner).poll_read(context, buffer))?;
+        let read = buffer.filled().get(before..).unwrap_or_default();
+        self.length = match memchr::memrchr(b'\n', read) {
+            Some(end) => read.len() - end - 1,
+            None => self.length + read.len(),
+        };
+        if self.length > MAX_MESSAGE {
+            return Poll::Ready(Err(io::Error::other("a message has no end")));
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncReadExt as _;
+
+    use super::*;
+
+    async fn read(bytes: Vec<u8>) -> io::Result<usize> {
+        Lines::new(bytes.as_slice()).read_to_end(&mut Vec::new()).await
+    }
+
+    #[tokio::test]
+    async fn a_line_may_be_long_and_not_longer() {
+        let line = || [vec![b'x'; MAX_MESSAGE - 1], vec![b'\n']].concat();
+        assert_eq!(read([line(), line()].concat()).await.unwrap(), 2 * MAX_MESSAGE);
+        let error = read(vec![b'x'; 2 * MAX_MESSAGE]).await.unwrap_err();
+        assert_eq!(error.to_string(), "a message has no end");
+    }
+}

@@ -1,0 +1,113 @@
+//! One tool of a server, as the registry takes it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::content::text_of;
+use super::server::Server;
+use crate::domain::tool::{ToolClass, ToolTiming};
+use crate::tools::{ErrorStyle, Fallback, FileChange, Output, Tool, ToolContext, ToolError};
+
+/// Time for the server to be told that nobody waits any more, and for that to be counted.
+const TO_TELL: Duration = Duration::from_secs(1);
+
+/// A tool of a server.
+#[derive(Debug)]
+pub(super) struct ServedTool {
+    server: Arc<Server>,
+    name: String,
+    own_name: String,
+    description: String,
+    schema: Value,
+    class: ToolClass,
+}
+
+impl ServedTool {
+    pub(super) fn new(
+        server: &Arc<Server>,
+        name: String,
+        own_name: String,
+        description: String,
+        schema: Value,
+        class: ToolClass,
+    ) -> Self {
+        Self { server: Arc::clone(server), name, own_name, description, schema, class }
+    }
+
+    /// The name that the server has for it.
+    pub(super) fn own_name(&self) -> &str {
+        &self.own_name
+    }
+
+    async fn ask(&self, input: &RawValue) -> Result<Output, ToolError> {
+        let arguments = serde_json::from_str(input.get())
+            .map_err(|error| ToolError::Invalid(format!("the input is no object: {error}")))?;
+        let (server, timeout) = (&self.server, self.server.settings().timeout);
+        match server.ask(&self.own_name, arguments, timeout).await {
+            Ok(result) if result.is_error == Some(true) => Err(ToolError::Failed(text_of(&result))),
+            Ok(result) => Ok(text_of(&result).into()),
+            Err(failure) => Err(failure.told(&server.settings().name, &self.name)),
+        }
+    }
+}
+
+impl Tool for ServedTool {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn description(&self) -> &str {
+        &self.description
+    }
+
+    fn input_schema(&self) -> Value {
+        self.schema.clone()
+    }
+
+    fn class(&self) -> ToolClass {
+        self.class
+    }
+
+    fn timing(&self) -> ToolTiming {
+        ToolTiming::Network
+    }
+
+    /// Of a call: a little longer than the server gets, for it is told, and counted, by then.
+    fn deadline(&self, input: &RawValue) -> Duration {
+        let is_call = input.get() != RawValue::NULL.get();
+        self.server.settings().timeout + if is_call { TO_TELL } else { Duration::ZERO }
+    }
+
+    fn runs_in_parallel(&self) -> bool {
+        self.class == ToolClass::Pure
+    }
+
+    fn error_style(&self) -> ErrorStyle {
+        ErrorStyle::Plain
+    }
+
+    fn fallback(&self) -> Option<Fallback> {
+        None
+    }
+
+    fn call<'a>(
+        &'a self,
+        _context: &'a ToolContext,
+        input: &'a RawValue,
+    ) -> BoxFuture<'a, Result<Output, ToolError>> {
+        self.ask(input).boxed()
+    }
+
+    fn plan<'a>(
+        &'a self,
+        _context: &'a ToolContext,
+        _input: &'a RawValue,
+    ) -> BoxFuture<'a, Result<FileChange, ToolError>> {
+        async { Err(ToolError::Failed(format!("{} changes no file", self.name))) }.boxed()
+    }
+}
