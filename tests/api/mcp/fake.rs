@@ -26,15 +26,19 @@ impl Fake {
         fake
     }
 
+    /// What the shell is given to become it.
+    pub(super) fn arguments(&self) -> [String; 2] {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/api/mcp/fake.sh");
+        [script.as_path(), self.0.path()].map(|path| path.display().to_string())
+    }
+
     /// The server of the name `fake`.
     pub(super) fn settings(&self) -> ServerSettings {
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/api/mcp/fake.sh");
-        let args = [script.as_path(), self.0.path()].map(|path| path.display().to_string());
         ServerSettings {
             name: "fake".to_owned(),
             reach: Reach::Program(Program {
                 command: "/bin/sh".to_owned(),
-                args: args.to_vec(),
+                args: self.arguments().to_vec(),
                 env: BTreeMap::from([("GIVEN".to_owned(), "yes".to_owned())]),
                 folder: None,
             }),
@@ -59,7 +63,7 @@ impl Fake {
 
     /// The processes that it was, in their order.
     pub(super) fn started(&self) -> Vec<u32> {
-        let text = read_to_string(self.0.path().join("started")).unwrap();
+        let text = read_to_string(self.0.path().join("started")).unwrap_or_default();
         text.lines().map(|line| line.parse().unwrap()).collect()
     }
 }

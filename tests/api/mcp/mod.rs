@@ -6,4 +6,5 @@ mod hostile;
 mod lists;
 mod offering;
 mod others;
+mod running;
 mod web;
