@@ -79,6 +79,10 @@ async fn all_of_the_document_is_on_the_page_and_every_link_leads_somewhere() {
     for schema in names(&components["schemas"]) {
         assert!(known.contains(&*format!("schema-{schema}")), "{schema} is missing");
     }
+    for header in ["X-Request-Id", "traceparent", "x-request-id", "retry-after", "ratelimit"] {
+        let row = format!("<th scope=\"row\"><code>{header}</code></th>");
+        assert_eq!(page.matches(&row).count(), 1, "{header} is not told once");
+    }
     for code in components["schemas"]["Problem"]["properties"]["code"]["enum"].as_array().unwrap() {
         let row = format!("<th scope=\"row\"><code>{}</code></th>", code.as_str().unwrap());
         assert!(page.contains(&row), "{row} is missing");

@@ -3,14 +3,14 @@
 use serde_json::Value;
 
 use super::html::{code, inline, table};
-use super::{list, said};
+use super::{list, said, within};
 
 /// All codes, with the status of each and an example of what it says.
 pub(super) fn section(document: &Value) -> String {
     let components = &document["components"];
-    let codes = list(&components["schemas"]["Problem"]["properties"]["code"]["enum"]);
+    let codes = list(within(components, "/schemas/Problem/properties/code/enum"));
     let rows = codes.iter().filter_map(Value::as_str).map(|name| {
-        let example = &components["examples"][name]["value"];
+        let example = within(components, &format!("/examples/{name}/value"));
         vec![code(name), example["status"].to_string(), inline(said(example, "detail"))]
     });
     format!(

@@ -31,7 +31,11 @@ pub(super) fn inline(description: &str) -> String {
 /// A text of paragraphs.
 pub(super) fn paragraphs(description: &str) -> String {
     let pieces = description.split("\n\n").filter(|piece| !piece.trim().is_empty());
-    pieces.map(|piece| format!("<p>{}</p>\n", inline(piece))).collect()
+    pieces.map(paragraph).collect()
+}
+
+fn paragraph(piece: &str) -> String {
+    format!("<p>{}</p>\n", inline(piece))
 }
 
 /// A table whose rows are named by their first cells. The cells are HTML already.
@@ -39,10 +43,13 @@ pub(super) fn table(heads: &[&str], rows: &[Vec<String>]) -> String {
     if rows.is_empty() {
         return String::new();
     }
-    let heads: String =
-        heads.iter().map(|head| format!("<th scope=\"col\">{}</th>", text(head))).collect();
+    let heads: String = heads.iter().map(|head| column(head)).collect();
     let rows: String = rows.iter().map(|cells| row(cells)).collect();
     format!("<table>\n<thead><tr>{heads}</tr></thead>\n<tbody>\n{rows}</tbody>\n</table>\n")
+}
+
+fn column(head: &str) -> String {
+    format!("<th scope=\"col\">{}</th>", text(head))
 }
 
 fn row(cells: &[String]) -> String {

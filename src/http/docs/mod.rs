@@ -5,6 +5,7 @@ mod codes;
 mod html;
 mod operations;
 mod schemas;
+mod shared;
 
 use std::sync::LazyLock;
 
@@ -54,10 +55,13 @@ fn render(document: &Value) -> String {
          <a class=\"skip\" href=\"#content\">Skip to the content</a>\n\
          <header>\n<h1>{title} {version}</h1>\n{}\
          <p>This page is made of <a href=\"openapi.json\">the OpenAPI document</a>.</p>\n</header>\n\
-         <nav aria-label=\"Contents\">\n{contents}<ul>\n<li><a href=\"#codes\">Codes of problems</a>\
-         </li>\n<li><a href=\"#schemas\">Schemas</a></li>\n</ul>\n</nav>\n\
-         <main id=\"content\">\n{body}{}{}</main>\n</body>\n</html>\n",
+         <nav aria-label=\"Contents\">\n{contents}<ul>\n\
+         <li><a href=\"#shared\">All requests</a></li>\n\
+         <li><a href=\"#codes\">Codes of problems</a></li>\n\
+         <li><a href=\"#schemas\">Schemas</a></li>\n</ul>\n</nav>\n\
+         <main id=\"content\">\n{body}{}{}{}</main>\n</body>\n</html>\n",
         paragraphs(said(info, "description")),
+        shared::section(document),
         codes::section(document),
         schemas::section(document),
     )
@@ -97,6 +101,11 @@ impl<'a> Group<'a> {
 /// A member that is a text; an empty one where there is none.
 fn said<'a>(value: &'a Value, member: &str) -> &'a str {
     value[member].as_str().unwrap_or_default()
+}
+
+/// What stands at a JSON pointer; null where nothing does.
+fn within<'a>(value: &'a Value, pointer: &str) -> &'a Value {
+    value.pointer(pointer).unwrap_or(&Value::Null)
 }
 
 fn list(value: &Value) -> &[Value] {

@@ -10,7 +10,7 @@ use super::{list, members, resolve, said};
 pub(super) struct Operation<'a> {
     method: String,
     path: &'a str,
-    described: &'a Value,
+    pub(super) described: &'a Value,
 }
 
 /// All operations, in the order of their paths, and after them what the service asks of others.
@@ -27,7 +27,7 @@ pub(super) fn all(document: &Value) -> impl Iterator<Item = Operation<'_>> {
 
 impl Operation<'_> {
     pub(super) fn tag(&self) -> &str {
-        self.described["tags"][0].as_str().unwrap_or_default()
+        list(&self.described["tags"]).first().and_then(Value::as_str).unwrap_or_default()
     }
 
     fn id(&self) -> &str {
@@ -48,15 +48,15 @@ impl Operation<'_> {
             code(self.path),
             paragraphs(said(self.described, "summary")),
             paragraphs(said(self.described, "description")),
-            self.parameters(document),
+            self.parameters(),
             self.body(document),
             self.answers(document),
         )
     }
 
-    fn parameters(&self, document: &Value) -> String {
-        let all = list(&self.described["parameters"]).iter();
-        let rows: Vec<Vec<String>> = all.map(|it| parameter(resolve(document, it))).collect();
+    fn parameters(&self) -> String {
+        let own = list(&self.described["parameters"]).iter().filter(|it| is_own(it));
+        let rows: Vec<Vec<String>> = own.map(parameter).collect();
         let heading = if rows.is_empty() { "" } else { "<h4>Parameters</h4>\n" };
         format!("{heading}{}", table(&["Name", "Where", "Type", "What it is"], &rows))
     }
@@ -75,19 +75,30 @@ impl Operation<'_> {
     }
 
     fn answers(&self, document: &Value) -> String {
-        let all = || members(&self.described["responses"]);
-        let rows: Vec<Vec<String>> =
-            all().map(|(status, it)| answer(status, resolve(document, it))).collect();
-        let shown: String =
-            all().map(|(_, it)| examples(document, &resolve(document, it)["content"])).collect();
+        let (own, shared): (Vec<_>, Vec<_>) =
+            members(&self.described["responses"]).partition(|(_, it)| is_own(it));
+        let rows: Vec<Vec<String>> = own.iter().map(|(status, it)| answer(status, it)).collect();
+        let shown: String = own.iter().map(|(_, it)| examples(document, &it["content"])).collect();
+        let shared: Vec<&str> = shared.iter().map(|(status, _)| status.as_str()).collect();
+        let shared = if shared.is_empty() {
+            String::new()
+        } else {
+            let statuses = shared.join(", ");
+            format!("<p>And {statuses}, as <a href=\"#shared\">all requests</a>.</p>\n")
+        };
         format!(
-            "<h4>Answers</h4>\n{}{shown}",
+            "<h4>Answers</h4>\n{}{shared}{shown}",
             table(&["Status", "What it means", "Body", "Headers"], &rows)
         )
     }
 }
 
-fn parameter(parameter: &Value) -> Vec<String> {
+/// Whether something is described here, and not once for all.
+fn is_own(described: &Value) -> bool {
+    described["$ref"].is_null()
+}
+
+pub(super) fn parameter(parameter: &Value) -> Vec<String> {
     let required = if parameter["required"] == true { ", required" } else { "" };
     vec![
         code(said(parameter, "name")),
@@ -97,8 +108,9 @@ fn parameter(parameter: &Value) -> Vec<String> {
     ]
 }
 
-fn answer(status: &str, response: &Value) -> Vec<String> {
-    let headers: Vec<String> = members(&response["headers"]).map(|(name, _)| code(name)).collect();
+pub(super) fn answer(status: &str, response: &Value) -> Vec<String> {
+    let own = members(&response["headers"]).filter(|(_, it)| is_own(it));
+    let headers: Vec<String> = own.map(|(name, _)| code(name)).collect();
     vec![
         text(status),
         inline(said(response, "description")),

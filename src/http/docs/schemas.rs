@@ -3,11 +3,11 @@
 use serde_json::Value;
 
 use super::html::{code, inline, paragraphs, table, text};
-use super::{list, members, said};
+use super::{list, members, said, within};
 
 /// All schemas that have a name.
 pub(super) fn section(document: &Value) -> String {
-    let all = members(&document["components"]["schemas"]);
+    let all = members(within(document, "/components/schemas"));
     let all: String = all.map(|(name, schema)| article(name, schema)).collect();
     format!(
         "<section aria-labelledby=\"schemas\">\n<h2 id=\"schemas\">Schemas</h2>\n{all}</section>\n"
@@ -81,7 +81,7 @@ fn kind(of: &Value) -> String {
     match of {
         Value::String(one) => text(one),
         Value::Array(several) => several.iter().map(kind).collect::<Vec<_>>().join(" or "),
-        _ => "anything".to_owned(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => "anything".to_owned(),
     }
 }
 

@@ -120,13 +120,10 @@ struct Wanted {
 
 impl Wanted {
     async fn find(&self, conn: &mut PgConnection, slice: Slice<i64>) -> Result<Found, StoreError> {
-        match &self.types {
-            Some(types) => list_types(conn, (self.session_id, self.newest), slice, types).await,
-            None => {
-                let frames = list_slice(conn, self.session_id, slice).await?;
-                Ok(Found { frames, up_to: None })
-            }
+        if let Some(types) = &self.types {
+            return list_types(conn, (self.session_id, self.newest), slice, types).await;
         }
+        Ok(Found { frames: list_slice(conn, self.session_id, slice).await?, up_to: None })
     }
 }
 

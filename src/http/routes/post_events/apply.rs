@@ -129,7 +129,9 @@ impl Done {
         match self {
             Self::Stopped(stops) => {
                 outcomes.push((stops.iter().map(Stop::run_id).collect(), false));
-                stops.into_iter().for_each(|stop| stop.announce(api));
+                for stop in stops {
+                    stop.announce(api);
+                }
             }
             Self::Answered(met, events) => {
                 let (run_id, is_repeated) = met.announce(api, session_id).await;

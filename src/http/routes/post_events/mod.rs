@@ -20,6 +20,7 @@ use crate::http::aside::aside;
 use crate::http::auth::Caller;
 use crate::http::deadline::in_time;
 use crate::http::error::{ApiError, Problem, refused_behind};
+use crate::http::headers::idempotency_key;
 use crate::http::idempotency::mark_repeated;
 use crate::http::large_body::LargeJsonBody;
 use crate::http::permissions::check_mode;
@@ -89,6 +90,7 @@ pub(in crate::http) async fn create_events(
     let LargeJsonBody(events, room) = body;
     let Read { kinds, steps, message, beside } =
         aside(room.bytes(), move || events.read()).await??;
+    idempotency_key(&headers)?;
     if api.draining.is_cancelled() {
         return Err(ApiError::Draining);
     }
