@@ -1,49 +1,43 @@
 //! The composition root: from a configuration to a running service, and back.
 
 mod database;
+mod listening;
 mod model;
 mod request_body;
 
 use std::net::SocketAddr;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use axum::Router;
 use reqwest::Url;
-use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::bus::{Bus, link};
-use crate::config::{Config, Listen, Serve};
+use crate::config::{Config, Listen};
 use crate::domain::model::Models;
-use crate::http::{
-    Api, Forwarding, Health, LastLook, Site, Timeouts, health_router, router, serve,
-};
+use crate::http::{Health, LastLook};
 use crate::metrics::Metrics;
 use crate::model::Model;
 use crate::model::catalogue::keep_current;
 use crate::outbound::Outbound;
 use crate::simulator::Running;
 use crate::spans::{self, Export};
-use crate::store::connections::TenantConnections;
 use crate::store::embedded::EmbeddedPostgres;
-use crate::tokens::Issuer;
 use crate::tools::Registry;
 use crate::tools::builtin::bash::Bash;
 use crate::tools::mcp::ToolServers;
-use crate::tools::policy::{Evaluator, OperatorPolicy};
+use crate::tools::policy::Evaluator;
 use crate::tools::sandbox::{Level, SandboxError};
 use crate::webhooks::{self, Sender};
 use crate::worker::{Node, Parts, Worker};
 use database::{Pools, check_keys};
 pub use database::{bring_up_to_date, bring_up_to_date_and_grant, open_database};
+use listening::Listening;
 use model::{models_to_refresh, open_model};
-use request_body::assemble;
 
 /// Time for runs to end, short of what a container runtime grants.
 const RUNS_TIMEOUT: Duration = Duration::from_secs(28);
@@ -58,6 +52,8 @@ const REQUESTS_TIMEOUT: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub struct Application {
     listening: Option<Listening>,
+    /// Where the figures are told, if they have an address of their own.
+    figures: Option<Listening>,
     worker: Option<Arc<Worker>>,
     sender: Option<Sender>,
     bus: Arc<Bus>,
@@ -69,17 +65,6 @@ pub struct Application {
     draining: CancellationToken,
     traces: Option<Export>,
     tool_servers: Arc<ToolServers>,
-}
-
-/// An address that was bound, and what is served there.
-#[derive(Debug)]
-struct Listening {
-    listener: TcpListener,
-    address: SocketAddr,
-    site: Site,
-    posts: TaskTracker,
-    /// Whose tokens let in, so that its keys are kept in step.
-    issuer: Option<Arc<Issuer>>,
 }
 
 impl Application {
@@ -127,16 +112,19 @@ impl Application {
             pool: pools.gate.clone(),
             draining: draining.clone(),
             metrics,
+            tells_figures: config.metrics.is_none(),
             sandbox,
             worker: worker.as_ref().map(|worker| worker.lease()),
             last_look: LastLook::default(),
             tool_servers: Arc::clone(&tool_servers),
         };
+        let figures = Listening::for_figures(config.metrics, &health).await?;
         let rest = (tools, permissions, &*config.workspaces);
         let listening =
             Listening::open(config.listen, (health, pools.api.clone()), &bus, rest).await?;
         Ok(Self {
             listening,
+            figures,
             worker,
             sender,
             bus,
@@ -152,7 +140,12 @@ impl Application {
 
     /// The address that was bound, if there is one.
     pub fn address(&self) -> Option<SocketAddr> {
-        self.listening.as_ref().map(|listening| listening.address)
+        self.listening.as_ref().map(Listening::address)
+    }
+
+    /// The address of the figures, if they have one of their own.
+    pub fn figures_address(&self) -> Option<SocketAddr> {
+        self.figures.as_ref().map(Listening::address)
     }
 
     /// The private database server, if the service runs one.
@@ -180,17 +173,10 @@ impl Application {
         let traces = self.traces.map(|export| tasks.spawn(export.run(flush.clone())));
         let worker = self.worker.map(|worker| tasks.spawn(worker.run(self.draining.clone())));
         let sender = self.sender.map(|sender| tasks.spawn(sender.run(self.draining.clone())));
-        let (server, posts) = match self.listening {
-            Some(listening) => {
-                let posts = listening.posts.clone();
-                if let Some(issuer) = listening.issuer {
-                    let stop = self.draining.clone();
-                    tasks.spawn(async move { issuer.keep_current(stop).await });
-                }
-                (Some(tasks.spawn(serve(listening.listener, listening.site))), posts)
-            }
-            None => (None, TaskTracker::new()),
-        };
+        let start = |listening: Listening| listening.start(&tasks, &self.draining);
+        let (server, posts) = self.listening.map(start).unzip();
+        let posts = posts.unwrap_or_default();
+        let figures = self.figures.map(|figures| start(figures).0);
 
         shutdown.cancelled().await;
         tracing::info!("stopping");
@@ -198,6 +184,7 @@ impl Application {
         tokio::join!(
             ended(worker, RUNS_TIMEOUT, "not all runs ended in time"),
             ended(server, REQUESTS_TIMEOUT, "not all requests ended in time"),
+            ended(figures, REQUESTS_TIMEOUT, "not all requests for figures ended in time"),
             ended(sender, SENDER_TIMEOUT, "not all that webhooks were told is noted"),
         );
         self.tool_servers.stop().await;
@@ -235,49 +222,6 @@ fn open_traces(
     let Some(collector) = collector else { return Ok((Arc::new(metrics), None)) };
     let (spans, export) = spans::start(collector, metrics.spans_dropped())?;
     Ok((Arc::new(metrics.with_spans(spans)), Some(export)))
-}
-
-fn site(router: Router, rules: (Forwarding, Timeouts), draining: &CancellationToken) -> Site {
-    let (forwarding, timeouts) = rules;
-    Site { router, forwarding, timeouts, draining: draining.clone() }
-}
-
-impl Listening {
-    /// Binds the address that there is to be, if there is to be one.
-    async fn open(
-        listen: Listen,
-        (health, pool): (Health, TenantConnections),
-        bus: &Arc<Bus>,
-        (tools, permissions, workspaces): (Arc<Registry>, Arc<OperatorPolicy>, &Path),
-    ) -> anyhow::Result<Option<Self>> {
-        let draining = health.draining.clone();
-        let mut issuer = None;
-        let (bind, site, posts) = match listen {
-            Listen::Api(serve) => {
-                let Serve { bind, defaults, http, forwarding, .. } = *serve;
-                let timeouts = http.timeouts;
-                issuer.clone_from(&http.tokens);
-                let (settings, rest) = ((defaults, http), (assemble as _, workspaces));
-                let bus = Arc::clone(bus);
-                let api = Api::new((health, pool), bus, tools, permissions, settings, rest);
-                let posts = api.posts.clone();
-                (bind, site(router(api), (forwarding, timeouts), &draining), posts)
-            }
-            Listen::Health(bind) => {
-                let rules = (Forwarding::default(), Timeouts::default());
-                (bind, site(health_router(health), rules, &draining), TaskTracker::new())
-            }
-            Listen::Nowhere => return Ok(None),
-        };
-        Ok(Some(Self { issuer, ..Self::bind(bind, site, posts).await? }))
-    }
-
-    async fn bind(address: SocketAddr, site: Site, posts: TaskTracker) -> anyhow::Result<Self> {
-        let listener = TcpListener::bind(address)
-            .await
-            .with_context(|| format!("the address {address} cannot be bound"))?;
-        Ok(Self { address: listener.local_addr()?, listener, site, posts, issuer: None })
-    }
 }
 
 /// Waits for a task, if there is one, and gives it up when that takes too long.

@@ -99,9 +99,15 @@ fn greet(app: &Application, said: &Said) {
     } else {
         ("open: nobody is asked for a key", "")
     };
-    for line in [
+    let figures = app
+        .figures_address()
+        .map(|address| format!("  figures    http://{}/metrics", reachable(address)));
+    let mut lines = vec![
         format!("twostep {} is ready", env!("CARGO_PKG_VERSION")),
         format!("  url        {url}"),
+    ];
+    lines.extend(figures);
+    lines.extend([
         format!("  database   {}{}", version.unwrap_or_default(), said.database),
         format!("  model      {}", said.model),
         format!("  workspace  {}", said.workspace),
@@ -113,7 +119,8 @@ fn greet(app: &Application, said: &Said) {
         format!("  curl -N {url}/v1/sessions/$S/messages -H 'Accept: text/event-stream' \\"),
         format!("    -H 'Content-Type: application/json'{header} \\"),
         format!("    -d '{{\"content\":\"{}\"}}'", said.wish),
-    ] {
+    ]);
+    for line in lines {
         output::say(&line);
     }
     if app.simulator().is_some() {

@@ -84,6 +84,9 @@ pub struct ServeArgs {
     /// The address to listen on, an IP and a port
     #[arg(long, env = "TWOSTEP_BIND", default_value = "127.0.0.1:8080")]
     pub bind: SocketAddr,
+    /// An address for `/metrics` alone, which the other then does not have [default: none]
+    #[arg(long, env = "TWOSTEP_METRICS_ADDR", value_name = "ADDRESS")]
+    pub metrics_addr: Option<SocketAddr>,
     /// Who is let in
     #[arg(long, env = "TWOSTEP_AUTH", value_enum, default_value = "keys")]
     pub auth: Auth,
@@ -128,6 +131,9 @@ pub struct WorkerArgs {
     /// An address for health checks [default: none]
     #[arg(long, env = "TWOSTEP_BIND")]
     pub bind: Option<SocketAddr>,
+    /// An address for `/metrics` alone, which the other then does not have [default: none]
+    #[arg(long, env = "TWOSTEP_METRICS_ADDR", value_name = "ADDRESS")]
+    pub metrics_addr: Option<SocketAddr>,
     /// Where the database is.
     #[command(flatten)]
     pub database: DatabaseArgs,

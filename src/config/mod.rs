@@ -124,6 +124,8 @@ pub struct Serve {
 pub struct Config {
     /// What it listens for.
     pub listen: Listen,
+    /// An address for the figures alone, if they are to have one.
+    pub metrics: Option<SocketAddr>,
     /// The database.
     pub database: Database,
     /// How it works on runs; a process without only accepts and tells.
@@ -205,6 +207,7 @@ impl ServeArgs {
         let traces = self.work.traces.clone().collector()?;
         Ok(Config {
             listen,
+            metrics: self.metrics_addr,
             database,
             work,
             workspaces,
@@ -238,6 +241,7 @@ impl WorkerArgs {
         let (work, traces) = (Some(work), self.work.traces.collector()?);
         Ok(Config {
             listen,
+            metrics: self.metrics_addr,
             database,
             work,
             workspaces,

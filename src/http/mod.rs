@@ -136,6 +136,8 @@ pub struct Health {
     pub draining: CancellationToken,
     /// Where it is counted what happens.
     pub metrics: Arc<Metrics>,
+    /// Whether that is told here, and not at an address of its own.
+    pub tells_figures: bool,
     /// In what commands of the model run, if the process runs any.
     pub sandbox: Option<Level>,
     /// Whether the leases of the worker are renewed, if one works here.
@@ -293,7 +295,18 @@ pub fn router(api: Api) -> Router {
 /// The routes of a process that only works on runs.
 pub fn health_router(health: Health) -> Router {
     let metrics = Arc::clone(&health.metrics);
-    operations(health)
+    finished(operations(health), metrics)
+}
+
+/// The figures alone.
+pub fn figures_router(health: Health) -> Router {
+    let metrics = Arc::clone(&health.metrics);
+    let (figures, _) = openapi::figures().split_for_parts();
+    finished(figures.with_state(health), metrics)
+}
+
+fn finished(routes: Router, metrics: Arc<Metrics>) -> Router {
+    routes
         .fallback(error::no_route)
         .method_not_allowed_fallback(error::no_method)
         .layer(CatchPanicLayer::custom(error::panicked))
@@ -301,6 +314,10 @@ pub fn health_router(health: Health) -> Router {
 }
 
 fn operations<S: Clone + Send + Sync + 'static>(health: Health) -> Router<S> {
-    let (operations, _) = openapi::operations().split_for_parts();
+    let mut operations = openapi::operations();
+    if health.tells_figures {
+        operations = operations.merge(openapi::figures());
+    }
+    let (operations, _) = operations.split_for_parts();
     operations.with_state(health)
 }

@@ -94,16 +94,20 @@ pub(super) fn operations() -> OpenApiRouter<Health> {
     OpenApiRouter::new()
         .routes(routes!(health::get_health))
         .routes(routes!(health::get_readiness))
-        .routes(routes!(health::get_metrics))
         .routes(routes!(health::get_openapi))
         .routes(routes!(docs::get_docs))
+}
+
+/// The figures, which may have an address of their own.
+pub(super) fn figures() -> OpenApiRouter<Health> {
+    OpenApiRouter::new().routes(routes!(health::get_metrics))
 }
 
 /// The whole document.
 pub fn document() -> utoipa::openapi::OpenApi {
     let (_, mut v1) = OpenApiRouter::new().nest("/v1", routes()).split_for_parts();
     secure(&mut v1);
-    let (_, operations) = operations().split_for_parts();
+    let (_, operations) = operations().merge(figures()).split_for_parts();
     let mut document = Document::openapi();
     document.merge(v1);
     document.merge(operations);

@@ -221,6 +221,7 @@ mod tests {
             pool: database.pool(1).into(),
             draining: CancellationToken::new(),
             metrics: Arc::new(Metrics::new()),
+            tells_figures: true,
             sandbox: Some(Level::Basic),
             worker: Some(LeaseClock::default()),
             last_look: LastLook::default(),

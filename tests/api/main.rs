@@ -48,6 +48,7 @@ mod draining;
 mod explaining;
 mod exporting;
 mod failing_slowly;
+mod figures;
 mod file_tools;
 mod finding_sessions;
 mod forks;

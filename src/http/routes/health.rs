@@ -62,6 +62,7 @@ pub(in crate::http) async fn get_readiness(
     responses(
         (status = 200, description = "The figures.", body = String,
          content_type = "application/openmetrics-text"),
+        (status = 404, description = "`route_not_found`: they have an address of their own.", body = Problem, content_type = "application/problem+json"),
         (status = 500, description = "`internal`", body = Problem, content_type = "application/problem+json"),
     )
 )]

@@ -348,6 +348,7 @@ fn config(
         refresh_models: setup.refresh_models,
     };
     Config {
+        metrics: None,
         listen: if setup.no_api { Listen::Nowhere } else { Listen::Api(Box::new(serve)) },
         database: Database::Server(Box::new(setup.database.unwrap_or_else(|| database.options()))),
         work: (!setup.no_worker).then_some(work),

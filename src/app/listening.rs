@@ -1,0 +1,107 @@
+//! Addresses that the process listens at, and what is served there.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use axum::Router;
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::request_body::assemble;
+use crate::bus::Bus;
+use crate::config::{Listen, Serve};
+use crate::http::{
+    Api, Forwarding, Health, Site, Timeouts, figures_router, health_router, router, serve,
+};
+use crate::store::connections::TenantConnections;
+use crate::tokens::Issuer;
+use crate::tools::Registry;
+use crate::tools::policy::OperatorPolicy;
+
+/// An address that was bound, and what is served there.
+#[derive(Debug)]
+pub(super) struct Listening {
+    listener: TcpListener,
+    address: SocketAddr,
+    site: Site,
+    posts: TaskTracker,
+    /// Whose tokens let in, so that its keys are kept in step.
+    issuer: Option<Arc<Issuer>>,
+}
+
+impl Listening {
+    /// Binds the address that there is to be, if there is to be one.
+    pub(super) async fn open(
+        listen: Listen,
+        (health, pool): (Health, TenantConnections),
+        bus: &Arc<Bus>,
+        (tools, permissions, workspaces): (Arc<Registry>, Arc<OperatorPolicy>, &Path),
+    ) -> anyhow::Result<Option<Self>> {
+        let draining = health.draining.clone();
+        match listen {
+            Listen::Api(serve) => {
+                let Serve { bind, defaults, http, forwarding, .. } = *serve;
+                let (timeouts, issuer) = (http.timeouts, http.tokens.clone());
+                let (settings, rest) = ((defaults, http), (assemble as _, workspaces));
+                let bus = Arc::clone(bus);
+                let api = Api::new((health, pool), bus, tools, permissions, settings, rest);
+                let posts = api.posts.clone();
+                let site = site(router(api), (forwarding, timeouts), &draining);
+                Ok(Some(Self { posts, issuer, ..Self::bind(bind, site).await? }))
+            }
+            Listen::Health(bind) => {
+                Ok(Some(Self::bind(bind, plain(health_router(health), &draining)).await?))
+            }
+            Listen::Nowhere => Ok(None),
+        }
+    }
+
+    /// Binds the address that is for the figures alone, if there is to be one.
+    pub(super) async fn for_figures(
+        bind: Option<SocketAddr>,
+        health: &Health,
+    ) -> anyhow::Result<Option<Self>> {
+        let Some(bind) = bind else { return Ok(None) };
+        let site = plain(figures_router(health.clone()), &health.draining);
+        Ok(Some(Self::bind(bind, site).await?))
+    }
+
+    async fn bind(address: SocketAddr, site: Site) -> anyhow::Result<Self> {
+        let listener = TcpListener::bind(address)
+            .await
+            .with_context(|| format!("the address {address} cannot be bound"))?;
+        let (address, posts) = (listener.local_addr()?, TaskTracker::new());
+        Ok(Self { listener, address, site, posts, issuer: None })
+    }
+
+    pub(super) const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Serves until the process stops. What clients have begun goes on in the tasks beside it.
+    pub(super) fn start(
+        self,
+        tasks: &TaskTracker,
+        draining: &CancellationToken,
+    ) -> (JoinHandle<()>, TaskTracker) {
+        if let Some(issuer) = self.issuer {
+            let stop = draining.clone();
+            tasks.spawn(async move { issuer.keep_current(stop).await });
+        }
+        (tasks.spawn(serve(self.listener, self.site)), self.posts)
+    }
+}
+
+fn site(router: Router, rules: (Forwarding, Timeouts), draining: &CancellationToken) -> Site {
+    let (forwarding, timeouts) = rules;
+    Site { router, forwarding, timeouts, draining: draining.clone() }
+}
+
+/// What is for those who run the service.
+fn plain(router: Router, draining: &CancellationToken) -> Site {
+    site(router, (Forwarding::default(), Timeouts::default()), draining)
+}
