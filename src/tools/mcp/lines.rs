@@ -29,6 +29,10 @@ impl<R: AsyncRead + Unpin> AsyncRead for Lines<R> {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        // What was read before is passed on: an error comes alone.
+        if self.length > MAX_MESSAGE {
+            return Poll::Ready(Err(io::Error::other("a message has no end")));
+        }
         let before = buffer.filled().len();
         ready!(Pin::new(&mut self.inner).poll_read(context, buffer))?;
         let read = buffer.filled().get(before..).unwrap_or_default();
@@ -36,9 +40,6 @@ impl<R: AsyncRead + Unpin> AsyncRead for Lines<R> {
             Some(end) => read.len() - end - 1,
             None => self.length + read.len(),
         };
-        if self.length > MAX_MESSAGE {
-            return Poll::Ready(Err(io::Error::other("a message has no end")));
-        }
         Poll::Ready(Ok(()))
     }
 }

@@ -173,7 +173,7 @@ async fn one_that_goes_away_is_connected_again_when_it_is_back() {
     let check = json!({ "status": "ok", "detail": "connected, tools: 6" });
     until("it was not connected", async || readiness(&app).await == (true, check.clone())).await;
     let session = app.session().await;
-    session.ask("Go").await;
+    session.ask("Go on").await;
     assert_eq!(results(&session).await[0], ("Plain.".to_owned(), false));
     app.finish().await;
     web.stop().await;
