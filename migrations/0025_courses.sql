@@ -46,6 +46,16 @@ SELECT keep_tenants_apart(named) FROM unnest('{courses, lessons, chunks}'::regcl
 GRANT SELECT, INSERT, UPDATE, DELETE ON courses, lessons, chunks TO twostep_service;
 GRANT SELECT ON courses, lessons, chunks TO twostep_tenant;
 
+-- Passages that have a word, at most so many. Of a word that is in very many, the index gives some and
+-- not all (a setting for this statement alone): to list them takes long, and tells little.
+CREATE FUNCTION chunks_with_word(tenant uuid, word tsquery, lesson integer, most bigint)
+RETURNS TABLE (course_id uuid, n integer)
+LANGUAGE sql STABLE ROWS 200 SET gin_fuzzy_search_limit = 2000 AS $$
+    SELECT course_id, n FROM chunks
+    WHERE tenant_id = tenant AND words @@ word AND (lesson IS NULL OR lesson_number = lesson)
+    LIMIT most
+$$;
+
 -- What an answer that rests on a call can name: an array of titles and links, in the order in which
 -- the result has them. With the row of the call, so that they are in the order of the calls.
 ALTER TABLE tool_calls ADD COLUMN sources json;

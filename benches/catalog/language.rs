@@ -45,10 +45,11 @@ impl Language {
         said.collect::<Vec<_>>().join(" ")
     }
 
-    /// So many of the commonest, in any order.
-    pub(crate) fn commonest(&mut self, count: usize) -> String {
-        let mut words: Vec<&str> = self.words.iter().take(count).map(String::as_str).collect();
+    /// Some of the commonest words.
+    pub(crate) fn common(&mut self, count: usize, of: usize) -> String {
+        let mut words: Vec<&str> = self.words.iter().take(of).map(String::as_str).collect();
         self.random.shuffle(&mut words);
+        words.truncate(count);
         words.join(" ")
     }
 

@@ -1,9 +1,9 @@
 //! Searching what courses say, by words and their rank.
 //!
 //! A question has words that are rare and words that are in every second passage, and not all of
-//! them are where its answer is. So passages with any of its words are ranked, those with all of
-//! them first. To rank every passage that has a common word takes long and tells little: of each
-//! word only so many are looked at, which are all that there are of a rare one.
+//! them are where its answer is. So the passages that have them all are ranked, and if there are too
+//! few of these, those that have one. To rank every passage that has a common word takes long and
+//! tells little: of each word only so many are looked at, which are all that there are of a rare one.
 
 use sqlx::PgConnection;
 
@@ -11,11 +11,11 @@ use crate::domain::ids::{CourseId, TenantId};
 use crate::store::StoreError;
 
 /// Words of a question that count.
-const MAX_WORDS: i64 = 12;
+const MAX_WORDS: i64 = 8;
 /// Passages that have all of the words, of which the best are found.
-const WITH_ALL: i64 = 500;
+const WITH_ALL: i64 = 200;
 /// Passages that have one of the words, of which the best are found.
-const WITH_ONE: i64 = 200;
+const WITH_ONE: i64 = 100;
 
 /// What is looked for, and where.
 #[derive(Debug, Clone, Copy)]

@@ -5,14 +5,16 @@ WITH word AS MATERIALIZED (
 ), asked AS MATERIALIZED (
     SELECT string_agg(quoted, ' & ')::tsquery AS all_of,
            string_agg(quoted || ':AB', ' | ')::tsquery AS any_of FROM word
+), whole AS MATERIALIZED (
+    SELECT course_id, n FROM chunks, asked
+    WHERE $3::uuid IS NULL AND tenant_id = $1 AND words @@ all_of AND words @@ any_of
+      AND ($4::int IS NULL OR lesson_number = $4)
+    LIMIT $7
 ), hit AS MATERIALIZED (
-    -- In all courses, by the index of words.
+    -- In all courses, by the index of words; unless there are enough that have them all.
     SELECT one.course_id, one.n, quoted
-    FROM word, LATERAL (
-        SELECT course_id, n FROM chunks
-        WHERE $3::uuid IS NULL AND tenant_id = $1 AND words @@ (quoted || ':AB')::tsquery
-          AND ($4::int IS NULL OR lesson_number = $4)
-        LIMIT $8) one
+    FROM word, LATERAL chunks_with_word($1, (quoted || ':AB')::tsquery, $4, $8) one
+    WHERE $3::uuid IS NULL AND (SELECT count(*) FROM whole) < $5
     UNION ALL
     -- In one, which is small enough to look at all that it says.
     SELECT course_id, n, quoted
@@ -23,12 +25,7 @@ WITH word AS MATERIALIZED (
 ), candidate AS (
     SELECT course_id, n, sum(worth) AS worth
     FROM (SELECT course_id, n, worth FROM hit JOIN weighed USING (quoted)
-          UNION ALL
-          -- Words of which there are too many may have been found apart from each other only.
-          (SELECT course_id, n, 0 FROM chunks, asked
-           WHERE $3::uuid IS NULL AND tenant_id = $1 AND words @@ all_of AND words @@ any_of
-             AND ($4::int IS NULL OR lesson_number = $4)
-           LIMIT $7)) found
+          UNION ALL SELECT course_id, n, 0 FROM whole) found
     GROUP BY course_id, n
 ), best AS (
     SELECT course_id, n, words @@ all_of AS has_all, worth,
