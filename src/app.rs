@@ -2,6 +2,7 @@
 
 mod database;
 mod model;
+mod registry;
 mod request_body;
 
 use std::net::SocketAddr;
@@ -27,7 +28,7 @@ use crate::http::{
 use crate::metrics::Metrics;
 use crate::model::Model;
 use crate::model::catalogue::keep_current;
-use crate::outbound::Outbound;
+use crate::outbound::{AllowedHosts, Outbound};
 use crate::simulator::Running;
 use crate::spans::{self, Export};
 use crate::store::connections::TenantConnections;
@@ -43,6 +44,7 @@ use crate::worker::{Node, Parts, Worker};
 use database::{Pools, check_keys};
 pub use database::{bring_up_to_date, open_database};
 use model::{models_to_refresh, open_model};
+use registry::open_registry;
 use request_body::assemble;
 
 /// Time for runs to end, short of what a container runtime grants.
@@ -90,12 +92,10 @@ impl Application {
         let options = bring_up_to_date(options).await?;
         let pools = Pools::of(&options);
         check_keys(&config.listen, &pools.gate).await?;
-        let tools = Arc::new(Registry::new(config.tools)?);
-        let tool_servers = Arc::new(ToolServers::start(config.tool_servers, &tools));
+        let (tools, tool_servers) = open_registry(config.tools, config.tool_servers).await?;
         let (permissions, bus) = (Arc::new(config.permissions), Arc::new(Bus::default()));
         let draining = CancellationToken::new();
         let (metrics, traces) = open_traces(config.traces.as_ref(), &tool_servers)?;
-        tool_servers.tried().await;
 
         let (mut worker, mut simulator, mut catalogue, mut sender) = (None, None, None, None);
         if let Some(work) = config.work {
@@ -119,9 +119,7 @@ impl Application {
             });
             new.succeed().await;
             worker = Some(new);
-            let outbound = Outbound::new(work.webhook_hosts, webhooks::TIMEOUT)?;
-            let (pool, metrics) = (pools.worker.clone(), Arc::clone(&metrics));
-            sender = Some(Sender { pool, outbound, metrics });
+            sender = Some(sender_of(work.webhook_hosts, &pools, &metrics)?);
         }
         let health = Health {
             pool: pools.gate.clone(),
@@ -235,6 +233,12 @@ fn open_traces(
     let Some(collector) = collector else { return Ok((Arc::new(metrics), None)) };
     let (spans, export) = spans::start(collector, metrics.spans_dropped())?;
     Ok((Arc::new(metrics.with_spans(spans)), Some(export)))
+}
+
+/// What tells webhooks at these hosts.
+fn sender_of(hosts: AllowedHosts, pools: &Pools, metrics: &Arc<Metrics>) -> anyhow::Result<Sender> {
+    let outbound = Outbound::new(hosts, webhooks::TIMEOUT)?;
+    Ok(Sender { pool: pools.worker.clone(), outbound, metrics: Arc::clone(metrics) })
 }
 
 fn site(router: Router, rules: (Forwarding, Timeouts), draining: &CancellationToken) -> Site {
