@@ -146,6 +146,14 @@ impl AgentLoop {
         }
     }
 
+    /// Counts what no message shows at all, because tools asked the model for it.
+    pub fn spend_besides(&mut self, usage: Usage) {
+        self.spend(usage);
+        if matches!(self.step, Step::CallModel { .. }) {
+            self.ask();
+        }
+    }
+
     /// Whether another request may follow one that used so much.
     pub fn affords_more_after(&self, usage: Usage) -> bool {
         let mut then = self.clone();

@@ -2,8 +2,11 @@
 
 use bytes::Bytes;
 
+use crate::domain::provider::Dialect;
+use crate::domain::question::Question;
 use crate::domain::request::RequestForm;
 use crate::domain::session::Settings;
+use crate::domain::tool::ToolChoice;
 use crate::model::{Head, Messages, anthropic, openai};
 use crate::store::requests::Material;
 use crate::worker::{sent_before, sent_messages};
@@ -14,6 +17,9 @@ pub(super) fn assemble(
     form: &RequestForm,
 ) -> Result<Bytes, serde_json::Error> {
     let Material { settings, options, lines, view } = material;
+    if let Some(question) = &form.question {
+        return put(question, settings, form.chat_completions);
+    }
     let max_tokens = form.max_tokens.unwrap_or(settings.max_tokens);
     let settings = Settings { max_tokens, ..settings.clone() };
     let (tools, cache) = (options.tools.as_deref(), form.prompt_cache);
@@ -31,4 +37,20 @@ pub(super) fn assemble(
     let is_compacted = form.compacted.is_some();
     let messages = Messages { text: &text, far_mark: form.far_mark, is_compacted };
     Ok(head.request(messages, &form.tool_choice).body)
+}
+
+/// Makes the body of a tool's question again.
+fn put(
+    question: &Question,
+    settings: &Settings,
+    dialect: Option<Dialect>,
+) -> Result<Bytes, serde_json::Error> {
+    let settings = settings.for_question(question);
+    let head = match dialect {
+        None => Head::Anthropic(anthropic::Head::new(&settings, None, None)?),
+        Some(dialect) => Head::OpenAi(openai::Head::new(&settings, None, dialect)?),
+    };
+    let text = question.messages();
+    let messages = Messages { text: &text, far_mark: None, is_compacted: false };
+    Ok(head.request(messages, &ToolChoice::Auto).body)
 }

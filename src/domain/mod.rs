@@ -28,6 +28,7 @@ pub mod prefix;
 pub mod price;
 pub mod prompt_cache;
 pub mod provider;
+pub mod question;
 pub mod request;
 pub mod run;
 pub mod sent;

@@ -9,6 +9,7 @@ use super::attempt::Attempt;
 use super::prefix::PrefixHashes;
 use super::prompt_cache::CacheTtl;
 use super::provider::Dialect;
+use super::question::Question;
 use super::run::RunError;
 use super::tool::ToolChoice;
 use super::usage::Usage;
@@ -35,6 +36,10 @@ pub struct RequestForm {
     /// `message_seq`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub summary: bool,
+    /// What a tool asked, where it was not the conversation that was carried on. It then carried no
+    /// message of the history.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub question: Option<Question>,
     /// How Chat Completions were written, where that was the protocol.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chat_completions: Option<Dialect>,
@@ -53,7 +58,7 @@ const fn is_zero(count: &usize) -> bool {
 pub struct RequestRecord {
     /// The model that was asked.
     pub model: String,
-    /// The last message of the history that it carried.
+    /// The last message of the history that it carried; 0 if it carried none.
     pub message_seq: i32,
     /// What else it takes to make its body again.
     pub form: RequestForm,

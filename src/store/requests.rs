@@ -192,7 +192,8 @@ pub async fn counted(
         r#"SELECT body_length, form::text AS "form!", prefix::text,
                   input_tokens + cache_creation_input_tokens + cache_read_input_tokens AS "tokens!"
            FROM requests
-           WHERE session_id = $1 AND stop_reason IS NOT NULL AND (form->>'summary') IS NULL
+           WHERE session_id = $1 AND stop_reason IS NOT NULL
+             AND (form->>'summary') IS NULL AND (form->>'question') IS NULL
            ORDER BY run_id DESC, n DESC
            LIMIT 1"#,
         session_id.as_uuid(),

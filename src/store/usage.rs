@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::StoreError;
 use crate::domain::ids::{RunId, SessionId, TenantId};
-use crate::domain::usage::Spent;
+use crate::domain::usage::{Spent, Usage};
 
 /// What belongs to one key.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -105,6 +105,36 @@ pub async fn of_run(conn: &mut PgConnection, run_id: RunId) -> Result<Spent, Sto
     .fetch_optional(conn)
     .await?;
     Ok(row.map(|row| Group::from(row).spent).unwrap_or_default())
+}
+
+/// What those requests of a run used with which tools asked the model.
+pub async fn used_by_tools(
+    conn: &mut PgConnection,
+    session_id: SessionId,
+    run_id: RunId,
+) -> Result<Usage, StoreError> {
+    let row = sqlx::query_as!(
+        Row,
+        r#"SELECT '' AS "key!", count(*) AS "requests!",
+                  coalesce(sum(input_tokens), 0)::bigint AS "input_tokens!",
+                  coalesce(sum(cache_creation_input_tokens), 0)::bigint
+                      AS "cache_creation_input_tokens!",
+                  coalesce(sum(cache_read_input_tokens), 0)::bigint AS "cache_read_input_tokens!",
+                  coalesce(sum(output_tokens), 0)::bigint AS "output_tokens!",
+                  coalesce(sum(cache_creation_1h_input_tokens), 0)::bigint
+                      AS "cache_creation_1h_input_tokens!",
+                  coalesce(sum(thinking_tokens), 0)::bigint AS "thinking_tokens!",
+                  coalesce(sum(web_search_requests), 0)::bigint AS "web_search_requests!",
+                  coalesce(sum(web_fetch_requests), 0)::bigint AS "web_fetch_requests!",
+                  sum(cost)::bigint AS cost
+           FROM requests
+           WHERE session_id = $1 AND run_id = $2 AND (form->>'question') IS NOT NULL"#,
+        session_id.as_uuid(),
+        run_id.as_uuid(),
+    )
+    .fetch_one(conn)
+    .await?;
+    Ok(Group::from(row).spent.usage)
 }
 
 /// Lists what the runs of a session used, oldest first, from after a run on that was accepted by

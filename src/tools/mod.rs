@@ -7,6 +7,7 @@ mod definition;
 mod fallback;
 pub mod lease;
 pub mod mcp;
+mod model_access;
 pub mod policy;
 mod registry;
 mod results;
@@ -40,6 +41,7 @@ pub use change::file_hash;
 pub use definition::check_definition;
 pub use fallback::Fallback;
 use lease::LeaseClock;
+pub use model_access::{Inquiry, ModelAccess};
 pub use registry::{Answer, BadTool, CatalogEntry, Registry, unknown_tool};
 pub use results::without_nul;
 use seen::SeenFiles;
@@ -115,6 +117,8 @@ pub struct ToolContext {
     pub after_plan: Option<PermissionMode>,
     /// On whose behalf the call is made.
     pub caller: Caller,
+    /// The way to the model.
+    pub model: ModelAccess,
 }
 
 impl ToolContext {
@@ -130,6 +134,7 @@ impl ToolContext {
             seen: SeenFiles::default(),
             after_plan: None,
             caller: Caller::default(),
+            model: ModelAccess::default(),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use tokio::time::{Instant, sleep_until};
 
+use super::asked::Asked;
 use super::drive::Driver;
 use super::halt::Halt;
 use super::previews::{Previews, ReplyIds};
@@ -44,7 +45,7 @@ impl Driver<'_> {
             let messages = self.transcript.messages();
             let request = head.request(messages, choice);
             let form = self.form(messages, choice, max_tokens);
-            self.reserve(&request, max_tokens).await?;
+            self.reserve(&request, &form).await?;
             self.asked = Some(self.asking(&request, form, prefix));
             match self.request(request, ids).await {
                 Err(Halt::Model(error)) => self.amend(head, error).await?,
@@ -146,7 +147,7 @@ impl Driver<'_> {
         noted: &mut Try,
     ) -> Result<Reply, ModelError> {
         let parts = &self.worker.parts;
-        let is_silent = self.asks_for_summary();
+        let is_shown = self.asked.as_ref().is_some_and(Asked::is_shown);
         let mut previews = Previews::new(&parts.bus, self.session_id(), self.run_id(), ids);
         let sent = parts.model.send(request).await;
         if let Some((status, head)) = sent.as_ref().err().and_then(ModelError::head) {
@@ -166,7 +167,7 @@ impl Driver<'_> {
                     Some(progress) => {
                         // It speaks, so others need not wait for the end of its reply.
                         pass.tell(Verdict::Well, Instant::now());
-                        if !is_silent {
+                        if is_shown {
                             previews.push(progress);
                         }
                         faults::point(Point::InReply).await;

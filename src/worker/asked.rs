@@ -39,6 +39,11 @@ impl Asked {
     pub(super) fn is_for_summary(&self) -> bool {
         self.form.summary
     }
+
+    /// Whether its reply is one that readers see while it comes.
+    pub(super) fn is_shown(&self) -> bool {
+        !self.form.summary && self.form.question.is_none()
+    }
 }
 
 impl Driver<'_> {
@@ -56,6 +61,7 @@ impl Driver<'_> {
             sent_changes: self.transcript.view().changes.len(),
             compacted: self.transcript.view().compaction.as_ref().map(|it| it.up_to),
             summary: false,
+            question: None,
             chat_completions: self.worker.parts.model.dialect(),
             max_tokens,
         }
@@ -86,7 +92,9 @@ impl Driver<'_> {
         let record = self.ended()?;
         let counted = reply.summed_up.and_then(|told| told.tokens_after);
         let tokens = counted.unwrap_or_else(|| reply.usage.prompt());
-        self.measured = Some(Measured { bytes: record.body_length, tokens });
+        if record.form.question.is_none() {
+            self.measured = Some(Measured { bytes: record.body_length, tokens });
+        }
         let stop_reason = Some(reply.stop.as_str().to_owned());
         Some(RequestRecord { stop_reason, usage: reply.usage, cost, ..record })
     }

@@ -7,10 +7,11 @@ use crate::agent::{AgentLoop, Bounds, Step};
 use crate::domain::event::{EventBody, NewEvent};
 use crate::domain::message::{Content, Message, Role};
 use crate::domain::note::Note;
+use crate::domain::usage::Usage;
 use crate::store::claim::MAX_TAKEOVERS;
 use crate::store::messages::list_of_run;
 use crate::store::step::{NewMessage, StepCommit};
-use crate::store::usage::of_run;
+use crate::store::usage::{of_run, used_by_tools};
 
 impl Driver<'_> {
     /// Brings the loop to where the stored messages are, and the user message into the history
@@ -65,7 +66,7 @@ impl Driver<'_> {
     /// Brings the loop to where the stored messages are, whatever it thought before.
     pub(super) async fn resume(&mut self, may_be_begun: bool) -> Result<(), Halt> {
         let mut patience = Patience::default();
-        let messages = loop {
+        let (messages, by_tools) = loop {
             match in_time(self.load(may_be_begun)).await {
                 Ok(messages) => break messages,
                 Err(halt) => self.wait_out(&mut patience, halt).await?,
@@ -77,21 +78,24 @@ impl Driver<'_> {
         self.is_begun = true;
         let bounds = Bounds::new(&self.limits, self.run.settings.price);
         self.agent = AgentLoop::resume(&messages, bounds)?;
+        self.agent.spend_besides(by_tools);
         self.is_resumed = true;
         Ok(())
     }
 
     /// Brings the transcript up to date, and reads what the run has stored if it may have begun.
-    pub(super) async fn load(&mut self, may_be_begun: bool) -> Result<Vec<Message>, Halt> {
+    /// The usage is that of requests which no message shows.
+    pub(super) async fn load(&mut self, may_be_begun: bool) -> Result<(Vec<Message>, Usage), Halt> {
         let mut conn = self.worker.parts.pool.acquire().await?;
         self.transcript.catch_up(&mut conn, self.run.session_id).await?;
-        let mut stored = Vec::new();
+        let (mut stored, mut by_tools) = (Vec::new(), Usage::default());
         if may_be_begun {
             stored = list_of_run(&mut conn, self.run_id()).await?;
             self.spent = of_run(&mut conn, self.run_id()).await?;
+            by_tools = used_by_tools(&mut conn, self.session_id(), self.run_id()).await?;
         }
         conn.give_back();
-        Ok(stored.into_iter().map(|stored| stored.message).collect())
+        Ok((stored.into_iter().map(|stored| stored.message).collect(), by_tools))
     }
 
     /// The run was begun when its message was accepted. Mostly the message is the only one that

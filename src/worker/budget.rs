@@ -4,6 +4,7 @@ use super::drive::Driver;
 use super::halt::Halt;
 use super::patience::{Patience, in_time};
 use crate::domain::budget::{Estimate, Measured};
+use crate::domain::request::RequestForm;
 use crate::model::Request;
 use crate::store::budgets::{Reserved, of_session, reserve};
 use crate::store::requests::{Counted, counted};
@@ -13,17 +14,16 @@ impl Driver<'_> {
     pub(super) async fn reserve(
         &mut self,
         request: &Request,
-        max_tokens: Option<u32>,
+        form: &RequestForm,
     ) -> Result<(), Halt> {
         let settings = &self.run.settings;
         if !self.is_budgeted && settings.budget.is_open() {
             return Ok(());
         }
         let bytes = i64::try_from(request.body.len()).unwrap_or(i64::MAX);
-        let max_tokens = max_tokens.unwrap_or(settings.max_tokens);
         let mut patience = Patience::default();
         loop {
-            match in_time(self.try_reserve(bytes, max_tokens)).await {
+            match in_time(self.try_reserve(bytes, form)).await {
                 Ok(Reserved::Granted) => return Ok(()),
                 Ok(Reserved::Refused(exceeded)) => return Err(Halt::Budget(exceeded)),
                 Ok(Reserved::Fenced) => return Err(Halt::LeaseLost),
@@ -33,17 +33,19 @@ impl Driver<'_> {
     }
 
     /// The session's own budget comes first: it takes no lock.
-    async fn try_reserve(&self, bytes: i64, max_tokens: u32) -> Result<Reserved, Halt> {
+    async fn try_reserve(&self, bytes: i64, form: &RequestForm) -> Result<Reserved, Halt> {
         let settings = &self.run.settings;
         let mut conn = self.worker.parts.pool.acquire().await?;
-        let mut earlier = self.measured;
-        if earlier.is_none() {
+        let carries_on = form.question.is_none();
+        let mut earlier = self.measured.filter(|_| carries_on);
+        if earlier.is_none() && carries_on {
             // The first request of a run goes by those of the runs before it.
             let before = counted(&mut conn, self.session_id()).await?;
             earlier = before.and_then(|before| self.measured_before(before));
         }
+        let max_tokens = form.max_tokens.unwrap_or(settings.max_tokens);
         let mut estimate = Estimate::new(bytes, max_tokens, settings.price, earlier);
-        if settings.context.sums_up_within() {
+        if carries_on && settings.context.sums_up_within() {
             estimate = estimate.twice();
         }
         let mut reserved = Reserved::Granted;

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::time::Instant;
 
 use serde_json::value::RawValue;
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::Worker;
@@ -36,7 +37,7 @@ use crate::store::step::{NewMessage, StepCommit};
 use crate::tools::policy::Policy;
 use crate::tools::seen::SeenFiles;
 use crate::tools::workspace::Workspace;
-use crate::tools::{Caller, ToolContext, without_nul};
+use crate::tools::{Caller, Inquiry, ModelAccess, ToolContext, without_nul};
 
 /// A run in the hands of a worker.
 #[expect(clippy::struct_excessive_bools, reason = "facts, each of its own")]
@@ -81,6 +82,8 @@ pub(super) struct Driver<'a> {
     pub(super) offered: Option<HashSet<String>>,
     /// The rules for calls, once there have been some.
     pub(super) policy: Option<Policy>,
+    /// What calls that run want to know of the model.
+    pub(super) inquiries: mpsc::Receiver<Inquiry>,
 }
 
 /// How a request to the model ended; without a stop reason it failed.
@@ -91,6 +94,14 @@ pub(super) struct RequestEnd<'a> {
     pub(super) duration_ms: i64,
     /// What the model's side left out of what it was sent.
     pub(super) applied_edits: Option<Box<RawValue>>,
+}
+
+impl<'a> RequestEnd<'a> {
+    /// The end of a request with a reply.
+    pub(super) fn of(reply: &'a Reply) -> Self {
+        let (usage, stop) = (reply.usage, Some(reply.stop.as_str()));
+        Self { usage, stop, duration_ms: 0, applied_edits: reply.applied_edits.clone() }
+    }
 }
 
 /// Drives a run until it settles or must be let go.
@@ -126,6 +137,7 @@ impl<'a> Driver<'a> {
             Some(folder) => Workspace::named(folder.into()),
             None => Workspace::new(worker.parts.workspaces.join(run.session_id.to_string())),
         };
+        let (model, inquiries) = ModelAccess::open();
         Self {
             context: ToolContext {
                 workspace,
@@ -136,6 +148,7 @@ impl<'a> Driver<'a> {
                 seen: SeenFiles::of(worker.parts.pool.clone(), run.session_id),
                 after_plan: None,
                 caller: Caller::of(worker.parts.pool.clone(), run.session_id),
+                model,
             },
             agent: AgentLoop::new(Bounds::new(&limits, run.settings.price)),
             transcript: worker.transcripts.take(run.session_id),
@@ -155,6 +168,7 @@ impl<'a> Driver<'a> {
             steps: run.steps,
             offered: None,
             policy: None,
+            inquiries,
             worker,
             run,
             signals,
@@ -341,7 +355,8 @@ impl<'a> Driver<'a> {
         if matches!(self.agent.step(), Step::CallModel { .. } | Step::Exhausted(_)) {
             let span = EventId::new();
             self.span = Some(span);
-            let body = EventBody::ModelRequestStart { model: self.run.settings.model.clone() };
+            let model = self.run.settings.model.clone();
+            let body = EventBody::ModelRequestStart { model, tool_use_id: None };
             events.push(NewEvent::with_id(span.to_string(), &body));
         }
     }

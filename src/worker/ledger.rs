@@ -130,8 +130,7 @@ impl Driver<'_> {
         let running = stream::iter(open);
         // Those that end together are recorded together, the last ones with the message.
         let mut ended = Box::pin(running.buffer_unordered(PARALLEL).ready_chunks(PARALLEL));
-        let signals = self.signals.clone();
-        while let Some(ended) = signals.unless_stopped(ended.next()).await? {
+        while let Some(ended) = self.attend(ended.next()).await? {
             if !round.answered.records.is_empty() {
                 self.record(round).await?;
                 faults::point(Point::SomeRecorded).await;
@@ -167,10 +166,10 @@ impl Driver<'_> {
         self.record(round).await?;
         match self.class(call) {
             ToolClass::Pure => {
+                let (tools, context) = (Arc::clone(&self.worker.parts.tools), self.context.clone());
                 let spans = self.call_spans();
-                let tools = &self.worker.parts.tools;
-                let running = run(tools, &self.context, &spans, (position, call));
-                let ended = self.signals.unless_stopped(running).await?;
+                let running = run(&tools, &context, &spans, (position, call));
+                let ended = self.attend(running).await?;
                 round.take(ended);
                 Ok(())
             }
@@ -220,9 +219,10 @@ impl Driver<'_> {
     ) -> Result<(), Halt> {
         self.start(call, None).await?;
         faults::point(Point::CallStarted).await;
+        let (tools, context) = (Arc::clone(&self.worker.parts.tools), self.context.clone());
         let spans = self.call_spans();
-        let running = run(&self.worker.parts.tools, &self.context, &spans, (position, call));
-        let ended = self.signals.unless_stopped(running).await;
+        let running = run(&tools, &context, &spans, (position, call));
+        let ended = self.attend(running).await;
         if let Err(Halt::ShuttingDown) = ended {
             // Nobody can know more of it than we do now.
             round.end(position, CallState::Interrupted, INTERRUPTED);

@@ -11,6 +11,7 @@ mod drive;
 mod gate;
 mod give_up;
 mod halt;
+mod inquire;
 mod lease;
 mod ledger;
 mod leftovers;

@@ -50,12 +50,7 @@ impl Driver<'_> {
 
     /// Nothing of the reply is kept but what it used.
     async fn set_aside(&mut self, reply: &Reply, started: Instant) -> Result<(), Halt> {
-        let end = RequestEnd {
-            usage: reply.usage,
-            stop: Some(reply.stop.as_str()),
-            duration_ms: millis(started),
-            applied_edits: reply.applied_edits.clone(),
-        };
+        let end = RequestEnd { duration_ms: millis(started), ..RequestEnd::of(reply) };
         let mut events = Vec::from_iter(self.end_request(&end));
         self.agent.spend(reply.usage);
         let request = self.answered(reply);

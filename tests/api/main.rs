@@ -10,6 +10,7 @@ mod access;
 mod approval_attacks;
 mod approvals;
 mod archiving;
+mod asking_tools;
 mod attached_together;
 mod attachments;
 mod awaiting;

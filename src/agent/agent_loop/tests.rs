@@ -146,3 +146,19 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn what_tools_asked_for_counts_when_a_run_is_taken_over_as_it_did_before() {
+    let bounds = Bounds { tokens: Some(100), ..bounds(10) };
+    let asked = Usage { output_tokens: 90, ..Usage::default() };
+    let history = [user(), assistant("tool_use", 1), user()];
+    let mut lived = AgentLoop::resume(&history[..2], bounds).unwrap();
+    lived.spend_besides(asked);
+    assert!(matches!(lived.step(), Step::CallTools(_)), "the calls of a round are answered");
+    lived.push(&history[2]).unwrap();
+    let mut taken_over = AgentLoop::resume(&history, bounds).unwrap();
+    assert_eq!(*taken_over.step(), Step::CallModel { is_first: false });
+    taken_over.spend_besides(asked);
+    assert_eq!(taken_over.step(), lived.step());
+    assert_eq!(*lived.step(), Step::Exhausted(LimitKind::Tokens));
+}

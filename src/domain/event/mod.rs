@@ -214,6 +214,9 @@ pub enum EventBody {
     ModelRequestStart {
         /// The model's name.
         model: String,
+        /// The call whose tool asks; absent where the conversation goes on.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        tool_use_id: Option<String>,
     },
     /// A request to the model ended.
     #[serde(rename = "span.model_request_end")]

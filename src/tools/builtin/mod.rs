@@ -16,6 +16,7 @@ mod list_files;
 mod ls;
 pub(in crate::tools) mod multi_edit;
 mod notebook_edit;
+mod paraphrase_query;
 mod read;
 mod read_file;
 mod search_records;
@@ -96,6 +97,7 @@ pub fn all(options: &Options) -> Vec<Arc<dyn Tool>> {
         Arc::new(Typed(exit_plan_mode::ExitPlanMode)),
         Arc::new(Typed(sequential_thinking::SequentialThinking)),
         Arc::new(Typed(get_current_user::GetCurrentUser)),
+        Arc::new(Typed(paraphrase_query::ParaphraseQuery)),
     ];
     if let Some(bash) = &options.bash {
         tools.push(Arc::new(Typed(bash.clone())));

@@ -123,7 +123,7 @@ impl Driver<'_> {
         let Some((request, form)) = self.summary_request(past, cut)? else {
             return Ok(Summed::Failed);
         };
-        match self.reserve(&request, form.max_tokens).await {
+        match self.reserve(&request, &form).await {
             Err(Halt::Budget(exceeded)) => {
                 tracing::info!(run.id = %self.run_id(), %exceeded, "a history is not summed up");
                 return Ok(Summed::Failed);

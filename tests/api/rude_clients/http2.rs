@@ -7,6 +7,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::time::timeout;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::{PATIENCE, app};
 
@@ -130,10 +131,9 @@ pub(super) async fn be_rude(address: SocketAddr, rudeness: Rudeness) -> Option<u
     let Rudeness { name, first, flood, reads, .. } = rudeness;
     let closed = async {
         if reads {
-            let sending = tokio::spawn(send(writer, first, flood));
-            let reason = reason(reader).await;
-            sending.abort();
-            reason
+            // Ends with this, so that no flood outlives the attack that it belongs to.
+            let _sending = AbortOnDropHandle::new(tokio::spawn(send(writer, first, flood)));
+            reason(reader).await
         } else {
             send(writer, first, flood).await;
             None
