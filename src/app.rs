@@ -3,6 +3,7 @@
 mod database;
 mod listening;
 mod model;
+mod registry;
 mod request_body;
 
 use std::net::SocketAddr;
@@ -23,7 +24,7 @@ use crate::http::{Health, LastLook};
 use crate::metrics::Metrics;
 use crate::model::Model;
 use crate::model::catalogue::keep_current;
-use crate::outbound::Outbound;
+use crate::outbound::{AllowedHosts, Outbound};
 use crate::simulator::Running;
 use crate::spans::{self, Export};
 use crate::store::embedded::EmbeddedPostgres;
@@ -38,6 +39,7 @@ use database::{Pools, check_keys};
 pub use database::{bring_up_to_date, bring_up_to_date_and_grant, open_database};
 use listening::Listening;
 use model::{models_to_refresh, open_model};
+use registry::open_registry;
 
 /// Time for runs to end, short of what a container runtime grants.
 const RUNS_TIMEOUT: Duration = Duration::from_secs(28);
@@ -75,12 +77,10 @@ impl Application {
         let options = bring_up_to_date(options).await?;
         let pools = Pools::of(&options);
         check_keys(&config.listen, &pools.gate).await?;
-        let tools = Arc::new(Registry::new(config.tools)?);
-        let tool_servers = Arc::new(ToolServers::start(config.tool_servers, &tools));
+        let (tools, tool_servers) = open_registry(config.tools, config.tool_servers).await?;
         let (permissions, bus) = (Arc::new(config.permissions), Arc::new(Bus::default()));
         let draining = CancellationToken::new();
         let (metrics, traces) = open_traces(config.traces.as_ref(), &tool_servers)?;
-        tool_servers.tried().await;
 
         let (mut worker, mut simulator, mut catalogue, mut sender) = (None, None, None, None);
         if let Some(work) = config.work {
@@ -104,9 +104,7 @@ impl Application {
             });
             new.succeed().await;
             worker = Some(new);
-            let outbound = Outbound::new(work.webhook_hosts, webhooks::TIMEOUT)?;
-            let (pool, metrics) = (pools.worker.clone(), Arc::clone(&metrics));
-            sender = Some(Sender { pool, outbound, metrics });
+            sender = Some(sender_of(work.webhook_hosts, &pools, &metrics)?);
         }
         let health = Health {
             pool: pools.gate.clone(),
@@ -222,6 +220,12 @@ fn open_traces(
     let Some(collector) = collector else { return Ok((Arc::new(metrics), None)) };
     let (spans, export) = spans::start(collector, metrics.spans_dropped())?;
     Ok((Arc::new(metrics.with_spans(spans)), Some(export)))
+}
+
+/// What tells webhooks at these hosts.
+fn sender_of(hosts: AllowedHosts, pools: &Pools, metrics: &Arc<Metrics>) -> anyhow::Result<Sender> {
+    let outbound = Outbound::new(hosts, webhooks::TIMEOUT)?;
+    Ok(Sender { pool: pools.worker.clone(), outbound, metrics: Arc::clone(metrics) })
 }
 
 /// Waits for a task, if there is one, and gives it up when that takes too long.

@@ -139,9 +139,8 @@ pub(super) async fn ping(peer: &Peer<RoleClient>) -> Result<(), ConnectionError>
     let options = PeerRequestOptions::with_timeout(PING_TIMEOUT);
     let sent = peer.send_request_with_option(ping, options).await;
     match sent.map_err(ConnectionError::Ping)?.await_response().await {
-        Ok(_) => Ok(()),
         // One that refuses it is there as well.
-        Err(ServiceError::McpError(_)) => Ok(()),
+        Ok(_) | Err(ServiceError::McpError(_)) => Ok(()),
         Err(error) => Err(ConnectionError::Ping(error)),
     }
 }

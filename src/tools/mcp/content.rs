@@ -52,7 +52,6 @@ mod tests {
 
     use super::*;
 
-    #[expect(clippy::needless_pass_by_value, reason = "callers write the result in place")]
     fn text(result: Value) -> String {
         text_of(&serde_json::from_value(result).unwrap())
     }

@@ -39,6 +39,7 @@ pub(in crate::tools) enum AskFailure {
 }
 
 impl AskFailure {
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the library may add to them")]
     pub(super) fn of(error: &ServiceError) -> Self {
         match error {
             ServiceError::McpError(error) => {

@@ -60,7 +60,7 @@ impl Keeper {
     /// One connection from its beginning to its end. It ends well only because it is told to.
     async fn connection(&self) -> Result<(), ConnectionError> {
         let listener = Listener::default();
-        let begin = timeout(BEGIN_WITHIN, self.begin(listener.clone()));
+        let begin = Box::pin(timeout(BEGIN_WITHIN, self.begin(listener.clone())));
         let Some(begun) = self.unless_stopped(begin).await else { return Ok(()) };
         let connection = begun??;
         let (peer, end) = (connection.peer().clone(), connection.cancellation_token());

@@ -17,7 +17,7 @@ list() {
         plain fresh
     else
         tool echo 'Says what it is told.' '{"type":"object","properties":{"text":{"type":"string"}},"required":["text"]}'
-        plain hang crash wrong_id huge flood pings refuse fail change environment
+        plain hang crash stay wrong_id huge flood pings refuse fail change environment
         printf ',{"name":"look","description":"It looks.","inputSchema":{"type":"object"},'
         printf '"annotations":{"readOnlyHint":true}}'
     fi
@@ -47,6 +47,11 @@ call() {
     *'"name":"look"'*) text 'All is well.' ;;
     *'"name":"fresh"'*) text 'It is new.' ;;
     *'"name":"crash"'*) exit 3 ;;
+    *'"name":"stay"'*)
+        sleep 1000 &
+        echo $! >>"$folder/started"
+        text 'Something of it stays.'
+        ;;
     *'"name":"wrong_id"'*) id=999 && text 'For somebody else.' ;;
     *'"name":"huge"'*)
         printf '{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"' "$id"

@@ -40,7 +40,7 @@ async fn a_session_keeps_the_list_that_it_began_with_and_a_new_one_gets_the_new_
     assert_eq!(results(&young).await, [("It is new.".to_owned(), false)]);
 
     let lists = sent(&app);
-    assert_eq!(lists.iter().map(Vec::len).collect::<Vec<_>>(), [12, 12, 12, 12, 2, 2]);
+    assert_eq!(lists.iter().map(Vec::len).collect::<Vec<_>>(), [13, 13, 13, 13, 2, 2]);
     assert_eq!(figure(&app, r#"twostep_mcp_list_changes_total{server="fake"}"#).await, 1);
     app.finish().await;
 }

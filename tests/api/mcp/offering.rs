@@ -34,7 +34,7 @@ async fn a_tool_of_a_server_is_called_by_its_name_and_its_result_handed_back() {
         2
     );
     assert_eq!(figure(&app, r#"twostep_mcp_up{server="fake"}"#).await, 1);
-    let check = json!({ "status": "ok", "detail": "connected, tools: 12" });
+    let check = json!({ "status": "ok", "detail": "connected, tools: 13" });
     assert_eq!(readiness(&app).await, (true, check));
     app.finish().await;
 }
@@ -111,6 +111,7 @@ async fn what_is_hidden_is_shown_and_what_is_no_tool_is_left_out() {
             "look",
             "pings",
             "refuse",
+            "stay",
             "wrong_id"
         ]
     );
