@@ -16,7 +16,7 @@ use crate::tools::{CatalogEntry, Registry};
 
 /// A name, what calls may do to the world, how long they usually take, how many seconds they may
 /// take, and whether they run beside others.
-const TABLE: [(&str, ToolClass, ToolTiming, u64, bool); 23] = [
+const TABLE: [(&str, ToolClass, ToolTiming, u64, bool); 24] = [
     ("read_file", Pure, Fast, 10, true),
     ("write_file", Checkable, Fast, 10, false),
     ("list_files", Pure, Fast, 10, true),
@@ -33,6 +33,7 @@ const TABLE: [(&str, ToolClass, ToolTiming, u64, bool); 23] = [
     ("ExitPlanMode", Pure, Immediate, 2, false),
     ("sequential_thinking", Pure, Immediate, 2, true),
     ("get_current_user", Pure, Fast, 10, true),
+    ("paraphrase_query", Pure, Network, 60, true),
     ("Bash", Effect, Variable, 120, false),
     ("get_weather", Pure, Network, 60, true),
     ("get_temperature", Pure, Network, 60, true),

@@ -1,12 +1,15 @@
 //! `WebFetch`: a page of the web.
 
+use std::borrow::Cow;
 use std::sync::Arc;
+use std::time::Duration;
 
 use reqwest::Url;
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::value::RawValue;
 
-use super::web::Web;
+use super::web::{Web, reading};
 use crate::domain::tool::{ToolClass, ToolTiming};
 use crate::tools::{ErrorStyle, Output, ToolContext, ToolError, TypedTool};
 
@@ -19,12 +22,16 @@ pub(super) struct WebFetch(pub(super) Arc<Web>);
 pub(super) struct Input {
     /// The address of the page, with `https://`, as it stands in the conversation.
     url: String,
+    /// What to find out about the page. With it the result is a short answer in place of the page.
+    #[serde(default)]
+    prompt: Option<String>,
 }
 
 impl TypedTool for WebFetch {
     const NAME: &'static str = "WebFetch";
     const DESCRIPTION: &'static str = "Reads a page of the web and returns its text: HTML as \
-        Markdown, and text, JSON and XML as they are. Use it for an address that the user has \
+        Markdown, and text, JSON and XML as they are. With a `prompt`, a model reads the page and \
+        only its answer is returned, which suits long pages. Use it for an address that the user has \
         named or that another tool has found; somebody is asked about any other. Redirects are \
         followed, and the first line of the result says where the page was. It sends no \
         credentials, runs no scripts, and may return what was read up to 15 minutes ago. What a \
@@ -38,12 +45,33 @@ impl TypedTool for WebFetch {
         Some(&input.url)
     }
 
+    /// Longer where the page is read for a question.
+    fn deadline(&self, input: &RawValue) -> Duration {
+        let input = serde_json::from_str::<Input>(input.get());
+        let is_asked = input.is_ok_and(|input| input.prompt.is_some());
+        Self::TIMING.deadline() + if is_asked { reading::TIME } else { Duration::ZERO }
+    }
+
     async fn run(&self, context: &ToolContext, input: Input) -> Result<Output, ToolError> {
         let url = input.url.parse::<Url>().ok();
         let url = url.filter(|url| ["http", "https"].contains(&url.scheme())).ok_or_else(|| {
             ToolError::Invalid("url is not the address of a page, such as https://…".to_owned())
         })?;
+        let asked = input.prompt.as_deref().map(str::trim).filter(|asked| !asked.is_empty());
+        if asked.is_some_and(|asked| asked.chars().count() > reading::MAX_QUESTION) {
+            let most = reading::MAX_QUESTION;
+            return Err(ToolError::Invalid(format!("the prompt has more than {most} letters")));
+        }
         let read = self.0.read(context.caller.name().await?, url).await?;
-        Ok(format!("{}\n\n{}", read.url, read.text).into())
+        let text = match asked {
+            None => Cow::Borrowed(read.text.as_str()),
+            Some(asked) => {
+                let question = reading::question(asked, &read.url, &read.text);
+                let (system, most) = (Some(reading::SYSTEM), reading::MAX_TOKENS);
+                let answer = context.ask_model(system, question, most).await?;
+                Cow::Owned(reading::without_made_up(&answer, &read.text))
+            }
+        };
+        Ok(format!("{}\n\n{text}", read.url).into())
     }
 }

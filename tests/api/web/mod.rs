@@ -6,6 +6,7 @@ mod fetching;
 mod namespace;
 mod naming;
 mod options;
+mod reading;
 mod searching;
 mod site;
 

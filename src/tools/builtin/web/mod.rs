@@ -3,6 +3,7 @@
 mod cache;
 mod html;
 mod page;
+pub(super) mod reading;
 pub(super) mod search;
 
 use std::sync::Arc;
