@@ -1,5 +1,5 @@
 //! Names that are nearly right: compared by the groups of three letters that their words have, as
-//! pg_trgm does. That extension is not everywhere, and not every owner of tables may install it;
+//! `pg_trgm` does. That extension is not everywhere, and not every owner of tables may install it;
 //! the titles of one tenant are few enough to compare them all here.
 
 /// The share of a name that a title must have to be meant by it.

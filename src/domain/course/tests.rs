@@ -83,8 +83,8 @@ fn a_text_that_is_no_course_is_refused_with_its_line() {
     ] {
         assert_eq!(Course::read(text, Form::Text), Err(expected), "{text}");
     }
-    let many = (0..=MAX_LESSONS).map(|n| format!("\nLesson {n}: L")).collect::<String>();
-    let many = format!("Course Title: A{many}");
+    let lessons: Vec<String> = (0..=MAX_LESSONS).map(|n| format!("Lesson {n}: L")).collect();
+    let many = format!("Course Title: A\n{}", lessons.join("\n"));
     assert_eq!(Course::read(&many, Form::Text), Err(BadCourse::TooLarge));
 }
 
