@@ -134,7 +134,7 @@ mod tests {
         let mut conn = pool.acquire().await.unwrap();
         let here = database_id(&mut conn).await.unwrap();
         conn.give_back();
-        let mut ids = Vec::from_iter((0..=AT_A_TIME).map(|_| SessionId::new()));
+        let mut ids: Vec<_> = (0..=AT_A_TIME).map(|_| SessionId::new()).collect();
         ids.sort_unstable();
         for id in &ids {
             let leaving = Leaving { root: *id, database: here.clone(), sessions: vec![*id] };

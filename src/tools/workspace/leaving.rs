@@ -191,12 +191,12 @@ mod tests {
             let found = list_leaving(home.path(), HERE, Duration::ZERO, (after, 2)).unwrap();
             found.into_iter().map(|leaving| leaving.root).collect::<Vec<_>>()
         };
-        let [a, b, c, d, e] = [0, 1, 2, 3, 4].map(|at: usize| all[at].root);
-        assert_eq!(list(None), [a, b]);
-        assert_eq!(list(Some(b)), [c, d]);
-        assert_eq!(list(Some(d)), [e, a]);
+        let roots: Vec<SessionId> = all.iter().map(|leaving| leaving.root).collect();
+        assert_eq!(list(None), roots[..2]);
+        assert_eq!(list(Some(roots[1])), roots[2..4]);
+        assert_eq!(list(Some(roots[3])), [roots[4], roots[0]]);
         // Somebody has removed it.
         all[2].forget(home.path()).unwrap();
-        assert_eq!(list(Some(c)), [d, e]);
+        assert_eq!(list(Some(roots[2])), roots[3..]);
     }
 }
