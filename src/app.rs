@@ -28,7 +28,6 @@ use crate::outbound::{AllowedHosts, Outbound};
 use crate::simulator::Running;
 use crate::spans::{self, Export};
 use crate::store::embedded::EmbeddedPostgres;
-use crate::tools::Registry;
 use crate::tools::builtin::bash::Bash;
 use crate::tools::mcp::ToolServers;
 use crate::tools::policy::Evaluator;
