@@ -34,6 +34,8 @@ const TABLE: [(&str, ToolClass, ToolTiming, u64, bool); 24] = [
     ("sequential_thinking", Pure, Immediate, 2, true),
     ("get_current_user", Pure, Fast, 10, true),
     ("paraphrase_query", Pure, Network, 60, true),
+    ("search_course_content", Pure, Fast, 10, true),
+    ("get_course_outline", Pure, Fast, 10, true),
     ("Bash", Effect, Variable, 120, false),
     ("get_weather", Pure, Network, 60, true),
     ("get_temperature", Pure, Network, 60, true),
