@@ -122,7 +122,7 @@ async fn a_wrong_method_is_told_apart_from_a_wrong_path() {
     let session = app.session().await;
     for (method, path, allowed) in [
         (Method::PUT, session.path("/messages"), "GET,HEAD,POST"),
-        (Method::DELETE, session.path("/events"), "GET,HEAD"),
+        (Method::DELETE, session.path("/events"), "GET,HEAD,POST"),
         (Method::PATCH, "/v1/sessions".to_owned(), "GET,HEAD,POST"),
         (Method::GET, session.path("/cancel"), "POST"),
         (Method::POST, "/healthz".to_owned(), "GET,HEAD"),
