@@ -47,8 +47,8 @@ crash: ## kill the service again and again, and look at what is left
 contract: ## hold the service to its OpenAPI document: a TypeScript client, schemathesis
 	scripts/contract $(ARGS)
 
-bench: ## measure the pure parts, and what calls of tools cost
-	SQLX_OFFLINE=true cargo bench --bench pure --bench tools $(ARGS)
+bench: ## measure the pure parts, what calls of tools cost, and searches of the catalogue
+	SQLX_OFFLINE=true cargo bench --bench pure --bench tools --bench catalog $(ARGS)
 
 search: ## compare Glob and Grep with rg on 50,000 files: what they find, and how fast
 	SQLX_OFFLINE=true cargo test --release --lib -- --ignored --nocapture on_50_000_files

@@ -4,6 +4,7 @@
 //! the other, each another one, so that what is measured is the search and not a cache of answers.
 
 mod language;
+mod output;
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -23,6 +24,7 @@ use twostep::tools::workspace::Workspace;
 use twostep::tools::{Caller, Registry, ToolContext, builtin};
 
 use language::Language;
+use output::say;
 
 const COURSES: usize = 500;
 const LESSONS: usize = 20;
@@ -93,7 +95,8 @@ async fn fill(login: &PgPool, language: &mut Language) -> anyhow::Result<()> {
         stored += passages.len();
         replace(&mut conn, TenantId::DEFAULT, (&course, &passages), |_| {}).await?;
     }
-    println!("{stored} passages of {COURSES} courses, imported in {:.1?}", started.elapsed());
+    let took = started.elapsed();
+    say(&format!("{stored} passages of {COURSES} courses, imported in {took:.1?}"));
     Ok(())
 }
 
@@ -141,7 +144,7 @@ async fn search(
         let at = |percent: usize| times.get(times.len() * percent / 100).copied();
         let (half, most) = at(50).zip(at(99)).context("nothing was measured")?;
         let longest = times.last().copied().unwrap_or_default();
-        println!("{kind}: p50 {half:.1?}, p99 {most:.1?}, longest {longest:.1?}");
+        say(&format!("{kind}: p50 {half:.1?}, p99 {most:.1?}, longest {longest:.1?}"));
         if most > GOAL {
             slow.push(kind.to_owned());
         }

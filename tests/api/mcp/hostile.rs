@@ -20,7 +20,8 @@ fn is_running(pid: u32) -> bool {
 /// What becomes of one call, and of one after it.
 async fn after(tool: &str, expected: &str) {
     let fake = Fake::new();
-    let settings = ServerSettings { timeout: Duration::from_secs(2), ..fake.settings() };
+    let seconds = if expected == NO_RESPONSE { 20 } else { 5 };
+    let settings = ServerSettings { timeout: Duration::from_secs(seconds), ..fake.settings() };
     let app = app(settings, &asks_for(&[tool, "echo"])).await;
     let session = app.session().await;
     let run = session.ask("Go").await;
@@ -37,7 +38,7 @@ async fn one_that_ends_in_a_call_is_started_again_for_the_next() {
 
 #[tokio::test]
 async fn one_that_answers_somebody_else_has_not_answered() {
-    after("wrong_id", "Error: mcp__fake__wrong_id timed out after 2 s").await;
+    after("wrong_id", "Error: mcp__fake__wrong_id timed out after 5 s").await;
 }
 
 #[tokio::test]
@@ -59,7 +60,7 @@ async fn one_that_asks_without_end_is_ended() {
 
 #[tokio::test]
 async fn a_call_that_hangs_is_given_up_and_the_server_told() {
-    after("hang", "Error: mcp__fake__hang timed out after 2 s").await;
+    after("hang", "Error: mcp__fake__hang timed out after 5 s").await;
     let fake = Fake::new();
     let settings = ServerSettings { timeout: Duration::from_secs(1), ..fake.settings() };
     let app = app(settings, &asks_for(&["hang"])).await;

@@ -57,7 +57,7 @@ impl Web {
                 )]),
             },
             is_trusted: false,
-            timeout: Duration::from_secs(2),
+            timeout: Duration::from_secs(6),
             only: None,
             withheld: Vec::new(),
         }
@@ -104,7 +104,7 @@ async fn answer(
         "plain" => axum::Json(told(text("Plain."))).into_response(),
         "stream" => stream(format!("data: {}\n\n", told(text("Streamed."))).into()),
         "hang" => std::future::pending().await,
-        "huge" => axum::Json(told(text(&"x".repeat(17 << 20)))).into_response(),
+        "huge" => ([("content-type", "application/json")], vec![b'x'; 17 << 20]).into_response(),
         "break" => {
             let broken = futures::stream::iter([Err::<Bytes, _>(std::io::Error::other("broken"))]);
             ([("content-type", "application/json")], Body::from_stream(broken)).into_response()
@@ -144,7 +144,7 @@ async fn whatever_goes_wrong_with_it_is_a_result() {
     let no_response = "Error: no response received from the tool server fake; the call may have \
                        happened all the same";
     let expected = [
-        ("Error: mcp__fake__hang timed out after 2 s", true),
+        ("Error: mcp__fake__hang timed out after 6 s", true),
         (no_response, true),
         (no_response, true),
         (no_response, true),
