@@ -34,7 +34,7 @@ use crate::tools::policy::Evaluator;
 use crate::tools::sandbox::{Level, SandboxError};
 use crate::webhooks::{self, Sender};
 use crate::worker::{Node, Parts, Worker};
-use database::{Pools, check_keys};
+use database::{Pools, open_pools};
 pub use database::{bring_up_to_date, bring_up_to_date_and_grant, open_database};
 use listening::Listening;
 use model::{models_to_refresh, open_model};
@@ -72,10 +72,7 @@ impl Application {
     /// Starts what the process stands on, brings the schema up to date, and binds the address.
     pub async fn build(config: Config) -> anyhow::Result<Self> {
         let sandbox = open_tools(&config).await?;
-        let (options, embedded) = open_database(config.database).await?;
-        let options = bring_up_to_date(options).await?;
-        let pools = Pools::of(&options);
-        check_keys(&config.listen, &pools.gate).await?;
+        let (pools, embedded) = open_pools(config.database, &config.listen).await?;
         let (tools, tool_servers) = open_registry(config.tools, config.tool_servers).await?;
         let (permissions, bus) = (Arc::new(config.permissions), Arc::new(Bus::default()));
         let draining = CancellationToken::new();

@@ -42,6 +42,18 @@ impl Pools {
     }
 }
 
+/// Connections to a database that is up to date and lets somebody in, and the private server if
+/// there is to be one.
+pub(super) async fn open_pools(
+    database: Database,
+    listen: &Listen,
+) -> anyhow::Result<(Pools, Option<EmbeddedPostgres>)> {
+    let (options, embedded) = open_database(database).await?;
+    let pools = Pools::of(&bring_up_to_date(options).await?);
+    check_keys(listen, &pools.gate).await?;
+    Ok((pools, embedded))
+}
+
 /// The way to the database, and the private server if there is to be one.
 pub async fn open_database(
     database: Database,
@@ -104,7 +116,7 @@ async fn migrate(options: &PgConnectOptions) -> anyhow::Result<PgPool> {
 
 /// A service that wants keys and has given none lets nobody in. Only where no other machine is meant
 /// to come in may that be a beginning.
-pub(super) async fn check_keys(listen: &Listen, pool: &Connections) -> anyhow::Result<()> {
+async fn check_keys(listen: &Listen, pool: &Connections) -> anyhow::Result<()> {
     let bind = match listen {
         // Who has a token needs no key.
         Listen::Api(serve) if serve.http.needs_keys && serve.http.tokens.is_none() => serve.bind,

@@ -29,7 +29,7 @@ impl Driver<'_> {
                 done = &mut calls => return done,
                 Some(inquiry) = self.inquiries.recv() => inquiry,
             };
-            let mut inquiring = pin!(self.inquire(inquiry));
+            let mut inquiring = Box::pin(self.inquire(inquiry));
             tokio::select! {
                 biased;
                 asked = &mut inquiring => asked?,
@@ -132,11 +132,13 @@ impl Driver<'_> {
 fn said(reply: &Reply) -> Result<String, ToolError> {
     let failed = |text: &str| Err(ToolError::Failed(text.to_owned()));
     let text = reply.content.joined_text().map_err(|error| ToolError::Failed(error.to_string()))?;
-    match reply.stop {
-        ModelStop::Refusal => failed("the model declined to answer"),
-        _ if text.trim().is_empty() => failed("the model gave an empty answer"),
-        _ => Ok(text),
+    if reply.stop == ModelStop::Refusal {
+        return failed("the model declined to answer");
     }
+    if text.trim().is_empty() {
+        return failed("the model gave an empty answer");
+    }
+    Ok(text)
 }
 
 /// What a tool reads where there was no reply.

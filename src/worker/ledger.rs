@@ -168,7 +168,7 @@ impl Driver<'_> {
             ToolClass::Pure => {
                 let (tools, context) = (Arc::clone(&self.worker.parts.tools), self.context.clone());
                 let spans = self.call_spans();
-                let running = run(&tools, &context, &spans, (position, call));
+                let running = Box::pin(run(&tools, &context, &spans, (position, call)));
                 let ended = self.attend(running).await?;
                 round.take(ended);
                 Ok(())
@@ -221,7 +221,7 @@ impl Driver<'_> {
         faults::point(Point::CallStarted).await;
         let (tools, context) = (Arc::clone(&self.worker.parts.tools), self.context.clone());
         let spans = self.call_spans();
-        let running = run(&tools, &context, &spans, (position, call));
+        let running = Box::pin(run(&tools, &context, &spans, (position, call)));
         let ended = self.attend(running).await;
         if let Err(Halt::ShuttingDown) = ended {
             // Nobody can know more of it than we do now.

@@ -16,7 +16,7 @@ use crate::tools::{CatalogEntry, Registry};
 
 /// A name, what calls may do to the world, how long they usually take, how many seconds they may
 /// take, and whether they run beside others.
-const TABLE: [(&str, ToolClass, ToolTiming, u64, bool); 24] = [
+const TABLE: [(&str, ToolClass, ToolTiming, u64, bool); 26] = [
     ("read_file", Pure, Fast, 10, true),
     ("write_file", Checkable, Fast, 10, false),
     ("list_files", Pure, Fast, 10, true),
