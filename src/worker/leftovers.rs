@@ -128,7 +128,7 @@ mod tests {
         assert_eq!((left(), notes()), ([true, false, true, true], [0, 1]));
     }
     #[tokio::test]
-    async fn folders_that_cannot_be_removed_do_not_keep_others() {
+    async fn a_look_begins_where_the_one_before_has_ended() {
         let (database, home) = (database().await, tempfile::TempDir::new().unwrap());
         let pool = Connections::from(database.pool(1));
         let mut conn = pool.acquire().await.unwrap();
@@ -136,18 +136,17 @@ mod tests {
         conn.give_back();
         let mut ids: Vec<_> = (0..=AT_A_TIME).map(|_| SessionId::new()).collect();
         ids.sort_unstable();
+        let folder = |id: &SessionId| home.path().join(id.to_string());
         for id in &ids {
             let leaving = Leaving { root: *id, database: here.clone(), sessions: vec![*id] };
             leaving.note(home.path()).unwrap();
-            // Where a folder should be is something that is removed by nobody, but for the last.
-            let path = home.path().join(id.to_string());
-            if id == ids.last().unwrap() { fs::create_dir(path) } else { fs::write(path, "") }
-                .unwrap();
+            fs::create_dir(folder(id)).unwrap();
         }
-        let last = || home.path().join(ids[AT_A_TIME].to_string());
-        let after = clear_once(&pool, home.path(), (Duration::ZERO, None)).await.unwrap();
-        assert_eq!((after, last().exists()), (Some(ids[AT_A_TIME - 1]), true));
-        clear_once(&pool, home.path(), (Duration::ZERO, after)).await.unwrap();
-        assert!(!last().exists());
+        let look = async |after| clear_once(&pool, home.path(), (Duration::ZERO, after)).await;
+        let left = || ids.iter().filter(|id| folder(id).exists()).copied().collect::<Vec<_>>();
+        assert_eq!(look(Some(ids[0])).await.unwrap(), ids.last().copied());
+        assert_eq!(left(), ids[..1]);
+        assert_eq!(look(ids.last().copied()).await.unwrap(), Some(ids[0]));
+        assert_eq!(left(), []);
     }
 }
