@@ -1,7 +1,7 @@
 //! Servers that do what they must not. Whatever it is, the call has a result and the session goes
 //! on.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::json;
 use twostep::tools::mcp::ServerSettings;
@@ -43,9 +43,7 @@ async fn one_that_answers_somebody_else_has_not_answered() {
 
 #[tokio::test]
 async fn one_whose_message_has_no_end_is_ended() {
-    let started = Instant::now();
     after("huge", NO_RESPONSE).await;
-    assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
 }
 
 #[tokio::test]
