@@ -5,7 +5,7 @@ WITH needed (role, privileges, columns, tables) AS (
         ('twostep_service', '{SELECT,INSERT,UPDATE,DELETE}'::text[], '{}'::text[], '{
             tenants, sessions, runs, tool_calls, requests, seen_files, sent_changes, compactions,
             inherited, budgets, reservations, deleted_usage, api_keys, stream_tickets, webhooks,
-            webhook_deliveries}'::text[]),
+            webhook_deliveries, courses, lessons, chunks}'::text[]),
         ('twostep_service', '{SELECT,INSERT}', '{}', '{messages, events}'),
         ('twostep_service', '{SELECT}', '{}', '{_sqlx_migrations, history}'),
         ('twostep_tenant', '{SELECT,INSERT,UPDATE,DELETE}', '{}', '{
@@ -13,7 +13,7 @@ WITH needed (role, privileges, columns, tables) AS (
             deleted_usage, stream_tickets, webhooks, webhook_deliveries}'),
         ('twostep_tenant', '{SELECT,INSERT}', '{}', '{messages, events}'),
         ('twostep_tenant', '{SELECT,DELETE}', '{}', '{reservations}'),
-        ('twostep_tenant', '{SELECT}', '{}', '{tenants, budgets, history}'),
+        ('twostep_tenant', '{SELECT}', '{}', '{tenants, budgets, history, courses, lessons, chunks}'),
         ('twostep_tenant', '{UPDATE}', '{id}', '{tenants}'),
         ('twostep_tenant', '{UPDATE}', '{day,tokens,cost}', '{budgets}')
 ), callable (role, functions) AS (

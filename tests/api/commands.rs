@@ -177,9 +177,9 @@ async fn a_private_database_keeps_its_data_from_start_to_start() {
     assert!(took < Duration::from_secs(10), "it took {took:?} to end");
 
     let second = Program::serve(serve()).await;
-    let path = format!("{}/v1/sessions/{session}/runs", second.url);
-    let runs: Value = client().get(path).send().await.unwrap().json().await.unwrap();
-    assert_eq!(runs["data"], json!([run]));
+    let path = format!("{}/v1/sessions/{session}/runs/{}", second.url, run["id"].as_str().unwrap());
+    let kept: Value = client().get(path).send().await.unwrap().json().await.unwrap();
+    assert_eq!(kept, run);
     let run = ask(&second.url, &session, "And what time is it now?").await;
     assert_eq!(run["status"], "completed");
     assert_eq!(second.terminate().await.0.code(), Some(0));
