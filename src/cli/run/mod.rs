@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::client::{Client, Failure, ServerArgs};
 use super::local::{LocalArgs, Service};
+use super::output;
 use super::shutdown_signal;
 use super::status::{INTERRUPTED, NEEDS_APPROVAL};
 use super::talk::{NewSessionArgs, Run, Turn, new_session};
@@ -97,8 +98,16 @@ impl Command {
             Some(id) => id.to_string(),
             None => new_session(client, &self.new_session.body()).await?,
         };
-        let mut turn = Turn::begin(client, &session, &self.message(prompt), stop.clone()).await?;
         let mut show = Show::new(self.output);
+        if self.session.is_some()
+            && let Some(run) = Run::that_waits(client, &session).await?
+        {
+            // A message would stand in line behind it until somebody decides.
+            output::complain("twostep: nothing was said, because the session waits for somebody");
+            show.end(&run, &session);
+            return Ok(ExitCode::from(NEEDS_APPROVAL));
+        }
+        let mut turn = Turn::begin(client, &session, &self.message(prompt), stop.clone()).await?;
         let run = loop {
             let run = turn.rest(|came| show.see(came)).await?;
             if !self.decide(&mut turn, &run).await? {

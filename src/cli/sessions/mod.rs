@@ -99,7 +99,7 @@ async fn list(client: &Client, limit: u32, json: bool) -> anyhow::Result<()> {
     }
     print(&sessions, json);
     if has_more {
-        output::complain("There are more: say --limit.");
+        output::complain("There are more: say a larger --limit.");
     }
     Ok(())
 }

@@ -62,6 +62,17 @@ impl Run {
         Ok(Self { whole, ..run })
     }
 
+    /// The run of a session that waits for somebody, if there is one.
+    pub(in crate::cli) async fn that_waits(
+        client: &Client,
+        session: &str,
+    ) -> Result<Option<Self>, Failure> {
+        let query = [("status", "requires_action"), ("limit", "1")];
+        let mut page = client.get_with(&["sessions", session, "runs"], &query).send().await?;
+        let run = page.pointer_mut("/data/0").map(Value::take);
+        run.map(|run| Self::read(client, run)).transpose()
+    }
+
     /// Why there is no answer, or not the whole of it, on one line.
     pub(in crate::cli) fn trouble(&self) -> Option<String> {
         if let Some(Trouble { r#type, message }) = &self.error {

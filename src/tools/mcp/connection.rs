@@ -22,7 +22,7 @@ use tokio::sync::Notify;
 use tokio::time::error::Elapsed;
 use tokio_util::task::TaskTracker;
 
-use super::failure::bounded;
+use super::failure::{bounded, why_not_begun};
 use super::guard::Guarded;
 use super::lines::MAX_MESSAGE;
 use super::program::Running;
@@ -46,7 +46,7 @@ pub(super) enum ConnectionError {
     Start(#[from] io::Error),
     #[error("the HTTP client did not start: {0}")]
     Http(#[from] reqwest::Error),
-    #[error("it does not begin as the protocol wants it: {}", bounded(&.0.to_string()))]
+    #[error("{}", why_not_begun(.0))]
     Begin(#[from] Box<ClientInitializeError>),
     #[error("it does not list its tools: {}", bounded(&.0.to_string()))]
     List(ServiceError),

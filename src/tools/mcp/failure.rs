@@ -1,8 +1,9 @@
 //! Why a server gave no result, for the model and for the figures.
 
+use std::error::Error;
 use std::time::Duration;
 
-use rmcp::service::ServiceError;
+use rmcp::service::{ClientInitializeError, ServiceError};
 use rmcp::transport::DynamicTransportError;
 use rmcp::transport::streamable_http_client::StreamableHttpError;
 
@@ -105,6 +106,18 @@ fn is_unreachable(error: &DynamicTransportError) -> bool {
         Some(StreamableHttpError::SessionExpired) => true,
         Some(_) | None => false,
     }
+}
+
+/// Why a server did not begin, without the names of the types that the error went through.
+pub(super) fn why_not_begun(error: &ClientInitializeError) -> String {
+    let ClientInitializeError::TransportError { error, .. } = error else {
+        return bounded(&format!("it does not begin as the protocol wants it: {error}"));
+    };
+    let mut cause: &(dyn Error + 'static) = error.error.as_ref();
+    while let Some(deeper) = cause.source() {
+        cause = deeper;
+    }
+    bounded(&format!("it does not take what it is sent: {cause}"))
 }
 
 /// A text of which a server has written a part, as far as it is logged.

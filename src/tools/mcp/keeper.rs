@@ -39,17 +39,24 @@ impl Keeper {
     /// Connects again and again, until it is told to stop.
     pub(super) async fn run(self) {
         let mut rest = FIRST_REST;
+        // The first of a row is told to everybody, the others to who wants to know more.
+        let mut is_told = false;
         while !self.stop.is_cancelled() {
             let began = Instant::now();
             let ended = Box::pin(self.connection()).await;
             self.server.connect(None);
             let Err(error) = ended else { return };
-            let server = &self.server.settings().name;
-            tracing::warn!(mcp.server = %server, %error, "a tool server is not connected");
             self.server.tried.send_replace(true);
             if began.elapsed() > LONGEST_REST {
-                rest = FIRST_REST;
+                (rest, is_told) = (FIRST_REST, false);
             }
+            let server = &self.server.settings().name;
+            if is_told {
+                tracing::debug!(mcp.server = %server, %error, "a tool server is not connected");
+            } else {
+                tracing::warn!(mcp.server = %server, %error, "a tool server is not connected");
+            }
+            is_told = true;
             // Servers that went away together do not come back together.
             let varied = rest.mul_f64(0.5 + fastrand::f64() / 2.0);
             let _ = self.unless_stopped(sleep(varied)).await;

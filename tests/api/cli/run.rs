@@ -120,7 +120,11 @@ async fn a_call_that_waits_ends_the_command_unless_it_is_told_what_to_decide() {
         "twostep: ring waits for an approval: {{\"line\":\"one\"}}\n\
          Decide with: twostep chat --session {id}\n"
     );
-    assert_eq!((status, stdout, stderr), (Some(3), String::new(), expected));
+    assert_eq!((status, stdout, stderr), (Some(3), String::new(), expected.clone()));
+    assert_eq!(statuses(&app, &id).await, ["requires_action"]);
+    let (status, stdout, stderr) = told(&app, &["run", "--session", &id, "Ring again"]).await;
+    let nothing = "twostep: nothing was said, because the session waits for somebody\n";
+    assert_eq!((status, stdout, stderr), (Some(3), String::new(), format!("{nothing}{expected}")));
     assert_eq!(statuses(&app, &id).await, ["requires_action"]);
 
     assert_eq!(good(told(&app, &["run", "--deny", "Ring"]).await), "Done.\n");

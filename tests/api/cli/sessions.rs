@@ -38,7 +38,7 @@ async fn sessions_are_listed_the_newest_first() {
     assert_eq!(objects(&json), sessions(&app).await);
     let (status, json, stderr) = told(&app, &["sessions", "--json", "list", "--limit", "1"]).await;
     assert_eq!((status, objects(&json)), (Some(0), vec![second.read().await]));
-    assert_eq!(stderr, "There are more: say --limit.\n");
+    assert_eq!(stderr, "There are more: say a larger --limit.\n");
     app.finish().await;
 }
 
