@@ -66,15 +66,24 @@ impl Redactor {
     /// another one.
     fn secrets(&self, line: &[u8]) -> Vec<Range<usize>> {
         let mut secrets: Vec<Range<usize>> = Vec::new();
-        let (mut at, mut covered) = (0, 0);
+        // The secrets that end the furthest: of all, and of those before the beginning of that one.
+        let (mut at, mut furthest, mut before) = (0, 0..0, 0..0);
         while let Some(found) = self.search.find(Input::new(line).range(at..)) {
             at = found.start() + 1;
+            let is_within =
+                |secret: &Range<usize>| secret.start <= found.start() && found.end() < secret.end;
             // What lies within a secret is not looked at again, lest a line of nothing but
-            // openings take the square of its length.
-            if found.end() >= covered
-                && let Some(secret) = self.secret(line, &found)
-            {
-                covered = covered.max(secret.end);
+            // openings take the square of its length. What lies before one may be another: a
+            // name before a password.
+            if is_within(&furthest) || is_within(&before) {
+                continue;
+            }
+            if let Some(secret) = self.secret(line, &found) {
+                if secret.end > furthest.end {
+                    furthest = secret.clone();
+                } else if secret.end > before.end {
+                    before = secret.clone();
+                }
                 secrets.push(secret);
             }
         }

@@ -49,6 +49,8 @@ fn what_looks_like_a_secret_is_masked_and_what_names_it_is_kept() {
         ("postgres://me:ge:he@im@host:5/db".to_owned(), "postgres://me:***@host:5/db"),
         ("https://a:b@c and http://d:e@f/".to_owned(), "https://a:***@c and http://d:***@f/"),
         ("https://ghp0123456789abcdef@host/".to_owned(), "https://***@host/"),
+        (format!("https://tsk_0123abcd_{HEX}:a@host/"), "https://tsk_0123abcd_***:***@host/"),
+        ("https://sesame-open-7:a@host/".to_owned(), "https://***:***@host/"),
         ("AKIAIOSFODNN7EXAMPLE".to_owned(), "AKIA***"),
     ] {
         assert_eq!(redacted(Form::Text, &line), expected);
@@ -100,6 +102,8 @@ fn a_line_of_nothing_but_openings_takes_no_longer_than_others() {
     for shape in &SHAPES {
         let line = shape.opening.repeat(200_000 / shape.opening.len());
         redacted(Form::Text, &line);
+        // As the name before a password.
+        redacted(Form::Text, &format!("://{line}:password@"));
     }
     // By the square of their length it would be minutes.
     assert!(started.elapsed().as_secs() < 20, "{:?}", started.elapsed());
