@@ -51,7 +51,7 @@ pub struct Found {
 
 /// Finds the passages that fit best, the best first.
 ///
-/// What a word is worth follows from how many passages have it; one that more than [`WITH_ONE`] have
+/// What a word is worth follows from how many passages have it; one that more than `WITH_ONE` have
 /// only decides between passages that are worth the same. The title of a course is in all of its
 /// passages: it can be what a passage lacks of all words, but alone it finds none.
 pub async fn find(conn: &mut PgConnection, search: &Search<'_>) -> Result<Vec<Found>, StoreError> {
