@@ -140,7 +140,7 @@ fn wrong_files(lines: &[String]) -> Vec<(Vec<String>, &'static str)> {
     let changed = |number, pointer, value| changed(lines, number, pointer, value);
     vec![
         (Vec::new(), "/lines/1"),
-        (vec![lines[0].clone()], ""),
+        (vec![lines[0].clone()], "/lines/1"),
         (without(lines, 1), "/lines/1/seq"),
         (without(lines, 8), "/lines/7"),
         (without(lines, 5), "/lines/7/messages"),

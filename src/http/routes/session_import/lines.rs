@@ -83,7 +83,7 @@ impl Lines {
         let body = body.strip_suffix(b"\n").unwrap_or(body);
         let mut lines = (1..).zip(body.split(|byte| *byte == b'\n'));
         let Some((_, first)) = lines.next() else {
-            return Err(ApiError::field("/lines", "is empty"));
+            return Err(ApiError::field("/lines/1", "is missing"));
         };
         let first: First = read(first, "/lines/1")?;
         if first.r#type != "session" {
@@ -95,7 +95,7 @@ impl Lines {
         }
         let mut lines: Vec<(usize, &[u8])> = lines.collect();
         let Some((number, last)) = lines.pop() else {
-            return Err(ApiError::field("/lines", "has no last line of type end: it was cut"));
+            return Err(ApiError::field("/lines/1", "is all that there is: the rest was cut"));
         };
         let at = format!("/lines/{number}");
         let last: Last = read(last, &at)
