@@ -4,7 +4,7 @@ use crate::domain::message::{BadContent, Message, Role, View};
 use crate::domain::price::Price;
 use crate::domain::run::{LimitKind, Limits, ModelStop, Refusal, StopReason};
 use crate::domain::tool::ToolCall;
-use crate::domain::usage::Usage;
+use crate::domain::usage::{Spent, Usage};
 
 /// Resumptions of a paused turn before the run is given up.
 const MAX_PAUSES: u32 = 10;
@@ -152,6 +152,21 @@ impl AgentLoop {
         if matches!(self.step, Step::CallModel { .. }) {
             self.ask();
         }
+    }
+
+    /// Counts what sub-agents used: a part of what the run may use, at prices of their own.
+    pub fn spend_for_others(&mut self, spent: &Spent) {
+        self.spent += spent.usage;
+        self.cost = self.cost.saturating_add(spent.cost.unwrap_or(0));
+        if matches!(self.step, Step::CallModel { .. }) {
+            self.ask();
+        }
+    }
+
+    /// The tokens and the micro-dollars that are left before a limit; none where none binds.
+    pub fn left(&self) -> (Option<i64>, Option<i64>) {
+        let tokens = self.bounds.tokens.map(|tokens| tokens - self.spent.total());
+        (tokens, self.bounds.cost.map(|(limit, _)| limit - self.cost))
     }
 
     /// Whether another request may follow one that used so much.

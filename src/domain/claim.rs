@@ -38,6 +38,8 @@ pub struct Claimed {
     pub settings: Settings,
     /// The operator's folder for all sessions, if there is one.
     pub workspace: Option<String>,
+    /// The session whose sub-agent works in this one, and in whose folder.
+    pub parent_session: Option<SessionId>,
     /// The id of the user message.
     pub message_id: String,
     /// The blocks of the user message.

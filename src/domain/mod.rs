@@ -38,6 +38,7 @@ pub mod server_tool;
 pub mod session;
 pub mod session_filter;
 pub mod source;
+pub mod sub_agent;
 pub mod system;
 pub mod ticket;
 pub mod tool;

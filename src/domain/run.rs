@@ -330,6 +330,19 @@ pub struct Outcome {
     pub output: Option<Verdict>,
 }
 
+impl Outcome {
+    /// What a run leaves that was cancelled before it said anything.
+    pub const fn cancelled() -> Self {
+        Self {
+            stop_reason: StopReason::Cancelled,
+            limited: None,
+            output_text: String::new(),
+            error: None,
+            output: None,
+        }
+    }
+}
+
 /// A run as stored.
 #[derive(Debug, Clone)]
 pub struct Run {

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::source::Source;
+use super::sub_agent::StartedAgent;
 use super::tool::CallState;
 
 /// The calls of a run and their sources.
@@ -12,6 +13,8 @@ pub struct RunLog {
     pub calls: Vec<LoggedCall>,
     /// What their results rest on, in the order of the calls, each once.
     pub sources: Vec<Source>,
+    /// The sub-agents that it has started, in the order of the calls.
+    pub sub_agents: Vec<StartedAgent>,
 }
 
 /// A call of a tool.

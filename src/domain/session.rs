@@ -14,6 +14,7 @@ use super::permission::{PermissionMode, Rule};
 use super::price::Price;
 use super::run::{Limits, RunOptions, StopReason};
 use super::server_tool::names_of_others;
+use super::sub_agent::{Parent, SubAgent};
 use super::system::SystemPrompt;
 use super::tool::{ToolChoice, defined_names};
 use super::usage::Usage;
@@ -66,6 +67,9 @@ pub struct Settings {
     /// Who runs the tools.
     #[serde(default, skip_serializing_if = "Dispatch::is_auto")]
     pub dispatch: Dispatch,
+    /// The sub-agents that it may start, besides the general one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sub_agents: Vec<SubAgent>,
 }
 
 /// Who runs the tools of a session.
@@ -113,6 +117,8 @@ pub struct Session {
     pub workspace: Option<String>,
     /// Where it left the session that it was forked from, if it was.
     pub forked_from: Option<ForkedFrom>,
+    /// The call whose sub-agent works in it, if there is one.
+    pub parent: Option<Parent>,
     /// The permission mode, if something has changed it since.
     pub permission_mode: Option<PermissionMode>,
     /// Rules that people made while they decided on calls.

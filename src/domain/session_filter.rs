@@ -3,6 +3,8 @@
 use jiff::Timestamp;
 use serde::Deserialize;
 
+use super::ids::SessionId;
+
 /// Which sessions of a tenant are looked for; all of it has to hold.
 #[derive(Debug, Clone, Default)]
 pub struct SessionFilter {
@@ -18,6 +20,8 @@ pub struct SessionFilter {
     pub created_after: Option<Timestamp>,
     /// Only those that were made before this moment.
     pub created_before: Option<Timestamp>,
+    /// Only those in which sub-agents of this session work; else those of no sub-agent.
+    pub parent: Option<SessionId>,
 }
 
 /// Where a session stands, as it is looked for.

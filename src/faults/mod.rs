@@ -42,6 +42,8 @@ pub enum Point {
     FileWritten,
     /// A call has ended, and nobody has noted it.
     CallEnded,
+    /// A sub-agent has ended, and its parent has not noted it.
+    ChildEnded,
     /// Some of several results are stored.
     SomeRecorded,
     /// All results are there, and their message is not stored.

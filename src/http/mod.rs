@@ -37,6 +37,7 @@ mod session_context;
 mod session_system;
 mod sse;
 mod stream_form;
+mod sub_agents;
 mod target;
 mod turns;
 

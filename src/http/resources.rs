@@ -6,6 +6,7 @@ use serde_json::value::RawValue;
 
 use super::forwarded::link;
 use super::session_system::SessionSystem;
+use super::sub_agents::SessionSubAgent;
 use crate::domain::budget::Budget;
 use crate::domain::context::Context;
 use crate::domain::fork::ForkedFrom;
@@ -20,6 +21,7 @@ use crate::domain::run::{LimitKind, Limits, Outcome, Run, RunError, RunStatus, S
 use crate::domain::run_log::LoggedCall;
 use crate::domain::session::{Dispatch, Session, SessionStatus};
 use crate::domain::source::Source;
+use crate::domain::sub_agent::{Parent, StartedAgent};
 use crate::domain::system::SystemPrompt;
 use crate::domain::usage::Usage;
 use crate::store::messages::Stored;
@@ -111,6 +113,12 @@ pub(super) struct SessionResource {
     /// Where it left the session that it was forked from; absent if it was not.
     #[serde(skip_serializing_if = "Option::is_none")]
     forked_from: Option<ForkedFrom>,
+    /// The call whose sub-agent works in it; absent if there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parent: Option<Parent>,
+    /// The sub-agents that were pinned, besides the general one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    sub_agents: Vec<SessionSubAgent>,
     /// The names of those of them that the client runs.
     client_tools: Vec<String>,
     /// Who runs those that the client has not declared.
@@ -183,6 +191,8 @@ impl SessionResource {
             context: *session.settings.context,
             workspace: session.workspace,
             forked_from: session.forked_from,
+            parent: session.parent,
+            sub_agents: session.settings.sub_agents.into_iter().map(Into::into).collect(),
             limits: session.settings.limits,
             budget: session.settings.budget,
             permission_mode: operator.mode(session.permission_mode, pinned),
@@ -264,6 +274,10 @@ pub(super) struct RunResource {
     /// there are none, and in lists of runs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tool_log: Vec<LoggedCall>,
+    /// The sub-agents that it has started, in the order of the calls, the first 1,000. What they used
+    /// is not among the run's own `usage`. Absent where there are none, and in lists of runs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    sub_agents: Vec<StartedAgent>,
     /// What went wrong.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<RunError>,
@@ -326,6 +340,7 @@ impl From<Run> for RunResource {
             output_text: run.outcome.filter(|_| is_completed).map(|outcome| outcome.output_text),
             sources: run.log.sources,
             tool_log: run.log.calls,
+            sub_agents: run.log.sub_agents,
             imported: run.is_imported,
             model_requests: run.model_requests,
             usage: run.usage,

@@ -6,6 +6,7 @@ use std::time::Duration;
 use jiff_sqlx::Timestamp;
 use sqlx::PgConnection;
 use sqlx::error::ErrorKind;
+use uuid::Uuid;
 
 use super::claim::permissions;
 use super::{StoreError, unreadable};
@@ -83,6 +84,7 @@ struct Row {
     is_begun: bool,
     settings: String,
     workspace: Option<String>,
+    parent_session_id: Option<Uuid>,
     last_message_seq: i32,
     permission_mode: Option<String>,
     remembered: String,
@@ -141,6 +143,7 @@ fn accepted(new: &NewRun<'_>, span: EventId, rows: Vec<Row>) -> Result<Accepted,
             settings: serde_json::from_str(&first.settings)
                 .map_err(unreadable("sessions", "settings"))?,
             workspace: first.workspace.clone(),
+            parent_session: first.parent_session_id.map(Into::into),
             message_id: new.message_id.to_owned(),
             input: new.input.to_owned(),
             options: new.options.clone(),

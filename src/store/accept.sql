@@ -19,7 +19,7 @@ WITH session AS (
       AND ($18::bool OR queued = 0 AND active_run_id IS NULL)
       AND ($19::bigint[] IS NULL OR last_seq = ANY ($19))
     RETURNING id, tenant_id, last_message_seq, queued, model, settings, workspace,
-              permission_mode, remembered,
+              parent_session_id, permission_mode, remembered,
               active_run_id IS NOT DISTINCT FROM $4 AS is_begun,
               last_seq - CASE WHEN active_run_id IS NOT DISTINCT FROM $4 THEN 2 ELSE 0 END AS seq
 ), run AS (
@@ -52,7 +52,8 @@ WITH session AS (
 )
 SELECT e.seq, e.event_id, e.type AS kind, e.body::text AS "body!",
        e.created_at AS "created_at: Timestamp", s.queued, s.is_begun AS "is_begun!",
-       s.settings::text AS "settings!", s.workspace, s.last_message_seq, s.permission_mode,
+       s.settings::text AS "settings!", s.workspace, s.parent_session_id, s.last_message_seq,
+       s.permission_mode,
        s.remembered::text AS "remembered!",
        EXISTS (SELECT FROM budgets b WHERE b.tenant_id = s.tenant_id) AS "is_budgeted!"
 FROM event e, session s

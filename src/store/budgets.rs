@@ -160,9 +160,10 @@ pub async fn of_session(
     budget: Budget,
 ) -> Result<Standing, StoreError> {
     let row = sqlx::query!(
-        r#"SELECT input_tokens + cache_creation_input_tokens + cache_read_input_tokens
-                      + output_tokens AS "tokens!", coalesce(cost, 0) AS "cost!"
-           FROM sessions WHERE id = $1"#,
+        r#"SELECT coalesce(sum(input_tokens + cache_creation_input_tokens
+                               + cache_read_input_tokens + output_tokens), 0)::bigint AS "tokens!",
+                  coalesce(sum(cost), 0)::bigint AS "cost!"
+           FROM sessions WHERE id = $1 OR parent_session_id = $1"#,
         session_id.as_uuid(),
     )
     .fetch_one(conn)

@@ -26,6 +26,7 @@ struct Row {
     elapsed: f64,
     settings: String,
     workspace: Option<String>,
+    parent_session_id: Option<Uuid>,
     last_message_seq: i32,
     permission_mode: Option<String>,
     remembered: String,
@@ -39,6 +40,7 @@ impl Row {
             settings: serde_json::from_str(&self.settings)
                 .map_err(unreadable("sessions", "settings"))?,
             workspace: self.workspace,
+            parent_session: self.parent_session_id.map(Into::into),
             message_id: self.message_id,
             input: self.input,
             options: serde_json::from_str(&self.options).map_err(unreadable("runs", "options"))?,
@@ -103,10 +105,12 @@ impl Claims {
     }
 }
 
-/// Takes up runs that wait and are the first of their session, oldest first.
+/// Takes up runs that wait and are the first of their session, oldest first; only some of them where
+/// these are named.
 pub async fn claim_queued(
     conn: &mut PgConnection,
     worker: WorkerId,
+    only: Option<&[Uuid]>,
     limit: i64,
 ) -> Result<Claims, StoreError> {
     let rows = sqlx::query_as!(
@@ -118,7 +122,8 @@ pub async fn claim_queued(
                       started_at = coalesce(started_at, now())
                WHERE id IN (
                    SELECT r.id FROM runs r
-                   WHERE r.status = 'queued' AND NOT EXISTS (
+                   WHERE r.status = 'queued' AND ($3::uuid[] IS NULL OR r.id = ANY ($3))
+                     AND NOT EXISTS (
                        SELECT FROM runs o WHERE o.session_id = r.session_id
                          AND (o.status IN ('running', 'requires_action')
                               OR o.status = 'queued' AND o.accepted_seq < r.accepted_seq))
@@ -131,11 +136,12 @@ pub async fn claim_queued(
                   run.input::text AS "input!", run.options::text AS "options!",
                   run.cancel_requested_at IS NOT NULL AS "is_cancelled!",
                   extract(epoch FROM now() - run.started_at - run.waited)::float8 AS "elapsed!",
-                  s.settings::text AS "settings!", s.workspace, s.last_message_seq,
-                  s.permission_mode, s.remembered::text AS "remembered!"
+                  s.settings::text AS "settings!", s.workspace, s.parent_session_id,
+                  s.last_message_seq, s.permission_mode, s.remembered::text AS "remembered!"
            FROM run JOIN sessions s ON s.id = run.session_id"#,
         worker.as_uuid(),
         limit,
+        only,
     )
     .fetch_all(conn)
     .await?;
@@ -168,8 +174,8 @@ pub async fn claim_expired(
                   run.input::text AS "input!", run.options::text AS "options!",
                   run.cancel_requested_at IS NOT NULL AS "is_cancelled!",
                   extract(epoch FROM now() - run.started_at - run.waited)::float8 AS "elapsed!",
-                  s.settings::text AS "settings!", s.workspace, s.last_message_seq,
-                  s.permission_mode, s.remembered::text AS "remembered!"
+                  s.settings::text AS "settings!", s.workspace, s.parent_session_id,
+                  s.last_message_seq, s.permission_mode, s.remembered::text AS "remembered!"
            FROM run JOIN sessions s ON s.id = run.session_id"#,
         worker.as_uuid(),
         limit,
@@ -205,8 +211,8 @@ pub async fn claim_woken(
                   run.input::text AS "input!", run.options::text AS "options!",
                   run.cancel_requested_at IS NOT NULL AS "is_cancelled!",
                   extract(epoch FROM now() - run.started_at - run.waited)::float8 AS "elapsed!",
-                  s.settings::text AS "settings!", s.workspace, s.last_message_seq,
-                  s.permission_mode, s.remembered::text AS "remembered!"
+                  s.settings::text AS "settings!", s.workspace, s.parent_session_id,
+                  s.last_message_seq, s.permission_mode, s.remembered::text AS "remembered!"
            FROM run JOIN sessions s ON s.id = run.session_id"#,
         worker.as_uuid(),
         limit,

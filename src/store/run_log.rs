@@ -2,6 +2,7 @@
 
 use sqlx::PgConnection;
 
+use super::sub_agents::list;
 use super::{StoreError, unreadable};
 use crate::domain::ids::RunId;
 use crate::domain::run_log::{LoggedCall, RunLog};
@@ -14,13 +15,14 @@ const MOST: i64 = 1000;
 /// Reads what a run has called, in the order in which the model asked for it.
 pub(super) async fn find(conn: &mut PgConnection, run_id: RunId) -> Result<RunLog, StoreError> {
     let rows = sqlx::query!(
-        "SELECT tool_use_id, name, state, sources::text
+        "SELECT tool_use_id, name, state, sources::text, child_run_id
          FROM tool_calls WHERE run_id = $1 ORDER BY message_seq, position LIMIT $2",
         run_id.as_uuid(),
         MOST,
     )
-    .fetch_all(conn)
+    .fetch_all(&mut *conn)
     .await?;
+    let has_sub_agents = rows.iter().any(|row| row.child_run_id.is_some());
     let (mut calls, mut sources) = (Vec::with_capacity(rows.len()), Vec::<Source>::new());
     for row in rows {
         let state = CallState::parse(&row.state)
@@ -33,5 +35,6 @@ pub(super) async fn find(conn: &mut PgConnection, run_id: RunId) -> Result<RunLo
             sources.extend(named);
         }
     }
-    Ok(RunLog { calls, sources: each_once(sources) })
+    let sub_agents = if has_sub_agents { list(conn, run_id).await? } else { Vec::new() };
+    Ok(RunLog { calls, sources: each_once(sources), sub_agents })
 }

@@ -37,7 +37,8 @@ pub async fn lock(
 ) -> Result<Vec<Doomed>, StoreError> {
     let ids: Vec<Uuid> = ids.iter().map(|id| id.as_uuid()).collect();
     let sessions = sqlx::query!(
-        r#"SELECT id, last_seq, workspace IS NULL AS "has_own_folder!"
+        r#"SELECT id, last_seq,
+                  workspace IS NULL AND parent_session_id IS NULL AS "has_own_folder!"
            FROM sessions WHERE id = ANY ($1) AND tenant_id = $2
            ORDER BY id FOR UPDATE"#,
         &ids,

@@ -36,6 +36,8 @@ WHERE s.tenant_id = $1
   AND ($10::uuid[] IS NULL OR s.id = ANY ($10))
   AND ($8::timestamptz IS NULL OR s.created_at > $8)
   AND ($9::timestamptz IS NULL OR s.created_at < $9)
+  AND CASE WHEN $11::uuid IS NULL THEN s.parent_session_id IS NULL
+           ELSE s.parent_session_id = $11 END
 ORDER BY CASE WHEN $3 THEN s.id END, CASE WHEN NOT $3 THEN s.id END DESC
 LIMIT $4",
             $($arg),+
@@ -54,6 +56,7 @@ pub async fn list(
     let Plan { terms, candidates } = plan(conn, &filter.metadata).await?;
     let tenant_id = tenant.as_uuid();
     let from = slice.from.map(SessionId::as_uuid);
+    let parent = filter.parent.map(SessionId::as_uuid);
     let standing = filter.standing.map(Standing::as_str);
     let [after, before] =
         [filter.created_after, filter.created_before].map(|moment| moment.map(ToSqlx::to_sqlx));
@@ -70,7 +73,8 @@ pub async fn list(
                 &terms,
                 after as Option<Timestamp>,
                 before as Option<Timestamp>,
-                candidates.as_deref()
+                candidates.as_deref(),
+                parent
             )
             .fetch_all(&mut *conn)
             .await?
@@ -78,7 +82,7 @@ pub async fn list(
         Some(words) => {
             ids!(
                 "
-SELECT s.id FROM sessions_with_words($11) AS found (id) JOIN sessions s ON s.id = found.id",
+SELECT s.id FROM sessions_with_words($12) AS found (id) JOIN sessions s ON s.id = found.id",
                 tenant_id,
                 from,
                 slice.is_upwards,
@@ -89,6 +93,7 @@ SELECT s.id FROM sessions_with_words($11) AS found (id) JOIN sessions s ON s.id 
                 after as Option<Timestamp>,
                 before as Option<Timestamp>,
                 candidates.as_deref(),
+                parent,
                 words
             )
             .fetch_all(&mut *conn)

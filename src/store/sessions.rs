@@ -5,6 +5,7 @@ use serde_json::value::RawValue;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
+use super::sub_agents::parent;
 use super::{StoreError, unreadable};
 use crate::domain::fork::ForkedFrom;
 use crate::domain::ids::{SessionId, TenantId};
@@ -42,6 +43,9 @@ struct Row {
     workspace: Option<String>,
     forked_from: Option<Uuid>,
     forked_at: Option<i32>,
+    parent_session_id: Option<Uuid>,
+    parent_run_id: Option<Uuid>,
+    parent_tool_use_id: Option<String>,
     permission_mode: Option<String>,
     remembered: String,
     active_run_id: Option<Uuid>,
@@ -77,6 +81,7 @@ impl TryFrom<Row> for Session {
                 .forked_from
                 .zip(row.forked_at)
                 .map(|(source, message_seq)| ForkedFrom { session_id: source.into(), message_seq }),
+            parent: parent(row.parent_session_id, row.parent_run_id, row.parent_tool_use_id),
             permission_mode: row
                 .permission_mode
                 .map(|word| PermissionMode::parse(&word).ok_or(word))
@@ -167,7 +172,8 @@ pub(super) async fn select(
     let rows = sqlx::query_as!(
         Row,
         r#"SELECT s.id, s.title, s.metadata::text AS "metadata!", s.settings::text AS "settings!",
-                  s.workspace, s.forked_from, s.forked_at, s.permission_mode,
+                  s.workspace, s.forked_from, s.forked_at, s.parent_session_id,
+                  s.parent_run_id, s.parent_tool_use_id, s.permission_mode,
                   s.remembered::text AS "remembered!", s.active_run_id, s.queued, s.last_seq,
                   EXISTS (SELECT FROM runs r WHERE r.id = s.active_run_id
                             AND r.status = 'requires_action') AS "is_waiting!",

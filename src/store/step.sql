@@ -87,14 +87,15 @@ WITH locked AS (
         diff = coalesce(r.diff, c.diff),
         sandbox = coalesce(r.sandbox, c.sandbox),
         sources = coalesce(r.sources::json, c.sources),
+        child_run_id = coalesce(r.child_run, c.child_run_id),
         finished_at = CASE WHEN r.result IS NULL THEN NULL ELSE now() END
     FROM fence f,
          unnest($25::text[], $26::text[], $27::text[], $28::int[], $29::bytea[], $30::bytea[],
                 $34::text[], $35::text[], $36::text[], $37::text[], $38::float8[], $39::bytea[],
-                $40::text[], $41::text[], $42::text[], $49::text[])
+                $40::text[], $41::text[], $42::text[], $49::text[], $50::uuid[])
              AS r (tool_use_id, state, result, executions, hash_before, hash_after, change_path,
                    change_result, error_type, awaits, answer_in, input_hash, sandbox,
-                   wait_reason, diff, sources)
+                   wait_reason, diff, sources, child_run)
     WHERE c.session_id = f.session_id AND c.message_seq = $20 AND c.tool_use_id = r.tool_use_id
 ), event AS (
     INSERT INTO events (session_id, seq, tenant_id, run_id, event_id, type, body)

@@ -94,7 +94,8 @@ impl Bed {
     }
 
     async fn claim(&self, worker: WorkerId) -> Vec<Claimed> {
-        claim_queued(&mut self.pool.acquire().await.unwrap(), worker, 10).await.unwrap().runs
+        let mut conn = self.pool.acquire().await.unwrap();
+        claim_queued(&mut conn, worker, None, 10).await.unwrap().runs
     }
 
     async fn commit(&self, run: &Claimed, step: &StepCommit<'_>) -> bool {

@@ -3,7 +3,7 @@
 use sqlx::{Connection as _, PgConnection};
 
 use super::{StoreError, unreadable};
-use crate::domain::ids::SessionId;
+use crate::domain::ids::{RunId, SessionId};
 use crate::domain::permission::{Awaits, Decision};
 use crate::domain::tool::CallState;
 use crate::domain::tool_error::ToolErrorType;
@@ -29,6 +29,8 @@ pub struct LedgerRow {
     pub error_type: Option<ToolErrorType>,
     /// What the call waits for, or waited for.
     pub wait: Option<Wait>,
+    /// The run of the sub-agent that it started.
+    pub child_run: Option<RunId>,
 }
 
 /// What a call waits for, and what came of it.
@@ -87,7 +89,7 @@ pub async fn list(
     let rows = sqlx::query!(
         r#"SELECT tool_use_id, state, hash_before, hash_after, change_path, change_result, result,
                   content::text, error_type, awaits, decision, decision_message, input::text,
-                  input_hash, coalesce(answer_by <= now(), false) AS "is_overdue!"
+                  input_hash, child_run_id, coalesce(answer_by <= now(), false) AS "is_overdue!"
            FROM tool_calls WHERE session_id = $1 AND message_seq = $2 ORDER BY position"#,
         session_id.as_uuid(),
         message_seq,
@@ -116,6 +118,7 @@ pub async fn list(
                 content: row.content,
                 error_type: row.error_type.as_deref().and_then(ToolErrorType::parse),
                 wait,
+                child_run: row.child_run_id.map(Into::into),
             })
         })
         .collect()

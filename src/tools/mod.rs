@@ -35,6 +35,7 @@ use crate::domain::ids::{RunId, WorkerId};
 use crate::domain::note::Note;
 use crate::domain::permission::PermissionMode;
 use crate::domain::source::Source;
+use crate::domain::sub_agent::Task;
 use crate::domain::tool::{ToolClass, ToolTiming};
 use crate::domain::tool_error::ToolErrorType;
 
@@ -88,6 +89,11 @@ pub trait Tool: fmt::Debug + Send + Sync + 'static {
     /// The address that a call visits, if the model may make one up: whoever is there learns what
     /// the model has put into it.
     fn visits(&self, _input: &RawValue) -> Option<String> {
+        None
+    }
+
+    /// What a sub-agent is to do; none where the call starts none.
+    fn task(&self, _input: &RawValue) -> Option<Task> {
         None
     }
 

@@ -12,6 +12,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::{ErrorStyle, Fallback, FileChange, Output, Tool, ToolContext, ToolError};
+use crate::domain::sub_agent::Task;
 use crate::domain::tool::{ToolClass, ToolTiming};
 
 /// A tool whose input is a Rust type.
@@ -39,6 +40,11 @@ pub trait TypedTool: fmt::Debug + Send + Sync + 'static {
 
     /// The address that a call visits, if the model may make one up.
     fn visits(_input: &Self::Input) -> Option<&str> {
+        None
+    }
+
+    /// What a sub-agent is to do; none where the call starts none.
+    fn task(_input: Self::Input) -> Option<Task> {
         None
     }
 
@@ -132,6 +138,10 @@ impl<T: TypedTool> Tool for Typed<T> {
     fn visits(&self, input: &RawValue) -> Option<String> {
         let input = Self::read(input).ok()?;
         T::visits(&input).map(str::to_owned)
+    }
+
+    fn task(&self, input: &RawValue) -> Option<Task> {
+        T::task(Self::read(input).ok()?)
     }
 
     fn call<'a>(

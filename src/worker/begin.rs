@@ -7,10 +7,11 @@ use crate::agent::{AgentLoop, Bounds, Step};
 use crate::domain::event::{EventBody, NewEvent};
 use crate::domain::message::{Content, Message, Role};
 use crate::domain::note::Note;
-use crate::domain::usage::Usage;
+use crate::domain::usage::{Spent, Usage};
 use crate::store::claim::MAX_TAKEOVERS;
 use crate::store::messages::list_of_run;
 use crate::store::step::{NewMessage, StepCommit};
+use crate::store::sub_agents::used_by_ended;
 use crate::store::usage::{of_run, used_by_tools};
 
 impl Driver<'_> {
@@ -66,7 +67,7 @@ impl Driver<'_> {
     /// Brings the loop to where the stored messages are, whatever it thought before.
     pub(super) async fn resume(&mut self, may_be_begun: bool) -> Result<(), Halt> {
         let mut patience = Patience::default();
-        let (messages, by_tools) = loop {
+        let (messages, by_tools, by_others) = loop {
             match in_time(self.load(may_be_begun)).await {
                 Ok(messages) => break messages,
                 Err(halt) => self.wait_out(&mut patience, halt).await?,
@@ -79,23 +80,30 @@ impl Driver<'_> {
         let bounds = Bounds::new(&self.limits, self.run.settings.price);
         self.agent = AgentLoop::resume(&messages, bounds)?;
         self.agent.spend_besides(by_tools);
+        self.agent.spend_for_others(&by_others);
         self.is_resumed = true;
         Ok(())
     }
 
     /// Brings the transcript up to date, and reads what the run has stored if it may have begun.
-    /// The usage is that of requests which no message shows.
-    pub(super) async fn load(&mut self, may_be_begun: bool) -> Result<(Vec<Message>, Usage), Halt> {
+    /// The usage is that of requests which no message shows: of tools, and of sub-agents that are done.
+    pub(super) async fn load(
+        &mut self,
+        may_be_begun: bool,
+    ) -> Result<(Vec<Message>, Usage, Spent), Halt> {
         let mut conn = self.worker.parts.pool.acquire().await?;
         self.transcript.catch_up(&mut conn, self.run.session_id).await?;
         let (mut stored, mut by_tools) = (Vec::new(), Usage::default());
+        let mut by_others = Spent::default();
         if may_be_begun {
             stored = list_of_run(&mut conn, self.run_id()).await?;
             self.spent = of_run(&mut conn, self.run_id()).await?;
             by_tools = used_by_tools(&mut conn, self.session_id(), self.run_id()).await?;
+            by_others = used_by_ended(&mut conn, self.run_id()).await?;
         }
         conn.give_back();
-        Ok((stored.into_iter().map(|stored| stored.message).collect(), by_tools))
+        let messages = stored.into_iter().map(|stored| stored.message).collect();
+        Ok((messages, by_tools, by_others))
     }
 
     /// The run was begun when its message was accepted. Mostly the message is the only one that

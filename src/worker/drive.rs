@@ -135,7 +135,10 @@ impl<'a> Driver<'a> {
         let limits = run.options.limits.or(&run.settings.limits);
         let workspace = match &run.workspace {
             Some(folder) => Workspace::named(folder.into()),
-            None => Workspace::new(worker.parts.workspaces.join(run.session_id.to_string())),
+            None => {
+                let owner = run.parent_session.unwrap_or(run.session_id);
+                Workspace::new(worker.parts.workspaces.join(owner.to_string()))
+            }
         };
         let (model, inquiries) = ModelAccess::open();
         Self {

@@ -313,6 +313,7 @@ mod tests {
             content: None,
             error_type: None,
             wait,
+            child_run: None,
         }
     }
 

@@ -24,8 +24,8 @@ const PARALLEL: usize = 8;
 
 impl Driver<'_> {
     /// Runs the calls that have no result yet and may run. Neighbours that change nothing run in
-    /// parallel; a call with effects runs alone, after those before it and before those behind it,
-    /// which wait if it must wait.
+    /// parallel, and so do neighbours that start sub-agents; a call with effects runs alone, after
+    /// those before it and before those behind it, which wait if it must wait.
     pub(super) async fn call_tools(&mut self, calls: &[ToolCall]) -> Result<Answered, Halt> {
         let ledger = self.ledger().await?;
         let calls = &with_inputs(calls, &ledger)?;
@@ -41,14 +41,21 @@ impl Driver<'_> {
                 return Err(Halt::ShuttingDown);
             }
             let rest = calls.iter().take(end).skip(next);
-            let parallel = rest.take_while(|call| is_parallel(call)).count();
+            let parallel = rest.clone().take_while(|call| is_parallel(call)).count();
             if parallel > 0 {
                 self.run_parallel(&mut round, next..next + parallel).await?;
                 next += parallel;
+                continue;
+            }
+            if round.is_held_before(next) && round.runnable(next).is_some() {
+                break;
+            }
+            let tasks = rest.take_while(|call| tools.class(&call.name) == ToolClass::Child).count();
+            if tasks > 0 {
+                // Boxed, because it is seldom and large.
+                Box::pin(self.delegate(&mut round, next..next + tasks)).await?;
+                next += tasks;
             } else {
-                if round.is_held_before(next) && round.runnable(next).is_some() {
-                    break;
-                }
                 self.run_alone(&mut round, next).await?;
                 next += 1;
             }
@@ -65,6 +72,7 @@ impl Driver<'_> {
         let mut round = Round::new(&calls, self.ledger().await?);
         for (position, call) in calls.iter().enumerate() {
             self.close_change(&mut round, position, call).await;
+            self.close_task(&mut round, position).await?;
         }
         round.close();
         Ok(round.answered())
@@ -174,6 +182,7 @@ impl Driver<'_> {
                 Ok(())
             }
             ToolClass::Checkable => self.change_file(round, position, call).await,
+            // A sub-agent is not run here, and nothing that passes for one is run twice.
             ToolClass::Effect | ToolClass::Child => self.run_effect(round, position, call).await,
         }
     }
@@ -297,7 +306,7 @@ async fn run(
     ended(position, call, answer, started)
 }
 
-fn ended(position: usize, call: &ToolCall, answer: Answer, started: Instant) -> Ended {
+pub(super) fn ended(position: usize, call: &ToolCall, answer: Answer, started: Instant) -> Ended {
     let state = if answer.is_error { CallState::Failed } else { CallState::Done };
     let Answer { text, error_type, notes, sources, sandbox, .. } = answer;
     let result = CallResult { error_type, ..CallResult::of_text(&call.tool_use_id, state, text) };

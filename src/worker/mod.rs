@@ -4,9 +4,11 @@ mod active;
 mod amend;
 mod ask;
 mod asked;
+mod awaited;
 mod begin;
 mod budget;
 mod compact;
+mod delegate;
 mod drive;
 mod gate;
 mod give_up;
@@ -25,6 +27,7 @@ mod slot;
 mod span;
 mod suspend;
 mod tell;
+mod thread;
 mod transcript;
 mod tries;
 mod wait;
@@ -35,6 +38,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use sqlx::PgConnection;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::{Notify, OwnedSemaphorePermit};
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
@@ -61,6 +65,7 @@ use crate::tools::Registry;
 use crate::tools::lease::LeaseClock;
 use crate::tools::policy::{Evaluator, OperatorPolicy};
 use active::{Active, Stopping};
+use awaited::Awaited;
 use give_up::HOPELESS_AFTER;
 pub use node::Node;
 use patience::in_time;
@@ -113,6 +118,7 @@ pub struct Worker {
     slots: Slots,
     upstream: Upstream,
     active: Active,
+    awaited: Awaited,
     lease: LeaseClock,
     transcripts: TranscriptCache,
     runs: TaskTracker,
@@ -130,6 +136,7 @@ impl Worker {
             slots: Slots::new(parts.slots),
             upstream: Upstream::default(),
             active: Active::default(),
+            awaited: Awaited::default(),
             lease: LeaseClock::default(),
             transcripts: TranscriptCache::default(),
             runs: TaskTracker::new(),
@@ -289,7 +296,7 @@ impl Worker {
         let limit = i64::try_from(limit).unwrap_or(1);
         let mut conn = self.parts.pool.acquire().await?;
         let claims = match what {
-            TakeUp::Queued => claim_queued(&mut conn, self.id, limit).await?,
+            TakeUp::Queued => self.claim_queued(&mut conn, limit).await?,
             TakeUp::Expired => {
                 #[cfg(feature = "faults")]
                 crate::store::bugs::expire_by_process_clock(&mut conn).await?;
@@ -299,6 +306,21 @@ impl Worker {
         };
         conn.give_back();
         Ok(claims)
+    }
+
+    /// Those come first that runs of this process wait for.
+    async fn claim_queued(
+        &self,
+        conn: &mut PgConnection,
+        limit: i64,
+    ) -> Result<Claims, StoreError> {
+        if let Some(awaited) = self.awaited.list() {
+            let claims = claim_queued(conn, self.id, Some(&awaited), limit).await?;
+            if !claims.runs.is_empty() {
+                return Ok(claims);
+            }
+        }
+        claim_queued(conn, self.id, None, limit).await
     }
 
     fn spawn(self: &Arc<Self>, run: Claimed, slot: Option<OwnedSemaphorePermit>) {

@@ -279,6 +279,7 @@ mod tests {
             content: None,
             error_type: None,
             wait: None,
+            child_run: None,
         }
     }
 

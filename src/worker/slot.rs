@@ -31,7 +31,13 @@ impl Slots {
     /// The place of a run; a run too many has none.
     pub(super) fn of_run(&self, held: Option<OwnedSemaphorePermit>) -> Slot {
         let Self { free, waiting } = self;
-        Slot { held, free: Arc::clone(free), waiting: Arc::clone(waiting), waits: None }
+        Slot {
+            held,
+            free: Arc::clone(free),
+            waiting: Arc::clone(waiting),
+            waits: None,
+            has_left: false,
+        }
     }
 }
 
@@ -43,6 +49,8 @@ pub(super) struct Slot {
     waiting: Arc<Semaphore>,
     /// Given back until the wait ends.
     waits: Option<OwnedSemaphorePermit>,
+    /// Given back to whom it waits for.
+    has_left: bool,
 }
 
 impl Slot {
@@ -57,12 +65,19 @@ impl Slot {
         }
     }
 
+    /// Lets another run have the place, however many wait without one: this run waits for others that
+    /// need places, and would keep them from what it waits for.
+    pub(super) fn leave(&mut self) {
+        self.has_left |= self.held.take().is_some();
+    }
+
     /// Waits for a place, if this one was given back. Dropping the future changes nothing.
     pub(super) async fn take_again(&mut self) {
-        if self.waits.is_some() {
+        if self.waits.is_some() || self.has_left {
             // The places are never closed.
             self.held = Arc::clone(&self.free).acquire_owned().await.ok();
             self.waits = None;
+            self.has_left = false;
         }
     }
 }
@@ -101,5 +116,19 @@ mod tests {
         let mut one_more = slot(&slots);
         one_more.give_back();
         assert_eq!(slots.free().available_permits(), 0, "it keeps its place");
+    }
+
+    #[tokio::test]
+    async fn whoever_waits_for_other_runs_never_has_a_place_that_they_need() {
+        let slots = Slots::new(1);
+        let mut parents = Vec::new();
+        for _ in 0..=2 * WAITING {
+            let mut parent = slot(&slots);
+            parent.leave();
+            parents.push(parent);
+        }
+        assert_eq!(slots.free().available_permits(), 1);
+        parents[0].take_again().await;
+        assert_eq!(slots.free().available_permits(), 0);
     }
 }

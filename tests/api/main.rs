@@ -111,6 +111,7 @@ mod stream_samples;
 mod streams;
 mod strict_schemas;
 mod structured_output;
+mod sub_agents;
 mod support;
 mod takeover;
 mod tenants_apart;

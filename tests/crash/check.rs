@@ -89,7 +89,8 @@ impl Arena {
 
     /// What clients were told is there, and under one run a key.
     async fn nothing_is_lost(&self) -> anyhow::Result<()> {
-        let rows = "SELECT idempotency_key, 'run_' || replace(id::text, '-', '') FROM runs";
+        let rows = "SELECT idempotency_key, 'run_' || replace(id::text, '-', '') FROM runs
+                    WHERE idempotency_key IS NOT NULL";
         let rows: Vec<(String, String)> = sqlx::query_as(rows).fetch_all(&self.pool).await?;
         let accepted = locked(&self.accepted).clone();
         for (key, run) in accepted {

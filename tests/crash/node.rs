@@ -58,7 +58,7 @@ impl Role {
 }
 
 /// The tools of all conversations.
-const TOOLS: &str = "write_file,list_files,get_time,witness,dawdle";
+const TOOLS: &str = "write_file,list_files,get_time,witness,dawdle,Task";
 
 /// A process. Dropping it kills it.
 #[derive(Debug)]

@@ -52,7 +52,8 @@ impl Arena {
     }
 
     async fn stored(&self) -> anyhow::Result<Vec<Stored>> {
-        let runs = "SELECT idempotency_key AS key, model_requests - summaries AS calls, summaries,
+        // A sub-agent's message has no key, and is unlike all others.
+        let runs = "SELECT coalesce(idempotency_key, input #>> '{0,text}') AS key, model_requests - summaries AS calls, summaries,
                            attempt - 1 + (status = 'cancelled')::int AS lost
                     FROM runs CROSS JOIN LATERAL (
                         SELECT count(*)::int AS summaries FROM requests q

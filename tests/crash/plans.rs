@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 use twostep::simulator::Script;
 
 /// The kinds, for random choice.
-pub(crate) const KINDS: [&str; 8] =
-    ["say", "look", "write", "effect", "mixed", "rounds", "busy", "input"];
+pub(crate) const KINDS: [&str; 9] =
+    ["say", "look", "write", "effect", "mixed", "rounds", "busy", "input", "tasks"];
 
 const TEXT: &str = "It was a long story with many turns, and nobody who heard it for the first \
     time could tell how it would end, though everybody had a guess and most of them were wrong.";
@@ -45,6 +45,11 @@ fn effect(before_ms: u64, after_ms: u64) -> Value {
     call("witness", &json!({ "before_ms": before_ms, "after_ms": after_ms }))
 }
 
+/// A task for a sub-agent, whose kind is this.
+fn task(kind: &str) -> Value {
+    call("Task", &json!({ "description": kind, "prompt": format!("{kind}.{{{{user}}}}") }))
+}
+
 /// The script of all kinds.
 pub(crate) fn script() -> anyhow::Result<Script> {
     let mixed = [
@@ -64,6 +69,10 @@ pub(crate) fn script() -> anyhow::Result<Script> {
     let conversation =
         |kind: &str, replies: &[Value]| json!({ "when": format!("{kind}."), "replies": replies });
     let conversations = [
+        // Before that of their parent, whose words they have in theirs.
+        conversation("left", &[reply(&[effect(30, 30)]), says("Left is done.")]),
+        conversation("right", &[reply(&[write("-right"), effect(10, 0)]), says("Right is done.")]),
+        conversation("tasks", &[reply(&[task("left"), task("right")]), says("Both are done.")]),
         conversation("say", &[says(TEXT)]),
         conversation("slow", &[slow]),
         conversation("look", &[reply(&look()), says("Looked.")]),

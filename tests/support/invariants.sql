@@ -86,6 +86,27 @@ UNION ALL
 SELECT 'nothing ran that somebody denied, and no call of the client ran here', tool_use_id
 FROM tool_calls WHERE executions > 0 AND (decision = 'deny' OR awaits = 'client')
 UNION ALL
+SELECT 'a call and its sub-agent know of each other', s.id::text
+FROM sessions s LEFT JOIN tool_calls c ON c.run_id = s.parent_run_id
+                                      AND c.tool_use_id = s.parent_tool_use_id
+                LEFT JOIN runs r ON r.id = c.child_run_id
+WHERE s.parent_session_id IS NOT NULL
+  AND (r.session_id IS DISTINCT FROM s.id OR c.session_id IS DISTINCT FROM s.parent_session_id)
+UNION ALL
+SELECT 'a task that was done was done by a sub-agent', tool_use_id
+FROM tool_calls WHERE name = 'Task' AND state = 'done' AND child_run_id IS NULL
+UNION ALL
+SELECT 'what a sub-agent said last is the result of its call', c.tool_use_id
+FROM tool_calls c JOIN runs r ON r.id = c.child_run_id
+WHERE c.state = 'done' AND c.result NOT LIKE '%' || (r.outcome ->> 'output_text') || '%'
+UNION ALL
+SELECT 'every event of a sub-agent is told once, in its order', session_id || ':' || seq
+FROM (SELECT session_id, seq, (body #>> '{event,seq}')::bigint AS told,
+             lag((body #>> '{event,seq}')::bigint) OVER (
+                 PARTITION BY session_id, body ->> 'session_thread_id' ORDER BY seq) AS before
+      FROM events WHERE type = 'session.thread_event') e
+WHERE told <= before
+UNION ALL
 SELECT 'every decision is told once', c.tool_use_id
 FROM tool_calls c WHERE (c.decision IS NOT NULL)::int <> (
     SELECT count(*) FROM events e

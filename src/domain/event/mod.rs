@@ -144,6 +144,35 @@ pub enum EventBody {
         /// Where it leaves its source.
         forked_from: ForkedFrom,
     },
+    /// A sub-agent begins, in a session of its own.
+    #[serde(rename = "session.thread_created")]
+    ThreadCreated {
+        /// The session of the sub-agent.
+        #[schema(value_type = String)]
+        session_thread_id: SessionId,
+        /// Its run there.
+        #[schema(value_type = String)]
+        thread_run_id: RunId,
+        /// The call that asked for it.
+        tool_use_id: String,
+        /// The name of the sub-agent.
+        agent_name: String,
+        /// What it is to do, in a few words.
+        description: String,
+    },
+    /// Something happened in the session of a sub-agent while its parent waits for it. What it
+    /// thought, what it was told and its single requests are only in the stream of its own session.
+    #[serde(rename = "session.thread_event")]
+    ThreadEvent {
+        /// The session of the sub-agent.
+        #[schema(value_type = String)]
+        session_thread_id: SessionId,
+        /// The call that asked for it.
+        tool_use_id: String,
+        /// The event as it is there, with its own `id` and `seq`.
+        #[schema(value_type = Object)]
+        event: Box<RawValue>,
+    },
     /// The session changed; what did not change is absent.
     #[serde(rename = "session.updated")]
     Updated {
@@ -247,7 +276,7 @@ pub enum EventBody {
 
 impl EventBody {
     /// The types of all events.
-    pub const KINDS: [&'static str; 20] = [
+    pub const KINDS: [&'static str; 22] = [
         "user.message",
         "user.interrupt",
         "user.tool_confirmation",
@@ -260,6 +289,8 @@ impl EventBody {
         "agent.context_compacted",
         "session.todos",
         "session.forked",
+        "session.thread_created",
+        THREAD_EVENT,
         "session.updated",
         "session.status_running",
         "session.status_rescheduled",
@@ -306,6 +337,8 @@ impl EventBody {
             Self::ContextCompacted { .. } => "agent.context_compacted",
             Self::Todos { .. } => "session.todos",
             Self::Forked { .. } => "session.forked",
+            Self::ThreadCreated { .. } => "session.thread_created",
+            Self::ThreadEvent { .. } => THREAD_EVENT,
             Self::Updated { .. } => "session.updated",
             Self::StatusRunning { .. } => "session.status_running",
             Self::StatusRescheduled { .. } => "session.status_rescheduled",
@@ -320,6 +353,9 @@ impl EventBody {
 
 /// The type of the event that ends a run.
 pub const STATUS_IDLE: &str = "session.status_idle";
+
+/// The type of the events that a parent has from its sub-agents.
+pub const THREAD_EVENT: &str = "session.thread_event";
 
 /// An event before the database has numbered it.
 #[derive(Debug, Clone)]

@@ -57,7 +57,7 @@ pub(in crate::http) enum Forks {
     Delete,
 }
 
-/// Deletes a session, and its forks if they are to go with it.
+/// Deletes a session, with those of its sub-agents, and its forks if they are to go with it.
 ///
 /// All that it does and has waiting is cancelled first. Its history, events and files go with it,
 /// but for a folder that somebody else has named; what it used stays in the sums of `/usage`. Open
@@ -215,17 +215,21 @@ impl Deleting<'_> {
         Ok(Some((stops, doomed)))
     }
 
-    /// Locks all that is to go; none if forks have come in between, which are to be locked as well.
+    /// Locks all that is to go; none if forks or sub-agents have come in between, which are to be
+    /// locked as well.
     async fn lock(&self, conn: &mut PgConnection) -> Result<Option<Vec<Doomed>>, ApiError> {
         let ids = self.sessions(conn).await?;
         let doomed = lock(conn, self.tenant, &ids).await?;
         let named = doomed.iter().find(|doomed| doomed.id == self.session_id);
         let missing = || ApiError::SessionNotFound(self.session_id.to_string());
         check(self.versions.as_deref(), named.ok_or_else(missing)?.last_seq)?;
-        if self.with_forks {
-            return Ok((self.sessions(conn).await? == ids).then_some(doomed));
+        if self.sessions(conn).await? != ids {
+            return Ok(None);
         }
-        let forks = list_ids(conn, self.session_id, MAX_NAMED).await?;
+        if self.with_forks {
+            return Ok(Some(doomed));
+        }
+        let forks = list_ids(conn, &ids, MAX_NAMED).await?;
         if forks.is_empty() { Ok(Some(doomed)) } else { Err(ApiError::SessionHasForks(forks)) }
     }
 
@@ -260,10 +264,7 @@ impl Deleting<'_> {
 
     /// What is to go, in the order in which it is locked.
     async fn sessions(&self, conn: &mut PgConnection) -> Result<Vec<SessionId>, ApiError> {
-        if self.with_forks {
-            return Ok(list_tree(conn, self.session_id).await?);
-        }
-        Ok(vec![self.session_id])
+        Ok(list_tree(conn, self.session_id, self.with_forks).await?)
     }
 
     /// How much there is to delete. Nothing is locked for it: a few more do not matter.

@@ -47,6 +47,9 @@ pub(in crate::http) struct ListSessions {
     /// Only sessions that were made before this moment.
     #[param(value_type = Option<String>, format = DateTime)]
     created_before: Option<Timestamp>,
+    /// Only sessions in which sub-agents of this session work; they are not in the list otherwise.
+    #[param(value_type = Option<String>)]
+    parent: Option<SessionId>,
 }
 
 /// Which sessions are meant.
@@ -93,6 +96,7 @@ impl SessionQuery {
             words: list.q.map(words).transpose()?,
             created_after: list.created_after.map(storable),
             created_before: list.created_before.map(storable),
+            parent: list.parent,
         };
         Ok(Self { asked, filter })
     }

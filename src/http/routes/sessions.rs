@@ -30,6 +30,7 @@ use crate::http::permissions::{check_mode, check_rules};
 use crate::http::resources::{ModelMetadata, SessionResource};
 use crate::http::session_context::SessionContext;
 use crate::http::session_system::SessionSystem;
+use crate::http::sub_agents::{SessionSubAgent, pin};
 use crate::http::target::SessionPath;
 use crate::http::{Api, Defaults};
 use crate::store::sessions::{NewSession, find};
@@ -107,6 +108,10 @@ pub(in crate::http) struct CreateSession {
     #[serde(default, deserialize_with = "objects")]
     #[schema(max_items = 200)]
     permissions: Vec<Rule>,
+    /// The sub-agents that the model may start with the tool `Task`, at most 16, besides `general`.
+    #[serde(default, deserialize_with = "objects")]
+    #[schema(max_items = 16)]
+    sub_agents: Vec<SessionSubAgent>,
 }
 
 impl CreateSession {
@@ -183,7 +188,7 @@ impl CreateSession {
         let compact_max_tokens = compact_at.and_then(|_| model_rules.compact_max_tokens(&model));
         let context = Context { compact_max_tokens, ..self.context.into_context(compact_at)? };
         let usual = model_rules.max_tokens(&model, *max_tokens);
-        let settings = Settings {
+        let mut settings = Settings {
             model,
             max_tokens: self.max_tokens.unwrap_or(usual),
             system,
@@ -199,7 +204,9 @@ impl CreateSession {
             permissions: self.permissions,
             client_tools,
             dispatch: self.dispatch.unwrap_or_default(),
+            sub_agents: Vec::new(),
         };
+        pin(api, self.sub_agents, &mut settings)?;
         let errors = model_rules.problems(&settings);
         if errors.is_empty() { Ok(settings) } else { Err(ApiError::Validation(errors)) }
     }
@@ -300,7 +307,7 @@ fn budget_errors(budget: &Budget) -> Vec<FieldError> {
 }
 
 /// What is wrong with limits.
-pub(super) fn limit_errors(limits: &Limits, pointer: &str) -> Vec<FieldError> {
+pub(in crate::http) fn limit_errors(limits: &Limits, pointer: &str) -> Vec<FieldError> {
     let error =
         |name: &str, message: String| FieldError { pointer: format!("{pointer}/{name}"), message };
     let mut errors = Vec::new();

@@ -2,13 +2,13 @@
 
 use sqlx::PgConnection;
 
-use crate::domain::event::{EventBody, Frame, NewEvent};
+use crate::domain::event::Frame;
 use crate::domain::ids::{RunId, SessionId, TenantId};
-use crate::domain::run::{Outcome, RunStatus, StopReason};
+use crate::domain::run::RunStatus;
 use crate::http::Api;
 use crate::http::error::ApiError;
-use crate::store::events::append;
-use crate::store::runs::{Cancellation, cancel_queued, request_cancel};
+use crate::store::runs::Cancellation;
+use crate::store::stopping::request_stop;
 
 /// A run that was asked to stop, in a transaction that is still to be committed.
 #[derive(Debug)]
@@ -28,22 +28,7 @@ impl Stop {
         session_id: SessionId,
         run_id: RunId,
     ) -> Result<Self, ApiError> {
-        let met = request_cancel(conn, tenant, session_id, run_id).await?;
-        let interrupt = NewEvent::new(&EventBody::UserInterrupt {});
-        let frames = match met {
-            None | Some(Cancellation::Settled | Cancellation::Repeated) => Vec::new(),
-            Some(Cancellation::Requested | Cancellation::Unheld) => {
-                append(conn, session_id, Some(run_id), &[interrupt]).await?
-            }
-            Some(Cancellation::Queued) => {
-                cancel_queued(conn, run_id, &cancelled()).await?;
-                let stop_reason = StopReason::Cancelled;
-                let (limited, output_error) = (None, None);
-                let body = EventBody::StatusIdle { stop_reason, limited, output_error };
-                let idle = NewEvent::new(&body);
-                append(conn, session_id, Some(run_id), &[interrupt, idle]).await?
-            }
-        };
+        let (met, frames) = request_stop(conn, tenant, session_id, run_id).await?;
         Ok(Self { session_id, run_id, met, frames })
     }
 
@@ -69,15 +54,5 @@ impl Stop {
             Some(Cancellation::Queued) => api.metrics.run_settled(RunStatus::Cancelled),
             Some(Cancellation::Settled) | None => {}
         }
-    }
-}
-
-fn cancelled() -> Outcome {
-    Outcome {
-        stop_reason: StopReason::Cancelled,
-        limited: None,
-        output_text: String::new(),
-        error: None,
-        output: None,
     }
 }

@@ -3,6 +3,7 @@
 mod insert;
 
 use sqlx::PgConnection;
+use uuid::Uuid;
 
 use super::{StoreError, unreadable};
 use crate::domain::fork::{MessageName, OpenCall};
@@ -129,15 +130,16 @@ pub async fn find_earlier(
     Ok(row.map(|row| (row.id.into(), row.fingerprint)))
 }
 
-/// Some of the sessions that were forked from this one.
+/// Some of the sessions that were forked from these.
 pub async fn list_ids(
     conn: &mut PgConnection,
-    source: SessionId,
+    sources: &[SessionId],
     limit: i64,
 ) -> Result<Vec<SessionId>, StoreError> {
+    let sources: Vec<Uuid> = sources.iter().map(|id| id.as_uuid()).collect();
     let ids = sqlx::query_scalar!(
-        "SELECT id FROM sessions WHERE forked_from = $1 ORDER BY id LIMIT $2",
-        source.as_uuid(),
+        "SELECT id FROM sessions WHERE forked_from = ANY ($1) ORDER BY id LIMIT $2",
+        &sources,
         limit,
     )
     .fetch_all(conn)
@@ -145,19 +147,25 @@ pub async fn list_ids(
     Ok(ids.into_iter().map(Into::into).collect())
 }
 
-/// A session with all of its forks and theirs, in the order in which several sessions are locked.
+/// A session with those of its sub-agents, and with all forks if they are wanted, in the order in
+/// which several sessions are locked.
 pub async fn list_tree(
     conn: &mut PgConnection,
     root: SessionId,
+    with_forks: bool,
 ) -> Result<Vec<SessionId>, StoreError> {
     let ids = sqlx::query_scalar!(
         r#"WITH RECURSIVE tree AS (
                SELECT id FROM sessions WHERE id = $1
                UNION ALL
-               SELECT s.id FROM tree JOIN sessions s ON s.forked_from = tree.id
+               SELECT s.id FROM tree, LATERAL (
+                   SELECT id FROM sessions WHERE parent_session_id = tree.id
+                   UNION ALL
+                   SELECT id FROM sessions WHERE $2 AND forked_from = tree.id) AS s
            )
            SELECT id AS "id!" FROM tree ORDER BY id"#,
         root.as_uuid(),
+        with_forks,
     )
     .fetch_all(conn)
     .await?;

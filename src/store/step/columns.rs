@@ -1,6 +1,9 @@
 //! A step as the columns of its statement.
 
+use uuid::Uuid;
+
 use super::{CallRecord, NewMessage, StepCommit};
+use crate::domain::ids::RunId;
 use crate::domain::message::Role;
 use crate::domain::run::RunStatus;
 use crate::domain::tool_error::ToolErrorType;
@@ -88,6 +91,7 @@ pub(super) struct RecordColumns {
     pub(super) wait_reasons: Vec<Option<String>>,
     pub(super) diffs: Vec<Option<String>>,
     pub(super) sources: Vec<Option<String>>,
+    pub(super) child_runs: Vec<Option<Uuid>>,
 }
 
 impl RecordColumns {
@@ -114,6 +118,7 @@ impl RecordColumns {
             let sources = Some(&record.sources).filter(|sources| !sources.is_empty());
             let sources = sources.map(serde_json::to_string).transpose();
             columns.sources.push(sources.map_err(unreadable("tool_calls", "sources"))?);
+            columns.child_runs.push(record.child_run.map(RunId::as_uuid));
         }
         Ok(columns)
     }

@@ -12,6 +12,7 @@ use jiff_sqlx::Timestamp;
 use sqlx::{Connection as _, PgConnection};
 
 use super::events::{Columns, encode};
+use super::sub_agents::{self, NewChild};
 use super::{StoreError, notes, unreadable};
 use crate::domain::claim::Fence;
 use crate::domain::event::{Frame, NewEvent, Stamp};
@@ -61,6 +62,8 @@ pub struct CallRecord {
     pub sandbox: Option<&'static str>,
     /// What the result rests on.
     pub sources: Vec<Source>,
+    /// The run of the sub-agent that begins with it.
+    pub child_run: Option<RunId>,
 }
 
 /// What a call waits for.
@@ -103,6 +106,7 @@ impl CallRecord {
             input_hash: None,
             sandbox: None,
             sources: Vec::new(),
+            child_run: None,
         }
     }
 }
@@ -134,6 +138,8 @@ pub struct StepCommit<'a> {
     pub waits: Option<&'a StopReason>,
     /// What calls leave in the session.
     pub notes: &'a [Note],
+    /// Sub-agents that begin.
+    pub children: &'a [NewChild],
 }
 
 impl Default for StepCommit<'_> {
@@ -151,6 +157,7 @@ impl Default for StepCommit<'_> {
             settles: None,
             waits: None,
             notes: &[],
+            children: &[],
         }
     }
 }
@@ -226,13 +233,16 @@ pub async fn commit(
     steps: i32,
     step: &StepCommit<'_>,
 ) -> Result<Option<Committed>, StoreError> {
-    if step.notes.is_empty() && step.waits.is_none() {
+    if step.notes.is_empty() && step.waits.is_none() && step.children.is_empty() {
         return write(conn, session_id, fence, steps, step).await;
     }
     let mut transaction = conn.begin().await?;
     let committed = write(&mut transaction, session_id, fence, steps, step).await?;
     if committed.is_some() {
         notes::keep(&mut transaction, session_id, step.notes).await?;
+        for child in step.children {
+            sub_agents::insert(&mut transaction, (session_id, fence.run_id), child).await?;
+        }
         if step.waits.is_some() {
             plan_wake(&mut transaction, session_id, fence.run_id).await?;
         }
@@ -332,6 +342,7 @@ async fn write(
         request,
         step.request.and_then(|request| request.cost),
         &records.sources as _,
+        &records.child_runs as _,
     )
     .fetch_optional(conn)
     .await?;

@@ -22,6 +22,7 @@ mod read;
 mod read_file;
 mod search_records;
 mod sequential_thinking;
+mod task;
 #[cfg(test)]
 mod tests;
 mod todo_write;
@@ -105,6 +106,7 @@ pub fn all(options: &Options) -> Vec<Arc<dyn Tool>> {
         Arc::new(Typed(grep::Grep)),
         Arc::new(Typed(todo_write::TodoWrite)),
         Arc::new(Typed(exit_plan_mode::ExitPlanMode)),
+        Arc::new(Typed(task::StartTask)),
         Arc::new(Typed(sequential_thinking::SequentialThinking)),
         Arc::new(Typed(get_current_user::GetCurrentUser)),
         Arc::new(Typed(paraphrase_query::ParaphraseQuery)),

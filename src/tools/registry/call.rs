@@ -6,10 +6,11 @@ use serde_json::value::RawValue;
 use super::Registry;
 use crate::domain::note::Note;
 use crate::domain::source::Source;
+use crate::domain::sub_agent::Task;
 use crate::domain::tool::ToolClass;
 use crate::domain::tool_error::ToolErrorType;
 use crate::tools::results::without_nul;
-use crate::tools::{FileChange, ToolContext, ToolError, change};
+use crate::tools::{FileChange, Output, ToolContext, ToolError, change};
 
 /// How a call ended, in the words of the model.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,6 +47,33 @@ impl Registry {
             })
             .await;
         entry.answer(context, result).await
+    }
+
+    /// What the sub-agent is to do that a call starts, or why it starts none.
+    pub async fn task(
+        &self,
+        context: &ToolContext,
+        name: &str,
+        input: &RawValue,
+    ) -> Result<Task, Answer> {
+        let entry = self.entry(name).ok_or_else(|| self.missing(name))?;
+        let none = || ToolError::Failed(format!("{name} starts no sub-agent"));
+        let task = entry.check(input).and_then(|()| entry.tool.task(input).ok_or_else(none));
+        match task {
+            Ok(task) => Ok(task),
+            Err(error) => Err(entry.answer(context, Err(error)).await),
+        }
+    }
+
+    /// What a sub-agent left, or why it left nothing, as the answer to the call that started it.
+    pub async fn reported(
+        &self,
+        context: &ToolContext,
+        name: &str,
+        report: Result<String, String>,
+    ) -> Answer {
+        let Some(entry) = self.entry(name) else { return self.missing(name) };
+        entry.answer(context, report.map(Output::from).map_err(ToolError::Failed)).await
     }
 
     /// Plans the change of one file that a call comes to, or says why there is none.

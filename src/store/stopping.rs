@@ -1,0 +1,38 @@
+//! Asking a run to stop.
+
+use sqlx::PgConnection;
+
+use super::StoreError;
+use super::events::append;
+use super::runs::{Cancellation, cancel_queued, request_cancel};
+use crate::domain::event::{EventBody, Frame, NewEvent};
+use crate::domain::ids::{RunId, SessionId, TenantId};
+use crate::domain::run::Outcome;
+
+/// Asks a run to stop; one that has not begun is settled. The run and its session stay locked for the
+/// rest of the caller's transaction. How it was met, and the events of it.
+pub async fn request_stop(
+    conn: &mut PgConnection,
+    tenant: TenantId,
+    session_id: SessionId,
+    run_id: RunId,
+) -> Result<(Option<Cancellation>, Vec<Frame>), StoreError> {
+    let met = request_cancel(conn, tenant, session_id, run_id).await?;
+    let interrupt = NewEvent::new(&EventBody::UserInterrupt {});
+    let frames = match met {
+        None | Some(Cancellation::Settled | Cancellation::Repeated) => Vec::new(),
+        Some(Cancellation::Requested | Cancellation::Unheld) => {
+            append(conn, session_id, Some(run_id), &[interrupt]).await?
+        }
+        Some(Cancellation::Queued) => {
+            let outcome = Outcome::cancelled();
+            cancel_queued(conn, run_id, &outcome).await?;
+            let stop_reason = outcome.stop_reason;
+            let (limited, output_error) = (None, None);
+            let body = EventBody::StatusIdle { stop_reason, limited, output_error };
+            let idle = NewEvent::new(&body);
+            append(conn, session_id, Some(run_id), &[interrupt, idle]).await?
+        }
+    };
+    Ok((met, frames))
+}

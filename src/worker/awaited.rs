@@ -1,0 +1,64 @@
+//! Runs that others of this process wait for: they are taken up before those that nobody waits for.
+
+use std::collections::HashSet;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use uuid::Uuid;
+
+use crate::domain::ids::RunId;
+
+/// What runs of this process wait for. Without it, all parents of a long queue would begin before
+/// the first of their sub-agents, and be held in memory.
+#[derive(Debug, Default)]
+pub(super) struct Awaited(Mutex<HashSet<Uuid>>);
+
+impl Awaited {
+    /// Notes runs until the guard is dropped.
+    pub(super) fn enter(&self, runs: impl IntoIterator<Item = RunId>) -> Awaiting<'_> {
+        let runs: Vec<Uuid> = runs.into_iter().map(RunId::as_uuid).collect();
+        self.runs().extend(&runs);
+        Awaiting { awaited: self, runs }
+    }
+
+    /// All of them; none if there are none.
+    pub(super) fn list(&self) -> Option<Vec<Uuid>> {
+        let runs = self.runs();
+        (!runs.is_empty()).then(|| runs.iter().copied().collect())
+    }
+
+    fn runs(&self) -> MutexGuard<'_, HashSet<Uuid>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Runs that somebody waits for.
+#[derive(Debug)]
+pub(super) struct Awaiting<'a> {
+    awaited: &'a Awaited,
+    runs: Vec<Uuid>,
+}
+
+impl Drop for Awaiting<'_> {
+    fn drop(&mut self) {
+        let mut awaited = self.awaited.runs();
+        for run in &self.runs {
+            awaited.remove(run);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_is_awaited_as_long_as_somebody_waits() {
+        let awaited = Awaited::default();
+        assert_eq!(awaited.list(), None);
+        let run = RunId::new();
+        let waiting = awaited.enter([run]);
+        assert_eq!(awaited.list(), Some(vec![run.as_uuid()]));
+        drop(waiting);
+        assert_eq!(awaited.list(), None);
+    }
+}

@@ -1,0 +1,211 @@
+//! Sub-agents that end otherwise than with an answer.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::{
+    children, counts, delegates, has_children, kinds, results, script, session, task, told,
+};
+use crate::support::{Session, TestApp, asked, asks, calls, calls_as, pending, problem, says};
+
+fn hangs() -> Value {
+    json!({ "content": [], "hang_after": 0 })
+}
+
+async fn run_of(child: &Session<'_>) -> Value {
+    let page: Value =
+        child.app.get(&child.path("/runs")).send().await.unwrap().json().await.unwrap();
+    page["data"][0].clone()
+}
+
+#[tokio::test]
+async fn to_cancel_a_parent_cancels_its_sub_agents() {
+    let mut script = counts(&says("Three."), &hangs());
+    script["conversations"]
+        .as_array_mut()
+        .unwrap()
+        .push(json!({ "replies": [says("Still here.")] }));
+    let app = TestApp::start(script).await;
+    let session = session(&app).await;
+    let run = session.post(json!({ "content": "Count all birds" })).await;
+    session.reached(&run, "agent.tool_result").await;
+    let [_, geese] = has_children(&session, 2).await.try_into().ok().unwrap();
+    session.cancel(&run).await;
+    assert_eq!(session.settled(&run).await["status"], "cancelled");
+    assert_eq!(geese.settled(&run_of(&geese).await).await["status"], "cancelled");
+    let results = results(&session).await;
+    assert_eq!(results[0], json!([null, "Three."]));
+    assert!(results[1][1].as_str().unwrap().starts_with("Cancelled: the sub-agent"), "{results:?}");
+    assert_eq!(session.ask("Are you there?").await["output_text"], "Still here.");
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_sub_agent_that_waits_for_a_place_is_cancelled_as_well() {
+    let script = script(&[
+        ("block", &[hangs()]),
+        ("all birds", &[delegates(&["count the ducks"]), says("Never said.")]),
+    ]);
+    let setup = crate::support::Setup { slots: Some(1), ..Default::default() };
+    let app = TestApp::start_with(script, setup).await;
+    let session = session(&app).await;
+    let run = session.post(json!({ "content": "Count all birds" })).await;
+    asked(&app, 1).await;
+    let blocker = app.session().await;
+    let block = blocker.post(json!({ "content": "block" })).await;
+    // Whichever got the only place, both come to an end when they are told to.
+    session.cancel(&run).await;
+    blocker.cancel(&block).await;
+    assert_eq!(session.settled(&run).await["status"], "cancelled");
+    assert_eq!(blocker.settled(&block).await["status"], "cancelled");
+    for child in children(&session).await {
+        assert_eq!(child.settled(&run_of(&child).await).await["status"], "cancelled");
+    }
+    // Its text is in no conversation of the script, so it may have been refused.
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn a_sub_agent_that_is_cancelled_itself_is_an_error_for_its_parent() {
+    let app = TestApp::start(counts(&says("Three."), &hangs())).await;
+    let session = session(&app).await;
+    let run = session.post(json!({ "content": "Count all birds" })).await;
+    session.reached(&run, "agent.tool_result").await;
+    let [_, geese] = has_children(&session, 2).await.try_into().ok().unwrap();
+    geese.cancel(&run_of(&geese).await).await;
+    assert_eq!(session.settled(&run).await["output_text"], "Seven birds.");
+    let text = "<tool_use_error>The sub-agent was cancelled before it was done. What it did stays \
+        done.</tool_use_error>";
+    assert_eq!(results(&session).await[1], json!([true, text]));
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_sub_agent_that_fails_is_an_error_and_the_run_goes_on() {
+    let fails = json!({ "content": [], "status": 400 });
+    let app = TestApp::start(counts(&fails, &says("Four."))).await;
+    let session = session(&app).await;
+    assert_eq!(session.ask("Count all birds").await["output_text"], "Seven birds.");
+    let results = results(&session).await;
+    assert!(results[0][1].as_str().unwrap().contains("The sub-agent failed: "), "{results:?}");
+    assert_eq!(results[1], json!([null, "Four."]));
+    app.finish_refused(&[]).await;
+}
+
+#[tokio::test]
+async fn a_sub_agent_may_wait_for_somebody_and_its_parent_tells_of_it() {
+    let rings = calls_as(&[("toolu_ring", "ring", json!({ "line": "ding" }))]);
+    let script = script(&[
+        ("all birds", &[delegates(&["wake the ducks"]), says("They are awake.")]),
+        ("ducks", &[rings, says("I rang.")]),
+    ]);
+    let app = TestApp::start_with(script, asks()).await;
+    let session = app.session_with(json!({ "tools": ["Task", "ring"] })).await;
+    let run = session.post(json!({ "content": "Wake all birds" })).await;
+    let [child] = has_children(&session, 1).await.try_into().ok().unwrap();
+    let waiting = child.waits_for(&run_of(&child).await, &["toolu_ring"]).await;
+    assert_eq!(pending(&waiting), ["toolu_ring"]);
+    assert_eq!(session.run(&run).await["status"], "running");
+    child.allow("toolu_ring", json!({})).await;
+    assert_eq!(session.settled(&run).await["output_text"], "They are awake.");
+    let events = session.events().await;
+    let idle: Vec<&Value> = told(&events, "toolu_1")
+        .into_iter()
+        .filter(|event| event["type"] == "session.status_idle")
+        .map(|event| &event["stop_reason"]["type"])
+        .collect();
+    assert_eq!(idle, [&json!("requires_action"), &json!("end_turn")]);
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_session_goes_with_those_of_its_sub_agents() {
+    let app = TestApp::start(counts(&says("Three."), &hangs())).await;
+    let session = session(&app).await;
+    let run = session.post(json!({ "content": "Count all birds" })).await;
+    session.reached(&run, "agent.tool_result").await;
+    let children = has_children(&session, 2).await;
+    let deleted = app.client.delete(app.url(&session.path(""))).send().await.unwrap();
+    assert_eq!(deleted.status(), 204);
+    for gone in children.iter().chain([&session]) {
+        let response = app.get(&gone.path("")).send().await.unwrap();
+        problem(response, 404, "session_not_found").await;
+    }
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_sub_agent_whose_session_is_deleted_is_an_error_for_its_parent() {
+    let app = TestApp::start(counts(&says("Three."), &hangs())).await;
+    let session = session(&app).await;
+    let run = session.post(json!({ "content": "Count all birds" })).await;
+    session.reached(&run, "agent.tool_result").await;
+    let [_, geese] = has_children(&session, 2).await.try_into().ok().unwrap();
+    let deleted = app.client.delete(app.url(&geese.path(""))).send().await.unwrap();
+    assert_eq!(deleted.status(), 204);
+    assert_eq!(session.settled(&run).await["output_text"], "Seven birds.");
+    let results = results(&session).await;
+    let text = results[1][1].as_str().unwrap();
+    assert!(text.contains("was deleted") || text.contains("was cancelled"), "{text}");
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_task_that_cannot_be_given_starts_nothing() {
+    let bad = calls_as(&[
+        ("toolu_1", "Task", json!({ "description": "a", "prompt": " " })),
+        ("toolu_2", "Task", json!({ "description": "a", "prompt": "b", "subagent_type": "owl" })),
+        ("toolu_3", "Task", json!({ "prompt": "b" })),
+    ]);
+    let app = TestApp::start(script(&[("all birds", &[bad, says("It cannot be done.")])])).await;
+    let session = session(&app).await;
+    assert_eq!(session.ask("Count all birds").await["output_text"], "It cannot be done.");
+    let wrapped = |text: &str| json!([true, format!("<tool_use_error>{text}</tool_use_error>")]);
+    let results = results(&session).await;
+    assert_eq!(results[0], wrapped("the prompt is blank"));
+    assert_eq!(results[1], wrapped("there is no sub-agent \"owl\"; there are: general"));
+    assert!(results[2][1].as_str().unwrap().contains("\"description\" is a required property"));
+    assert!(children(&session).await.is_empty());
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_sub_agent_that_asks_for_another_one_is_told_that_there_is_none() {
+    let script = script(&[
+        ("all birds", &[delegates(&["count the ducks"]), says("None.")]),
+        ("ducks", &[calls("Task", task("count the ducks again")), says("I could not.")]),
+    ]);
+    let app = TestApp::start(script).await;
+    let session = session(&app).await;
+    assert_eq!(session.ask("Count all birds").await["output_text"], "None.");
+    let [child] = children(&session).await.try_into().ok().unwrap();
+    assert_eq!(results(&child).await[0][0], true);
+    assert!(children(&child).await.is_empty());
+    let events = session.events().await;
+    assert!(kinds(&told(&events, "toolu_1")).contains(&"agent.tool_result"));
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn more_tasks_than_places_are_all_done() {
+    let prompts: Vec<String> = (1..=12).map(|n| format!("count pond {n}.")).collect();
+    let prompts: Vec<&str> = prompts.iter().map(String::as_str).collect();
+    let script = script(&[
+        ("all birds", &[delegates(&prompts), says("Many birds.")]),
+        ("count pond", &[says("One.")]),
+    ]);
+    let setup = crate::support::Setup { slots: Some(1), ..Default::default() };
+    let app = TestApp::start_with(script, setup).await;
+    let sessions = [session(&app).await, session(&app).await, session(&app).await];
+    let mut runs = Vec::new();
+    for session in &sessions {
+        runs.push(session.post(json!({ "content": "Count all birds" })).await);
+    }
+    for (session, run) in sessions.iter().zip(&runs) {
+        let settled = tokio::time::timeout(Duration::from_secs(60), session.settled(run));
+        assert_eq!(settled.await.unwrap()["output_text"], "Many birds.");
+        assert_eq!(results(session).await, vec![json!([null, "One."]); 12]);
+    }
+    app.finish().await;
+}

@@ -1,0 +1,95 @@
+//! The sub-agents that a session names.
+
+use serde_json::{Value, json};
+
+use super::{children, script};
+use crate::support::{TestApp, calls, problem, says};
+
+fn scout() -> Value {
+    json!({
+        "name": "scout",
+        "description": "looks things up in files.",
+        "system": "You are a scout.",
+        "model": "simulator-small",
+        "max_tokens": 77,
+        "tools": ["read_file"],
+    })
+}
+
+fn sends(agent: &str) -> Value {
+    let prompt = "count the ducks";
+    calls("Task", json!({ "description": "d", "prompt": prompt, "subagent_type": agent }))
+}
+
+#[tokio::test]
+async fn a_sub_agent_is_what_its_session_says_of_it() {
+    let script = script(&[
+        ("all birds", &[sends("scout"), says("Seven birds.")]),
+        ("ducks", &[says("Three.")]),
+    ]);
+    let app = TestApp::start(script).await;
+    let body = json!({ "tools": ["Task", "read_file", "write_file"], "sub_agents": [scout()] });
+    let session = app.session_with(body).await;
+    assert_eq!(session.ask("Count all birds").await["output_text"], "Seven birds.");
+    let asked = app.upstream().body(1);
+    let told = json!([asked["model"], asked["max_tokens"], asked["tools"][0]["name"]]);
+    assert_eq!(told, json!(["simulator-small", 77, "read_file"]));
+    assert_eq!(asked["tools"].as_array().unwrap().len(), 1);
+    assert!(asked["system"].to_string().contains("You are a scout."));
+
+    let mut named = scout();
+    named["limits"] = json!({});
+    assert_eq!(session.read().await["sub_agents"], json!([named]));
+    let [child] = children(&session).await.try_into().ok().unwrap();
+    assert_eq!(child.read().await["model"], "simulator-small");
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn the_model_is_told_which_sub_agents_there_are() {
+    let app = TestApp::start(script(&[("hello", &[says("Hello.")])])).await;
+    let body = json!({ "tools": ["Task", "read_file"], "sub_agents": [scout()] });
+    app.session_with(body).await.ask("hello").await;
+    let task = &app.upstream().body(0)["tools"][0];
+    assert_eq!(task["name"], "Task");
+    let text = task["description"].as_str().unwrap();
+    let agents = "The sub-agents:\n- general: does any task, with the tools that you have.\n- scout: \
+        looks things up in files.";
+    assert!(text.ends_with(agents), "{text}");
+    let kind = &task["input_schema"]["properties"]["subagent_type"];
+    assert_eq!(kind["enum"], json!(["general", "scout"]));
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_sub_agent_that_cannot_be_is_refused_with_the_place() {
+    let app = TestApp::start(json!({})).await;
+    let refused = async |tools: Value, agents: Value| {
+        let body = json!({ "tools": tools, "sub_agents": agents });
+        let response = app.post("/v1/sessions").json(&body).send().await.unwrap();
+        let problem = problem(response, 422, "validation_failed").await;
+        let errors = problem["errors"].as_array().unwrap().clone();
+        errors.iter().map(|error| error["pointer"].clone()).collect::<Vec<_>>()
+    };
+    let with = |member: &str, value: Value| {
+        let mut agent = scout();
+        agent[member] = value;
+        json!([agent])
+    };
+    let tools = json!(["Task", "read_file"]);
+    for (agents, pointer) in [
+        (with("name", json!("Scout")), "/sub_agents/0/name"),
+        (with("description", json!(" ")), "/sub_agents/0/description"),
+        (with("system", json!("")), "/sub_agents/0/system"),
+        (with("max_tokens", json!(0)), "/sub_agents/0/max_tokens"),
+        (with("tools", json!(["write_file"])), "/sub_agents/0/tools/0"),
+        (with("tools", json!(["Task"])), "/sub_agents/0/tools/0"),
+        (with("limits", json!({ "tokens": 0 })), "/sub_agents/0/limits/tokens"),
+        (with("limits", json!({ "cost": 5 })), "/sub_agents/0/model"),
+        (json!([scout(), scout()]), "/sub_agents/1/name"),
+    ] {
+        assert_eq!(refused(tools.clone(), agents.clone()).await, [pointer], "{agents}");
+    }
+    assert_eq!(refused(json!(["read_file"]), json!([scout()])).await, ["/sub_agents"]);
+    app.finish().await;
+}
