@@ -53,6 +53,7 @@ pub mod sessions;
 pub mod step;
 pub mod stream_tickets;
 pub mod tenants;
+pub mod told_servers;
 pub mod tool_calls;
 pub mod typed_events;
 pub mod usage;

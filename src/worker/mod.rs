@@ -25,6 +25,7 @@ mod slot;
 mod span;
 mod suspend;
 mod tell;
+mod tool_lists;
 mod transcript;
 mod tries;
 mod wait;

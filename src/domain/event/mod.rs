@@ -138,6 +138,20 @@ pub enum EventBody {
         /// The whole list.
         todos: Vec<Todo>,
     },
+    /// A tool server offers other tools than the session has of it. The session keeps what it has;
+    /// a call of a tool that is gone is answered as an error. All three lists are empty once the
+    /// server offers again what the session has.
+    #[serde(rename = "session.tool_server_changed")]
+    ToolServerChanged {
+        /// The server's name.
+        server: String,
+        /// Tools that the server did not offer when the session was made.
+        added: Vec<String>,
+        /// Tools of the session that the server does not offer any more.
+        removed: Vec<String>,
+        /// Tools of the session whose definitions are others now.
+        changed: Vec<String>,
+    },
     /// The session begins as a fork. It is the first event of the fork; the source has none.
     #[serde(rename = "session.forked")]
     Forked {
@@ -247,7 +261,7 @@ pub enum EventBody {
 
 impl EventBody {
     /// The types of all events.
-    pub const KINDS: [&'static str; 20] = [
+    pub const KINDS: [&'static str; 21] = [
         "user.message",
         "user.interrupt",
         "user.tool_confirmation",
@@ -259,6 +273,7 @@ impl EventBody {
         "agent.tool_result",
         "agent.context_compacted",
         "session.todos",
+        "session.tool_server_changed",
         "session.forked",
         "session.updated",
         "session.status_running",
@@ -305,6 +320,7 @@ impl EventBody {
             Self::AgentToolResult { .. } => "agent.tool_result",
             Self::ContextCompacted { .. } => "agent.context_compacted",
             Self::Todos { .. } => "session.todos",
+            Self::ToolServerChanged { .. } => "session.tool_server_changed",
             Self::Forked { .. } => "session.forked",
             Self::Updated { .. } => "session.updated",
             Self::StatusRunning { .. } => "session.status_running",

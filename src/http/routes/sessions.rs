@@ -21,6 +21,7 @@ use crate::domain::model_options::{ModelOptions, ServiceTier};
 use crate::domain::permission::{PermissionMode, Rule};
 use crate::domain::run::Limits;
 use crate::domain::session::{Dispatch, Session, Settings};
+use crate::domain::tool::defined_names;
 use crate::domain::word::words;
 use crate::http::auth::Caller;
 use crate::http::conditions::not_modified;
@@ -165,6 +166,7 @@ impl CreateSession {
         check_mode(api, self.permission_mode)?;
         check_rules(api, &self.permissions)?;
         let (tools, client_tools) = session_tools(api, self.tools.as_deref(), tools.as_deref())?;
+        let offered_tools = api.tools.offered_beside(&defined_names(&tools));
         let model = self.model.unwrap_or_else(|| model.clone());
         let limits = self.limits.or(limits);
         let price = prices.get(&model).copied();
@@ -197,6 +199,7 @@ impl CreateSession {
             price,
             permission_mode: self.permission_mode,
             permissions: self.permissions,
+            offered_tools,
             client_tools,
             dispatch: self.dispatch.unwrap_or_default(),
         };

@@ -26,6 +26,11 @@ impl Fake {
         fake
     }
 
+    /// Lets it offer what it offered at first, once it is started again.
+    pub(super) fn is_as_before(&self) {
+        std::fs::remove_file(self.0.path().join("changed")).unwrap();
+    }
+
     /// What the shell is given to become it.
     pub(super) fn arguments(&self) -> [String; 2] {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/api/mcp/fake.sh");
