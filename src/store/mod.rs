@@ -36,6 +36,7 @@ pub mod give_up;
 pub mod grants;
 pub mod media;
 pub mod messages;
+pub mod migrating;
 mod notes;
 pub mod records;
 pub mod requests;

@@ -21,9 +21,17 @@ impl Fake {
 
     /// The same with tools that cannot be offered as they are.
     pub(super) fn odd() -> Self {
-        let fake = Self::new();
-        write(fake.0.path().join("odd"), "").unwrap();
-        fake
+        Self::new().with("odd")
+    }
+
+    /// The same, but it does not end when its input does, nor when it is told to.
+    pub(super) fn deaf() -> Self {
+        Self::new().with("deaf")
+    }
+
+    fn with(self, mark: &str) -> Self {
+        write(self.0.path().join(mark), "").unwrap();
+        self
     }
 
     /// Lets it offer what it offered at first, once it is started again.
@@ -71,6 +79,12 @@ impl Fake {
         let text = read_to_string(self.0.path().join("started")).unwrap_or_default();
         text.lines().map(|line| line.parse().unwrap()).collect()
     }
+}
+
+/// Whether a process does anything; one that has ended may wait for somebody who asks how.
+pub(super) fn is_running(pid: u32) -> bool {
+    let status = read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    status.contains("State:") && !status.contains("State:\tZ")
 }
 
 /// Replies that call these tools of the server, and then an end.

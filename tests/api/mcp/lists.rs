@@ -103,7 +103,7 @@ async fn sessions_are_told_once_that_a_server_offers_something_else() {
     let app = TestApp::start_with(script, setup()).await;
     let whole = app.session().await;
     let picky = app.session_with(json!({ "tools": ["mcp__fake__look"] })).await;
-    let bare = app.session_with(json!({ "tools": [] })).await;
+    let bare = app.session_with(json!({ "tools": ["get_time"] })).await;
     whole.ask("Go").await;
     until("the list did not change", async || offered(&app).await.len() == 2).await;
     let young = app.session().await;
@@ -132,15 +132,15 @@ async fn sessions_are_told_once_that_a_server_offers_something_else() {
     assert_eq!(told(&young).await, Vec::<[Vec<String>; 3]>::new());
 
     // Another process knows what was told.
-    let ids = [whole.id.clone(), picky.id.clone()];
+    let id = whole.id.clone();
     let app = app.restarted_with(asks_for(&[]), setup()).await;
-    let [whole, picky] = [&ids[0], &ids[1]].map(|id| app.session_again(id));
+    let whole = app.session_again(&id);
     whole.ask("Go on").await;
     assert_eq!(told(&whole).await.len(), 1);
 
     fake.is_as_before();
     let app = app.restarted_with(asks_for(&[]), setup()).await;
-    let whole = app.session_again(&ids[0]);
+    let whole = app.session_again(&id);
     for _ in 0..2 {
         whole.ask("Go on").await;
     }
