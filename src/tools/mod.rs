@@ -13,6 +13,7 @@ pub mod policy;
 mod registry;
 mod results;
 pub mod sandbox;
+mod schema_work;
 mod search;
 pub mod seen;
 mod text;

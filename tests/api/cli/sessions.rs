@@ -1,6 +1,7 @@
 //! `twostep sessions` and `twostep tools`.
 
 use serde_json::{Value, json};
+use twostep::domain::permission::PermissionMode;
 use twostep::tools::policy::OperatorPolicy;
 
 use super::{Terminal, good, sessions, told};
@@ -89,7 +90,9 @@ async fn a_session_is_shown_with_what_was_said_in_it() {
 
 #[tokio::test]
 async fn a_session_that_waits_for_somebody_is_told_from_one_that_has_nothing_to_do() {
-    let setup = Setup { permissions: Some(OperatorPolicy::default()), ..Setup::default() };
+    let default_mode = PermissionMode::Default;
+    let permissions = Some(OperatorPolicy { default_mode, ..OperatorPolicy::default() });
+    let setup = Setup { permissions, ..Setup::default() };
     let script =
         replies(&[calls("write_file", json!({ "path": "a.txt", "content": "a" })), says("Done.")]);
     let app = TestApp::start_with(script, setup).await;
