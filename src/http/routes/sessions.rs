@@ -21,7 +21,6 @@ use crate::domain::model_options::{ModelOptions, ServiceTier};
 use crate::domain::permission::{PermissionMode, Rule};
 use crate::domain::run::Limits;
 use crate::domain::session::{Dispatch, Session, Settings};
-use crate::domain::tool::defined_names;
 use crate::domain::word::words;
 use crate::http::auth::Caller;
 use crate::http::conditions::not_modified;
@@ -166,7 +165,7 @@ impl CreateSession {
         check_mode(api, self.permission_mode)?;
         check_rules(api, &self.permissions)?;
         let (tools, client_tools) = session_tools(api, self.tools.as_deref(), tools.as_deref())?;
-        let offered_tools = api.tools.offered_beside(&defined_names(&tools));
+        let offered_tools = api.tools.offered_beside(&tools);
         let model = self.model.unwrap_or_else(|| model.clone());
         let limits = self.limits.or(limits);
         let price = prices.get(&model).copied();

@@ -5,12 +5,14 @@ use std::sync::atomic::Ordering;
 
 use serde::Deserialize;
 use serde_json::Value;
+use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};
 
 use super::list::List;
 use super::{ListChanges, Registry};
 use crate::domain::request::hexadecimal;
 use crate::domain::session::Settings;
+use crate::domain::tool::defined_names;
 use crate::tools::mcp::prefix;
 
 /// How the list of a server differs from what a session has of it, if it does.
@@ -40,9 +42,14 @@ impl Registry {
         self.served.told.load(Ordering::Acquire)
     }
 
-    /// The names of all tools that those servers offer of which there are some among these names.
-    pub fn offered_beside(&self, names: &[String]) -> Vec<String> {
+    /// The names of all tools that those servers offer of which there are some among these
+    /// definitions.
+    pub fn offered_beside(&self, definitions: &RawValue) -> Vec<String> {
         let lists = self.served.lists.read().unwrap_or_else(PoisonError::into_inner);
+        if lists.is_empty() {
+            return Vec::new();
+        }
+        let names = defined_names(definitions);
         let listed = lists.iter().filter_map(|(server, list)| Some((server, list.as_ref()?)));
         let beside = listed.filter(|(server, _)| {
             let prefix = prefix(server);

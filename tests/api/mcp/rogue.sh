@@ -30,7 +30,7 @@ list() {
     printf '{"jsonrpc":"2.0","id":%s,"result":{"tools":[' "$id"
     tool echo
     for name in twice unknown noise babble half whisper asks nobody typeless hollow null number \
-        blank both deep deeper silent; do
+        blank both deep deeper; do
         printf , && tool $name
     done
     for name in first second; do

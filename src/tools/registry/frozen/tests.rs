@@ -7,7 +7,8 @@ use super::*;
 fn settings(registry: &Registry, names: &[&str]) -> Settings {
     let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
     let tools = registry.definitions(Some(&names)).unwrap();
-    Settings { tools, offered_tools: registry.offered_beside(&names), ..Settings::default() }
+    let offered_tools = registry.offered_beside(&tools);
+    Settings { tools, offered_tools, ..Settings::default() }
 }
 
 fn only(registry: &Registry, settings: &Settings) -> ServerDifference {
