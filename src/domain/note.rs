@@ -1,6 +1,8 @@
 //! What a step leaves in the session beside messages and events. It is stored in the step that
 //! tells of it, so that neither is ever there without the other.
 
+use std::collections::BTreeMap;
+
 use schemars::{Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
@@ -24,9 +26,14 @@ pub enum Note {
     Mode(PermissionMode),
     /// What is sent otherwise than it is stored from now on.
     Sent(SentChange),
+    /// What has been told of each tool server, as a hash, by their names.
+    ToldServers(ToldServers),
     /// What is sent in place of the beginning of the history from now on.
     Compacted(Compaction),
 }
+
+/// By the names of tool servers, a hash of how their lists differ from what the session has.
+pub type ToldServers = BTreeMap<String, String>;
 
 /// One item of a todo list.
 #[derive(

@@ -61,6 +61,10 @@ pub struct Settings {
     /// The session's own rules, asked after the operator's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub permissions: Vec<Rule>,
+    /// All tools that the tool servers offered of which the session has some, by name, so that
+    /// later ones can be told from those that it did not want.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub offered_tools: Vec<String>,
     /// The names of those tools that the client runs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub client_tools: Vec<String>,

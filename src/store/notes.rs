@@ -2,7 +2,7 @@
 
 use sqlx::PgConnection;
 
-use super::{StoreError, sent_changes, unreadable};
+use super::{StoreError, sent_changes, told_servers, unreadable};
 use crate::domain::ids::SessionId;
 use crate::domain::note::Note;
 
@@ -26,6 +26,7 @@ pub(super) async fn keep(
                 .execute(&mut *conn)
                 .await?;
             }
+            Note::ToldServers(told) => told_servers::keep(conn, session_id, told).await?,
             Note::Sent(change) => sent_changes::insert(conn, session_id, change).await?,
             Note::Compacted(compaction) => {
                 sent_changes::insert_compaction(conn, session_id, compaction).await?;

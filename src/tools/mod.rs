@@ -13,6 +13,7 @@ pub mod policy;
 mod registry;
 mod results;
 pub mod sandbox;
+mod schema_work;
 mod search;
 pub mod seen;
 mod text;
@@ -46,7 +47,9 @@ pub use endpoint::{BadEndpoints, endpoints};
 pub use fallback::Fallback;
 use lease::LeaseClock;
 pub use model_access::{Inquiry, ModelAccess};
-pub use registry::{Answer, BadTool, CatalogEntry, Registry, unknown_tool};
+pub use registry::{
+    Answer, BadTool, CatalogEntry, ListChanges, Registry, ServerDifference, unknown_tool,
+};
 pub use results::without_nul;
 use seen::SeenFiles;
 pub use typed::{Typed, TypedTool};

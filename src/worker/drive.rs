@@ -80,6 +80,9 @@ pub(super) struct Driver<'a> {
     pub(super) steps: i32,
     /// The names of the tools that the model was given, once it has asked for one.
     pub(super) offered: Option<HashSet<String>>,
+    /// Lists that tool servers had told when it was looked whether they are still those of the
+    /// session.
+    pub(super) lists_told: Option<u64>,
     /// The rules for calls, once there have been some.
     pub(super) policy: Option<Policy>,
     /// What calls that run want to know of the model.
@@ -170,6 +173,7 @@ impl<'a> Driver<'a> {
             others_wait: false,
             steps: run.steps,
             offered: None,
+            lists_told: None,
             policy: None,
             inquiries,
             worker,
@@ -203,6 +207,9 @@ impl<'a> Driver<'a> {
         self.compact(&head).await?;
         loop {
             self.stop_if_draining()?;
+            if self.may_have_other_lists() {
+                Box::pin(self.tell_of_lists()).await?;
+            }
             match self.agent.step().clone() {
                 Step::CallModel { is_first: true } => {
                     let choice = self.run.options.tool_choice.clone();

@@ -28,6 +28,7 @@ mod span;
 mod suspend;
 mod tell;
 mod thread;
+mod tool_lists;
 mod transcript;
 mod tries;
 mod wait;

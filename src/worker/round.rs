@@ -219,7 +219,8 @@ impl<'a> Round<'a> {
 /// The event that tells of a note, if clients are told.
 fn told(note: &Note) -> Option<NewEvent> {
     let body = match note {
-        Note::Seen { .. } => return None,
+        // Those that only the worker makes come with their events.
+        Note::Seen { .. } | Note::ToldServers(_) => return None,
         Note::Todos(todos) => EventBody::Todos { todos: todos.clone() },
         Note::Mode(permission_mode) => EventBody::mode(*permission_mode),
         Note::Sent(change) => EventBody::sent(change.clone()),

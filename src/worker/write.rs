@@ -46,7 +46,11 @@ impl Driver<'_> {
         }
         let noted = step.notes.iter().rev().find_map(|note| match note {
             Note::Mode(mode) => Some(*mode),
-            Note::Seen { .. } | Note::Todos(_) | Note::Sent(_) | Note::Compacted(_) => None,
+            Note::Seen { .. }
+            | Note::Todos(_)
+            | Note::ToldServers(_)
+            | Note::Sent(_)
+            | Note::Compacted(_) => None,
         });
         self.take_mode(noted.or(committed.permission_mode));
         self.others_wait = committed.queued > 0;

@@ -1,6 +1,9 @@
 //! `twostep keys`, as an operator uses it.
 
+use std::process::Stdio;
+
 use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, BufReader};
 
 use crate::support::{
     Program, TestDatabase, binary, client_with, data_dir, database, outcome, problem,
@@ -158,4 +161,34 @@ async fn what_cannot_be_done_is_said_and_leaves_nothing() {
         .await
         .unwrap();
     assert_eq!(tenants, 1);
+}
+
+#[tokio::test]
+async fn a_schema_that_is_made_just_now_is_waited_for() {
+    let database = database().await;
+    let pool = database.pool(1);
+    // As it is while a migration is under way.
+    let mut migrating = pool.acquire().await.unwrap();
+    for statement in [
+        "SELECT pg_advisory_lock(7)",
+        "CREATE TABLE undone AS SELECT * FROM _sqlx_migrations
+         WHERE version = (SELECT max(version) FROM _sqlx_migrations)",
+        "DELETE FROM _sqlx_migrations WHERE version IN (SELECT version FROM undone)",
+    ] {
+        sqlx::query(statement).execute(&mut *migrating).await.unwrap();
+    }
+    let mut command = binary(&["keys", "--database-url", &database.url(), "list"]);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut listing = command.spawn().unwrap();
+    let mut said = BufReader::new(listing.stderr.take().unwrap()).lines();
+    let said = said.next_line().await.unwrap().unwrap();
+    assert_eq!(said, "The schema is brought up to date by another process; waiting for it.");
+    for statement in [
+        "INSERT INTO _sqlx_migrations SELECT * FROM undone",
+        "DROP TABLE undone",
+        "SELECT pg_advisory_unlock(7)",
+    ] {
+        sqlx::query(statement).execute(&mut *migrating).await.unwrap();
+    }
+    assert!(listing.wait().await.unwrap().success());
 }

@@ -164,6 +164,7 @@ fn events_are_a_union_tagged_by_their_type() {
         "session.status_rescheduled",
         "session.status_running",
         "session.todos",
+        "session.tool_server_changed",
         "session.updated",
         "session.usage",
         "span.model_request_end",

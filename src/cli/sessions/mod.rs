@@ -155,13 +155,26 @@ fn print(sessions: &[Value], json: bool) {
         return;
     }
     let row = |session: &Value| {
-        let updated = word(session, "updated_at");
-        let updated = updated.split('.').next().unwrap_or_default().replace('T', " ");
-        [word(session, "id"), word(session, "status"), &updated, word(session, "title")]
-            .map(str::to_owned)
+        let updated = time(word(session, "updated_at"));
+        [word(session, "id"), status(session), &updated, word(session, "title")].map(str::to_owned)
     };
     let rows: Vec<_> = sessions.iter().map(row).collect();
     table::show(["ID", "STATUS", "UPDATED (UTC)", "TITLE"], &rows);
+}
+
+/// What a session does, in a word. One whose run waits for somebody is at rest as far as the
+/// service goes, and that is not what people want to know of it.
+fn status(session: &Value) -> &str {
+    let stopped_for = session.get("stop_reason").map_or("", |reason| word(reason, "type"));
+    match word(session, "status") {
+        "idle" if stopped_for == "requires_action" => "waiting",
+        status => status,
+    }
+}
+
+/// A time of the API as people read it, in UTC.
+fn time(stamp: &str) -> String {
+    stamp.split('.').next().unwrap_or_default().trim_end_matches('Z').replace('T', " ")
 }
 
 /// Prints JSON, which must not act on a terminal either.

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::print_json;
+use super::{print_json, status, time};
 use crate::cli::client::Client;
 use crate::cli::json::{items, some_word, word};
 use crate::cli::output;
@@ -18,7 +18,11 @@ pub(super) async fn show(client: &Client, id: &str, json: bool) -> anyhow::Resul
         return Ok(());
     }
     for key in ["id", "title", "status", "model", "permission_mode", "created_at", "updated_at"] {
-        let value = one_line(word(&session, key));
+        let value = match key {
+            "status" => status(&session).to_owned(),
+            "created_at" | "updated_at" => format!("{} UTC", time(word(&session, key))),
+            _ => one_line(word(&session, key)),
+        };
         if !value.is_empty() {
             output::say(&format!("{:<16} {value}", key.trim_end_matches("_at").replace('_', " ")));
         }

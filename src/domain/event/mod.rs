@@ -138,6 +138,20 @@ pub enum EventBody {
         /// The whole list.
         todos: Vec<Todo>,
     },
+    /// A tool server offers other tools than the session has of it. The session keeps what it has;
+    /// a call of a tool that is gone is answered as an error. All three lists are empty once the
+    /// server offers again what the session has.
+    #[serde(rename = "session.tool_server_changed")]
+    ToolServerChanged {
+        /// The server's name.
+        server: String,
+        /// Tools that the server did not offer when the session was made.
+        added: Vec<String>,
+        /// Tools of the session that the server does not offer any more.
+        removed: Vec<String>,
+        /// Tools of the session whose definitions are others now.
+        changed: Vec<String>,
+    },
     /// The session begins as a fork. It is the first event of the fork; the source has none.
     #[serde(rename = "session.forked")]
     Forked {
@@ -276,7 +290,7 @@ pub enum EventBody {
 
 impl EventBody {
     /// The types of all events.
-    pub const KINDS: [&'static str; 22] = [
+    pub const KINDS: [&'static str; 23] = [
         "user.message",
         "user.interrupt",
         "user.tool_confirmation",
@@ -288,6 +302,7 @@ impl EventBody {
         "agent.tool_result",
         "agent.context_compacted",
         "session.todos",
+        "session.tool_server_changed",
         "session.forked",
         "session.thread_created",
         THREAD_EVENT,
@@ -336,6 +351,7 @@ impl EventBody {
             Self::AgentToolResult { .. } => "agent.tool_result",
             Self::ContextCompacted { .. } => "agent.context_compacted",
             Self::Todos { .. } => "session.todos",
+            Self::ToolServerChanged { .. } => "session.tool_server_changed",
             Self::Forked { .. } => "session.forked",
             Self::ThreadCreated { .. } => "session.thread_created",
             Self::ThreadEvent { .. } => THREAD_EVENT,

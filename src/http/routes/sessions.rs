@@ -170,6 +170,7 @@ impl CreateSession {
         check_mode(api, self.permission_mode)?;
         check_rules(api, &self.permissions)?;
         let (tools, client_tools) = session_tools(api, self.tools.as_deref(), tools.as_deref())?;
+        let offered_tools = api.tools.offered_beside(&tools);
         let model = self.model.unwrap_or_else(|| model.clone());
         let limits = self.limits.or(limits);
         let price = prices.get(&model).copied();
@@ -202,6 +203,7 @@ impl CreateSession {
             price,
             permission_mode: self.permission_mode,
             permissions: self.permissions,
+            offered_tools,
             client_tools,
             dispatch: self.dispatch.unwrap_or_default(),
             sub_agents: Vec::new(),

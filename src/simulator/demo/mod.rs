@@ -2,6 +2,7 @@
 //! offers, and answers from their results. It never passes for a model: it says what it is.
 
 mod answer;
+mod asking;
 mod explain;
 mod listing;
 mod paths;
@@ -83,11 +84,15 @@ fn help(ask: Ask<'_>) -> String {
         ("list_files", "\"List the files in src\""),
         ("get_time", "\"What time is it in Europe/Oslo?\""),
         ("write_file", "\"Write hello to notes.txt\""),
+        ("search_course_content", "\"Search the courses for recursion\""),
+        ("get_course_outline", "\"Outline of the course Prompt Compression\""),
+        ("WebFetch", "\"Fetch https://example.com/\""),
     ];
     let possible: Vec<String> = examples
         .iter()
         .filter(|(tool, _)| ask.offers(tool) && ask.choice() != Choice::None)
         .map(|(_, example)| (*example).to_owned())
+        .chain(example_call(ask))
         .collect();
     if possible.is_empty() {
         return "I follow simple rules and have no tool here that I know how to use, so this is \
@@ -99,6 +104,13 @@ fn help(ask: Ask<'_>) -> String {
          are done together; \"and then\" puts one after the other.",
         join(&possible)
     )
+}
+
+/// A call of a tool of a server, of which nothing else is known.
+fn example_call(ask: Ask<'_>) -> Option<String> {
+    let mut names = ask.tools().iter().filter_map(|tool| tool.get("name")?.as_str());
+    let name = names.find(|name| name.starts_with("mcp__"))?;
+    (ask.choice() != Choice::None).then(|| format!("\"Call {name} with {{}}\""))
 }
 
 fn one_at_a_time(ask: Ask<'_>) -> bool {

@@ -26,6 +26,11 @@ pub(super) fn bare(word: &str) -> &str {
     word.trim_start_matches(around).trim_end_matches(after)
 }
 
+/// Whether the word is an absolute path.
+pub(super) fn is_absolute(word: &str) -> bool {
+    word.strip_prefix('/').is_some_and(|rest| rest.starts_with(char::is_alphanumeric))
+}
+
 /// Whether the word names a file.
 pub(super) fn is_file(word: &str) -> bool {
     if word.contains("://") || is_zone(word) {

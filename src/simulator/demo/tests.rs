@@ -5,7 +5,16 @@ use crate::simulator::conversation::Cue;
 use crate::simulator::request::Ask;
 use crate::simulator::script::{Block, Reply, Script};
 
-const TOOLS: [&str; 4] = ["read_file", "write_file", "list_files", "get_time"];
+const TOOLS: [&str; 8] = [
+    "read_file",
+    "write_file",
+    "list_files",
+    "get_time",
+    "search_course_content",
+    "get_course_outline",
+    "WebFetch",
+    "mcp__time__convert",
+];
 
 fn request(messages: &Value, tools: &[&str]) -> Value {
     let tools: Vec<Value> = tools
@@ -97,6 +106,57 @@ fn wishes_become_calls() {
         ("Please write notes/a.md: # Title: one", write("notes/a.md", "# Title: one")),
         ("write \"to be or not to be\" to be.txt.", write("be.txt", "to be or not to be")),
         ("Hello there, e.g. at 3.5 or https://example.com/a.html", vec![]),
+    ] {
+        assert_eq!(calls(text), expected, "{text}");
+    }
+}
+
+#[test]
+fn questions_addresses_and_inputs_go_to_their_tools_as_they_are() {
+    let search = |query: &str| ("search_course_content".to_owned(), json!({ "query": query }));
+    let outline =
+        |course: &str| ("get_course_outline".to_owned(), json!({ "course_name": course }));
+    let fetch = |url: &str| ("WebFetch".to_owned(), json!({ "url": url }));
+    let call = |input: Value| ("mcp__time__convert".to_owned(), input);
+    for (text, expected) in [
+        ("Search the courses for the time zone of a.rs.", vec![search("the time zone of a.rs")]),
+        ("Please search the courses for \"recursion\"?", vec![search("recursion")]),
+        ("Outline of course MCP", vec![outline("MCP")]),
+        (
+            "What is the outline of the course Prompt Compression?",
+            vec![outline("Prompt Compression")],
+        ),
+        ("Fetch https://example.com/a.html", vec![fetch("https://example.com/a.html")]),
+        (
+            "Call mcp__time__convert with {\"a\": {\"b\": \"c.rs\"}}",
+            vec![call(json!({ "a": { "b": "c.rs" } }))],
+        ),
+        ("call `mcp__time__convert`", vec![call(json!({}))]),
+        ("Call mcp__time__convert with {broken", vec![call(json!({}))]),
+        ("Call me tomorrow", vec![]),
+        ("Do you search the courses?", vec![]),
+    ] {
+        assert_eq!(calls(text), expected, "{text}");
+    }
+    let both = calls("Fetch https://a.example/ and call mcp__time__convert with {\"n\": 1}");
+    assert_eq!(both, [call(json!({ "n": 1 })), fetch("https://a.example/")]);
+    assert_eq!(
+        said(&first("Search the courses for loops")),
+        "This is the simulator, not a model. I will search the courses for \"loops\"."
+    );
+}
+
+#[test]
+fn absolute_paths_are_files_where_they_are_read_and_folders_where_they_are_listed() {
+    let read = |path: &str| vec![("read_file".to_owned(), json!({ "path": path }))];
+    let list = |path: &str| vec![("list_files".to_owned(), json!({ "path": path }))];
+    for (text, expected) in [
+        ("Read /srv/work/src/main.rs and explain it", read("/srv/work/src/main.rs")),
+        ("Read /srv/work/NOTES", read("/srv/work/NOTES")),
+        ("what is in /srv/work/notes.txt?", read("/srv/work/notes.txt")),
+        ("List the files in /srv/work", list("/srv/work")),
+        ("List the files in /tmp/tmp.vdOM3cXd16", list("/tmp/tmp.vdOM3cXd16")),
+        ("what is 1 / 2, and/or 3?", vec![]),
     ] {
         assert_eq!(calls(text), expected, "{text}");
     }

@@ -2,7 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::paths::{bare, is_file, is_zone};
+use super::asking;
+use super::paths::{bare, is_absolute, is_file, is_zone};
+
+/// What stands before the name of a folder.
+const PLACES: [&str; 4] = ["in", "of", "under", "inside"];
 
 /// One thing to do, and the tool that does it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -11,6 +15,10 @@ pub(super) enum Wish {
     List { path: Option<String> },
     Time { zone: String },
     Write { path: String, content: String },
+    Search { query: String },
+    Outline { course: String },
+    Fetch { url: String },
+    Call { name: String, input: Value },
 }
 
 /// The wishes of one step: `and then` begins a new one.
@@ -20,11 +28,12 @@ pub(super) fn step(text: &str, number: usize) -> Vec<Wish> {
 }
 
 fn wishes(text: &str) -> Vec<Wish> {
-    let (write, rest) = write(text);
+    let (asked, rest) = asking::wishes(text);
+    let (write, rest) = write(&rest);
     let words: Vec<&str> = rest.split_whitespace().map(bare).collect();
-    let mut wishes: Vec<Wish> = write.into_iter().collect();
-    for path in words.iter().filter(|word| is_file(word)) {
-        let read = Wish::Read { path: (*path).to_owned() };
+    let mut wishes: Vec<Wish> = asked.into_iter().chain(write).collect();
+    for path in files(&words) {
+        let read = Wish::Read { path: path.to_owned() };
         if !wishes.contains(&read) {
             wishes.push(read);
         }
@@ -33,6 +42,22 @@ fn wishes(text: &str) -> Vec<Wish> {
     wishes.extend(list(&words, wishes.is_empty()));
     wishes.extend(time(&lower, &words));
     wishes
+}
+
+/// The files that are named. An absolute path is one where it is to be read, whatever its name, and
+/// none where it is to be listed.
+fn files<'a>(words: &[&'a str]) -> Vec<&'a str> {
+    let is = |word: &str, any: &[&str]| any.iter().any(|other| word.eq_ignore_ascii_case(other));
+    let lists = words.iter().any(|word| is(word, &["list", "ls"]));
+    let before = std::iter::once("").chain(words.iter().copied());
+    let named = before.zip(words).filter(|(before, word)| {
+        if !is_absolute(word) {
+            return is_file(word);
+        }
+        let is_read = is(before, &["read", "explain", "open", "show", "cat"]);
+        is_read || is_file(word) && !(lists && is(before, &PLACES))
+    });
+    named.map(|(_, word)| *word).collect()
 }
 
 /// `write <content> to <file>` or `write <file>: <content>`, and the text without it.
@@ -65,7 +90,7 @@ fn writing(path: &str, content: &str) -> Wish {
 }
 
 /// The text before and after the first occurrence of `word`, in any case.
-fn split_word<'a>(text: &'a str, word: &str) -> Option<(&'a str, &'a str)> {
+pub(super) fn split_word<'a>(text: &'a str, word: &str) -> Option<(&'a str, &'a str)> {
     let mut end = 0;
     for piece in text.split_inclusive(char::is_whitespace) {
         let start = end;
@@ -86,10 +111,11 @@ fn list(words: &[&str], alone: bool) -> Option<Wish> {
     if !(listed || meant) {
         return None;
     }
-    let after = words.iter().skip_while(|word| !is(word, &["in", "of", "under", "inside"])).skip(1);
+    let after = words.iter().skip_while(|word| !is(word, &PLACES)).skip(1);
     let filler = ["the", "this", "my", "your", "our", "a", "current", "working", "workspace"];
     let place = after.filter(|word| !is(word, &filler)).find(|word| !word.is_empty());
-    let path = place.filter(|word| !is(word, &things) && !is_file(word) && !is_zone(word));
+    let is_other = |word: &str| is(word, &things) || is_file(word) || is_zone(word);
+    let path = place.filter(|word| is_absolute(word) || !is_other(word));
     Some(Wish::List { path: path.map(|path| (*path).to_owned()) })
 }
 
@@ -105,12 +131,16 @@ fn time(lower: &str, words: &[&str]) -> Option<Wish> {
 
 impl Wish {
     /// The name of the tool.
-    pub(super) fn tool(&self) -> &'static str {
+    pub(super) fn tool(&self) -> &str {
         match self {
             Self::Read { .. } => "read_file",
             Self::List { .. } => "list_files",
             Self::Time { .. } => "get_time",
             Self::Write { .. } => "write_file",
+            Self::Search { .. } => "search_course_content",
+            Self::Outline { .. } => "get_course_outline",
+            Self::Fetch { .. } => "WebFetch",
+            Self::Call { name, .. } => name,
         }
     }
 
@@ -122,6 +152,10 @@ impl Wish {
             Self::List { path } => json!({ "path": path }),
             Self::Time { zone } => json!({ "timezone": zone }),
             Self::Write { path, content } => json!({ "path": path, "content": content }),
+            Self::Search { query } => json!({ "query": query }),
+            Self::Outline { course } => json!({ "course_name": course }),
+            Self::Fetch { url } => json!({ "url": url }),
+            Self::Call { input, .. } => input.clone(),
         }
     }
 
@@ -133,6 +167,10 @@ impl Wish {
             Self::List { path: Some(path) } => format!("list the files in {path}"),
             Self::Time { zone } => format!("look at the clock for {zone}"),
             Self::Write { path, .. } => format!("write {path}"),
+            Self::Search { query } => format!("search the courses for \"{query}\""),
+            Self::Outline { course } => format!("look up the outline of \"{course}\""),
+            Self::Fetch { url } => format!("fetch {url}"),
+            Self::Call { name, .. } => format!("call {name}"),
         }
     }
 }

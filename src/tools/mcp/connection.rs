@@ -10,7 +10,7 @@ use reqwest::header::{HeaderMap, HeaderName};
 use rmcp::ClientHandler;
 use rmcp::model::{
     ClientCapabilities, ClientConfig, ClientRequest, Implementation, PaginatedRequestParams,
-    PingRequest, Tool,
+    PingRequest, ProtocolVersion, Tool,
 };
 use rmcp::service::{
     ClientInitializeError, NotificationContext, Peer, PeerRequestOptions, RoleClient,
@@ -48,6 +48,8 @@ pub(super) enum ConnectionError {
     Http(#[from] reqwest::Error),
     #[error("{}", why_not_begun(.0))]
     Begin(#[from] Box<ClientInitializeError>),
+    #[error("it speaks a version of the protocol that is not known: {}", bounded(.0))]
+    Version(String),
     #[error("it does not list its tools: {}", bounded(&.0.to_string()))]
     List(ServiceError),
     #[error("it does not answer")]
@@ -92,7 +94,12 @@ pub(super) async fn connect(
             serve_client(listener, Guarded::new(transport)).await
         }
     };
-    Ok(begun.map_err(Box::new)?)
+    let connection = begun.map_err(Box::new)?;
+    let version = connection.peer_info().map(|server| server.protocol_version.clone());
+    match version.filter(|version| !ProtocolVersion::KNOWN_VERSIONS.contains(version)) {
+        Some(unknown) => Err(ConnectionError::Version(unknown.to_string())),
+        None => Ok(connection),
+    }
 }
 
 /// There is no total timeout: a server may tell of changes at any time.

@@ -3,23 +3,43 @@
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use tokio::io::{AsyncRead, ReadBuf};
+use tokio::time::Instant;
 
 /// The longest message, in bytes.
 pub(super) const MAX_MESSAGE: usize = 16 * 1024 * 1024;
 
-/// What is read from a program, for as long as its lines are not too long.
+/// Lines in one period. Those that are no messages never get as far as to be counted with them.
+const MOST_LINES: usize = 50_000;
+const PERIOD: Duration = Duration::from_secs(10);
+
+/// What is read from a program, for as long as its lines are neither too long nor too many.
 #[derive(Debug)]
 pub(super) struct Lines<R> {
     inner: R,
     /// Bytes since the last end of a line.
     length: usize,
+    lines: usize,
+    since: Instant,
 }
 
 impl<R> Lines<R> {
-    pub(super) const fn new(inner: R) -> Self {
-        Self { inner, length: 0 }
+    pub(super) fn new(inner: R) -> Self {
+        Self { inner, length: 0, lines: 0, since: Instant::now() }
+    }
+
+    /// Takes note of what was read.
+    fn note(&mut self, read: &[u8]) {
+        self.length = match memchr::memrchr(b'\n', read) {
+            Some(end) => read.len() - end - 1,
+            None => self.length + read.len(),
+        };
+        if self.since.elapsed() >= PERIOD {
+            (self.since, self.lines) = (Instant::now(), 0);
+        }
+        self.lines += memchr::memchr_iter(b'\n', read).count();
     }
 }
 
@@ -33,13 +53,12 @@ impl<R: AsyncRead + Unpin> AsyncRead for Lines<R> {
         if self.length > MAX_MESSAGE {
             return Poll::Ready(Err(io::Error::other("a message has no end")));
         }
+        if self.lines > MOST_LINES {
+            return Poll::Ready(Err(io::Error::other("there are too many lines")));
+        }
         let before = buffer.filled().len();
         ready!(Pin::new(&mut self.inner).poll_read(context, buffer))?;
-        let read = buffer.filled().get(before..).unwrap_or_default();
-        self.length = match memchr::memrchr(b'\n', read) {
-            Some(end) => read.len() - end - 1,
-            None => self.length + read.len(),
-        };
+        self.note(buffer.filled().get(before..).unwrap_or_default());
         Poll::Ready(Ok(()))
     }
 }
@@ -60,5 +79,12 @@ mod tests {
         assert_eq!(read([line(), line()].concat()).await.unwrap(), 2 * MAX_MESSAGE);
         let error = read(vec![b'x'; 2 * MAX_MESSAGE]).await.unwrap_err();
         assert_eq!(error.to_string(), "a message has no end");
+    }
+
+    #[tokio::test]
+    async fn lines_may_be_many_and_not_more() {
+        assert_eq!(read(vec![b'\n'; MOST_LINES]).await.unwrap(), MOST_LINES);
+        let error = read(vec![b'\n'; 2 * MOST_LINES]).await.unwrap_err();
+        assert_eq!(error.to_string(), "there are too many lines");
     }
 }

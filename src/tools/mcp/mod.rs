@@ -10,6 +10,7 @@ mod content;
 mod failure;
 mod guard;
 mod keeper;
+mod leash;
 mod lines;
 mod names;
 mod offer;

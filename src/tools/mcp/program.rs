@@ -15,6 +15,7 @@ use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::time::{Instant, sleep};
 use tokio_util::task::TaskTracker;
 
+use super::leash::Leash;
 use super::lines::Lines;
 use super::settings::Program;
 use crate::tools::policy::visible;
@@ -29,6 +30,8 @@ const MAX_LINE: u64 = 4096;
 /// A program, and the streams by which it is spoken to.
 pub(super) struct Running {
     child: Child,
+    /// Ends it when nobody else does.
+    leash: Option<Leash>,
     streams: AsyncRwTransport<RoleClient, Lines<ChildStdout>, ChildStdin>,
 }
 
@@ -51,7 +54,16 @@ impl Running {
         let stdout = child.stdout.take().ok_or_else(missing)?;
         let stderr = child.stderr.take().ok_or_else(missing)?;
         tasks.spawn(log(name.to_owned(), stderr));
-        Ok(Self { child, streams: AsyncRwTransport::new_client(Lines::new(stdout), stdin) })
+        let streams = AsyncRwTransport::new_client(Lines::new(stdout), stdin);
+        let mut running = Self { child, leash: None, streams };
+        match running.group().map(Leash::on) {
+            Some(Err(error)) => tracing::warn!(
+                mcp.server = %name, %error,
+                "nobody would end the program of a tool server if the service were killed"
+            ),
+            leash => running.leash = leash.and_then(Result::ok),
+        }
+        Ok(running)
     }
 
     /// Its group, which is there as long as nobody has asked for the program's status.
@@ -96,12 +108,15 @@ impl Transport<RoleClient> for Running {
             self.has_ended(group).await;
         }
         let _ = kill_process_group(group, Signal::KILL);
+        // From here on the number of the group may be that of another.
+        self.leash = None;
         self.child.wait().await.map(|_status| ())
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
+        self.leash = None;
         if let Some(group) = self.group() {
             let _ = kill_process_group(group, Signal::KILL);
         }

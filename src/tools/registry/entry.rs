@@ -13,15 +13,20 @@ use tokio::time::timeout;
 
 use super::{Answer, BadTool};
 use crate::tools::results::presentable;
+use crate::tools::schema_work::is_bounded;
 use crate::tools::{FileChange, Output, Tool, ToolContext, ToolError, check_definition};
 
 /// Bytes of a text that says what is wrong with an input and repeats it.
 const MAX_PROBLEM: usize = 500;
 
+/// What is said of an input that is not checked.
+const TOO_MUCH: &str = "takes too much work to be checked against the schema";
+
 /// A tool, and what is made of it once.
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) tool: Arc<dyn Tool>,
+    schema: Value,
     validator: Validator,
     /// As the model sees it.
     pub(super) definition: Box<RawValue>,
@@ -31,18 +36,19 @@ pub(super) struct Entry {
 struct Definition<'a> {
     name: &'a str,
     description: &'a str,
-    input_schema: Value,
+    input_schema: &'a Value,
 }
 
 impl Entry {
     /// Checks and takes a tool.
     pub(super) fn new(tool: Arc<dyn Tool>) -> Result<Self, BadTool> {
-        let (name, input_schema) = (tool.name(), tool.input_schema());
+        let (name, schema) = (tool.name(), tool.input_schema());
         let bad = |cause: String| BadTool::Schema { name: name.to_owned(), cause };
-        let validator = check_definition(name, &input_schema)?;
-        let definition = Definition { name, description: tool.description(), input_schema };
+        let validator = check_definition(name, &schema)?;
+        let description = tool.description();
+        let definition = Definition { name, description, input_schema: &schema };
         let definition = to_raw_value(&definition).map_err(|error| bad(error.to_string()))?;
-        Ok(Self { tool, validator, definition })
+        Ok(Self { tool, schema, validator, definition })
     }
 
     /// What is wrong with an input, and where.
@@ -51,6 +57,9 @@ impl Entry {
             Ok(value) => value,
             Err(error) => return vec![(String::new(), format!("cannot be read: {error}"))],
         };
+        if !is_bounded(&self.schema, &value) {
+            return vec![(String::new(), TOO_MUCH.to_owned())];
+        }
         let problems = self.validator.iter_errors(&value);
         problems.map(|error| (error.instance_path().to_string(), problem(&error))).collect()
     }
@@ -126,6 +135,9 @@ impl Entry {
             .map_err(|error| ToolError::Invalid(format!("invalid input for {name}: {error}")))?;
         if value.get("INVALID_JSON").is_some() {
             return Err(ToolError::Invalid(format!("the input for {name} is not valid JSON")));
+        }
+        if !is_bounded(&self.schema, &value) {
+            return Err(ToolError::Invalid(format!("invalid input for {name}: it {TOO_MUCH}")));
         }
         let mut problems = String::new();
         for error in self.validator.iter_errors(&value) {

@@ -39,6 +39,11 @@ impl List {
         self.by_name.get(name).and_then(|index| self.entries.get(*index))
     }
 
+    /// Their names, in their order.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.entries.iter().map(|entry| entry.tool.name())
+    }
+
     /// All of them.
     pub(super) fn entries(&self) -> &[Arc<Entry>] {
         &self.entries

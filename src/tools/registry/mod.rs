@@ -3,6 +3,7 @@
 mod call;
 mod catalogue;
 mod entry;
+mod frozen;
 mod list;
 mod served;
 #[cfg(test)]
@@ -20,7 +21,8 @@ use served::Served;
 
 pub use call::{Answer, unknown_tool};
 pub use catalogue::CatalogEntry;
-pub(in crate::tools) use served::ListChanges;
+pub use frozen::ServerDifference;
+pub use served::ListChanges;
 
 /// A tool that cannot be offered.
 #[derive(Debug, thiserror::Error)]

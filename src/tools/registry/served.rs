@@ -1,6 +1,7 @@
 //! The tools of servers, which come and go while the service runs.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use super::entry::Entry;
@@ -9,24 +10,29 @@ use super::{Answer, BadTool, Registry};
 use crate::tools::mcp::prefix;
 use crate::tools::{ErrorStyle, Tool};
 
-/// The lists of servers by their names; none of a server that has not told one yet.
+/// The tools of servers.
 #[derive(Debug, Default)]
-pub(super) struct Served(RwLock<BTreeMap<String, Option<Arc<List>>>>);
+pub(super) struct Served {
+    /// The lists by the servers' names; none of a server that has not told one yet.
+    pub(super) lists: RwLock<BTreeMap<String, Option<Arc<List>>>>,
+    /// Lists that were told, those that change nothing left out.
+    pub(super) told: AtomicU64,
+}
 
 /// How a list differs from the one before, by the names of the tools.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(in crate::tools) struct ListChanges {
+pub struct ListChanges {
     /// Tools that were not there.
-    pub(in crate::tools) added: Vec<String>,
+    pub added: Vec<String>,
     /// Tools that are there no more.
-    pub(in crate::tools) removed: Vec<String>,
+    pub removed: Vec<String>,
     /// Tools whose definitions are others.
-    pub(in crate::tools) altered: Vec<String>,
+    pub altered: Vec<String>,
 }
 
 impl ListChanges {
     /// Whether it differs at all.
-    pub(in crate::tools) fn are_any(&self) -> bool {
+    pub fn are_any(&self) -> bool {
         let Self { added, removed, altered } = self;
         [added, removed, altered].iter().any(|names| !names.is_empty())
     }
@@ -43,9 +49,8 @@ impl ListChanges {
                 Some(_) => {}
             }
         }
-        let names = before.entries().iter().map(|entry| entry.tool.name());
-        changes.removed =
-            names.filter(|name| after.entry(name).is_none()).map(Into::into).collect();
+        let is_gone = |name: &&str| after.entry(name).is_none();
+        changes.removed = before.names().filter(is_gone).map(Into::into).collect();
         changes
     }
 }
@@ -57,13 +62,13 @@ impl Served {
 
     /// The lists that there are, in the order of the servers' names.
     pub(super) fn lists(&self) -> Vec<Arc<List>> {
-        let lists = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let lists = self.lists.read().unwrap_or_else(PoisonError::into_inner);
         lists.values().flatten().map(Arc::clone).collect()
     }
 
     /// The server whose tool this would be.
     fn server_of(&self, name: &str) -> Option<String> {
-        let lists = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let lists = self.lists.read().unwrap_or_else(PoisonError::into_inner);
         lists.keys().find(|server| name.starts_with(&prefix(server))).cloned()
     }
 }
@@ -71,7 +76,7 @@ impl Served {
 impl Registry {
     /// Says that there is a server of this name, whose tools will be told.
     pub(in crate::tools) fn expect_server(&self, server: &str) {
-        let mut lists = self.served.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut lists = self.served.lists.write().unwrap_or_else(PoisonError::into_inner);
         lists.entry(server.to_owned()).or_default();
     }
 
@@ -83,9 +88,13 @@ impl Registry {
         tools: Vec<Arc<dyn Tool>>,
     ) -> Result<Option<ListChanges>, BadTool> {
         let list = Arc::new(List::new(tools)?);
-        let mut lists = self.served.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut lists = self.served.lists.write().unwrap_or_else(PoisonError::into_inner);
         let before = lists.insert(server.to_owned(), Some(Arc::clone(&list))).flatten();
-        Ok(before.map(|before| ListChanges::between(&before, &list)))
+        let changes = before.map(|before| ListChanges::between(&before, &list));
+        if changes.as_ref().is_none_or(ListChanges::are_any) {
+            self.served.told.fetch_add(1, Ordering::Release);
+        }
+        Ok(changes)
     }
 
     /// What the model reads of a tool that a server is to have and does not offer now; none of any
@@ -108,4 +117,4 @@ impl Registry {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

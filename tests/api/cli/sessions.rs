@@ -1,9 +1,11 @@
 //! `twostep sessions` and `twostep tools`.
 
 use serde_json::{Value, json};
+use twostep::domain::permission::PermissionMode;
+use twostep::tools::policy::OperatorPolicy;
 
 use super::{Terminal, good, sessions, told};
-use crate::support::{TestApp, calls, hangs_first, replies, says};
+use crate::support::{Setup, TestApp, calls, hangs_first, replies, says};
 
 /// The lines of a table, their words split.
 fn rows(table: &str) -> Vec<Vec<&str>> {
@@ -68,6 +70,9 @@ async fn a_session_is_shown_with_what_was_said_in_it() {
     let (head, rest) = shown.split_once("\n\n").unwrap();
     assert!(head.contains(&format!("id               {}", session.id)), "{head}");
     assert!(head.contains("title            Looking"), "{head}");
+    let created = head.lines().find_map(|line| line.strip_prefix("created          ")).unwrap();
+    let since = session.read().await["created_at"].as_str().unwrap()[..19].replace('T', " ");
+    assert_eq!(created, format!("{since} UTC"));
     let (said, failed) = rest.split_once("  failed: ").unwrap();
     assert_eq!(said, "> Read it\n> please\n· read_file {\"path\":\"nowhere\"}\n");
     assert!(failed.ends_with("\n\nThere is\nno such file.\n"), "{failed}");
@@ -80,6 +85,28 @@ async fn a_session_is_shown_with_what_was_said_in_it() {
     shown["messages"][2].take();
     expected["messages"][2].take();
     assert_eq!(shown, expected);
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_session_that_waits_for_somebody_is_told_from_one_that_has_nothing_to_do() {
+    let default_mode = PermissionMode::Default;
+    let permissions = Some(OperatorPolicy { default_mode, ..OperatorPolicy::default() });
+    let setup = Setup { permissions, ..Setup::default() };
+    let script =
+        replies(&[calls("write_file", json!({ "path": "a.txt", "content": "a" })), says("Done.")]);
+    let app = TestApp::start_with(script, setup).await;
+    let session = app.session().await;
+    let run = session.post(json!({ "content": "Go" })).await;
+    session.reached(&run, "session.status_idle").await;
+    let table = good(told(&app, &["sessions", "list"]).await);
+    assert_eq!(rows(&table)[1][1], "waiting");
+    let shown = good(told(&app, &["sessions", "show", &session.id]).await);
+    assert!(shown.contains("status           waiting"), "{shown}");
+    session.cancel(&run).await;
+    session.settled(&run).await;
+    let table = good(told(&app, &["sessions", "list"]).await);
+    assert_eq!(rows(&table)[1][1], "idle");
     app.finish().await;
 }
 

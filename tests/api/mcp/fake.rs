@@ -12,24 +12,46 @@ use twostep::tools::mcp::{Program, Reach, ServerSettings};
 use crate::support::{Session, Setup, TestApp, calls, replies, says};
 
 /// The program, and the folder where it notes what it hears.
-pub(super) struct Fake(TempDir);
+pub(super) struct Fake {
+    folder: TempDir,
+    script: &'static str,
+}
 
 impl Fake {
     pub(super) fn new() -> Self {
-        Self(TempDir::new().unwrap())
+        Self { folder: TempDir::new().unwrap(), script: "fake.sh" }
+    }
+
+    /// One that keeps to no rule.
+    pub(super) fn rogue() -> Self {
+        Self { script: "rogue.sh", ..Self::new() }
     }
 
     /// The same with tools that cannot be offered as they are.
     pub(super) fn odd() -> Self {
-        let fake = Self::new();
-        write(fake.0.path().join("odd"), "").unwrap();
-        fake
+        Self::new().with("odd", "")
+    }
+
+    /// The same, but it does not end when its input does, nor when it is told to.
+    pub(super) fn deaf() -> Self {
+        Self::new().with("deaf", "")
+    }
+
+    /// The same with a file in its folder, which changes what it does.
+    pub(super) fn with(self, mark: &str, content: &str) -> Self {
+        write(self.folder.path().join(mark), content).unwrap();
+        self
+    }
+
+    /// Lets it offer what it offered at first, once it is started again.
+    pub(super) fn is_as_before(&self) {
+        std::fs::remove_file(self.folder.path().join("changed")).unwrap();
     }
 
     /// What the shell is given to become it.
     pub(super) fn arguments(&self) -> [String; 2] {
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/api/mcp/fake.sh");
-        [script.as_path(), self.0.path()].map(|path| path.display().to_string())
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/api/mcp").join(self.script);
+        [script.as_path(), self.folder.path()].map(|path| path.display().to_string())
     }
 
     /// The server of the name `fake`.
@@ -56,16 +78,22 @@ impl Fake {
 
     /// What the server heard, line by line.
     pub(super) fn heard(&self) -> Vec<Value> {
-        let text = read_to_string(self.0.path().join("heard")).unwrap_or_default();
+        let text = read_to_string(self.folder.path().join("heard")).unwrap_or_default();
         let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
         whole.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
     /// The processes that it was, in their order.
     pub(super) fn started(&self) -> Vec<u32> {
-        let text = read_to_string(self.0.path().join("started")).unwrap_or_default();
+        let text = read_to_string(self.folder.path().join("started")).unwrap_or_default();
         text.lines().map(|line| line.parse().unwrap()).collect()
     }
+}
+
+/// Whether a process does anything; one that has ended may wait for somebody who asks how.
+pub(super) fn is_running(pid: u32) -> bool {
+    let status = read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    status.contains("State:") && !status.contains("State:\tZ")
 }
 
 /// Replies that call these tools of the server, and then an end.

@@ -75,6 +75,13 @@ call() {
     esac
 }
 
+# One that does not end when it is told to, nor what it has started.
+if [ -e "$folder/deaf" ]; then
+    trap '' TERM
+    sh -c 'while :; do sleep 1; done' &
+    echo $! >>"$folder/started"
+fi
+
 while IFS= read -r line; do
     printf '%s\n' "$line" >>"$folder/heard"
     id=${line#*\"id\":}
@@ -88,3 +95,5 @@ while IFS= read -r line; do
     *'"method":"ping"'*) told '"result":{}' ;;
     esac
 done
+
+while [ -e "$folder/deaf" ]; do sleep 1; done

@@ -6,16 +6,10 @@ use std::time::Duration;
 use serde_json::json;
 use twostep::tools::mcp::ServerSettings;
 
-use super::fake::{Fake, app, asks_for, figure, readiness, results, until};
+use super::fake::{Fake, app, asks_for, figure, is_running, readiness, results, until};
 
 const NO_RESPONSE: &str = "Error: no response received from the tool server fake; the call may \
                            have happened all the same";
-
-/// Whether a process does anything; one that has ended may wait for somebody who asks how.
-fn is_running(pid: u32) -> bool {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    status.contains("State:") && !status.contains("State:\tZ")
-}
 
 /// What becomes of one call, and of one after it.
 async fn after(tool: &str, expected: &str) {

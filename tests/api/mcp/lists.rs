@@ -2,8 +2,28 @@
 
 use serde_json::{Value, json};
 
-use super::fake::{Fake, figure, offered, results, until};
-use crate::support::{Setup, TestApp, calls, replies, says};
+use super::fake::{Fake, asks_for, figure, offered, results, until};
+use crate::support::{Session, Setup, TestApp, calls, replies, says};
+
+/// What a session was told of lists that changed: of the server, its tools that were added, removed
+/// and changed, by their own names.
+async fn told(session: &Session<'_>) -> Vec<[Vec<String>; 3]> {
+    let of_server = |event: &Value| {
+        assert_eq!(event["server"], "fake");
+        ["added", "removed", "changed"].map(|key| {
+            let names = event[key].as_array().unwrap().iter();
+            let names = names.map(|name| name.as_str().unwrap().strip_prefix("mcp__fake__"));
+            names.map(|name| name.unwrap().to_owned()).collect()
+        })
+    };
+    let events = session.events().await;
+    let told = events.iter().filter(|event| event["type"] == "session.tool_server_changed");
+    told.map(of_server).collect()
+}
+
+fn lists(lists: [&[&str]; 3]) -> [Vec<String>; 3] {
+    lists.map(|names| names.iter().map(|name| (*name).to_owned()).collect())
+}
 
 /// The tools that the model was sent, by name, in each request.
 fn sent(app: &TestApp) -> Vec<Vec<String>> {
@@ -72,5 +92,69 @@ async fn nobody_is_asked_about_a_call_of_a_tool_that_is_gone() {
     assert_eq!(run["status"], "completed");
     let gone = "Error: the tool server fake does not offer mcp__fake__look now";
     assert_eq!(results(&session).await, [(gone.to_owned(), true)]);
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn sessions_are_told_once_that_a_server_offers_something_else() {
+    let fake = Fake::new();
+    let script = asks_for(&["change"]);
+    let setup = || Setup { tool_servers: vec![fake.settings()], ..Setup::default() };
+    let app = TestApp::start_with(script, setup()).await;
+    let whole = app.session().await;
+    let picky = app.session_with(json!({ "tools": ["mcp__fake__look"] })).await;
+    let bare = app.session_with(json!({ "tools": ["get_time"] })).await;
+    whole.ask("Go").await;
+    until("the list did not change", async || offered(&app).await.len() == 2).await;
+    let young = app.session().await;
+    for _ in 0..2 {
+        for session in [&whole, &picky, &bare, &young] {
+            session.ask("Go on").await;
+        }
+    }
+    let gone = [
+        "change",
+        "crash",
+        "environment",
+        "fail",
+        "flood",
+        "hang",
+        "huge",
+        "look",
+        "pings",
+        "refuse",
+        "stay",
+        "wrong_id",
+    ];
+    assert_eq!(told(&whole).await, [lists([&["fresh"], &gone, &["echo"]])]);
+    assert_eq!(told(&picky).await, [lists([&["fresh"], &["look"], &[]])]);
+    assert_eq!(told(&bare).await, Vec::<[Vec<String>; 3]>::new());
+    assert_eq!(told(&young).await, Vec::<[Vec<String>; 3]>::new());
+
+    // Another process knows what was told.
+    let id = whole.id.clone();
+    let app = app.restarted_with(asks_for(&[]), setup()).await;
+    let whole = app.session_again(&id);
+    whole.ask("Go on").await;
+    assert_eq!(told(&whole).await.len(), 1);
+
+    fake.is_as_before();
+    let app = app.restarted_with(asks_for(&[]), setup()).await;
+    let whole = app.session_again(&id);
+    for _ in 0..2 {
+        whole.ask("Go on").await;
+    }
+    assert_eq!(told(&whole).await[1..], [lists([&[], &[], &[]])]);
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_run_that_goes_on_is_told_too() {
+    let fake = Fake::new();
+    let app = fake.app(&["change", "echo", "echo"]).await;
+    let session = app.session().await;
+    let run = session.post(json!({ "content": "Go" })).await;
+    assert_eq!(session.settled(&run).await["status"], "completed");
+    until("nobody was told", async || told(&session).await.len() == 1).await;
     app.finish().await;
 }

@@ -6,5 +6,6 @@ mod hostile;
 mod lists;
 mod offering;
 mod others;
+mod rogue;
 mod running;
 mod web;

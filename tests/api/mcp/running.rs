@@ -7,8 +7,8 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::fake::{Fake, asks_for, offered, results, until};
-use crate::support::{Program, Setup, TestApp, binary, database, outcome};
+use super::fake::{Fake, asks_for, is_running, offered, results, until};
+use crate::support::{Program, Setup, TestApp, TestDatabase, binary, database, outcome};
 use crate::takeover::lose_worker;
 
 fn calls_heard(fake: &Fake) -> usize {
@@ -54,14 +54,30 @@ async fn a_file_in_the_workspace_starts_no_server() {
     app.finish().await;
 }
 
+/// The program with a file that names the fake.
+async fn served(fake: &Fake, folder: &TempDir, database: &TestDatabase) -> Program {
+    let file = folder.path().join("servers.json");
+    std::fs::write(&file, file_of(fake)).unwrap();
+    let mut command = binary(&["serve", "--offline", "--bind", "127.0.0.1:0", "--mcp"]);
+    command.arg(&file).env("DATABASE_URL", database.url()).env("FOR_IT", "a value");
+    Program::serve(command).await
+}
+
+#[tokio::test]
+async fn what_a_killed_service_leaves_is_ended_all_the_same() {
+    let (fake, folder, database) = (Fake::deaf(), TempDir::new().unwrap(), database().await);
+    let program = served(&fake, &folder, &database).await;
+    let started = fake.started();
+    assert_eq!(started.len(), 2);
+    assert!(started.iter().all(|pid| is_running(*pid)));
+    program.end_by(Signal::KILL).await;
+    until("a program is left", async || !started.iter().any(|pid| is_running(*pid))).await;
+}
+
 #[tokio::test]
 async fn the_program_has_the_servers_of_its_file_and_ends_them() {
     let (fake, folder, database) = (Fake::new(), TempDir::new().unwrap(), database().await);
-    let file = folder.path().join("servers.json");
-    std::fs::write(&file, file_of(&fake)).unwrap();
-    let mut command = binary(&["serve", "--offline", "--bind", "127.0.0.1:0", "--mcp"]);
-    command.arg(&file).env("DATABASE_URL", database.url()).env("FOR_IT", "a value");
-    let program = Program::serve(command).await;
+    let program = served(&fake, &folder, &database).await;
     // A second test of the same process finds it installed.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let client = Client::builder().no_proxy().build().unwrap();

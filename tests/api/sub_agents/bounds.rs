@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use twostep::domain::price::Price;
 
 use super::{children, counts, results};
-use crate::support::{Setup, TestApp, says};
+use crate::support::{Setup, TestApp, calls, calls_as, says};
 
 fn used(mut reply: Value, tokens: i64) -> Value {
     reply["usage"] = json!({ "input_tokens": tokens, "output_tokens": 0 });
@@ -53,7 +53,15 @@ async fn what_sub_agents_used_counts_against_the_limit_of_their_parent() {
 
 #[tokio::test]
 async fn a_session_and_its_sub_agents_have_one_budget() {
-    let app = TestApp::start(birds(4000)).await;
+    let mut script = birds(4000);
+    let again = calls_as(&[
+        ("toolu_3", "Task", super::task("count the ducks")),
+        ("toolu_4", "Task", super::task("count the geese")),
+    ]);
+    let replies = [used(again, 100), used(says("Seven again."), 100)];
+    let again = json!({ "when": "once more", "replies": replies });
+    script["conversations"].as_array_mut().unwrap().insert(0, again);
+    let app = TestApp::start(script).await;
     let budget = settings(json!({ "budget": { "tokens": 100_000 } }));
     let session = app.session_with(budget).await;
     assert_eq!(session.ask("Count all birds").await["status"], "completed");
@@ -61,7 +69,7 @@ async fn a_session_and_its_sub_agents_have_one_budget() {
         assert_eq!(child.read().await["budget"]["tokens"], (100_000 - 100) / 2);
     }
     // 100 + 2 * 4000 + 100 are spent: a second run has less to give.
-    session.ask("Count all birds").await;
+    session.ask("Count them once more").await;
     let second = &children(&session).await[2];
     assert_eq!(second.read().await["budget"]["tokens"], (100_000 - 8_200 - 100) / 2);
     app.finish().await;
@@ -87,7 +95,7 @@ async fn cost_is_counted_at_the_price_of_the_model_that_did_the_work() {
             "all birds",
             &[
                 used(
-                    crate::support::calls(
+                    calls(
                         "Task",
                         json!({
                     "description": "d", "prompt": "count the ducks", "subagent_type": "dear" }),

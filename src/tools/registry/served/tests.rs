@@ -23,11 +23,11 @@ impl<const INDEX: usize> TypedTool for Served<INDEX> {
     }
 }
 
-fn tool<const INDEX: usize>() -> Arc<dyn Tool> {
+pub(in crate::tools::registry) fn tool<const INDEX: usize>() -> Arc<dyn Tool> {
     Arc::new(Typed(Served::<INDEX>))
 }
 
-fn registry() -> Registry {
+pub(in crate::tools::registry) fn registry() -> Registry {
     let registry = Registry::new(Vec::new()).unwrap();
     registry.expect_server("s");
     registry

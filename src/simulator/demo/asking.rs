@@ -1,0 +1,63 @@
+//! Wishes whose text goes to the tool as it is: a question, an address, an input.
+
+use serde_json::json;
+
+use super::paths::bare;
+use super::wishes::{Wish, split_word};
+
+const SEARCHES: [&str; 3] =
+    ["search the courses for ", "search all courses for ", "look in the courses for "];
+const OUTLINES: [&str; 2] = ["outline of the course ", "outline of course "];
+const SCHEMES: [&str; 2] = ["https://", "http://"];
+
+/// The wishes of this kind, and the text without them.
+pub(super) fn wishes(text: &str) -> (Vec<Wish>, String) {
+    let (call, rest) = call(text);
+    let mut wishes: Vec<Wish> = call.into_iter().collect();
+    let (query, rest) = quoted(&rest, &SEARCHES);
+    wishes.extend(query.map(|query| Wish::Search { query }));
+    let (course, rest) = quoted(&rest, &OUTLINES);
+    wishes.extend(course.map(|course| Wish::Outline { course }));
+    if split_word(&rest, "fetch").is_some() {
+        let words = rest.split_whitespace().map(bare);
+        let urls = words.filter(|word| SCHEMES.iter().any(|scheme| word.starts_with(scheme)));
+        wishes.extend(urls.map(|url| Wish::Fetch { url: url.to_owned() }));
+    }
+    (wishes, rest)
+}
+
+/// `call <tool> with <JSON>`; without JSON the input is an empty object. What is left of the text
+/// has neither.
+fn call(text: &str) -> (Option<Wish>, String) {
+    let none = || (None, text.to_owned());
+    let Some((before, after)) = split_word(text, "call") else { return none() };
+    let Some(word) = after.split_whitespace().next() else { return none() };
+    let after = after.trim_start().get(word.len()..).unwrap_or_default();
+    let (input, after) = after
+        .split_once('{')
+        .and_then(|(_, behind)| {
+            let end = behind.rfind('}')?;
+            let input = serde_json::from_str(&format!("{{{}", behind.get(..=end)?)).ok()?;
+            Some((input, behind.get(end + 1..)?))
+        })
+        .unwrap_or((json!({}), after));
+    let name = bare(word).to_owned();
+    let is_name = !name.is_empty()
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
+    if !is_name {
+        return none();
+    }
+    (Some(Wish::Call { name, input: input }), format!("{before} {after}"))
+}
+
+/// What stands behind one of these phrases, up to the end of its sentence, and the text without it.
+fn quoted(text: &str, phrases: &[&str]) -> (Option<String>, String) {
+    let lower = text.to_ascii_lowercase();
+    let found = phrases.iter().find_map(|phrase| Some((lower.find(phrase)?, phrase.len())));
+    let parts = found.and_then(|(at, length)| Some((text.get(..at)?, text.get(at + length..)?)));
+    let Some((before, after)) = parts else { return (None, text.to_owned()) };
+    let end = after.find(['?', '!', '\n']).or_else(|| after.find(". ")).unwrap_or(after.len());
+    let (what, rest) = after.split_at_checked(end).unwrap_or((after, ""));
+    let what = what.trim().trim_end_matches('.').trim_matches(['"', '\'', '`', '“', '”']);
+    ((!what.is_empty()).then(|| what.to_owned()), format!("{before} {rest}"))
+}

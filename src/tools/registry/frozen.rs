@@ -1,0 +1,115 @@
+//! How what servers offer now differs from what a session has of them.
+
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
+
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+use sha2::{Digest as _, Sha256};
+
+use super::list::List;
+use super::{ListChanges, Registry};
+use crate::domain::request::hexadecimal;
+use crate::domain::session::Settings;
+use crate::domain::tool::defined_names;
+use crate::tools::mcp::prefix;
+
+/// How the list of a server differs from what a session has of it, if it does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerDifference {
+    /// The server's name.
+    pub server: String,
+    /// The tools that are not as they were.
+    pub changes: ListChanges,
+    /// Tells this difference from others; none if there is none.
+    pub hash: Option<String>,
+}
+
+/// A definition as the model sees it.
+#[derive(Debug, PartialEq, Deserialize)]
+struct Definition {
+    name: String,
+    #[serde(default)]
+    description: String,
+    #[serde(default)]
+    input_schema: Value,
+}
+
+impl Registry {
+    /// Counts the lists that servers have told: as long as it stays, nothing has changed.
+    pub fn lists_told(&self) -> u64 {
+        self.served.told.load(Ordering::Acquire)
+    }
+
+    /// The names of all tools that those servers offer of which there are some among these
+    /// definitions.
+    pub fn offered_beside(&self, definitions: &RawValue) -> Vec<String> {
+        let lists = self.served.lists.read().unwrap_or_else(PoisonError::into_inner);
+        if lists.is_empty() {
+            return Vec::new();
+        }
+        let names = defined_names(definitions);
+        let listed = lists.iter().filter_map(|(server, list)| Some((server, list.as_ref()?)));
+        let beside = listed.filter(|(server, _)| {
+            let prefix = prefix(server);
+            names.iter().any(|name| name.starts_with(&prefix))
+        });
+        beside.flat_map(|(_, list)| list.names().map(str::to_owned).collect::<Vec<_>>()).collect()
+    }
+
+    /// How each server that has told its tools differs from what a session has of it. Servers of
+    /// which the session has no tools are left out.
+    pub fn differences(&self, settings: &Settings) -> Vec<ServerDifference> {
+        let lists = self.served.lists.read().unwrap_or_else(PoisonError::into_inner);
+        let frozen: Vec<Definition> = serde_json::from_str::<Vec<Value>>(settings.tools.get())
+            .unwrap_or_default()
+            .into_iter()
+            .filter_map(|definition| serde_json::from_value(definition).ok())
+            .filter(|definition: &Definition| !settings.client_tools.contains(&definition.name))
+            .collect();
+        let listed = lists.iter().filter_map(|(server, list)| Some((server, list.as_ref()?)));
+        let differing = listed.filter_map(|(server, list)| {
+            let prefix = prefix(server);
+            let of_server: Vec<&Definition> =
+                frozen.iter().filter(|tool| tool.name.starts_with(&prefix)).collect();
+            if of_server.is_empty() {
+                return None;
+            }
+            Some(difference(server, &of_server, list, &settings.offered_tools))
+        });
+        differing.collect()
+    }
+}
+
+fn difference(
+    server: &str,
+    frozen: &[&Definition],
+    list: &List,
+    offered: &[String],
+) -> ServerDifference {
+    let is_new = |name: &&str| !offered.iter().any(|known| known == name);
+    let mut changes = ListChanges {
+        added: list.names().filter(is_new).map(str::to_owned).collect(),
+        ..ListChanges::default()
+    };
+    let mut hash = Sha256::new();
+    for tool in frozen {
+        let Some(entry) = list.entry(&tool.name) else {
+            changes.removed.push(tool.name.clone());
+            continue;
+        };
+        let now = entry.definition.get();
+        if serde_json::from_str::<Definition>(now).is_ok_and(|now| now != **tool) {
+            changes.altered.push(tool.name.clone());
+            hash.update(now);
+        }
+    }
+    let told = [&changes.added, &changes.removed, &changes.altered];
+    hash.update(format!("{told:?}"));
+    let hash = changes.are_any().then(|| hexadecimal(&hash.finalize()));
+    ServerDifference { server: server.to_owned(), changes, hash }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,242 @@
+//! What it would take to check an input against a schema. Schemas come from strangers, and one of a
+//! few hundred bytes whose references double at each step takes years: nobody could end that.
+
+use serde_json::{Map, Value};
+
+/// Places of the schema that are looked at, each as often as it is.
+const MAX_STEPS: usize = 1_000_000;
+/// Places that are looked at within each other.
+const MAX_DEPTH: usize = 500;
+/// What a pattern counts for, and one that may have to go back.
+const PATTERN: usize = 10;
+const PATTERN_THAT_GOES_BACK: usize = 5_000;
+
+/// Keywords with one schema, and with several, for the very value that they stand beside.
+const ONE_HERE: [&str; 4] = ["not", "if", "then", "else"];
+const SEVERAL_HERE: [&str; 3] = ["allOf", "anyOf", "oneOf"];
+const NAMED_HERE: [&str; 2] = ["dependentSchemas", "dependencies"];
+const REFERENCES: [&str; 3] = ["$ref", "$dynamicRef", "$recursiveRef"];
+/// Keywords with a schema for all members, and for all elements, of the value.
+const OF_MEMBERS: [&str; 2] = ["additionalProperties", "unevaluatedProperties"];
+const OF_ELEMENTS: [&str; 5] =
+    ["items", "contains", "additionalItems", "unevaluatedItems", "prefixItems"];
+
+/// Whether an input can be checked in good time. More is counted than a validator does, never less.
+pub(in crate::tools) fn is_bounded(schema: &Value, input: &Value) -> bool {
+    let mut walk = Walk { root: schema, steps: 0, depth: 0 };
+    walk.look(schema, input, &[]).is_ok()
+}
+
+/// It would take too much, or nobody can tell.
+struct TooMuch;
+
+struct Walk<'a> {
+    root: &'a Value,
+    steps: usize,
+    depth: usize,
+}
+
+impl<'a> Walk<'a> {
+    /// `open` are the references by which this place of the input was come to.
+    fn look(
+        &mut self,
+        schema: &'a Value,
+        input: &Value,
+        open: &[&'a Value],
+    ) -> Result<(), TooMuch> {
+        self.step(1)?;
+        let Some(schema_of) = schema.as_object() else { return Ok(()) };
+        // References would not mean what they say here.
+        if self.depth > 0 && schema_of.get("$id").is_some_and(Value::is_string) {
+            return Err(TooMuch);
+        }
+        self.depth += 1;
+        if self.depth > MAX_DEPTH {
+            return Err(TooMuch);
+        }
+        // What is left over is found out by looking at all the rest once more.
+        let has_rest = schema_of.keys().any(|key| key.starts_with("unevaluated"));
+        for _ in 0..=usize::from(has_rest) {
+            self.look_here(schema_of, input, open)?;
+        }
+        match input {
+            Value::Object(members) => self.look_into(schema_of, members)?,
+            Value::Array(elements) => {
+                for schema in OF_ELEMENTS.iter().filter_map(|key| schema_of.get(*key)) {
+                    for element in elements {
+                        self.look_at_all(schema, element, &[])?;
+                    }
+                }
+            }
+            Value::String(text) => {
+                self.step(text.len() / 100 + pattern(schema_of.get("pattern")))?
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+        self.depth -= 1;
+        Ok(())
+    }
+
+    fn step(&mut self, steps: usize) -> Result<(), TooMuch> {
+        self.steps = self.steps.saturating_add(steps);
+        if self.steps > MAX_STEPS { Err(TooMuch) } else { Ok(()) }
+    }
+
+    /// What is said of this same place.
+    fn look_here(
+        &mut self,
+        schema: &'a Map<String, Value>,
+        input: &Value,
+        open: &[&'a Value],
+    ) -> Result<(), TooMuch> {
+        for keyword in ONE_HERE.iter().chain(&SEVERAL_HERE) {
+            if let Some(schema) = schema.get(*keyword) {
+                self.look_at_all(schema, input, open)?;
+            }
+        }
+        for schemas in NAMED_HERE.iter().filter_map(|key| schema.get(*key)?.as_object()) {
+            for schema in schemas.values() {
+                self.look(schema, input, open)?;
+            }
+        }
+        for reference in REFERENCES.iter().filter_map(|key| schema.get(*key)) {
+            let target = reference.as_str().and_then(|to| self.target(to)).ok_or(TooMuch)?;
+            // One that leads back to where it is has been looked at.
+            if !open.iter().any(|schema| std::ptr::eq(*schema, target)) {
+                self.look(target, input, &[open, &[target]].concat())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What is said of the members of this place.
+    fn look_into(
+        &mut self,
+        schema: &'a Map<String, Value>,
+        members: &Map<String, Value>,
+    ) -> Result<(), TooMuch> {
+        let named = |key| schema.get(key).and_then(Value::as_object);
+        for (name, schema) in named("properties").into_iter().flatten() {
+            if let Some(member) = members.get(name) {
+                self.look(schema, member, &[])?;
+            }
+        }
+        for (words, schema) in named("patternProperties").into_iter().flatten() {
+            for member in members.values() {
+                self.step(pattern(Some(&Value::from(words.as_str()))))?;
+                self.look(schema, member, &[])?;
+            }
+        }
+        for schema in OF_MEMBERS.iter().filter_map(|key| schema.get(*key)) {
+            for member in members.values() {
+                self.look(schema, member, &[])?;
+            }
+        }
+        if let Some(schema) = schema.get("propertyNames") {
+            for name in members.keys() {
+                self.look(schema, &Value::from(name.as_str()), &[])?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A schema, or each of several.
+    fn look_at_all(
+        &mut self,
+        schema: &'a Value,
+        input: &Value,
+        open: &[&'a Value],
+    ) -> Result<(), TooMuch> {
+        match schema.as_array() {
+            Some(several) => several.iter().try_for_each(|one| self.look(one, input, open)),
+            None => self.look(schema, input, open),
+        }
+    }
+
+    /// What a reference leads to, if it leads to a place of the schema in the plain way.
+    fn target(&self, reference: &str) -> Option<&'a Value> {
+        let pointer = reference.strip_prefix('#')?;
+        if pointer.contains('%') { None } else { self.root.pointer(pointer) }
+    }
+}
+
+/// What it counts for that a text is held against a pattern.
+fn pattern(pattern: Option<&Value>) -> usize {
+    let Some(pattern) = pattern.and_then(Value::as_str) else { return 0 };
+    let looks_around = |three: &[u8]| matches!(three, [b'(', b'?', b'=' | b'!' | b'<' | b'>']);
+    let refers = |two: &[u8]| matches!(two, [b'\\', b'1'..=b'9' | b'k']);
+    let bytes = pattern.as_bytes();
+    let goes_back = bytes.windows(3).any(looks_around) || bytes.windows(2).any(refers);
+    if goes_back { PATTERN_THAT_GOES_BACK } else { PATTERN }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// A schema whose references double at each of so many steps.
+    fn doubling(steps: usize) -> Value {
+        let mut defs = Map::new();
+        for step in 0..steps {
+            let next = json!({ "$ref": format!("#/$defs/{}", step + 1) });
+            defs.insert(step.to_string(), json!({ "allOf": [next, next] }));
+        }
+        defs.insert(steps.to_string(), json!({ "required": ["a"] }));
+        json!({ "type": "object", "$ref": "#/$defs/0", "$defs": defs })
+    }
+
+    fn nested(depth: usize) -> Value {
+        (0..depth).fold(json!({}), |inner, _| json!({ "a": inner }))
+    }
+
+    #[test]
+    fn what_doubles_at_each_step_is_too_much_and_what_adds_up_is_not() {
+        assert!(is_bounded(&doubling(10), &json!({})));
+        assert!(!is_bounded(&doubling(40), &json!({})));
+        let tree = json!({ "type": "object", "properties": { "a": { "$ref": "#" } } });
+        assert!(is_bounded(&tree, &nested(100)));
+        let twice = json!({ "allOf": [{ "$ref": "#" }, { "$ref": "#" }] });
+        let tree = json!({ "type": "object", "properties": { "a": twice } });
+        assert!(is_bounded(&tree, &nested(3)));
+        assert!(!is_bounded(&tree, &nested(40)));
+        let rest = |inner: Value| json!({ "unevaluatedProperties": false, "anyOf": [inner] });
+        assert!(!is_bounded(&(0..40).fold(json!({}), |inner, _| rest(inner)), &json!({})));
+    }
+
+    #[test]
+    fn a_reference_to_where_it_stands_is_looked_at_once() {
+        assert!(is_bounded(&json!({ "type": "object", "allOf": [{ "$ref": "#" }] }), &nested(5)));
+        let around = json!({ "a": { "$ref": "#/$defs/b" }, "b": { "$ref": "#/$defs/a" } });
+        assert!(is_bounded(&json!({ "$ref": "#/$defs/a", "$defs": around }), &json!({})));
+    }
+
+    #[test]
+    fn what_cannot_be_followed_is_too_much() {
+        for odd in ["#anchor", "other.json", "#/nowhere", "#/%24defs"] {
+            assert!(!is_bounded(&json!({ "$ref": odd, "$defs": {} }), &json!({})), "{odd}");
+        }
+        let named = json!({ "$id": "a://b", "properties": { "a": { "$id": "c" } } });
+        assert!(is_bounded(&named, &json!({})));
+        assert!(!is_bounded(&named, &nested(1)));
+    }
+
+    #[test]
+    fn patterns_count_for_what_they_may_take() {
+        let schema = |pattern: &str| json!({ "items": { "pattern": pattern } });
+        let texts = |count: usize| Value::from(vec!["x"; count]);
+        assert!(is_bounded(&schema("^[a-z]+$"), &texts(10_000)));
+        assert!(is_bounded(&schema("^(?=a)b$"), &texts(10)));
+        assert!(!is_bounded(&schema("^(?=a)b$"), &texts(10_000)));
+        assert!(!is_bounded(&schema(r"^(a|aa)+\1$"), &texts(10_000)));
+    }
+
+    #[test]
+    fn large_inputs_of_plain_schemas_are_checked() {
+        let row = json!({ "type": "object", "properties": { "n": { "type": "integer" } } });
+        let schema = json!({ "type": "object", "properties": { "rows": { "items": row } } });
+        let rows = vec![json!({ "n": 1 }); 50_000];
+        assert!(is_bounded(&schema, &json!({ "rows": rows })));
+    }
+}
