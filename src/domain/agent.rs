@@ -144,8 +144,24 @@ mod tests {
     fn what_names_no_agent_is_refused() {
         let long = "x".repeat(MAX_NAME + 1);
         for text in [
-            "", "-a", "_a", "Coder", "a b", "a/b", "a.b", "å", &long, "@1", "a@", "a@0", "a@01",
-            "a@+1", "a@-1", "a@1@2", "a@2147483648", "a@latest",
+            "",
+            "-a",
+            "_a",
+            "Coder",
+            "a b",
+            "a/b",
+            "a.b",
+            "å",
+            &long,
+            "@1",
+            "a@",
+            "a@0",
+            "a@01",
+            "a@+1",
+            "a@-1",
+            "a@1@2",
+            "a@2147483648",
+            "a@latest",
         ] {
             assert!(text.parse::<AgentChoice>().is_err(), "{text:?}");
         }

@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use super::agent::AgentVersion;
 use super::budget::Budget;
 use super::context::Context;
 use super::fork::ForkedFrom;
@@ -66,6 +67,9 @@ pub struct Settings {
     /// Who runs the tools.
     #[serde(default, skip_serializing_if = "Dispatch::is_auto")]
     pub dispatch: Dispatch,
+    /// The agent that it was made as, if it was made as one. What that said is above.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<Box<AgentVersion>>,
 }
 
 /// Who runs the tools of a session.

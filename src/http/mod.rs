@@ -37,6 +37,7 @@ mod session_context;
 mod session_system;
 mod sse;
 mod stream_form;
+mod taken;
 mod target;
 mod turns;
 
@@ -80,6 +81,7 @@ use places::Places;
 use probes::Probes;
 use rate_limit::RateLimit;
 pub use readiness::LastLook;
+pub use routes::agents::{BadAgentFile, OperatorAgents};
 pub use serve::{Site, Timeouts, serve};
 pub use session_context::MIN_COMPACT_AT;
 use turns::Turns;
@@ -122,6 +124,8 @@ pub struct Defaults {
     pub tools: Option<Vec<String>>,
     /// What sessions may ask of models.
     pub model_rules: ModelRules,
+    /// The agents that all tenants have, besides those of the service itself.
+    pub agents: OperatorAgents,
 }
 
 /// Makes the body of a request to the model again.
@@ -262,6 +266,13 @@ impl Api {
             health,
             options,
         }
+    }
+}
+
+impl Api {
+    /// Refuses agents of the operator as which no session could be made.
+    pub async fn check_agents(&self) -> Result<(), BadAgentFile> {
+        routes::agents::check_operators(self).await
     }
 }
 
