@@ -1,8 +1,13 @@
 //! What is wrong with members that several bodies have.
 
+use std::sync::Arc;
+
+use tokio::task::spawn_blocking;
+
 use crate::domain::budget::Budget;
 use crate::domain::run::Limits;
-use crate::http::error::FieldError;
+use crate::http::Api;
+use crate::http::error::{ApiError, FieldError};
 
 /// What is wrong with a name for people.
 pub(super) fn title_problem(title: &str) -> Option<&'static str> {
@@ -73,4 +78,18 @@ pub(super) fn limit_errors(limits: &Limits, pointer: &str) -> Vec<FieldError> {
         errors.push(error("seconds", "is less than 1".to_owned()));
     }
     errors
+}
+
+/// The folder that a session is to work in, if it is not one of its own.
+pub(super) async fn workspace(
+    api: &Api,
+    named: Option<String>,
+) -> Result<Option<String>, ApiError> {
+    let Some(named) = named else { return Ok(api.defaults.workspace.clone()) };
+    let (defaults, folder) = (Arc::clone(&api.defaults), named.clone());
+    let allowed = spawn_blocking(move || defaults.workspace_roots.allow(&folder)).await;
+    if allowed.map_err(|error| ApiError::Internal(error.to_string()))? {
+        return Ok(Some(named));
+    }
+    Err(ApiError::field("/workspace", "is not a folder that sessions may work in"))
 }

@@ -1,19 +1,17 @@
 //! Sessions.
 
-use std::sync::Arc;
-
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::HeaderMap;
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use tokio::task::spawn_blocking;
 
 use super::agents::resolve;
 use super::client_tool::SessionTool;
 use super::session_checks::{
     MAX_METADATA, NOT_READABLE, budget_errors, is_readable_object, limit_errors, title_problem,
+    workspace,
 };
 use super::session_tools::session_tools;
 use super::version;
@@ -257,17 +255,6 @@ impl Made {
             made_by: None,
         }
     }
-}
-
-/// The folder that a session is to work in, if it is not one of its own.
-async fn workspace(api: &Api, named: Option<String>) -> Result<Option<String>, ApiError> {
-    let Some(named) = named else { return Ok(api.defaults.workspace.clone()) };
-    let (defaults, folder) = (Arc::clone(&api.defaults), named.clone());
-    let allowed = spawn_blocking(move || defaults.workspace_roots.allow(&folder)).await;
-    if allowed.map_err(|error| ApiError::Internal(error.to_string()))? {
-        return Ok(Some(named));
-    }
-    Err(ApiError::field("/workspace", "is not a folder that sessions may work in"))
 }
 
 fn empty_object() -> Result<Box<RawValue>, ApiError> {
