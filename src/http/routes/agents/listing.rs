@@ -115,7 +115,7 @@ fn merged(api: &Api, own: Vec<Summary>) -> BTreeMap<AgentName, AgentSummary> {
     all
 }
 
-/// Reads a part of them as a table is read.
+/// Reads a part of them as one of a table is read.
 fn read(all: &BTreeMap<AgentName, AgentSummary>, slice: &Slice<AgentName>) -> Vec<AgentSummary> {
     let limit = usize::try_from(slice.limit).unwrap_or(0);
     let is_behind = |name: &AgentName| match &slice.from {
@@ -124,5 +124,8 @@ fn read(all: &BTreeMap<AgentName, AgentSummary>, slice: &Slice<AgentName>) -> Ve
         None => true,
     };
     let found = all.iter().filter(|(name, _)| is_behind(name)).map(|(_, agent)| agent.clone());
-    if slice.is_upwards { found.take(limit).collect() } else { found.rev().take(limit).collect() }
+    if slice.is_upwards {
+        return found.take(limit).collect();
+    }
+    slice.in_order(found.rev().take(limit).collect())
 }
