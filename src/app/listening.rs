@@ -49,6 +49,7 @@ impl Listening {
                 let (settings, rest) = ((defaults, http), (assemble as _, workspaces));
                 let bus = Arc::clone(bus);
                 let api = Api::new((health, pool), bus, tools, permissions, settings, rest);
+                api.check_agents().await.context("the agents of --agents cannot be used")?;
                 let posts = api.posts.clone();
                 let site = site(router(api), (forwarding, timeouts), &draining);
                 Ok(Some(Self { posts, issuer, ..Self::bind(bind, site).await? }))

@@ -1,5 +1,6 @@
 //! The command line: one file a command.
 
+mod agents;
 mod budget;
 mod catalog;
 mod chat;
@@ -61,6 +62,8 @@ enum Command {
     Chat(Box<chat::Command>),
     /// List, show, stop, delete and rename sessions
     Sessions(sessions::Command),
+    /// List the agents that sessions can be made as, and print what they say
+    Agents(agents::Command),
     /// List the tools, and print what they take
     Tools(tools::Command),
     /// Serve the API and work on runs
@@ -129,6 +132,7 @@ impl Cli {
                 Command::Run(command) => return until_told_twice(command.run()).await,
                 Command::Chat(command) => return command.run().await,
                 Command::Sessions(command) => command.run().await?,
+                Command::Agents(command) => command.run().await?,
                 Command::Tools(command) => command.run().await?,
                 Command::Serve(command) => until_told_twice(Box::pin(command.run())).await?,
                 Command::Worker(command) => until_told_twice(Box::pin(command.run())).await?,
@@ -160,6 +164,7 @@ impl Command {
         match self {
             Self::Run(_) | Self::Chat(_) => log.quiet(),
             Self::Sessions(_)
+            | Self::Agents(_)
             | Self::Tools(_)
             | Self::Serve(_)
             | Self::Worker(_)

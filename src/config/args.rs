@@ -167,6 +167,10 @@ pub struct SessionArgs {
     /// [default: `read_file`, `write_file`, `list_files`, `get_time`]
     #[arg(long, env = "TWOSTEP_SESSION_TOOLS", value_delimiter = ',', value_name = "NAMES")]
     pub session_tools: Option<Vec<String>>,
+    /// Agents that all tenants have: a folder of `NAME.json` files, each with its prompt in `NAME.md`
+    /// if it likes [default: those of the service itself]
+    #[arg(long, env = "TWOSTEP_AGENTS", value_name = "FOLDER")]
+    pub agents: Option<PathBuf>,
     /// A folder that all sessions work in [default: each session has one of its own]
     #[arg(long, env = "TWOSTEP_WORKSPACE", value_name = "FOLDER")]
     pub workspace: Option<PathBuf>,

@@ -46,7 +46,9 @@ use crate::domain::price::Prices;
 use crate::domain::prompt_cache::CacheTtl;
 use crate::domain::provider::Provider;
 use crate::domain::run::Limits;
-use crate::http::{Defaults, Forwarding, KEEP_ALIVE_EVERY, Options as HttpOptions, Timeouts};
+use crate::http::{
+    Defaults, Forwarding, KEEP_ALIVE_EVERY, OperatorAgents, Options as HttpOptions, Timeouts,
+};
 use crate::model::Server;
 use crate::outbound::AllowedHosts;
 use crate::store::embedded::{Durability, Options as EmbeddedOptions};
@@ -309,6 +311,7 @@ impl SessionArgs {
             workspace_roots: Roots::new(roots),
             tools: Some(self.session_tools.unwrap_or_else(usual)),
             model_rules: self.models.into_rules(provider)?,
+            agents: self.agents.as_deref().map(read_agents).transpose()?.unwrap_or_default(),
         })
     }
 }
@@ -411,6 +414,11 @@ fn read_prices(path: &Path) -> anyhow::Result<Prices> {
     let place = || format!("the prices in {} cannot be used", path.display());
     let text = fs::read_to_string(path).with_context(place)?;
     serde_json::from_str(&text).with_context(place)
+}
+
+fn read_agents(folder: &Path) -> anyhow::Result<OperatorAgents> {
+    OperatorAgents::read(folder)
+        .with_context(|| format!("the agents in {} cannot be used", folder.display()))
 }
 
 /// `PATH`, and then the folders that `scripts/ensure-postgres` fetches a server into.

@@ -1,5 +1,6 @@
 //! The words that every layer shares. Nothing here does IO or imports another layer.
 
+pub mod agent;
 pub mod api_key;
 pub mod attempt;
 pub mod budget;

@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use super::agent::AgentVersion;
 use super::budget::Budget;
 use super::context::Context;
 use super::fork::ForkedFrom;
@@ -74,6 +75,9 @@ pub struct Settings {
     /// The sub-agents that it may start, besides the general one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sub_agents: Vec<SubAgent>,
+    /// The agent that it was made as, if it was made as one. What that said is above.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<Box<AgentVersion>>,
 }
 
 /// Who runs the tools of a session.

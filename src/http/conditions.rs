@@ -22,6 +22,11 @@ pub(super) fn expected(headers: &HeaderMap) -> Option<Vec<i64>> {
     Some(strong.filter_map(|tag| version_of(tag.opaque)).collect())
 }
 
+/// Whether there must be nothing yet, by `If-None-Match: *`.
+pub(super) fn expects_none(headers: &HeaderMap) -> bool {
+    joined(headers, IF_NONE_MATCH).is_some_and(|list| list.trim() == "*")
+}
+
 /// Refuses a change of a session that is not as the client expects it to be.
 pub(super) fn check(expected: Option<&[i64]>, last_seq: i64) -> Result<(), ApiError> {
     match expected {

@@ -164,6 +164,24 @@ where
     Ok(list.into_iter().map(|Object(value)| value).collect())
 }
 
+/// The same of one that may be absent, which says another thing than an empty list.
+pub(super) fn object_lists<'de, T, D>(deserializer: D) -> Result<Option<Vec<T>>, D::Error>
+where
+    T: Deserialize<'de>,
+    D: Deserializer<'de>,
+{
+    objects(deserializer).map(Some)
+}
+
+/// Reads a member that may be absent, and of which null is no value.
+pub(super) fn there<'de, T, D>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    T: Deserialize<'de>,
+    D: Deserializer<'de>,
+{
+    T::deserialize(deserializer).map(Some)
+}
+
 /// Reads a member of which null says another thing than its absence.
 #[expect(clippy::option_option, reason = "null is another thing than nothing")]
 pub(super) fn given<'de, T, D>(deserializer: D) -> Result<Option<Option<T>>, D::Error>

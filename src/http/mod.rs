@@ -38,6 +38,7 @@ mod session_system;
 mod sse;
 mod stream_form;
 mod sub_agents;
+mod taken;
 mod target;
 mod turns;
 
@@ -81,6 +82,7 @@ use places::Places;
 use probes::Probes;
 use rate_limit::RateLimit;
 pub use readiness::LastLook;
+pub use routes::agents::{BadAgentFile, OperatorAgents};
 pub use serve::{Site, Timeouts, serve};
 pub use session_context::MIN_COMPACT_AT;
 use turns::Turns;
@@ -123,6 +125,8 @@ pub struct Defaults {
     pub tools: Option<Vec<String>>,
     /// What sessions may ask of models.
     pub model_rules: ModelRules,
+    /// The agents that all tenants have, besides those of the service itself.
+    pub agents: OperatorAgents,
 }
 
 /// Makes the body of a request to the model again.
@@ -263,6 +267,13 @@ impl Api {
             health,
             options,
         }
+    }
+}
+
+impl Api {
+    /// Refuses agents of the operator as which no session could be made.
+    pub async fn check_agents(&self) -> Result<(), BadAgentFile> {
+        routes::agents::check_operators(self).await
     }
 }
 

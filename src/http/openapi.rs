@@ -8,7 +8,7 @@ use super::auth::secure;
 use super::document::complete;
 use super::refusals::tell;
 use super::routes::{
-    approvals, docs, events, explain, forks, health, info, messages, models, post_events,
+    agents, approvals, docs, events, explain, forks, health, info, messages, models, post_events,
     post_message, probe, requests, runs, session_changes, session_creation, session_deletion,
     session_export, session_import, session_list, sessions, tickets, todos, tool_results, tools,
     usage, verify, webhooks,
@@ -36,6 +36,7 @@ use crate::domain::event::Event;
         (name = "approvals", description = "Calls that wait for somebody: decisions and results."),
         (name = "events", description = "What happens, numbered."),
         (name = "service", description = "What this service is."),
+        (name = "agents", description = "Named sets of what sessions are made with."),
         (name = "tools", description = "What the model may ask for."),
         (name = "models", description = "Which models there are, and what they accept."),
         (name = "webhooks", description = "Being told of runs by HTTP requests."),
@@ -78,6 +79,8 @@ pub(super) fn routes() -> OpenApiRouter<Api> {
         .routes(routes!(info::get_info))
         .routes(routes!(tools::list_tools))
         .routes(routes!(models::list_models))
+        .routes(routes!(agents::list_agents))
+        .routes(routes!(agents::get_agent, agents::put_agent, agents::delete_agent))
         .routes(routes!(webhooks::create_webhook, webhooks::list_webhooks))
         .routes(routes!(webhooks::get_webhook, webhooks::update_webhook, webhooks::delete_webhook))
         .routes(routes!(webhooks::rotate_webhook_secret))

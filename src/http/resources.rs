@@ -7,6 +7,7 @@ use serde_json::value::RawValue;
 use super::forwarded::link;
 use super::session_system::SessionSystem;
 use super::sub_agents::SessionSubAgent;
+use crate::domain::agent::AgentVersion;
 use crate::domain::budget::Budget;
 use crate::domain::context::Context;
 use crate::domain::fork::ForkedFrom;
@@ -76,6 +77,9 @@ pub(super) struct SessionResource {
     /// Why it last came to rest; null before its first run has ended.
     #[schema(required)]
     stop_reason: Option<StopReason>,
+    /// The agent that it was made as; absent if it was made as none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    agent: Option<AgentVersion>,
     /// The model that was pinned at its creation.
     model: String,
     /// The system prompt that was pinned: a text, or blocks of text.
@@ -178,6 +182,7 @@ impl SessionResource {
             tools,
             client_tools,
             dispatch: session.settings.dispatch,
+            agent: session.settings.agent.map(|agent| *agent),
             model: session.settings.model,
             system: session.settings.system,
             max_tokens: session.settings.max_tokens,

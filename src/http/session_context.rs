@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::to_raw_value;
 
 use super::error::{ApiError, FieldError};
-use super::json_body::{object, objects};
+use super::json_body::{object, object_lists};
+use super::taken::Taken;
 use crate::domain::context::Context;
 
 /// Characters of the words that a summary is asked for with.
@@ -15,20 +16,23 @@ pub const MIN_COMPACT_AT: i64 = 1000;
 const MIN_TRIGGER: i64 = 50_000;
 
 /// How the conversation is kept within the model's window.
-#[derive(Debug, Default, Deserialize, utoipa::ToSchema)]
+#[derive(Debug, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SessionContext {
     /// What the model's side leaves out of what it is sent, each kind once at most,
     /// `clear_thinking_20251015` first.
-    #[serde(default, deserialize_with = "objects")]
-    edits: Vec<Edit>,
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "object_lists")]
+    #[schema(value_type = Vec<Edit>)]
+    edits: Option<Vec<Edit>>,
     /// A run whose first request would have so many tokens has what came before summed up by the
     /// model's side; 0 for never. When absent, what the operator chose, or four fifths of the
     /// model's window where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0)]
     pub(super) compact_at: Option<i64>,
     /// What is asked of the summary, at most 16,384 characters; the model's side has words of its
     /// own where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     compact_instructions: Option<String>,
 }
 
@@ -200,9 +204,10 @@ impl SessionContext {
     pub(super) fn problems(&self) -> Vec<FieldError> {
         let error = |pointer: String, message: String| FieldError { pointer, message };
         let mut errors = Vec::new();
-        for (index, edit) in self.edits.iter().enumerate() {
+        let edits = self.edits.as_deref().unwrap_or_default();
+        for (index, edit) in edits.iter().enumerate() {
             let place = format!("/context/edits/{index}");
-            let mut others = self.edits.iter().take(index);
+            let mut others = edits.iter().take(index);
             if others.any(|other| other.name() == edit.name()) {
                 errors.push(error(place.clone(), "is there already".to_owned()));
             } else if index > 0 && matches!(edit, Edit::ClearThinking { .. }) {
@@ -227,14 +232,29 @@ impl SessionContext {
         errors
     }
 
+    /// Takes what it does not say from another one.
+    pub(super) fn fill(&mut self, other: Self, taken: &mut Taken) {
+        let Self { edits, compact_at, compact_instructions } = other;
+        taken.fill("/context/edits", &mut self.edits, edits);
+        taken.fill("/context/compact_at", &mut self.compact_at, compact_at);
+        let own = &mut self.compact_instructions;
+        taken.fill("/context/compact_instructions", own, compact_instructions);
+    }
+
+    /// Whether it says nothing.
+    pub(super) fn is_unset(&self) -> bool {
+        let Self { edits, compact_at, compact_instructions } = self;
+        edits.is_none() && compact_at.is_none() && compact_instructions.is_none()
+    }
+
     /// Whether the model's side sums up by itself.
     pub(super) fn compacts_by_itself(&self) -> bool {
-        self.edits.iter().any(|edit| matches!(edit, Edit::Compact { .. }))
+        self.edits.iter().flatten().any(|edit| matches!(edit, Edit::Compact { .. }))
     }
 
     /// What is pinned, with the tokens at which a history is summed up before a run.
     pub(super) fn into_context(self, compact_at: Option<i64>) -> Result<Context, ApiError> {
-        let edits = (!self.edits.is_empty()).then(|| to_raw_value(&self.edits));
+        let edits = self.edits.filter(|edits| !edits.is_empty()).map(|edits| to_raw_value(&edits));
         let edits = edits.transpose().map_err(|error| ApiError::Internal(error.to_string()))?;
         let compact_instructions = self.compact_instructions;
         Ok(Context { edits, compact_at, compact_instructions, compact_max_tokens: None })

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::Api;
 use super::error::{ApiError, FieldError};
-use super::routes::sessions::limit_errors;
+use super::routes::session_checks::limit_errors;
 use crate::domain::run::Limits;
 use crate::domain::session::Settings;
 use crate::domain::sub_agent::{GENERAL, Share, SubAgent, TASK, is_for_sub_agents};

@@ -60,6 +60,10 @@ pub(super) struct WebhookPath(pub(super) WebhookId);
 #[derive(Debug, Clone, Copy)]
 pub(super) struct DeliveryPath(pub(super) WebhookId, pub(super) DeliveryId);
 
+/// The agent that a path names, as it is written there.
+#[derive(Debug, Clone)]
+pub(super) struct AgentPath(pub(super) String);
+
 #[derive(Deserialize)]
 struct Names {
     session_id: String,
@@ -164,5 +168,21 @@ impl<S: Send + Sync> FromRequestParts<S> for DeliveryPath {
         let id =
             DeliveryId::from_str(&delivery).map_err(|_| ApiError::DeliveryNotFound(delivery))?;
         Ok(Self(webhook, id))
+    }
+}
+
+#[derive(Deserialize)]
+struct AgentNames {
+    name: String,
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for AgentPath {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let Path(AgentNames { name }) = Path::from_request_parts(parts, state)
+            .await
+            .map_err(|error| ApiError::NoRoute(error.body_text()))?;
+        Ok(Self(name))
     }
 }

@@ -17,6 +17,7 @@ macro_rules! usage_of {
 }
 
 pub mod accept;
+pub mod agents;
 pub mod api_keys;
 pub mod budgets;
 #[cfg(feature = "faults")]

@@ -26,6 +26,7 @@ async fn a_service_tells_its_version_limits_and_features() {
             "queued_messages": 16,
             "streams": 200,
             "webhooks": 20,
+            "agents": 200,
         },
         "features": { "keys": false, "tokens": false, "bypass": true, "on_busy": "queue" },
         "adapters": { "ag_ui": false, "ai_sdk": false, "anthropic": false, "openai": false },

@@ -7,6 +7,7 @@
 )]
 
 mod access;
+mod agents;
 mod approval_attacks;
 mod approvals;
 mod archiving;

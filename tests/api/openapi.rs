@@ -49,7 +49,7 @@ fn types(document: &Value, schema: &Value, found: &mut BTreeSet<String>) {
 }
 
 /// What every client may rely on: a name that is here is never taken away.
-const OPERATIONS: [&str; 50] = [
+const OPERATIONS: [&str; 54] = [
     "cancel_run",
     "cancel_session",
     "create_events",
@@ -60,10 +60,12 @@ const OPERATIONS: [&str; 50] = [
     "create_tool_results",
     "create_webhook",
     "decide_approval",
+    "delete_agent",
     "delete_session",
     "delete_webhook",
     "explain_run",
     "export_session",
+    "get_agent",
     "get_docs",
     "get_health",
     "get_info",
@@ -78,6 +80,7 @@ const OPERATIONS: [&str; 50] = [
     "get_usage",
     "get_webhook",
     "import_session",
+    "list_agents",
     "list_approvals",
     "list_deliveries",
     "list_events",
@@ -90,6 +93,7 @@ const OPERATIONS: [&str; 50] = [
     "list_sessions",
     "list_tools",
     "list_webhooks",
+    "put_agent",
     "replay_deliveries",
     "replay_delivery",
     "rotate_webhook_secret",

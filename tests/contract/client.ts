@@ -149,18 +149,22 @@ function advice(problem: Problem): "fix" | "wait" | "ask" | "give up" {
     case "too_many_waits":
       return "wait";
     case "action_required":
+    case "agent_name_taken":
     case "call_not_waiting":
     case "forbidden":
     case "forbidden_origin":
     case "misdirected_request":
     case "session_archived":
     case "session_has_forks":
+    case "too_many_agent_versions":
+    case "too_many_agents":
     case "too_many_webhooks":
     case "unauthenticated":
     case "version_mismatch":
     case "webhook_disabled":
     case "workspace_too_large":
       return "ask";
+    case "agent_not_found":
     case "already_resolved":
     case "approval_expired":
     case "approval_not_found":

@@ -27,6 +27,10 @@ pub(super) async fn show(client: &Client, id: &str, json: bool) -> anyhow::Resul
             output::say(&format!("{:<16} {value}", key.trim_end_matches("_at").replace('_', " ")));
         }
     }
+    if let Some(agent) = session.get("agent") {
+        let version = agent.get("version").map(Value::to_string).unwrap_or_default();
+        output::say(&one_line(&format!("agent            {}@{version}", word(agent, "name"))));
+    }
     let usage = session.get("usage");
     let tokens = |key| usage.and_then(|usage| usage.get(key)).and_then(Value::as_i64).unwrap_or(0);
     let (input, output) = (tokens("input_tokens"), tokens("output_tokens"));

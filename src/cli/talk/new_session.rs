@@ -3,8 +3,13 @@
 use clap::Args;
 use serde_json::{Map, Value, json};
 
+use crate::domain::agent::AgentChoice;
+
 #[derive(Debug, Args)]
 pub(in crate::cli) struct NewSessionArgs {
+    /// The agent that a new session is made as: `coder`, or `coder@3` [default: none]
+    #[arg(long, value_name = "NAME", conflicts_with = "session")]
+    agent: Option<AgentChoice>,
     /// The model of a new session
     #[arg(long, conflicts_with = "session")]
     model: Option<String>,
@@ -17,6 +22,9 @@ impl NewSessionArgs {
     /// The body that makes it.
     pub(in crate::cli) fn body(&self) -> Value {
         let mut body = Map::new();
+        if let Some(agent) = &self.agent {
+            body.insert("agent".to_owned(), json!(agent.to_string()));
+        }
         if let Some(model) = &self.model {
             body.insert("model".to_owned(), json!(model));
         }

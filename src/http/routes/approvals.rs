@@ -10,7 +10,7 @@ use sqlx::{Connection as _, PgConnection};
 
 use super::answering::{Met, end};
 use super::known_session;
-use super::sessions::is_readable_object;
+use super::session_checks::is_readable_object;
 use crate::domain::event::{EventBody, NewEvent};
 use crate::domain::ids::{SessionId, TenantId};
 use crate::domain::pending::PendingCall;

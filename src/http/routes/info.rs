@@ -13,6 +13,7 @@ use crate::http::auth::Caller;
 use crate::http::headers::MAX_WAIT;
 use crate::http::{Api, MAX_BODY, document};
 use crate::store::accept::MAX_QUEUED;
+use crate::store::agents::MAX_AGENTS;
 use crate::store::webhooks::MAX_WEBHOOKS;
 
 /// What this service is.
@@ -51,6 +52,8 @@ struct InfoLimits {
     requests_per_minute: Option<u32>,
     /// Webhooks of a tenant.
     webhooks: i64,
+    /// Agents of a tenant.
+    agents: i64,
 }
 
 /// What the service does.
@@ -99,6 +102,7 @@ pub(in crate::http) async fn get_info(
             streams: options.max_streams.min(options.max_streams_per_key),
             requests_per_minute: (options.rate_limit > 0).then_some(options.rate_limit),
             webhooks: MAX_WEBHOOKS,
+            agents: MAX_AGENTS,
         },
         features: InfoFeatures {
             keys: options.needs_keys,

@@ -35,7 +35,7 @@ pub(super) struct Asked<K> {
     order: Order,
 }
 
-impl<K: Copy + Display + FromStr> Asked<K> {
+impl<K: Clone + Display + FromStr> Asked<K> {
     pub(super) fn read(
         limit: Option<i64>,
         after: Option<String>,
@@ -54,7 +54,7 @@ impl<K: Copy + Display + FromStr> Asked<K> {
     /// What to read: one item more than the page has, which tells whether there are more.
     pub(super) fn slice(&self) -> Slice<K> {
         let is_upwards = (self.order == Order::Asc) != self.is_before;
-        Slice { from: self.from, is_upwards, limit: self.limit + 1 }
+        Slice { from: self.from.clone(), is_upwards, limit: self.limit + 1 }
     }
 
     /// Makes the page of what was read, in the order of keys.
@@ -81,7 +81,7 @@ impl<K: Copy + Display + FromStr> Asked<K> {
             data.reverse();
         }
         Paged {
-            back: near.or(looked_up_to).filter(|_| self.from.is_some()),
+            back: near.or_else(|| looked_up_to.clone()).filter(|_| self.from.is_some()),
             page: Page {
                 data,
                 has_more: is_full || looked_up_to.is_some(),
@@ -104,17 +104,17 @@ pub(super) struct Paged<T, K> {
     back: Option<K>,
 }
 
-impl<T, K: Copy + Display> Paged<T, K> {
+impl<T, K: Clone + Display> Paged<T, K> {
     /// What to read to find whether there is anything to read back to; none for a first page, and
     /// for one without items.
     pub(super) fn back(&self) -> Option<Slice<K>> {
-        let from = self.back?;
+        let from = self.back.clone()?;
         Some(Slice { from: Some(from), is_upwards: !self.slice.is_upwards, limit: 1 })
     }
 
     /// Notes whether there is.
     pub(super) fn goes_back(&mut self, found_any: bool) {
-        self.page.prev_cursor = self.back.filter(|_| found_any).map(|key| key.to_string());
+        self.page.prev_cursor = self.back.as_ref().filter(|_| found_any).map(K::to_string);
     }
 
     pub(super) fn map<U>(self, resource: impl FnMut(T) -> U) -> Paged<U, K> {

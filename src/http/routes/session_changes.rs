@@ -9,7 +9,8 @@ use serde_json::value::RawValue;
 use sqlx::{Connection as _, PgConnection};
 
 use super::answering::end;
-use super::sessions::{MAX_METADATA, NOT_READABLE, is_readable_object, resource, title_problem};
+use super::session_checks::{MAX_METADATA, NOT_READABLE, is_readable_object, title_problem};
+use super::sessions::resource;
 use crate::domain::event::{EventBody, Frame, NewEvent};
 use crate::domain::ids::{SessionId, TenantId};
 use crate::domain::merge_patch::merge;
@@ -67,7 +68,8 @@ fn truth<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<bool>, D::
 }
 
 /// The members of a session that are given when it is made, and never change.
-const PINNED: [&str; 17] = [
+const PINNED: [&str; 18] = [
+    "/agent",
     "/betas",
     "/budget",
     "/context",

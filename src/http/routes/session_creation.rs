@@ -54,7 +54,7 @@ pub(in crate::http) async fn create_session(
     if let Some(earlier) = in_time(creating.earlier()).await? {
         return Ok(creating.answer(earlier, true));
     }
-    let made = wanted.make(&api).await?;
+    let made = wanted.make(&api, caller.tenant).await?;
     let (session, is_repeated) = in_time(creating.store(&made)).await?;
     Ok(creating.answer(session, is_repeated))
 }

@@ -1,18 +1,21 @@
 //! Sessions.
 
-use std::sync::Arc;
-
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::HeaderMap;
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use tokio::task::spawn_blocking;
 
+use super::agents::resolve;
 use super::client_tool::SessionTool;
+use super::session_checks::{
+    MAX_METADATA, NOT_READABLE, budget_errors, is_readable_object, limit_errors, title_problem,
+    workspace,
+};
 use super::session_tools::session_tools;
 use super::version;
+use crate::domain::agent::AgentChoice;
 use crate::domain::budget::Budget;
 use crate::domain::context::Context;
 use crate::domain::ids::{SessionId, TenantId};
@@ -25,7 +28,7 @@ use crate::domain::word::words;
 use crate::http::auth::Caller;
 use crate::http::conditions::not_modified;
 use crate::http::error::{ApiError, FieldError, Problem};
-use crate::http::json_body::{object, objects};
+use crate::http::json_body::{object, object_lists, there};
 use crate::http::permissions::{check_mode, check_rules};
 use crate::http::resources::{ModelMetadata, SessionResource};
 use crate::http::session_context::SessionContext;
@@ -40,6 +43,10 @@ use crate::store::sessions::{NewSession, find};
 #[derive(Debug, Default, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::http) struct CreateSession {
+    /// The agent that it is to be: `coder`, the newest version, or `coder@3`. What the session does
+    /// not say itself is as the agent has it.
+    #[schema(value_type = Option<String>, pattern = "^[a-z0-9][a-z0-9_-]{0,63}(@[1-9][0-9]*)?$")]
+    pub(super) agent: Option<AgentChoice>,
     /// A name for people, at most 500 characters.
     #[schema(max_length = 500)]
     title: Option<String>,
@@ -48,18 +55,18 @@ pub(in crate::http) struct CreateSession {
     metadata: Option<Box<RawValue>>,
     /// The model's name.
     #[schema(min_length = 1, max_length = 200)]
-    model: Option<String>,
+    pub(super) model: Option<String>,
     /// The output budget of one request to the model.
     #[schema(minimum = 1, maximum = 128_000)]
-    max_tokens: Option<u32>,
+    pub(super) max_tokens: Option<u32>,
     /// The system prompt: a text, or blocks of text.
-    system: Option<SessionSystem>,
+    pub(super) system: Option<SessionSystem>,
     /// The names of the tools that the model may use; when absent, those that the operator chose,
     /// `read_file`, `write_file`, `list_files` and `get_time` unless they decide otherwise.
     ///
     /// Tools that the client runs itself are given by their definitions; they come behind the
     /// others, in their order.
-    tools: Option<Vec<SessionTool>>,
+    pub(super) tools: Option<Vec<SessionTool>>,
     /// Who runs the tools. `auto`: the service, but for those that the client has declared.
     /// `client`: the client, all of them.
     #[serde(default, deserialize_with = "words")]
@@ -69,49 +76,50 @@ pub(in crate::http) struct CreateSession {
     workspace: Option<String>,
     /// The thinking setting, passed to the model as it is, where the model takes its `type`.
     #[schema(value_type = Option<Object>)]
-    thinking: Option<Box<RawValue>>,
+    pub(super) thinking: Option<Box<RawValue>>,
     /// Strings that end an answer.
-    #[serde(default)]
-    stop_sequences: Vec<String>,
+    #[serde(default, deserialize_with = "there")]
+    #[schema(value_type = Vec<String>)]
+    pub(super) stop_sequences: Option<Vec<String>>,
     /// How much work the model puts into an answer; the model's own default where absent.
     #[serde(default, deserialize_with = "words")]
-    effort: Option<Effort>,
+    pub(super) effort: Option<Effort>,
     /// Which capacity requests to the model may use.
     #[serde(default, deserialize_with = "words")]
-    service_tier: Option<ServiceTier>,
+    pub(super) service_tier: Option<ServiceTier>,
     /// What the model's side is told of the user.
     #[serde(default, deserialize_with = "object")]
     model_metadata: ModelMetadata,
     /// A JSON Schema that answers have to fit, at most 32 kB; the run's `output` then has the
     /// answer, or its `output_error` says why there is none.
     #[schema(value_type = Option<Object>)]
-    output_schema: Option<Box<RawValue>>,
+    pub(super) output_schema: Option<Box<RawValue>>,
     /// Names of beta features of the model's API, at most 16.
-    #[serde(default)]
-    #[schema(max_items = 16)]
-    betas: Vec<String>,
+    #[serde(default, deserialize_with = "there")]
+    #[schema(value_type = Vec<String>, max_items = 16)]
+    pub(super) betas: Option<Vec<String>>,
     /// How the conversation is kept within the model's window.
     #[serde(default, deserialize_with = "object")]
-    context: SessionContext,
+    pub(super) context: SessionContext,
     /// The limits of runs that name none.
     #[serde(default, deserialize_with = "object")]
-    limits: Limits,
+    pub(super) limits: Limits,
     /// What the session may spend over its whole life. A request that may take more than what is
     /// left is not sent, and ends its run as `failed` with `budget_exceeded`.
     #[serde(default, deserialize_with = "object")]
-    budget: Budget,
+    pub(super) budget: Budget,
     /// What becomes of calls that no rule speaks of; when absent, what the operator chose,
     /// `accept_edits` unless they decide otherwise. `bypass` must have been enabled by them.
     #[serde(default, deserialize_with = "words")]
-    permission_mode: Option<PermissionMode>,
+    pub(super) permission_mode: Option<PermissionMode>,
     /// Rules for calls, at most 200. The first that matches decides; the operator's come before.
-    #[serde(default, deserialize_with = "objects")]
-    #[schema(max_items = 200)]
-    permissions: Vec<Rule>,
+    #[serde(default, deserialize_with = "object_lists")]
+    #[schema(value_type = Vec<Rule>, max_items = 200)]
+    pub(super) permissions: Option<Vec<Rule>>,
     /// The sub-agents that the model may start with the tool `Task`, at most 16, besides `general`.
-    #[serde(default, deserialize_with = "objects")]
-    #[schema(max_items = 16)]
-    sub_agents: Vec<SessionSubAgent>,
+    #[serde(default, deserialize_with = "object_lists")]
+    #[schema(value_type = Vec<SessionSubAgent>, max_items = 16)]
+    pub(super) sub_agents: Option<Vec<SessionSubAgent>>,
 }
 
 impl CreateSession {
@@ -142,7 +150,7 @@ impl CreateSession {
         let max_tokens = self.max_tokens.unwrap_or(1);
         refuse(!(1..=128_000).contains(&max_tokens), "/max_tokens", "is not 1 to 128000");
         refuse(is_odd(&self.thinking), "/thinking", NOT_READABLE);
-        let has_blank = self.stop_sequences.iter().any(|text| text.trim().is_empty());
+        let has_blank = self.stop_sequences.iter().flatten().any(|text| text.trim().is_empty());
         refuse(has_blank, "/stop_sequences", "has a blank string");
         refuse(is_odd(&self.output_schema), "/output_schema", NOT_READABLE);
         errors.extend(limit_errors(&self.limits, "/limits"));
@@ -152,8 +160,18 @@ impl CreateSession {
         if errors.is_empty() { Ok(()) } else { Err(ApiError::Validation(errors)) }
     }
 
-    /// Checks what is asked for, and makes all of it that is kept.
-    pub(super) async fn make(mut self, api: &Api) -> Result<Made, ApiError> {
+    /// Checks what is asked for, with what its agent says, and makes all of it that is kept.
+    pub(super) async fn make(self, api: &Api, tenant: TenantId) -> Result<Made, ApiError> {
+        let (wanted, origin) = resolve(api, tenant, self).await?;
+        let made = wanted.make_alone(api).await;
+        let Some(origin) = origin else { return made };
+        let mut made = made.map_err(|error| origin.blame(error))?;
+        made.settings.agent = Some(Box::new(origin.agent));
+        Ok(made)
+    }
+
+    /// The same where there is no agent.
+    pub(super) async fn make_alone(mut self, api: &Api) -> Result<Made, ApiError> {
         self.check()?;
         let title = self.title.take();
         let metadata = self.metadata.take().unwrap_or_else(|| RawValue::NULL.to_owned());
@@ -168,7 +186,8 @@ impl CreateSession {
             api.defaults.as_ref();
         let model_options = self.model_options();
         check_mode(api, self.permission_mode)?;
-        check_rules(api, &self.permissions)?;
+        let permissions = self.permissions.unwrap_or_default();
+        check_rules(api, &permissions)?;
         let (tools, client_tools) = session_tools(api, self.tools.as_deref(), tools.as_deref())?;
         let offered_tools = api.tools.offered_beside(&tools);
         let model = self.model.unwrap_or_else(|| model.clone());
@@ -195,20 +214,21 @@ impl CreateSession {
             system,
             tools,
             thinking: self.thinking,
-            stop_sequences: self.stop_sequences,
+            stop_sequences: self.stop_sequences.unwrap_or_default(),
             model_options: Box::new(model_options),
             context: Box::new(context),
             limits,
             budget: self.budget,
             price,
             permission_mode: self.permission_mode,
-            permissions: self.permissions,
+            permissions,
             offered_tools,
             client_tools,
             dispatch: self.dispatch.unwrap_or_default(),
             sub_agents: Vec::new(),
+            agent: None,
         };
-        pin(api, self.sub_agents, &mut settings)?;
+        pin(api, self.sub_agents.unwrap_or_default(), &mut settings)?;
         let errors = model_rules.problems(&settings);
         if errors.is_empty() { Ok(settings) } else { Err(ApiError::Validation(errors)) }
     }
@@ -219,7 +239,7 @@ impl CreateSession {
             service_tier: self.service_tier,
             user_id: self.model_metadata.user_id.take(),
             output_schema: self.output_schema.take(),
-            betas: std::mem::take(&mut self.betas),
+            betas: self.betas.take().unwrap_or_default(),
         }
     }
 }
@@ -244,88 +264,6 @@ impl Made {
             made_by: None,
         }
     }
-}
-
-/// The folder that a session is to work in, if it is not one of its own.
-async fn workspace(api: &Api, named: Option<String>) -> Result<Option<String>, ApiError> {
-    let Some(named) = named else { return Ok(api.defaults.workspace.clone()) };
-    let (defaults, folder) = (Arc::clone(&api.defaults), named.clone());
-    let allowed = spawn_blocking(move || defaults.workspace_roots.allow(&folder)).await;
-    if allowed.map_err(|error| ApiError::Internal(error.to_string()))? {
-        return Ok(Some(named));
-    }
-    Err(ApiError::field("/workspace", "is not a folder that sessions may work in"))
-}
-
-/// What is wrong with a name for people.
-pub(super) fn title_problem(title: &str) -> Option<&'static str> {
-    if title.chars().count() > 500 {
-        return Some("is longer than 500 characters");
-    }
-    title.contains('\0').then_some("has a NUL")
-}
-
-/// The largest metadata of a session, in bytes.
-pub(super) const MAX_METADATA: usize = 16 * 1024;
-/// How deep the members that are kept as they are may be: what every client can read back.
-const MAX_DEPTH: usize = 64;
-pub(super) const NOT_READABLE: &str = "is not an object, or is nested deeper than 64";
-
-pub(super) fn is_readable_object(json: &str) -> bool {
-    json.trim_start().starts_with('{') && depth(json) <= MAX_DEPTH
-}
-
-/// How deep a JSON text is nested.
-fn depth(json: &str) -> usize {
-    let (mut open, mut deepest) = (0_usize, 0);
-    let (mut is_text, mut is_escaped) = (false, false);
-    for byte in json.bytes() {
-        match byte {
-            _ if is_escaped => is_escaped = false,
-            b'\\' => is_escaped = true,
-            b'"' => is_text = !is_text,
-            b'[' | b'{' if !is_text => {
-                open += 1;
-                deepest = deepest.max(open);
-            }
-            b']' | b'}' if !is_text => open = open.saturating_sub(1),
-            _ => {}
-        }
-    }
-    deepest
-}
-
-fn budget_errors(budget: &Budget) -> Vec<FieldError> {
-    let members = [("/budget/tokens", budget.tokens), ("/budget/cost", budget.cost)];
-    let is_wrong = |(_, value): &(&str, Option<i64>)| value.is_some_and(|value| value < 1);
-    members
-        .into_iter()
-        .filter(is_wrong)
-        .map(|(pointer, _)| FieldError {
-            pointer: pointer.to_owned(),
-            message: "is less than 1".to_owned(),
-        })
-        .collect()
-}
-
-/// What is wrong with limits.
-pub(in crate::http) fn limit_errors(limits: &Limits, pointer: &str) -> Vec<FieldError> {
-    let error =
-        |name: &str, message: String| FieldError { pointer: format!("{pointer}/{name}"), message };
-    let mut errors = Vec::new();
-    if limits.rounds.is_some_and(|rounds| rounds > Limits::MAX_ROUNDS) {
-        errors.push(error("rounds", format!("is more than {}", Limits::MAX_ROUNDS)));
-    }
-    if limits.tokens.is_some_and(|tokens| tokens < 1) {
-        errors.push(error("tokens", "is less than 1".to_owned()));
-    }
-    if limits.cost.is_some_and(|cost| cost < 1) {
-        errors.push(error("cost", "is less than 1".to_owned()));
-    }
-    if limits.seconds == Some(0) {
-        errors.push(error("seconds", "is less than 1".to_owned()));
-    }
-    errors
 }
 
 fn empty_object() -> Result<Box<RawValue>, ApiError> {

@@ -67,6 +67,11 @@ impl Registry {
         Ok(Self { own: List::new(tools)?, served: Served::default() })
     }
 
+    /// Whether there is a tool of this name now.
+    pub fn has(&self, name: &str) -> bool {
+        self.entry(name).is_some()
+    }
+
     /// What a tool may do to the world. A tool that is not known does nothing, unless a server may
     /// come back with it.
     pub fn class(&self, name: &str) -> ToolClass {

@@ -52,6 +52,7 @@ struct Ids {
     call: String,
     webhook: String,
     delivery: String,
+    agent: String,
 }
 
 impl Ids {
@@ -62,16 +63,19 @@ impl Ids {
             call: "toolu_01unknown".to_owned(),
             webhook: WebhookId::new().to_string(),
             delivery: DeliveryId::new().to_string(),
+            // Any text of this form is a name.
+            agent: SessionId::new().to_string(),
         }
     }
 
-    fn all(&self) -> [(&'static str, &str); 5] {
+    fn all(&self) -> [(&'static str, &str); 6] {
         [
             ("session_id", &self.session),
             ("run_id", &self.run),
             ("tool_use_id", &self.call),
             ("webhook_id", &self.webhook),
             ("delivery_id", &self.delivery),
+            ("name", &self.agent),
         ]
     }
 }
@@ -116,6 +120,7 @@ impl Route {
             "create_webhook" => {
                 json!({ "url": "http://hooks.invalid/", "events": ["run.completed"] })
             }
+            "put_agent" => json!({ "description": "Rings bells." }),
             "update_webhook" => json!({ "description": "Bells" }),
             "replay_deliveries" => json!({ "since": "2026-01-01T00:00:00Z" }),
             other => panic!("this test has no body for {other}"),
@@ -165,7 +170,11 @@ async fn waiting_run(session: &Session<'_>) -> Ids {
     session.waits_for(&run, &["toolu_01ring"]).await;
     let run = run["id"].as_str().unwrap().to_owned();
     let (webhook, delivery) = failed_delivery(session.app).await;
-    Ids { session: session.id.clone(), run, call: "toolu_01ring".to_owned(), webhook, delivery }
+    let agent = session.app.client.put(session.app.url("/v1/agents/ringer"));
+    assert_eq!(agent.json(&json!({})).send().await.unwrap().status(), 201);
+    let (session, call, agent) =
+        (session.id.clone(), "toolu_01ring".to_owned(), "ringer".to_owned());
+    Ids { session, run, call, webhook, delivery, agent }
 }
 
 /// A webhook, with a delivery that was given up.
@@ -281,6 +290,18 @@ async fn knows_nothing_of_others(app: TestApp, foreign: Client) {
             continue;
         }
         let unknown = Ids::unknown();
+        if route.name == "put_agent" {
+            // A name is free for everybody who does not have it.
+            let statuses = [&ids, &unknown].map(|ids| route.request(&foreign, &app, ids));
+            for request in statuses {
+                assert_eq!(status(request).await, 201, "{route:?}");
+            }
+            for ids in [&ids, &unknown] {
+                let path = app.url(&format!("/v1/agents/{}", ids.agent));
+                assert_eq!(status(foreign.delete(path)).await, 204);
+            }
+            continue;
+        }
         let answer = told(route.request(&foreign, &app, &ids), &ids).await;
         assert_eq!(answer.0, 404, "{route:?}: {answer:?}");
         assert_eq!(answer, told(route.request(&foreign, &app, &unknown), &unknown).await);

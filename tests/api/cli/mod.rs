@@ -1,5 +1,6 @@
 //! The command line for users.
 
+mod agents;
 mod chat;
 mod configuration;
 mod doctor;

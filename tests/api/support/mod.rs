@@ -46,8 +46,8 @@ use twostep::domain::prompt_cache::CacheTtl;
 use twostep::domain::provider::Provider;
 use twostep::domain::run::{Limits, OnBusy};
 use twostep::http::{
-    Defaults, Forwarding, KEEP_ALIVE_EVERY, MAX_MESSAGE, ModelRules, Options as HttpOptions,
-    Timeouts,
+    Defaults, Forwarding, KEEP_ALIVE_EVERY, MAX_MESSAGE, ModelRules, OperatorAgents,
+    Options as HttpOptions, Timeouts,
 };
 use twostep::outbound::AllowedHosts;
 use twostep::simulator::{Options, Running, Script, Simulator};
@@ -142,6 +142,8 @@ pub(crate) struct Setup {
     pub(crate) tokens: Option<Arc<Issuer>>,
     /// Where webhooks may be.
     pub(crate) webhook_hosts: AllowedHosts,
+    /// The operator's agents.
+    pub(crate) agents: OperatorAgents,
     pub(crate) forwarding: Forwarding,
     pub(crate) no_api: bool,
     pub(crate) no_worker: bool,
@@ -329,6 +331,7 @@ fn config(
             workspace_roots: Roots::new(setup.workspace_roots),
             tools: None,
             model_rules: setup.model_rules,
+            agents: setup.agents,
         },
         http: HttpOptions {
             needs_keys: setup.needs_keys,

@@ -144,6 +144,9 @@ async fn no_row_is_written_for_another_tenant() {
          VALUES (gen_random_uuid(), $1, 'u', '{e}', sha256(''))",
         "UPDATE sessions SET tenant_id = $1",
         "UPDATE webhooks SET tenant_id = $1",
+        "INSERT INTO agents (tenant_id, name, version) VALUES ($1, 'b', 1)",
+        "INSERT INTO agent_versions (tenant_id, name, version, profile)
+         VALUES ($1, 'a', 2, '{}')",
         "UPDATE runs SET tenant_id = $1",
     ] {
         let done = sqlx::query(statement).bind(other).execute(&mut conn).await;
@@ -155,6 +158,7 @@ async fn no_row_is_written_for_another_tenant() {
         "UPDATE budgets SET tokens = 0 WHERE tenant_id = $1",
         "DELETE FROM sessions WHERE tenant_id = $1",
         "DELETE FROM webhooks WHERE tenant_id = $1",
+        "DELETE FROM agents WHERE tenant_id = $1",
     ] {
         let done = sqlx::query(statement).bind(other).execute(&mut conn).await.unwrap();
         assert_eq!(done.rows_affected(), 0, "{statement}");
@@ -174,6 +178,8 @@ async fn requests_cannot_do_what_none_of_them_does() {
         "DELETE FROM messages",
         "UPDATE events SET body = '{}'",
         "DELETE FROM courses",
+        "UPDATE agent_versions SET profile = '{}'",
+        "DELETE FROM agent_versions",
         "TRUNCATE webhooks",
         "ALTER TABLE sessions DISABLE ROW LEVEL SECURITY",
         "DROP POLICY of_tenant ON sessions",
@@ -200,6 +206,8 @@ async fn a_session_goes_with_all_it_has_at_the_word_of_its_tenant() {
         }
     }
     let stays = [
+        "agent_versions",
+        "agents",
         "api_keys",
         "budgets",
         "chunks",

@@ -53,7 +53,7 @@ async fn a_service_says_which_grants_a_restore_has_left_out_and_migrate_makes_th
                restore without privileges; `twostep migrate` grants it, or the owner of the tables \
                runs: GRANT ";
     assert!(refused.starts_with(why), "{refused}");
-    let one = "GRANT INSERT, SELECT ON events, messages TO twostep_tenant;";
+    let one = "GRANT INSERT, SELECT ON agent_versions, events, messages TO twostep_tenant;";
     assert!(refused.contains(one), "{refused}");
 
     let migrate = async || {

@@ -42,6 +42,8 @@ BEGIN
     VALUES (s, t, 1, '[]', 1, 1);
     INSERT INTO stream_tickets (secret_hash, session_id, tenant_id, expires_at)
     VALUES (sha256(s::text::bytea), s, t, now() + interval '1 hour');
+    INSERT INTO agents (tenant_id, name, version) VALUES (t, 'a', 1);
+    INSERT INTO agent_versions (tenant_id, name, version, profile) VALUES (t, 'a', 1, '{}');
     INSERT INTO courses (id, tenant_id, title) VALUES (c, t, 'course');
     INSERT INTO lessons (course_id, number, tenant_id, title) VALUES (c, 1, t, 'lesson');
     INSERT INTO chunks (course_id, n, tenant_id, lesson_number, text, words)

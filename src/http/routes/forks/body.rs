@@ -6,7 +6,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::domain::fork::MessageName;
 use crate::http::error::{ApiError, FieldError};
-use crate::http::routes::sessions::{
+use crate::http::routes::session_checks::{
     MAX_METADATA, NOT_READABLE, is_readable_object, title_problem,
 };
 

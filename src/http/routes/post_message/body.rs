@@ -11,7 +11,7 @@ use crate::http::blocks::{Given, GivenContent, read};
 use crate::http::error::{ApiError, FieldError};
 use crate::http::json_body::{object, objects};
 use crate::http::routes::client_tool::{ClientTool, definitions, problems};
-use crate::http::routes::sessions::limit_errors;
+use crate::http::routes::session_checks::limit_errors;
 
 /// A user message.
 #[derive(Debug, Deserialize, utoipa::ToSchema)]

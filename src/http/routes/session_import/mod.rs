@@ -66,7 +66,8 @@ pub(in crate::http) async fn import_session(
         Ok::<_, ApiError>((settings, Imported::read(items)?))
     });
     let (settings, imported) = read.await??;
-    let made = settings.make(&api).await.map_err(|error| error.beneath("/lines/1/settings"))?;
+    let made = settings.make(&api, caller.tenant).await;
+    let made = made.map_err(|error| error.beneath("/lines/1/settings"))?;
     let given = &imported.given;
     let contents: Vec<(String, &str)> =
         given.iter().map(|(pointer, content)| (pointer.clone(), content.as_str())).collect();

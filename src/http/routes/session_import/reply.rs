@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use super::lines::wrong;
 use crate::domain::message::{Block, View};
 use crate::http::error::FieldError;
-use crate::http::routes::sessions::is_readable_object;
+use crate::http::routes::session_checks::is_readable_object;
 
 #[derive(Deserialize)]
 struct Named<'a> {

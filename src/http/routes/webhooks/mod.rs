@@ -11,7 +11,7 @@ use http::StatusCode;
 use http::header::LOCATION;
 use jiff::Timestamp;
 use reqwest::Url;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
 use crate::domain::ids::WebhookId;
 use crate::domain::webhook::{Disabled, Webhook, WebhookEvent, WebhookSecret};
@@ -20,7 +20,7 @@ use crate::http::auth::Caller;
 use crate::http::deadline::in_time;
 use crate::http::error::{ApiError, FieldError, Problem};
 use crate::http::forwarded::link;
-use crate::http::json_body::{JsonBody, given};
+use crate::http::json_body::{JsonBody, given, there};
 use crate::http::resources::Page;
 use crate::http::target::WebhookPath;
 use crate::store::webhooks::{
@@ -52,11 +52,11 @@ pub(in crate::http) struct CreateWebhook {
 #[serde(deny_unknown_fields)]
 pub(in crate::http) struct UpdateWebhook {
     /// Where to be told from now on; deliveries that wait go there as well.
-    #[serde(default, deserialize_with = "some")]
+    #[serde(default, deserialize_with = "there")]
     #[schema(value_type = String, format = "uri", max_length = 2000)]
     url: Option<String>,
     /// Of what to be told from now on.
-    #[serde(default, deserialize_with = "some")]
+    #[serde(default, deserialize_with = "there")]
     #[schema(value_type = Vec<WebhookEvent>, min_items = 1)]
     events: Option<Vec<String>>,
     /// A name for people; null takes it away.
@@ -66,16 +66,9 @@ pub(in crate::http) struct UpdateWebhook {
     description: Option<Option<String>>,
     /// Whether to be told at all. What happens meanwhile is not kept; what waits already is sent
     /// once it is enabled again, unless it is older than 30 days by then.
-    #[serde(default, deserialize_with = "some")]
+    #[serde(default, deserialize_with = "there")]
     #[schema(value_type = bool)]
     enabled: Option<bool>,
-}
-
-/// Reads a member that cannot be taken away: null is none of its values.
-fn some<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<T>, D::Error> {
-    T::deserialize(deserializer).map(Some)
 }
 
 /// Somewhere to be told of runs.

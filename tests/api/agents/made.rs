@@ -1,0 +1,191 @@
+//! Sessions that are made as an agent.
+
+use serde_json::{Value, json};
+
+use super::{at_agent, put, refused};
+use crate::support::{Setup, TestApp, problem, replies, says};
+
+/// Members of a session.
+fn of(session: &Value, members: &[&str]) -> Vec<Value> {
+    members.iter().map(|member| session[*member].clone()).collect()
+}
+
+#[tokio::test]
+async fn a_session_is_as_its_agent_says_and_later_versions_do_not_reach_it() {
+    let app = TestApp::start(replies(&[says("Yes.")])).await;
+    let one = json!({ "system": "You are one.", "tools": ["get_time"], "max_tokens": 500 });
+    assert_eq!(put(&app, "desk", one).await, 1);
+    let first = app.session_with(json!({ "agent": "desk" })).await;
+    let two =
+        json!({ "system": "You are two.", "tools": ["read_file"], "stop_sequences": ["END"] });
+    assert_eq!(put(&app, "desk", two).await, 2);
+    let second = app.session_with(json!({ "agent": "desk" })).await;
+    let again = app.session_with(json!({ "agent": "desk@1" })).await;
+
+    let members = ["agent", "system", "tools", "max_tokens", "stop_sequences"];
+    let was = json!([{ "name": "desk", "version": 1 }, "You are one.", ["get_time"], 500, []]);
+    let is =
+        json!([{ "name": "desk", "version": 2 }, "You are two.", ["read_file"], 1000, ["END"]]);
+    assert_eq!(json!(of(&first.read().await, &members)), was);
+    assert_eq!(json!(of(&again.read().await, &members)), was);
+    assert_eq!(json!(of(&second.read().await, &members)), is);
+    for (session, system) in [(&first, "You are one."), (&second, "You are two.")] {
+        session.ask(&format!("Say yes, {system}")).await;
+        let upstream = app.upstream();
+        let sent = upstream.body(upstream.len() - 1);
+        assert_eq!(sent["system"][0]["text"], system);
+    }
+    // A fork is what its source is.
+    let fork: Value = app.post(&first.path("/forks")).send().await.unwrap().json().await.unwrap();
+    assert_eq!(json!(of(&fork, &members)), was);
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn what_the_request_says_wins_over_the_agent_and_the_agent_over_the_operator() {
+    let app = TestApp::start(replies(&[says("Yes.")])).await;
+    put(
+        &app,
+        "desk",
+        json!({
+            "model": "claude-opus-5-5", "max_tokens": 500, "system": "Theirs.",
+            "tools": ["get_time"], "stop_sequences": ["END"], "effort": "low",
+            "limits": { "rounds": 2, "seconds": 60 }, "budget": { "tokens": 1_000_000 },
+            "permission_mode": "plan",
+            "permissions": [{ "tool": "get_time", "decision": "deny" }],
+            "context": { "compact_at": 5000, "compact_instructions": "Be brief." },
+        }),
+    )
+    .await;
+    let session = app
+        .session_with(json!({
+            "agent": "desk", "title": "Mine", "system": "Mine.", "stop_sequences": [],
+            "limits": { "rounds": 7 }, "context": { "compact_at": 0 }, "permissions": [],
+        }))
+        .await;
+    let members = [
+        "title",
+        "model",
+        "max_tokens",
+        "system",
+        "tools",
+        "stop_sequences",
+        "effort",
+        "limits",
+        "budget",
+        "permission_mode",
+        "permissions",
+        "context",
+    ];
+    let expected = json!([
+        "Mine", "claude-opus-5-5", 500, "Mine.", ["get_time"], [], "low",
+        { "rounds": 7, "seconds": 60 }, { "tokens": 1_000_000 }, "plan", [],
+        { "compact_instructions": "Be brief." },
+    ]);
+    assert_eq!(json!(of(&session.read().await, &members)), expected);
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn an_agent_that_is_not_there_is_named() {
+    let app = TestApp::start(replies(&[])).await;
+    put(&app, "desk", json!({})).await;
+    for (agent, message) in [
+        ("nobody", "is nobody, and there is no such agent"),
+        ("desk@2", "is desk@2, and there is no such agent"),
+        ("coder@2", "is coder@2, and there is no such agent"),
+        ("desk@0", "\"0\" is not a version: versions are counted from 1"),
+        ("desk@latest", "\"latest\" is not a version: versions are counted from 1"),
+        ("Desk", "\"Desk\" is not 1 to 64 of a-z, 0-9, _ and -, the first a letter or a digit"),
+    ] {
+        assert_eq!(refused(&app, json!({ "agent": agent })).await, at_agent(message));
+    }
+    assert_eq!(refused(&app, json!({ "agent": 7 })).await["pointer"], "/agent");
+    let session = app.session_with(json!({ "agent": null })).await;
+    assert_eq!(session.read().await.get("agent"), None);
+    // It is pinned with the rest.
+    let change = app.client.patch(app.url(&session.path(""))).json(&json!({ "agent": "desk" }));
+    let told = problem(change.send().await.unwrap(), 422, "validation_failed").await;
+    let pinned = "is pinned when the session is made, and cannot be changed";
+    assert_eq!(told["errors"], json!([at_agent(pinned)]));
+    app.finish().await;
+}
+
+/// What the agent asked for when that was fine may not be so when a session is made as it.
+#[tokio::test]
+async fn what_is_wrong_is_said_of_the_agent_or_of_the_request_whoever_has_said_it() {
+    let app = TestApp::start(replies(&[])).await;
+    put(&app, "desk", json!({ "tools": ["get_time"], "limits": { "rounds": 2 } })).await;
+    let spoil = "UPDATE agent_versions SET profile = '{\"tools\": [\"gone\"], \
+                 \"limits\": {\"rounds\": 2, \"cost\": 5}, \"permissions\": \
+                 [{\"tool\": \"a;b\\u200b\", \"decision\": \"deny\"}]}'";
+    sqlx::query(spoil).execute(&app.database.pool(1)).await.unwrap();
+    let of_agent = |place: &str, what: &str| at_agent(&format!("is desk@1, whose {place} {what}"));
+    let rules = json!([]);
+    let error = refused(&app, json!({ "agent": "desk", "permissions": rules })).await;
+    let missing = "names a tool that does not exist: \"gone\"";
+    assert_eq!(error, of_agent("/tools", missing));
+    let error = refused(&app, json!({ "agent": "desk", "tools": [] })).await;
+    assert!(
+        error["message"].as_str().unwrap().starts_with("is desk@1, whose /permissions/0/tool "),
+        "{error}"
+    );
+    let body = json!({ "agent": "desk", "tools": ["gone too"], "permissions": rules });
+    let expected =
+        json!({ "pointer": "/tools", "message": "names a tool that does not exist: \"gone too\"" });
+    assert_eq!(refused(&app, body).await, expected);
+    let price = "no price is known for simulator; the operator gives it with --prices";
+    let body = json!({ "agent": "desk", "tools": [], "permissions": rules });
+    assert_eq!(refused(&app, body).await, of_agent("/limits/cost", price));
+    let body =
+        json!({ "agent": "desk", "tools": [], "permissions": rules, "limits": { "cost": 7 } });
+    assert_eq!(refused(&app, body).await, json!({ "pointer": "/limits/cost", "message": price }));
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn an_agent_does_not_enable_what_the_operator_has_not() {
+    let app = TestApp::start(replies(&[])).await;
+    put(&app, "free", json!({ "permission_mode": "bypass" })).await;
+    let session = app.session_with(json!({ "agent": "free" })).await;
+    assert_eq!(session.read().await["permission_mode"], "bypass");
+    let TestApp { .. } = &app;
+    // The same agent where nobody has enabled it.
+    let strict = Setup { permissions: Some(Default::default()), ..Setup::default() };
+    let other = TestApp::start_with(replies(&[]), strict).await;
+    let copy = "INSERT INTO agents (tenant_id, name, version) SELECT id, 'free', 1 FROM tenants";
+    sqlx::query(copy).execute(&other.database.pool(1)).await.unwrap();
+    let copy = "INSERT INTO agent_versions (tenant_id, name, version, profile)
+                SELECT id, 'free', 1, '{\"permission_mode\": \"bypass\"}' FROM tenants";
+    sqlx::query(copy).execute(&other.database.pool(1)).await.unwrap();
+    let message = "is free@1, whose /permission_mode is not enabled; the operator does that with \
+                   --allow-bypass";
+    assert_eq!(refused(&other, json!({ "agent": "free" })).await, at_agent(message));
+    other.finish().await;
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn an_export_says_what_a_session_has_and_not_whose_it_was() {
+    let app = TestApp::start(replies(&[says("Yes.")])).await;
+    put(&app, "desk", json!({ "system": "You are one.", "tools": ["get_time"] })).await;
+    let session = app.session_with(json!({ "agent": "desk" })).await;
+    session.ask("Are you there?").await;
+    let export = app.get(&session.path("/export")).send().await.unwrap().text().await.unwrap();
+    let header: Value = serde_json::from_str(export.lines().next().unwrap()).unwrap();
+    let settings = of(&header["settings"], &["system", "tools", "agent"]);
+    assert_eq!(json!(settings), json!(["You are one.", ["get_time"], null]));
+
+    // An import may name an agent as any session may.
+    let import = |agent: &str| {
+        let first = json!({ "type": "session", "version": 1, "settings": { "agent": agent } });
+        let lines = format!("{first}\n{}\n", json!({ "type": "end", "messages": 0 }));
+        let post = app.post("/v1/sessions/import").header("content-type", "application/jsonl");
+        post.body(lines).send()
+    };
+    let made: Value = import("desk@1").await.unwrap().json().await.unwrap();
+    assert_eq!(made["system"], "You are one.");
+    let told = problem(import("nobody").await.unwrap(), 422, "validation_failed").await;
+    assert_eq!(told["errors"][0]["pointer"], "/lines/1/settings/agent");
+    app.finish().await;
+}
