@@ -16,6 +16,7 @@ mod local;
 mod migrate;
 mod openapi;
 mod output;
+mod pdf;
 mod run;
 mod sandbox;
 mod serve;
@@ -38,7 +39,7 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::config::{LogArgs, Secrets};
 use crate::telemetry::{self, Form, Redactor};
-use crate::tools::sandbox::COMMAND;
+use crate::tools::{pdf as pdf_tool, sandbox as sandbox_tool};
 use signals::{shutdown_signal, until_told_twice};
 
 /// Time for what still works on a thread of its own, once the command has ended.
@@ -96,8 +97,10 @@ enum Command {
     Completions(completions::Command),
     /// Print the version
     Version(version::Command),
-    #[command(name = COMMAND, hide = true)]
+    #[command(name = sandbox_tool::COMMAND, hide = true)]
     Sandbox(sandbox::Command),
+    #[command(name = pdf_tool::COMMAND, hide = true)]
+    Pdf(pdf::Command),
 }
 
 /// Runs the command that the command line names, and says on stderr why it failed if it did.
@@ -108,8 +111,11 @@ pub fn run() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => error.format(&mut command).exit(),
     };
+    // Without threads, and without anything that a command or a document must not come near.
     if let Command::Sandbox(command) = &cli.command {
-        // Without threads, and without anything that a command must not come near.
+        return command.run();
+    }
+    if let Command::Pdf(command) = &cli.command {
         return command.run();
     }
     let secrets = Secrets::given(&command, &matches);
@@ -150,6 +156,7 @@ impl Cli {
                 Command::Completions(command) => command.run()?,
                 Command::Version(command) => command.run(),
                 Command::Sandbox(command) => return Ok(command.run()),
+                Command::Pdf(command) => return Ok(command.run()),
             }
             Ok(ExitCode::SUCCESS)
         });
@@ -180,7 +187,8 @@ impl Command {
             | Self::Config(_)
             | Self::Completions(_)
             | Self::Version(_)
-            | Self::Sandbox(_) => log,
+            | Self::Sandbox(_)
+            | Self::Pdf(_) => log,
         }
     }
 }

@@ -9,6 +9,7 @@ mod fallback;
 pub mod lease;
 pub mod mcp;
 mod model_access;
+pub mod pdf;
 pub mod policy;
 mod registry;
 mod results;

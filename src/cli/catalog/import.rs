@@ -14,6 +14,7 @@ use crate::cli::terminal::one_line;
 use crate::domain::course::{Course, Form, Passage};
 use crate::domain::ids::TenantId;
 use crate::store::courses::replace;
+use crate::tools::pdf;
 
 /// Bytes of a file at most.
 const MAX_FILE: u64 = 16 * 1024 * 1024;
@@ -21,7 +22,7 @@ const MAX_FILE: u64 = 16 * 1024 * 1024;
 #[derive(Debug, Args)]
 pub(super) struct Import {
     /// Texts in UTF-8, a course each: Markdown where the name ends in .md, else lines such as
-    /// `Course Title:` and `Lesson 1:`
+    /// `Course Title:` and `Lesson 1:`. The text of PDF documents is read as such lines
     #[arg(required = true, value_name = "FILES")]
     files: Vec<PathBuf>,
 }
@@ -35,11 +36,12 @@ pub(super) struct Read {
 
 impl Import {
     /// Reads all files, or says what is wrong with one.
-    pub(super) fn read(&self) -> anyhow::Result<Vec<Read>> {
+    pub(super) async fn read(&self) -> anyhow::Result<Vec<Read>> {
+        let documents = pdf::Reader::default();
         let mut courses: Vec<Read> = Vec::with_capacity(self.files.len());
         for path in &self.files {
-            let read =
-                read(path).with_context(|| format!("{} cannot be imported", path.display()))?;
+            let read = read(path, &documents).await;
+            let read = read.with_context(|| format!("{} cannot be imported", path.display()))?;
             if courses.iter().any(|other| other.course.title == read.course.title) {
                 bail!("two files have the course {:?}", read.course.title);
             }
@@ -49,20 +51,36 @@ impl Import {
     }
 }
 
-fn read(path: &Path) -> anyhow::Result<Read> {
-    let mut text = String::new();
-    File::open(path)?.take(MAX_FILE + 1).read_to_string(&mut text)?;
-    if text.len() as u64 > MAX_FILE {
+async fn read(path: &Path, documents: &pdf::Reader) -> anyhow::Result<Read> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(MAX_FILE + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MAX_FILE {
         bail!("it has more than {} MiB", MAX_FILE / 1024 / 1024);
     }
-    let is_markdown = path.extension().is_some_and(|end| {
-        ["md", "markdown"].iter().any(|markdown| end.eq_ignore_ascii_case(markdown))
-    });
-    let form = if is_markdown { Form::Markdown } else { Form::Text };
+    let is_named = |ends: &[&str]| {
+        path.extension().is_some_and(|end| ends.iter().any(|one| end.eq_ignore_ascii_case(one)))
+    };
+    // Whatever it is called, a text does not begin so.
+    let text = if is_named(&["pdf"]) || bytes.starts_with(b"%PDF-") {
+        text(&bytes, documents).await.context("the PDF could not be read")?
+    } else {
+        std::io::read_to_string(bytes.as_slice())?
+    };
+    let form = if is_named(&["md", "markdown"]) { Form::Markdown } else { Form::Text };
     // The database has no such letter.
     let course = Course::read(&text.replace('\0', "\u{fffd}"), form)?;
     let passages = course.passages()?;
     Ok(Read { course, passages })
+}
+
+/// The text of a document, if it is the whole of it.
+async fn text(bytes: &[u8], documents: &pdf::Reader) -> anyhow::Result<String> {
+    let most = usize::try_from(MAX_FILE)?;
+    let document = documents.read(bytes, most).await?;
+    if document.left_out > 0 {
+        bail!("it has too many pages, or too much text");
+    }
+    Ok(document.text())
 }
 
 /// Stores courses, one after the other, and prints a line for each.

@@ -51,7 +51,7 @@ impl Command {
         let Self { database, tenant: name, action } = self;
         // Whatever is wrong with the files is told before anything is written.
         let files = match &action {
-            Action::Import(import) => import.read()?,
+            Action::Import(import) => import.read().await?,
             Action::List { .. } | Action::Rm { .. } => Vec::new(),
         };
         with_database(database, "twostep catalog", async |conn| {

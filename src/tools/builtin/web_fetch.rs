@@ -30,7 +30,7 @@ pub(super) struct Input {
 impl TypedTool for WebFetch {
     const NAME: &'static str = "WebFetch";
     const DESCRIPTION: &'static str = "Reads a page of the web and returns its text: HTML as \
-        Markdown, and text, JSON and XML as they are. With a `prompt`, a model reads the page and \
+        Markdown, text, JSON and XML as they are, and the text of a PDF page by page. With a `prompt`, a model reads the page and \
         only its answer is returned, which suits long pages. Use it for an address that the user has \
         named or that another tool has found; somebody is asked about any other. Redirects are \
         followed, and the first line of the result says where the page was. It sends no \

@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
 pub use facts::{Attempt, Bubblewrap, Facts};
+pub(in crate::tools) use helper::drop_capabilities;
 pub use helper::{COMMAND, Stage, enter, failed};
 pub use job::{Ending, Job, Outcome};
 pub use output::{Output, Stream};

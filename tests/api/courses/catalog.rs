@@ -1,6 +1,7 @@
 //! `twostep catalog`, as an operator uses it.
 
 use std::fs;
+use std::path::Path;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -34,6 +35,12 @@ fn write(folder: &TempDir, name: &str, text: impl AsRef<[u8]>) -> String {
     let path = folder.path().join(name);
     fs::write(&path, text).unwrap();
     path.to_str().unwrap().to_owned()
+}
+
+/// A document that a real program has made.
+fn document(name: &str) -> Vec<u8> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/pdf");
+    fs::read(folder.join(name)).unwrap()
 }
 
 /// The courses that are listed, without the times.
@@ -74,6 +81,21 @@ async fn files_become_courses_that_are_listed_and_removed() {
     assert_eq!(catalog(&database, &["rm", "Cooking"]).await, "");
     assert_eq!(listed(&database, &[]).await, [computer_use]);
     assert_eq!(passages(&database).await.len(), 4);
+}
+
+#[tokio::test]
+async fn a_pdf_becomes_a_course_by_its_lines() {
+    let (database, folder) = (database().await, TempDir::new().unwrap());
+    let path = write(&folder, "cooking.pdf", document("course.pdf"));
+    let printed = catalog(&database, &["import", &path]).await;
+    assert_eq!(printed, "Cooking for Beginners  2 lessons, 2 passages\n");
+    let [bread, soup] = &passages(&database).await[..] else { panic!() };
+    assert!(bread.starts_with("Bread is a staple food that is prepared from a dough"), "{bread}");
+    assert!(bread.contains("usually by baking. Throughout recorded history"), "{bread}");
+    assert!(soup.ends_with("until the flavours are extracted, forming a broth."), "{soup}");
+    let links = "SELECT link FROM lessons WHERE number = 1";
+    let link: String = sqlx::query_scalar(links).fetch_one(&database.pool(1)).await.unwrap();
+    assert_eq!(link, "https://example.com/cooking/1");
 }
 
 #[tokio::test]
@@ -123,6 +145,18 @@ async fn a_file_that_is_no_course_is_named_and_nothing_is_imported() {
         (
             write(&folder, "latin.txt", b"Course Title: Caf\xe9"),
             "stream did not contain valid UTF-8",
+        ),
+        (
+            write(&folder, "scan.pdf", document("scan.pdf")),
+            "the PDF could not be read: it has no text, only images",
+        ),
+        (
+            write(&folder, "locked.txt", document("encrypted.pdf")),
+            "the PDF could not be read: it is encrypted, and needs a password",
+        ),
+        (
+            write(&folder, "bread.pdf", document("plain.pdf")),
+            "there is no title: it is the line `Course Title: …`, in Markdown the first heading",
         ),
         (write(&folder, "large.txt", "x".repeat(16 * 1024 * 1024 + 1)), "it has more than 16 MiB"),
         (missing, "No such file or directory (os error 2)"),

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use reqwest::Url;
 
 use super::blocking;
-use crate::outbound::{AllowedHosts, BadBody, NoPage, Outbound, PAGE_TIMEOUT};
-use crate::tools::ToolError;
+use crate::outbound::{AllowedHosts, BadBody, MAX_PAGE, NoPage, Outbound, PAGE_TIMEOUT, Page};
+use crate::tools::{ToolError, pdf};
 use cache::Cache;
 
 /// The way to pages, and those that were read a moment ago.
@@ -20,6 +20,7 @@ use cache::Cache;
 pub struct Web {
     outbound: Outbound,
     cache: Cache,
+    documents: pdf::Reader,
 }
 
 /// A page that was read.
@@ -34,7 +35,14 @@ pub(super) struct Read {
 impl Web {
     /// The web, as far as the operator lets pages be read.
     pub fn new(hosts: AllowedHosts) -> reqwest::Result<Self> {
-        Ok(Self { outbound: Outbound::new(hosts, PAGE_TIMEOUT)?, cache: Cache::default() })
+        let outbound = Outbound::new(hosts, PAGE_TIMEOUT)?;
+        Ok(Self { outbound, cache: Cache::default(), documents: pdf::Reader::default() })
+    }
+
+    /// The same with this reader of PDF documents.
+    #[must_use]
+    pub fn with_documents(self, documents: pdf::Reader) -> Self {
+        Self { documents, ..self }
     }
 
     /// Reads a page for somebody.
@@ -47,14 +55,25 @@ impl Web {
             tracing::info!(%error, "a page was not read");
             failed(&error)
         })?;
-        let read = blocking(move || {
-            let text = page::text(page.content_type.as_deref(), &page.body, &page.url);
-            let text = text.map_err(|error| ToolError::Failed(told(&error.to_string())))?;
-            Ok(Arc::new(Read { url: page.url.into(), text }))
-        });
-        let read = read.await?;
+        let url = page.url.to_string();
+        let read = Arc::new(Read { url, text: self.text(page).await? });
         self.cache.keep(owner, place, Arc::clone(&read));
         Ok(read)
+    }
+
+    /// What a page says.
+    async fn text(&self, page: Page) -> Result<String, ToolError> {
+        if page::is_pdf(page.content_type.as_deref(), &page.body) {
+            let document = self.documents.read(&page.body, MAX_PAGE).await;
+            return document.map(|document| document.with_page_numbers()).map_err(|error| {
+                ToolError::Failed(told(&format!("the PDF could not be read: {error}")))
+            });
+        }
+        blocking(move || {
+            page::text(page.content_type.as_deref(), &page.body, &page.url)
+                .map_err(|error| ToolError::Failed(told(&error.to_string())))
+        })
+        .await
     }
 }
 

@@ -21,13 +21,29 @@ enum Kind {
 
 /// A page that is no text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("its type is {0}, and only HTML, text, JSON and XML are read")]
+#[error("its type is {0}, and only HTML, text, JSON, XML and PDF are read")]
 pub(super) struct NoText(String);
+
+/// Whether a page is a PDF: by its type, or by its first bytes if its type says nothing.
+pub(super) fn is_pdf(content_type: Option<&str>, body: &[u8]) -> bool {
+    match name(content_type).as_deref() {
+        Some("application/pdf" | "application/x-pdf") => true,
+        None | Some("" | "application/octet-stream" | "binary/octet-stream") => {
+            body.starts_with(b"%PDF-")
+        }
+        Some(_) => false,
+    }
+}
+
+/// The name of a type, without what stands behind it.
+fn name(content_type: Option<&str>) -> Option<String> {
+    let name = content_type?.split(';').next().unwrap_or_default();
+    Some(name.trim().to_ascii_lowercase())
+}
 
 /// The text of a page: of HTML as Markdown, with its title, and all else as it is.
 pub(super) fn text(content_type: Option<&str>, body: &[u8], url: &Url) -> Result<String, NoText> {
-    let named = content_type.map(|text| text.split(';').next().unwrap_or_default());
-    let kind = match named.map(|name| name.trim().to_ascii_lowercase()) {
+    let kind = match name(content_type) {
         Some(name) if !name.is_empty() => kind(&name).ok_or_else(|| NoText(shown(&name)))?,
         Some(_) | None => guessed(body).ok_or_else(|| NoText("not told".to_owned()))?,
     };
@@ -115,9 +131,9 @@ mod tests {
 
     #[test]
     fn what_is_no_text_is_refused_by_its_name() {
-        let rest = ", and only HTML, text, JSON and XML are read";
+        let rest = ", and only HTML, text, JSON, XML and PDF are read";
         for (content_type, named) in [
-            (Some("application/pdf"), "application/pdf"),
+            (Some("application/zip"), "application/zip"),
             (Some("image/png; x=y"), "image/png"),
             (Some("a/\u{1b}[31m b"), "a/[31mb"),
         ] {

@@ -53,7 +53,7 @@ fn tasks_of_ours() -> u64 {
 }
 
 /// Root without its rights is a user like others, but for the files that are root's.
-pub(super) fn drop_capabilities() -> Result<(), String> {
+pub(in crate::tools) fn drop_capabilities() -> Result<(), String> {
     let failed = |error| format!("capabilities cannot be dropped: {error}");
     if capabilities(None).map_err(failed)?.permitted.is_empty() {
         return Ok(());

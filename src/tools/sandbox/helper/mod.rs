@@ -22,6 +22,7 @@ use super::{Job, Level};
 pub(super) use bubblewrap::program as bubblewrap_program;
 pub(super) use cgroup::can_limit as cgroup_can_limit;
 pub(super) use files::abi as landlock_abi;
+pub(in crate::tools) use limits::drop_capabilities;
 
 /// The word that leads here on the command line.
 pub const COMMAND: &str = "__sandbox";

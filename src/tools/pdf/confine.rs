@@ -1,0 +1,127 @@
+//! What the process that reads a document does not have.
+
+use std::collections::BTreeMap;
+
+use landlock::{
+    ABI, Access as _, AccessFs, AccessNet, CompatLevel, Compatible as _, Ruleset, RulesetAttr as _,
+    RulesetError, Scope,
+};
+use libc::c_long;
+use rustix::process::{
+    Resource, Rlimit, Signal, getpid, getrlimit, set_parent_process_death_signal, setrlimit, setsid,
+};
+use rustix::thread::set_no_new_privs;
+use seccompiler::{
+    BackendError, BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition,
+    SeccompFilter, SeccompRule, apply_filter,
+};
+
+use super::{MEMORY, SECONDS};
+use crate::tools::sandbox::drop_capabilities;
+
+/// What it may ask of the kernel: to read and write what is open, memory, the time, random bits,
+/// and its own end.
+const ALLOWED: [c_long; 19] = [
+    libc::SYS_read,
+    libc::SYS_write,
+    libc::SYS_close,
+    libc::SYS_munmap,
+    libc::SYS_mremap,
+    libc::SYS_madvise,
+    libc::SYS_brk,
+    libc::SYS_futex,
+    libc::SYS_sched_yield,
+    libc::SYS_getrandom,
+    libc::SYS_clock_gettime,
+    libc::SYS_getpid,
+    libc::SYS_gettid,
+    libc::SYS_rt_sigaction,
+    libc::SYS_rt_sigprocmask,
+    libc::SYS_rt_sigreturn,
+    libc::SYS_sigaltstack,
+    libc::SYS_exit,
+    libc::SYS_exit_group,
+];
+/// Memory without code in it, and which argument says what may be done with it.
+const MEMORY_CALLS: [(c_long, u8); 2] = [(libc::SYS_mmap, 2), (libc::SYS_mprotect, 2)];
+
+/// The newest rules of Landlock that are used where they are there.
+const NEWEST: ABI = ABI::V6;
+
+/// Limits memory and time, for what comes next in this process, which inherits nothing open.
+pub(super) fn limit() -> Result<(), String> {
+    close_fds::set_fds_cloexec(3, &[]);
+    // Away from the service's terminal, if there is one.
+    let _ = setsid();
+    set(&[
+        (Resource::Data, MEMORY),
+        // What is only set aside counts here, and the program itself.
+        (Resource::As, 4 * MEMORY),
+        (Resource::Cpu, SECONDS),
+        (Resource::Core, 0),
+        (Resource::Fsize, 0),
+        (Resource::Memlock, 0),
+    ])
+}
+
+/// Gives up everything but stdin, stdout and stderr. Landlock and seccomp as far as the kernel has
+/// them: the document is read by safe code, so that they are the second wall.
+pub(super) fn give_up() -> Result<(), String> {
+    drop_capabilities()?;
+    set_no_new_privs(true).map_err(|error| format!("privileges cannot be fixed: {error}"))?;
+    set_parent_process_death_signal(Some(Signal::KILL))
+        .map_err(|error| format!("it cannot be tied to its parent: {error}"))?;
+    set(&[(Resource::Nofile, 3), (Resource::Nproc, 0)])?;
+    let _ = no_files();
+    let _ = few_calls();
+    Ok(())
+}
+
+fn set(limits: &[(Resource, u64)]) -> Result<(), String> {
+    for (resource, most) in limits {
+        // A limit that is lower already stays: without a right of root it can only go down.
+        let most = getrlimit(*resource).maximum.map_or(*most, |now| now.min(*most));
+        let limit = Rlimit { current: Some(most), maximum: Some(most) };
+        setrlimit(*resource, limit)
+            .map_err(|error| format!("{resource:?} cannot be limited: {error}"))?;
+    }
+    Ok(())
+}
+
+/// No file, no port, and no process outside.
+fn no_files() -> Result<(), RulesetError> {
+    Ruleset::default()
+        .set_compatibility(CompatLevel::BestEffort)
+        .handle_access(AccessFs::from_all(NEWEST))?
+        .handle_access(AccessNet::from_all(NEWEST))?
+        .scope(Scope::from_all(NEWEST))?
+        .create()?
+        .restrict_self()?;
+    Ok(())
+}
+
+fn few_calls() -> Result<(), seccompiler::Error> {
+    apply_filter(&allowed()?)
+}
+
+/// A rule that an argument is so. The kernel takes these as 32 bits, whatever is above them.
+fn only(argument: u8, is: SeccompCmpOp, value: u64) -> Result<SeccompRule, BackendError> {
+    let condition = SeccompCondition::new(argument, SeccompCmpArgLen::Dword, is, value)?;
+    SeccompRule::new(vec![condition])
+}
+
+fn allowed() -> Result<BpfProgram, seccompiler::Error> {
+    let mut rules: BTreeMap<c_long, Vec<SeccompRule>> =
+        ALLOWED.iter().map(|call| (*call, Vec::new())).collect();
+    for (call, argument) in MEMORY_CALLS {
+        let code = u64::from(libc::PROT_EXEC.unsigned_abs());
+        rules.insert(call, vec![only(argument, SeccompCmpOp::MaskedEq(code), 0)?]);
+    }
+    // To end is to send oneself a signal, sometimes.
+    let ourselves = u64::from(getpid().as_raw_nonzero().get().unsigned_abs());
+    rules.insert(libc::SYS_tgkill, vec![only(0, SeccompCmpOp::Eq, ourselves)?]);
+    let refused = SeccompAction::Errno(libc::EPERM.unsigned_abs());
+    let arch = std::env::consts::ARCH.try_into()?;
+    let filter = SeccompFilter::new(rules, refused, SeccompAction::Allow, arch)?;
+    Ok(filter.try_into()?)
+}

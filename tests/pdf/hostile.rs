@@ -1,0 +1,172 @@
+//! What a hostile document comes to: a text, or a reason, within the bounds.
+
+use std::time::{Duration, Instant};
+
+use miniz_oxide::deflate::compress_to_vec_zlib;
+
+use super::written::{document, packed, page, stream};
+use super::{fixture, reader};
+
+pub(crate) const FONT: &str = "<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>";
+const HELLO: &[u8] = b"BT /F 12 Tf 50 700 Td (Hello) Tj ET";
+const PLENTY: usize = 1024 * 1024;
+/// The time of a document, and some for a busy machine to start and end a process.
+const PATIENCE: Duration = Duration::from_secs(25);
+
+/// The text of a document, or why there is none.
+async fn outcome(bytes: &[u8]) -> Result<String, String> {
+    let started = Instant::now();
+    let document = reader().read(bytes, PLENTY).await;
+    assert!(started.elapsed() < PATIENCE, "{:?}", started.elapsed());
+    document.map(|document| document.text()).map_err(|error| error.to_string())
+}
+
+async fn is_read(bytes: &[u8]) {
+    assert_eq!(outcome(bytes).await.as_deref(), Ok("Hello"));
+}
+
+async fn fails(bytes: &[u8], why: &str) {
+    assert_eq!(outcome(bytes).await, Err(why.to_owned()));
+}
+
+#[tokio::test]
+async fn a_page_that_is_written_by_hand_is_read() {
+    is_read(&page(stream("", HELLO), FONT, &[])).await;
+    is_read(&page(packed("", HELLO), FONT, &[])).await;
+}
+
+#[tokio::test]
+async fn documents_of_real_programs_are_read_in_the_confinement() {
+    for name in ["plain", "columns", "in-turn", "letters", "asian", "drawn", "packed", "owned"] {
+        let text = outcome(&fixture(&format!("{name}.pdf"))).await;
+        assert!(text.as_ref().is_ok_and(|text| !text.is_empty()), "{name}: {text:?}");
+    }
+    fails(&fixture("encrypted.pdf"), "it is encrypted, and needs a password").await;
+    fails(&fixture("scan.pdf"), "it has no text, only images").await;
+}
+
+#[tokio::test]
+async fn what_becomes_large_ends_at_its_memory() {
+    // 16 MiB of runs, each of which is 128 letters: 1 GiB, from a few kilobytes.
+    let runs = [0x81, b' '].repeat(8 * 1024 * 1024);
+    let small = compress_to_vec_zlib(&runs, 6);
+    assert!(small.len() < 100_000);
+    let bomb = stream("/Filter[/FlateDecode/RunLengthDecode]", &small);
+    fails(&page(bomb.clone(), FONT, &[]), "it needs more than 512 MiB of memory").await;
+    let more = [stream("/Type/XObject/Subtype/Form/Filter[/FlateDecode/RunLengthDecode]", &small)];
+    let drawn = page(stream("", b"/D6 Do"), FONT, &more);
+    fails(&drawn, "it needs more than 512 MiB of memory").await;
+}
+
+#[tokio::test]
+async fn what_takes_long_ends_at_its_time() {
+    // Each of ten drawings draws the next one ten times.
+    let drawings: Vec<Vec<u8>> = (7..=16)
+        .map(|next| {
+            let own = format!("/Subtype/Form/Resources<</XObject<</D{next} {next} 0 R>>>>");
+            stream(&own, format!("/D{next} Do ").repeat(10).as_bytes())
+        })
+        .chain([stream("/Subtype/Form", b"q Q")])
+        .collect();
+    fails(&page(stream("", b"/D6 Do"), FONT, &drawings), "it takes longer than 10 s").await;
+}
+
+#[tokio::test]
+async fn what_leads_to_itself_is_followed_once() {
+    let kids = |kids: &str| format!("<</Type/Pages/Count 9/Kids[{kids}]/Parent 2 0 R>>");
+    let pages = |tree: &str, other: &str| {
+        document(&[
+            b"<</Type/Catalog/Pages 2 0 R>>".to_vec(),
+            tree.into(),
+            b"<</Type/Page/Parent 2 0 R/Contents 4 0 R/Resources<</Font<</F 5 0 R>>>>>>".to_vec(),
+            stream("", HELLO),
+            FONT.into(),
+            other.into(),
+        ])
+    };
+    is_read(&pages(&kids("2 0 R 3 0 R 2 0 R"), "null")).await;
+    is_read(&pages(&kids("6 0 R"), &kids("2 0 R 6 0 R 3 0 R"))).await;
+
+    let drawing = [HELLO, b" /D6 Do"].concat();
+    let own = "/Subtype/Form/Resources<</Font<</F 5 0 R>>/XObject<</D6 6 0 R>>>>";
+    let text = outcome(&page(stream("", b"/D6 Do"), FONT, &[stream(own, &drawing)])).await.unwrap();
+    assert!(text.starts_with("Hello") && text.len() < 1000, "{text}");
+
+    let length = b"<</Length 4 0 R>>\nstream\n/F 12 Tf (Hello) Tj\nendstream".to_vec();
+    outcome(&page(length, FONT, &[])).await.ok();
+    let contents = "<</Type/Pages/Kids 2 0 R/Count 2 0 R/Parent 2 0 R>>";
+    // The pages that no tree leads to are looked for among all objects.
+    is_read(&pages(contents, "6 0 R")).await;
+    let font = "<</Type/Font/Subtype/Type0/BaseFont/A/Encoding 5 0 R/DescendantFonts[5 0 R]>>";
+    outcome(&page(stream("", HELLO), font, &[])).await.unwrap_err();
+}
+
+#[tokio::test]
+async fn what_is_nested_deeply_is_read_or_refused() {
+    const DEEP: usize = 200_000;
+    let within = |begin: &str, end: &str| begin.repeat(DEEP) + &end.repeat(DEEP);
+    for nested in [within("[", "]"), within("<</A ", ">>"), within("[<</A ", ">>]")] {
+        let font = format!("<</Type/Font/Subtype/Type1/BaseFont/Helvetica/A {nested}>>");
+        let content = [nested.as_bytes(), b" TJ ", HELLO].concat();
+        for bytes in [page(stream("", HELLO), &font, &[]), page(stream("", &content), FONT, &[])] {
+            // The way to the font may be lost, but nothing else.
+            if let Err(why) = outcome(&bytes).await {
+                assert!(
+                    ["it has no text", "its fonts do not say which letters they show"]
+                        .contains(&&*why),
+                    "{why}"
+                );
+            }
+        }
+    }
+    let states = [&b"q ".repeat(DEEP)[..], HELLO, &b" Q".repeat(DEEP)].concat();
+    is_read(&page(packed("", &states), FONT, &[])).await;
+    // Branches of pages, each in the one before.
+    let mut tree: Vec<Vec<u8>> = vec![b"<</Type/Catalog/Pages 2 0 R>>".into()];
+    let branches: usize = 20_000;
+    tree.extend((3..branches + 3).map(|next| format!("<</Type/Pages/Kids[{next} 0 R]>>").into()));
+    let (content, font) = (branches + 3, branches + 4);
+    let leaf = format!("<</Type/Page/Contents {content} 0 R/Resources<</Font<</F {font} 0 R>>>>>>");
+    tree.extend([leaf.into_bytes(), stream("", HELLO), FONT.into()]);
+    is_read(&document(&tree)).await;
+}
+
+#[tokio::test]
+async fn numbers_that_are_too_large_are_no_harm() {
+    let content =
+        b"BT /F 1e38 Tf 1e38 0 0 1e38 1e38 1e38 Tm 1e38 Tc (ab) Tj 0 Tf -1e38 Tz (a) Tj ET";
+    outcome(&page(stream("", content), FONT, &[])).await.ok();
+    for widths in ["[0 4294967295 500]", "[0 65535 500 0 2147483647 1]", "[-5 [1 2] 0 -9 1]"] {
+        let font = format!(
+            "<</Type/Font/Subtype/Type0/BaseFont/A/Encoding/Identity-H/DescendantFonts[<</Type\
+             /Font/Subtype/CIDFontType2/BaseFont/A/CIDSystemInfo<</Registry(Adobe)/Ordering\
+             (Japan1)/Supplement 0>>/W {widths}>>]>>"
+        );
+        outcome(&page(stream("", HELLO), &font, &[])).await.ok();
+    }
+    let page_count = document(&[
+        b"<</Type/Catalog/Pages 2 0 R>>".into(),
+        b"<</Type/Pages/Count 2147483647/Kids[3 0 R]>>".into(),
+        b"<</Type/Page/Rotate 77777777777/MediaBox[0 0 1e38 -1e38]>>".into(),
+    ]);
+    fails(&page_count, "it has no text").await;
+}
+
+#[tokio::test]
+async fn a_document_without_end_of_letters_is_cut() {
+    let content = b"BT /F 1 Tf (aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa) Tj ET ".repeat(100_000);
+    let document = reader().read(&page(packed("", &content), FONT, &[]), 1000).await.unwrap();
+    assert_eq!((document.text().len(), document.left_out), (1000, 1));
+}
+
+#[tokio::test]
+async fn what_is_no_document_is_refused() {
+    for bytes in [&b""[..], b"%PDF-1.7", b"%PDF-1.7\nstartxref\n9\n%%EOF", &[0xff; 10_000]] {
+        fails(bytes, "it is damaged, or no PDF").await;
+    }
+    // The table says that it goes on where it is.
+    let round =
+        b"%PDF-1.7\nxref\n0 1\n0000000000 65535 f \ntrailer\n<</Size 1/Prev 9/Root 1 0 R>>\n\
+                  startxref\n9\n%%EOF";
+    fails(round, "it is damaged, or no PDF").await;
+}
