@@ -110,10 +110,6 @@ impl Settings {
         settings.sub_agents.clear();
         settings.client_tools.clear();
         settings.tools = self.tools_of(agent)?;
-        // What it does not get is nothing new to it.
-        let kept = settings.tool_names();
-        let withheld = self.tool_names().into_iter().filter(|name| !kept.contains(name));
-        settings.offered_tools.extend(withheld);
         settings.system = agent.system.as_deref().unwrap_or(SYSTEM).into();
         settings.model_options.output_schema = None;
         settings.stop_sequences.clear();

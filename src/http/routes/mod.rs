@@ -21,7 +21,7 @@ pub(super) mod requests;
 pub(super) mod runs;
 mod server_tool;
 pub(super) mod session_changes;
-mod session_checks;
+pub(super) mod session_checks;
 pub(super) mod session_creation;
 pub(super) mod session_deletion;
 pub(super) mod session_export;
