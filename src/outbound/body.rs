@@ -1,10 +1,15 @@
 //! Bodies of answers, within a bound that holds for what is compressed and for what it comes to.
 
 use std::borrow::Cow;
+use std::io::Read as _;
 
+use brotli_decompressor::Decompressor;
 use miniz_oxide::inflate::{TINFLStatus, decompress_to_vec_with_limit};
 use reqwest::Response;
 use reqwest::header::CONTENT_ENCODING;
+
+/// Bytes that are decompressed at a time.
+const BUFFER: usize = 16 * 1024;
 
 /// Why the body of an answer was not read.
 #[derive(Debug, thiserror::Error)]
@@ -34,6 +39,7 @@ pub async fn read_body(mut response: Response, max: usize) -> Result<Vec<u8>, Ba
     match encoding.trim().to_ascii_lowercase().as_str() {
         "" | "identity" => Ok(body),
         "gzip" | "x-gzip" => gunzip(&body, max),
+        "br" => unbrotli(&body, max),
         _ => Err(BadBody::Compressed),
     }
 }
@@ -68,6 +74,15 @@ fn after_header(file: &[u8]) -> Option<&[u8]> {
     if flags & 2 != 0 { rest.get(2..) } else { Some(rest) }
 }
 
+/// A Brotli stream (RFC 7932), whose window is 16 MiB at most.
+fn unbrotli(stream: &[u8], max: usize) -> Result<Vec<u8>, BadBody> {
+    let mut text = Vec::new();
+    let decompressor = Decompressor::new(stream, BUFFER);
+    let read = decompressor.take(max as u64 + 1).read_to_end(&mut text);
+    read.map_err(|_| BadBody::Compressed)?;
+    if text.len() > max { Err(BadBody::Large(max)) } else { Ok(text) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -95,6 +110,31 @@ mod tests {
         assert!(bomb.len() < 2000);
         assert!(matches!(gunzip(&bomb, 999_999), Err(BadBody::Large(999_999))));
         assert_eq!(gunzip(&bomb, 1_000_000).unwrap().len(), 1_000_000);
+    }
+
+    fn brotli(text: &[u8]) -> Vec<u8> {
+        let mut stream = Vec::new();
+        let params = brotli::enc::BrotliEncoderParams::default();
+        brotli::BrotliCompress(&mut &text[..], &mut stream, &params).unwrap();
+        stream
+    }
+
+    #[test]
+    fn a_brotli_stream_is_read_up_to_the_bound() {
+        assert_eq!(unbrotli(&brotli(b"page"), 4).unwrap(), b"page");
+        assert_eq!(unbrotli(&brotli(b""), 4).unwrap(), b"");
+        let bomb = brotli(&vec![0; 100_000_000]);
+        assert!(bomb.len() < 2000);
+        assert!(matches!(unbrotli(&bomb, 999_999), Err(BadBody::Large(999_999))));
+        assert_eq!(unbrotli(&bomb, 100_000_000).unwrap().len(), 100_000_000);
+    }
+
+    #[test]
+    fn what_is_no_brotli_stream_is_refused() {
+        let cut = &brotli(b"a page of some length")[..12];
+        for stream in [b"".as_slice(), b"page", cut] {
+            assert!(matches!(unbrotli(stream, 100), Err(BadBody::Compressed)), "{stream:?}");
+        }
     }
 
     #[test]

@@ -74,7 +74,7 @@ impl Outbound {
                 return Err(Refused::Host.into());
             }
             let request = self.client_by(reach).get(place.clone());
-            let request = request.header(ACCEPT, WANTED).header(ACCEPT_ENCODING, "gzip");
+            let request = request.header(ACCEPT, WANTED).header(ACCEPT_ENCODING, "gzip, br");
             let response = request.send().await.map_err(unanswered)?;
             match redirect(&response, &place)? {
                 Some(next) => (url, came_by) = (next, reach),

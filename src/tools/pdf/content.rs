@@ -84,6 +84,10 @@ impl<'a> Looker<'a> {
     }
 
     /// Follows drawing instructions.
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "all others say where text goes, or nothing"
+    )]
     fn follow(
         &mut self,
         content: &[u8],

@@ -40,7 +40,7 @@ const AT_ONCE: usize = 2;
 #[derive(Debug, thiserror::Error)]
 pub enum Unreadable {
     /// It was read, and has no text.
-    #[error("{0}")]
+    #[error(transparent)]
     NoText(#[from] NoText),
     /// It, or those before it, took too long.
     #[error("it takes longer than {SECONDS} s")]
@@ -56,7 +56,7 @@ pub enum Unreadable {
     Failed,
     /// There is no process to read it.
     #[error("its reader cannot be started: {0}")]
-    Start(#[source] io::Error),
+    Start(io::Error),
 }
 
 /// Who reads documents. Clones share the turns.

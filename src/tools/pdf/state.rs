@@ -26,7 +26,7 @@ pub(super) struct State<'a> {
     pub(super) rise: f64,
 }
 
-impl<'a> State<'a> {
+impl State<'_> {
     pub(super) fn new(page: Affine) -> Self {
         Self {
             page,

@@ -2,7 +2,11 @@
 
 use std::path::Path;
 
+use hayro_font::kurbo::Point;
+
+use super::content::Letter;
 use super::document::{Document, NoText, read};
+use super::layout::text;
 
 const PLENTY: usize = 1024 * 1024;
 const BREAD: &str = "\
@@ -57,6 +61,42 @@ fn letters_of_all_languages_are_read_and_ligatures_are_their_letters() {
     assert_eq!(pages("letters.pdf").unwrap(), [expected]);
     assert_eq!(pages("asian.pdf").unwrap(), ["パンとスープ\n面包和汤\n麵包和湯\n빵과 수프"]);
     assert!(pages("drawn.pdf").unwrap()[0].ends_with("Loaves by day"));
+}
+
+/// Lines of letters that are each 5 wide, of size 10.
+fn laid_out(lines: &[(f64, f64, &str)]) -> String {
+    let letters = lines.iter().flat_map(|(x, y, line)| {
+        (0..).zip(line.chars()).map(move |(n, letter)| {
+            let begin = Point::new(x + 5.0 * f64::from(n), *y);
+            let text = Some(letter.to_string());
+            Letter { text, begin, end: begin + (5.0, 0.0), size: 10.0 }
+        })
+    });
+    text(&letters.collect::<Vec<_>>())
+}
+
+#[test]
+fn a_word_that_was_cut_at_the_end_of_a_line_is_joined_and_nothing_else() {
+    for (above, below, expected) in [
+        ("a fa-", "mous loaf", "a famous loaf"),
+        ("the Anglo-", "Saxons", "the Anglo-\nSaxons"),
+        ("https://a.org/b-", "c", "https://a.org/b-\nc"),
+        ("one -", "two", "one -\ntwo"),
+        ("one", "two", "one\ntwo"),
+    ] {
+        assert_eq!(laid_out(&[(50.0, 700.0, above), (50.0, 688.0, below)]), expected);
+    }
+}
+
+#[test]
+fn gaps_are_spaces_pieces_and_paragraphs() {
+    let lines =
+        [(50.0, 700.0, "on"), (62.0, 700.0, "e"), (100.0, 700.0, "two"), (50.0, 688.0, "a")];
+    assert_eq!(laid_out(&lines), "on e  two\na");
+    let more = [(50.0, 676.0, "b"), (50.0, 640.0, "c"), (300.0, 700.0, "d")];
+    assert_eq!(laid_out(&[&lines[..], &more].concat()), "on e  two\na\nb\n\nc\n\nd");
+    // Bold that is drawn twice, and a letter set higher.
+    assert_eq!(laid_out(&[(50.0, 700.0, "b"), (50.3, 700.0, "b"), (56.0, 703.0, "2")]), "b2");
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use twostep::outbound::AllowedHosts;
 use twostep::tools::builtin::{Options, Web};
+use twostep::tools::pdf::Reader;
 
 use super::site::{MAX_PAGE, Site};
 use super::{failed, many, results};
@@ -14,7 +15,9 @@ pub(super) fn reaching(hosts: &[&str]) -> Options {
     // A second test of the same process finds it installed.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let hosts = AllowedHosts::parse(hosts.iter().copied()).unwrap();
-    Options { web: Some(Arc::new(Web::new(hosts).unwrap())), ..Options::default() }
+    let documents = Reader::with_helper(env!("CARGO_BIN_EXE_twostep").into());
+    let web = Web::new(hosts).unwrap().with_documents(documents);
+    Options { web: Some(Arc::new(web)), ..Options::default() }
 }
 
 fn fetches(site: &Site, paths: &[&str]) -> Value {
@@ -36,7 +39,7 @@ async fn read(site: &Site, hosts: &[&str], paths: &[&str]) -> Vec<(bool, String)
 #[tokio::test]
 async fn a_page_is_read_as_markdown_and_data_as_it_is() {
     let site = Site::start().await;
-    let paths = ["/page", "/data", "/small", "/to?place=/page%23bread"];
+    let paths = ["/page", "/data", "/small", "/small-br", "/to?place=/page%23bread"];
     let page = format!("Title: A page\n\n# Bread\n\nTake [flour]({}).", site.url("/flour"));
     let found = |path: &str, text: &str| (false, format!("{}\n\n{text}", site.url(path)));
     assert_eq!(
@@ -45,6 +48,7 @@ async fn a_page_is_read_as_markdown_and_data_as_it_is() {
             found("/page", &page),
             found("/data", r#"{"flour": 500}"#),
             found("/small", "small"),
+            found("/small-br", "small"),
             // Where it was in the end.
             found("/page", &page),
         ]
@@ -54,20 +58,43 @@ async fn a_page_is_read_as_markdown_and_data_as_it_is() {
 #[tokio::test]
 async fn a_page_that_cannot_be_read_is_an_answer_that_says_why() {
     let site = Site::start().await;
-    let paths = ["/too-full", "/bomb", "/odd", "/report", "/nowhere", "/around"];
+    let paths =
+        ["/too-full", "/bomb", "/bomb-br", "/odd", "/odd-br", "/report", "/nowhere", "/around"];
     let long = "the body is longer than 5242880 bytes";
     assert_eq!(
         read(&site, &[&site.host], &paths).await,
         [
             failed(long),
             failed(long),
+            failed(long),
             failed("the body cannot be decompressed"),
-            failed("its type is application/pdf, and only HTML, text, JSON and XML are read"),
+            failed("the body cannot be decompressed"),
+            failed("the PDF could not be read: it is damaged, or no PDF"),
             failed("the page answered with status 404"),
             failed("fetch failed"),
         ]
     );
     assert_eq!(site.asked().iter().filter(|path| *path == "/around").count(), 6);
+}
+
+#[tokio::test]
+async fn a_pdf_is_read_page_by_page_or_says_why_it_is_not() {
+    let site = Site::start().await;
+    let paths = ["/bread", "/download", "/locked", "/scan"];
+    let found = read(&site, &[&site.host], &paths).await;
+    let begin = format!("{}\n\nTitle: On bread\n\n[page 1]\n\nBread\n", site.url("/bread"));
+    let (is_error, bread) = &found[0];
+    assert!(!is_error && bread.starts_with(&begin), "{bread}");
+    assert!(bread.contains("\n\n[page 2]\n\nSoup\n"), "{bread}");
+    let asian = "Title: untitled\n\nパンとスープ\n面包和汤\n麵包和湯\n빵과 수프";
+    assert_eq!(
+        found[1..],
+        [
+            (false, format!("{}\n\n{asian}", site.url("/download"))),
+            failed("the PDF could not be read: it is encrypted, and needs a password"),
+            failed("the PDF could not be read: it has no text, only images"),
+        ]
+    );
 }
 
 #[tokio::test]

@@ -39,6 +39,19 @@ async fn a_page_is_put_to_the_model_with_a_question_and_only_its_answer_is_the_r
 }
 
 #[tokio::test]
+async fn a_pdf_is_put_to_the_model_like_any_page() {
+    let site = Site::start().await;
+    let setup = Setup { options: reaching(&[&site.host]), ..Setup::default() };
+    let app = TestApp::start_with(script(&site, "/bread", &says("500 g.")), setup).await;
+    let session = app.session().await;
+    session.ask("Bake").await;
+    assert_eq!(results(&session).await, [(false, format!("{}\n\n500 g.", site.url("/bread")))]);
+    let question = app.upstream().body(1)["messages"][0]["content"][0]["text"].to_string();
+    assert!(question.contains("Flour  500 g"), "{question}");
+    app.finish().await;
+}
+
+#[tokio::test]
 async fn a_page_that_cannot_be_read_is_no_question() {
     let site = Site::start().await;
     let setup = Setup { options: reaching(&[&site.host]), ..Setup::default() };

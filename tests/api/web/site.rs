@@ -1,6 +1,7 @@
 //! A site with pages of all kinds.
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use axum::Router;
@@ -55,6 +56,20 @@ fn gzip(text: &[u8]) -> Vec<u8> {
     file
 }
 
+/// A document that a real program has made.
+fn document(name: &str) -> Vec<u8> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/pdf");
+    std::fs::read(folder.join(name)).unwrap()
+}
+
+/// An answer that is compressed the other way.
+fn brotli(text: &[u8]) -> (Builder, Body) {
+    let mut stream = Vec::new();
+    let params = brotli::enc::BrotliEncoderParams::default();
+    brotli::BrotliCompress(&mut &text[..], &mut stream, &params).unwrap();
+    (of_type("text/plain").header(CONTENT_ENCODING, "br"), Body::from(stream))
+}
+
 fn of_type(content_type: &str) -> Builder {
     Response::builder().header(CONTENT_TYPE, content_type)
 }
@@ -79,8 +94,15 @@ async fn page(
         "/too-full" => (of_type("text/plain"), Body::from(vec![b'x'; MAX_PAGE + 1])),
         "/small" => compressed(b"small"),
         "/bomb" => compressed(&vec![b'x'; MAX_PAGE + 1]),
-        "/odd" => (of_type("text/plain").header(CONTENT_ENCODING, "br"), Body::from("x")),
+        "/small-br" => brotli(b"small"),
+        "/bomb-br" => brotli(&vec![b'x'; MAX_PAGE + 1]),
+        "/odd-br" => (of_type("text/plain").header(CONTENT_ENCODING, "br"), Body::from("x")),
+        "/odd" => (of_type("text/plain").header(CONTENT_ENCODING, "zstd"), Body::from("x")),
         "/report" => (of_type("application/pdf"), Body::from("%PDF-1.7")),
+        "/bread" => (of_type("application/pdf"), Body::from(document("plain.pdf"))),
+        "/download" => (of_type("application/octet-stream"), Body::from(document("asian.pdf"))),
+        "/locked" => (of_type("application/pdf"), Body::from(document("encrypted.pdf"))),
+        "/scan" => (of_type("application/pdf"), Body::from(document("scan.pdf"))),
         _ => (Response::builder().status(404), Body::from("nothing")),
     };
     head.body(body).unwrap()
