@@ -20,7 +20,7 @@ const MAX_DESCRIPTION: usize = 1000;
 /// session; it never has more than the session has.
 #[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct SessionSubAgent {
+pub(in crate::http) struct SessionSubAgent {
     /// The name by which the model asks for it: 1 to 64 of `a-z`, `0-9`, `_` and `-`. `general` takes
     /// the place of the one that every session has.
     #[schema(pattern = "^[a-z0-9_-]{1,64}$")]

@@ -94,3 +94,17 @@ async fn a_sub_agent_that_cannot_be_is_refused_with_the_place() {
     assert_eq!(refused(json!(["read_file"]), json!([scout()])).await, ["/sub_agents"]);
     app.finish().await;
 }
+
+#[tokio::test]
+async fn an_exported_session_has_its_sub_agents_where_it_is_imported() {
+    let app = TestApp::start(script(&[("hello", &[says("Hello.")])])).await;
+    let body = json!({ "tools": ["Task", "read_file"], "sub_agents": [scout()] });
+    let session = app.session_with(body).await;
+    session.ask("hello").await;
+    let export = app.get(&session.path("/export")).send().await.unwrap().text().await.unwrap();
+    let import = app.post("/v1/sessions/import").header("content-type", "application/jsonl");
+    let imported: Value = import.body(export).send().await.unwrap().json().await.unwrap();
+    let imported = app.session_again(imported["id"].as_str().unwrap());
+    assert_eq!(imported.read().await["sub_agents"], session.read().await["sub_agents"]);
+    app.finish().await;
+}

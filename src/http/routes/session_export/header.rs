@@ -16,6 +16,7 @@ use crate::domain::system::SystemPrompt;
 use crate::http::error::ApiError;
 use crate::http::resources::{HistoryItem, ModelMetadata};
 use crate::http::routes::sessions::CreateSession;
+use crate::http::sub_agents::SessionSubAgent;
 
 /// The version of the lines. A later one may have more members and more types of lines.
 pub(in crate::http::routes) const VERSION: u32 = 1;
@@ -90,6 +91,8 @@ struct ExportSettings {
     #[serde(skip_serializing_if = "Option::is_none")]
     permission_mode: Option<PermissionMode>,
     permissions: Vec<Rule>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    sub_agents: Vec<SessionSubAgent>,
 }
 
 #[derive(Debug, Serialize)]
@@ -138,6 +141,7 @@ impl ExportHeader {
                 budget: settings.budget,
                 permission_mode: session.permission_mode.or(settings.permission_mode),
                 permissions: settings.permissions,
+                sub_agents: settings.sub_agents.into_iter().map(Into::into).collect(),
             },
         })
     }
