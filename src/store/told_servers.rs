@@ -13,7 +13,7 @@ pub async fn find(conn: &mut PgConnection, id: SessionId) -> Result<ToldServers,
             .fetch_optional(conn)
             .await?;
     let Some(told) = told.flatten() else { return Ok(ToldServers::new()) };
-    Ok(serde_json::from_str(&told).map_err(unreadable("sessions", "told_servers"))?)
+    serde_json::from_str(&told).map_err(unreadable("sessions", "told_servers"))
 }
 
 /// Notes what a step tells.

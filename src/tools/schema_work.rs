@@ -4,27 +4,17 @@
 use serde_json::{Map, Value};
 
 /// Places of the schema that are looked at, each as often as it is.
-const MAX_STEPS: usize = 1_000_000;
+const MAX_STEPS: usize = 500_000;
 /// Places that are looked at within each other.
 const MAX_DEPTH: usize = 500;
 /// What a pattern counts for, and one that may have to go back.
 const PATTERN: usize = 10;
 const PATTERN_THAT_GOES_BACK: usize = 5_000;
 
-/// Keywords with one schema, and with several, for the very value that they stand beside.
-const ONE_HERE: [&str; 4] = ["not", "if", "then", "else"];
-const SEVERAL_HERE: [&str; 3] = ["allOf", "anyOf", "oneOf"];
-const NAMED_HERE: [&str; 2] = ["dependentSchemas", "dependencies"];
-const REFERENCES: [&str; 3] = ["$ref", "$dynamicRef", "$recursiveRef"];
-/// Keywords with a schema for all members, and for all elements, of the value.
-const OF_MEMBERS: [&str; 2] = ["additionalProperties", "unevaluatedProperties"];
-const OF_ELEMENTS: [&str; 5] =
-    ["items", "contains", "additionalItems", "unevaluatedItems", "prefixItems"];
-
 /// Whether an input can be checked in good time. More is counted than a validator does, never less.
 pub(in crate::tools) fn is_bounded(schema: &Value, input: &Value) -> bool {
     let mut walk = Walk { root: schema, steps: 0, depth: 0 };
-    walk.look(schema, input, &[]).is_ok()
+    walk.look(schema, input, None).is_ok()
 }
 
 /// It would take too much, or nobody can tell.
@@ -36,18 +26,30 @@ struct Walk<'a> {
     depth: usize,
 }
 
+/// The references by which a place of the input was come to, the last one first.
+#[derive(Clone, Copy)]
+struct Open<'s, 'a> {
+    schema: &'a Value,
+    before: Option<&'s Open<'s, 'a>>,
+}
+
+impl Open<'_, '_> {
+    fn has(&self, schema: &Value) -> bool {
+        std::ptr::eq(self.schema, schema) || self.before.is_some_and(|open| open.has(schema))
+    }
+}
+
 impl<'a> Walk<'a> {
-    /// `open` are the references by which this place of the input was come to.
     fn look(
         &mut self,
         schema: &'a Value,
         input: &Value,
-        open: &[&'a Value],
+        open: Option<&Open<'_, 'a>>,
     ) -> Result<(), TooMuch> {
         self.step(1)?;
-        let Some(schema_of) = schema.as_object() else { return Ok(()) };
+        let Some(keywords) = schema.as_object() else { return Ok(()) };
         // References would not mean what they say here.
-        if self.depth > 0 && schema_of.get("$id").is_some_and(Value::is_string) {
+        if self.depth > 0 && keywords.get("$id").is_some_and(Value::is_string) {
             return Err(TooMuch);
         }
         self.depth += 1;
@@ -55,23 +57,19 @@ impl<'a> Walk<'a> {
             return Err(TooMuch);
         }
         // What is left over is found out by looking at all the rest once more.
-        let has_rest = schema_of.keys().any(|key| key.starts_with("unevaluated"));
-        for _ in 0..=usize::from(has_rest) {
-            self.look_here(schema_of, input, open)?;
-        }
-        match input {
-            Value::Object(members) => self.look_into(schema_of, members)?,
-            Value::Array(elements) => {
-                for schema in OF_ELEMENTS.iter().filter_map(|key| schema_of.get(*key)) {
-                    for element in elements {
-                        self.look_at_all(schema, element, &[])?;
-                    }
+        let has_rest = keywords.keys().any(|key| key.starts_with("unevaluated"));
+        for (keyword, said) in keywords {
+            for _ in 0..=usize::from(has_rest) {
+                self.look_here(keyword, said, input, open)?;
+            }
+            match input {
+                Value::Object(members) => self.look_at_members(keyword, said, members)?,
+                Value::Array(elements) => self.look_at_elements(keyword, said, elements)?,
+                Value::String(text) if keyword == "pattern" => {
+                    self.step(text.len() / 100 + said.as_str().map_or(0, pattern))?;
                 }
+                Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {}
             }
-            Value::String(text) => {
-                self.step(text.len() / 100 + pattern(schema_of.get("pattern")))?
-            }
-            Value::Null | Value::Bool(_) | Value::Number(_) => {}
         }
         self.depth -= 1;
         Ok(())
@@ -82,74 +80,77 @@ impl<'a> Walk<'a> {
         if self.steps > MAX_STEPS { Err(TooMuch) } else { Ok(()) }
     }
 
-    /// What is said of this same place.
+    /// What a keyword says of this same place.
     fn look_here(
         &mut self,
-        schema: &'a Map<String, Value>,
+        keyword: &str,
+        said: &'a Value,
         input: &Value,
-        open: &[&'a Value],
+        open: Option<&Open<'_, 'a>>,
     ) -> Result<(), TooMuch> {
-        for keyword in ONE_HERE.iter().chain(&SEVERAL_HERE) {
-            if let Some(schema) = schema.get(*keyword) {
-                self.look_at_all(schema, input, open)?;
+        match keyword {
+            "allOf" | "anyOf" | "oneOf" | "not" | "if" | "then" | "else" => {
+                each(said).try_for_each(|schema| self.look(schema, input, open))
             }
-        }
-        for schemas in NAMED_HERE.iter().filter_map(|key| schema.get(*key)?.as_object()) {
-            for schema in schemas.values() {
-                self.look(schema, input, open)?;
+            "dependentSchemas" | "dependencies" => {
+                let mut schemas = said.as_object().into_iter().flat_map(Map::values);
+                schemas.try_for_each(|schema| self.look(schema, input, open))
             }
-        }
-        for reference in REFERENCES.iter().filter_map(|key| schema.get(*key)) {
-            let target = reference.as_str().and_then(|to| self.target(to)).ok_or(TooMuch)?;
-            // One that leads back to where it is has been looked at.
-            if !open.iter().any(|schema| std::ptr::eq(*schema, target)) {
-                self.look(target, input, &[open, &[target]].concat())?;
+            "$ref" | "$dynamicRef" | "$recursiveRef" => {
+                let schema = said.as_str().and_then(|to| self.target(to)).ok_or(TooMuch)?;
+                // One that leads back to where it is has been looked at.
+                if open.is_some_and(|open| open.has(schema)) {
+                    return Ok(());
+                }
+                self.look(schema, input, Some(&Open { schema, before: open }))
             }
+            _ => Ok(()),
         }
-        Ok(())
     }
 
-    /// What is said of the members of this place.
-    fn look_into(
+    /// What a keyword says of the members of this place.
+    fn look_at_members(
         &mut self,
-        schema: &'a Map<String, Value>,
+        keyword: &str,
+        said: &'a Value,
         members: &Map<String, Value>,
     ) -> Result<(), TooMuch> {
-        let named = |key| schema.get(key).and_then(Value::as_object);
-        for (name, schema) in named("properties").into_iter().flatten() {
-            if let Some(member) = members.get(name) {
-                self.look(schema, member, &[])?;
+        let mut named = said.as_object().into_iter().flatten();
+        match keyword {
+            "properties" => named.try_for_each(|(name, schema)| match members.get(name) {
+                Some(member) => self.look(schema, member, None),
+                None => Ok(()),
+            }),
+            "patternProperties" => named.try_for_each(|(words, schema)| {
+                members.values().try_for_each(|member| {
+                    self.step(pattern(words))?;
+                    self.look(schema, member, None)
+                })
+            }),
+            "additionalProperties" | "unevaluatedProperties" => {
+                members.values().try_for_each(|member| self.look(said, member, None))
             }
+            "propertyNames" => members
+                .keys()
+                .try_for_each(|name| self.look(said, &Value::from(name.as_str()), None)),
+            _ => Ok(()),
         }
-        for (words, schema) in named("patternProperties").into_iter().flatten() {
-            for member in members.values() {
-                self.step(pattern(Some(&Value::from(words.as_str()))))?;
-                self.look(schema, member, &[])?;
-            }
-        }
-        for schema in OF_MEMBERS.iter().filter_map(|key| schema.get(*key)) {
-            for member in members.values() {
-                self.look(schema, member, &[])?;
-            }
-        }
-        if let Some(schema) = schema.get("propertyNames") {
-            for name in members.keys() {
-                self.look(schema, &Value::from(name.as_str()), &[])?;
-            }
-        }
-        Ok(())
     }
 
-    /// A schema, or each of several.
-    fn look_at_all(
+    /// What a keyword says of the elements of this place.
+    fn look_at_elements(
         &mut self,
-        schema: &'a Value,
-        input: &Value,
-        open: &[&'a Value],
+        keyword: &str,
+        said: &'a Value,
+        elements: &[Value],
     ) -> Result<(), TooMuch> {
-        match schema.as_array() {
-            Some(several) => several.iter().try_for_each(|one| self.look(one, input, open)),
-            None => self.look(schema, input, open),
+        match keyword {
+            "items" | "contains" | "additionalItems" | "unevaluatedItems" | "prefixItems" => {
+                each(said).try_for_each(|schema| {
+                    elements.iter().try_for_each(|element| self.look(schema, element, None))
+                })
+            }
+            _ => Ok(()),
         }
     }
 
@@ -160,9 +161,14 @@ impl<'a> Walk<'a> {
     }
 }
 
+/// A schema, or each of several.
+fn each(said: &Value) -> impl Iterator<Item = &Value> {
+    let several = said.as_array();
+    several.into_iter().flatten().chain(several.is_none().then_some(said))
+}
+
 /// What it counts for that a text is held against a pattern.
-fn pattern(pattern: Option<&Value>) -> usize {
-    let Some(pattern) = pattern.and_then(Value::as_str) else { return 0 };
+fn pattern(pattern: &str) -> usize {
     let looks_around = |three: &[u8]| matches!(three, [b'(', b'?', b'=' | b'!' | b'<' | b'>']);
     let refers = |two: &[u8]| matches!(two, [b'\\', b'1'..=b'9' | b'k']);
     let bytes = pattern.as_bytes();

@@ -47,7 +47,7 @@ fn call(text: &str) -> (Option<Wish>, String) {
     if !is_name {
         return none();
     }
-    (Some(Wish::Call { name, input: input }), format!("{before} {after}"))
+    (Some(Wish::Call { name, input }), format!("{before} {after}"))
 }
 
 /// What stands behind one of these phrases, up to the end of its sentence, and the text without it.

@@ -21,13 +21,14 @@ pub(super) struct Lines<R> {
     inner: R,
     /// Bytes since the last end of a line.
     length: usize,
-    lines: usize,
+    /// Lines in this period.
+    count: usize,
     since: Instant,
 }
 
 impl<R> Lines<R> {
     pub(super) fn new(inner: R) -> Self {
-        Self { inner, length: 0, lines: 0, since: Instant::now() }
+        Self { inner, length: 0, count: 0, since: Instant::now() }
     }
 
     /// Takes note of what was read.
@@ -37,9 +38,9 @@ impl<R> Lines<R> {
             None => self.length + read.len(),
         };
         if self.since.elapsed() >= PERIOD {
-            (self.since, self.lines) = (Instant::now(), 0);
+            (self.since, self.count) = (Instant::now(), 0);
         }
-        self.lines += memchr::memchr_iter(b'\n', read).count();
+        self.count += memchr::memchr_iter(b'\n', read).count();
     }
 }
 
@@ -53,7 +54,7 @@ impl<R: AsyncRead + Unpin> AsyncRead for Lines<R> {
         if self.length > MAX_MESSAGE {
             return Poll::Ready(Err(io::Error::other("a message has no end")));
         }
-        if self.lines > MOST_LINES {
+        if self.count > MOST_LINES {
             return Poll::Ready(Err(io::Error::other("there are too many lines")));
         }
         let before = buffer.filled().len();

@@ -78,7 +78,7 @@ call() {
 # One that does not end when it is told to, nor what it has started.
 if [ -e "$folder/deaf" ]; then
     trap '' TERM
-    sh -c 'while :; do sleep 1; done' &
+    sh -c 'while [ -e "$0" ]; do sleep 1; done' "$folder/deaf" &
     echo $! >>"$folder/started"
 fi
 

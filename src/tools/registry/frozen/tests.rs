@@ -72,7 +72,7 @@ fn a_session_without_tools_of_servers_is_told_nothing() {
     assert_eq!(session.offered_tools, Vec::<String>::new());
     assert_eq!(registry.differences(&session), []);
     let clients = r#"[{"name":"mcp__s__a","input_schema":{"type":"object"}}]"#;
-    let tools = serde_json::value::RawValue::from_string(clients.into()).unwrap();
+    let tools = RawValue::from_string(clients.into()).unwrap();
     let client_tools = vec!["mcp__s__a".to_owned()];
     let session = Settings { tools, client_tools, ..Settings::default() };
     assert_eq!(registry.differences(&session), []);
