@@ -8,12 +8,15 @@ use super::wishes::{Wish, split_word};
 const SEARCHES: [&str; 3] =
     ["search the courses for ", "search all courses for ", "look in the courses for "];
 const OUTLINES: [&str; 2] = ["outline of the course ", "outline of course "];
+const TASKS: [&str; 3] = ["ask a sub-agent to ", "have a sub-agent ", "tell a sub-agent to "];
 const SCHEMES: [&str; 2] = ["https://", "http://"];
 
 /// The wishes of this kind, and the text without them.
 pub(super) fn wishes(text: &str) -> (Vec<Wish>, String) {
     let (call, rest) = call(text);
     let mut wishes: Vec<Wish> = call.into_iter().collect();
+    let (prompt, rest) = quoted(&rest, &TASKS);
+    wishes.extend(prompt.map(|prompt| Wish::Task { prompt }));
     let (query, rest) = quoted(&rest, &SEARCHES);
     wishes.extend(query.map(|query| Wish::Search { query }));
     let (course, rest) = quoted(&rest, &OUTLINES);

@@ -87,6 +87,7 @@ fn help(ask: Ask<'_>) -> String {
         ("search_course_content", "\"Search the courses for recursion\""),
         ("get_course_outline", "\"Outline of the course Prompt Compression\""),
         ("WebFetch", "\"Fetch https://example.com/\""),
+        ("Task", "\"Ask a sub-agent to list the files in src\""),
     ];
     let possible: Vec<String> = examples
         .iter()

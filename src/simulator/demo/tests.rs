@@ -117,6 +117,8 @@ fn questions_addresses_and_inputs_go_to_their_tools_as_they_are() {
     let outline =
         |course: &str| ("get_course_outline".to_owned(), json!({ "course_name": course }));
     let fetch = |url: &str| ("WebFetch".to_owned(), json!({ "url": url }));
+    let task =
+        |prompt: &str| ("Task".to_owned(), json!({ "description": "One task", "prompt": prompt }));
     let call = |input: Value| ("mcp__time__convert".to_owned(), input);
     for (text, expected) in [
         ("Search the courses for the time zone of a.rs.", vec![search("the time zone of a.rs")]),
@@ -133,6 +135,7 @@ fn questions_addresses_and_inputs_go_to_their_tools_as_they_are() {
         ),
         ("call `mcp__time__convert`", vec![call(json!({}))]),
         ("Call mcp__time__convert with {broken", vec![call(json!({}))]),
+        ("Ask a sub-agent to read a.rs.", vec![task("read a.rs")]),
         ("Call me tomorrow", vec![]),
         ("Do you search the courses?", vec![]),
     ] {

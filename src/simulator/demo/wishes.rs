@@ -18,6 +18,7 @@ pub(super) enum Wish {
     Search { query: String },
     Outline { course: String },
     Fetch { url: String },
+    Task { prompt: String },
     Call { name: String, input: Value },
 }
 
@@ -140,6 +141,7 @@ impl Wish {
             Self::Search { .. } => "search_course_content",
             Self::Outline { .. } => "get_course_outline",
             Self::Fetch { .. } => "WebFetch",
+            Self::Task { .. } => "Task",
             Self::Call { name, .. } => name,
         }
     }
@@ -155,6 +157,7 @@ impl Wish {
             Self::Search { query } => json!({ "query": query }),
             Self::Outline { course } => json!({ "course_name": course }),
             Self::Fetch { url } => json!({ "url": url }),
+            Self::Task { prompt } => json!({ "description": "One task", "prompt": prompt }),
             Self::Call { input, .. } => input.clone(),
         }
     }
@@ -170,6 +173,7 @@ impl Wish {
             Self::Search { query } => format!("search the courses for \"{query}\""),
             Self::Outline { course } => format!("look up the outline of \"{course}\""),
             Self::Fetch { url } => format!("fetch {url}"),
+            Self::Task { .. } => "give a task to a sub-agent".to_owned(),
             Self::Call { name, .. } => format!("call {name}"),
         }
     }
