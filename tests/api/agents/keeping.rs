@@ -4,6 +4,7 @@ use reqwest::StatusCode;
 use serde_json::{Value, json};
 use twostep::domain::api_key::Scope;
 use twostep::domain::ids::TenantId;
+use twostep::tools::policy::OperatorPolicy;
 
 use super::{agent, at_agent, get, put, refused};
 use crate::support::{Setup, TestApp, client_with, keys_needed, problem, replies, says};
@@ -129,7 +130,7 @@ async fn what_is_deleted_is_gone_with_its_versions_and_sessions_keep_theirs() {
 async fn a_profile_of_which_no_session_could_be_made_is_refused() {
     let app = TestApp::start_with(
         json!({}),
-        Setup { permissions: Some(Default::default()), ..Setup::default() },
+        Setup { permissions: Some(OperatorPolicy::default()), ..Setup::default() },
     )
     .await;
     let long = "x".repeat(600);
