@@ -103,6 +103,17 @@ async fn many_editors_at_once_make_a_version_each() {
     let mut versions = futures::future::join_all(puts).await;
     versions.sort_unstable();
     assert_eq!(versions, (1..=20).collect::<Vec<i64>>());
+
+    // Of those who have all seen the same one, a single one is in time.
+    let puts = (0..20).map(|number| {
+        let profile = json!({ "description": number.to_string() });
+        app.put("busy", &profile).header("if-match", "\"v20\"").send()
+    });
+    let answers = futures::future::join_all(puts).await;
+    let statuses = answers.into_iter().map(|answer| answer.unwrap().status().as_u16());
+    let (made, refused): (Vec<u16>, Vec<u16>) = statuses.partition(|status| *status == 200);
+    assert_eq!((made.len(), refused), (1, vec![412; 19]));
+    assert_eq!(agent(&app, "/busy").await["version"], 21);
     app.finish().await;
 }
 
