@@ -9,8 +9,8 @@ use http::header::{CONNECTION, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, StatusCode};
 use serde::Serialize;
 
+use super::agent_error::AgentError;
 use super::forwarded::public;
-use crate::domain::agent::AgentName;
 use crate::domain::api_key::Scope;
 use crate::domain::ids::{RunId, SessionId};
 use crate::store::StoreError;
@@ -41,19 +41,8 @@ pub(super) enum ApiError {
     RunNotFound(String),
     #[error("there is no webhook {0}")]
     WebhookNotFound(String),
-    #[error("there is no agent {0}")]
-    AgentNotFound(String),
-    #[error("{name} is an agent of {whose}, which tenants can neither change nor hide")]
-    AgentNameTaken {
-        /// The agent.
-        name: AgentName,
-        /// Who says what it is.
-        whose: &'static str,
-    },
-    #[error("there are {0} agents already, which is the most")]
-    TooManyAgents(i64),
-    #[error("the agent has {0} versions already, which is the most; delete it to begin anew")]
-    TooManyAgentVersions(i32),
+    #[error(transparent)]
+    Agent(#[from] AgentError),
     #[error("the webhook has no delivery {0} that has ended")]
     DeliveryNotFound(String),
     #[error("there are {0} webhooks already, which is the most")]
@@ -277,10 +266,7 @@ impl ApiError {
             Self::RunNotFound(_) => (StatusCode::NOT_FOUND, "run_not_found"),
             Self::WebhookNotFound(_) => (StatusCode::NOT_FOUND, "webhook_not_found"),
             Self::DeliveryNotFound(_) => (StatusCode::NOT_FOUND, "delivery_not_found"),
-            Self::AgentNotFound(_) => (StatusCode::NOT_FOUND, "agent_not_found"),
-            Self::AgentNameTaken { .. } => (StatusCode::CONFLICT, "agent_name_taken"),
-            Self::TooManyAgents(_) => (StatusCode::CONFLICT, "too_many_agents"),
-            Self::TooManyAgentVersions(_) => (StatusCode::CONFLICT, "too_many_agent_versions"),
+            Self::Agent(error) => error.status_and_code(),
             Self::WebhookDisabled => (StatusCode::CONFLICT, "webhook_disabled"),
             Self::TooManyTests => (StatusCode::CONFLICT, "too_many_tests"),
             Self::TooManyWebhooks(_) => (StatusCode::CONFLICT, "too_many_webhooks"),

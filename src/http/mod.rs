@@ -2,6 +2,7 @@
 
 mod accept;
 mod admission;
+mod agent_error;
 mod aside;
 mod auth;
 mod blocks;

@@ -15,10 +15,7 @@ impl Taken {
 
     /// Whether what stands at this pointer is, or is a part of, what was taken.
     pub(super) fn has(&self, pointer: &str) -> bool {
-        let is_of = |place: &&str| {
-            let rest = pointer.strip_prefix(*place);
-            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-        };
-        self.0.iter().any(|place| is_of(&place))
+        let rests = self.0.iter().filter_map(|place| pointer.strip_prefix(place));
+        rests.into_iter().any(|rest| rest.is_empty() || rest.starts_with('/'))
     }
 }

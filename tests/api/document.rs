@@ -97,8 +97,9 @@ fn every_parameter_is_described_and_its_example_fits() {
 
 /// The codes that the source gives, with their statuses in words.
 fn codes_of_the_source() -> BTreeSet<String> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/http/error.rs");
-    let source = std::fs::read_to_string(path).unwrap();
+    let http = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/http");
+    let read = |file| std::fs::read_to_string(http.join(file)).unwrap();
+    let source = ["error.rs", "agent_error.rs"].map(read).concat();
     let after = source.split("StatusCode::").skip(1);
     let pairs = after.filter_map(|text| text.split_once(", \""));
     let pairs = pairs

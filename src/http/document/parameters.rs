@@ -88,6 +88,11 @@ fn describe(parameter: &mut Parameter) {
 }
 
 fn identify(schema: &mut Object, name: &str) {
+    if name == "name" {
+        schema.pattern = Some("^[a-z0-9][a-z0-9_-]{0,63}$".to_owned());
+        schema.examples = vec![Value::from("coder")];
+        return;
+    }
     let prefix = IDS.iter().find(|(of, _)| *of == name).map(|(_, prefix)| prefix);
     let Some(prefix) = prefix else { return };
     schema.pattern = Some(format!("^{prefix}_[0-9a-f]{{32}}$"));

@@ -4,6 +4,7 @@ use reqwest::StatusCode;
 use serde_json::{Value, json};
 use twostep::domain::api_key::Scope;
 use twostep::domain::ids::TenantId;
+use twostep::tools::policy::OperatorPolicy;
 
 use super::{agent, at_agent, get, put, refused};
 use crate::support::{Setup, TestApp, client_with, keys_needed, problem, replies, says};
@@ -102,6 +103,17 @@ async fn many_editors_at_once_make_a_version_each() {
     let mut versions = futures::future::join_all(puts).await;
     versions.sort_unstable();
     assert_eq!(versions, (1..=20).collect::<Vec<i64>>());
+
+    // Of those who have all seen the same one, a single one is in time.
+    let puts = (0..20).map(|number| {
+        let profile = json!({ "description": number.to_string() });
+        app.put("busy", &profile).header("if-match", "\"v20\"").send()
+    });
+    let answers = futures::future::join_all(puts).await;
+    let statuses = answers.into_iter().map(|answer| answer.unwrap().status().as_u16());
+    let (made, refused): (Vec<u16>, Vec<u16>) = statuses.partition(|status| *status == 200);
+    assert_eq!((made.len(), refused), (1, vec![412; 19]));
+    assert_eq!(agent(&app, "/busy").await["version"], 21);
     app.finish().await;
 }
 
@@ -129,7 +141,7 @@ async fn what_is_deleted_is_gone_with_its_versions_and_sessions_keep_theirs() {
 async fn a_profile_of_which_no_session_could_be_made_is_refused() {
     let app = TestApp::start_with(
         json!({}),
-        Setup { permissions: Some(Default::default()), ..Setup::default() },
+        Setup { permissions: Some(OperatorPolicy::default()), ..Setup::default() },
     )
     .await;
     let long = "x".repeat(600);

@@ -1,6 +1,7 @@
 //! Sessions that are made as an agent.
 
 use serde_json::{Value, json};
+use twostep::tools::policy::OperatorPolicy;
 
 use super::{at_agent, put, refused};
 use crate::support::{Setup, TestApp, problem, replies, says};
@@ -149,9 +150,8 @@ async fn an_agent_does_not_enable_what_the_operator_has_not() {
     put(&app, "free", json!({ "permission_mode": "bypass" })).await;
     let session = app.session_with(json!({ "agent": "free" })).await;
     assert_eq!(session.read().await["permission_mode"], "bypass");
-    let TestApp { .. } = &app;
     // The same agent where nobody has enabled it.
-    let strict = Setup { permissions: Some(Default::default()), ..Setup::default() };
+    let strict = Setup { permissions: Some(OperatorPolicy::default()), ..Setup::default() };
     let other = TestApp::start_with(replies(&[]), strict).await;
     let copy = "INSERT INTO agents (tenant_id, name, version) SELECT id, 'free', 1 FROM tenants";
     sqlx::query(copy).execute(&other.database.pool(1)).await.unwrap();

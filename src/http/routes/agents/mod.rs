@@ -17,6 +17,7 @@ use serde_json::value::RawValue;
 use super::version as etag;
 use crate::domain::agent::{AgentName, AgentSource};
 use crate::http::Api;
+use crate::http::agent_error::AgentError;
 use crate::http::auth::Caller;
 use crate::http::conditions::not_modified;
 use crate::http::deadline::in_time;
@@ -74,7 +75,7 @@ impl AgentResource {
 }
 
 fn unknown(name: &str) -> ApiError {
-    ApiError::AgentNotFound(name.to_owned())
+    AgentError::NotFound(name.to_owned()).into()
 }
 
 /// An agent of the operator or of the service, in the way of what a tenant wants to do.
@@ -84,7 +85,7 @@ fn taken(name: &AgentName, source: AgentSource) -> ApiError {
         AgentSource::Operator => "the operator",
         AgentSource::Builtin => "the service itself",
     };
-    ApiError::AgentNameTaken { name: name.clone(), whose }
+    AgentError::NameTaken { name: name.clone(), whose }.into()
 }
 
 #[derive(Debug, Deserialize, utoipa::IntoParams)]

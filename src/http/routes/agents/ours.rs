@@ -176,12 +176,12 @@ fn text(path: &PathBuf) -> Result<String, BadAgentFile> {
 
 /// What is wrong, for the operator.
 pub(super) fn problem(error: ApiError) -> String {
-    match error {
-        ApiError::Validation(errors) => {
-            let told = errors.iter().map(|error| format!("{} {}", error.pointer, error.message));
-            told.collect::<Vec<_>>().join("; ").trim_start().to_owned()
-        }
-        ApiError::BadJson(cause) => format!("it is not JSON: {cause}"),
-        other => other.to_string(),
+    if let ApiError::Validation(errors) = error {
+        let told = errors.iter().map(|error| format!("{} {}", error.pointer, error.message));
+        return told.collect::<Vec<_>>().join("; ").trim_start().to_owned();
     }
+    if let ApiError::BadJson(cause) = error {
+        return format!("it is not JSON: {cause}");
+    }
+    error.to_string()
 }

@@ -13,6 +13,7 @@ use super::{AgentResource, ours, taken};
 use crate::domain::agent::AgentName;
 use crate::domain::ids::TenantId;
 use crate::http::Api;
+use crate::http::agent_error::AgentError;
 use crate::http::auth::Caller;
 use crate::http::conditions::{expected, expects_none};
 use crate::http::deadline::in_time;
@@ -106,10 +107,10 @@ impl Putting<'_> {
                 return Ok((before.into(), false));
             }
             Some(Stored { version, .. }) if version >= MAX_VERSIONS => {
-                return Err(ApiError::TooManyAgentVersions(MAX_VERSIONS));
+                return Err(AgentError::TooManyVersions(MAX_VERSIONS).into());
             }
             None if count(conn, self.tenant).await? >= MAX_AGENTS => {
-                return Err(ApiError::TooManyAgents(MAX_AGENTS));
+                return Err(AgentError::TooMany(MAX_AGENTS).into());
             }
             Some(_) | None => {}
         }
