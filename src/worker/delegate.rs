@@ -2,39 +2,28 @@
 //! again, and its last word is the call's result.
 
 use std::ops::Range;
-use std::time::{Duration, Instant};
-
-use sqlx::Connection as _;
-use tokio::time::timeout;
+use std::time::Instant;
 
 use super::drive::{Driver, empty};
 use super::halt::Halt;
 use super::ledger::ended;
 use super::patience::{Patience, in_time};
 use super::round::{Ended, Round};
-use super::thread::{Looked, Thread};
+use super::thread::Thread;
 use crate::domain::event::{EventBody, NewEvent};
 use crate::domain::ids::{RunId, SessionId};
-use crate::domain::run::{RunOptions, RunStatus};
-use crate::domain::sub_agent::{Child, Share, SubAgent, Task, report};
+use crate::domain::run::RunOptions;
+use crate::domain::sub_agent::{Child, Share, SubAgent, Task};
 use crate::domain::tool::{CallState, INTERRUPTED, ToolCall};
 use crate::faults::{self, Point};
 use crate::store::budgets::of_session;
-use crate::store::runs::Cancellation;
 use crate::store::step::{CallRecord, StepCommit};
-use crate::store::sub_agents::{ChildRun, NewChild, StoppedChild, stop};
+use crate::store::sub_agents::NewChild;
 use crate::tools::workspace::hash;
 use crate::tools::{Answer, without_nul};
 
 /// Sub-agents of one round that work at a time.
 const PARALLEL: usize = 8;
-/// How often it is looked at a sub-agent of which nothing is heard.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// What the model reads of a call whose sub-agent was stopped with its run.
-const STOPPED: &str = "Cancelled: the sub-agent was stopped together with the run that waited for \
-    it. What it had done by then stays done.";
-/// What the model reads where somebody has deleted the sub-agent's session.
-const DELETED: &str = "The sub-agent's session was deleted before it answered.";
 
 /// A call that is to start a sub-agent.
 struct Start<'a> {
@@ -75,7 +64,7 @@ impl Driver<'_> {
                 Some((CallState::Started, Some(run_id))) => {
                     match self.found(position, call, run_id).await? {
                         Some(thread) => threads.push(thread),
-                        None => self.end_task(round, position, Err(DELETED.to_owned())).await,
+                        None => self.lose_task(round, position).await,
                     }
                 }
                 Some((CallState::Started, None)) => {
@@ -192,111 +181,6 @@ impl Driver<'_> {
         Ok(Share { tokens: tokens.map(part), cost: cost.map(part), seconds })
     }
 
-    /// Tells of what sub-agents do until all of them have ended. Meanwhile this run has no place
-    /// among those that are worked on: they need one.
-    async fn attend_to(
-        &mut self,
-        round: &mut Round<'_>,
-        mut threads: Vec<Thread>,
-    ) -> Result<(), Halt> {
-        if threads.is_empty() {
-            return Ok(());
-        }
-        let worker = self.worker;
-        let _awaiting = worker.awaited.enter(threads.iter().map(Thread::run_id));
-        self.slot.leave();
-        worker.parts.bus.wake_worker();
-        let signals = self.signals.clone();
-        loop {
-            let looked = self.look(&threads).await?;
-            let has_more = looked.iter().any(|looked| looked.has_more);
-            self.take_news(round, &mut threads, looked).await?;
-            if threads.is_empty() {
-                break;
-            }
-            if has_more {
-                continue;
-            }
-            let news = timeout(LOOK_EVERY, Thread::any_news(&mut threads));
-            // Whether there was some or not: the database knows.
-            let _ = signals.unless_draining(news).await?;
-        }
-        signals.unless_draining(self.slot.take_again()).await
-    }
-
-    /// Looks what is new of each.
-    async fn look(&self, threads: &[Thread]) -> Result<Vec<Looked>, Halt> {
-        let mut patience = Patience::default();
-        loop {
-            let read = async {
-                let mut conn = self.worker.parts.pool.acquire().await?;
-                let looked = Thread::look_at_all(threads, &mut conn).await?;
-                conn.give_back();
-                Ok::<_, Halt>(looked)
-            };
-            match in_time(read).await {
-                Ok(looked) => return Ok(looked),
-                Err(halt) => self.wait_out(&mut patience, halt).await?,
-            }
-        }
-    }
-
-    /// Tells readers what is new, and takes the results of those that have ended.
-    async fn take_news(
-        &mut self,
-        round: &mut Round<'_>,
-        threads: &mut Vec<Thread>,
-        looked: Vec<Looked>,
-    ) -> Result<(), Halt> {
-        let events: Vec<NewEvent> =
-            looked.iter().flat_map(|looked| looked.events.iter().cloned()).collect();
-        if !events.is_empty() {
-            self.tell(&events).await?;
-        }
-        let mut ends = Vec::new();
-        for (thread, looked) in threads.iter_mut().zip(looked) {
-            thread.has_told(looked.up_to);
-            if let Some(end) = looked.end {
-                ends.push((thread.position, thread.run_id(), end));
-            }
-        }
-        threads.retain(|thread| !ends.iter().any(|(_, run_id, _)| *run_id == thread.run_id()));
-        for (position, _, end) in ends {
-            faults::point(Point::ChildEnded).await;
-            match end {
-                Some(child) => self.take_report(round, position, child).await,
-                None => self.end_task(round, position, Err(DELETED.to_owned())).await,
-            }
-        }
-        // The last ones are stored with the message of the results.
-        if threads.is_empty() { Ok(()) } else { self.record(round).await }
-    }
-
-    async fn take_report(&mut self, round: &mut Round<'_>, position: usize, child: ChildRun) {
-        self.agent.spend_for_others(&child.spent);
-        let Some(call) = round.calls.get(position) else { return };
-        let context = self.context.of_call(&call.tool_use_id);
-        let report = report(child.status, child.outcome.as_ref());
-        let answer = self.worker.parts.tools.reported(&context, &call.name, report).await;
-        let duration_ms = child.duration_ms;
-        let ended = ended(position, call, answer, Instant::now());
-        // The execution was counted when it began.
-        round.take(Ended { is_execution: false, is_repeatable: false, duration_ms, ..ended });
-    }
-
-    async fn end_task(
-        &self,
-        round: &mut Round<'_>,
-        position: usize,
-        report: Result<String, String>,
-    ) {
-        let Some(call) = round.calls.get(position) else { return };
-        let context = self.context.of_call(&call.tool_use_id);
-        let answer = self.worker.parts.tools.reported(&context, &call.name, report).await;
-        let ended = ended(position, call, answer, Instant::now());
-        round.take(Ended { is_execution: false, is_repeatable: false, ..ended });
-    }
-
     /// The sub-agent that an earlier attempt started; none if its session was deleted.
     async fn found(
         &self,
@@ -317,51 +201,6 @@ impl Driver<'_> {
                 Ok(found) => return Ok(found),
                 Err(halt) => self.wait_out(&mut patience, halt).await?,
             }
-        }
-    }
-
-    /// Stops the sub-agent of a call whose run ends first.
-    pub(super) async fn close_task(
-        &self,
-        round: &mut Round<'_>,
-        position: usize,
-    ) -> Result<(), Halt> {
-        let Some(Some(row)) = round.open(position) else { return Ok(()) };
-        let Some(run_id) = row.child_run.filter(|_| row.state == CallState::Started) else {
-            return Ok(());
-        };
-        let mut patience = Patience::default();
-        let stopped = loop {
-            let asked = async {
-                let mut conn = self.worker.parts.pool.acquire().await?;
-                let mut transaction = conn.begin().await?;
-                let stopped = stop(&mut transaction, run_id).await?;
-                transaction.commit().await?;
-                conn.give_back();
-                Ok::<_, Halt>(stopped)
-            };
-            match in_time(asked).await {
-                Ok(stopped) => break stopped,
-                Err(halt) => self.wait_out(&mut patience, halt).await?,
-            }
-        };
-        if let Some(stopped) = stopped {
-            self.announce_stop(stopped);
-        }
-        round.end(position, CallState::Interrupted, STOPPED);
-        Ok(())
-    }
-
-    /// Tells readers, and the worker that has to do something about it.
-    fn announce_stop(&self, stopped: StoppedChild) {
-        let StoppedChild { session_id, run_id, met, frames } = stopped;
-        let parts = &self.worker.parts;
-        parts.bus.publish(session_id, frames);
-        match met {
-            Cancellation::Requested | Cancellation::Repeated => parts.bus.cancel(run_id),
-            Cancellation::Unheld => parts.bus.announce_work(),
-            Cancellation::Queued => parts.metrics.run_settled(RunStatus::Cancelled),
-            Cancellation::Settled => {}
         }
     }
 }

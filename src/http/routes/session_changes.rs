@@ -68,7 +68,7 @@ fn truth<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<bool>, D::
 }
 
 /// The members of a session that are given when it is made, and never change.
-const PINNED: [&str; 18] = [
+const PINNED: [&str; 19] = [
     "/agent",
     "/betas",
     "/budget",
@@ -83,6 +83,7 @@ const PINNED: [&str; 18] = [
     "/permissions",
     "/service_tier",
     "/stop_sequences",
+    "/sub_agents",
     "/system",
     "/thinking",
     "/tools",
