@@ -156,6 +156,11 @@ impl Limits {
     /// The highest number of rounds that may be asked for.
     pub const MAX_ROUNDS: u32 = 1000;
 
+    /// Whether none of them binds.
+    pub fn is_open(&self) -> bool {
+        *self == Self::default()
+    }
+
     /// These limits, and where they are silent those of `other`.
     #[must_use]
     pub fn or(&self, other: &Self) -> Self {

@@ -44,7 +44,7 @@ pub(in crate::http) struct SessionSubAgent {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     tools: Option<Vec<String>>,
     /// The limits of its run. It has no more of tokens, cost and time than its parent has left.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Limits::is_open")]
     limits: Limits,
 }
 
@@ -111,6 +111,7 @@ pub(super) fn pin(
     Ok(())
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "the shape that map_err takes")]
 fn unwritable(error: serde_json::Error) -> ApiError {
     ApiError::Internal(error.to_string())
 }

@@ -127,7 +127,7 @@ impl Driver<'_> {
                 agent_name: agent.name.clone(),
                 description: description.clone(),
             }));
-            let trace = self.run.options.trace.clone();
+            let trace = self.run.options.trace;
             children.push(NewChild {
                 child,
                 title: description,

@@ -136,12 +136,11 @@ pub(super) async fn drive(
 impl<'a> Driver<'a> {
     fn new(worker: &'a Worker, run: Claimed, signals: Signals, slot: &'a mut Slot) -> Self {
         let limits = run.options.limits.or(&run.settings.limits);
-        let workspace = match &run.workspace {
-            Some(folder) => Workspace::named(folder.into()),
-            None => {
-                let owner = run.parent_session.unwrap_or(run.session_id);
-                Workspace::new(worker.parts.workspaces.join(owner.to_string()))
-            }
+        let workspace = if let Some(folder) = &run.workspace {
+            Workspace::named(folder.into())
+        } else {
+            let owner = run.parent_session.unwrap_or(run.session_id);
+            Workspace::new(worker.parts.workspaces.join(owner.to_string()))
         };
         let (model, inquiries) = ModelAccess::open();
         Self {

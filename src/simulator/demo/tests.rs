@@ -5,7 +5,7 @@ use crate::simulator::conversation::Cue;
 use crate::simulator::request::Ask;
 use crate::simulator::script::{Block, Reply, Script};
 
-const TOOLS: [&str; 8] = [
+const TOOLS: [&str; 9] = [
     "read_file",
     "write_file",
     "list_files",
@@ -13,6 +13,7 @@ const TOOLS: [&str; 8] = [
     "search_course_content",
     "get_course_outline",
     "WebFetch",
+    "Task",
     "mcp__time__convert",
 ];
 

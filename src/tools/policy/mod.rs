@@ -94,7 +94,7 @@ impl Policy {
                 reason: Some("the model has made a plan and asks to begin".to_owned()),
                 is_by_mode: false,
             },
-            PermissionMode::Plan if !is_harmless(class) => self.by_mode(call, class),
+            PermissionMode::Plan if class != ToolClass::Pure => self.by_mode(call, class),
             PermissionMode::Default
             | PermissionMode::AcceptEdits
             | PermissionMode::Plan
@@ -121,22 +121,17 @@ impl Policy {
 
     fn by_mode(&self, call: &ToolCall, class: ToolClass) -> Verdict {
         let (permission, reason) = match (self.mode, class) {
+            // What a sub-agent does is judged call by call, by the mode and the rules of its parent.
             (PermissionMode::Bypass, _)
-            | (_, ToolClass::Pure | ToolClass::Child)
-            | (PermissionMode::AcceptEdits, ToolClass::Checkable) => (Permission::Allow, None),
+            | (_, ToolClass::Pure)
+            | (PermissionMode::AcceptEdits, ToolClass::Checkable)
+            | (PermissionMode::Default | PermissionMode::AcceptEdits, ToolClass::Child) => {
+                (Permission::Allow, None)
+            }
             (PermissionMode::Plan, _) => (Permission::Deny, Some(plan_first(&call.name))),
             (PermissionMode::Default | PermissionMode::AcceptEdits, _) => (Permission::Ask, None),
         };
         Verdict { permission, reason, is_by_mode: true }
-    }
-}
-
-/// Whether a call does nothing by itself that a mode could forbid. A sub-agent is started by nobody's
-/// leave: what it does is judged call by call, by the mode and the rules of its parent.
-fn is_harmless(class: ToolClass) -> bool {
-    match class {
-        ToolClass::Pure | ToolClass::Child => true,
-        ToolClass::Checkable | ToolClass::Effect => false,
     }
 }
 

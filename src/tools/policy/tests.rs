@@ -123,7 +123,7 @@ fn each_mode_says_what_runs_of_itself() {
     };
     assert_eq!(judged(PermissionMode::Default), [Allow, Ask, Ask, Allow]);
     assert_eq!(judged(PermissionMode::AcceptEdits), [Allow, Allow, Ask, Allow]);
-    assert_eq!(judged(PermissionMode::Plan), [Allow, Deny, Deny, Allow]);
+    assert_eq!(judged(PermissionMode::Plan), [Allow, Deny, Deny, Deny]);
     assert_eq!(judged(PermissionMode::Bypass), [Allow; 4]);
 }
 

@@ -109,11 +109,12 @@ async fn what_the_operator_has_not_enabled_is_left_out_and_said() {
         "Grep",
         "TodoWrite",
         "ExitPlanMode",
+        "Task",
     ]);
     assert_eq!(tools_of(&app, "coder").await, files);
     let left_out = |agent: &Value| agent["tools_left_out"].clone();
     let coder = agent(&app, "/coder").await;
-    let expected = json!(["Task", "Bash", "WebFetch", "WebSearch"]);
+    let expected = json!(["Bash", "WebFetch", "WebSearch"]);
     assert_eq!(left_out(&coder), expected);
     assert_eq!(coder["profile"]["tools"].as_array().unwrap().len(), 14, "all that it could use");
     assert_eq!(tools_of(&app, "weather").await, json!(["get_time"]));

@@ -37,9 +37,7 @@ async fn a_sub_agent_is_what_its_session_says_of_it() {
     assert_eq!(asked["tools"].as_array().unwrap().len(), 1);
     assert!(asked["system"].to_string().contains("You are a scout."));
 
-    let mut named = scout();
-    named["limits"] = json!({});
-    assert_eq!(session.read().await["sub_agents"], json!([named]));
+    assert_eq!(session.read().await["sub_agents"], json!([scout()]));
     let [child] = children(&session).await.try_into().ok().unwrap();
     assert_eq!(child.read().await["model"], "simulator-small");
     app.finish().await;

@@ -77,7 +77,7 @@ pub(in crate::http) struct AgentProfile {
     )]
     context: SessionContext,
     /// The limits of runs that name none. A session's own members win one by one.
-    #[serde(default, skip_serializing_if = "is_open", deserialize_with = "object")]
+    #[serde(default, skip_serializing_if = "Limits::is_open", deserialize_with = "object")]
     limits: Limits,
     /// What a session may spend over its whole life. Its own members win one by one.
     #[serde(default, skip_serializing_if = "Budget::is_open", deserialize_with = "object")]
@@ -94,10 +94,6 @@ pub(in crate::http) struct AgentProfile {
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "object_lists")]
     #[schema(value_type = Vec<SessionSubAgent>, max_items = 16)]
     sub_agents: Option<Vec<SessionSubAgent>>,
-}
-
-fn is_open(limits: &Limits) -> bool {
-    *limits == Limits::default()
 }
 
 impl AgentProfile {
