@@ -167,6 +167,8 @@ fn events_are_a_union_tagged_by_their_type() {
         "session.status_idle",
         "session.status_rescheduled",
         "session.status_running",
+        "session.thread_created",
+        "session.thread_event",
         "session.todos",
         "session.tool_server_changed",
         "session.updated",

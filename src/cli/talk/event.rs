@@ -22,10 +22,37 @@ pub(super) enum Event {
     Compacted(IgnoredAny),
     #[serde(rename = "session.status_rescheduled")]
     Rescheduled(IgnoredAny),
+    #[serde(rename = "session.thread_event")]
+    Thread { session_thread_id: String, event: Box<ThreadEvent> },
     #[serde(rename = "session.deleted")]
     Deleted(IgnoredAny),
     #[serde(other)]
     Other,
+}
+
+/// What a sub-agent does.
+#[derive(Debug, Deserialize)]
+#[serde(tag = "type")]
+pub(super) enum ThreadEvent {
+    #[serde(rename = "agent.tool_use")]
+    ToolUse { name: String, input: Value },
+    #[serde(rename = "session.status_idle")]
+    Idle { stop_reason: Rest },
+    #[serde(other)]
+    Other,
+}
+
+/// Why a sub-agent rests.
+#[derive(Debug, Deserialize)]
+pub(super) struct Rest {
+    r#type: String,
+}
+
+impl Rest {
+    /// Whether somebody has to decide on what it wants to do.
+    pub(super) fn asks(&self) -> bool {
+        self.r#type == "requires_action"
+    }
 }
 
 #[derive(Debug, Deserialize)]

@@ -1,7 +1,7 @@
 //! A run as it looks on a terminal: what the agent says on stdout, as it comes; what it does on
 //! stderr, a line each.
 
-use super::event::{Delta, Event, Previewed, text};
+use super::event::{Delta, Event, Previewed, ThreadEvent, text};
 use crate::cli::client::Came;
 use crate::cli::output;
 use crate::cli::terminal::{Terminals, one_line, safe};
@@ -111,8 +111,26 @@ impl Screen {
                 self.note("the model failed, it is asked again");
                 self.end_line();
             }
+            Event::Thread { session_thread_id, event } => {
+                self.show_thread(&session_thread_id, &event);
+            }
             Event::Deleted(_) => self.note("the session was deleted"),
             Event::ToolResult { is_error: false, .. } | Event::Other => {}
+        }
+    }
+
+    /// What a sub-agent does. That it waits is told to everybody: nobody else would decide.
+    fn show_thread(&mut self, session: &str, event: &ThreadEvent) {
+        match event {
+            ThreadEvent::ToolUse { name, input } => {
+                self.note(&format!("  · sub-agent: {name} {input}"));
+            }
+            ThreadEvent::Idle { stop_reason } if stop_reason.asks() => {
+                self.end_line();
+                let line = "a sub-agent waits for a decision: twostep chat --session";
+                output::complain(&one_line(&format!("{line} {session}")));
+            }
+            ThreadEvent::Idle { .. } | ThreadEvent::Other => {}
         }
     }
 

@@ -10,7 +10,7 @@ use crate::domain::explanation::{Facts, OpenCall, WaitsFor, after};
 use crate::domain::ids::{RunId, SessionId};
 use crate::domain::permission::Awaits;
 use crate::domain::run::{RunStatus, StopReason};
-use crate::domain::tool::CallState;
+use crate::domain::tool::{CallState, ToolClass};
 use crate::http::Api;
 use crate::http::auth::Caller;
 use crate::http::error::{ApiError, Problem};
@@ -105,7 +105,8 @@ fn answer(session_id: SessionId, calls: &[OpenCall]) -> Option<String> {
 
 /// Adds what only the catalogue knows.
 fn look_up(tools: &Registry, call: &mut OpenCall) {
-    if call.state == CallState::Started {
+    // A sub-agent may take as long as its own limits let it.
+    if call.state == CallState::Started && tools.class(&call.name) != ToolClass::Child {
         let timing = tools.timing(&call.name);
         call.deadline = timing.and_then(|timing| after(call.since, timing.deadline()));
     }

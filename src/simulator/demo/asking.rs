@@ -15,8 +15,12 @@ const SCHEMES: [&str; 2] = ["https://", "http://"];
 pub(super) fn wishes(text: &str) -> (Vec<Wish>, String) {
     let (call, rest) = call(text);
     let mut wishes: Vec<Wish> = call.into_iter().collect();
-    let (prompt, rest) = quoted(&rest, &TASKS);
-    wishes.extend(prompt.map(|prompt| Wish::Task { prompt }));
+    let mut rest = rest;
+    while let (Some(prompts), left) = quoted(&rest, &TASKS) {
+        let prompts = prompts.split(" and ask a sub-agent to ").map(str::to_owned);
+        wishes.extend(prompts.map(|prompt| Wish::Task { prompt }));
+        rest = left;
+    }
     let (query, rest) = quoted(&rest, &SEARCHES);
     wishes.extend(query.map(|query| Wish::Search { query }));
     let (course, rest) = quoted(&rest, &OUTLINES);

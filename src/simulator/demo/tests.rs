@@ -137,6 +137,14 @@ fn questions_addresses_and_inputs_go_to_their_tools_as_they_are() {
         ("call `mcp__time__convert`", vec![call(json!({}))]),
         ("Call mcp__time__convert with {broken", vec![call(json!({}))]),
         ("Ask a sub-agent to read a.rs.", vec![task("read a.rs")]),
+        (
+            "Ask a sub-agent to read a.rs and ask a sub-agent to read b.rs",
+            vec![task("read a.rs"), task("read b.rs")],
+        ),
+        (
+            "Ask a sub-agent to read a.rs. Ask a sub-agent to read b.rs.",
+            vec![task("read a.rs"), task("read b.rs")],
+        ),
         ("Call me tomorrow", vec![]),
         ("Do you search the courses?", vec![]),
     ] {

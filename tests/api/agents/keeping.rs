@@ -124,6 +124,8 @@ async fn what_is_deleted_is_gone_with_its_versions_and_sessions_keep_theirs() {
         put(&app, "librarian", json!({ "system": system })).await;
     }
     let session = app.session_with(json!({ "agent": "librarian@1" })).await;
+    let stale = app.client.delete(app.url("/v1/agents/librarian")).header("if-match", "\"v1\"");
+    problem(stale.send().await.unwrap(), 412, "version_mismatch").await;
     let delete = || app.client.delete(app.url("/v1/agents/librarian")).send();
     assert_eq!(delete().await.unwrap().status(), 204);
     problem(delete().await.unwrap(), 404, "agent_not_found").await;

@@ -170,7 +170,7 @@ fn again(piece: &'static str, first: Option<String>) -> Body {
         tokio::time::sleep(Duration::from_millis(100)).await;
         Some(((), ()))
     });
-    let pieces = ticks.map(move |_| piece.to_owned());
+    let pieces = ticks.map(move |()| piece.to_owned());
     let all = futures::stream::iter(first).chain(pieces);
     Body::from_stream(all.map(Ok::<_, std::io::Error>))
 }

@@ -20,7 +20,7 @@ fn birds(of_each: i64) -> Value {
     script
 }
 
-fn settings(more: Value) -> Value {
+fn settings(more: &Value) -> Value {
     let mut settings = json!({ "tools": ["Task", "read_file"] });
     settings.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     settings
@@ -29,7 +29,7 @@ fn settings(more: Value) -> Value {
 #[tokio::test]
 async fn each_of_two_gets_half_of_what_the_run_has_left() {
     let app = TestApp::start(birds(10)).await;
-    let limited = settings(json!({ "limits": { "tokens": 1100, "seconds": 600 } }));
+    let limited = settings(&json!({ "limits": { "tokens": 1100, "seconds": 600 } }));
     let session = app.session_with(limited).await;
     assert_eq!(session.ask("Count all birds").await["status"], "completed");
     for child in children(&session).await {
@@ -43,7 +43,7 @@ async fn each_of_two_gets_half_of_what_the_run_has_left() {
 #[tokio::test]
 async fn what_sub_agents_used_counts_against_the_limit_of_their_parent() {
     let app = TestApp::start(birds(500)).await;
-    let limited = settings(json!({ "limits": { "tokens": 1100 } }));
+    let limited = settings(&json!({ "limits": { "tokens": 1100 } }));
     let session = app.session_with(limited).await;
     let run = session.ask("Count all birds").await;
     assert_eq!((&run["limited"], &run["limited_by"]), (&json!(true), &json!("tokens")));
@@ -62,7 +62,7 @@ async fn a_session_and_its_sub_agents_have_one_budget() {
     let again = json!({ "when": "once more", "replies": replies });
     script["conversations"].as_array_mut().unwrap().insert(0, again);
     let app = TestApp::start(script).await;
-    let budget = settings(json!({ "budget": { "tokens": 100_000 } }));
+    let budget = settings(&json!({ "budget": { "tokens": 100_000 } }));
     let session = app.session_with(budget).await;
     assert_eq!(session.ask("Count all birds").await["status"], "completed");
     for child in children(&session).await {
@@ -78,7 +78,7 @@ async fn a_session_and_its_sub_agents_have_one_budget() {
 #[tokio::test]
 async fn a_sub_agent_that_would_take_more_than_its_part_of_the_budget_ends() {
     let app = TestApp::start(birds(10)).await;
-    let session = app.session_with(settings(json!({ "budget": { "tokens": 6000 } }))).await;
+    let session = app.session_with(settings(&json!({ "budget": { "tokens": 6000 } }))).await;
     let run = session.ask("Count all birds").await;
     assert_eq!(run["output_text"], "Seven birds.", "{run}");
     for result in results(&session).await {
@@ -115,7 +115,7 @@ async fn cost_is_counted_at_the_price_of_the_model_that_did_the_work() {
     let app =
         TestApp::start_with(script, Setup { prices: prices.into(), ..Setup::default() }).await;
     let dear = json!({ "name": "dear", "description": "d", "model": "simulator-dear" });
-    let body = settings(json!({ "sub_agents": [dear], "limits": { "cost": 1000 } }));
+    let body = settings(&json!({ "sub_agents": [dear], "limits": { "cost": 1000 } }));
     let session = app.session_with(body).await;
     let run = session.ask("Count all birds").await;
     // 100 for the first request and 900 for the sub-agent: the limit is reached.

@@ -204,7 +204,7 @@ async fn more_tasks_than_places_are_all_done() {
         runs.push(session.post(json!({ "content": content })).await);
     }
     for (session, run) in sessions.iter().zip(&runs) {
-        let settled = tokio::time::timeout(Duration::from_secs(60), session.settled(run));
+        let settled = tokio::time::timeout(Duration::from_mins(1), session.settled(run));
         assert_eq!(settled.await.unwrap()["output_text"], "Many birds.");
         assert_eq!(results(session).await, vec![json!([null, "One."]); 12]);
     }

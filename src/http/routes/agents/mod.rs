@@ -1,5 +1,6 @@
 //! Agents: named sets of what sessions are made with.
 
+mod deleting;
 mod listing;
 mod ours;
 mod profile;
@@ -20,10 +21,9 @@ use crate::http::Api;
 use crate::http::agent_error::AgentError;
 use crate::http::auth::Caller;
 use crate::http::conditions::not_modified;
-use crate::http::deadline::in_time;
 use crate::http::error::{ApiError, Problem};
 use crate::http::target::{AgentPath, Params};
-use crate::store::agents::delete;
+pub(in crate::http) use deleting::*;
 pub(in crate::http) use listing::*;
 pub use ours::{BadAgentFile, OperatorAgents};
 pub(in crate::http) use profile::AgentProfile;
@@ -133,41 +133,6 @@ pub(in crate::http) async fn get_agent(
         return Ok((status, etag(found.version.into())).into_response());
     }
     Ok(AgentResource::new(&api, name, found)?.respond(StatusCode::OK))
-}
-
-/// Deletes an agent of the caller's with all of its versions.
-///
-/// Sessions that were made as it keep what they have of it. An agent of this name that is made later
-/// begins with version 1 again.
-#[utoipa::path(
-    delete, path = "/agents/{name}", operation_id = "delete_agent", tag = "agents",
-    params(("name" = String, Path, description = "The agent.")),
-    responses(
-        (status = 204, description = "It is gone."),
-        (status = 404, description = "`agent_not_found`", body = Problem, content_type = "application/problem+json"),
-        (status = 409, description = "`agent_name_taken`: it is the operator's, or the service's own", body = Problem, content_type = "application/problem+json"),
-    )
-)]
-pub(in crate::http) async fn delete_agent(
-    State(api): State<Api>,
-    caller: Caller,
-    path: AgentPath,
-) -> Result<StatusCode, ApiError> {
-    let AgentPath(text) = path;
-    let name: AgentName = text.parse().map_err(|_| unknown(&text))?;
-    let deleted = async {
-        let mut conn = api.pool.acquire_as(caller.tenant).await?;
-        let is_done = delete(&mut conn, caller.tenant, &name).await?;
-        conn.give_back();
-        Ok(is_done)
-    };
-    if in_time(deleted).await? {
-        return Ok(StatusCode::NO_CONTENT);
-    }
-    match ours::find(&api.defaults.agents, &name) {
-        Some(agent) => Err(taken(&name, agent.source)),
-        None => Err(unknown(&text)),
-    }
 }
 
 #[cfg(test)]
