@@ -8,10 +8,9 @@ ALTER TABLE sessions
         (parent_session_id IS NULL) = (parent_run_id IS NULL)
         AND (parent_session_id IS NULL) = (parent_tool_use_id IS NULL));
 CREATE INDEX sessions_by_parent ON sessions (parent_session_id) WHERE parent_session_id IS NOT NULL;
--- However often a worker dies: a call has one sub-agent.
-CREATE UNIQUE INDEX sessions_by_call ON sessions (parent_run_id, parent_tool_use_id)
-    WHERE parent_run_id IS NOT NULL;
 
 -- The run of the sub-agent that a call started, by which whoever takes the call over finds it. It is
--- written with the row's 'started', in the transaction that makes the run.
+-- written with the row's 'started', under the fence, in the transaction that makes the run: so a call
+-- has one sub-agent, however often a worker dies. The ids of calls alone would not tell, because some
+-- servers repeat them from round to round.
 ALTER TABLE tool_calls ADD COLUMN child_run_id uuid;

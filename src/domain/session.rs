@@ -53,6 +53,9 @@ pub struct Settings {
     /// What the session may spend over its whole life.
     #[serde(default, skip_serializing_if = "Budget::is_open")]
     pub budget: Budget,
+    /// What the session that it works for, and all that work for that one, may spend together.
+    #[serde(default, skip_serializing_if = "Budget::is_open")]
+    pub parent_budget: Budget,
     /// What the model's tokens cost, if the operator said so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub price: Option<Price>,

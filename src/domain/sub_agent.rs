@@ -127,6 +127,7 @@ impl Settings {
             cost: lesser(agent.limits.cost, share.cost).filter(|_| settings.price.is_some()),
             seconds: lesser(agent.limits.seconds, share.seconds),
         };
+        settings.parent_budget = self.budget;
         settings.budget.tokens = self.budget.tokens.and(share.tokens);
         settings.budget.cost = self.budget.cost.and(share.cost);
         Ok(settings)

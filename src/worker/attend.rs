@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use tokio::time::timeout;
 
-use super::drive::Driver;
+use super::drive::{Driver, empty};
 use super::halt::Halt;
 use super::ledger::ended;
 use super::patience::{Patience, in_time};
@@ -15,8 +15,10 @@ use crate::domain::sub_agent::report;
 use crate::faults::{self, Point};
 use crate::store::sub_agents::ChildRun;
 
-/// How often it is looked at a sub-agent of which nothing is heard.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// When it is looked at a sub-agent of which nothing is heard, and how seldom in the end: it may wait
+/// for somebody for an hour.
+const LOOK_AFTER: Duration = Duration::from_secs(1);
+const LOOK_EVERY: Duration = Duration::from_secs(15);
 /// What the model reads where somebody has deleted the sub-agent's session.
 const DELETED: &str = "The sub-agent's session was deleted before it answered.";
 
@@ -36,19 +38,25 @@ impl Driver<'_> {
         self.slot.leave();
         worker.parts.bus.wake_worker();
         let signals = self.signals.clone();
+        let mut patience = LOOK_AFTER;
+        let mut looked = self.look(&threads).await?;
+        if self.is_resumed {
+            // They were found again, which is progress: worker after worker may die while they work.
+            self.store(&[], &empty()).await?;
+        }
         loop {
-            let looked = self.look(&threads).await?;
             let has_more = looked.iter().any(|looked| looked.has_more);
             self.take_news(round, &mut threads, looked).await?;
             if threads.is_empty() {
                 break;
             }
-            if has_more {
-                continue;
+            if !has_more {
+                let news = timeout(patience, Thread::any_news(&mut threads));
+                // Whether there was some or not: the database knows.
+                let is_heard = signals.unless_draining(news).await?.is_ok();
+                patience = if is_heard { LOOK_AFTER } else { LOOK_EVERY.min(2 * patience) };
             }
-            let news = timeout(LOOK_EVERY, Thread::any_news(&mut threads));
-            // Whether there was some or not: the database knows.
-            let _ = signals.unless_draining(news).await?;
+            looked = self.look(&threads).await?;
         }
         signals.unless_draining(self.slot.take_again()).await
     }

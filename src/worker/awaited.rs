@@ -1,6 +1,6 @@
 //! Runs that others of this process wait for: they are taken up before those that nobody waits for.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use uuid::Uuid;
@@ -10,23 +10,27 @@ use crate::domain::ids::RunId;
 /// What runs of this process wait for. Without it, all parents of a long queue would begin before
 /// the first of their sub-agents, and be held in memory.
 #[derive(Debug, Default)]
-pub(super) struct Awaited(Mutex<HashSet<Uuid>>);
+pub(super) struct Awaited(Mutex<HashMap<Uuid, usize>>);
 
 impl Awaited {
     /// Notes runs until the guard is dropped.
     pub(super) fn enter(&self, runs: impl IntoIterator<Item = RunId>) -> Awaiting<'_> {
         let runs: Vec<Uuid> = runs.into_iter().map(RunId::as_uuid).collect();
-        self.runs().extend(&runs);
+        let mut awaited = self.runs();
+        for run in &runs {
+            *awaited.entry(*run).or_default() += 1;
+        }
+        drop(awaited);
         Awaiting { awaited: self, runs }
     }
 
     /// All of them; none if there are none.
     pub(super) fn list(&self) -> Option<Vec<Uuid>> {
         let runs = self.runs();
-        (!runs.is_empty()).then(|| runs.iter().copied().collect())
+        (!runs.is_empty()).then(|| runs.keys().copied().collect())
     }
 
-    fn runs(&self) -> MutexGuard<'_, HashSet<Uuid>> {
+    fn runs(&self) -> MutexGuard<'_, HashMap<Uuid, usize>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -42,7 +46,13 @@ impl Drop for Awaiting<'_> {
     fn drop(&mut self) {
         let mut awaited = self.awaited.runs();
         for run in &self.runs {
-            awaited.remove(run);
+            // A parent that was lost may have come back before its last drive has noticed.
+            if let Some(count) = awaited.get_mut(run) {
+                *count -= 1;
+                if *count == 0 {
+                    awaited.remove(run);
+                }
+            }
         }
     }
 }
@@ -57,8 +67,10 @@ mod tests {
         assert_eq!(awaited.list(), None);
         let run = RunId::new();
         let waiting = awaited.enter([run]);
-        assert_eq!(awaited.list(), Some(vec![run.as_uuid()]));
+        let again = awaited.enter([run]);
         drop(waiting);
+        assert_eq!(awaited.list(), Some(vec![run.as_uuid()]));
+        drop(again);
         assert_eq!(awaited.list(), None);
     }
 }

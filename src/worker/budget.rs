@@ -53,6 +53,14 @@ impl Driver<'_> {
             let standing = of_session(&mut conn, self.session_id(), settings.budget).await?;
             reserved = standing.refuses(&estimate).map_or(reserved, Reserved::Refused);
         }
+        if let Some(parent) = self.run.parent_session
+            && !settings.parent_budget.is_open()
+            && reserved == Reserved::Granted
+        {
+            // Its own share was cut when it began, and its parent has gone on since.
+            let standing = of_session(&mut conn, parent, settings.parent_budget).await?;
+            reserved = standing.refuses(&estimate).map_or(reserved, Reserved::Refused);
+        }
         if self.is_budgeted && reserved == Reserved::Granted {
             reserved = reserve(&mut conn, self.run.fence, &estimate).await?;
         }

@@ -87,11 +87,11 @@ SELECT 'nothing ran that somebody denied, and no call of the client ran here', t
 FROM tool_calls WHERE executions > 0 AND (decision = 'deny' OR awaits = 'client')
 UNION ALL
 SELECT 'a call and its sub-agent know of each other', s.id::text
-FROM sessions s LEFT JOIN tool_calls c ON c.run_id = s.parent_run_id
-                                      AND c.tool_use_id = s.parent_tool_use_id
-                LEFT JOIN runs r ON r.id = c.child_run_id
-WHERE s.parent_session_id IS NOT NULL
-  AND (r.session_id IS DISTINCT FROM s.id OR c.session_id IS DISTINCT FROM s.parent_session_id)
+FROM sessions s
+WHERE s.parent_session_id IS NOT NULL AND NOT EXISTS (
+    SELECT FROM tool_calls c JOIN runs r ON r.id = c.child_run_id
+    WHERE c.run_id = s.parent_run_id AND c.tool_use_id = s.parent_tool_use_id
+      AND c.session_id = s.parent_session_id AND r.session_id = s.id)
 UNION ALL
 SELECT 'a task that was done was done by a sub-agent', tool_use_id
 FROM tool_calls WHERE name = 'Task' AND state = 'done' AND child_run_id IS NULL

@@ -219,6 +219,7 @@ impl CreateSession {
             context: Box::new(context),
             limits,
             budget: self.budget,
+            parent_budget: Budget::default(),
             price,
             permission_mode: self.permission_mode,
             permissions,

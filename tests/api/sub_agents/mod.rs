@@ -208,6 +208,13 @@ async fn a_sub_agent_works_in_the_folder_of_its_parent() {
     assert_eq!(session.ask("Count all birds").await["output_text"], "Three birds.");
     let history = session.history().await;
     assert_eq!(history[4]["message"]["content"][0]["content"], "Three.\n");
+    // A fork of the sub-agent's session has its files as well.
+    let [child] = children(&session).await.try_into().ok().unwrap();
+    let fork = app.post(&child.path("/forks")).json(&json!({})).send().await.unwrap();
+    let fork: Value = fork.json().await.unwrap();
+    let copy = app.folder.path().join("workspaces").join(fork["id"].as_str().unwrap());
+    assert_eq!(std::fs::read_to_string(copy.join("ducks.txt")).unwrap(), "Three.\n");
+
     let told_calls = session.events().await;
     assert_eq!(
         kinds(&told(&told_calls, "toolu_1")),

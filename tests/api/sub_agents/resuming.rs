@@ -48,6 +48,37 @@ async fn a_parent_that_is_taken_over_finds_its_sub_agents_again() {
     app.finish().await;
 }
 
+/// Waits until a run was taken over and has got further since.
+async fn is_well(app: &TestApp, run: &Value) {
+    let id = run["id"].as_str().unwrap().trim_start_matches("run_").to_owned();
+    let pool = app.database.pool(1);
+    let deadline = tokio::time::Instant::now() + std::time::Duration::from_secs(30);
+    let takeovers = "SELECT takeovers FROM runs WHERE id = $1::uuid";
+    while sqlx::query_scalar::<_, i32>(takeovers).bind(&id).fetch_one(&pool).await.unwrap() > 0 {
+        assert!(tokio::time::Instant::now() < deadline, "it gets no further");
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_parent_is_not_given_up_while_its_sub_agents_are_well() {
+    let app = TestApp::start(counts(&says("Three."), &hangs_once(says("Four.")))).await;
+    let session = session(&app).await;
+    let run = session.post(json!({ "content": "Count all birds" })).await;
+    session.reached(&run, "agent.tool_result").await;
+    let [_, geese] = has_children(&session, 2).await.try_into().ok().unwrap();
+    for _ in 0..3 {
+        // As many takeovers as a run survives, each time.
+        lose_worker(&app, &run, 2).await;
+        is_well(&app, &run).await;
+    }
+    let page: Value = app.get(&geese.path("/runs")).send().await.unwrap().json().await.unwrap();
+    lose_worker(&app, &page["data"][0], 1).await;
+    assert_eq!(session.settled(&run).await["output_text"], "Seven birds.");
+    assert_told_once(&session).await;
+    app.finish().await;
+}
+
 #[tokio::test]
 async fn a_service_that_restarts_goes_on_with_parents_and_sub_agents() {
     let app = TestApp::start(counts(&says("Three."), &hangs())).await;

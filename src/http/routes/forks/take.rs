@@ -30,8 +30,8 @@ pub(super) struct Forking<'a> {
 
 /// What there is before a fork is made.
 struct Seen {
-    /// Whether the source works in a folder of its own.
-    has_own_folder: bool,
+    /// The session in whose folder the source works; none if somebody has named the folder.
+    folder_of: Option<SessionId>,
     /// Its last message.
     last: i32,
     /// The fork that the same request made before.
@@ -43,18 +43,19 @@ struct Seen {
 impl Forking<'_> {
     /// The fork, and whether it was there before.
     pub(super) async fn take(&self) -> Result<(Session, bool), ApiError> {
-        let Seen { has_own_folder, last, earlier, database } = in_time(self.look()).await?;
+        let Seen { folder_of, last, earlier, database } = in_time(self.look()).await?;
         if let Some(earlier) = earlier {
             return Ok((earlier, true));
         }
         let id = SessionId::new();
         // Copied before the fork is there, so that no fork ever lacks them.
-        let files = if has_own_folder && self.wanted.has_files() {
-            Files::copy(self.api, self.source, id, database).await?
-        } else {
-            Files::NONE
+        let files = match folder_of {
+            Some(owner) if self.wanted.has_files() => {
+                Files::copy(self.api, owner, id, database).await?
+            }
+            Some(_) | None => Files::NONE,
         };
-        let has_files = !has_own_folder || self.wanted.has_files();
+        let has_files = folder_of.is_none() || self.wanted.has_files();
         in_time(async {
             if let Some(session) = self.store(id, files, has_files, last).await? {
                 return Ok((session, false));
@@ -73,7 +74,10 @@ impl Forking<'_> {
     async fn look(&self) -> Result<Seen, ApiError> {
         let mut conn = self.api.pool.acquire_as(self.tenant).await?;
         let source = find(&mut conn, self.tenant, self.source).await?;
-        let has_own_folder = source.ok_or_else(|| self.missing())?.workspace.is_none();
+        let source = source.ok_or_else(|| self.missing())?;
+        // A sub-agent works in the folder of its parent.
+        let owner = source.parent.map_or(self.source, |parent| parent.session_id);
+        let folder_of = source.workspace.is_none().then_some(owner);
         let last = count_messages(&mut conn, self.tenant, self.source).await?;
         let last = last.ok_or_else(|| self.missing())?;
         let earlier = match self.key {
@@ -89,7 +93,7 @@ impl Forking<'_> {
         };
         let database = database_id(&mut conn).await?;
         conn.give_back();
-        Ok(Seen { has_own_folder, last, earlier, database })
+        Ok(Seen { folder_of, last, earlier, database })
     }
 
     /// Stores the fork; none if the same request was faster.
