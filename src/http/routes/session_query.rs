@@ -48,7 +48,7 @@ pub(in crate::http) struct ListSessions {
     #[param(value_type = Option<String>, format = DateTime)]
     created_before: Option<Timestamp>,
     /// Only sessions in which sub-agents of this session work; they are not in the list otherwise.
-    #[param(value_type = Option<String>)]
+    #[param(value_type = Option<String>, pattern = "^ses_[0-9a-f]{32}$")]
     parent: Option<SessionId>,
 }
 
