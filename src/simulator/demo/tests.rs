@@ -163,11 +163,11 @@ fn absolute_paths_are_files_where_they_are_read_and_folders_where_they_are_liste
     let read = |path: &str| vec![("read_file".to_owned(), json!({ "path": path }))];
     let list = |path: &str| vec![("list_files".to_owned(), json!({ "path": path }))];
     for (text, expected) in [
-        ("Read /srv/work/src/main.rs and explain it", read("/srv/work/src/main.rs")),
-        ("Read /srv/work/NOTES", read("/srv/work/NOTES")),
-        ("what is in /srv/work/notes.txt?", read("/srv/work/notes.txt")),
-        ("List the files in /srv/work", list("/srv/work")),
-        ("List the files in /tmp/tmp.vdOM3cXd16", list("/tmp/tmp.vdOM3cXd16")),
+        ("Read /srv/files/src/main.rs and explain it", read("/srv/files/src/main.rs")),
+        ("Read /srv/files/NOTES", read("/srv/files/NOTES")),
+        ("what is in /srv/files/notes.txt?", read("/srv/files/notes.txt")),
+        ("List the files in /srv/files", list("/srv/files")),
+        ("List the files in /srv/files.a1B2c3D4e5", list("/srv/files.a1B2c3D4e5")),
         ("what is 1 / 2, and/or 3?", vec![]),
     ] {
         assert_eq!(calls(text), expected, "{text}");
