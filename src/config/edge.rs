@@ -8,7 +8,7 @@ use http::HeaderValue;
 use reqwest::Url;
 
 use super::Auth;
-use crate::http::Pages;
+use crate::http::BrowserPolicy;
 
 /// Options of what clients may hold and do.
 #[derive(Debug, Clone, Args)]
@@ -37,12 +37,12 @@ pub struct EdgeArgs {
 
 impl EdgeArgs {
     /// What web pages may do. Where keys are asked for, a page without one gets nowhere by itself.
-    pub(super) fn pages(&self, auth: Auth) -> anyhow::Result<Pages> {
+    pub(super) fn browser_policy(&self, auth: Auth) -> anyhow::Result<BrowserPolicy> {
         let origins = given(self.cors_origins.as_deref()).map(origin);
         let hosts: Vec<String> =
             given(self.allowed_hosts.as_deref()).map(host).collect::<anyhow::Result<_>>()?;
         let needs_names = auth == Auth::Open || !hosts.is_empty();
-        Ok(Pages {
+        Ok(BrowserPolicy {
             origins: origins.collect::<anyhow::Result<Vec<_>>>()?.into(),
             hosts: needs_names.then(|| Arc::from(hosts)),
             refuses_others: auth != Auth::Keys,
@@ -92,8 +92,8 @@ mod tests {
     #[test]
     fn an_origin_is_taken_as_browsers_write_it_and_in_no_other_way() {
         let good = ["https://app.example", "http://localhost:3000", "http://[::1]:8080"];
-        let pages = edge(&good, &[]).pages(Auth::Keys).unwrap();
-        assert_eq!(*pages.origins, good.map(HeaderValue::from_static));
+        let policy = edge(&good, &[]).browser_policy(Auth::Keys).unwrap();
+        assert_eq!(*policy.origins, good.map(HeaderValue::from_static));
         for bad in [
             "*",
             "null",
@@ -105,16 +105,16 @@ mod tests {
             "ftp://app.example",
             "https://app.example, https://other.example",
         ] {
-            assert!(edge(&[bad], &[]).pages(Auth::Keys).is_err(), "{bad}");
+            assert!(edge(&[bad], &[]).browser_policy(Auth::Keys).is_err(), "{bad}");
         }
-        assert!(edge(&[""], &[" "]).pages(Auth::Keys).unwrap().origins.is_empty());
+        assert!(edge(&[""], &[" "]).browser_policy(Auth::Keys).unwrap().origins.is_empty());
     }
 
     #[test]
     fn names_are_looked_at_where_nobody_is_asked_for_a_key_or_where_some_are_given() {
         let hosts = |names: &[&str], auth| {
-            let pages = edge(&[], names).pages(auth).unwrap();
-            (pages.hosts.map(|hosts| hosts.to_vec()), pages.refuses_others)
+            let policy = edge(&[], names).browser_policy(auth).unwrap();
+            (policy.hosts.map(|hosts| hosts.to_vec()), policy.refuses_others)
         };
         let names = || Some(vec!["twostep.example".to_owned()]);
         assert_eq!(hosts(&[], Auth::Keys), (None, false));
@@ -124,7 +124,7 @@ mod tests {
             assert_eq!(hosts(&["Twostep.example."], auth), (names(), refuses));
         }
         for bad in ["http://twostep.example", "twostep.example:8080", "*"] {
-            assert!(edge(&[], &[bad]).pages(Auth::Keys).is_err(), "{bad}");
+            assert!(edge(&[], &[bad]).browser_policy(Auth::Keys).is_err(), "{bad}");
         }
     }
 }

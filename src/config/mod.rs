@@ -200,7 +200,7 @@ impl ServeArgs {
             max_streams: usize::try_from(self.edge.max_streams)?,
             max_streams_per_key: usize::try_from(self.edge.max_streams_per_key)?,
             rate_limit: self.edge.rate_limit,
-            pages: self.edge.pages(self.auth)?,
+            browser_policy: self.edge.browser_policy(self.auth)?,
         };
         let forwarding = self.forwarding.into_forwarding();
         let serve = Serve { bind: self.bind, defaults, http, forwarding, refresh_models };

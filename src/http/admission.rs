@@ -17,7 +17,7 @@ const FRESH: Duration = Duration::from_millis(200);
 
 /// Lets messages in as long as there is room for their runs to wait.
 #[derive(Debug)]
-pub(super) struct Admission {
+pub(in crate::http) struct Admission {
     max: i64,
     state: Mutex<State>,
     /// Held while runs are counted, so that everybody who needs the count waits for the same one.
@@ -35,13 +35,16 @@ struct State {
 }
 
 impl Admission {
-    pub(super) fn new(max: u32) -> Self {
+    pub(in crate::http) fn new(max: u32) -> Self {
         let counting = tokio::sync::Mutex::default();
         Self { max: max.into(), state: Mutex::default(), counting }
     }
 
     /// Keeps a place for a run that may have to wait; none if there is no room for it.
-    pub(super) async fn place(&self, pool: &Connections) -> Result<Option<Place<'_>>, StoreError> {
+    pub(in crate::http) async fn place(
+        &self,
+        pool: &Connections,
+    ) -> Result<Option<Place<'_>>, StoreError> {
         let place = self.free_place();
         if place.is_some() || self.is_fresh() {
             return Ok(place);
@@ -89,14 +92,14 @@ impl Admission {
 
 /// Room for one run to wait, given back when it is dropped.
 #[derive(Debug)]
-pub(super) struct Place<'a> {
+pub(in crate::http) struct Place<'a> {
     admission: &'a Admission,
     is_taken: bool,
 }
 
 impl Place<'_> {
     /// The run waits. While messages have to wait, the count is kept fresh.
-    pub(super) async fn take(mut self, pool: &Connections) {
+    pub(in crate::http) async fn take(mut self, pool: &Connections) {
         let admission = self.admission;
         self.is_taken = true;
         drop(self);

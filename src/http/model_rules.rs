@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use super::error::FieldError;
-use super::session_context::SessionContext;
 use crate::domain::context::SUMMARY_TOKENS;
 use crate::domain::model::{Models, Refused};
 use crate::domain::output_schema::{Broken, broken};
 use crate::domain::provider::Provider;
 use crate::domain::server_tool::ServerTool;
 use crate::domain::session::Settings;
+use crate::http::error::FieldError;
+use crate::http::session_context::SessionContext;
 
 /// Names of beta features that one session may have.
 const MAX_BETAS: usize = 16;
@@ -36,7 +36,7 @@ pub struct ModelRules {
 
 impl ModelRules {
     /// The tokens at which the history of a new session is summed up before a run, if ever.
-    pub(super) fn compact_at(&self, model: &str, asked: &SessionContext) -> Option<i64> {
+    pub(in crate::http) fn compact_at(&self, model: &str, asked: &SessionContext) -> Option<i64> {
         if asked.compact_at.is_some() {
             return asked.compact_at.filter(|at| *at > 0);
         }
@@ -50,18 +50,18 @@ impl ModelRules {
     }
 
     /// The output budget of a summary, where the model gives less than is asked for otherwise.
-    pub(super) fn compact_max_tokens(&self, model: &str) -> Option<u32> {
+    pub(in crate::http) fn compact_max_tokens(&self, model: &str) -> Option<u32> {
         self.models.find(model).max_tokens.filter(|most| *most < SUMMARY_TOKENS)
     }
 
     /// The output budget of a session that names none: the usual one, or what the model gives at
     /// most.
-    pub(super) fn max_tokens(&self, model: &str, usual: u32) -> u32 {
+    pub(in crate::http) fn max_tokens(&self, model: &str, usual: u32) -> u32 {
         self.models.find(model).max_tokens.map_or(usual, |most| most.min(usual))
     }
 
     /// What is wrong with the settings of a new session.
-    pub(super) fn problems(&self, settings: &Settings) -> Vec<FieldError> {
+    pub(in crate::http) fn problems(&self, settings: &Settings) -> Vec<FieldError> {
         let refusals = self.models.find(&settings.model).refusals(settings);
         let mut errors: Vec<FieldError> = refusals
             .into_iter()

@@ -1,8 +1,8 @@
 //! What clients say of permissions, checked.
 
-use super::Api;
-use super::error::{ApiError, FieldError};
 use crate::domain::permission::{Permission, PermissionMode, Rule};
+use crate::http::error::{ApiError, FieldError};
+use crate::http::state::Api;
 use crate::tools::policy::{BadRule, MAX_REASON, check};
 
 /// Rules of a session, which are all asked of every call.
@@ -11,7 +11,7 @@ const MAX_RULES: usize = 200;
 const MAX_PATTERNS: usize = 16 * 1024;
 
 /// Refuses a mode that the operator has not enabled.
-pub(super) fn check_mode(api: &Api, mode: Option<PermissionMode>) -> Result<(), ApiError> {
+pub(in crate::http) fn check_mode(api: &Api, mode: Option<PermissionMode>) -> Result<(), ApiError> {
     if mode.is_none_or(|mode| api.permissions.permits(mode)) {
         return Ok(());
     }
@@ -20,7 +20,7 @@ pub(super) fn check_mode(api: &Api, mode: Option<PermissionMode>) -> Result<(), 
 }
 
 /// Refuses rules that cannot be read.
-pub(super) fn check_rules(api: &Api, rules: &[Rule]) -> Result<(), ApiError> {
+pub(in crate::http) fn check_rules(api: &Api, rules: &[Rule]) -> Result<(), ApiError> {
     if rules.len() > MAX_RULES {
         return Err(ApiError::field("/permissions", format!("has more than {MAX_RULES} rules")));
     }

@@ -4,9 +4,6 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::forwarded::link;
-use super::session_system::SessionSystem;
-use super::sub_agents::SessionSubAgent;
 use crate::domain::agent::AgentVersion;
 use crate::domain::budget::Budget;
 use crate::domain::context::Context;
@@ -25,34 +22,41 @@ use crate::domain::source::Source;
 use crate::domain::sub_agent::{Parent, StartedAgent};
 use crate::domain::system::SystemPrompt;
 use crate::domain::usage::Usage;
+use crate::http::server::forwarded::link;
+use crate::http::session_system::SessionSystem;
+use crate::http::sub_agents::SessionSubAgent;
 use crate::store::messages::Stored;
 use crate::tools::policy::OperatorPolicy;
 
 /// A page of a list.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
-pub(super) struct Page<T> {
+pub(in crate::http) struct Page<T> {
     /// The items.
-    pub(super) data: Vec<T>,
+    pub(in crate::http) data: Vec<T>,
     /// Whether there are more.
-    pub(super) has_more: bool,
+    pub(in crate::http) has_more: bool,
     /// What to pass to read on, in the parameter that this page was asked with (`after`, or
     /// `before` for a page read backwards); absent on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) next_cursor: Option<String>,
+    pub(in crate::http) next_cursor: Option<String>,
     /// What to pass to read back, in the other one of the two parameters; absent where there is
     /// nothing to read back to.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) prev_cursor: Option<String>,
+    pub(in crate::http) prev_cursor: Option<String>,
 }
 
 impl<T> Page<T> {
     /// A list that is not cut into pages.
-    pub(super) fn whole(data: Vec<T>) -> Self {
+    pub(in crate::http) fn whole(data: Vec<T>) -> Self {
         Self { data, has_more: false, next_cursor: None, prev_cursor: None }
     }
 
     /// Makes a page of at most `limit` from items that were read with one more.
-    pub(super) fn new(mut data: Vec<T>, limit: i64, cursor: impl Fn(&T) -> String) -> Self {
+    pub(in crate::http) fn new(
+        mut data: Vec<T>,
+        limit: i64,
+        cursor: impl Fn(&T) -> String,
+    ) -> Self {
         let limit = usize::try_from(limit).unwrap_or(0);
         let has_more = data.len() > limit;
         data.truncate(limit);
@@ -63,7 +67,7 @@ impl<T> Page<T> {
 
 /// One conversation.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
-pub(super) struct SessionResource {
+pub(in crate::http) struct SessionResource {
     /// `session`.
     r#type: &'static str,
     /// The id.
@@ -167,7 +171,7 @@ pub(super) struct SessionResource {
 }
 
 impl SessionResource {
-    pub(super) fn new(session: Session, operator: &OperatorPolicy) -> Self {
+    pub(in crate::http) fn new(session: Session, operator: &OperatorPolicy) -> Self {
         let status = session.status();
         let pinned = session.settings.permission_mode;
         let tools = session.settings.tool_names();
@@ -220,15 +224,15 @@ impl SessionResource {
 /// What the model's side is told of the user.
 #[derive(Debug, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct ModelMetadata {
+pub(in crate::http) struct ModelMetadata {
     /// An opaque name of the user, at most 256 characters; nothing that tells who they are.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) user_id: Option<String>,
+    pub(in crate::http) user_id: Option<String>,
 }
 
 /// The work that one user message started.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
-pub(super) struct RunResource {
+pub(in crate::http) struct RunResource {
     /// `run`.
     r#type: &'static str,
     /// The id.
@@ -316,7 +320,7 @@ const fn is_false(value: &bool) -> bool {
 }
 
 /// The path of a run.
-pub(super) fn run_path(session_id: SessionId, run_id: RunId) -> String {
+pub(in crate::http) fn run_path(session_id: SessionId, run_id: RunId) -> String {
     link(format_args!("/sessions/{session_id}/runs/{run_id}"))
 }
 
@@ -365,7 +369,7 @@ fn output(outcome: &Outcome) -> Option<Box<RawValue>> {
 
 /// One entry of the history, in the form of the Messages API.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
-pub(super) struct HistoryItem {
+pub(in crate::http) struct HistoryItem {
     /// Who speaks.
     r#type: Role,
     /// The session.
@@ -385,7 +389,7 @@ pub(super) struct HistoryItem {
 
 /// A message in the form of the Messages API. What a user message does not have is left out.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
-pub(super) struct HistoryMessage {
+pub(in crate::http) struct HistoryMessage {
     /// The model's own id of an assistant message, the client's or ours of a user message.
     id: String,
     /// Who speaks.
@@ -405,7 +409,7 @@ pub(super) struct HistoryMessage {
 }
 
 impl HistoryItem {
-    pub(super) fn new(session_id: SessionId, stored: Stored) -> Self {
+    pub(in crate::http) fn new(session_id: SessionId, stored: Stored) -> Self {
         let role = stored.message.role;
         Self {
             r#type: role,
@@ -427,7 +431,7 @@ impl HistoryItem {
 
 impl RunResource {
     /// Whether nothing more will happen.
-    pub(super) fn is_settled(&self) -> bool {
+    pub(in crate::http) fn is_settled(&self) -> bool {
         self.status.is_terminal()
     }
 }

@@ -3,10 +3,10 @@
 use serde::{Deserialize, Serialize};
 use serde_json::value::to_raw_value;
 
-use super::error::{ApiError, FieldError};
-use super::json_body::{object, object_lists};
-use super::taken::Taken;
 use crate::domain::context::Context;
+use crate::http::error::{ApiError, FieldError};
+use crate::http::extract::json_body::{object, object_lists};
+use crate::http::inherited_fields::InheritedFields;
 
 /// Characters of the words that a summary is asked for with.
 const MAX_INSTRUCTIONS: usize = 16_384;
@@ -18,7 +18,7 @@ const MIN_TRIGGER: i64 = 50_000;
 /// How the conversation is kept within the model's window.
 #[derive(Debug, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct SessionContext {
+pub(in crate::http) struct SessionContext {
     /// What the model's side leaves out of what it is sent, each kind once at most,
     /// `clear_thinking_20251015` first.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "object_lists")]
@@ -29,7 +29,7 @@ pub(super) struct SessionContext {
     /// model's window where that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0)]
-    pub(super) compact_at: Option<i64>,
+    pub(in crate::http) compact_at: Option<i64>,
     /// What is asked of the summary, at most 16,384 characters; the model's side has words of its
     /// own where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -201,7 +201,7 @@ fn odd_instructions(text: &str) -> Option<String> {
 
 impl SessionContext {
     /// What is wrong with it.
-    pub(super) fn problems(&self) -> Vec<FieldError> {
+    pub(in crate::http) fn problems(&self) -> Vec<FieldError> {
         let error = |pointer: String, message: String| FieldError { pointer, message };
         let mut errors = Vec::new();
         let edits = self.edits.as_deref().unwrap_or_default();
@@ -233,7 +233,7 @@ impl SessionContext {
     }
 
     /// Takes what it does not say from another one.
-    pub(super) fn fill(&mut self, other: Self, taken: &mut Taken) {
+    pub(in crate::http) fn fill(&mut self, other: Self, taken: &mut InheritedFields) {
         let Self { edits, compact_at, compact_instructions } = other;
         taken.fill("/context/edits", &mut self.edits, edits);
         taken.fill("/context/compact_at", &mut self.compact_at, compact_at);
@@ -242,18 +242,21 @@ impl SessionContext {
     }
 
     /// Whether it says nothing.
-    pub(super) fn is_unset(&self) -> bool {
+    pub(in crate::http) fn is_unset(&self) -> bool {
         let Self { edits, compact_at, compact_instructions } = self;
         edits.is_none() && compact_at.is_none() && compact_instructions.is_none()
     }
 
     /// Whether the model's side sums up by itself.
-    pub(super) fn compacts_by_itself(&self) -> bool {
+    pub(in crate::http) fn compacts_by_itself(&self) -> bool {
         self.edits.iter().flatten().any(|edit| matches!(edit, Edit::Compact { .. }))
     }
 
     /// What is pinned, with the tokens at which a history is summed up before a run.
-    pub(super) fn into_context(self, compact_at: Option<i64>) -> Result<Context, ApiError> {
+    pub(in crate::http) fn into_context(
+        self,
+        compact_at: Option<i64>,
+    ) -> Result<Context, ApiError> {
         let edits = self.edits.filter(|edits| !edits.is_empty()).map(|edits| to_raw_value(&edits));
         let edits = edits.transpose().map_err(|error| ApiError::Internal(error.to_string()))?;
         let compact_instructions = self.compact_instructions;

@@ -7,15 +7,15 @@ use serde::de::{Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::to_raw_value;
 
-use super::error::{ApiError, FieldError};
-use super::json_body::objects;
 use crate::domain::system::SystemPrompt;
 use crate::domain::word::word;
+use crate::http::error::{ApiError, FieldError};
+use crate::http::extract::json_body::objects;
 
 /// A system prompt: one text, or blocks of text. Cache marks are the service's to place.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 #[serde(untagged)]
-pub(super) enum SessionSystem {
+pub(in crate::http) enum SessionSystem {
     /// One text.
     Text(String),
     /// Blocks of text.
@@ -25,7 +25,7 @@ pub(super) enum SessionSystem {
 /// A block of a system prompt.
 #[derive(Debug, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct SystemBlock {
+pub(in crate::http) struct SystemBlock {
     /// `text`.
     #[serde(deserialize_with = "word")]
     r#type: SystemBlockType,
@@ -66,7 +66,7 @@ impl<'de> Deserialize<'de> for SessionSystem {
 
 impl SessionSystem {
     /// What is wrong with it.
-    pub(super) fn problems(&self) -> Vec<FieldError> {
+    pub(in crate::http) fn problems(&self) -> Vec<FieldError> {
         let error =
             |pointer: String, message: &str| FieldError { pointer, message: message.into() };
         match self {
@@ -84,7 +84,7 @@ impl SessionSystem {
     }
 
     /// The prompt in the form in which it is pinned.
-    pub(super) fn into_prompt(self) -> Result<SystemPrompt, ApiError> {
+    pub(in crate::http) fn into_prompt(self) -> Result<SystemPrompt, ApiError> {
         match self {
             Self::Text(text) => Ok(text.into()),
             Self::Blocks(blocks) => to_raw_value(&blocks)

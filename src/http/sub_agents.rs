@@ -4,12 +4,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
-use super::Api;
-use super::error::{ApiError, FieldError};
-use super::routes::session_checks::limit_errors;
 use crate::domain::run::Limits;
 use crate::domain::session::Settings;
 use crate::domain::sub_agent::{GENERAL, Share, SubAgent, TASK, is_for_sub_agents};
+use crate::http::error::{ApiError, FieldError};
+use crate::http::routes::session_checks::limit_errors;
+use crate::http::state::Api;
 
 /// The largest number of them.
 const MOST: usize = 16;
@@ -57,7 +57,7 @@ impl From<SubAgent> for SessionSubAgent {
 }
 
 /// Pins the sub-agents that a session names, and tells its model of them.
-pub(super) fn pin(
+pub(in crate::http) fn pin(
     api: &Api,
     wanted: Vec<SessionSubAgent>,
     settings: &mut Settings,

@@ -17,9 +17,9 @@ use super::tokens::Tokens;
 use crate::domain::api_key::{ApiKey, Scope};
 use crate::domain::ids::KeyId;
 use crate::domain::pass::Pass;
-use crate::http::deadline::in_time;
 use crate::http::error::ApiError;
-use crate::http::turns::Turns;
+use crate::http::server::concurrency_limit::ConcurrencyLimit;
+use crate::http::server::deadline::in_time;
 use crate::store::StoreError;
 use crate::store::api_keys::{Credential, find_credential, note_use};
 use crate::store::connections::Connections;
@@ -34,7 +34,7 @@ const MAX_REMEMBERED: usize = 10_000;
 /// Keys that are looked up at a time, in each of the lines; the pool has eight connections.
 const AT_A_TIME: usize = 2;
 /// Requests in the lines of what anybody can make up: as many as are met in less than a second.
-const IN_LINE: usize = 256;
+const MAX_WAITING: usize = 256;
 /// Longer than any request is in hand.
 const PATIENCE: Duration = Duration::from_mins(1);
 
@@ -53,9 +53,9 @@ pub(in crate::http) struct Keyring {
     /// For notes of use, which no request waits for.
     tasks: TaskTracker,
     answers: Mutex<HashMap<KeyId, Answer>>,
-    turns_of_good: Turns,
-    turns_of_others: Turns,
-    turns_of_tickets: Turns,
+    known_key_limit: ConcurrencyLimit,
+    unknown_key_limit: ConcurrencyLimit,
+    ticket_limit: ConcurrencyLimit,
     /// None: only keys are good.
     tokens: Option<Tokens>,
 }
@@ -71,9 +71,9 @@ impl Keyring {
             pool,
             tasks,
             answers: Mutex::default(),
-            turns_of_good: Turns::new(AT_A_TIME, Semaphore::MAX_PERMITS, PATIENCE),
-            turns_of_others: Turns::new(AT_A_TIME, IN_LINE, PATIENCE),
-            turns_of_tickets: Turns::new(AT_A_TIME, IN_LINE, PATIENCE),
+            known_key_limit: ConcurrencyLimit::new(AT_A_TIME, Semaphore::MAX_PERMITS, PATIENCE),
+            unknown_key_limit: ConcurrencyLimit::new(AT_A_TIME, MAX_WAITING, PATIENCE),
+            ticket_limit: ConcurrencyLimit::new(AT_A_TIME, MAX_WAITING, PATIENCE),
         }
     }
 
@@ -102,7 +102,7 @@ impl Keyring {
     pub(super) async fn redeem(&self, given: &Given) -> Result<Option<Caller>, ApiError> {
         let taken = in_time(async {
             // Anybody can make up tickets.
-            let _turn = self.turns_of_tickets.take().await.ok_or(ApiError::TooManyStrangers)?;
+            let _turn = self.ticket_limit.take().await.ok_or(ApiError::TooManyStrangers)?;
             let mut conn = self.pool.acquire().await?;
             let taken = take(&mut conn, given.ticket.hash(), given.session_id).await?;
             conn.give_back();
@@ -129,7 +129,7 @@ impl Keyring {
             return Ok(answer.credential);
         }
         let was_good = answer.is_some_and(|answer| answer.credential.is_some());
-        let turns = if was_good { &self.turns_of_good } else { &self.turns_of_others };
+        let turns = if was_good { &self.known_key_limit } else { &self.unknown_key_limit };
         in_time(async {
             let _turn = turns.take().await.ok_or(ApiError::TooManyStrangers)?;
             // Who stood before in the line may have asked for the same key.

@@ -18,13 +18,13 @@ use http::header::AUTHORIZATION;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method};
 
-use super::error::ApiError;
-use super::request_id::tell_key;
 use crate::domain::api_key::{ApiKey, Scope};
 use crate::domain::ids::TenantId;
 use crate::domain::pass::{Holder, Pass};
-pub(super) use document::{operations, problem, secure};
-pub(super) use keyring::Keyring;
+use crate::http::error::ApiError;
+use crate::http::server::request_id::tell_key;
+pub(in crate::http) use document::{operations, problem, secure};
+pub(in crate::http) use keyring::Keyring;
 use ticket::{Given, is_counter};
 use watch::watched;
 
@@ -33,12 +33,12 @@ const API_KEY: &str = "x-api-key";
 
 /// The caller of a request.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Caller {
+pub(in crate::http) struct Caller {
     /// Whose sessions these are.
-    pub(super) tenant: TenantId,
+    pub(in crate::http) tenant: TenantId,
     scope: Scope,
     /// Their key or token, if they were asked for one.
-    pub(super) pass: Option<Pass>,
+    pub(in crate::http) pass: Option<Pass>,
 }
 
 impl Caller {
@@ -46,7 +46,7 @@ impl Caller {
     const ANYBODY: Self = Self { tenant: TenantId::DEFAULT, scope: Scope::Write, pass: None };
 
     /// For whom limits count; none: for all who need no key together.
-    pub(super) fn holder(self) -> Option<Holder> {
+    pub(in crate::http) fn holder(self) -> Option<Holder> {
         self.pass.map(Pass::holder)
     }
 }
@@ -61,7 +61,7 @@ impl<S: Sync> FromRequestParts<S> for Caller {
 }
 
 /// Lets a request pass if its key is good for it. Without a keyring nobody is asked for a key.
-pub(super) async fn layer(
+pub(in crate::http) async fn layer(
     State(keyring): State<Option<Arc<Keyring>>>,
     request: Request,
     next: Next,

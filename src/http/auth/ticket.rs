@@ -8,7 +8,7 @@ use http::{Method, Uri};
 
 use crate::domain::ids::SessionId;
 use crate::domain::ticket::Ticket;
-use crate::http::target::SessionPath;
+use crate::http::extract::path::SessionPath;
 
 /// The member of the query.
 pub(super) const TICKET: &str = "ticket";

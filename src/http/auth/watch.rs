@@ -13,7 +13,7 @@ use tokio::time::sleep;
 use super::Keyring;
 use crate::domain::ids::KeyId;
 use crate::domain::pass::Pass;
-use crate::http::stream_form::is_stream;
+use crate::http::stream::form::is_stream;
 
 /// The time between two looks at the key of a stream.
 pub(super) const CHECK_EVERY: Duration = Duration::from_secs(2);

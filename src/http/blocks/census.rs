@@ -9,8 +9,8 @@ use serde_json::value::RawValue;
 use super::image::{decode, longer_side};
 use super::pdf;
 use super::read::{MAX_IMAGES, MAX_PAGES};
-use crate::http::aside::aside;
 use crate::http::error::ApiError;
+use crate::http::offload::offload;
 
 /// Contents of this size and more are counted, in bytes; smaller ones only if they have media.
 pub(in crate::http) const LARGE: usize = 1024 * 1024;
@@ -80,7 +80,7 @@ impl Census {
     ) -> Result<(), ApiError> {
         let bytes = before.iter().chain(&new).map(String::len).sum();
         let count = move || Self::of(before.iter().chain(&new).map(String::as_str));
-        let census = aside(bytes, count).await?;
+        let census = offload(bytes, count).await?;
         let census = census.map_err(|error| ApiError::Internal(error.to_string()))?;
         census.problem().map_or(Ok(()), |problem| Err(ApiError::field(pointer, problem)))
     }

@@ -7,7 +7,7 @@ use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{Error, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use crate::http::json_body::Object;
+use crate::http::extract::json_body::Object;
 
 /// A text, or blocks.
 #[derive(Debug)]

@@ -12,8 +12,8 @@ mod read;
 #[cfg(test)]
 mod tests;
 
-pub(super) use block::{Block, GivenContent};
-pub(super) use census::{Census, LARGE};
-pub(super) use given::Given;
-pub(super) use not_taken::check_taken;
-pub(super) use read::read;
+pub(in crate::http) use block::{Block, GivenContent};
+pub(in crate::http) use census::{Census, LARGE};
+pub(in crate::http) use given::Given;
+pub(in crate::http) use not_taken::check_taken;
+pub(in crate::http) use read::read;

@@ -6,8 +6,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::domain::model::Models;
-use crate::http::aside::aside;
 use crate::http::error::{ApiError, FieldError};
+use crate::http::offload::offload;
 
 /// Refuses what a model is known not to take, in contents given at these pointers.
 pub(in crate::http) async fn check_taken(
@@ -28,7 +28,7 @@ pub(in crate::http) async fn check_taken(
     let bytes = contents.iter().map(|(_, content)| content.len()).sum();
     let own = |(pointer, content): &(String, &str)| (pointer.clone(), (*content).to_owned());
     let contents: Vec<(String, String)> = contents.iter().map(own).collect();
-    let found = aside(bytes, move || search.run(&contents)).await?;
+    let found = offload(bytes, move || search.run(&contents)).await?;
     let found = found.map_err(|error| ApiError::Internal(error.to_string()))?;
     if found.is_empty() { Ok(()) } else { Err(ApiError::Validation(found)) }
 }

@@ -10,10 +10,10 @@ use crate::domain::event::{Frame, NewEvent};
 use crate::domain::ids::{RunId, SessionId, TenantId};
 use crate::domain::run::RunStatus;
 use crate::faults::{self, Point};
-use crate::http::Api;
 use crate::http::error::ApiError;
-use crate::http::idempotency::mark_repeated;
+use crate::http::extract::idempotency::mark_repeated;
 use crate::http::resources::RunResource;
+use crate::http::state::Api;
 use crate::store::decisions::{LockedCall, plan_wake};
 use crate::store::events::append;
 

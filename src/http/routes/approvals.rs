@@ -17,13 +17,13 @@ use crate::domain::pending::PendingCall;
 use crate::domain::permission::{Awaits, Decision, Rule};
 use crate::domain::tool::ToolCall;
 use crate::domain::word::{word, words};
-use crate::http::Api;
 use crate::http::auth::Caller;
-use crate::http::deadline::in_time;
 use crate::http::error::{ApiError, FieldError, Problem};
-use crate::http::json_body::JsonBody;
+use crate::http::extract::json_body::JsonBody;
+use crate::http::extract::path::{CallPath, SessionPath};
 use crate::http::resources::{Page, RunResource};
-use crate::http::target::{CallPath, SessionPath};
+use crate::http::server::deadline::in_time;
+use crate::http::state::Api;
 use crate::store::decisions::{
     LockedCall, NewDecision, decide, find_input, list_pending, list_remembered, lock_calls,
     remember,

@@ -5,7 +5,7 @@ use http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
 };
 
-use crate::http::docs::page;
+use crate::http::openapi::page::page;
 
 /// The API for people: this document as a page, which needs neither a script nor anything from
 /// elsewhere.

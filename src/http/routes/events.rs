@@ -12,16 +12,16 @@ use super::{known_place, known_session};
 use crate::domain::event::{Event, Frame, Streamed};
 use crate::domain::ids::SessionId;
 use crate::domain::page::Slice;
-use crate::http::Api;
 use crate::http::auth::Caller;
 use crate::http::error::{ApiError, Problem};
-use crate::http::event_types::{EventTypes, TypedParams};
-use crate::http::headers::resume_after;
-use crate::http::places::Place;
+use crate::http::extract::headers::resume_after;
+use crate::http::extract::path::SessionPath;
 use crate::http::resources::Page;
-use crate::http::sse::{Follow, Phase, respond};
-use crate::http::stream_form::StreamForm;
-use crate::http::target::SessionPath;
+use crate::http::server::stream_permits::StreamPermit;
+use crate::http::state::Api;
+use crate::http::stream::event_types::{EventTypes, TypedParams};
+use crate::http::stream::form::StreamForm;
+use crate::http::stream::sse::{Follow, Phase, respond};
 use crate::store::StoreError;
 use crate::store::events::list_slice;
 use crate::store::typed_events::{Found, list_types};
@@ -188,5 +188,5 @@ pub(in crate::http) async fn stream_events(
         begins: Phase::Backlog,
         form,
     };
-    Ok(respond(&api, follow, subscription, Place::take(&api, caller)?))
+    Ok(respond(&api, follow, subscription, StreamPermit::acquire(&api, caller)?))
 }

@@ -11,12 +11,12 @@ use crate::domain::ids::{RunId, SessionId};
 use crate::domain::permission::Awaits;
 use crate::domain::run::{RunStatus, StopReason};
 use crate::domain::tool::{CallState, ToolClass};
-use crate::http::Api;
 use crate::http::auth::Caller;
 use crate::http::error::{ApiError, Problem};
-use crate::http::forwarded::link;
+use crate::http::extract::path::RunPath;
 use crate::http::resources::run_path;
-use crate::http::target::RunPath;
+use crate::http::server::forwarded::link;
+use crate::http::state::Api;
 use crate::store::explain::find;
 use crate::tools::Registry;
 

@@ -9,9 +9,10 @@ use serde::Serialize;
 use utoipa::openapi::Server;
 
 use crate::http::error::{ApiError, Problem};
-use crate::http::forwarded::public;
-use crate::http::readiness::Checks;
-use crate::http::{Health as HealthState, document};
+use crate::http::openapi::document;
+use crate::http::server::forwarded::public;
+use crate::http::server::readiness::Checks;
+use crate::http::state::Health as HealthState;
 use crate::metrics;
 
 /// Whether the process lives.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tokio::task::JoinHandle;
 use tokio_util::task::TaskTracker;
 
-use crate::http::Api;
+use crate::http::state::Api;
 use crate::tools::workspace::Leaving;
 
 /// Folders of which it is noted that they may have to go. Dropped, the note stays.

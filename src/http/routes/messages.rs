@@ -10,11 +10,12 @@ use super::paging::{Asked, Order};
 use crate::domain::ids::SessionId;
 use crate::domain::page::Slice;
 use crate::domain::plain::plain;
-use crate::http::Api;
 use crate::http::auth::Caller;
 use crate::http::error::{ApiError, Problem};
+use crate::http::extract::path::SessionPath;
+use crate::http::extract::query::Params;
 use crate::http::resources::{HistoryItem, Page};
-use crate::http::target::{Params, SessionPath};
+use crate::http::state::Api;
 use crate::store::messages::{Range, list};
 
 #[derive(Debug, Deserialize, utoipa::IntoParams)]

@@ -1,56 +1,56 @@
 //! One file a resource.
 
-pub(super) mod agents;
+pub(in crate::http) mod agents;
 mod answering;
-pub(super) mod approvals;
+pub(in crate::http) mod approvals;
 mod client_tool;
-pub(super) mod docs;
-pub(super) mod events;
-pub(super) mod explain;
-pub(super) mod forks;
-pub(super) mod health;
-pub(super) mod info;
+pub(in crate::http) mod docs;
+pub(in crate::http) mod events;
+pub(in crate::http) mod explain;
+pub(in crate::http) mod forks;
+pub(in crate::http) mod health;
+pub(in crate::http) mod info;
 mod leaving;
-pub(super) mod messages;
-pub(super) mod models;
+pub(in crate::http) mod messages;
+pub(in crate::http) mod models;
 mod paging;
-pub(super) mod post_events;
-pub(super) mod post_message;
-pub(super) mod probe;
-pub(super) mod requests;
-pub(super) mod runs;
+pub(in crate::http) mod post_events;
+pub(in crate::http) mod post_message;
+pub(in crate::http) mod probe;
+pub(in crate::http) mod requests;
+pub(in crate::http) mod runs;
 mod server_tool;
-pub(super) mod session_changes;
-pub(super) mod session_checks;
-pub(super) mod session_creation;
-pub(super) mod session_deletion;
-pub(super) mod session_export;
-pub(super) mod session_import;
-pub(super) mod session_list;
+pub(in crate::http) mod session_changes;
+pub(in crate::http) mod session_checks;
+pub(in crate::http) mod session_creation;
+pub(in crate::http) mod session_deletion;
+pub(in crate::http) mod session_export;
+pub(in crate::http) mod session_import;
+pub(in crate::http) mod session_list;
 mod session_query;
 mod session_tools;
-pub(super) mod sessions;
+pub(in crate::http) mod sessions;
 mod stop;
-pub(super) mod tickets;
-pub(super) mod todos;
-pub(super) mod tool_results;
-pub(super) mod tools;
-pub(super) mod usage;
-pub(super) mod verify;
-pub(super) mod webhooks;
+pub(in crate::http) mod tickets;
+pub(in crate::http) mod todos;
+pub(in crate::http) mod tool_results;
+pub(in crate::http) mod tools;
+pub(in crate::http) mod usage;
+pub(in crate::http) mod verify;
+pub(in crate::http) mod webhooks;
 
 use http::HeaderName;
 use http::header::ETAG;
 
 use crate::domain::ids::{SessionId, TenantId};
-use crate::http::Api;
-use crate::http::conditions::tag;
 use crate::http::error::ApiError;
+use crate::http::extract::conditions::tag;
+use crate::http::state::Api;
 use crate::store::sessions::last_seq;
 
 /// Items of a page when the query names no number.
-pub(super) const DEFAULT_LIMIT: i64 = 50;
-pub(super) const MAX_LIMIT: i64 = 200;
+pub(in crate::http) const DEFAULT_LIMIT: i64 = 50;
+pub(in crate::http) const MAX_LIMIT: i64 = 200;
 
 fn page_limit(limit: Option<i64>) -> Result<i64, ApiError> {
     let limit = limit.unwrap_or(DEFAULT_LIMIT);

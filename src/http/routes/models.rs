@@ -7,9 +7,9 @@ use serde::Serialize;
 use crate::domain::model::Capabilities;
 use crate::domain::price::Price;
 use crate::domain::provider::Provider;
-use crate::http::Api;
 use crate::http::auth::Caller;
 use crate::http::resources::Page;
+use crate::http::state::Api;
 
 /// One model.
 #[derive(Debug, Serialize, utoipa::ToSchema)]

@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 use super::{cursor, page_limit};
 use crate::domain::page::Slice;
 use crate::http::error::ApiError;
-use crate::http::forwarded::link;
 use crate::http::resources::Page;
+use crate::http::server::forwarded::link;
 
 /// The order of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, utoipa::ToSchema)]

@@ -15,17 +15,17 @@ use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, sleep_until};
 
 use crate::domain::ids::ProbeId;
-use crate::http::Api;
 use crate::http::auth::Caller;
 use crate::http::error::{ApiError, Problem};
-use crate::http::forwarded::link;
-use crate::http::headers::resume_after;
-use crate::http::places::Place;
-use crate::http::probes::{Listener, ProbeState};
+use crate::http::extract::headers::resume_after;
+use crate::http::extract::query::Params;
 use crate::http::resources::Page;
-use crate::http::sse::streamed;
-use crate::http::stream_form::StreamForm;
-use crate::http::target::Params;
+use crate::http::server::forwarded::link;
+use crate::http::server::stream_permits::StreamPermit;
+use crate::http::state::Api;
+use crate::http::stream::form::StreamForm;
+use crate::http::stream::probes::{Listener, ProbeState};
+use crate::http::stream::sse::streamed;
 use crate::metrics::Held;
 
 /// How probes are written.
@@ -114,7 +114,7 @@ pub(in crate::http) async fn stream_probe(
     let keeps_alive = !query.silent.unwrap_or(false);
     let now = Instant::now();
     let probe = Probe {
-        _place: Place::take(&api, caller)?,
+        _place: StreamPermit::acquire(&api, caller)?,
         _open: api.metrics.open_stream(),
         listener: api.probes.begin(caller.tenant),
         next: after + 1,
@@ -148,7 +148,7 @@ struct Probe {
     /// When a comment is sent if nothing else is.
     alive_by: Option<Instant>,
     is_first: bool,
-    _place: Place,
+    _place: StreamPermit,
     _open: Held,
 }
 

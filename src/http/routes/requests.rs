@@ -19,11 +19,12 @@ use crate::domain::prefix::PrefixHashes;
 use crate::domain::request::{RequestForm, StoredRequest, hexadecimal};
 use crate::domain::run::RunError;
 use crate::domain::usage::Usage;
-use crate::http::Api;
 use crate::http::auth::Caller;
 use crate::http::error::{ApiError, Problem};
+use crate::http::extract::path::{RequestPath, RunPath};
+use crate::http::extract::query::Params;
 use crate::http::resources::Page;
-use crate::http::target::{Params, RequestPath, RunPath};
+use crate::http::state::Api;
 use crate::store::requests::{Filter, list, material};
 
 /// A request to the model that has ended.

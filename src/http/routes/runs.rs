@@ -15,16 +15,17 @@ use crate::domain::event::Streamed;
 use crate::domain::ids::{RunId, SessionId, TenantId};
 use crate::domain::page::Slice;
 use crate::domain::run::{Run, RunStatus};
-use crate::http::Api;
 use crate::http::auth::Caller;
 use crate::http::error::{ApiError, Problem};
-use crate::http::event_types::{EventTypes, TypedParams};
-use crate::http::headers::resume_after;
-use crate::http::places::Place;
+use crate::http::extract::headers::resume_after;
+use crate::http::extract::path::{RunPath, SessionPath};
+use crate::http::extract::query::Params;
 use crate::http::resources::{Page, RunResource};
-use crate::http::sse::{Follow, Phase, respond};
-use crate::http::stream_form::StreamForm;
-use crate::http::target::{Params, RunPath, SessionPath};
+use crate::http::server::stream_permits::StreamPermit;
+use crate::http::state::Api;
+use crate::http::stream::event_types::{EventTypes, TypedParams};
+use crate::http::stream::form::StreamForm;
+use crate::http::stream::sse::{Follow, Phase, respond};
 use crate::store::StoreError;
 use crate::store::events::{Range, list as list_events};
 use crate::store::runs::{Filter, find, list};
@@ -166,7 +167,7 @@ pub(in crate::http) async fn stream_run(
         begins: Phase::Backlog,
         form,
     };
-    Ok(respond(&api, follow, subscription, Place::take(&api, caller)?))
+    Ok(respond(&api, follow, subscription, StreamPermit::acquire(&api, caller)?))
 }
 
 /// Whether a run has settled and has no event after this one.

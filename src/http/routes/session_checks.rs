@@ -6,8 +6,8 @@ use tokio::task::spawn_blocking;
 
 use crate::domain::budget::Budget;
 use crate::domain::run::Limits;
-use crate::http::Api;
 use crate::http::error::{ApiError, FieldError};
+use crate::http::state::Api;
 
 /// What is wrong with a name for people.
 pub(super) fn title_problem(title: &str) -> Option<&'static str> {

@@ -8,13 +8,13 @@ use http::header::LOCATION;
 use super::sessions::{CreateSession, Made, resource};
 use crate::domain::ids::{SessionId, TenantId};
 use crate::domain::session::Session;
-use crate::http::Api;
 use crate::http::auth::Caller;
-use crate::http::deadline::in_time;
 use crate::http::error::{ApiError, Problem};
-use crate::http::forwarded::link;
-use crate::http::idempotency::{Keyed, KeyedJsonBody, mark_repeated};
+use crate::http::extract::idempotency::{Keyed, KeyedJsonBody, mark_repeated};
 use crate::http::resources::SessionResource;
+use crate::http::server::deadline::in_time;
+use crate::http::server::forwarded::link;
+use crate::http::state::Api;
 use crate::store::session_keys::{find_made, take_old_key};
 use crate::store::sessions::{find, insert};
 

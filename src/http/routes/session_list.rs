@@ -6,10 +6,10 @@ use http::Uri;
 use sqlx::Connection as _;
 
 use super::session_query::{ListSessions, SessionQuery};
-use crate::http::Api;
 use crate::http::auth::Caller;
 use crate::http::error::{ApiError, Problem};
 use crate::http::resources::{Page, SessionResource};
+use crate::http::state::Api;
 use crate::store::session_list::list;
 
 /// Lists sessions, newest first unless `order` says otherwise.

@@ -9,7 +9,7 @@ use super::paging::{Asked, Order};
 use crate::domain::ids::SessionId;
 use crate::domain::session_filter::{SessionFilter, Standing};
 use crate::http::error::ApiError;
-use crate::http::target::query;
+use crate::http::extract::query::query;
 
 /// Members of metadata that one query may name.
 const MAX_MEMBERS: usize = 5;

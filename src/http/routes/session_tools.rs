@@ -5,8 +5,8 @@ use serde_json::value::{RawValue, to_raw_value};
 use super::client_tool::{ClientTool, SessionTool, definitions, joined, problems};
 use super::server_tool::SessionServerTool;
 use crate::domain::tool::defined_names;
-use crate::http::Api;
 use crate::http::error::{ApiError, FieldError};
+use crate::http::state::Api;
 
 /// What a session names, sorted. The numbers are the places among all that it names.
 #[derive(Default)]

@@ -26,16 +26,16 @@ use crate::domain::run::Limits;
 use crate::domain::session::{Dispatch, Session, Settings};
 use crate::domain::word::words;
 use crate::http::auth::Caller;
-use crate::http::conditions::not_modified;
 use crate::http::error::{ApiError, FieldError, Problem};
-use crate::http::json_body::{object, object_lists, there};
+use crate::http::extract::conditions::not_modified;
+use crate::http::extract::json_body::{object, object_lists, there};
+use crate::http::extract::path::SessionPath;
 use crate::http::permissions::{check_mode, check_rules};
 use crate::http::resources::{ModelMetadata, SessionResource};
 use crate::http::session_context::SessionContext;
 use crate::http::session_system::SessionSystem;
+use crate::http::state::{Api, Defaults};
 use crate::http::sub_agents::{SessionSubAgent, pin};
-use crate::http::target::SessionPath;
-use crate::http::{Api, Defaults};
 use crate::store::sessions::{NewSession, find};
 
 /// What a session is to be. All of it is optional; only title, metadata and permission mode can be

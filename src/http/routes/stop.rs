@@ -5,8 +5,8 @@ use sqlx::PgConnection;
 use crate::domain::event::Frame;
 use crate::domain::ids::{RunId, SessionId, TenantId};
 use crate::domain::run::RunStatus;
-use crate::http::Api;
 use crate::http::error::ApiError;
+use crate::http::state::Api;
 use crate::store::runs::Cancellation;
 use crate::store::stopping::request_stop;
 

@@ -11,11 +11,11 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use crate::domain::ticket::Ticket;
-use crate::http::Api;
 use crate::http::auth::Caller;
 use crate::http::error::{ApiError, Problem};
-use crate::http::forwarded::link;
-use crate::http::target::SessionPath;
+use crate::http::extract::path::SessionPath;
+use crate::http::server::forwarded::link;
+use crate::http::state::Api;
 use crate::store::stream_tickets::{NewTicket, insert, sweep};
 
 /// Time enough to open a stream, and no more.
@@ -60,7 +60,7 @@ pub(in crate::http) async fn create_ticket(
     let mut conn = api.pool.acquire_as(caller.tenant).await?;
     let expires_at = insert(&mut conn, &new).await?;
     conn.give_back();
-    let mut conn = api.gate.acquire().await?;
+    let mut conn = api.admission_pool.acquire().await?;
     sweep(&mut conn).await?;
     conn.give_back();
     let expires_at = expires_at.ok_or_else(|| ApiError::SessionNotFound(session_id.to_string()))?;

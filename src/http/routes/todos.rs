@@ -8,11 +8,11 @@ use serde::Serialize;
 
 use super::version;
 use crate::domain::note::Todo;
-use crate::http::Api;
 use crate::http::auth::Caller;
-use crate::http::conditions::not_modified;
 use crate::http::error::{ApiError, Problem};
-use crate::http::target::SessionPath;
+use crate::http::extract::conditions::not_modified;
+use crate::http::extract::path::SessionPath;
+use crate::http::state::Api;
 use crate::store::sessions::find_todos;
 
 /// The list as the model last wrote it.

@@ -4,8 +4,8 @@ use axum::Json;
 use axum::extract::State;
 use serde::Serialize;
 
-use crate::http::Api;
 use crate::http::resources::Page;
+use crate::http::state::Api;
 use crate::tools::CatalogEntry;
 
 /// One tool of the catalogue.

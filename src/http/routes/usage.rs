@@ -11,11 +11,12 @@ use super::{cursor, page_limit};
 use crate::domain::budget::Budget;
 use crate::domain::ids::{RunId, SessionId};
 use crate::domain::usage::Spent;
-use crate::http::Api;
 use crate::http::auth::Caller;
 use crate::http::error::{ApiError, Problem};
+use crate::http::extract::path::SessionPath;
+use crate::http::extract::query::Params;
 use crate::http::resources::Page;
-use crate::http::target::{Params, SessionPath};
+use crate::http::state::Api;
 use crate::store::sessions::find;
 use crate::store::usage::{
     Days, Group, GroupBy as By, Selection, list, list_runs as list_run_usage, of_session,

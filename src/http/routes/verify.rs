@@ -6,10 +6,10 @@ use serde::Serialize;
 
 use crate::domain::ids::SessionId;
 use crate::domain::verification::{Checked, Finding, Verification};
-use crate::http::Api;
 use crate::http::auth::Caller;
 use crate::http::error::{ApiError, Problem};
-use crate::http::target::SessionPath;
+use crate::http::extract::path::SessionPath;
+use crate::http::state::Api;
 use crate::store::verify::session;
 
 /// What looking at a session gave.
@@ -58,7 +58,7 @@ pub(in crate::http) async fn verify_session(
     // The gate is for those who come in as well.
     let _turn = api.verifications.take().await.ok_or(ApiError::TooManyVerifications)?;
     // A row that belongs to another tenant is among what it has to find.
-    let mut conn = api.gate.acquire().await?;
+    let mut conn = api.admission_pool.acquire().await?;
     let verification = session(&mut conn, Some(caller.tenant), session_id).await?;
     conn.give_back();
     let missing = || ApiError::SessionNotFound(session_id.to_string());

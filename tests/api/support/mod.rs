@@ -345,7 +345,11 @@ fn config(
             max_streams: setup.max_streams.unwrap_or(10_000),
             max_streams_per_key: setup.max_streams_per_key.unwrap_or(200),
             rate_limit: setup.rate_limit,
-            pages: pages::of(setup.needs_keys, &setup.cors_origins, setup.allowed_hosts.as_deref()),
+            browser_policy: pages::of(
+                setup.needs_keys,
+                &setup.cors_origins,
+                setup.allowed_hosts.as_deref(),
+            ),
         },
         forwarding: setup.forwarding,
         refresh_models: setup.refresh_models,

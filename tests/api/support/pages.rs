@@ -3,11 +3,15 @@
 use std::sync::Arc;
 
 use reqwest::header::HeaderValue;
-use twostep::http::Pages;
+use twostep::http::BrowserPolicy;
 
-pub(crate) fn of(needs_keys: bool, origins: &[&'static str], hosts: Option<&[&str]>) -> Pages {
+pub(crate) fn of(
+    needs_keys: bool,
+    origins: &[&'static str],
+    hosts: Option<&[&str]>,
+) -> BrowserPolicy {
     let names = |hosts: &[&str]| hosts.iter().map(|host| (*host).to_owned()).collect::<Vec<_>>();
-    Pages {
+    BrowserPolicy {
         origins: origins.iter().map(|origin| HeaderValue::from_static(origin)).collect(),
         hosts: hosts.map(|hosts| Arc::from(names(hosts))),
         refuses_others: !needs_keys,

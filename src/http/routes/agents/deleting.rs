@@ -8,12 +8,12 @@ use super::super::answering::end;
 use super::{ours, taken, unknown};
 use crate::domain::agent::AgentName;
 use crate::domain::ids::TenantId;
-use crate::http::Api;
 use crate::http::auth::Caller;
-use crate::http::conditions::{check, expected};
-use crate::http::deadline::in_time;
 use crate::http::error::{ApiError, Problem};
-use crate::http::target::AgentPath;
+use crate::http::extract::conditions::{check, expected};
+use crate::http::extract::path::AgentPath;
+use crate::http::server::deadline::in_time;
+use crate::http::state::Api;
 use crate::store::agents::{delete, find, lock};
 
 /// Deletes an agent of the caller's with all of its versions.

@@ -12,11 +12,11 @@ use super::super::paging::{Asked, Order};
 use super::ours;
 use crate::domain::agent::{AgentName, AgentSource};
 use crate::domain::page::Slice;
-use crate::http::Api;
 use crate::http::auth::Caller;
 use crate::http::error::{ApiError, Problem};
+use crate::http::extract::query::Params;
 use crate::http::resources::Page;
-use crate::http::target::Params;
+use crate::http::state::Api;
 use crate::store::agents::{Summary, list};
 
 /// An agent as lists show it.

@@ -17,12 +17,13 @@ use serde_json::value::RawValue;
 
 use super::version as etag;
 use crate::domain::agent::{AgentName, AgentSource};
-use crate::http::Api;
-use crate::http::agent_error::AgentError;
 use crate::http::auth::Caller;
-use crate::http::conditions::not_modified;
+use crate::http::error::AgentError;
 use crate::http::error::{ApiError, Problem};
-use crate::http::target::{AgentPath, Params};
+use crate::http::extract::conditions::not_modified;
+use crate::http::extract::path::AgentPath;
+use crate::http::extract::query::Params;
+use crate::http::state::Api;
 pub(in crate::http) use deleting::*;
 pub(in crate::http) use listing::*;
 pub use ours::{BadAgentFile, OperatorAgents};

@@ -11,7 +11,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use super::profile::{AgentProfile, MAX_PROFILE};
 use crate::domain::agent::{AgentName, AgentSource, BadAgent};
 use crate::http::error::ApiError;
-use crate::http::json_body::parse;
+use crate::http::extract::json_body::parse;
 
 /// What the service itself knows, each with its system prompt.
 const BUILTIN: [(&str, &str, &str); 5] = [

@@ -12,11 +12,11 @@ use crate::domain::permission::{PermissionMode, Rule};
 use crate::domain::run::Limits;
 use crate::domain::word::words;
 use crate::http::error::ApiError;
-use crate::http::json_body::{object, object_lists, there};
+use crate::http::extract::json_body::{object, object_lists, there};
+use crate::http::inherited_fields::InheritedFields;
 use crate::http::session_context::SessionContext;
 use crate::http::session_system::SessionSystem;
 use crate::http::sub_agents::SessionSubAgent;
-use crate::http::taken::Taken;
 
 /// The largest profile, in bytes.
 pub(super) const MAX_PROFILE: usize = 256 * 1024;
@@ -122,9 +122,9 @@ impl AgentProfile {
     /// Fills in what a session does not say itself, and tells what that is.
     ///
     /// Lists and texts are one member: to add to a list would leave nobody a way to shorten it.
-    pub(super) fn fill(self, session: &mut CreateSession) -> Taken {
+    pub(super) fn fill(self, session: &mut CreateSession) -> InheritedFields {
         let Self { description: _, context, limits, budget, .. } = self;
-        let mut taken = Taken::default();
+        let mut taken = InheritedFields::default();
         taken.fill("/model", &mut session.model, self.model);
         taken.fill("/max_tokens", &mut session.max_tokens, self.max_tokens);
         taken.fill("/system", &mut session.system, self.system);

@@ -12,14 +12,14 @@ use super::resolve::{Found, check};
 use super::{AgentResource, ours, taken};
 use crate::domain::agent::AgentName;
 use crate::domain::ids::TenantId;
-use crate::http::Api;
-use crate::http::agent_error::AgentError;
 use crate::http::auth::Caller;
-use crate::http::conditions::{expected, expects_none};
-use crate::http::deadline::in_time;
+use crate::http::error::AgentError;
 use crate::http::error::{ApiError, Problem};
-use crate::http::json_body::JsonBody;
-use crate::http::target::AgentPath;
+use crate::http::extract::conditions::{expected, expects_none};
+use crate::http::extract::json_body::JsonBody;
+use crate::http::extract::path::AgentPath;
+use crate::http::server::deadline::in_time;
+use crate::http::state::Api;
 use crate::store::agents::{MAX_AGENTS, MAX_VERSIONS, Stored, count, find, insert, lock};
 
 /// Makes an agent, or the next version of it.

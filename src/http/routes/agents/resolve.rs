@@ -9,10 +9,10 @@ use super::ours::{BadAgentFile, OurAgent, find as find_ours, problem};
 use super::profile::AgentProfile;
 use crate::domain::agent::{AgentName, AgentSource, AgentVersion};
 use crate::domain::ids::TenantId;
-use crate::http::Api;
-use crate::http::deadline::in_time;
 use crate::http::error::ApiError;
-use crate::http::taken::Taken;
+use crate::http::inherited_fields::InheritedFields;
+use crate::http::server::deadline::in_time;
+use crate::http::state::Api;
 use crate::store::agents::{self, Stored};
 
 /// A version of an agent, whoever says what it is.
@@ -101,7 +101,7 @@ pub(super) async fn find(
 #[derive(Debug)]
 pub(in crate::http::routes) struct Origin {
     pub(in crate::http::routes) agent: AgentVersion,
-    taken: Taken,
+    taken: InheritedFields,
 }
 
 impl Origin {

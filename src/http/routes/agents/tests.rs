@@ -9,7 +9,7 @@ use super::super::sessions::CreateSession;
 use super::ours::{BadAgentFile, OperatorAgents, all};
 use super::profile::AgentProfile;
 use crate::domain::agent::AgentSource;
-use crate::http::json_body::parse;
+use crate::http::extract::json_body::parse;
 
 fn profile(members: &Value) -> AgentProfile {
     parse(members.to_string().as_bytes()).unwrap()
@@ -107,7 +107,7 @@ fn every_member_of_a_profile_but_its_description_is_a_sessions() {
     let text = profile(&all).text().unwrap();
     let read: Value = serde_json::from_str(text.get()).unwrap();
     assert_eq!(read, all, "it is kept as it was said");
-    let document = serde_json::to_value(crate::http::document()).unwrap();
+    let document = serde_json::to_value(crate::http::openapi::document()).unwrap();
     let schema = &document["components"]["schemas"]["AgentProfile"]["properties"];
     all["description"] = json!("What for.");
     let names = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();

@@ -1,9 +1,9 @@
 //! The files of a fork.
 
 use crate::domain::ids::SessionId;
-use crate::http::Api;
 use crate::http::error::ApiError;
 use crate::http::routes::leaving::Leavers;
+use crate::http::state::Api;
 use crate::tools::workspace::{CopyError, Leaving, copy_folder};
 
 /// A folder for a fork that is not there yet. If it never is, the folder is removed.

@@ -6,8 +6,6 @@ use super::AppliedEvent;
 use super::body::Step;
 use crate::domain::ids::{RunId, SessionId, TenantId};
 use crate::domain::message::Content;
-use crate::http::Api;
-use crate::http::deadline::in_time;
 use crate::http::error::ApiError;
 use crate::http::routes::answering::{Met, end};
 use crate::http::routes::approvals::Deciding;
@@ -15,6 +13,8 @@ use crate::http::routes::post_message::{Post, Taken};
 use crate::http::routes::runs::list_open;
 use crate::http::routes::stop::Stop;
 use crate::http::routes::tool_results;
+use crate::http::server::deadline::in_time;
+use crate::http::state::Api;
 use crate::store::runs::lock_live;
 use crate::store::sessions::last_seq;
 

@@ -15,17 +15,17 @@ use super::post_message::body::CreateMessage;
 use crate::domain::ids::RunId;
 use crate::domain::message::Content;
 use crate::domain::trace::Trace;
-use crate::http::Api;
-use crate::http::aside::aside;
 use crate::http::auth::Caller;
-use crate::http::deadline::in_time;
 use crate::http::error::{ApiError, Problem, refused_behind};
-use crate::http::headers::idempotency_key;
-use crate::http::idempotency::mark_repeated;
-use crate::http::large_body::LargeJsonBody;
+use crate::http::extract::headers::idempotency_key;
+use crate::http::extract::idempotency::mark_repeated;
+use crate::http::extract::large_body::LargeJsonBody;
+use crate::http::extract::path::SessionPath;
+use crate::http::offload::offload;
 use crate::http::permissions::check_mode;
 use crate::http::resources::Page;
-use crate::http::target::SessionPath;
+use crate::http::server::deadline::in_time;
+use crate::http::state::Api;
 use apply::{Applying, applied};
 use body::{CreateEvents, Read, place};
 
@@ -89,7 +89,7 @@ pub(in crate::http) async fn create_events(
     let SessionPath(session_id) = path;
     let LargeJsonBody(events, room) = body;
     let Read { kinds, steps, message, beside } =
-        aside(room.bytes(), move || events.read()).await??;
+        offload(room.bytes(), move || events.read()).await??;
     idempotency_key(&headers)?;
     if api.draining.is_cancelled() {
         return Err(ApiError::Draining);

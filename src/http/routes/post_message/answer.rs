@@ -11,18 +11,18 @@ use tokio::time::{Instant, timeout_at};
 use super::{Post, Taken};
 use crate::bus::{Signal, Subscription};
 use crate::domain::run::Run;
-use crate::http::deadline::in_time;
-use crate::http::detached::left;
 use crate::http::error::ApiError;
-use crate::http::event_types::EventTypes;
-use crate::http::headers::resume_after;
-use crate::http::idempotency::mark_repeated;
-use crate::http::places::Place;
+use crate::http::extract::headers::resume_after;
+use crate::http::extract::idempotency::mark_repeated;
 use crate::http::resources::{RunResource, run_path};
 use crate::http::routes::known_place;
 use crate::http::routes::runs::{is_over, known_run};
-use crate::http::sse::{Follow, Phase, respond};
-use crate::http::stream_form::StreamForm;
+use crate::http::server::deadline::in_time;
+use crate::http::server::detached::left;
+use crate::http::server::stream_permits::StreamPermit;
+use crate::http::stream::event_types::EventTypes;
+use crate::http::stream::form::StreamForm;
+use crate::http::stream::sse::{Follow, Phase, respond};
 
 /// How often a run that is waited for is looked at when nothing is told of it.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
@@ -33,7 +33,7 @@ impl Post<'_> {
         &self,
         taken: &Taken,
         subscription: Subscription,
-        (form, place): (StreamForm, Place),
+        (form, place): (StreamForm, StreamPermit),
     ) -> Result<Response, ApiError> {
         let run = &taken.run;
         let (after, begins) = self.begin(taken).await?;

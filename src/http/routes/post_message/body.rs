@@ -9,7 +9,7 @@ use crate::domain::tool::ToolChoice;
 use crate::domain::word::words;
 use crate::http::blocks::{Given, GivenContent, read};
 use crate::http::error::{ApiError, FieldError};
-use crate::http::json_body::{object, objects};
+use crate::http::extract::json_body::{object, objects};
 use crate::http::routes::client_tool::{ClientTool, definitions, problems};
 use crate::http::routes::session_checks::limit_errors;
 

@@ -4,8 +4,8 @@ use sqlx::{Connection as _, PgConnection};
 
 use super::Post;
 use super::census::Count;
-use crate::http::conditions::check;
 use crate::http::error::ApiError;
+use crate::http::extract::conditions::check;
 use crate::http::routes::stop::Stop;
 use crate::store::accept::{Accepted, NewRun, accept};
 use crate::store::runs::lock_live;

@@ -18,19 +18,19 @@ use crate::domain::message::Content;
 use crate::domain::run::Run;
 use crate::domain::trace::Trace;
 use crate::faults::{self, Point};
-use crate::http::Api;
-use crate::http::accept::Form;
-use crate::http::aside::aside;
 use crate::http::auth::Caller;
-use crate::http::deadline::in_time;
 use crate::http::error::{ApiError, Problem};
-use crate::http::headers::wait_seconds;
-use crate::http::large_body::LargeJsonBody;
+use crate::http::extract::accept::Form;
+use crate::http::extract::headers::wait_seconds;
+use crate::http::extract::large_body::LargeJsonBody;
+use crate::http::extract::path::SessionPath;
+use crate::http::offload::offload;
 use crate::http::permissions::check_mode;
-use crate::http::places::Place;
 use crate::http::resources::RunResource;
-use crate::http::stream_form::StreamForm;
-use crate::http::target::SessionPath;
+use crate::http::server::deadline::in_time;
+use crate::http::server::stream_permits::StreamPermit;
+use crate::http::state::Api;
+use crate::http::stream::form::StreamForm;
 use answer::accepted;
 use body::CreateMessage;
 use census::is_counted;
@@ -108,15 +108,17 @@ pub(in crate::http) async fn create_message(
     } else {
         Form::of(&headers)?
     };
-    let (message, content) = aside(room.bytes(), move || message.check()).await??;
+    let (message, content) = offload(room.bytes(), move || message.check()).await??;
     check_mode(&api, message.permission_mode)?;
     if api.draining.is_cancelled() {
         return Err(ApiError::Draining);
     }
     // Before the run exists: nobody is refused whose message has been accepted.
     let (stream, wait) = match (form, wait_seconds(&headers)) {
-        (Form::Stream(form), _) => (Some((form, Place::take(&api, caller)?)), None),
-        (Form::Json, Some(seconds)) => (None, Some((seconds, Place::to_wait(&api, caller)?))),
+        (Form::Stream(form), _) => (Some((form, StreamPermit::acquire(&api, caller)?)), None),
+        (Form::Json, Some(seconds)) => {
+            (None, Some((seconds, StreamPermit::acquire_wait(&api, caller)?)))
+        }
         (Form::Json, None) => (None, None),
     };
     // And nothing that it does is missed.

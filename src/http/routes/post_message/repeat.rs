@@ -6,7 +6,7 @@ use sqlx::PgConnection;
 use super::{Post, Taken};
 use crate::domain::message::Content;
 use crate::http::error::ApiError;
-use crate::http::headers::idempotency_key;
+use crate::http::extract::headers::idempotency_key;
 use crate::http::routes::runs::known_run;
 use crate::store::accept::{Earlier, find_earlier};
 

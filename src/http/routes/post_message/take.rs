@@ -12,8 +12,8 @@ use crate::domain::run_log::RunLog;
 use crate::domain::usage::Usage;
 use crate::faults::{self, Point};
 use crate::http::blocks::check_taken;
-use crate::http::conditions::{check, expected};
 use crate::http::error::ApiError;
+use crate::http::extract::conditions::{check, expected};
 use crate::http::routes::known_session;
 use crate::http::routes::runs::known_run;
 use crate::store::accept::{Accepted, AcceptedRun, MAX_QUEUED, NewRun, accept};
@@ -59,7 +59,7 @@ impl Post<'_> {
     /// Accepts the message, and hands its run to the worker of this process if it can begin.
     async fn accept(&self, mut new: NewRun<'_>) -> Result<Taken, ApiError> {
         faults::point(Point::PostRead).await;
-        let place = self.api.admission.place(&self.api.gate).await?;
+        let place = self.api.admission.place(&self.api.admission_pool).await?;
         let reservation = self.api.bus.reserve();
         if place.is_none() && reservation.is_none() {
             // It could neither wait nor begin.
@@ -79,7 +79,7 @@ impl Post<'_> {
                 let waits = accepted.begun.is_none();
                 let taken = self.begin_or_announce(&new, *accepted, reservation).await?;
                 if let Some(place) = place.filter(|_| waits) {
-                    place.take(&self.api.gate).await;
+                    place.take(&self.api.admission_pool).await;
                 }
                 Ok(taken)
             }

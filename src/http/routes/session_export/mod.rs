@@ -15,13 +15,14 @@ use http::header::{CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_TYPE};
 use serde::Deserialize;
 
 use crate::domain::ids::{SessionId, TenantId};
-use crate::http::Api;
-use crate::http::accept::preferred;
 use crate::http::auth::Caller;
 use crate::http::error::{ApiError, Problem};
-use crate::http::places::Place;
+use crate::http::extract::accept::preferred;
+use crate::http::extract::path::SessionPath;
+use crate::http::extract::query::Params;
 use crate::http::resources::HistoryItem;
-use crate::http::target::{Params, SessionPath};
+use crate::http::server::stream_permits::StreamPermit;
+use crate::http::state::Api;
 use crate::store::messages::{Range, Stored, list};
 use crate::store::session_transfer::count_messages;
 use crate::store::sessions::find;
@@ -110,7 +111,7 @@ pub(in crate::http) async fn export_session(
 ) -> Result<Response, ApiError> {
     let (SessionPath(session_id), Params(ExportSession { format })) = (path, query);
     let format = format.map_or_else(|| ExportFormat::of(&headers), Ok)?;
-    let (place, tenant) = (Place::take(&api, caller)?, caller.tenant);
+    let (place, tenant) = (StreamPermit::acquire(&api, caller)?, caller.tenant);
     let missing = || ApiError::SessionNotFound(session_id.to_string());
     let mut conn = api.pool.acquire_as(caller.tenant).await?;
     let session = find(&mut conn, caller.tenant, session_id).await?.ok_or_else(missing)?;
@@ -153,7 +154,7 @@ struct Export {
     sent: i32,
     count: i32,
     piece: Piece,
-    _place: Place,
+    _place: StreamPermit,
 }
 
 /// What is sent next.

@@ -12,7 +12,7 @@ use crate::domain::run::{ModelStop, Refusal, StopReason};
 use crate::domain::tool::ToolCall;
 use crate::http::blocks::{Block, Given, read};
 use crate::http::error::FieldError;
-use crate::http::json_body::{pointer, without_position};
+use crate::http::extract::json_body::{pointer, without_position};
 
 /// An answer to a call.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use crate::domain::message::Role;
 use crate::domain::usage::Usage;
 use crate::http::error::{ApiError, FieldError};
-use crate::http::json_body::{object, parse};
+use crate::http::extract::json_body::{object, parse};
 use crate::http::routes::session_export::VERSION;
 use crate::http::routes::sessions::CreateSession;
 

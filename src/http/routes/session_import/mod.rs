@@ -16,15 +16,15 @@ use super::answering::end;
 use super::sessions::{Made, resource};
 use crate::domain::ids::{SessionId, TenantId};
 use crate::domain::session::Session;
-use crate::http::Api;
-use crate::http::aside::aside;
 use crate::http::auth::Caller;
 use crate::http::blocks::{Census, check_taken};
-use crate::http::deadline::in_time;
 use crate::http::error::{ApiError, Problem};
-use crate::http::forwarded::link;
-use crate::http::large_body::LargeLines;
+use crate::http::extract::large_body::LargeLines;
+use crate::http::offload::offload;
 use crate::http::resources::SessionResource;
+use crate::http::server::deadline::in_time;
+use crate::http::server::forwarded::link;
+use crate::http::state::Api;
 use crate::store::session_transfer::insert_history;
 use crate::store::sessions::{find, insert};
 use history::Imported;
@@ -61,7 +61,7 @@ pub(in crate::http) async fn import_session(
     body: LargeLines,
 ) -> Result<Response, ApiError> {
     let LargeLines(body, room) = body;
-    let read = aside(room.bytes(), move || {
+    let read = offload(room.bytes(), move || {
         let Lines { settings, items } = Lines::read(&body)?;
         Ok::<_, ApiError>((settings, Imported::read(items)?))
     });

@@ -8,7 +8,7 @@ use crate::domain::media::told;
 use crate::domain::message::{BadContent, Content};
 use crate::http::blocks::{self, Block, Given};
 use crate::http::error::FieldError;
-use crate::http::json_body::{pointer, without_position};
+use crate::http::extract::json_body::{pointer, without_position};
 
 /// The text of one result, in bytes: as much as a tool of the service may return.
 const MAX_TEXT: usize = 100 * 1024;

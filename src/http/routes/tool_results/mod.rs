@@ -14,16 +14,16 @@ use super::answering::{Met, end};
 use crate::domain::event::{EventBody, NewEvent};
 use crate::domain::ids::{SessionId, TenantId};
 use crate::domain::permission::Awaits;
-use crate::http::Api;
-use crate::http::aside::aside;
 use crate::http::auth::Caller;
 use crate::http::blocks::{Census, GivenContent, check_taken};
-use crate::http::deadline::in_time;
 use crate::http::error::{ApiError, FieldError, Problem};
-use crate::http::json_body::objects;
-use crate::http::large_body::LargeJsonBody;
+use crate::http::extract::json_body::objects;
+use crate::http::extract::large_body::LargeJsonBody;
+use crate::http::extract::path::SessionPath;
+use crate::http::offload::offload;
 use crate::http::resources::RunResource;
-use crate::http::target::SessionPath;
+use crate::http::server::deadline::in_time;
+use crate::http::state::Api;
 use crate::store::decisions::{LockedCall, NewResult, finish, lock_calls};
 use crate::store::media::list_contents;
 use crate::store::sessions::find;
@@ -134,7 +134,7 @@ pub(in crate::http) async fn create_tool_results(
 ) -> Result<Response, ApiError> {
     let SessionPath(session_id) = path;
     let LargeJsonBody(results, room) = body;
-    let given = aside(room.bytes(), move || results.read()).await??;
+    let given = offload(room.bytes(), move || results.read()).await??;
     let tenant = caller.tenant;
     let answered = async {
         check_for_model(&api, tenant, session_id, &given).await?;

@@ -15,14 +15,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::domain::ids::WebhookId;
 use crate::domain::webhook::{Disabled, Webhook, WebhookEvent, WebhookSecret};
-use crate::http::Api;
 use crate::http::auth::Caller;
-use crate::http::deadline::in_time;
 use crate::http::error::{ApiError, FieldError, Problem};
-use crate::http::forwarded::link;
-use crate::http::json_body::{JsonBody, given, there};
+use crate::http::extract::json_body::{JsonBody, given, there};
+use crate::http::extract::path::WebhookPath;
 use crate::http::resources::Page;
-use crate::http::target::WebhookPath;
+use crate::http::server::deadline::in_time;
+use crate::http::server::forwarded::link;
+use crate::http::state::Api;
 use crate::store::webhooks::{
     Changes, MAX_WEBHOOKS, NewWebhook, delete, find, insert, list, replace_secret, update,
 };

@@ -1,0 +1,157 @@
+//! What a client wants to get back, by its `Accept` header (RFC 9110, section 12.5.1).
+
+use http::HeaderMap;
+use http::header::ACCEPT;
+
+use crate::http::error::ApiError;
+use crate::http::stream::form::StreamForm;
+
+const JSON: &str = "application/json";
+const WITHOUT_JSON: &str = "text/event-stream, application/jsonl or application/x-ndjson";
+const WITH_JSON: &str =
+    "application/json, text/event-stream, application/jsonl or application/x-ndjson";
+
+/// What a client wants to get back from a post.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::http) enum Form {
+    /// A JSON document.
+    Json,
+    /// A stream.
+    Stream(StreamForm),
+}
+
+impl Form {
+    /// A client that names nothing, or anything, gets JSON. A stream that is named is wanted, however
+    /// much the document is: clients that take both name both.
+    pub(in crate::http) fn of(headers: &HeaderMap) -> Result<Self, ApiError> {
+        let ranges = ranges(headers);
+        let named = |form: &StreamForm| exactly(&ranges, form.media_type());
+        if let Some(form) = best(named) {
+            return Ok(Self::Stream(form));
+        }
+        if quality(&ranges, JSON) > 0 {
+            return Ok(Self::Json);
+        }
+        let stream = best(|form| quality(&ranges, form.media_type()));
+        stream.map(Self::Stream).ok_or(ApiError::NotAcceptable(WITH_JSON))
+    }
+}
+
+impl StreamForm {
+    /// The form in which a client wants a stream; server-sent events if it does not care.
+    pub(in crate::http) fn of(headers: &HeaderMap) -> Result<Self, ApiError> {
+        let ranges = ranges(headers);
+        let wanted = best(|form| quality(&ranges, form.media_type()));
+        wanted.ok_or(ApiError::NotAcceptable(WITHOUT_JSON))
+    }
+}
+
+/// Which of these media types a client wants most, the first of several; none if it takes none.
+pub(in crate::http) fn preferred<'a>(headers: &HeaderMap, kinds: &[&'a str]) -> Option<&'a str> {
+    let ranges = ranges(headers);
+    let best = kinds.iter().copied().rev().max_by_key(|kind| quality(&ranges, kind));
+    best.filter(|kind| quality(&ranges, kind) > 0)
+}
+
+/// A range of media types, and how much they are wanted, in thousandths.
+type Range = (String, u16);
+
+/// The first of the forms that are wanted most.
+fn best(wanted: impl Fn(&StreamForm) -> u16) -> Option<StreamForm> {
+    let forms = StreamForm::ALL.into_iter().rev();
+    forms.max_by_key(&wanted).filter(|form| wanted(form) > 0)
+}
+
+/// The ranges of all `Accept` headers; anything where there is none.
+fn ranges(headers: &HeaderMap) -> Vec<Range> {
+    let values = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    let named = values.flat_map(|value| value.split(',')).map(range);
+    let named: Vec<Range> = named.filter(|(kind, _)| !kind.is_empty()).collect();
+    if named.is_empty() { vec![("*/*".to_owned(), 1000)] } else { named }
+}
+
+fn range(text: &str) -> Range {
+    let mut parts = text.split(';').map(str::trim);
+    let kind = parts.next().unwrap_or_default().to_ascii_lowercase();
+    let weight = parts.find_map(|part| {
+        let (name, value) = part.split_once('=')?;
+        name.trim().eq_ignore_ascii_case("q").then(|| thousandths(value.trim()))
+    });
+    (kind, weight.unwrap_or(1000))
+}
+
+/// A weight of 0 to 1 with at most three decimals. What is no weight takes nothing away.
+fn thousandths(weight: &str) -> u16 {
+    let (whole, decimals) = weight.split_once('.').unwrap_or((weight, ""));
+    let is_short = decimals.len() <= 3 && decimals.bytes().all(|byte| byte.is_ascii_digit());
+    match whole {
+        "0" if is_short => format!("{decimals:0<3}").parse().unwrap_or(1000),
+        _ => 1000,
+    }
+}
+
+/// How much a media type is wanted: what the narrowest range that holds it says.
+fn quality(ranges: &[Range], kind: &str) -> u16 {
+    let family = kind.split('/').next().unwrap_or_default();
+    let of = |name: &str| ranges.iter().filter(|(range, _)| range == name).map(|(_, q)| *q).max();
+    of(kind).or_else(|| of(&format!("{family}/*"))).or_else(|| of("*/*")).unwrap_or(0)
+}
+
+/// How much a media type is wanted that is named as it is.
+fn exactly(ranges: &[Range], kind: &str) -> u16 {
+    ranges.iter().filter(|(range, _)| range == kind).map(|(_, q)| *q).max().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::HeaderValue;
+
+    fn headers(accept: Option<&str>) -> HeaderMap {
+        let value = accept.map(|accept| (ACCEPT, HeaderValue::from_str(accept).unwrap()));
+        value.into_iter().collect()
+    }
+
+    #[test]
+    fn the_accept_header_chooses_the_form_of_an_answer_to_a_post() {
+        let stream = |form| Some(Form::Stream(form));
+        for (accept, form) in [
+            (None, Some(Form::Json)),
+            (Some(""), Some(Form::Json)),
+            (Some("*/*"), Some(Form::Json)),
+            (Some("APPLICATION/JSON"), Some(Form::Json)),
+            (Some("text/event-stream"), stream(StreamForm::EventStream)),
+            (Some("application/json, text/event-stream;q=0.9"), stream(StreamForm::EventStream)),
+            (Some("application/jsonl, */*;q=0.1"), stream(StreamForm::JsonLines)),
+            (Some("application/x-ndjson; q=0.5"), stream(StreamForm::NdJson)),
+            (Some("text/event-stream;q=0, */*"), Some(Form::Json)),
+            (Some("text/*"), stream(StreamForm::EventStream)),
+            (Some("text/html"), None),
+            (Some("application/json;q=0"), None),
+        ] {
+            assert_eq!(Form::of(&headers(accept)).ok(), form, "{accept:?}");
+        }
+    }
+
+    #[test]
+    fn the_accept_header_chooses_the_form_of_a_stream() {
+        for (accept, form) in [
+            (None, Some(StreamForm::EventStream)),
+            (Some("*/*"), Some(StreamForm::EventStream)),
+            (Some("text/*, application/*"), Some(StreamForm::EventStream)),
+            (Some("application/*"), Some(StreamForm::JsonLines)),
+            (Some("application/jsonl"), Some(StreamForm::JsonLines)),
+            (
+                Some("application/jsonl;q=0.8, text/event-stream;q=0.75"),
+                Some(StreamForm::JsonLines),
+            ),
+            (Some("text/event-stream;Q=0.0, */*;q=0.001"), Some(StreamForm::JsonLines)),
+            (Some("application/x-ndjson;q=nonsense"), Some(StreamForm::NdJson)),
+            (Some("application/json"), None),
+            (Some("text/event-stream;q=0"), None),
+            (Some("text/html, image/*;q=0.8"), None),
+        ] {
+            assert_eq!(StreamForm::of(&headers(accept)).ok(), form, "{accept:?}");
+        }
+    }
+}

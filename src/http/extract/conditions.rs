@@ -1,0 +1,123 @@
+//! Requests that depend on the version which the client knows (RFC 9110, section 13).
+
+use http::header::{AsHeaderName, IF_MATCH, IF_NONE_MATCH};
+use http::{HeaderMap, StatusCode};
+
+use crate::http::error::ApiError;
+
+/// A session's version as an entity tag. Everything that changes a session has an event, so the
+/// newest one is its version.
+pub(in crate::http) fn tag(last_seq: i64) -> String {
+    format!("\"v{last_seq}\"")
+}
+
+/// The versions of which one has to be the session's, by `If-Match`; none if any will do. Weak tags
+/// and those of others are no version that a session ever has.
+pub(in crate::http) fn expected(headers: &HeaderMap) -> Option<Vec<i64>> {
+    let list = joined(headers, IF_MATCH)?;
+    if list.trim() == "*" {
+        return None;
+    }
+    let strong = tags(&list).filter(|tag| !tag.is_weak);
+    Some(strong.filter_map(|tag| version_of(tag.opaque)).collect())
+}
+
+/// Whether there must be nothing yet, by `If-None-Match: *`.
+pub(in crate::http) fn expects_none(headers: &HeaderMap) -> bool {
+    joined(headers, IF_NONE_MATCH).is_some_and(|list| list.trim() == "*")
+}
+
+/// Refuses a change of a session that is not as the client expects it to be.
+pub(in crate::http) fn check(expected: Option<&[i64]>, last_seq: i64) -> Result<(), ApiError> {
+    match expected {
+        Some(versions) if !versions.contains(&last_seq) => Err(ApiError::VersionMismatch),
+        _ => Ok(()),
+    }
+}
+
+/// What a client gets that has this version already, by `If-None-Match`.
+pub(in crate::http) fn not_modified(headers: &HeaderMap, last_seq: i64) -> Option<StatusCode> {
+    let list = joined(headers, IF_NONE_MATCH)?;
+    let has_it = || tags(&list).any(|tag| version_of(tag.opaque) == Some(last_seq));
+    (list.trim() == "*" || has_it()).then_some(StatusCode::NOT_MODIFIED)
+}
+
+/// A list may come in several fields.
+fn joined(headers: &HeaderMap, name: impl AsHeaderName) -> Option<String> {
+    let fields = headers.get_all(name).iter().map(|value| value.to_str().unwrap_or_default());
+    let fields: Vec<&str> = fields.collect();
+    (!fields.is_empty()).then(|| fields.join(","))
+}
+
+fn version_of(opaque: &str) -> Option<i64> {
+    let version = opaque.strip_prefix('v')?.parse().ok()?;
+    // A number has one spelling.
+    (opaque == format!("v{version}")).then_some(version)
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Tag<'a> {
+    is_weak: bool,
+    opaque: &'a str,
+}
+
+/// The tags of a list, up to what is none.
+fn tags(mut list: &str) -> impl Iterator<Item = Tag<'_>> {
+    std::iter::from_fn(move || {
+        list = list.trim_start_matches([' ', '\t', ',']);
+        let is_weak = list.starts_with("W/");
+        let quoted = list.strip_prefix("W/").unwrap_or(list).strip_prefix('"')?;
+        let (opaque, rest) = quoted.split_once('"')?;
+        list = rest;
+        Some(Tag { is_weak, opaque })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::HeaderValue;
+
+    fn headers(name: &'static str, values: &[&str]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for value in values {
+            headers.append(name, HeaderValue::from_str(value).unwrap());
+        }
+        headers
+    }
+
+    #[test]
+    fn a_change_names_the_versions_that_it_is_for() {
+        let expected = |values: &[&str]| expected(&headers("if-match", values));
+        assert_eq!(expected(&[]), None);
+        assert_eq!(expected(&["*"]), None);
+        assert_eq!(expected(&["\"v7\""]), Some(vec![7]));
+        assert_eq!(expected(&["\"v7\" , \"a,b\",\"v8\"", "\"v9\""]), Some(vec![7, 8, 9]));
+        for never in ["W/\"v7\"", "v7", "\"v07\"", "\"v+7\"", "\"7\"", "\"v7", "", "w/\"v7\""] {
+            assert_eq!(expected(&[never]), Some(Vec::new()), "{never}");
+        }
+    }
+
+    #[test]
+    fn a_version_that_is_none_of_the_expected_is_refused() {
+        assert!(check(None, 7).is_ok());
+        assert!(check(Some(&[6, 7]), 7).is_ok());
+        assert!(matches!(check(Some(&[6]), 7), Err(ApiError::VersionMismatch)));
+        assert!(matches!(check(Some(&[]), 7), Err(ApiError::VersionMismatch)));
+    }
+
+    #[test]
+    fn what_the_client_has_is_not_sent_again() {
+        let is_known = |values: &[&str]| {
+            not_modified(&headers("if-none-match", values), 7) == Some(StatusCode::NOT_MODIFIED)
+        };
+        for known in ["*", "\"v7\"", "W/\"v7\"", "\"v6\", \"v7\""] {
+            assert!(is_known(&[known]), "{known}");
+        }
+        assert!(is_known(&["\"v6\"", "\"v7\""]));
+        for unknown in ["\"v6\"", "v7", "\"V7\"", ""] {
+            assert!(!is_known(&[unknown]), "{unknown}");
+        }
+        assert!(!is_known(&[]));
+    }
+}

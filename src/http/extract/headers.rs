@@ -1,0 +1,128 @@
+//! What clients say in headers about the answer that they want.
+
+use http::HeaderMap;
+
+use crate::http::error::ApiError;
+
+/// The longest that a client may ask to be kept waiting, in seconds.
+pub(in crate::http) const MAX_WAIT: u64 = 120;
+
+/// The seconds of `Prefer: wait=N` (RFC 7240), at most [`MAX_WAIT`]. Of a preference that is there
+/// twice the first counts, and one that cannot be read is as good as none.
+pub(in crate::http) fn wait_seconds(headers: &HeaderMap) -> Option<u64> {
+    let values = headers.get_all("prefer").iter().filter_map(|value| value.to_str().ok());
+    let mut preferences = values.flat_map(|value| unquoted(value, ','));
+    let (_, value) = preferences.find_map(|preference| {
+        let without_parameters = unquoted(preference, ';').next()?;
+        let named = without_parameters.split_once('=').unwrap_or((without_parameters, ""));
+        named.0.trim().eq_ignore_ascii_case("wait").then_some(named)
+    })?;
+    let value = value.trim();
+    let within = value.strip_prefix('"').and_then(|value| value.strip_suffix('"'));
+    let digits = within.unwrap_or(value);
+    let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    // What is too large for a number is longer than anybody is kept waiting.
+    is_number.then(|| digits.parse().unwrap_or(MAX_WAIT).min(MAX_WAIT))
+}
+
+/// The parts of a text between separators that are not within quotes.
+fn unquoted(text: &str, separator: char) -> impl Iterator<Item = &str> {
+    let (mut is_quoted, mut is_escaped) = (false, false);
+    text.split(move |letter| {
+        if std::mem::take(&mut is_escaped) {
+            return false;
+        }
+        match letter {
+            '"' => is_quoted = !is_quoted,
+            '\\' => is_escaped = is_quoted,
+            _ => {}
+        }
+        letter == separator && !is_quoted
+    })
+}
+
+/// What makes a repeated post the same post.
+pub(in crate::http) fn idempotency_key(headers: &HeaderMap) -> Result<Option<&str>, ApiError> {
+    let Some(value) = headers.get("idempotency-key") else {
+        return Ok(None);
+    };
+    match value.to_str() {
+        Ok(key) if (1..=255).contains(&key.len()) => Ok(Some(key)),
+        _ => Err(ApiError::field(
+            "",
+            "the Idempotency-Key header is not 1 to 255 printable characters",
+        )),
+    }
+}
+
+/// Where a stream goes on: `Last-Event-ID`, or else `?after=`. Both have to be numbers of events.
+pub(in crate::http) fn resume_after(
+    headers: &HeaderMap,
+    after: Option<i64>,
+) -> Result<i64, ApiError> {
+    if let Some(after) = after.filter(|after| *after < 0) {
+        return Err(ApiError::InvalidCursor(after.to_string()));
+    }
+    let Some(value) = headers.get("last-event-id") else {
+        return Ok(after.unwrap_or(0));
+    };
+    let text = value.to_str().unwrap_or_default();
+    let seen = text.parse().ok().filter(|seen| *seen >= 0);
+    seen.ok_or_else(|| ApiError::InvalidCursor(text.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::HeaderValue;
+
+    #[test]
+    fn a_stream_goes_on_behind_an_event_that_there_may_be() {
+        let resume = |seen: Option<&str>, after| {
+            let header = seen.map(|seen| ("last-event-id".parse().unwrap(), seen.parse().unwrap()));
+            resume_after(&header.into_iter().collect(), after).ok()
+        };
+        for (seen, after, expected) in [
+            (None, None, Some(0)),
+            (None, Some(7), Some(7)),
+            (Some("9"), Some(7), Some(9)),
+            (Some("0"), None, Some(0)),
+            (None, Some(-1), None),
+            (Some("9"), Some(-1), None),
+            (Some("-1"), None, None),
+            (Some("x"), Some(7), None),
+        ] {
+            assert_eq!(resume(seen, after), expected, "{seen:?} {after:?}");
+        }
+    }
+
+    #[test]
+    fn a_preference_to_wait_is_read_and_bounded() {
+        let wait = |prefer: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert("prefer", HeaderValue::from_str(prefer).unwrap());
+            wait_seconds(&headers)
+        };
+        for (prefer, seconds) in [
+            ("wait=30", Some(30)),
+            ("respond-async, wait=5", Some(5)),
+            ("WAIT = \"7\"; foo=bar", Some(7)),
+            ("foo=\"a, wait=1; \\\"\", wait=8", Some(8)),
+            ("wait=9, wait=10", Some(9)),
+            ("wait=0", Some(0)),
+            ("wait=99999", Some(120)),
+            ("wait=99999999999999999999999", Some(120)),
+            ("respond-async", None),
+            ("foo; wait=5", None),
+            ("wait", None),
+            ("wait=", None),
+            ("wait=-1", None),
+            ("wait=+1", None),
+            ("wait=1.5", None),
+            ("wait=soon, wait=5", None),
+            ("waiting=5", None),
+        ] {
+            assert_eq!(wait(prefer), seconds, "{prefer}");
+        }
+    }
+}

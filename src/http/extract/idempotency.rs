@@ -1,0 +1,85 @@
+//! Requests that may be sent again: known by a key, and by what they ask.
+
+use axum::body::Bytes;
+use axum::extract::{FromRequest, Request};
+use axum::response::Response;
+use http::HeaderValue;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+
+use crate::http::error::ApiError;
+use crate::http::extract::headers::idempotency_key;
+use crate::http::extract::json_body::{optional, parse};
+use crate::http::state::Api;
+
+/// A key, and a hash of what was asked with it.
+#[derive(Debug)]
+pub(in crate::http) struct Keyed {
+    pub(in crate::http) key: String,
+    pub(in crate::http) fingerprint: Vec<u8>,
+}
+
+/// A JSON body that may be absent, and by what its request is known again, if it is to be.
+#[derive(Debug)]
+pub(in crate::http) struct KeyedJsonBody<T>(
+    pub(in crate::http) T,
+    pub(in crate::http) Option<Keyed>,
+);
+
+impl<T: DeserializeOwned + Default> FromRequest<Api> for KeyedJsonBody<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, api: &Api) -> Result<Self, ApiError> {
+        let key = idempotency_key(request.headers())?.map(str::to_owned);
+        let body = optional(request, api).await?;
+        let value = body.as_ref().map(|body| parse(body)).transpose()?.unwrap_or_default();
+        let keyed = key.map(|key| Keyed { key, fingerprint: fingerprint(body.as_ref()) });
+        Ok(Self(value, keyed))
+    }
+}
+
+/// What makes two bodies the same: what they say, in whichever order and with whatever spaces. No
+/// body is an empty one.
+fn fingerprint(body: Option<&Bytes>) -> Vec<u8> {
+    Sha256::digest(said(body.map_or(&b"{}"[..], |body| body))).to_vec()
+}
+
+/// What JSON says, in the one form that it has here.
+pub(in crate::http) fn said(json: &[u8]) -> Vec<u8> {
+    let said = serde_json::from_slice(json).map(|mut value: Value| {
+        value.sort_all_objects();
+        value.to_string().into_bytes()
+    });
+    // What is nested too deep for this counts as it is.
+    said.unwrap_or_else(|_| json.to_vec())
+}
+
+/// Says that an answer is that to an earlier request, if it is.
+pub(in crate::http) fn mark_repeated(response: &mut Response, is_repeated: bool) {
+    if is_repeated {
+        let yes = HeaderValue::from_static("true");
+        response.headers_mut().insert("idempotency-replayed", yes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bodies_that_say_the_same_are_the_same() {
+        let of = |body: &'static str| fingerprint(Some(&Bytes::from_static(body.as_bytes())));
+        let first = of(r#"{"a":{"x":1,"y":[1,2]},"b":null}"#);
+        assert_eq!(of("{ \"b\": null,\n \"a\": {\"y\": [1, 2], \"x\": 1} }"), first);
+        for other in [r#"{"a":{"x":1,"y":[2,1]},"b":null}"#, r#"{"a":{"x":1,"y":[1,2]}}"#, "{}"] {
+            assert_ne!(of(other), first, "{other}");
+        }
+        assert_eq!(fingerprint(None), of("{}"));
+        let deep = |letter: &str| {
+            let text = format!("{}{letter}{}", "[".repeat(200), "]".repeat(200));
+            fingerprint(Some(&Bytes::from(text)))
+        };
+        assert_ne!(deep("1"), deep("2"));
+    }
+}

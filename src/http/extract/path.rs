@@ -1,0 +1,168 @@
+//! Extractors of the ids in the path of a request.
+
+use std::str::FromStr;
+
+use axum::extract::{FromRequestParts, Path};
+use http::request::Parts;
+use serde::Deserialize;
+
+use crate::domain::ids::{DeliveryId, RunId, SessionId, WebhookId};
+use crate::http::error::ApiError;
+
+/// The session that a path names. A text that is no id names a session that does not exist.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::http) struct SessionPath(pub(in crate::http) SessionId);
+
+/// The session and the run that a path names.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::http) struct RunPath(pub(in crate::http) SessionId, pub(in crate::http) RunId);
+
+/// The session, the run and the request that a path names.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::http) struct RequestPath(
+    pub(in crate::http) SessionId,
+    pub(in crate::http) RunId,
+    pub(in crate::http) i32,
+);
+
+/// The session and the call that a path names.
+#[derive(Debug, Clone)]
+pub(in crate::http) struct CallPath(pub(in crate::http) SessionId, pub(in crate::http) String);
+
+/// The webhook that a path names.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::http) struct WebhookPath(pub(in crate::http) WebhookId);
+
+/// The webhook and the delivery that a path names.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::http) struct DeliveryPath(
+    pub(in crate::http) WebhookId,
+    pub(in crate::http) DeliveryId,
+);
+
+/// The agent that a path names, as it is written there.
+#[derive(Debug, Clone)]
+pub(in crate::http) struct AgentPath(pub(in crate::http) String);
+
+#[derive(Deserialize)]
+struct Names {
+    session_id: String,
+    run_id: Option<String>,
+    n: Option<String>,
+    tool_use_id: Option<String>,
+}
+
+impl Names {
+    async fn of<S: Send + Sync>(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let Path(names) = Path::from_request_parts(parts, state)
+            .await
+            .map_err(|error| ApiError::NoRoute(error.body_text()))?;
+        Ok(names)
+    }
+
+    fn session(&self) -> Result<SessionId, ApiError> {
+        SessionId::from_str(&self.session_id)
+            .map_err(|_| ApiError::SessionNotFound(self.session_id.clone()))
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for SessionPath {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        Names::of(parts, state).await?.session().map(Self)
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for RunPath {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let names = Names::of(parts, state).await?;
+        let run = names.run_id.clone().unwrap_or_default();
+        let run_id = RunId::from_str(&run).map_err(|_| ApiError::RunNotFound(run))?;
+        Ok(Self(names.session()?, run_id))
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for RequestPath {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let RunPath(session_id, run_id) = RunPath::from_request_parts(parts, state).await?;
+        let n = Names::of(parts, state).await?.n.unwrap_or_default();
+        let number = n.parse().map_err(|_| ApiError::RequestNotFound(n))?;
+        Ok(Self(session_id, run_id, number))
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for CallPath {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let names = Names::of(parts, state).await?;
+        let call = names.tool_use_id.clone().unwrap_or_default();
+        // What the database cannot hold names no call.
+        if call.contains('\0') {
+            return Err(ApiError::ApprovalNotFound(call));
+        }
+        Ok(Self(names.session()?, call))
+    }
+}
+
+#[derive(Deserialize)]
+struct WebhookNames {
+    webhook_id: String,
+    delivery_id: Option<String>,
+}
+
+impl WebhookNames {
+    async fn of<S: Send + Sync>(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let Path(names) = Path::from_request_parts(parts, state)
+            .await
+            .map_err(|error| ApiError::NoRoute(error.body_text()))?;
+        Ok(names)
+    }
+
+    fn webhook(&self) -> Result<WebhookId, ApiError> {
+        let id = &self.webhook_id;
+        WebhookId::from_str(id).map_err(|_| ApiError::WebhookNotFound(id.clone()))
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for WebhookPath {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        WebhookNames::of(parts, state).await?.webhook().map(Self)
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for DeliveryPath {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let names = WebhookNames::of(parts, state).await?;
+        let webhook = names.webhook()?;
+        let delivery = names.delivery_id.unwrap_or_default();
+        let id =
+            DeliveryId::from_str(&delivery).map_err(|_| ApiError::DeliveryNotFound(delivery))?;
+        Ok(Self(webhook, id))
+    }
+}
+
+#[derive(Deserialize)]
+struct AgentNames {
+    name: String,
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for AgentPath {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let Path(AgentNames { name }) = Path::from_request_parts(parts, state)
+            .await
+            .map_err(|error| ApiError::NoRoute(error.body_text()))?;
+        Ok(Self(name))
+    }
+}

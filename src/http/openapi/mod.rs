@@ -1,0 +1,124 @@
+//! The OpenAPI document, made from the handlers.
+
+mod document;
+pub(in crate::http) mod page;
+mod refusals;
+
+use utoipa::OpenApi;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::domain::event::Event;
+use crate::http::auth::secure;
+use crate::http::openapi::document::complete;
+use crate::http::openapi::refusals::tell;
+use crate::http::routes::{
+    agents, approvals, docs, events, explain, forks, health, info, messages, models, post_events,
+    post_message, probe, requests, runs, session_changes, session_creation, session_deletion,
+    session_export, session_import, session_list, sessions, tickets, todos, tool_results, tools,
+    usage, verify, webhooks,
+};
+use crate::http::state::{Api, Health};
+
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "twostep",
+        description = "A tool-using agent behind one HTTP endpoint. Post a message to a session; \
+            a worker asks the model, runs the tools that it asks for and hands their results back \
+            until it answers. Every path is also served without its `/v1`. Clients must ignore \
+            members and event types that they do not know: they may be added at any time. A service \
+            that was started with `--auth open` asks nobody for a key.",
+        license(name = "MIT OR Apache-2.0", identifier = "MIT OR Apache-2.0"),
+    ),
+    components(schemas(Event)),
+    tags(
+        (name = "sessions", description = "Conversations."),
+        (name = "messages", description = "What was said, in the form of the Messages API."),
+        (name = "runs", description = "The work that a message starts."),
+        (name = "usage", description = "What requests to the model used and cost."),
+        (name = "approvals", description = "Calls that wait for somebody: decisions and results."),
+        (name = "events", description = "What happens, numbered."),
+        (name = "service", description = "What this service is."),
+        (name = "agents", description = "Named sets of what sessions are made with."),
+        (name = "tools", description = "What the model may ask for."),
+        (name = "models", description = "Which models there are, and what they accept."),
+        (name = "webhooks", description = "Being told of runs by HTTP requests."),
+        (name = "operations", description = "For those who run the service."),
+    )
+)]
+struct Document;
+
+/// The routes that are served with and without the version prefix.
+pub(in crate::http) fn routes() -> OpenApiRouter<Api> {
+    OpenApiRouter::new()
+        .routes(routes!(session_creation::create_session, session_list::list_sessions))
+        .routes(routes!(
+            sessions::get_session,
+            session_changes::update_session,
+            session_deletion::delete_session
+        ))
+        .routes(routes!(forks::create_fork, forks::list_forks))
+        .routes(routes!(session_import::import_session))
+        .routes(routes!(session_export::export_session))
+        .routes(routes!(verify::verify_session))
+        .routes(routes!(todos::get_todos))
+        .routes(routes!(post_message::create_message, messages::list_messages))
+        .routes(routes!(post_events::create_events, events::list_events))
+        .routes(routes!(events::stream_events))
+        .routes(routes!(tickets::create_ticket))
+        .routes(routes!(runs::list_runs))
+        .routes(routes!(runs::get_run))
+        .routes(routes!(explain::explain_run))
+        .routes(routes!(runs::stream_run))
+        .routes(routes!(runs::cancel_run))
+        .routes(routes!(runs::cancel_session))
+        .routes(routes!(requests::list_requests))
+        .routes(routes!(requests::get_request))
+        .routes(routes!(usage::get_session_usage))
+        .routes(routes!(usage::get_usage))
+        .routes(routes!(approvals::list_approvals))
+        .routes(routes!(approvals::decide_approval))
+        .routes(routes!(tool_results::create_tool_results))
+        .routes(routes!(info::get_info))
+        .routes(routes!(tools::list_tools))
+        .routes(routes!(models::list_models))
+        .routes(routes!(agents::list_agents))
+        .routes(routes!(agents::get_agent, agents::put_agent, agents::delete_agent))
+        .routes(routes!(webhooks::create_webhook, webhooks::list_webhooks))
+        .routes(routes!(webhooks::get_webhook, webhooks::update_webhook, webhooks::delete_webhook))
+        .routes(routes!(webhooks::rotate_webhook_secret))
+        .routes(routes!(webhooks::deliveries::test_webhook))
+        .routes(routes!(webhooks::deliveries::list_deliveries))
+        .routes(routes!(webhooks::deliveries::replay_delivery))
+        .routes(routes!(webhooks::deliveries::replay_deliveries))
+        .routes(routes!(probe::stream_probe))
+        .routes(routes!(probe::list_probes))
+}
+
+/// The routes for those who run the service.
+pub(in crate::http) fn operations() -> OpenApiRouter<Health> {
+    OpenApiRouter::new()
+        .routes(routes!(health::get_health))
+        .routes(routes!(health::get_readiness))
+        .routes(routes!(health::get_openapi))
+        .routes(routes!(docs::get_docs))
+}
+
+/// The figures, which may have an address of their own.
+pub(in crate::http) fn figures() -> OpenApiRouter<Health> {
+    OpenApiRouter::new().routes(routes!(health::get_metrics))
+}
+
+/// The whole document.
+pub fn document() -> utoipa::openapi::OpenApi {
+    let (_, mut v1) = OpenApiRouter::new().nest("/v1", routes()).split_for_parts();
+    secure(&mut v1);
+    let (_, operations) = operations().merge(figures()).split_for_parts();
+    let mut document = Document::openapi();
+    document.merge(v1);
+    document.merge(operations);
+    tell(&mut document);
+    complete(&mut document);
+    document
+}

@@ -1,0 +1,215 @@
+//! What web pages may do with the service.
+//!
+//! A browser lets any page send requests to any address, one on its own machine too. Where keys are
+//! asked for, a page that has none gets nowhere. Where they are not, a page of somebody else must
+//! not be let in, neither by its own origin nor under a name of its own that it has pointed at this
+//! machine (DNS rebinding).
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse as _, Response};
+use http::header::{HOST, ORIGIN};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
+
+use crate::http::error::ApiError;
+use crate::http::server::forwarded::Origin;
+
+const SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+const MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
+
+/// What is asked of requests because they may come from a page.
+#[derive(Debug, Clone)]
+pub struct BrowserPolicy {
+    /// The origins whose pages may use the API.
+    pub origins: Arc<[HeaderValue]>,
+    /// The names under which the service may be asked, beside addresses and those of this machine;
+    /// none: any.
+    pub hosts: Option<Arc<[String]>>,
+    /// Whether pages of other origins are refused even if they cannot read the answer.
+    pub refuses_others: bool,
+}
+
+/// Lets a request pass if it comes from nobody's page, or from one that may send it.
+pub(in crate::http) async fn layer(
+    State(pages): State<BrowserPolicy>,
+    request: Request,
+    next: Next,
+) -> Response {
+    // A proxy that puts its own name for the service into `Host` says elsewhere whom the client asks.
+    let asked = request.extensions().get::<Origin>().and_then(Origin::host);
+    let checked = match asked {
+        Some(host) => pages.check_host(host),
+        None => Ok(()),
+    };
+    match checked.and_then(|()| pages.check(request.method(), request.uri(), request.headers())) {
+        Ok(()) => next.run(request).await,
+        Err(error) => error.into_response(),
+    }
+}
+
+impl BrowserPolicy {
+    fn check(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<(), ApiError> {
+        let host = host(uri, headers);
+        host.as_deref().map_or(Ok(()), |host| self.check_host(host))?;
+        if self.refuses_others && self.is_of_another(method, host.as_deref(), headers) {
+            return Err(ApiError::ForbiddenOrigin);
+        }
+        Ok(())
+    }
+
+    fn check_host(&self, host: &str) -> Result<(), ApiError> {
+        match &self.hosts {
+            Some(known) if !is_known(known, name_of(host)) => {
+                Err(ApiError::MisdirectedRequest(host.to_owned()))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Whether a page of another origin sent the request, and is not one that may.
+    fn is_of_another(&self, method: &Method, host: Option<&str>, headers: &HeaderMap) -> bool {
+        let site = headers.get(SITE);
+        if let Some(origin) = headers.get(ORIGIN) {
+            // The browser's own word, which no page can forge.
+            let is_same = site.is_some_and(|site| site == "same-origin")
+                || host.is_some_and(|host| is_of(origin, host));
+            return !is_same && !self.origins.contains(origin);
+        }
+        // Somebody may follow a link from elsewhere.
+        let follows = method.is_safe() && headers.get(MODE).is_some_and(|it| it == "navigate");
+        site.is_some_and(|site| site == "cross-site") && !follows
+    }
+}
+
+/// The host that a request names, with its port. What no text is names none of ours.
+fn host(uri: &Uri, headers: &HeaderMap) -> Option<String> {
+    let text = |value: &HeaderValue| value.to_str().unwrap_or_default().to_owned();
+    let named = uri.authority().map(|authority| authority.as_str().to_owned());
+    named.or_else(|| headers.get(HOST).map(text))
+}
+
+/// The name without the port, and the brackets of an address.
+fn name_of(host: &str) -> &str {
+    let bracketed = host.strip_prefix('[').and_then(|rest| rest.split_once(']'));
+    if let Some((address, port)) = bracketed
+        && (port.is_empty() || port.starts_with(':'))
+    {
+        return address;
+    }
+    host.rsplit_once(':').map_or(host, |(name, _)| name)
+}
+
+/// Nobody can point an address elsewhere, nor what `localhost` means to a browser.
+fn is_known(known: &[String], name: &str) -> bool {
+    let name = name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase();
+    name.parse::<IpAddr>().is_ok()
+        || name == "localhost"
+        || name.ends_with(".localhost")
+        || known.contains(&name)
+}
+
+fn is_of(origin: &HeaderValue, host: &str) -> bool {
+    let origin = origin.to_str().unwrap_or_default();
+    let named = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
+    named.is_some_and(|named| named.eq_ignore_ascii_case(host))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pages() -> BrowserPolicy {
+        BrowserPolicy {
+            origins: Arc::new([HeaderValue::from_static("https://app.example")]),
+            hosts: Some(Arc::new(["twostep.example".to_owned()])),
+            refuses_others: true,
+        }
+    }
+
+    /// The code of the refusal, if there is one.
+    fn refusal(method: &Method, headers: &[(&'static str, &str)]) -> Option<String> {
+        let pairs = headers.iter().map(|(name, value)| {
+            (HeaderName::from_static(name), HeaderValue::from_str(value).unwrap())
+        });
+        let headers: HeaderMap = pairs.collect();
+        let checked = pages().check(method, &Uri::from_static("/v1/sessions"), &headers);
+        checked.err().map(|error| format!("{error:?}").split('(').next().unwrap().to_owned())
+    }
+
+    #[test]
+    fn a_name_that_anybody_could_have_pointed_here_is_refused() {
+        for host in [
+            "127.0.0.1:8080",
+            "[::1]:8080",
+            "[::1]",
+            "10.1.2.3",
+            "localhost:8080",
+            "LocalHost",
+            "app.localhost:3000",
+            "twostep.example",
+            "Twostep.Example.:8080",
+        ] {
+            assert_eq!(refusal(&Method::POST, &[("host", host)]), None, "{host}");
+        }
+        for host in [
+            "evil.example:8080",
+            "localhost.evil.example",
+            "evillocalhost",
+            "127.0.0.1.evil.example",
+            "[::1].evil.example",
+            "[evil.example",
+            "",
+        ] {
+            let refusal = refusal(&Method::GET, &[("host", host)]);
+            assert_eq!(refusal.as_deref(), Some("MisdirectedRequest"), "{host}");
+        }
+        assert_eq!(refusal(&Method::POST, &[]), None, "no browser leaves the host out");
+    }
+
+    #[test]
+    fn the_host_of_the_target_counts_before_the_header() {
+        let headers = HeaderMap::from_iter([(HOST, HeaderValue::from_static("localhost"))]);
+        let target = Uri::from_static("http://evil.example/v1/sessions");
+        assert!(pages().check(&Method::GET, &target, &headers).is_err());
+    }
+
+    #[test]
+    fn a_page_of_another_origin_is_refused_whatever_it_asks() {
+        let here = ("host", "localhost:8080");
+        for origin in [
+            "https://evil.example",
+            "http://localhost:3000",
+            "http://localhost",
+            "null",
+            "https://app.example.evil.example",
+            "http://app.example",
+            "",
+        ] {
+            for method in [Method::GET, Method::POST, Method::DELETE, Method::OPTIONS] {
+                let refusal = refusal(&method, &[here, ("origin", origin)]);
+                assert_eq!(refusal.as_deref(), Some("ForbiddenOrigin"), "{method} {origin}");
+            }
+        }
+        for origin in ["http://localhost:8080", "https://localhost:8080", "https://app.example"] {
+            assert_eq!(refusal(&Method::POST, &[here, ("origin", origin)]), None, "{origin}");
+        }
+    }
+
+    #[test]
+    fn what_the_browser_says_of_a_page_counts() {
+        let here = ("host", "localhost");
+        let says = |site| ("sec-fetch-site", site);
+        let behind_a_proxy = [here, ("origin", "http://localhost:8080"), says("same-origin")];
+        assert_eq!(refusal(&Method::POST, &behind_a_proxy), None);
+        let refused = Some("ForbiddenOrigin".to_owned());
+        assert_eq!(refusal(&Method::POST, &[here, says("cross-site")]), refused);
+        assert_eq!(refusal(&Method::GET, &[here, says("cross-site")]), refused);
+        let follows = ("sec-fetch-mode", "navigate");
+        assert_eq!(refusal(&Method::GET, &[here, says("cross-site"), follows]), None);
+        assert_eq!(refusal(&Method::POST, &[here, says("cross-site"), follows]), refused);
+        assert_eq!(refusal(&Method::GET, &[here, says("none")]), None);
+    }
+}

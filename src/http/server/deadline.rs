@@ -1,0 +1,85 @@
+//! An answer in time, also when the database gives none: a server behind a connection that was
+//! cut without a word is silent for many minutes.
+
+use std::time::Duration;
+
+use axum::body::HttpBody as _;
+use axum::extract::Request;
+use axum::middleware::Next;
+use axum::response::{IntoResponse as _, Response};
+use http::Method;
+use tokio::time::timeout;
+
+use crate::http::error::ApiError;
+use crate::store::StoreError;
+
+/// What the work for a request may take, once its body has been read.
+const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+
+/// Does the work for a request, which must be short.
+pub(in crate::http) async fn in_time<T>(
+    work: impl Future<Output = Result<T, ApiError>>,
+) -> Result<T, ApiError> {
+    match timeout(ANSWER_WITHIN, work).await {
+        Ok(done) => done,
+        Err(_) => Err(StoreError::NoAnswer.into()),
+    }
+}
+
+/// For requests without a body. Reading a body has a deadline of its own, and so its handlers
+/// begin to count behind it.
+pub(in crate::http) async fn layer(request: Request, next: Next) -> Response {
+    if !request.body().is_end_stream() || bounds_itself(&request) {
+        return next.run(request).await;
+    }
+    match in_time(async { Ok(next.run(request).await) }).await {
+        Ok(response) => response,
+        Err(error) => error.into_response(),
+    }
+}
+
+/// A fork needs no body, and copies files for as long as the disk takes; a deletion takes as long as
+/// there is much to delete. What else they ask of the database they bound by themselves.
+fn bounds_itself(request: &Request) -> bool {
+    let path = request.uri().path();
+    let session = path.strip_prefix("/v1").unwrap_or(path).strip_prefix("/sessions/");
+    match (request.method(), session) {
+        (&Method::POST, Some(session)) => session.ends_with("/forks"),
+        (&Method::DELETE, Some(session)) => !session.contains('/'),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::Router;
+    use axum::body::Body;
+    use axum::middleware::from_fn;
+    use axum::routing::{delete, post};
+    use tokio::time::sleep;
+    use tower::ServiceExt as _;
+
+    #[tokio::test(start_paused = true)]
+    async fn nothing_without_a_body_may_take_long_but_a_fork_and_a_deletion() {
+        let slow = || async { sleep(ANSWER_WITHIN * 3).await };
+        let router = Router::new()
+            .route("/sessions/{id}", delete(slow).get(slow))
+            .route("/webhooks/{id}", delete(slow))
+            .route("/sessions/{id}/forks", post(slow).get(slow));
+        let router = router.clone().nest("/v1", router).layer(from_fn(layer));
+        for (method, path, status) in [
+            (Method::POST, "/v1/sessions/ses_1/forks", 200),
+            (Method::POST, "/sessions/ses_1/forks", 200),
+            (Method::GET, "/v1/sessions/ses_1/forks", 503),
+            (Method::DELETE, "/v1/sessions/ses_1", 200),
+            (Method::DELETE, "/sessions/ses_1", 200),
+            (Method::GET, "/v1/sessions/ses_1", 503),
+            (Method::DELETE, "/v1/webhooks/whk_1", 503),
+        ] {
+            let request = Request::builder().method(&method).uri(path).body(Body::empty());
+            let response = router.clone().oneshot(request.unwrap()).await.unwrap();
+            assert_eq!(response.status(), status, "{method} {path}");
+        }
+    }
+}

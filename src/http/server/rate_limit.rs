@@ -1,0 +1,158 @@
+//! So many requests a minute for each key.
+//!
+//! What a key may still ask for fills up again steadily. All that is remembered of a key is the
+//! moment at which it will have the whole again, and nothing of one that has it.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse as _, Response};
+use http::HeaderValue;
+
+use crate::domain::pass::Holder;
+use crate::http::auth::Caller;
+use crate::http::error::{ApiError, seconds};
+
+/// The time in which a key may ask for the whole of its limit.
+const WINDOW: Duration = Duration::from_mins(1);
+/// Keys remembered. Who is forgotten may ask for the whole again.
+const MAX_REMEMBERED: usize = 10_000;
+
+/// How often each key may ask. Those who need no key share one.
+#[derive(Debug)]
+pub(in crate::http) struct RateLimit {
+    /// Requests in a window.
+    quota: u32,
+    /// When each key will have the whole of its quota again.
+    full_at: Mutex<HashMap<Option<Holder>, Instant>>,
+}
+
+/// What a request was told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Standing {
+    /// Requests that may follow at once.
+    remaining: u32,
+    /// The time until there is one more.
+    next_in: Duration,
+    /// Whether this one was over the limit.
+    is_over: bool,
+}
+
+impl RateLimit {
+    /// So many requests a minute; none: as many as they like.
+    pub(in crate::http) fn new(quota: u32) -> Option<Self> {
+        (quota > 0).then(|| Self { quota, full_at: Mutex::default() })
+    }
+
+    fn take(&self, holder: Option<Holder>, now: Instant) -> Standing {
+        let each = WINDOW / self.quota;
+        let mut remembered = self.remembered();
+        let full_at = remembered.get(&holder).copied().unwrap_or(now).max(now);
+        let missing = full_at - now;
+        let next_in = (missing + each).saturating_sub(each * self.quota);
+        if !next_in.is_zero() {
+            return Standing { remaining: 0, next_in, is_over: true };
+        }
+        make_room(&mut remembered, now);
+        let missing = missing + each;
+        remembered.insert(holder, now + missing);
+        let used = missing.as_nanos().div_ceil(each.as_nanos());
+        let used = u32::try_from(used).unwrap_or(u32::MAX);
+        let next_in = missing.saturating_sub(each * used.saturating_sub(1));
+        Standing { remaining: self.quota.saturating_sub(used), next_in, is_over: false }
+    }
+
+    fn remembered(&self) -> MutexGuard<'_, HashMap<Option<Holder>, Instant>> {
+        self.full_at.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Forgets when there is too much to remember: first who has the whole of their quota anyway.
+fn make_room(remembered: &mut HashMap<Option<Holder>, Instant>, now: Instant) {
+    if remembered.len() >= MAX_REMEMBERED {
+        remembered.retain(|_, full_at| *full_at > now);
+    }
+    if remembered.len() >= MAX_REMEMBERED {
+        remembered.clear();
+    }
+}
+
+/// Refuses what is over the limit of its key, and tells all others how much is left.
+pub(in crate::http) async fn layer(
+    State(limit): State<Arc<RateLimit>>,
+    caller: Caller,
+    request: Request,
+    next: Next,
+) -> Response {
+    let standing = limit.take(caller.holder(), Instant::now());
+    let seconds = seconds(standing.next_in);
+    let mut response = if standing.is_over {
+        ApiError::RateLimited(standing.next_in).into_response()
+    } else {
+        next.run(request).await
+    };
+    let policy = format!(r#""key";q={};w={}"#, limit.quota, WINDOW.as_secs());
+    let left = format!(r#""key";r={};t={seconds}"#, standing.remaining);
+    for (name, value) in [("ratelimit-policy", policy), ("ratelimit", left)] {
+        if let Ok(value) = HeaderValue::from_str(&value) {
+            response.headers_mut().insert(name, value);
+        }
+    }
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::ids::KeyId;
+
+    fn at_once(remaining: u32) -> Standing {
+        Standing { remaining, next_in: Duration::from_secs(20), is_over: false }
+    }
+
+    fn over(seconds: u64) -> Standing {
+        Standing { remaining: 0, next_in: Duration::from_secs(seconds), is_over: true }
+    }
+
+    #[test]
+    fn a_quota_may_be_used_at_once_and_comes_back_steadily() {
+        let limit = RateLimit::new(3).unwrap();
+        let start = Instant::now();
+        let at = |seconds| limit.take(None, start + Duration::from_secs(seconds));
+        assert_eq!([at(0), at(0), at(0)], [at_once(2), at_once(1), at_once(0)]);
+        assert_eq!([at(0), at(5)], [over(20), over(15)]);
+        // One is back after each third of a minute; what was refused took nothing.
+        assert_eq!([at(20), at(20)], [at_once(0), over(20)]);
+        assert_eq!([at(60), at(60), at(60)], [at_once(1), at_once(0), over(20)]);
+        // Never more than the whole.
+        assert_eq!([at(600), at(600), at(600)], [at_once(2), at_once(1), at_once(0)]);
+    }
+
+    #[test]
+    fn each_key_has_a_quota_of_its_own() {
+        let limit = RateLimit::new(1).unwrap();
+        let (one, other, now) =
+            (Some(Holder::Key(KeyId::new())), Some(Holder::Key(KeyId::new())), Instant::now());
+        let is_over = |key| limit.take(key, now).is_over;
+        assert_eq!([is_over(one), is_over(one), is_over(other)], [false, true, false]);
+        assert_eq!([is_over(None), is_over(None)], [false, true]);
+    }
+
+    #[test]
+    fn no_number_of_keys_is_too_large() {
+        let limit = RateLimit::new(1).unwrap();
+        let now = Instant::now();
+        for _ in 0..2 * MAX_REMEMBERED {
+            limit.take(Some(Holder::Key(KeyId::new())), now);
+            assert!(limit.remembered().len() <= MAX_REMEMBERED);
+        }
+    }
+
+    #[test]
+    fn zero_is_no_limit() {
+        assert!(RateLimit::new(0).is_none());
+    }
+}

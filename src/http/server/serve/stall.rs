@@ -1,0 +1,166 @@
+//! A socket whose client must take what it is sent.
+
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::time::{Instant, Sleep, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+use super::LEAVES_WITHIN;
+use super::pace::Pace;
+
+/// Bytes that a connection is given before it is others' turn. Many small frames of HTTP/2 are much
+/// work, and who sends them without end would else hold a thread for as long as they come.
+const TURN: usize = 2 * 1024;
+
+/// The socket of a connection. It tells the clock of what comes, and fails when nothing goes.
+#[derive(Debug)]
+pub(super) struct Socket {
+    pub(super) stream: TcpStream,
+    pub(super) pace: Arc<Pace>,
+    /// How long the client may take nothing.
+    pub(super) patience: Duration,
+    /// Fires when there is no time for that.
+    pub(super) draining: CancellationToken,
+    /// Bytes that were read in this turn.
+    pub(super) read: usize,
+    /// Since when the client takes nothing, and the timer of that.
+    pub(super) stall: Option<(Instant, Pin<Box<Sleep>>)>,
+}
+
+impl Socket {
+    /// Passes on what became of a write; fails one that has waited for too long.
+    fn judge<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        written: Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
+        if written.is_ready() {
+            self.stall = None;
+            return written;
+        }
+        let most = if self.draining.is_cancelled() { LEAVES_WITHIN } else { Duration::MAX };
+        let patience = self.patience.min(most);
+        let (since, timer) = self.stall.get_or_insert_with(|| {
+            let now = Instant::now();
+            (now, Box::pin(sleep_until(now + patience)))
+        });
+        if timer.deadline() != *since + patience {
+            timer.as_mut().reset(*since + patience);
+        }
+        ready!(timer.as_mut().poll(cx));
+        // The kernel, too, gives up what the client has not taken.
+        let _ = self.stream.set_zero_linger();
+        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client does not read")))
+    }
+}
+
+impl AsyncRead for Socket {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        if this.read >= TURN {
+            this.read = 0;
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let room = buf.remaining().min(TURN - this.read);
+        let mut part = ReadBuf::new(buf.initialize_unfilled_to(room));
+        let read = Pin::new(&mut this.stream).poll_read(cx, &mut part);
+        let bytes = part.filled().len();
+        buf.advance(bytes);
+        if bytes > 0 {
+            this.pace.heard();
+        }
+        this.read = if read.is_ready() { this.read + bytes } else { 0 };
+        read
+    }
+}
+
+impl AsyncWrite for Socket {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        let written = Pin::new(&mut this.stream).poll_write(cx, buf);
+        this.judge(cx, written)
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        let written = Pin::new(&mut this.stream).poll_write_vectored(cx, bufs);
+        this.judge(cx, written)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    /// A socket has nothing of its own to flush, and so this says nothing of the client.
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use tokio::io::AsyncWriteExt as _;
+    use tokio::net::TcpListener;
+
+    use super::*;
+    use crate::http::server::serve::Timeouts;
+
+    /// Bytes that are read before it is others' turn.
+    fn one_turn(socket: &mut Socket) -> usize {
+        let mut cx = Context::from_waker(Waker::noop());
+        let mut space = vec![0; 1024];
+        let mut read = 0;
+        loop {
+            let mut space = ReadBuf::new(&mut space);
+            match Pin::new(&mut *socket).poll_read(&mut cx, &mut space) {
+                Poll::Ready(result) => result.unwrap(),
+                Poll::Pending => return read,
+            }
+            read += space.filled().len();
+        }
+    }
+
+    #[tokio::test]
+    async fn a_client_that_sends_without_end_is_read_by_turns() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (stream, _) = listener.accept().await.unwrap();
+        let mut all = vec![0; 3 * TURN];
+        client.write_all(&all).await.unwrap();
+        while stream.peek(&mut all).await.unwrap() < all.len() {}
+        let mut socket = Socket {
+            stream,
+            pace: Pace::new(Timeouts::default()),
+            patience: Duration::MAX,
+            draining: CancellationToken::new(),
+            read: 0,
+            stall: None,
+        };
+        assert_eq!([(); 4].map(|()| one_turn(&mut socket)), [TURN, TURN, TURN, 0]);
+    }
+}

@@ -1,0 +1,100 @@
+//! The two forms of a stream: server-sent events, and JSON, one event a line.
+
+use axum::response::Response;
+use bytes::Bytes;
+use http::HeaderValue;
+use http::header::CONTENT_TYPE;
+
+const EVENT_STREAM: &str = "text/event-stream";
+const JSON_LINES: &str = "application/jsonl";
+const ND_JSON: &str = "application/x-ndjson";
+
+/// Where the JSON of a frame begins.
+const DATA: &[u8] = b"\ndata: ";
+
+/// In what form a stream is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(in crate::http) enum StreamForm {
+    /// Server-sent events.
+    #[default]
+    EventStream,
+    /// One event a line.
+    JsonLines,
+    /// The same, under the name that was there before.
+    NdJson,
+}
+
+impl StreamForm {
+    /// All forms, the usual one first.
+    pub(in crate::http) const ALL: [Self; 3] = [Self::EventStream, Self::JsonLines, Self::NdJson];
+
+    /// The media type.
+    pub(in crate::http) const fn media_type(self) -> &'static str {
+        match self {
+            Self::EventStream => EVENT_STREAM,
+            Self::JsonLines => JSON_LINES,
+            Self::NdJson => ND_JSON,
+        }
+    }
+
+    /// Sent at once, because proxies hold the headers back until the first byte of the body. A line
+    /// is begun only if one will follow.
+    pub(in crate::http) const fn first(self, goes_on: bool) -> Bytes {
+        match self {
+            Self::EventStream => Bytes::from_static(b"retry: 2000\n"),
+            Self::JsonLines | Self::NdJson if goes_on => SPACE,
+            Self::JsonLines | Self::NdJson => Bytes::new(),
+        }
+    }
+
+    /// Sent when there is silence. A blank line would be a message to some readers and a broken one
+    /// to others; a comment line is neither, and a space in front of the next line is part of its
+    /// JSON.
+    pub(in crate::http) const fn keep_alive(self) -> Bytes {
+        match self {
+            Self::EventStream => Bytes::from_static(b":\n"),
+            Self::JsonLines | Self::NdJson => SPACE,
+        }
+    }
+
+    /// Sent before a stream is torn because the service stops: another takes over at once.
+    pub(in crate::http) const fn last(self) -> Bytes {
+        match self {
+            Self::EventStream => Bytes::from_static(b"retry: 1000\n"),
+            Self::JsonLines | Self::NdJson => SPACE,
+        }
+    }
+
+    /// A frame in this form; all readers share its bytes.
+    pub(in crate::http) fn frame(self, sse: Bytes) -> Bytes {
+        if self == Self::EventStream {
+            return sse;
+        }
+        let data = memchr::memmem::find(&sse, DATA).map_or(0, |found| found + DATA.len());
+        // With one of the two line ends of the frame.
+        let end = sse.len().saturating_sub(1);
+        sse.slice(data.min(end)..end)
+    }
+}
+
+const SPACE: Bytes = Bytes::from_static(b" ");
+
+/// Whether a response is a stream, in whatever form.
+pub(in crate::http) fn is_stream(response: &Response) -> bool {
+    let kind = response.headers().get(CONTENT_TYPE).map(HeaderValue::as_bytes);
+    StreamForm::ALL.iter().any(|form| kind == Some(form.media_type().as_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_the_data_of_a_frame() {
+        let frame = Bytes::from_static(b"id: 7\nevent: a\ndata: {\"b\":\"\\ndata: \"}\n\n");
+        let line: &[u8] = b"{\"b\":\"\\ndata: \"}\n";
+        assert_eq!(StreamForm::EventStream.frame(frame.clone()), frame);
+        assert_eq!(StreamForm::JsonLines.frame(frame.clone()), line);
+        assert_eq!(StreamForm::NdJson.frame(frame), line);
+    }
+}
