@@ -89,8 +89,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_documentation_says_what_is_lacking() {
-        let page = include_str!("../../docs/model.md");
+    fn the_documentation_lists_the_missing_features() {
+        let page = include_str!("../../docs/model-servers.md");
         for word in Provider::OpenAi.lacks() {
             assert!(page.contains(&format!("`{word}`")), "{word}");
         }

@@ -1,4 +1,4 @@
-//! The README's transcript is what the service prints.
+//! The transcript of `docs/first-steps.md` is what the service prints.
 
 use std::fs;
 use std::path::Path;
@@ -64,12 +64,12 @@ fn is_id(text: &str) -> bool {
 }
 
 #[tokio::test]
-async fn the_transcript_in_the_readme_is_what_the_service_prints() {
-    let readme = fs::read_to_string(root().join("README.md")).unwrap();
-    let start = readme.find("\nretry: 2000\n").expect("the README has a transcript") + 1;
-    let end = start + readme[start..].find("\n```").unwrap();
+async fn the_documented_transcript_is_what_the_service_prints() {
+    let page = fs::read_to_string(root().join("docs/first-steps.md")).unwrap();
+    let start = page.find("\nretry: 2000\n").expect("the page has a transcript") + 1;
+    let end = start + page[start..].find("\n```").unwrap();
     let command = "Read rust-toolchain.toml and explain it";
-    assert!(readme[..start].contains(command));
+    assert!(page[..start].contains(command));
 
     let app = TestApp::start(json!({ "otherwise": "demo" })).await;
     let toolchain = fs::read_to_string(root().join("rust-toolchain.toml")).unwrap();
@@ -85,7 +85,7 @@ async fn the_transcript_in_the_readme_is_what_the_service_prints() {
         .await
         .unwrap();
     let printed = response.text().await.unwrap();
-    let documented = &readme[start..end];
+    let documented = &page[start..end];
     assert_eq!(normalised(&printed), normalised(documented));
     app.finish().await;
 }
