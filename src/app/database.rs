@@ -122,10 +122,7 @@ async fn check_keys(listen: &Listen, pool: &Connections) -> anyhow::Result<()> {
         Listen::Api(serve) if serve.http.needs_keys && serve.http.tokens.is_none() => serve.bind,
         Listen::Api(_) | Listen::Health(_) | Listen::Nowhere => return Ok(()),
     };
-    let mut conn = pool.acquire().await?;
-    let is_any_good = is_any_good(&mut conn).await?;
-    conn.give_back();
-    if is_any_good {
+    if pool.with(async |conn| is_any_good(conn).await).await? {
         return Ok(());
     }
     if !bind.ip().is_loopback() {

@@ -1,4 +1,5 @@
-//! All SQL: one module a table, functions over a connection whose caller owns the transaction.
+//! All SQL: one module for each table, with functions over a connection whose caller owns the
+//! transaction.
 
 /// The counts of a row, which has a column for each.
 macro_rules! usage_of {
@@ -41,6 +42,7 @@ pub mod migrating;
 mod notes;
 pub mod records;
 pub mod requests;
+pub mod retry;
 pub mod roles;
 mod run_log;
 pub mod runs;
@@ -77,26 +79,26 @@ use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 /// A statement that failed, or a row that cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The database refused, or is away.
+    /// The database is unavailable or refused the statement.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
     /// The database did not answer in time.
-    #[error("the database gave no answer in time")]
+    #[error("the database did not answer in time")]
     NoAnswer,
-    /// A row holds what this version cannot read.
-    #[error("{table}.{column} cannot be read: {cause}")]
+    /// A column has a value that this version cannot read.
+    #[error("{table}.{column} is unreadable: {cause}")]
     Unreadable {
         /// The table.
         table: &'static str,
         /// The column.
         column: &'static str,
-        /// What is wrong with it.
+        /// The reason.
         cause: String,
     },
 }
 
 impl StoreError {
-    /// Whether the cause is the database being away, not the request.
+    /// Returns true if the database is unavailable, whatever the statement.
     fn is_unavailable(&self) -> bool {
         use sqlx::Error;
         match self {
@@ -117,7 +119,7 @@ impl StoreError {
         }
     }
 
-    /// Whether the same statement may succeed a little later.
+    /// Returns true if the same statement may succeed a little later.
     pub fn may_pass(&self) -> bool {
         let is_passing = |code: &str| PASSING.iter().any(|class| code.starts_with(class));
         match self {
@@ -130,7 +132,7 @@ impl StoreError {
         }
     }
 
-    /// Whether the same statement would fail again, whenever it is tried.
+    /// Returns true if the same statement would fail at every retry.
     pub fn is_permanent(&self) -> bool {
         match self {
             Self::Database(sqlx::Error::Database(error)) => {
@@ -143,19 +145,19 @@ impl StoreError {
     }
 }
 
-/// Classes of Postgres' own error codes: values that no column takes, broken constraints, and what
-/// is beyond its limits, such as a key that is too long.
+/// Classes of SQLSTATE codes: invalid values, violated constraints, and exceeded limits such as a key
+/// that is too long for its index.
 const REFUSED: [&str; 3] = ["22", "23", "54"];
 
-/// Classes of Postgres' own error codes: deadlocks and the like, locks that were waited for too
-/// long, and statements that ran too long.
+/// Classes of SQLSTATE codes: deadlocks and serialization failures, lock timeouts and statement
+/// timeouts.
 const PASSING: [&str; 3] = ["40", "55P03", "57014"];
 
-/// Classes of Postgres' own error codes: connections, resources, operator's intervention, a server
-/// that has become read-only, and a session that was ended because its transaction stood still.
+/// Classes of SQLSTATE codes: connections, resources, operator intervention, a server that has become
+/// read-only, and a session that was terminated because its transaction was idle.
 const UNAVAILABLE: [&str; 5] = ["08", "53", "57P", "25006", "25P03"];
 
-/// A column that this version cannot read.
+/// Returns the constructor of [`StoreError::Unreadable`] for a column.
 pub(crate) fn unreadable<E: std::fmt::Display>(
     table: &'static str,
     column: &'static str,
@@ -166,25 +168,25 @@ pub(crate) fn unreadable<E: std::fmt::Display>(
 /// The schema of this version.
 pub static MIGRATIONS: Migrator = sqlx::migrate!();
 
-/// Brings the schema up to this version. Safe to run from many processes at once.
+/// Migrates the schema to this version. Several processes may call it at once.
 pub async fn migrate(pool: &PgPool) -> Result<(), MigrateError> {
     MIGRATIONS.run(pool).await
 }
 
-/// What a pool is for; each has its own, so that none can starve another.
+/// The use of a pool. Each use has a pool of its own, so that none can starve another.
 #[derive(Debug, Clone, Copy)]
 pub enum PoolRole {
-    /// Bringing the schema up to date, as the user who logs in.
+    /// Migrations, as the login user.
     Login,
-    /// Requests of clients, each for one tenant.
+    /// Requests of clients, each on the rows of one tenant.
     Api,
-    /// Who may come in, and whether there is room.
+    /// Authentication and admission of requests.
     Gate,
     /// Runs.
     Worker,
     /// Renewing leases.
     Heartbeat,
-    /// Listening to other processes, and telling them.
+    /// LISTEN and NOTIFY between processes.
     Bus,
 }
 
@@ -207,13 +209,13 @@ impl PoolRole {
         match self {
             Self::Login => 1,
             Self::Api | Self::Gate | Self::Worker => 8,
-            // One that works, and one that is being closed because it has fallen silent.
+            // One in use, and one that is being closed because it no longer answers.
             Self::Heartbeat | Self::Bus => 2,
         }
     }
 
-    /// As whom its connections work: neither is an owner, so that rows are kept apart.
-    const fn stands_as(self) -> Option<&'static str> {
+    /// The role of its connections. Neither role owns tables, so that row-level security applies.
+    const fn database_role(self) -> Option<&'static str> {
         match self {
             Self::Login => None,
             Self::Api => Some(roles::TENANT),
@@ -222,18 +224,17 @@ impl PoolRole {
     }
 }
 
-/// A pool that connects when it is first used.
+/// Returns a pool that connects at its first use.
 ///
-/// No statement here takes long; the timeouts end those that hang on a lock or a dying server.
-/// Whoever stands still inside a transaction loses it, and its locks, before those who wait for
-/// these locks give up.
+/// No statement of the service takes long; the timeouts end those that hang on a lock or on a dying
+/// server. An idle transaction is terminated before the callers that wait for its locks time out.
 pub fn pool(options: &PgConnectOptions, role: PoolRole) -> PgPool {
     let options = options.clone().application_name(role.name()).options([
         ("statement_timeout", "15s"),
         ("lock_timeout", "5s"),
         ("idle_in_transaction_session_timeout", "3s"),
     ]);
-    let options = match role.stands_as() {
+    let options = match role.database_role() {
         Some(name) => options.options([("role", name)]),
         None => options,
     };

@@ -1,9 +1,11 @@
 //! On whose behalf a call is made.
 
+use sqlx::PgConnection;
+
 use super::ToolError;
 use crate::domain::ids::{SessionId, TenantId};
 use crate::store::StoreError;
-use crate::store::connections::{Connections, Lent};
+use crate::store::connections::Connections;
 use crate::store::tenants::{name_of_owner, owner};
 
 /// The name of a caller who belongs to no session.
@@ -19,25 +21,29 @@ impl Caller {
         Self(Some((pool, session_id)))
     }
 
-    /// A connection, and the owner whose rows are meant; none for a caller who has none.
-    pub(in crate::tools) async fn rows(&self) -> Result<Option<(Lent, TenantId)>, StoreError> {
+    /// Runs `work` on a connection with the owner's ID, or without one for a caller without a
+    /// session. An error closes the connection.
+    pub(in crate::tools) async fn with_owner<T, E>(
+        &self,
+        work: impl AsyncFnOnce(&mut PgConnection, TenantId) -> Result<T, E>,
+    ) -> Result<Option<T>, E>
+    where
+        E: From<StoreError> + From<sqlx::Error>,
+    {
         let Some((pool, session_id)) = &self.0 else { return Ok(None) };
-        let mut conn = pool.acquire().await?;
-        let owner = owner(&mut conn, *session_id).await?;
-        Ok(owner.map(|owner| (conn, owner)))
+        pool.with(async |conn| match owner(conn, *session_id).await? {
+            Some(owner) => work(conn, owner).await.map(Some),
+            None => Ok(None),
+        })
+        .await
     }
 
     /// The owner's name. It is looked up for each call: few calls ask.
     pub async fn name(&self) -> Result<String, ToolError> {
         let Some((pool, session_id)) = &self.0 else { return Ok(LOCAL.to_owned()) };
-        let found = async {
-            let mut conn = pool.acquire().await?;
-            let name = name_of_owner(&mut conn, *session_id).await?;
-            conn.give_back();
-            Ok::<_, StoreError>(name)
-        };
+        let found = pool.with(async |conn| name_of_owner(conn, *session_id).await);
         let name = found.await.map_err(|error| {
-            tracing::warn!(%error, "the owner of a session cannot be told");
+            tracing::warn!(%error, "owner of a session could not be read");
             ToolError::Failed("the user cannot be looked up now".to_owned())
         })?;
         Ok(name.unwrap_or_else(|| LOCAL.to_owned()))

@@ -5,7 +5,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::ToolError;
 use crate::domain::ids::SessionId;
-use crate::store::StoreError;
 use crate::store::connections::Connections;
 use crate::store::seen_files::find;
 
@@ -37,12 +36,7 @@ impl SeenFiles {
     pub async fn hash(&self, path: &str) -> Result<Option<Vec<u8>>, ToolError> {
         match &self.0 {
             Source::Stored { pool, session_id } => {
-                let found = async {
-                    let mut conn = pool.acquire().await?;
-                    let hash = find(&mut conn, *session_id, path).await?;
-                    conn.give_back();
-                    Ok::<_, StoreError>(hash)
-                };
+                let found = pool.with(async |conn| find(conn, *session_id, path).await);
                 found.await.map_err(|error| {
                     tracing::warn!(%error, "it cannot be told which files were read");
                     ToolError::Failed("it cannot be told whether the file was read".to_owned())

@@ -89,14 +89,9 @@ impl Sender {
         let more = ALL - counts.values().sum::<i64>();
         let most = Most { of_webhook: OF_WEBHOOK, of_tenant: OF_TENANT, more };
         let counts: Vec<_> = counts.into_iter().collect();
-        let taken = async {
-            let mut conn = self.pool.acquire().await?;
-            let due = take_due(&mut conn, &counts, most, TAKEN_FOR).await?;
-            conn.give_back();
-            Ok::<_, StoreError>(due)
-        };
-        taken.await.unwrap_or_else(|error| {
-            tracing::warn!(%error, "the outbox of webhooks cannot be read");
+        let due = self.pool.with(async |conn| take_due(conn, &counts, most, TAKEN_FOR).await);
+        due.await.unwrap_or_else(|error| {
+            tracing::warn!(%error, "webhook outbox could not be read");
             Vec::new()
         })
     }
@@ -105,22 +100,19 @@ impl Sender {
         let attempt = Attempt::make(&self.outbound, &due).await;
         let next = attempt.next(due.attempt);
         self.metrics.webhook_attempt(outcome(next));
-        let settled = async {
-            let mut conn = self.pool.acquire().await?;
-            // Who sees that it has failed sees as well that the webhook is told nothing more.
+        let settled = self.pool.with(async |conn| {
+            // First: a reader who sees the failed delivery also sees that the webhook is disabled.
             if attempt.status == Some(GONE) {
-                note_gone(&mut conn, due.webhook_id, &due.url).await?;
+                note_gone(conn, due.webhook_id, &due.url).await?;
             }
             let how = (attempt.status, attempt.error.as_deref());
-            settle(&mut conn, (due.id, due.taken_until), how, next).await?;
-            conn.give_back();
-            Ok::<_, StoreError>(())
-        };
+            settle(conn, (due.id, due.taken_until), how, next).await
+        });
         let (webhook, delivery) = (due.webhook_id, due.id);
         if let Err(error) = settled.await {
-            tracing::warn!(%webhook, %delivery, %error, "an attempt was made and cannot be noted");
+            tracing::warn!(%webhook, %delivery, %error, "outcome of a webhook delivery could not be stored");
         } else if let Some(error) = &attempt.error {
-            tracing::info!(%webhook, %delivery, attempt = due.attempt, error, "not delivered");
+            tracing::info!(%webhook, %delivery, attempt = due.attempt, error, "webhook delivery failed");
         }
     }
 
@@ -128,14 +120,12 @@ impl Sender {
         let mut clean = interval(SWEEP_EVERY);
         loop {
             clean.tick().await;
-            let swept = async {
-                let mut conn = self.pool.acquire().await?;
-                while sweep(&mut conn).await? {}
-                conn.give_back();
+            let swept = self.pool.with(async |conn| {
+                while sweep(conn).await? {}
                 Ok::<_, StoreError>(())
-            };
+            });
             if let Err(error) = swept.await {
-                tracing::warn!(%error, "the outbox of webhooks cannot be swept");
+                tracing::warn!(%error, "settled webhook deliveries could not be deleted");
             }
         }
     }

@@ -1,10 +1,10 @@
-//! Connections that go back without a round trip.
+//! A pool whose connections return to it without a round trip.
 //!
-//! The pool below asks the server for a sign of life whenever a connection is returned, because
-//! it may have been left in the middle of a statement. That doubles the round trips of a service
-//! whose steps are single statements. Here the caller says that its statement is done, and the
-//! connection is kept as it is; one that is merely dropped is closed, and those that lie idle must
-//! give a sign of life before they are lent again.
+//! sqlx's pool pings the server whenever a connection returns, because the connection may have been
+//! left in the middle of a statement. That doubles the round trips of a service whose steps are
+//! single statements. Here [`Connections::with`] knows that the work succeeded and keeps the
+//! connection as it is. A connection whose work failed is closed, and a connection that was idle for
+//! long is pinged before its next use.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,31 +18,32 @@ use tokio::time::timeout;
 
 use crate::domain::ids::TenantId;
 
-/// How long a connection may take to give a sign of life.
+/// Time limit of the ping of an idle connection.
 const PING_TIMEOUT: Duration = Duration::from_secs(1);
-/// How long a connection may lie idle and be lent without a look at it. A server that restarts
+/// Time that a connection may be idle and be used again without a ping. A restart of the server
 /// takes longer.
 const TRUSTED_FOR: Duration = Duration::from_secs(1);
 
-/// A pool and those of its connections that wait for the next caller.
+/// A pool and its idle connections.
 #[derive(Debug, Clone)]
 pub struct Connections {
     pool: PgPool,
     idle: Arc<Mutex<Vec<Idle>>>,
-    /// As many as the pool has connections: who holds one need not wait for another's return.
-    turns: Arc<Semaphore>,
-    /// How many connections have broken. What lay idle at that time may be broken, too.
+    /// One permit for each connection of the pool: the holder of a permit need not wait for another
+    /// caller's connection to return.
+    permits: Arc<Semaphore>,
+    /// The number of connections that broke. Each idle connection may have broken at the same time.
     breaks: Arc<AtomicU64>,
 }
 
 #[derive(Debug)]
 struct Idle {
     conn: PoolConnection<Postgres>,
-    /// The breaks that it is known to have survived.
+    /// The value of `breaks` at which this connection last worked.
     survived: u64,
-    /// When it was given back.
+    /// The time of its return.
     since: Instant,
-    /// Whose rows it shows.
+    /// The tenant whose rows it sees.
     tenant: Option<TenantId>,
 }
 
@@ -51,20 +52,20 @@ impl Idle {
         self.survived >= breaks && self.since.elapsed() < TRUSTED_FOR
     }
 
-    /// Makes it ready to be lent, and says whether it is. One that has to be told whose rows it
-    /// shows gives a sign of life by that.
+    /// Prepares the connection for its next use and returns whether it works. Setting the tenant
+    /// replaces the ping.
     async fn is_ready(&mut self, tenant: Option<TenantId>, breaks: u64) -> bool {
-        let told = match tenant.filter(|_| self.tenant != tenant) {
-            Some(tenant) => timeout(PING_TIMEOUT, show(&mut self.conn, tenant)).await,
+        let answered = match tenant.filter(|_| self.tenant != tenant) {
+            Some(tenant) => timeout(PING_TIMEOUT, set_tenant(&mut self.conn, tenant)).await,
             None if self.is_trusted(breaks) => return true,
             None => timeout(PING_TIMEOUT, self.conn.ping()).await,
         };
-        matches!(told, Ok(Ok(())))
+        matches!(answered, Ok(Ok(())))
     }
 }
 
-/// Has a connection show the rows of this tenant.
-async fn show(conn: &mut PgConnection, tenant: TenantId) -> Result<(), sqlx::Error> {
+/// Makes this tenant's rows visible on a connection, and hides all others.
+async fn set_tenant(conn: &mut PgConnection, tenant: TenantId) -> Result<(), sqlx::Error> {
     let tenant = tenant.as_uuid().to_string();
     sqlx::query_scalar!("SELECT set_config('twostep.tenant', $1, false)", tenant)
         .fetch_one(conn)
@@ -72,8 +73,8 @@ async fn show(conn: &mut PgConnection, tenant: TenantId) -> Result<(), sqlx::Err
     Ok(())
 }
 
-/// Connections as a role that sees the rows of one tenant at a time, and of none until it is said
-/// whose. There is no other way to get one, so nobody who works for a caller can forget to say it.
+/// Connections with a role that sees the rows of one tenant at a time, and no rows until a tenant is
+/// set. Each access names the tenant, so that no request can forget it.
 #[derive(Debug, Clone)]
 pub struct TenantConnections(Connections);
 
@@ -84,27 +85,38 @@ impl From<PgPool> for TenantConnections {
 }
 
 impl TenantConnections {
-    /// A connection that sees this tenant's rows. If one lies idle that has shown them before, it
-    /// costs no round trip.
-    pub async fn acquire_as(&self, tenant: TenantId) -> Result<Lent, sqlx::Error> {
-        self.0.lend(Some(tenant)).await
+    /// Runs `work` on a connection that sees this tenant's rows; otherwise like
+    /// [`Connections::with`].
+    pub async fn with<T, E: From<sqlx::Error>>(
+        &self,
+        tenant: TenantId,
+        work: impl AsyncFnOnce(&mut PgConnection) -> Result<T, E>,
+    ) -> Result<T, E> {
+        self.acquire_as(tenant).await?.run(work).await
     }
 
-    /// Closes all connections, and waits for those on loan.
+    /// A connection that sees this tenant's rows. If an idle connection was last used for the same
+    /// tenant, this costs no round trip.
+    pub async fn acquire_as(&self, tenant: TenantId) -> Result<Lent, sqlx::Error> {
+        self.0.checkout(Some(tenant)).await
+    }
+
+    /// Closes all connections, and waits for those in use.
     pub async fn close(&self) {
         self.0.close().await;
     }
 }
 
-/// A connection on loan.
+/// A connection in use. Dropping it closes the connection; [`Lent::give_back`] returns it to the
+/// pool.
 #[derive(Debug)]
 pub struct Lent {
-    /// Here until it is given back.
+    /// Empty once it has been returned.
     conn: Option<PoolConnection<Postgres>>,
     home: Connections,
     survived: u64,
     tenant: Option<TenantId>,
-    _turn: OwnedSemaphorePermit,
+    _permit: OwnedSemaphorePermit,
 }
 
 impl From<PgPool> for Connections {
@@ -113,47 +125,59 @@ impl From<PgPool> for Connections {
         Self {
             pool,
             idle: Arc::default(),
-            turns: Arc::new(Semaphore::new(size.min(Semaphore::MAX_PERMITS))),
+            permits: Arc::new(Semaphore::new(size.min(Semaphore::MAX_PERMITS))),
             breaks: Arc::default(),
         }
     }
 }
 
 impl Connections {
-    /// A connection, as soon as there is one.
-    pub async fn acquire(&self) -> Result<Lent, sqlx::Error> {
-        self.lend(None).await
+    /// Runs `work` on a connection, which returns to the pool if the work succeeds.
+    ///
+    /// An error closes the connection: it may have broken, or be in the middle of a transaction. A
+    /// refusal that leaves the connection clean, such as one after a rollback, is therefore a
+    /// success of the work: return it as `Ok(Err(refusal))` and flatten the result with `?`.
+    pub async fn with<T, E: From<sqlx::Error>>(
+        &self,
+        work: impl AsyncFnOnce(&mut PgConnection) -> Result<T, E>,
+    ) -> Result<T, E> {
+        self.acquire().await?.run(work).await
     }
 
-    async fn lend(&self, tenant: Option<TenantId>) -> Result<Lent, sqlx::Error> {
-        let patience = self.pool.options().get_acquire_timeout();
-        let turn = timeout(patience, Arc::clone(&self.turns).acquire_owned())
+    /// A connection, as soon as one is free.
+    pub async fn acquire(&self) -> Result<Lent, sqlx::Error> {
+        self.checkout(None).await
+    }
+
+    async fn checkout(&self, tenant: Option<TenantId>) -> Result<Lent, sqlx::Error> {
+        let limit = self.pool.options().get_acquire_timeout();
+        let permit = timeout(limit, Arc::clone(&self.permits).acquire_owned())
             .await
             .map_err(|_| sqlx::Error::PoolTimedOut)?
             .map_err(|_| sqlx::Error::PoolClosed)?;
         let breaks = self.breaks.load(Ordering::Relaxed);
-        let idle = self.idle_one(tenant, breaks).await;
+        let idle = self.take_working(tenant, breaks).await;
         let is_new = idle.is_none();
         let conn = match idle {
             Some(conn) => conn,
             None => self.pool.acquire().await?,
         };
         let home = self.clone();
-        let mut lent = Lent { conn: Some(conn), home, survived: breaks, tenant, _turn: turn };
+        let mut lent = Lent { conn: Some(conn), home, survived: breaks, tenant, _permit: permit };
         if let Some(tenant) = tenant.filter(|_| is_new) {
-            show(&mut lent, tenant).await?;
+            set_tenant(&mut lent, tenant).await?;
         }
         Ok(lent)
     }
 
-    /// One that lies idle and is not broken.
-    async fn idle_one(
+    /// An idle connection that works. Broken ones that are found on the way are closed.
+    async fn take_working(
         &self,
         tenant: Option<TenantId>,
         breaks: u64,
     ) -> Option<PoolConnection<Postgres>> {
         loop {
-            let mut idle = self.next_idle(tenant)?;
+            let mut idle = self.take_idle(tenant)?;
             if idle.is_ready(tenant, breaks).await {
                 return Some(idle.conn);
             }
@@ -162,17 +186,17 @@ impl Connections {
         }
     }
 
-    /// The last one that showed the rows of this tenant; else the one that has lain there longest,
-    /// so that those of tenants who ask often are left to them.
-    fn next_idle(&self, tenant: Option<TenantId>) -> Option<Idle> {
+    /// The connection that this tenant used last; otherwise the one that has been idle longest, so
+    /// that tenants with frequent requests keep theirs.
+    fn take_idle(&self, tenant: Option<TenantId>) -> Option<Idle> {
         let mut idle = self.idle();
-        let place = idle.iter().rposition(|idle| idle.tenant == tenant).unwrap_or(0);
-        (place < idle.len()).then(|| idle.remove(place))
+        let index = idle.iter().rposition(|idle| idle.tenant == tenant).unwrap_or(0);
+        (index < idle.len()).then(|| idle.remove(index))
     }
 
-    /// Closes all connections, and waits for those on loan.
+    /// Closes all connections, and waits for those in use.
     pub async fn close(&self) {
-        self.turns.close();
+        self.permits.close();
         // Dropped outside of the lock.
         let idle = std::mem::take(&mut *self.idle());
         drop(idle);
@@ -185,11 +209,23 @@ impl Connections {
 }
 
 impl Lent {
-    /// Gives the connection back after a statement that was carried to its end.
+    /// Runs `work`, and returns the connection to the pool if the work succeeds.
+    async fn run<T, E>(
+        mut self,
+        work: impl AsyncFnOnce(&mut PgConnection) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let value = work(&mut self).await?;
+        self.give_back();
+        Ok(value)
+    }
+
+    /// Returns the connection to the pool. Its last statement must have completed, outside of a
+    /// transaction.
     pub fn give_back(mut self) {
         let mut idle = self.home.idle();
-        // Looked at under the lock: what comes later than the closing hand must not stay.
-        if !self.home.turns.is_closed()
+        // Checked under the lock: a connection that returns after `close` emptied the list must not
+        // be kept.
+        if !self.home.permits.is_closed()
             && let Some(conn) = self.conn.take()
         {
             let (survived, tenant, since) = (self.survived, self.tenant, Instant::now());
@@ -199,8 +235,8 @@ impl Lent {
 }
 
 impl Drop for Lent {
-    /// A connection that is not given back failed, or was left in the middle of a statement. It
-    /// may lead to a server that is gone, or has become read-only, and is not used again.
+    /// A connection that was not returned failed or was abandoned in the middle of a statement. Its
+    /// server may be gone or have become read-only, so it is closed.
     fn drop(&mut self) {
         if let Some(conn) = &mut self.conn {
             conn.close_on_drop();
@@ -212,16 +248,16 @@ impl Drop for Lent {
 impl Deref for Lent {
     type Target = PgConnection;
 
-    #[expect(clippy::expect_used, reason = "only `give_back` takes it, and ends the loan")]
+    #[expect(clippy::expect_used, reason = "only `give_back` takes it, and consumes the guard")]
     fn deref(&self) -> &PgConnection {
-        self.conn.as_ref().expect("a loan has its connection")
+        self.conn.as_ref().expect("a connection in use is present")
     }
 }
 
 impl DerefMut for Lent {
-    #[expect(clippy::expect_used, reason = "only `give_back` takes it, and ends the loan")]
+    #[expect(clippy::expect_used, reason = "only `give_back` takes it, and consumes the guard")]
     fn deref_mut(&mut self) -> &mut PgConnection {
-        self.conn.as_mut().expect("a loan has its connection")
+        self.conn.as_mut().expect("a connection in use is present")
     }
 }
 

@@ -1,4 +1,5 @@
 use futures::future::join_all;
+use tokio_util::task::TaskTracker;
 
 use super::*;
 use crate::store::testing::{TestDatabase, database};
@@ -161,4 +162,59 @@ async fn two_thousand_loans_of_four_connections_are_never_for_another_tenant() {
         }
     }))
     .await;
+}
+
+#[tokio::test]
+async fn a_connection_is_used_again_after_work_that_succeeds_or_refuses_cleanly() {
+    let database = database().await;
+    let connections = Connections::from(database.pool(1));
+    let of = async |conn: &mut PgConnection| Ok::<_, sqlx::Error>(backend(conn).await);
+    let first = connections.with(of).await.unwrap();
+    let refused = connections
+        .with(async |conn| {
+            let transaction = conn.begin().await?;
+            transaction.rollback().await?;
+            Ok::<_, sqlx::Error>(Err::<(), _>("refused"))
+        })
+        .await
+        .unwrap();
+    assert_eq!(refused, Err("refused"));
+    assert_eq!(connections.with(of).await.unwrap(), first);
+}
+
+#[tokio::test]
+async fn a_connection_is_closed_after_work_that_fails() {
+    let database = database().await;
+    let connections = Connections::from(database.pool(1));
+    let mut first = None;
+    let failed: Result<(), _> = connections
+        .with(async |conn| {
+            first = Some(backend(conn).await);
+            Err(sqlx::Error::RowNotFound)
+        })
+        .await;
+    assert!(matches!(failed, Err(sqlx::Error::RowNotFound)));
+    let next = connections.with(async |conn| Ok::<_, sqlx::Error>(backend(conn).await)).await;
+    assert_ne!(next.ok(), first);
+}
+
+#[tokio::test]
+async fn work_for_a_tenant_sees_its_rows_in_a_future_that_can_be_spawned() {
+    let database = database().await;
+    let connections = apart(&database, 1);
+    let tenant = TenantId::new();
+    // A request handler's future must be `Send`, also when the work borrows from its caller.
+    let spawned = TaskTracker::new().spawn({
+        let (connections, setting) = (connections.clone(), "twostep.tenant".to_owned());
+        async move {
+            let name = setting.as_str();
+            connections
+                .with(tenant, async |conn| {
+                    let value = sqlx::query_scalar::<_, String>("SELECT current_setting($1)");
+                    value.bind(name).fetch_one(conn).await
+                })
+                .await
+        }
+    });
+    assert_eq!(spawned.await.unwrap().unwrap(), tenant.as_uuid().to_string());
 }

@@ -20,12 +20,12 @@ const MAX_LETTERS: usize = 1000;
 /// Titles that are named when none is like the one that was asked for.
 const TOLD: usize = 20;
 
-/// What stands in the way of a look.
+/// A lookup that failed.
 #[derive(Debug)]
 enum Failure {
-    /// The model can do something about it.
-    Told(ToolError),
-    /// It cannot.
+    /// An error that the model can correct.
+    Refused(ToolError),
+    /// An error of the database.
     Store(StoreError),
 }
 
@@ -35,30 +35,25 @@ impl From<StoreError> for Failure {
     }
 }
 
-/// Looks something up for the session's owner. A look that is given up costs its connection.
+/// Runs a lookup for the session's owner.
 async fn look<T>(
     context: &ToolContext,
     work: impl AsyncFnOnce(&mut PgConnection, TenantId) -> Result<T, Failure>,
 ) -> Result<T, ToolError> {
-    let looked = async {
-        let rows = context.caller.rows().await?;
-        let nobodys = || ToolError::Failed("there are no courses here".to_owned());
-        let (mut conn, owner) = rows.ok_or_else(nobodys).map_err(Failure::Told)?;
-        match work(&mut conn, owner).await {
-            Err(Failure::Store(error)) => Err(error.into()),
-            done => {
-                conn.give_back();
-                done
-            }
+    let found = context.caller.with_owner(async |conn, owner| match work(conn, owner).await {
+        Ok(found) => Ok(Ok(found)),
+        // It leaves the connection usable.
+        Err(Failure::Refused(refusal)) => Ok(Err(refusal)),
+        Err(Failure::Store(error)) => Err(error),
+    });
+    match found.await {
+        Ok(Some(found)) => found,
+        Ok(None) => Err(ToolError::Failed("there are no courses here".to_owned())),
+        Err(error) => {
+            tracing::warn!(%error, "courses could not be read");
+            Err(ToolError::Failed("the courses cannot be looked up now".to_owned()))
         }
-    };
-    looked.await.map_err(|failure| match failure {
-        Failure::Told(error) => error,
-        Failure::Store(error) => {
-            tracing::warn!(%error, "courses cannot be looked up");
-            ToolError::Failed("the courses cannot be looked up now".to_owned())
-        }
-    })
+    }
 }
 
 /// The course that a name means, however nearly.
@@ -71,7 +66,7 @@ async fn find_course(
     let place = most_like(name, titles.iter().map(|(_, title)| title.as_str()));
     match place.and_then(|place| titles.get(place)) {
         Some((id, _)) => Ok(*id),
-        None => Err(Failure::Told(ToolError::Failed(unknown(name, &titles)))),
+        None => Err(Failure::Refused(ToolError::Failed(unknown(name, &titles)))),
     }
 }
 
