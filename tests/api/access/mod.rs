@@ -1,8 +1,14 @@
 //! Who is let in.
 
-mod away;
-mod going;
-mod routes;
+mod browser_guard;
+mod database_unavailable;
+mod every_route;
+mod rate_limits;
+mod revocation;
+mod secrets_in_logs;
+mod tenants;
+mod tokens;
+mod unknown_keys;
 
 use std::time::Duration;
 

@@ -1,9 +1,9 @@
 //! Agents: how they are kept, who has them, and what sessions are that are made as one.
 
 mod builtin;
-mod keeping;
-mod made;
-mod operators;
+mod operator_files;
+mod sessions;
+mod versions;
 
 use reqwest::{RequestBuilder, Response};
 use serde_json::{Value, json};

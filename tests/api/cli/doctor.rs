@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::front::{Front, Habits};
+use super::faulty_proxy::{Front, Habits};
 use crate::support::{TestApp, binary, keys_needed, outcome, replies};
 
 /// What the doctor says of a service behind something with these habits: the status, and the lines.

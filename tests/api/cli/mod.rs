@@ -2,13 +2,16 @@
 
 mod agents;
 mod chat;
-mod configuration;
+mod commands;
+mod config;
 mod doctor;
-mod front;
+mod faulty_proxy;
+mod keys;
+mod lossy_link;
+mod output;
 mod run;
 mod sessions;
 mod terminal;
-mod way;
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -19,8 +22,8 @@ use tokio::process::Command;
 use tokio::time::timeout;
 
 use crate::support::{TestApp, binary, outcome};
+use lossy_link::Way;
 use terminal::Terminal;
-use way::Way;
 
 /// What a command may take on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(1);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::json;
 use twostep::tools::mcp::ServerSettings;
 
-use super::fake::{Fake, app, asks_for, figure, is_running, readiness, results, until};
+use super::fake_server::{Fake, app, asks_for, figure, is_running, readiness, results, until};
 
 const NO_RESPONSE: &str = "Error: no response received from the tool server fake; the call may \
                            have happened all the same";

@@ -1,11 +1,11 @@
 //! Tools of servers that speak the Model Context Protocol.
 
-mod evaluating;
-mod fake;
+mod fake_server;
 mod hostile;
-mod lists;
-mod offering;
-mod others;
-mod rogue;
-mod running;
-mod web;
+mod lifecycle;
+mod offered_tools;
+mod permission_evaluator;
+mod protocol_violations;
+mod published_servers;
+mod streamable_http;
+mod tool_list_changes;

@@ -1,6 +1,7 @@
 //! The service behind each of the proxies that `docs/proxies/` has a file for.
 
-mod running;
+mod base_path;
+mod processes;
 
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 use crate::support::{EventStream, Received, Session, Setup, TestApp, durable, replies, says};
-use running::{Kind, Running};
+use processes::{Kind, Running};
 
 /// Where all of them show the service.
 const BASE: &str = "/agent";

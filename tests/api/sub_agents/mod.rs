@@ -1,8 +1,8 @@
 //! Sub-agents: calls that start runs in sessions of their own, and wait for them.
 
-mod bounds;
-mod ending;
-mod resuming;
+mod budgets;
+mod failures;
+mod recovery;
 mod settings;
 
 use serde_json::{Value, json};

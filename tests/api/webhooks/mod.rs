@@ -1,9 +1,9 @@
 //! Being told of runs.
 
-mod described;
-mod keeping;
+mod management;
+mod payload_schema;
 mod receiver;
-mod trying;
+mod retries;
 
 use serde_json::{Value, json};
 use sqlx::PgPool;

@@ -1,0 +1,221 @@
+//! The second wall between tenants: what the database shows to statements that name none.
+
+mod database_users;
+mod missing_grants;
+mod policies;
+mod search;
+mod shared_connections;
+
+use std::collections::BTreeSet;
+
+use sqlx::{AssertSqlSafe, Executor as _, PgConnection, PgPool};
+use twostep::domain::ids::TenantId;
+use twostep::store::connections::TenantConnections;
+use twostep::store::{PoolRole, pool};
+use uuid::Uuid;
+
+use crate::support::{TestDatabase, database};
+
+/// A database in which two tenants have a row in every table.
+struct Shared {
+    database: TestDatabase,
+    one: TenantId,
+    other: TenantId,
+}
+
+impl Shared {
+    async fn new() -> Self {
+        let database = database().await;
+        let [one, other] = [TenantId::new(), TenantId::new()];
+        for tenant in [one, other] {
+            fill(&database.pool(1), tenant).await;
+        }
+        Self { database, one, other }
+    }
+
+    /// A connection as it is lent for requests.
+    async fn api(&self) -> PgConnection {
+        pool(&self.database.options(), PoolRole::Api).acquire().await.unwrap().detach()
+    }
+
+    /// The same for this tenant.
+    async fn api_for(&self, tenant: TenantId) -> PgConnection {
+        let mut conn = self.api().await;
+        let set = "SELECT set_config('twostep.tenant', $1, false)";
+        sqlx::query(set).bind(tenant.as_uuid().to_string()).execute(&mut conn).await.unwrap();
+        conn
+    }
+}
+
+/// Gives a new tenant a row in every table.
+async fn fill(pool: &PgPool, tenant: TenantId) {
+    let mut conn = pool.acquire().await.unwrap();
+    let set = "SELECT set_config('test.tenant', $1, false)";
+    sqlx::query(set).bind(tenant.as_uuid().to_string()).execute(&mut *conn).await.unwrap();
+    conn.execute(include_str!("rows.sql")).await.unwrap();
+}
+
+/// All tables and views, and which column says whose a row is.
+async fn tables(database: &TestDatabase) -> Vec<(String, &'static str)> {
+    let tables = "SELECT relname::text FROM pg_class
+                  WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p', 'v', 'm')
+                    AND relname <> '_sqlx_migrations'
+                  ORDER BY 1";
+    let names: Vec<String> = sqlx::query_scalar(tables).fetch_all(&database.pool(1)).await.unwrap();
+    let column = |name: &str| if name == "tenants" { "id" } else { "tenant_id" };
+    names.into_iter().map(|name| (name.clone(), column(&name))).collect()
+}
+
+/// Whose rows a statement finds that names no tenant; or the code of its refusal.
+async fn owners(conn: &mut PgConnection, table: &str, column: &str) -> Result<Owners, String> {
+    let select = AssertSqlSafe(format!("SELECT DISTINCT {column} FROM {table}"));
+    let owners: Vec<Uuid> = sqlx::query_scalar(select).fetch_all(conn).await.map_err(code)?;
+    Ok(owners.into_iter().map(TenantId::from).collect())
+}
+
+type Owners = BTreeSet<TenantId>;
+
+/// Postgres' own code of an error.
+#[expect(clippy::needless_pass_by_value, reason = "the shape that map_err takes")]
+fn code(error: sqlx::Error) -> String {
+    error.as_database_error().unwrap().code().unwrap().into_owned()
+}
+
+/// A statement that may not be made at all.
+const NOT_ALLOWED: &str = "42501";
+
+#[tokio::test]
+async fn a_statement_that_names_no_tenant_finds_the_rows_of_its_own() {
+    let shared = Shared::new().await;
+    let (one, other) = (shared.one, shared.other);
+    let mut all = shared.database.pool(1).acquire().await.unwrap();
+    let mut conn = shared.api_for(one).await;
+    for (table, column) in tables(&shared.database).await {
+        let there = owners(&mut all, &table, column).await.unwrap();
+        assert!(there.is_superset(&[one, other].into()), "{table}: both have rows there");
+        let expected = match &*table {
+            "api_keys" => Err(NOT_ALLOWED.to_owned()),
+            _ => Ok([one].into()),
+        };
+        assert_eq!(owners(&mut conn, &table, column).await, expected, "{table}");
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_there_for_nobody() {
+    let shared = Shared::new().await;
+    let mut conn = shared.api().await;
+    // As it is at first, and once a transaction has set and forgotten it.
+    for _ in 0..2 {
+        for (table, column) in tables(&shared.database).await {
+            if table != "api_keys" {
+                let found = owners(&mut conn, &table, column).await;
+                assert_eq!(found, Ok(Owners::new()), "{table}");
+            }
+        }
+        let set = "SELECT set_config('twostep.tenant', $1, true)";
+        let tenant = shared.one.as_uuid().to_string();
+        sqlx::query(set).bind(tenant).execute(&mut conn).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn what_works_for_all_tenants_sees_the_rows_of_all() {
+    let shared = Shared::new().await;
+    let expected: Owners = [shared.one, shared.other].into();
+    for role in [PoolRole::Gate, PoolRole::Worker, PoolRole::Heartbeat, PoolRole::Bus] {
+        let mut conn = pool(&shared.database.options(), role).acquire().await.unwrap();
+        for (table, column) in tables(&shared.database).await {
+            let found = owners(&mut conn, &table, column).await.unwrap();
+            assert!(found.is_superset(&expected), "{role:?}: {table}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn no_row_is_written_for_another_tenant() {
+    let shared = Shared::new().await;
+    let other = shared.other.as_uuid();
+    let mut conn = shared.api_for(shared.one).await;
+    for statement in [
+        "INSERT INTO sessions (id, tenant_id, model, settings)
+         VALUES (gen_random_uuid(), $1, 'm', '{}')",
+        "INSERT INTO webhooks (id, tenant_id, url, events, secret)
+         VALUES (gen_random_uuid(), $1, 'u', '{e}', sha256(''))",
+        "UPDATE sessions SET tenant_id = $1",
+        "UPDATE webhooks SET tenant_id = $1",
+        "INSERT INTO agents (tenant_id, name, version) VALUES ($1, 'b', 1)",
+        "INSERT INTO agent_versions (tenant_id, name, version, profile)
+         VALUES ($1, 'a', 2, '{}')",
+        "UPDATE runs SET tenant_id = $1",
+    ] {
+        let done = sqlx::query(statement).bind(other).execute(&mut conn).await;
+        let message = done.unwrap_err().as_database_error().unwrap().message().to_owned();
+        assert!(message.starts_with("new row violates row-level security policy"), "{message}");
+    }
+    for statement in [
+        "UPDATE sessions SET title = 'taken' WHERE tenant_id = $1",
+        "UPDATE budgets SET tokens = 0 WHERE tenant_id = $1",
+        "DELETE FROM sessions WHERE tenant_id = $1",
+        "DELETE FROM webhooks WHERE tenant_id = $1",
+        "DELETE FROM agents WHERE tenant_id = $1",
+    ] {
+        let done = sqlx::query(statement).bind(other).execute(&mut conn).await.unwrap();
+        assert_eq!(done.rows_affected(), 0, "{statement}");
+    }
+}
+
+#[tokio::test]
+async fn requests_cannot_do_what_none_of_them_does() {
+    let shared = Shared::new().await;
+    let mut conn = shared.api_for(shared.one).await;
+    for statement in [
+        "INSERT INTO tenants (id, name) VALUES (gen_random_uuid(), 'mine')",
+        "UPDATE tenants SET name = 'mine'",
+        "UPDATE budgets SET max_tokens = 1000000",
+        "DELETE FROM budgets",
+        "SELECT secret_hash FROM api_keys",
+        "DELETE FROM messages",
+        "UPDATE events SET body = '{}'",
+        "DELETE FROM courses",
+        "UPDATE agent_versions SET profile = '{}'",
+        "DELETE FROM agent_versions",
+        "TRUNCATE webhooks",
+        "ALTER TABLE sessions DISABLE ROW LEVEL SECURITY",
+        "DROP POLICY of_tenant ON sessions",
+        "CREATE TABLE mine (id int)",
+    ] {
+        let refused = conn.execute(statement).await.map_err(code);
+        assert_eq!(refused.map(|_| ()), Err(NOT_ALLOWED.to_owned()), "{statement}");
+    }
+}
+
+#[tokio::test]
+async fn a_session_goes_with_all_it_has_at_the_word_of_its_tenant() {
+    let shared = Shared::new().await;
+    let connections = TenantConnections::from(pool(&shared.database.options(), PoolRole::Api));
+    let mut conn = connections.acquire_as(shared.one).await.unwrap();
+    conn.execute("DELETE FROM inherited; DELETE FROM sessions").await.unwrap();
+    let mut all = shared.database.pool(1).acquire().await.unwrap();
+    let mut left = Vec::new();
+    for (table, column) in tables(&shared.database).await {
+        let there = owners(&mut all, &table, column).await.unwrap();
+        assert!(there.contains(&shared.other), "{table}");
+        if there.contains(&shared.one) {
+            left.push(table);
+        }
+    }
+    let stays = [
+        "agent_versions",
+        "agents",
+        "api_keys",
+        "budgets",
+        "chunks",
+        "courses",
+        "deleted_usage",
+        "lessons",
+        "tenants",
+        "webhooks",
+    ];
+    assert_eq!(left, stays);
+}

@@ -1,0 +1,8 @@
+//! The OpenAPI document, the API page, and the examples of the documentation.
+
+mod curl_examples;
+mod docs_page;
+mod openapi;
+mod openapi_members;
+mod openapi_operations;
+mod readme;

@@ -1,0 +1,12 @@
+//! Failures and shutdown: lost workers, an unavailable database, several processes, signals.
+
+mod client_disconnects;
+mod crash_loop;
+mod database;
+mod draining;
+mod forged_notifications;
+mod processes;
+mod shutdown;
+mod signals;
+pub(crate) mod takeover;
+mod verification;

@@ -1,0 +1,120 @@
+//! Servers in the life of a service: a file names them, a worker dies, a workspace pretends.
+
+use std::path::Path;
+
+use reqwest::Client;
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::fake_server::{Fake, asks_for, is_running, offered, results, until};
+use crate::faults::takeover::lose_worker;
+use crate::support::{Program, Setup, TestApp, TestDatabase, binary, database, outcome};
+
+fn calls_heard(fake: &Fake) -> usize {
+    fake.heard().iter().filter(|heard| heard["method"] == "tools/call").count()
+}
+
+#[tokio::test]
+async fn a_call_whose_worker_dies_is_not_made_again() {
+    let fake = Fake::new();
+    let app = fake.app(&["hang"]).await;
+    let session = app.session().await;
+    let run = session.post(json!({ "content": "Go" })).await;
+    until("it was not called", async || calls_heard(&fake) == 1).await;
+    lose_worker(&app, &run, 1).await;
+    let run = session.settled(&run).await;
+    assert_eq!(run["status"], "completed");
+    let [(text, is_error)] = &results(&session).await[..] else { panic!("not one result") };
+    assert!(*is_error && text.starts_with("Interrupted: the worker stopped"), "{text}");
+    assert_eq!(calls_heard(&fake), 1);
+    app.finish().await;
+}
+
+/// The file that other programs use, with the fake.
+fn file_of(fake: &Fake) -> String {
+    let args = fake.arguments();
+    let entry = json!({ "command": "/bin/sh", "args": args, "env": { "GIVEN": "${FOR_IT}" } });
+    json!({ "mcpServers": { "fake": entry } }).to_string()
+}
+
+#[tokio::test]
+async fn a_file_in_the_workspace_starts_no_server() {
+    let fake = Fake::new();
+    let app = TestApp::start_with(asks_for(&["echo"]), Setup::default()).await;
+    for name in [".mcp.json", "mcp.json", "servers.json"] {
+        app.write_file(name, &file_of(&fake));
+    }
+    let session = app.session().await;
+    session.ask("Go").await;
+    let unknown = r#"{"error":"Unknown tool: 'mcp__fake__echo'"}"#;
+    assert_eq!(results(&session).await, [(unknown.to_owned(), true)]);
+    assert_eq!(offered(&app).await, Vec::<String>::new());
+    assert_eq!(fake.started(), Vec::<u32>::new());
+    app.finish().await;
+}
+
+/// The program with a file that names the fake.
+async fn served(fake: &Fake, folder: &TempDir, database: &TestDatabase) -> Program {
+    let file = folder.path().join("servers.json");
+    std::fs::write(&file, file_of(fake)).unwrap();
+    let mut command = binary(&["serve", "--offline", "--bind", "127.0.0.1:0", "--mcp"]);
+    command.arg(&file).env("DATABASE_URL", database.url()).env("FOR_IT", "a value");
+    Program::serve(command).await
+}
+
+#[tokio::test]
+async fn what_a_killed_service_leaves_is_ended_all_the_same() {
+    let (fake, folder, database) = (Fake::deaf(), TempDir::new().unwrap(), database().await);
+    let program = served(&fake, &folder, &database).await;
+    let started = fake.started();
+    assert_eq!(started.len(), 2);
+    assert!(started.iter().all(|pid| is_running(*pid)));
+    program.end_by(Signal::KILL).await;
+    until("a program is left", async || !started.iter().any(|pid| is_running(*pid))).await;
+}
+
+#[tokio::test]
+async fn the_program_has_the_servers_of_its_file_and_ends_them() {
+    let (fake, folder, database) = (Fake::new(), TempDir::new().unwrap(), database().await);
+    let program = served(&fake, &folder, &database).await;
+    // A second test of the same process finds it installed.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let client = Client::builder().no_proxy().build().unwrap();
+    let page = client.get(format!("{}/v1/tools", program.url)).send().await.unwrap();
+    let page: Value = page.json().await.unwrap();
+    let tools = page["data"].as_array().unwrap();
+    let echo = tools.iter().find(|tool| tool["name"] == "mcp__fake__echo").unwrap();
+    assert_eq!(echo["default"], false);
+    let [server] = fake.started()[..] else { panic!("not one server") };
+    let environment = std::fs::read_to_string(format!("/proc/{server}/environ")).unwrap();
+    assert_eq!(environment, "GIVEN=a value\0");
+    let (status, _) = program.end_by(Signal::TERM).await;
+    assert!(status.success(), "{status}");
+    assert!(!Path::new(&format!("/proc/{server}")).exists());
+}
+
+#[tokio::test]
+async fn a_program_whose_file_cannot_be_used_does_not_start_and_says_why() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("servers.json");
+    let entry = json!({ "command": "x", "env": { "KEY": "${NOT_THERE}" } });
+    std::fs::write(&file, json!({ "mcpServers": { "a": entry } }).to_string()).unwrap();
+    let mut command = binary(&["serve", "--offline", "--mcp"]);
+    command.arg(&file);
+    let (status, stdout, stderr) = outcome(command).await;
+    assert_eq!((status, stdout.as_str()), (Some(1), ""));
+    let place = file.display();
+    let expected = format!(
+        "the tool servers in {place} cannot be used: of \"a\": env KEY: NOT_THERE is not set"
+    );
+    assert!(stderr.contains(&expected), "{stderr}");
+    let mut command =
+        binary(&["serve", "--offline", "--permission-url", "mcp:nobody/judge", "--mcp"]);
+    std::fs::write(&file, r#"{"mcpServers": {}}"#).unwrap();
+    command.arg(&file);
+    let (status, _, stderr) = outcome(command).await;
+    assert_eq!(status, Some(1));
+    let expected = r#"--permission-url asks the tool server "nobody", which --mcp does not name"#;
+    assert!(stderr.contains(expected), "{stderr}");
+}

@@ -1,0 +1,71 @@
+//! A tool of a server that judges calls of other tools.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use twostep::domain::permission::PermissionMode;
+use twostep::tools::mcp::ServerSettings;
+use twostep::tools::policy::{EvaluatorSource, OperatorPolicy};
+
+use super::fake_server::{Fake, offered, results};
+use crate::support::{Setup, TestApp, calls, replies, says};
+
+/// What becomes of a call that this tool of the server judges.
+async fn judged_by(fake: &Fake, tool: &str) -> (String, bool) {
+    let policy = OperatorPolicy {
+        default_mode: PermissionMode::Default,
+        evaluator: Some(EvaluatorSource::Tool { server: "fake".into(), tool: tool.into() }),
+        evaluation_timeout: Duration::from_secs(1),
+        ..OperatorPolicy::default()
+    };
+    let settings = ServerSettings { withheld: vec![tool.to_owned()], ..fake.settings() };
+    let setup =
+        Setup { tool_servers: vec![settings], permissions: Some(policy), ..Setup::default() };
+    let script =
+        replies(&[calls("write_file", json!({ "path": "a.txt", "content": "a" })), says("Done.")]);
+    let app = TestApp::start_with(script, setup).await;
+    assert!(!offered(&app).await.contains(&format!("mcp__fake__{tool}")));
+    let session = app.session().await;
+    let run = session.ask("Go").await;
+    assert_eq!(run["status"], "completed");
+    let told = results(&session).await.remove(0);
+    app.finish().await;
+    told
+}
+
+fn failed(cause: &str) -> (String, bool) {
+    let text = format!(
+        "<tool_use_error>Error calling tool (write_file): MCP error -32603: failed to evaluate \
+         permission: {cause}</tool_use_error>"
+    );
+    (text, true)
+}
+
+#[tokio::test]
+async fn a_tool_of_a_server_may_judge_calls_and_is_not_for_the_model() {
+    let fake = Fake::new();
+    let (text, is_error) = judged_by(&fake, "allow").await;
+    assert!(!is_error, "{text}");
+    let heard = fake.heard();
+    let question = heard.iter().find(|heard| heard["method"] == "tools/call").unwrap();
+    let mut asked = question["params"]["arguments"].clone();
+    for id in ["session_id", "tool_use_id"] {
+        assert!(asked[id].take().is_string());
+    }
+    assert_eq!(
+        asked,
+        json!({ "tool": "write_file", "input": { "path": "a.txt", "content": "a" },
+                "class": "checkable", "session_id": Value::Null, "tool_use_id": Value::Null })
+    );
+    let denied = ("Error: Not on a Friday.".to_owned(), true);
+    assert_eq!(judged_by(&Fake::new(), "deny").await, denied);
+}
+
+#[tokio::test]
+async fn whatever_goes_wrong_with_it_allows_nothing() {
+    assert_eq!(judged_by(&Fake::new(), "hang").await, failed("request timed out after 1s"));
+    assert_eq!(judged_by(&Fake::new(), "crash").await, failed("no response received"));
+    assert_eq!(judged_by(&Fake::new(), "refuse").await, failed(r"not\u{202e} today"));
+    assert_eq!(judged_by(&Fake::new(), "fail").await, failed("It went wrong."));
+    assert_eq!(judged_by(&Fake::new(), "look").await, failed("the answer cannot be read"));
+}

@@ -1,0 +1,9 @@
+//! Posting messages: content, attachments, idempotency, batches of events.
+
+mod attachments;
+mod concurrent_attachments;
+mod event_batches;
+mod idempotency;
+mod media_support;
+mod plain_view;
+mod posting;

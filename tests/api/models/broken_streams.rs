@@ -1,0 +1,110 @@
+//! A reply that breaks off: wherever it does, the model is asked again, the answer is whole, nothing
+//! of the broken one is stored, and who watches sees the broken text taken back.
+
+use std::collections::HashMap;
+
+use futures::future::join_all;
+use serde_json::{Value, json};
+
+use crate::models::recorded_streams::stream;
+use crate::support::{Received, TestApp, durable, says};
+
+/// Thinking with its signature, text, and a call.
+const SAMPLE: &str = "04_thinking_signature_tool_use";
+
+/// The two ways in which a stream ends before its time, after so many events.
+fn failure(sse: &str, way: &str, events: usize) -> Value {
+    let mut broken = json!({ "raw_sse": sse });
+    broken[way] = events.into();
+    broken
+}
+
+/// The replies that a message of this text gets: a broken one, the whole one, and an answer.
+fn conversation(text: &str, sse: &str, failures: &[Value]) -> Value {
+    let whole = json!({ "raw_sse": sse, "fail_first": failures });
+    json!({ "when": text, "replies": [whole, says("Done.")] })
+}
+
+/// What a reply has left behind, without what differs from one session to the next.
+fn left_behind(events: &[Value]) -> Vec<Value> {
+    let is_said = |event: &&Value| event["type"].as_str().unwrap().starts_with("agent.");
+    let said = events.iter().filter(is_said);
+    said.map(|event| json!([event["type"], event["content"], event["name"], event["input"]]))
+        .collect()
+}
+
+/// The texts that previews add up to, by their events' ids; a start begins from nothing.
+fn previewed(events: &[Received]) -> HashMap<String, String> {
+    let mut texts: HashMap<String, String> = HashMap::new();
+    for Received { data, .. } in events {
+        if data["type"] == "event_start" {
+            let id = data["event"]["id"].as_str().unwrap();
+            texts.insert(id.to_owned(), String::new());
+        } else if data["type"] == "event_delta" {
+            let delta = &data["delta"];
+            let part = delta["content"]["text"].as_str().or(delta["partial_json"].as_str());
+            texts.get_mut(data["event_id"].as_str().unwrap()).unwrap().push_str(part.unwrap());
+        }
+    }
+    texts
+}
+
+/// What the previews of these events must add up to.
+fn expected_previews(events: &[Value]) -> HashMap<String, String> {
+    let text_of = |event: &Value| match event["type"].as_str().unwrap() {
+        "agent.message" | "agent.thinking" => {
+            Some(event["content"][0]["text"].as_str().unwrap().to_owned())
+        }
+        "agent.tool_use" => Some(event["input"].to_string()),
+        _ => None,
+    };
+    let previewed = events
+        .iter()
+        .filter_map(|event| Some((event["id"].as_str().unwrap().to_owned(), text_of(event)?)));
+    previewed.collect()
+}
+
+/// The same, with JSON read, because the model pads its own.
+fn read(texts: HashMap<String, String>) -> HashMap<String, Value> {
+    let read = |text: String| serde_json::from_str(&text).unwrap_or(Value::String(text));
+    texts.into_iter().map(|(id, text)| (id, read(text))).collect()
+}
+
+#[tokio::test]
+async fn a_stream_may_break_at_every_event() {
+    let sse = stream(SAMPLE);
+    let count = sse.matches("\n\n").count();
+    assert!(count > 10);
+    let mut texts = vec!["whole".to_owned()];
+    let mut conversations = vec![conversation("whole", &sse, &[])];
+    for way in ["error_after", "cut_after"] {
+        // With its last event a reply is whole.
+        for events in 0..count {
+            let text = format!("{way} {events} events");
+            conversations.push(conversation(&text, &sse, &[failure(&sse, way, events)]));
+            texts.push(text);
+        }
+    }
+    let script = json!({ "conversations": conversations, "otherwise": "refuse" });
+    let app = TestApp::start(script).await;
+    let played = texts.iter().map(async |text| {
+        let session = app.session().await;
+        let events = session.stream(text).await.rest().await;
+        let content: Vec<Value> =
+            session.history().await.iter().map(|item| item["message"]["content"].clone()).collect();
+        (events, content)
+    });
+    let mut played = join_all(played).await.into_iter();
+    let (whole, history) = played.next().unwrap();
+    let expected = left_behind(&durable(&whole));
+    for ((events, content), text) in played.zip(&texts[1..]) {
+        let stored = durable(&events);
+        assert_eq!(left_behind(&stored), expected, "{text}");
+        assert_eq!(content[1..], history[1..], "{text}");
+        assert_eq!(read(previewed(&events)), read(expected_previews(&stored)), "{text}");
+        let again = stored.iter().filter(|event| event["type"] == "session.status_rescheduled");
+        assert_eq!(again.count(), 1, "{text}");
+    }
+    assert_eq!(app.upstream().len(), 2 + 2 * count * 3);
+    app.finish().await;
+}

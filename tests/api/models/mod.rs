@@ -1,0 +1,21 @@
+//! The model's side: its catalog, its protocols, its failures, and what is sent to it.
+
+mod broken_streams;
+mod catalog;
+mod chat_completions;
+mod chat_dialects;
+mod compaction;
+mod context_edits;
+mod errors;
+mod failed_summaries;
+mod failures;
+mod history_repair;
+mod options;
+mod outage;
+mod prompt_cache;
+mod recorded_streams;
+mod refused_content;
+mod refused_content_again;
+mod retries;
+mod settings;
+mod strict_schemas;

@@ -1,0 +1,4 @@
+//! Requests that the HTTP layer rejects.
+
+mod bad_input;
+mod bad_members;

@@ -1,0 +1,126 @@
+//! Runs that wait for their client, and are told to stop. No worker holds such a run; the state is
+//! played by the test.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::runs::cancelling::{first, start, started, stops};
+use crate::support::{Session, TestApp};
+
+/// A run with one call that has begun and one that has not, which waits for the client. It was
+/// taken over as often as a run may be.
+async fn waiting(app: &TestApp, session: &Session<'_>) -> Value {
+    let run = session.post(json!({ "content": "go" })).await;
+    session.reached(&run, "agent.tool_use").await;
+    started(app, "launch").await;
+    let done = sqlx::query(
+        "UPDATE runs SET status = 'requires_action', attempt = attempt + 1, takeovers = 3,
+                lease_owner = NULL, lease_until = NULL
+         WHERE id = $1::uuid",
+    )
+    .bind(run["id"].as_str().unwrap().trim_start_matches("run_"))
+    .execute(&app.database.pool(1))
+    .await
+    .unwrap();
+    assert_eq!(done.rows_affected(), 1);
+    run
+}
+
+async fn app() -> TestApp {
+    let write = json!({ "path": "never.txt", "content": "1" });
+    let reply = json!({ "content": [
+        { "type": "tool_use", "name": "launch", "input": {} },
+        { "type": "tool_use", "name": "write_file", "input": write },
+    ]});
+    start(first(&reply)).await
+}
+
+/// The calls are answered, and none of them was run for the answer.
+async fn assert_answered(app: &TestApp, session: &Session<'_>) {
+    let history = session.history().await;
+    let results = history[2]["message"]["content"].as_array().unwrap();
+    let texts = results.iter().map(|result| result["content"].as_str().unwrap());
+    let words: Vec<&str> = texts.map(|text| text.split([':', '.']).next().unwrap()).collect();
+    assert_eq!(words, ["Interrupted", "Cancelled"]);
+    assert!(!app.folder.path().join("never.txt").exists());
+}
+
+#[tokio::test]
+async fn a_run_that_waits_for_its_client_is_cancelled_within_a_second() {
+    let app = app().await;
+    let session = app.session().await;
+    let run = waiting(&app, &session).await;
+    stops(&session, &run).await;
+    assert_answered(&app, &session).await;
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn runs_that_wait_for_their_clients_are_taken_up_before_the_next_sweep() {
+    let app = app().await;
+    let mut waits = Vec::new();
+    for _ in 0..4 {
+        let session = app.session().await;
+        let run = waiting(&app, &session).await;
+        waits.push((session, run));
+    }
+    let asked = Instant::now();
+    for (session, run) in &waits {
+        session.cancel(run).await;
+        session.settled(run).await;
+    }
+    // The sweep comes once a second, and would take up one of them each time.
+    assert!(asked.elapsed() < Duration::from_secs(2), "{:?}", asked.elapsed());
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_run_that_waits_for_its_client_is_cancelled_with_its_session() {
+    let app = app().await;
+    let session = app.session().await;
+    let run = waiting(&app, &session).await;
+    let response = app.post(&session.path("/cancel")).send().await.unwrap();
+    assert_eq!(response.status(), 202);
+    assert_eq!(session.settled(&run).await["status"], "cancelled");
+    assert_answered(&app, &session).await;
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_run_that_waits_for_its_client_gives_way_to_a_message_that_interrupts() {
+    let app = app().await;
+    let session = app.session().await;
+    let run = waiting(&app, &session).await;
+    let asked = Instant::now();
+    let next = session.post(json!({ "content": "Instead", "on_busy": "interrupt" })).await;
+    assert_eq!((&next["status"], &next["queue_position"]), (&json!("queued"), &json!(1)));
+    assert_eq!(session.settled(&run).await["status"], "cancelled");
+    assert!(asked.elapsed() < Duration::from_secs(1), "{:?}", asked.elapsed());
+    assert_eq!(session.settled(&next).await["output_text"], "Still here.");
+    assert_answered(&app, &session).await;
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_change_that_was_made_is_told_and_remembered_though_its_run_is_cancelled() {
+    let app = app().await;
+    let session = app.session().await;
+    let run = waiting(&app, &session).await;
+    app.write_file("never.txt", "1");
+    let pool = app.database.pool(1);
+    let made = sqlx::query(
+        "UPDATE tool_calls SET state = 'started', started_at = now(), executions = 1,
+                change_path = 'never.txt', change_result = 'Written.', hash_after = sha256('1')
+         WHERE name = 'write_file'",
+    );
+    assert_eq!(made.execute(&pool).await.unwrap().rows_affected(), 1);
+    session.cancel(&run).await;
+    session.settled(&run).await;
+    let history = session.history().await;
+    assert_eq!(history[2]["message"]["content"][1]["content"], "Written.");
+    let seen = "SELECT path FROM seen_files WHERE hash = sha256('1')";
+    let seen: Vec<String> = sqlx::query_scalar(seen).fetch_all(&pool).await.unwrap();
+    assert_eq!(seen, ["never.txt"]);
+    app.finish().await;
+}

@@ -1,0 +1,16 @@
+//! Runs: the tool loop, queues, cancellation, budgets, usage and records of requests.
+
+mod budgets;
+mod busy_session;
+mod cancelling;
+mod cancelling_while_waiting;
+mod explain;
+mod overload;
+mod prefer_wait;
+mod queueing;
+mod request_duration;
+mod request_records;
+mod stop_reasons;
+mod structured_output;
+mod tool_loop;
+mod usage;

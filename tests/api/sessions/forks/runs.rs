@@ -1,0 +1,89 @@
+//! Forks and runs: those of the source that go on, and the fork's own.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::{fork, messages, stored};
+use crate::faults::takeover::{hangs_once, lose_worker};
+use crate::support::{TestApp, asked, hangs_first, replies, says};
+
+#[tokio::test]
+async fn a_session_can_be_forked_while_it_runs() {
+    let app = TestApp::start(hangs_first()).await;
+    let source = app.session().await;
+    source.ask("one").await;
+    let run = source.post(json!({ "content": "hang" })).await;
+    source.reached(&run, "span.model_request_start").await;
+    let waiting = source.post(json!({ "content": "later" })).await;
+    // What waits its turn is in no history yet.
+    let branch = fork(&source, &json!({})).await;
+    assert_eq!(branch.read().await["forked_from"]["message_seq"], 3);
+    assert_eq!(branch.read().await["status"], "idle");
+    assert_eq!(branch.ask("two").await["output_text"], "You said two.");
+    assert_eq!(source.run(&run).await["status"], "running");
+    source.cancel(&run).await;
+    assert_eq!(source.settled(&run).await["status"], "cancelled");
+    source.settled(&waiting).await;
+    assert_eq!((messages(&branch).await.len(), messages(&source).await.len()), (5, 5));
+    assert_eq!(stored(&branch).await, 2);
+    app.finish_refused(&[]).await;
+}
+
+#[tokio::test]
+async fn a_run_of_a_fork_is_cancelled_and_interrupted_as_any_other() {
+    let app = TestApp::start(hangs_first()).await;
+    let source = app.session().await;
+    source.ask("one").await;
+    let branch = fork(&source, &json!({})).await;
+    let run = branch.post(json!({ "content": "hang" })).await;
+    branch.reached(&run, "span.model_request_start").await;
+    branch.cancel(&run).await;
+    assert_eq!(branch.settled(&run).await["status"], "cancelled");
+    let run = branch.post(json!({ "content": "hang again" })).await;
+    branch.reached(&run, "span.model_request_start").await;
+    let next = branch.ask_with(json!({ "content": "two", "on_busy": "interrupt" })).await;
+    assert_eq!(next["output_text"], "You said two.");
+    assert_eq!(branch.settled(&run).await["status"], "cancelled");
+    assert_eq!(source.read().await["status"], "idle");
+    assert_eq!(messages(&source).await.len(), 2);
+    app.finish_refused(&[]).await;
+}
+
+#[tokio::test]
+async fn the_first_run_of_a_fork_survives_its_worker() {
+    let app = TestApp::start(json!({ "conversations": [
+        { "when": "two", "replies": [hangs_once(says("Here again."))] },
+        { "replies": [says("Yes.")] },
+    ], "otherwise": "refuse" }))
+    .await;
+    let source = app.session().await;
+    source.ask("one").await;
+    let branch = fork(&source, &json!({ "after": 1 })).await;
+    let run = branch.post(json!({ "content": "two" })).await;
+    asked(&app, 2).await;
+    lose_worker(&app, &run, 1).await;
+    assert_eq!(branch.settled(&run).await["output_text"], "Here again.");
+    let upstream = app.upstream();
+    assert_eq!(upstream.text(1), upstream.text(2));
+    assert_eq!(messages(&branch).await.len(), 3);
+    app.finish_refused(&[]).await;
+}
+
+#[tokio::test]
+async fn a_stream_of_a_fork_begins_with_where_it_comes_from() {
+    let app = TestApp::start(replies(&[says("Yes.")])).await;
+    let source = app.session().await;
+    source.ask("one").await;
+    let branch = fork(&source, &json!({ "before": 2 })).await;
+    let mut stream = branch.open(&branch.path("/events/stream"), None).await;
+    let first = stream.until("session.forked").await;
+    assert_eq!((first.id, &first.data["seq"]), (Some(1), &json!(1)));
+    let from = json!({ "session_id": source.id, "message_seq": 1 });
+    assert_eq!(first.data["forked_from"], from);
+    assert_eq!(first.data.get("run_id"), None);
+    drop(stream);
+    let run = tokio::time::timeout(Duration::from_secs(30), branch.ask("two")).await.unwrap();
+    assert_eq!(run["status"], "completed");
+    app.finish_refused(&[]).await;
+}

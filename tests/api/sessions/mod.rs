@@ -1,0 +1,14 @@
+//! The sessions resource: creation, changes, lists, deletion, archives, export and import, forks.
+
+mod archiving;
+mod bulk_deletion;
+mod changes;
+mod conditional_requests;
+mod creation;
+mod deletion;
+mod deletion_fairness;
+mod export;
+mod forks;
+mod import;
+mod pagination;
+mod search;

@@ -1,0 +1,11 @@
+//! Event streams, and the clients that read them.
+
+mod events;
+mod json_lines;
+mod permits;
+mod probe;
+mod rude_clients;
+mod slow_clients;
+mod stalled_readers;
+mod tickets;
+mod typed_events;

@@ -1,0 +1,8 @@
+//! Traces, metrics, logs and health of the service.
+
+mod correlation;
+mod info;
+mod metrics_listener;
+mod readiness;
+mod request_logs;
+mod traces;

@@ -1,0 +1,37 @@
+//! Tools that reach the web.
+
+mod custom_endpoints;
+mod dns_server;
+mod fetch;
+mod fetch_prompt;
+mod flags;
+mod private_addresses;
+mod search;
+mod site;
+mod url_provenance;
+
+use serde_json::{Value, json};
+
+use crate::support::Session;
+
+/// A reply of several calls.
+fn many(calls: &[(&str, Value)]) -> Value {
+    let block =
+        |(name, input): &(&str, Value)| json!({ "type": "tool_use", "name": name, "input": input });
+    json!({ "content": calls.iter().map(block).collect::<Vec<_>>() })
+}
+
+/// What the calls of the first reply came to, and whether they failed.
+async fn results(session: &Session<'_>) -> Vec<(bool, String)> {
+    let history = session.history().await;
+    let blocks = history[2]["message"]["content"].as_array().unwrap();
+    let result = |block: &Value| {
+        let is_error = block["is_error"].as_bool().unwrap_or_default();
+        (is_error, block["content"].as_str().unwrap().to_owned())
+    };
+    blocks.iter().map(result).collect()
+}
+
+fn failed(why: &str) -> (bool, String) {
+    (true, format!("<tool_use_error>Error calling tool (WebFetch): {why}</tool_use_error>"))
+}
