@@ -42,7 +42,7 @@ fn exposed() -> Vec<(String, String)> {
     ]
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_page_that_is_allowed_is_told_what_it_may_send() {
     let app = TestApp::start_with(json!({}), with_cors(keys_needed())).await;
     let answer = preflight(&app, APP).send().await.unwrap();
@@ -62,10 +62,9 @@ async fn a_page_that_is_allowed_is_told_what_it_may_send() {
 
     let others = preflight(&app, EVIL).send().await.unwrap();
     assert!(cors(&others).iter().all(|(name, _)| name != "allow-origin"), "{others:?}");
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_page_that_is_allowed_can_read_every_answer() {
     let setup = Setup { rate_limit: 3, max_streams: Some(1), ..with_cors(keys_needed()) };
     let app = TestApp::start_with(replies(&[says("Hello.")]), setup).await;
@@ -83,10 +82,10 @@ async fn a_page_that_is_allowed_can_read_every_answer() {
     let elsewhere = from_app(app.get("/elsewhere")).await.unwrap();
     assert_eq!((elsewhere.status().as_u16(), cors(&elsewhere)), (404, exposed()));
     drop(stream);
-    app.stop().await;
+    app.stop_unchecked().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn nobody_else_can_read_anything() {
     for setup in [keys_needed(), with_cors(keys_needed())] {
         let allows_some = !setup.cors_origins.is_empty();
@@ -99,11 +98,10 @@ async fn nobody_else_can_read_anything() {
             let answer = preflight(&app, APP).send().await.unwrap();
             assert_eq!((answer.status().as_u16(), cors(&answer)), (405, vec![]));
         }
-        app.finish().await;
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_page_of_another_origin_does_not_drive_an_open_service() {
     let app = TestApp::start(replies(&[says("Hello.")])).await;
     let session = app.session().await;
@@ -123,10 +121,9 @@ async fn a_page_of_another_origin_does_not_drive_an_open_service() {
     assert_eq!(session.events().await, Vec::<serde_json::Value>::new());
     let own = message().header("origin", here).header("prefer", "wait=30").send().await.unwrap();
     assert_eq!(own.status(), 200);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_page_that_is_allowed_may_drive_an_open_service() {
     let app = TestApp::start_with(json!({}), with_cors(Setup::default())).await;
     let post =
@@ -134,7 +131,6 @@ async fn a_page_that_is_allowed_may_drive_an_open_service() {
     assert_eq!(post.send().await.unwrap().status(), 201);
     let post = app.post("/v1/sessions").header("origin", EVIL).send().await.unwrap();
     problem(post, 403, "forbidden_origin").await;
-    app.finish().await;
 }
 
 /// The status of a read under this host.
@@ -143,7 +139,7 @@ async fn status_under(app: &TestApp, host: &str) -> u16 {
     read.status().as_u16()
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_name_that_was_pointed_at_this_machine_opens_nothing() {
     let setup = Setup { allowed_hosts: Some(vec!["twostep.example"]), ..Setup::default() };
     let app = TestApp::start_with(json!({}), setup).await;
@@ -164,11 +160,10 @@ async fn a_name_that_was_pointed_at_this_machine_opens_nothing() {
         problem["detail"],
         "this service does not answer for \"evil.example\"; --allowed-hosts names hosts"
     );
-    app.finish().await;
 }
 
 /// What a form or a script can send to another site without asking it first.
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn what_a_browser_sends_without_a_preflight_is_not_taken_for_json() {
     let app = TestApp::start_with(replies(&[says("Hello.")]), keys_needed()).await;
     let session = app.session().await;
@@ -187,5 +182,4 @@ async fn what_a_browser_sends_without_a_preflight_is_not_taken_for_json() {
         }
     }
     assert_eq!(session.events().await, Vec::<serde_json::Value>::new());
-    app.finish().await;
 }

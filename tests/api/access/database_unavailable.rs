@@ -15,7 +15,7 @@ use crate::support::{Proxy, Setup, TestApp, database, keys_needed, problem};
 /// How long what the database said of a key is remembered.
 const MOMENT: Duration = Duration::from_secs(2);
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_key_is_good_for_a_moment_without_the_database_and_then_unknown() {
     let (database, folder) = (database().await, TempDir::new().unwrap());
     let proxy = Proxy::before(&database.options()).await;
@@ -47,14 +47,13 @@ async fn a_key_is_good_for_a_moment_without_the_database_and_then_unknown() {
     proxy.fall_silent(false);
     assert_eq!(get(&key).await.unwrap().status(), 200);
     assert_eq!(get(&unknown).await.unwrap().status(), 401);
-    app.finish().await;
 }
 
 /// Statements that wait for a lock.
 const WAITING: &str = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() \
     AND wait_event_type = 'Lock' AND query LIKE '%api_keys%'";
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_flood_of_wrong_keys_takes_few_connections_and_stands_in_nobodys_way() {
     let app = start().await;
     let session = app.session().await;
@@ -84,5 +83,4 @@ async fn a_flood_of_wrong_keys_takes_few_connections_and_stands_in_nobodys_way()
     };
     let (answers, ()) = tokio::join!(flood, looked_at);
     assert_eq!(answers, [401; 100]);
-    app.finish().await;
 }

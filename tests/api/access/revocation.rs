@@ -30,7 +30,7 @@ async fn revoke(app: &TestApp, id: &str) {
     assert_eq!(status, Some(0), "{stderr}");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_key_that_is_taken_back_is_refused_by_every_process_and_its_streams_are_torn() {
     let app = start().await;
     let other = app.beside(keys_needed()).await;
@@ -60,10 +60,9 @@ async fn a_key_that_is_taken_back_is_refused_by_every_process_and_its_streams_ar
     session.ask("Again").await;
     kept.until("session.status_idle").await;
     other.stop().await;
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_key_expires_while_it_is_used() {
     let app = start().await;
     let (tenant, lifetime) = (TenantId::DEFAULT, Duration::from_secs(3));
@@ -71,10 +70,9 @@ async fn a_key_expires_while_it_is_used() {
     let key = app.database.key_for(tenant, Scope::Read, Some(lifetime)).await.reveal();
     refused(|| app.get_as(Some(&key), "/v1/sessions")).await;
     assert!(made.elapsed() >= lifetime, "after {:?}", made.elapsed());
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn the_use_of_a_key_is_noted_and_a_try_with_a_wrong_secret_is_not() {
     let app = start().await;
     let [used, tried] = [
@@ -102,5 +100,4 @@ async fn the_use_of_a_key_is_noted_and_a_try_with_a_wrong_secret_is_not() {
     }
     // The try came first.
     assert!(!is_used(&tried).await);
-    app.finish().await;
 }

@@ -12,7 +12,7 @@ use crate::support::{
 const SAID: [&str; 5] =
     ["canary-system", "canary-prompt", "canary-input", "canary-title", "canary-answer"];
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn neither_secrets_nor_what_was_said_is_in_a_log_of_everything() {
     let database = database().await;
     let folder = data_dir();
@@ -64,7 +64,7 @@ async fn neither_secrets_nor_what_was_said_is_in_a_log_of_everything() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn what_the_service_is_given_is_masked_when_it_cannot_be_used() {
     let mut command = crate::support::binary(&["worker", "--log-format", "json", "--offline"]);
     command.env("DATABASE_URL", "postgres://me:planted-other-password@127.0.0.1:1/db");

@@ -9,7 +9,7 @@ use twostep::domain::api_key::ApiKey;
 
 use crate::support::{TestApp, keys_needed, problem, replies};
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn who_comes_with_an_unknown_key_when_many_wait_is_told_so_at_once() {
     let app = TestApp::start_with(replies(&[]), keys_needed()).await;
     let session = app.session().await;
@@ -37,5 +37,4 @@ async fn who_comes_with_an_unknown_key_when_many_wait_is_told_so_at_once() {
     let rest = join_all(requests).await;
     let waited = rest.into_iter().filter(|answer| answer.as_ref().unwrap().status() == 401).count();
     assert_eq!(waited, 258);
-    app.finish().await;
 }

@@ -37,7 +37,7 @@ async fn tools_of(app: &TestApp, agent: &str) -> Value {
     app.session_with(json!({ "agent": agent })).await.read().await["tools"].clone()
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn the_course_agent_looks_things_up_twice_and_then_has_to_answer() {
     let outline = calls_as(&[("toolu_1", "get_course_outline", json!({ "course_name": "mcp" }))]);
     let query = json!({ "query": "{{result.0/lessons/0/title}}" });
@@ -63,10 +63,9 @@ async fn the_course_agent_looks_things_up_twice_and_then_has_to_answer() {
     // A request may give it more.
     let session = app.session_with(json!({ "agent": "course", "limits": { "rounds": 5 } })).await;
     assert_eq!(session.read().await["limits"], json!({ "rounds": 5 }));
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_researcher_answers_in_json() {
     let answer = json!({
         "answer": "In 1952.",
@@ -92,10 +91,9 @@ async fn a_researcher_answers_in_json() {
         (&json!("json_schema"), &json!("object"))
     );
     assert_eq!(session.read().await["limits"]["rounds"], 10);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn what_the_operator_has_not_enabled_is_left_out_and_said() {
     let app = TestApp::start(replies(&[says("Yes.")])).await;
     let files = json!([
@@ -131,10 +129,9 @@ async fn what_the_operator_has_not_enabled_is_left_out_and_said() {
     let body = json!({ "agent": "coder", "tools": ["Bash"] });
     assert_eq!(refused(&app, body).await["pointer"], "/tools");
     app.session_with(json!({ "agent": "coder" })).await.ask("Are you there?").await;
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn what_the_operator_has_enabled_is_there() {
     // A second test of the same process finds it installed.
     let _ = rustls::crypto::ring::default_provider().install_default();
@@ -151,21 +148,19 @@ async fn what_the_operator_has_enabled_is_there() {
     assert_eq!(tools_of(&app, "weather").await, weather);
     let researcher = tools_of(&app, "researcher").await;
     assert!(researcher.as_array().unwrap().contains(&json!("web_search")), "{researcher}");
-    app.finish().await;
 }
 
 /// The model's side may have the tool of that name.
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_tool_of_the_models_side_is_as_good() {
     let server_tools = vec!["web_search".parse().unwrap()];
     let model_rules = ModelRules { server_tools, ..ModelRules::default() };
     let app = TestApp::start_with(replies(&[]), Setup { model_rules, ..Setup::default() }).await;
     let researcher = tools_of(&app, "researcher").await;
     assert!(researcher.as_array().unwrap().contains(&json!("web_search")), "{researcher}");
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn nobody_takes_the_name_of_an_agent_that_all_have() {
     let app = TestApp::start(replies(&[])).await;
     let told =
@@ -175,11 +170,10 @@ async fn nobody_takes_the_name_of_an_agent_that_all_have() {
     assert_eq!(told["detail"], detail);
     let delete = app.client.delete(app.url("/v1/agents/coder")).send().await.unwrap();
     problem(delete, 409, "agent_name_taken").await;
-    app.finish().await;
 }
 
 /// A later version of the service, or the operator, may come to have an agent of the name.
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn who_had_a_name_first_keeps_it() {
     let app = TestApp::start(replies(&[])).await;
     let earlier =
@@ -199,5 +193,4 @@ async fn who_had_a_name_first_keeps_it() {
         (page["data"].as_array().unwrap().len(), &page["data"][0]["source"]),
         (5, &json!("tenant"))
     );
-    app.finish().await;
 }

@@ -20,7 +20,7 @@ fn folder(files: &[(&str, &str)]) -> TempDir {
     folder
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn all_tenants_have_the_operators_agents_and_none_can_change_them() {
     let desk = r#"{ "version": 4, "description": "The desk.", "tools": ["get_time"] }"#;
     let files = folder(&[
@@ -67,10 +67,9 @@ async fn all_tenants_have_the_operators_agents_and_none_can_change_them() {
     let told = problem(told, 409, "agent_name_taken").await;
     let detail = "desk is an agent of the operator, which tenants can neither change nor hide";
     assert_eq!(told["detail"], detail);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn the_program_has_the_agents_of_its_folder() {
     let (database, files) = (database().await, folder(&[("desk.json", r#"{"system": "Hello."}"#)]));
     let mut command = binary(&["serve", "--offline", "--bind", "127.0.0.1:0", "--agents"]);
@@ -86,7 +85,7 @@ async fn the_program_has_the_agents_of_its_folder() {
     assert!(status.success(), "{status}");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_program_whose_agents_cannot_be_used_does_not_start_and_says_why() {
     let database = database().await;
     for (json, why) in [

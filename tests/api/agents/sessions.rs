@@ -11,7 +11,7 @@ fn of(session: &Value, members: &[&str]) -> Vec<Value> {
     members.iter().map(|member| session[*member].clone()).collect()
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_session_is_as_its_agent_says_and_later_versions_do_not_reach_it() {
     let app = TestApp::start(replies(&[says("Yes.")])).await;
     let one = json!({ "system": "You are one.", "tools": ["get_time"], "max_tokens": 500 });
@@ -39,10 +39,9 @@ async fn a_session_is_as_its_agent_says_and_later_versions_do_not_reach_it() {
     // A fork is what its source is.
     let fork: Value = app.post(&first.path("/forks")).send().await.unwrap().json().await.unwrap();
     assert_eq!(json!(of(&fork, &members)), was);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn what_the_request_says_wins_over_the_agent_and_the_agent_over_the_operator() {
     let app = TestApp::start(replies(&[says("Yes.")])).await;
     put(
@@ -84,10 +83,9 @@ async fn what_the_request_says_wins_over_the_agent_and_the_agent_over_the_operat
         { "compact_instructions": "Be brief." },
     ]);
     assert_eq!(json!(of(&session.read().await, &members)), expected);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn an_agent_that_is_not_there_is_named() {
     let app = TestApp::start(replies(&[])).await;
     put(&app, "desk", json!({})).await;
@@ -109,11 +107,10 @@ async fn an_agent_that_is_not_there_is_named() {
     let told = problem(change.send().await.unwrap(), 422, "validation_failed").await;
     let pinned = "is pinned when the session is made, and cannot be changed";
     assert_eq!(told["errors"], json!([at_agent(pinned)]));
-    app.finish().await;
 }
 
 /// What the agent asked for when that was fine may not be so when a session is made as it.
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn what_is_wrong_is_said_of_the_agent_or_of_the_request_whoever_has_said_it() {
     let app = TestApp::start(replies(&[])).await;
     put(&app, "desk", json!({ "tools": ["get_time"], "limits": { "rounds": 2 } })).await;
@@ -141,10 +138,9 @@ async fn what_is_wrong_is_said_of_the_agent_or_of_the_request_whoever_has_said_i
     let body =
         json!({ "agent": "desk", "tools": [], "permissions": rules, "limits": { "cost": 7 } });
     assert_eq!(refused(&app, body).await, json!({ "pointer": "/limits/cost", "message": price }));
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn an_agent_does_not_enable_what_the_operator_has_not() {
     let app = TestApp::start(replies(&[])).await;
     put(&app, "free", json!({ "permission_mode": "bypass" })).await;
@@ -161,11 +157,9 @@ async fn an_agent_does_not_enable_what_the_operator_has_not() {
     let message = "is free@1, whose /permission_mode is not enabled; the operator does that with \
                    --allow-bypass";
     assert_eq!(refused(&other, json!({ "agent": "free" })).await, at_agent(message));
-    other.finish().await;
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn an_export_says_what_a_session_has_and_not_whose_it_was() {
     let app = TestApp::start(replies(&[says("Yes.")])).await;
     put(&app, "desk", json!({ "system": "You are one.", "tools": ["get_time"] })).await;
@@ -187,5 +181,4 @@ async fn an_export_says_what_a_session_has_and_not_whose_it_was() {
     assert_eq!(made["system"], "You are one.");
     let told = problem(import("nobody").await.unwrap(), 422, "validation_failed").await;
     assert_eq!(told["errors"][0]["pointer"], "/lines/1/settings/agent");
-    app.finish().await;
 }

@@ -18,7 +18,7 @@ fn names(page: &Value) -> Vec<&str> {
     page["data"].as_array().unwrap().iter().map(|agent| agent["name"].as_str().unwrap()).collect()
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn an_agent_has_a_version_for_each_thing_that_it_said() {
     let app = start().await;
     let first = json!({ "description": "Finds things.", "system": "Find.", "tools": ["Grep"] });
@@ -66,10 +66,9 @@ async fn an_agent_has_a_version_for_each_thing_that_it_said() {
     }
     problem(get(&app, "/librarian?version=x").await, 400, "invalid_query").await;
     problem(get(&app, "/librarian?versoin=1").await, 400, "invalid_query").await;
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn two_editors_do_not_overwrite_each_other() {
     let app = start().await;
     let put_if = async |header: &'static str, tags: &str, system: &str| {
@@ -93,10 +92,9 @@ async fn two_editors_do_not_overwrite_each_other() {
     );
     let request = app.get("/agents/librarian").header("if-none-match", "\"v3\"");
     assert_eq!(request.send().await.unwrap().status(), 200);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn many_editors_at_once_make_a_version_each() {
     let app = start().await;
     let puts = (0..20).map(|number| put(&app, "busy", json!({ "system": number.to_string() })));
@@ -114,10 +112,9 @@ async fn many_editors_at_once_make_a_version_each() {
     let (made, refused): (Vec<u16>, Vec<u16>) = statuses.partition(|status| *status == 200);
     assert_eq!((made.len(), refused), (1, vec![412; 19]));
     assert_eq!(agent(&app, "/busy").await["version"], 21);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn what_is_deleted_is_gone_with_its_versions_and_sessions_keep_theirs() {
     let app = start().await;
     for system in ["One.", "Two."] {
@@ -136,10 +133,9 @@ async fn what_is_deleted_is_gone_with_its_versions_and_sessions_keep_theirs() {
     assert_eq!(app.upstream().body(0)["system"][0]["text"], "One.");
     assert_eq!(session.read().await["agent"], json!({ "name": "librarian", "version": 1 }));
     assert_eq!(put(&app, "librarian", json!({})).await, 1);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_profile_of_which_no_session_could_be_made_is_refused() {
     let app = TestApp::start_with(
         json!({}),
@@ -197,10 +193,9 @@ async fn a_profile_of_which_no_session_could_be_made_is_refused() {
         assert!(told["errors"][0]["message"].as_str().unwrap().ends_with(why), "{told}");
     }
     problem(get(&app, "/librarian").await, 404, "agent_not_found").await;
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_tenant_has_so_many_agents_of_so_many_versions_and_no_more() {
     let app = start().await;
     let pool = app.database.pool(1);
@@ -216,10 +211,9 @@ async fn a_tenant_has_so_many_agents_of_so_many_versions_and_no_more() {
     let full = app.put("a1", &json!({ "system": "More." })).send().await.unwrap();
     problem(full, 409, "too_many_agent_versions").await;
     assert_eq!(put(&app, "a1", json!({})).await, 1000, "nothing is new");
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn the_list_has_everybodys_agents_by_name_in_pages() {
     let app = start().await;
     for name in ["zoo", "desk", "a-desk"] {
@@ -255,10 +249,9 @@ async fn the_list_has_everybodys_agents_by_name_in_pages() {
     problem(get(&app, "?after=A").await, 400, "invalid_cursor").await;
     problem(get(&app, "?limit=201").await, 400, "invalid_query").await;
     problem(get(&app, "?order=desc").await, 400, "invalid_query").await;
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn another_tenant_sees_nothing_of_an_agent() {
     let app = TestApp::start_with(replies(&[says("Yes.")]), keys_needed()).await;
     put(&app, "librarian", json!({ "system": "A secret." })).await;
@@ -282,5 +275,4 @@ async fn another_tenant_sees_nothing_of_an_agent() {
     assert_eq!(agent(&app, "/librarian").await["profile"]["system"], "A secret.");
     assert_eq!(foreign.delete(&url).send().await.unwrap().status(), 204);
     assert_eq!(agent(&app, "/librarian").await["version"], 1);
-    app.finish().await;
 }

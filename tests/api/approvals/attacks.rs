@@ -90,7 +90,7 @@ async fn play(app: &TestApp, path: &str, case: &Value) -> bool {
     is_decided
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn no_decision_gets_further_than_it_may() {
     let list: Value = serde_json::from_str(CASES).unwrap();
     let cases = list["cases"].as_array().unwrap();
@@ -117,5 +117,4 @@ async fn no_decision_gets_further_than_it_may() {
         assert_eq!(json!(rung), json!(expected), "{name}");
         let _ = std::fs::remove_file(app.folder.path().join(BELL));
     }
-    app.finish().await;
 }

@@ -34,7 +34,7 @@ fn code(status: u16, code: &str) -> (u16, Option<String>) {
     (status, Some(code.to_owned()))
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_call_waits_until_it_is_allowed() {
     let script = one_call("write_file", write("a.txt", "new\n"));
     let app = TestApp::start_with(script, asks()).await;
@@ -85,10 +85,9 @@ async fn a_call_waits_until_it_is_allowed() {
         "session.status_idle",
     ];
     assert_eq!(session.kinds().await, kinds);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn the_reason_of_a_denial_reaches_the_model() {
     let app = TestApp::start_with(one_call("ring", json!({ "line": "a" })), asks()).await;
     let session = app.session().await;
@@ -104,10 +103,9 @@ async fn the_reason_of_a_denial_reaches_the_model() {
         (&confirmed["tool_use_id"], &confirmed["result"], &confirmed["deny_message"]),
         (&json!("toolu_1"), &json!("deny"), &json!("Not at night. \u{1f319}"))
     );
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn what_stands_behind_a_call_that_waits_runs_after_it() {
     let calls = [
         ("toolu_1", "get_time", json!({})),
@@ -131,10 +129,9 @@ async fn what_stands_behind_a_call_that_waits_runs_after_it() {
     assert_eq!(results(&session.events().await), ["toolu_1", "toolu_2", "toolu_3", "toolu_4"]);
     let history = session.history().await;
     assert_eq!(history[2]["message"]["content"][2]["content"], "new\n");
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn nobody_can_allow_what_the_operator_denies() {
     let deny = Rule {
         tool: "*".to_owned(),
@@ -151,10 +148,9 @@ async fn nobody_can_allow_what_the_operator_denies() {
     let run = session.settled(&run).await;
     assert_eq!(run["output_text"], "It said: Error: Secrets stay.\u{fffd}");
     assert!(!app.folder.path().join("secrets").exists());
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_nul_in_a_file_is_shown_and_written() {
     let app = TestApp::start_with(
         one_call("Write", json!({ "file_path": "a", "content": "x\0" })),
@@ -170,10 +166,10 @@ async fn a_nul_in_a_file_is_shown_and_written() {
     assert_eq!(std::fs::read(app.folder.path().join("a")).unwrap(), b"x\0");
     // The witness in SQL cannot read a NUL that the model wrote.
     assert_eq!(app.findings().await, Vec::<String>::new());
-    app.stop().await;
+    app.stop_unchecked().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn an_edited_input_is_what_runs_and_the_history_keeps_the_models_own() {
     let app = TestApp::start_with(one_call("ring", json!({ "line": "loud" })), asks()).await;
     let session = app.session().await;
@@ -187,10 +183,9 @@ async fn an_edited_input_is_what_runs_and_the_history_keeps_the_models_own() {
     assert_eq!(rung, "soft\n");
     let asked = &session.history().await[1]["message"]["content"][0]["input"];
     assert_eq!(asked, &json!({ "line": "loud" }));
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn what_is_remembered_runs_without_asking_again() {
     let script = replies(&[
         calls_as(&[("toolu_1", "write_file", write("a.txt", "1"))]),
@@ -213,10 +208,9 @@ async fn what_is_remembered_runs_without_asking_again() {
     let remember = json!({ "decision": "allow", "remember": "session" });
     let late = status_and_code(session.decide("toolu_3", &remember)).await;
     assert_eq!(late, code(409, "already_resolved"), "nothing is remembered afterwards");
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn the_calls_of_a_round_are_decided_one_by_one() {
     let script = replies(&[
         calls_as(&[
@@ -247,10 +241,9 @@ async fn the_calls_of_a_round_are_decided_one_by_one() {
     let results = history[2]["message"]["content"].as_array().unwrap();
     let ids: Vec<&str> = results.iter().map(|it| it["tool_use_id"].as_str().unwrap()).collect();
     assert_eq!(ids, ["toolu_1", "toolu_2", "toolu_3", "toolu_4"]);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn the_same_decision_again_changes_nothing_and_another_is_refused() {
     let app = TestApp::start_with(one_call("ring", json!({ "line": "a" })), asks()).await;
     let session = app.session().await;
@@ -274,10 +267,9 @@ async fn the_same_decision_again_changes_nothing_and_another_is_refused() {
         problem(refused, 409, "already_resolved").await;
     }
     assert_eq!((session.events().await, lines(&app)), (events, 1));
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn of_two_who_decide_at_once_one_wins() {
     let app = TestApp::start_with(one_call("ring", json!({ "line": "a" })), asks()).await;
     let mut allowed = 0;
@@ -297,10 +289,9 @@ async fn of_two_who_decide_at_once_one_wins() {
         session.settled(&run).await;
         assert_eq!(lines(&app), allowed, "what was allowed ran, and nothing else");
     }
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_call_that_nobody_decides_on_in_time_does_not_run() {
     let setup = asks_within(Duration::from_millis(300));
     let app = TestApp::start_with(one_call("ring", json!({ "line": "a" })), setup).await;
@@ -315,10 +306,9 @@ async fn a_call_that_nobody_decides_on_in_time_does_not_run() {
         problem(late.send().await.unwrap(), 410, "approval_expired").await;
     }
     assert_eq!(lines(&app), 0);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn waiting_holds_no_slot_and_survives_a_restart() {
     let script = one_call("ring", json!({ "line": "a" }));
     let setup = || Setup { slots: Some(1), ..asks() };
@@ -338,10 +328,9 @@ async fn waiting_holds_no_slot_and_survives_a_restart() {
         assert_eq!(session.settled(&run).await["output_text"], "It said: Rang: a");
     }
     assert_eq!(lines(&app), 3);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_decision_without_a_worker_waits_for_one() {
     let script = one_call("ring", json!({ "line": "a" }));
     let app = TestApp::start_with(script.clone(), asks()).await;
@@ -365,7 +354,6 @@ async fn a_decision_without_a_worker_waits_for_one() {
     assert_eq!(session.settled(&run).await["output_text"], "It said: Rang: a");
     assert_eq!(lines(&app), 1);
     other.stop().await;
-    app.finish().await;
 }
 
 /// A run that waits for its call.
@@ -383,7 +371,7 @@ fn ring_or_answer() -> Value {
     ], "otherwise": "refuse" })
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_run_that_is_cancelled_while_it_waits_never_runs_its_call() {
     let app = TestApp::start_with(ring_or_answer(), asks()).await;
     let (session, run) = waiting(&app, "Ring").await;
@@ -395,10 +383,9 @@ async fn a_run_that_is_cancelled_while_it_waits_never_runs_its_call() {
     }
     assert_eq!(session.ask("Hello").await["output_text"], "You said Hello.");
     assert_eq!(lines(&app), 0);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_message_to_a_session_that_waits_is_queued_refused_or_interrupts() {
     let app = TestApp::start_with(ring_or_answer(), asks()).await;
     let (session, run) = waiting(&app, "Ring").await;
@@ -418,10 +405,9 @@ async fn a_message_to_a_session_that_waits_is_queued_refused_or_interrupts() {
     assert_eq!(session.settled(&instead).await["output_text"], "You said Instead.");
     assert_eq!(session.run(&run).await["status"], "cancelled");
     assert_eq!(lines(&app), 1);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_stream_ends_when_the_run_waits_and_goes_on_from_there() {
     let app = TestApp::start_with(ring_or_answer(), asks()).await;
     let session = app.session().await;
@@ -441,5 +427,4 @@ async fn a_stream_ends_when_the_run_waits_and_goes_on_from_there() {
     let last = after.last().unwrap().id.unwrap().to_string();
     let over = app.get(&session.run_stream(&run)).header("last-event-id", last);
     assert_eq!(over.send().await.unwrap().status(), 204);
-    app.finish().await;
 }

@@ -51,7 +51,7 @@ async fn mode(session: &Session<'_>) -> Value {
     session.read().await["permission_mode"].take()
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn the_first_rule_that_matches_decides_and_its_reason_reaches_the_model() {
     let script = replies(&[writes("docs/a"), writes("docs/secret"), says("{{result.0}}")]);
     let app = TestApp::start_with(script, under(careful())).await;
@@ -66,10 +66,9 @@ async fn the_first_rule_that_matches_decides_and_its_reason_reaches_the_model() 
     assert_eq!(run["output_text"], "Error: Nobody writes there.");
     assert_eq!(permissions(&session).await, ["allow", "deny"]);
     assert_eq!((exists(&app, "docs/a"), exists(&app, "docs/secret")), (true, false));
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_call_that_no_rule_speaks_of_waits_for_somebody() {
     let app = TestApp::start_with(replies(&[writes("a"), says("Done.")]), under(careful())).await;
     let session = app.session().await;
@@ -81,10 +80,9 @@ async fn a_call_that_no_rule_speaks_of_waits_for_somebody() {
     session.allow(id, json!({})).await;
     assert_eq!(session.settled(&run).await["output_text"], "Done.");
     assert!(exists(&app, "a"));
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_session_cannot_allow_what_the_operator_denies() {
     let rule = json!({ "tool": "write_file", "decision": "deny", "reason": "Read only." });
     let rules = vec![serde_json::from_value(rule).unwrap()];
@@ -96,10 +94,9 @@ async fn a_session_cannot_allow_what_the_operator_denies() {
     let session = app.session_with(body).await;
     assert_eq!(session.ask("Write").await["output_text"], "Error: Read only.");
     assert!(!exists(&app, "a"));
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_mode_that_the_operator_has_taken_back_is_neither_shown_nor_in_force() {
     let script = replies(&[writes("a"), says("Done.")]);
     let operator = OperatorPolicy { allows_bypass: true, ..careful() };
@@ -114,10 +111,9 @@ async fn a_mode_that_the_operator_has_taken_back_is_neither_shown_nor_in_force()
     assert_eq!((&run["status"], exists(&app, "a")), (&json!("requires_action"), false));
     session.cancel(&run).await;
     session.settled(&run).await;
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn an_approved_plan_ends_plan_mode() {
     let script = replies(&[writes("a"), plans(), writes("b"), says("Done.")]);
     let app = TestApp::start_with(script, under(OperatorPolicy::default())).await;
@@ -142,10 +138,9 @@ async fn an_approved_plan_ends_plan_mode() {
     let events = session.events().await;
     let updated = events.iter().find(|event| event["type"] == "session.updated").unwrap();
     assert_eq!(updated["permission_mode"], "accept_edits");
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_takeover_does_not_bring_back_the_mode_that_its_message_began_in() {
     let script = replies(&[plans(), hangs_once(writes("b")), says("Done.")]);
     let app = TestApp::start_with(script, under(OperatorPolicy::default())).await;
@@ -158,10 +153,9 @@ async fn a_takeover_does_not_bring_back_the_mode_that_its_message_began_in() {
     lose_worker(&app, &run, 1).await;
     assert_eq!(session.settled(&run).await["output_text"], "Done.");
     assert_eq!((mode(&session).await, exists(&app, "b")), (json!("accept_edits"), true));
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_rejected_plan_is_told_why_and_plan_mode_goes_on() {
     let script = replies(&[plans(), says("{{result.0}}")]);
     let app = TestApp::start_with(script, under(OperatorPolicy::default())).await;
@@ -172,10 +166,9 @@ async fn a_rejected_plan_is_told_why_and_plan_mode_goes_on() {
     let expected = "<tool_use_error>This call was denied, and did not run. Step one is \
         wrong.</tool_use_error>";
     assert_eq!((told, mode(&session).await), (json!(expected), json!("plan")));
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_plan_outside_of_plan_mode_needs_no_approval() {
     let script = replies(&[plans(), says("{{result.0}}")]);
     let app = TestApp::start_with(script, under(careful())).await;
@@ -183,7 +176,6 @@ async fn a_plan_outside_of_plan_mode_needs_no_approval() {
     let told = session.ask("Plan it").await["output_text"].take();
     let expected = "Plan mode is not on: there is nothing to approve. Go on with the work.";
     assert_eq!((told, mode(&session).await), (json!(expected), json!("default")));
-    app.finish().await;
 }
 
 /// A service that judges calls: those that write `yes` may, those that write `no` may not.
@@ -206,7 +198,7 @@ fn judged_by(url: &str, evaluation_timeout: Duration) -> Setup {
     under(OperatorPolicy { evaluator, evaluation_timeout, ..careful() })
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_second_opinion_decides_before_people_are_asked() {
     let (url, server) = judge().await;
     let script = replies(&[writes("yes"), writes("no"), writes("other"), says("Done.")]);
@@ -222,11 +214,11 @@ async fn a_second_opinion_decides_before_people_are_asked() {
     assert_eq!((exists(&app, "yes"), exists(&app, "no")), (true, false));
     session.cancel(&run).await;
     session.settled(&run).await;
-    app.finish().await;
+    drop(app);
     server.abort();
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn an_opinion_that_does_not_come_fails_the_call_and_nothing_else() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());
@@ -249,10 +241,9 @@ async fn an_opinion_that_does_not_come_fails_the_call_and_nothing_else() {
     let events = session.events().await;
     let result = events.iter().find(|event| event["type"] == "agent.tool_result").unwrap();
     assert_eq!((&result["is_error"], &result["error_type"]), (&json!(true), &json!("TIMEOUT")));
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_tool_that_the_session_does_not_have_is_unknown() {
     let script = replies(&[writes("a.txt"), says("Done.")]);
     for tools in [json!(["read_file"]), json!([])] {
@@ -263,6 +254,8 @@ async fn a_tool_that_the_session_does_not_have_is_unknown() {
         assert_eq!(told, r#"{"error":"Unknown tool: 'write_file'"}"#, "{tools}");
         assert!(!exists(&app, "a.txt"), "{tools}");
         // The simulator refuses a history with calls and no tools, which no model would have made.
-        if tools == json!([]) { app.stop().await } else { app.finish().await }
+        if tools == json!([]) {
+            app.stop_unchecked().await
+        }
     }
 }

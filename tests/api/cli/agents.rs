@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{good, sessions, told};
 use crate::support::{TestApp, replies, says};
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn agents_are_listed_and_shown() {
     let app = TestApp::start(replies(&[])).await;
     let profile =
@@ -43,10 +43,9 @@ async fn agents_are_listed_and_shown() {
     assert_eq!(status, Some(1));
     assert!(stderr.contains("there is no agent nobody"), "{stderr}");
     assert_eq!(told(&app, &["agents", "show", "No body"]).await.0, Some(2));
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_command_makes_its_session_as_an_agent() {
     let app = TestApp::start(replies(&[says("Yes.")])).await;
     let args = ["run", "--agent", "coder@1", "--tools", "Read", "Are you there?"];
@@ -60,5 +59,4 @@ async fn a_command_makes_its_session_as_an_agent() {
     let (status, _, stderr) = told(&app, &["run", "--agent", "nobody", "Hello"]).await;
     assert_eq!(status, Some(1));
     assert!(stderr.contains("is nobody, and there is no such agent"), "{stderr}");
-    app.finish().await;
 }

@@ -35,7 +35,7 @@ async fn said(app: &TestApp, session: &str) -> Vec<Value> {
     said.step_by(2).collect()
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_line_is_a_message_and_all_are_one_conversation() {
     let app = TestApp::start(replies(&[says("You said: {{user}}")])).await;
     let told = chat(&app, &[], "one\n\n  \ntwo").await;
@@ -50,10 +50,9 @@ async fn a_line_is_a_message_and_all_are_one_conversation() {
     // Who says nothing leaves nothing behind.
     assert_eq!(chat(&app, &["--new"], "").await, (Some(0), String::new(), String::new()));
     assert_eq!(sessions(&app).await.len(), 1);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_call_that_waits_is_shown_and_asked_about() {
     let app = TestApp::start_with(bell(), asks()).await;
     let (status, stdout, stderr) = chat(&app, &[], "ring\nperhaps\ny\n").await;
@@ -62,30 +61,27 @@ async fn a_call_that_waits_is_shown_and_asked_about() {
     let asked = format!("ring wants to run:\n  {{\"line\":\"one\"}}\n{question}{question}");
     assert!(stderr.contains(&asked), "{stderr}");
     assert_eq!(rings(&app), "one\n");
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_no_is_told_to_the_model_with_its_reason() {
     let app = TestApp::start_with(bell(), asks()).await;
     let (status, stdout, _) = chat(&app, &[], "ring\nno  they sleep \n").await;
     assert_eq!(status, Some(0));
     assert!(stdout.contains("they sleep"), "{stdout}");
     assert_eq!(rings(&app), "");
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn always_asks_no_more_in_the_session() {
     let app = TestApp::start_with(bell(), asks()).await;
     let (status, _, stderr) = chat(&app, &[], "ring\na\nring again\n").await;
     assert_eq!(status, Some(0));
     assert_eq!(stderr.matches("Allow it?").count(), 1, "{stderr}");
     assert_eq!(rings(&app), "one\none\n");
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_run_that_nobody_decided_on_waits_and_is_taken_up_again() {
     let app = TestApp::start_with(bell(), asks()).await;
     let (status, stdout, stderr) = chat(&app, &[], "ring\n").await;
@@ -97,10 +93,9 @@ async fn a_run_that_nobody_decided_on_waits_and_is_taken_up_again() {
     let (status, stdout, _) = chat(&app, &["--continue"], "y\n").await;
     assert_eq!((status, stdout.as_str()), (Some(0), "Done: Rang: one\n"));
     assert_eq!(rings(&app), "one\n");
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn one_interrupt_stops_the_run_and_two_quit() {
     let app = TestApp::start(hangs_first()).await;
     let mut terminal = Terminal::start(&app, &["chat"]);
@@ -121,10 +116,9 @@ async fn one_interrupt_stops_the_run_and_two_quit() {
     terminal.interrupt().await;
     let (status, seen) = terminal.end().await;
     assert_eq!(status, Some(130), "{seen}");
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn an_interrupt_in_place_of_a_decision_stops_the_run() {
     let app = TestApp::start_with(bell(), asks()).await;
     let mut terminal = Terminal::start(&app, &["chat"]);
@@ -137,10 +131,10 @@ async fn an_interrupt_in_place_of_a_decision_stops_the_run() {
     terminal.press("\u{4}").await;
     assert_eq!(terminal.end().await.0, Some(0));
     assert_eq!(rings(&app), "");
-    app.stop().await;
+    app.stop_unchecked().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn what_was_typed_before_a_question_does_not_answer_it() {
     let app = TestApp::start_with(bell(), asks()).await;
     let mut terminal = Terminal::start(&app, &["chat"]);
@@ -153,10 +147,9 @@ async fn what_was_typed_before_a_question_does_not_answer_it() {
     let (status, seen) = terminal.end().await;
     assert_eq!(status, Some(0), "{seen}");
     assert_eq!(rings(&app), "");
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_connection_that_breaks_in_the_middle_of_an_answer_costs_and_repeats_nothing() {
     const TEXT: &str = "First. Second. Third. Fourth. Fifth. Sixth. Seventh.";
     // Slow enough that it is still being said when the connection is made again.
@@ -171,10 +164,9 @@ async fn a_connection_that_breaks_in_the_middle_of_an_answer_costs_and_repeats_n
     assert_eq!((status, stdout.as_str()), (Some(0), &*format!("{TEXT}\n")), "{stderr}");
     assert!(stderr.contains("connection lost, coming back"), "{stderr}");
     assert_eq!(way.unbroken(), [""; 0]);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn nothing_that_the_agent_wants_acts_on_the_terminal() {
     let line = "\u{1b}]0;title\u{7}\u{9b}2J\u{202e}one";
     let ring = calls_as(&[("toolu_1", "ring", json!({ "line": line }))]);
@@ -193,5 +185,4 @@ async fn nothing_that_the_agent_wants_acts_on_the_terminal() {
     // `script` echoes Ctrl-D as a caret, a D and two steps back.
     let acts = |c: char| c.is_control() && !matches!(c, '\r' | '\n' | '\u{8}') || c == '\u{202e}';
     assert!(!rest.contains(acts), "{seen:?}");
-    app.finish().await;
 }

@@ -48,12 +48,12 @@ async fn refused(args: &[&str], expected: &[&str]) {
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn without_a_key_the_service_does_not_start_and_names_both_ways_on() {
     refused(&["serve", "--bind", LOOPBACK], &["ANTHROPIC_API_KEY", "--offline"]).await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn an_address_that_others_can_reach_needs_keys_or_a_word() {
     let database = database().await;
     let url = database.url();
@@ -78,7 +78,7 @@ async fn an_address_that_others_can_reach_needs_keys_or_a_word() {
     program.terminate().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_script_that_cannot_be_used_is_named() {
     let folder = data_dir();
     let database = database().await;
@@ -96,7 +96,7 @@ async fn a_script_that_cannot_be_used_is_named() {
     refused(&simulator, &[name, "conversation"]).await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_port_in_use_is_named() {
     let taken = TcpListener::bind(LOOPBACK).await.unwrap();
     let address = taken.local_addr().unwrap().to_string();
@@ -107,7 +107,7 @@ async fn a_port_in_use_is_named() {
     refused(&["simulator", "--bind", &address], &[&address, "in use"]).await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn permissions_that_cannot_be_used_are_named_at_the_start() {
     let folder = data_dir();
     let file = folder.path().join("rules.json");
@@ -124,7 +124,7 @@ async fn permissions_that_cannot_be_used_are_named_at_the_start() {
     refused(&serve("--permission-url", url), &[url]).await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_database_that_is_not_one_is_refused_without_its_password() {
     let serve = ["serve", "--offline", "--bind", LOOPBACK];
     let (status, _, stderr) = outcome({
@@ -145,7 +145,7 @@ async fn a_database_that_is_not_one_is_refused_without_its_password() {
     assert!(!stderr.contains("geheim"), "{stderr}");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_private_database_keeps_its_data_from_start_to_start() {
     let folder = data_dir();
     let serve = || {
@@ -185,7 +185,7 @@ async fn a_private_database_keeps_its_data_from_start_to_start() {
     assert_eq!(second.terminate().await.0.code(), Some(0));
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn one_data_folder_serves_one_process() {
     let folder = data_dir();
     let name = folder.path().to_str().unwrap();
@@ -197,7 +197,7 @@ async fn one_data_folder_serves_one_process() {
     assert_eq!(first.terminate().await.0.code(), Some(0));
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_named_database_is_used_and_nothing_is_kept_elsewhere() {
     let (database, folder) = (database().await, data_dir());
     let name = folder.path().to_str().unwrap();
@@ -215,7 +215,7 @@ async fn a_named_database_is_used_and_nothing_is_kept_elsewhere() {
     assert_eq!(program.terminate().await.0.code(), Some(0));
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn migrate_brings_an_empty_database_up_to_date_and_may_be_repeated() {
     let folder = data_dir();
     let name = folder.path().to_str().unwrap();
@@ -228,7 +228,7 @@ async fn migrate_brings_an_empty_database_up_to_date_and_may_be_repeated() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn the_document_is_printed_and_compared() {
     let committed = concat!(env!("CARGO_MANIFEST_DIR"), "/openapi/openapi.json");
     let (status, stdout, _) = outcome(binary(&["openapi"])).await;
@@ -246,7 +246,7 @@ async fn the_document_is_printed_and_compared() {
     refused(&["openapi", "--check", missing], &[missing]).await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn the_health_check_tells_a_service_from_none() {
     let database = database().await;
     let mut command = binary(&["serve", "--offline", "--bind", LOOPBACK]);
@@ -259,7 +259,7 @@ async fn the_health_check_tells_a_service_from_none() {
     refused(&check, &["does not answer"]).await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_run_in_flight_does_not_keep_the_service_from_stopping() {
     let (database, folder) = (database().await, data_dir());
     let script = folder.path().join("hangs.json");
@@ -285,7 +285,7 @@ async fn a_run_in_flight_does_not_keep_the_service_from_stopping() {
     assert!(torn.is_err(), "the stream ended as if it were complete");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn the_operator_decides_what_may_wait() {
     let folder = data_dir();
     let database = database().await;

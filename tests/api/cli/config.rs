@@ -30,7 +30,7 @@ fn print(more: &[&str]) -> Command {
     command
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn every_option_is_printed_with_its_value_and_where_that_comes_from() {
     let options = objects(&good(outcome(print(&["--json"])).await));
     let given = |option: &str, variable: &str, value: &str, from: &str| json!({ "option": option, "variable": variable, "value": value, "from": from });
@@ -60,7 +60,7 @@ async fn every_option_is_printed_with_its_value_and_where_that_comes_from() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn no_secret_is_printed() {
     for more in [&[][..], &["--json"]] {
         let (status, stdout, stderr) = outcome(print(more)).await;
@@ -69,7 +69,7 @@ async fn no_secret_is_printed() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_configuration_is_checked_and_nothing_is_started() {
     let folder = data_dir();
     let data = folder.path().join("data");
@@ -80,7 +80,7 @@ async fn a_configuration_is_checked_and_nothing_is_started() {
     assert!(!data.exists());
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn what_is_wrong_is_said_before_anything_starts() {
     let folder = data_dir();
     let write = |name: &str, text: &str| {
@@ -105,7 +105,7 @@ async fn what_is_wrong_is_said_before_anything_starts() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_variable_that_nothing_reads_is_named() {
     let mut check = binary(&["config", "check", "--offline"]);
     check.env("TWOSTEP_SLOT", "7").env("TWOSTEP_KEY", "geheim");
@@ -114,7 +114,7 @@ async fn a_variable_that_nothing_reads_is_named() {
     assert_eq!((status, stderr.as_str()), (Some(0), said));
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn shells_complete_commands() {
     let bash = good(outcome(binary(&["completions", "bash"])).await);
     let mut shell = Command::new("bash");
@@ -132,7 +132,7 @@ async fn shells_complete_commands() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn the_version_is_told_to_people_and_programs() {
     let version = env!("CARGO_PKG_VERSION");
     assert_eq!(good(outcome(binary(&["version"])).await), format!("twostep {version}\n"));

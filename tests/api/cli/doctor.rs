@@ -12,7 +12,6 @@ async fn look(habits: Habits) -> (Option<i32>, Vec<String>) {
     let app = TestApp::start(replies(&[])).await;
     let front = Front::of(&app, habits).await;
     let looked = look_at(&front.url, &[]).await;
-    app.finish().await;
     looked
 }
 
@@ -34,7 +33,7 @@ fn bad(lines: &[String]) -> (Vec<&str>, Vec<&str>) {
     )
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_service_with_nothing_before_it_is_well() {
     let (status, lines) = look(Habits::default()).await;
     let about: Vec<&str> = lines.iter().map(|line| line[..18].trim_end()).collect();
@@ -57,7 +56,7 @@ async fn a_service_with_nothing_before_it_is_well() {
     assert_eq!(status, Some(0));
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn buffers_are_noticed_and_the_line_is_that_of_the_proxy_that_names_itself() {
     let (status, lines) =
         look(Habits { buffers: true, server: Some("nginx/1.22.1"), ..Habits::default() }).await;
@@ -68,7 +67,7 @@ async fn buffers_are_noticed_and_the_line_is_that_of_the_proxy_that_names_itself
     assert!(hints.iter().all(|hint| hint.starts_with("nginx: ")), "{hints:?}");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn compression_is_noticed() {
     let (status, lines) = look(Habits { compresses: true, ..Habits::default() }).await;
     let (found, hints) = bad(&lines);
@@ -78,7 +77,7 @@ async fn compression_is_noticed() {
     assert!(hints.iter().zip(names).all(|(hint, name)| hint.starts_with(name)), "{hints:?}");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn silence_that_is_taken_for_an_end_is_noticed() {
     let cuts_after = Some(Duration::from_secs(1));
     let (status, lines) = look(Habits { cuts_after, ..Habits::default() }).await;
@@ -87,7 +86,7 @@ async fn silence_that_is_taken_for_an_end_is_noticed() {
     assert_eq!(hints[0], "nginx: proxy_read_timeout 75s;");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn headers_that_get_lost_are_noticed() {
     let loses = &["last-event-id", "cache-control"];
     let (status, lines) = look(Habits { loses, ..Habits::default() }).await;
@@ -97,7 +96,7 @@ async fn headers_that_get_lost_are_noticed() {
     assert_eq!(hints[0], "nginx: proxy_set_header Last-Event-ID $http_last_event_id;");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_leaves_unheard_is_noticed() {
     let (status, lines) = look(Habits { listens_on: true, ..Habits::default() }).await;
     let (found, hints) = bad(&lines);
@@ -105,14 +104,14 @@ async fn a_client_that_leaves_unheard_is_noticed() {
     assert_eq!(hints[0], "nginx: proxy_ignore_client_abort off;");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_path_that_the_service_does_not_know_of_leads_nowhere() {
     let (status, lines) = look(Habits { prefix: "/agent", ..Habits::default() }).await;
     let (found, _) = bad(&lines);
     assert_eq!((status, found), (Some(0), vec!["warn  Location"]), "{lines:#?}");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_reached_is_told_from_what_lets_nobody_in() {
     let (status, lines) = look_at("http://127.0.0.1:1", &[]).await;
     assert_eq!((status, bad(&lines).0), (Some(4), vec!["fail  reached"]), "{lines:?}");
@@ -130,5 +129,4 @@ async fn what_cannot_be_reached_is_told_from_what_lets_nobody_in() {
     let lines: Vec<Value> = lines.iter().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!((status, lines.len()), (Some(0), 10), "{lines:#?}");
     assert!(lines.iter().all(|line| line["level"] == "ok"), "{lines:#?}");
-    app.finish().await;
 }

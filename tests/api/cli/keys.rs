@@ -40,7 +40,7 @@ async fn listed(database: &TestDatabase, args: &[&str]) -> Vec<Value> {
     keys.collect()
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_key_is_printed_once_and_opens_a_service_that_runs_already() {
     let folder = data_dir();
     let name = folder.path().to_str().unwrap();
@@ -67,7 +67,7 @@ async fn a_key_is_printed_once_and_opens_a_service_that_runs_already() {
     program.terminate().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn keys_are_made_for_a_tenant_with_a_scope_and_for_a_time() {
     let database = database().await;
     let (first, _) = keys(&database, &["create", "ci", "--scope", "read"]).await;
@@ -90,7 +90,7 @@ async fn keys_are_made_for_a_tenant_with_a_scope_and_for_a_time() {
     assert_eq!(listed(&database, &["--tenant", "acme"]).await, [theirs]);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn what_the_database_keeps_opens_nothing() {
     let database = database().await;
     let (key, _) = keys(&database, &["create", "laptop"]).await;
@@ -104,7 +104,7 @@ async fn what_the_database_keeps_opens_nothing() {
     assert!(!kept.contains(secret), "{kept}");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_key_is_taken_back_once_and_for_all() {
     let database = database().await;
     let (key, _) = keys(&database, &["create", "laptop"]).await;
@@ -117,7 +117,7 @@ async fn a_key_is_taken_back_once_and_for_all() {
     refused(&database, &["rotate", id], "revoked").await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_key_is_replaced_once_and_the_one_before_ends_after_its_grace() {
     let database = database().await;
     let create = ["create", "bot", "--new-tenant", "acme", "--scope", "read", "--expires-in", "7d"];
@@ -144,7 +144,7 @@ async fn a_key_is_replaced_once_and_the_one_before_ends_after_its_grace() {
     assert_eq!(listed(&database, &[]).await, expected);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_done_is_said_and_leaves_nothing() {
     let database = database().await;
     let nobody = "tsk_01a20090ea3376d5bd93702259ddc48b";
@@ -163,7 +163,7 @@ async fn what_cannot_be_done_is_said_and_leaves_nothing() {
     assert_eq!(tenants, 1);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_schema_that_is_made_just_now_is_waited_for() {
     let database = database().await;
     let pool = database.pool(1);

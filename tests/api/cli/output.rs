@@ -8,7 +8,7 @@ use tokio::time::timeout;
 
 use crate::support::{TestApp, binary, outcome, replies};
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_command_whose_reader_has_read_enough_ends_quietly() {
     let mut command = binary(&["openapi"]);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -22,7 +22,7 @@ async fn a_command_whose_reader_has_read_enough_ends_quietly() {
     assert_eq!((output.status.code(), said.as_str()), (Some(0), ""));
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn the_options_of_budgets_stand_before_the_action_or_behind_it() {
     let app = TestApp::start(replies(&[])).await;
     let url = app.database.url();
@@ -31,10 +31,9 @@ async fn the_options_of_budgets_stand_before_the_action_or_behind_it() {
     for args in [[&["budget"], &options[..], &["list"]], [&["budget"], &["list"], &options[..]]] {
         assert_eq!(outcome(binary(&args.concat())).await, expected, "{args:?}");
     }
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_budget_of_nothing_is_told_what_it_may_be_of() {
     let (status, _, said) = outcome(binary(&["budget", "set", "day"])).await;
     assert_eq!(status, Some(2));

@@ -33,14 +33,13 @@ fn interrupt(child: &Child) {
     kill_process(Pid::from_raw(pid).unwrap(), Signal::INT).unwrap();
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_program_gets_the_answer_and_nothing_else() {
     let app = TestApp::start(noon()).await;
     assert_eq!(good(told(&app, &["run", "What time is it?"]).await), "It is noon.\n");
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_program_gets_the_run_or_its_events() {
     let app = TestApp::start(noon()).await;
     let printed = good(told(&app, &["run", "--output", "json", "What time is it?"]).await);
@@ -59,10 +58,9 @@ async fn a_program_gets_the_run_or_its_events() {
     let is_preview =
         |event: &Value| event["type"].as_str().is_some_and(|kind| kind.starts_with("event_"));
     assert!(previews.iter().all(is_preview), "{previews:?}");
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn what_to_say_may_come_from_stdin() {
     let app = TestApp::start(replies(&[says("You said: {{user}}")])).await;
     for args in [&["run"][..], &["run", "-"]] {
@@ -72,10 +70,9 @@ async fn what_to_say_may_come_from_stdin() {
     let empty = told_on_stdin(asking(&app, &["run"]), " \n").await;
     assert_eq!(empty, (Some(2), String::new(), "twostep: the prompt is empty\n".to_owned()));
     assert_eq!(sessions(&app).await.len(), 2);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_session_goes_on() {
     let app = TestApp::start(replies(&[says("You said: {{user}}")])).await;
     let session = app.session().await;
@@ -90,10 +87,9 @@ async fn a_session_goes_on() {
     assert_eq!((status, stdout, stderr), (Some(1), String::new(), expected));
     let (status, _, _) = told(&app, &["run", "--session", "nonsense", "three"]).await;
     assert_eq!(status, Some(2));
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn what_is_asked_of_the_session_and_the_run_reaches_them() {
     let listing = calls("list_files", json!({}));
     let app = TestApp::start(replies(&[listing.clone(), listing, says("Enough.")])).await;
@@ -107,10 +103,10 @@ async fn what_is_asked_of_the_session_and_the_run_reaches_them() {
     let session = &sessions(&app).await[0];
     let made = json!([session["model"], session["tools"], session["permission_mode"]]);
     assert_eq!(made, json!(["claude-opus-5-5", ["list_files", "get_time"], "plan"]));
-    app.stop().await;
+    app.stop_unchecked().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_call_that_waits_ends_the_command_unless_it_is_told_what_to_decide() {
     let app = TestApp::start_with(ring(), asks()).await;
     let rings = || std::fs::read_to_string(app.folder.path().join(BELL)).unwrap_or_default();
@@ -132,19 +128,19 @@ async fn a_call_that_waits_ends_the_command_unless_it_is_told_what_to_decide() {
     assert_eq!(good(told(&app, &["run", "--yes", "Ring"]).await), "Done.\n");
     assert_eq!(rings(), "one\n");
     assert_eq!(told(&app, &["run", "--yes", "--deny", "Ring"]).await.0, Some(2));
-    app.stop().await;
+    app.stop_unchecked().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_run_that_fails_says_why() {
     let app = TestApp::start(replies(&[json!({ "status": 400 })])).await;
     let (status, stdout, stderr) = told(&app, &["run", "Hello"]).await;
     assert_eq!((status, stdout.as_str()), (Some(1), ""));
     assert!(stderr.starts_with("twostep: model_request_failed_error: "), "{stderr}");
-    app.stop().await;
+    app.stop_unchecked().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_service_that_is_not_there_has_a_status_of_its_own() {
     let mut command = binary(&["run", "Hello"]);
     command.env("TWOSTEP_SERVER", "http://127.0.0.1:1/agent/");
@@ -154,7 +150,7 @@ async fn a_service_that_is_not_there_has_a_status_of_its_own() {
     assert!(stderr.starts_with(place) && stderr.contains("twostep serve"), "{stderr}");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_key_is_sent_and_never_said() {
     let app = TestApp::start_with(noon(), keys_needed()).await;
     let (status, _, stderr) = told(&app, &["run", "Hello"]).await;
@@ -185,10 +181,9 @@ async fn a_key_is_sent_and_never_said() {
     );
     assert!(help.contains("TWOSTEP_KEY") && help.contains("Examples:"), "{help}");
     assert!(!help.contains(&key), "{help}");
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn an_interrupt_stops_the_run_and_waits_until_it_has_settled() {
     let app = TestApp::start(hangs_first()).await;
     let mut child = asking(&app, &["run", "hang"]).spawn().unwrap();
@@ -197,10 +192,9 @@ async fn an_interrupt_stops_the_run_and_waits_until_it_has_settled() {
     let status = timeout(PATIENCE, child.wait()).await.unwrap().unwrap();
     assert_eq!(status.code(), Some(130));
     assert_eq!(statuses(&app, &id).await, ["cancelled"]);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_second_interrupt_waits_for_nothing() {
     let app = TestApp::start(hangs_first()).await;
     let way = Way::to(&app).await;
@@ -219,10 +213,10 @@ async fn a_second_interrupt_waits_for_nothing() {
     };
     assert_eq!(status.code(), Some(130));
     assert_eq!(statuses(&app, &id).await, ["running"]);
-    app.stop().await;
+    app.stop_unchecked().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_message_whose_answer_is_lost_is_one_message() {
     let app = TestApp::start(noon()).await;
     let way = Way::to(&app).await;
@@ -233,10 +227,9 @@ async fn a_message_whose_answer_is_lost_is_one_message() {
     assert!(way.has_lost());
     let id = sessions(&app).await[0]["id"].as_str().unwrap().to_owned();
     assert_eq!(statuses(&app, &id).await, ["completed"]);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_stream_that_breaks_goes_on_without_loss_or_repeat() {
     let app = TestApp::start_with(ring(), asks()).await;
     let way = Way::to(&app).await;
@@ -252,10 +245,9 @@ async fn a_stream_that_breaks_goes_on_without_loss_or_repeat() {
     let id = sessions(&app).await[0]["id"].as_str().unwrap().to_owned();
     let all = app.session_again(&id).events().await;
     assert_eq!(seqs, (1..=all.len().try_into().unwrap()).collect::<Vec<i64>>());
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_terminal_shows_the_answer_as_it_comes_and_what_the_agent_does() {
     let app = TestApp::start(replies(&[
         calls("get_time", json!({})),
@@ -270,10 +262,9 @@ async fn a_terminal_shows_the_answer_as_it_comes_and_what_the_agent_does() {
     terminal.interrupt().await;
     let (status, seen) = terminal.end().await;
     assert_eq!(status, Some(130), "{seen}");
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn nothing_that_the_agent_says_or_does_acts_on_the_terminal() {
     let trick = "a\u{1b}]0;title\u{7}b\u{9b}2Jc\u{202e}d";
     let name = "\u{1b}[2J.txt";
@@ -293,10 +284,9 @@ async fn nothing_that_the_agent_says_or_does_acts_on_the_terminal() {
     // A program gets what was said.
     let printed = good(told(&app, &["run", "Trick a program"]).await);
     assert_eq!(printed, format!("{trick}\n"));
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn one_command_is_enough_where_no_service_runs() {
     let folder = data_dir();
     let mut command =

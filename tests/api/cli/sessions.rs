@@ -16,7 +16,7 @@ fn objects(lines: &str) -> Vec<Value> {
     lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn sessions_are_listed_the_newest_first() {
     let app = TestApp::start(replies(&[])).await;
     let nothing = (Some(0), String::new(), "no sessions\n".to_owned());
@@ -41,10 +41,9 @@ async fn sessions_are_listed_the_newest_first() {
     let (status, json, stderr) = told(&app, &["sessions", "--json", "list", "--limit", "1"]).await;
     assert_eq!((status, objects(&json)), (Some(0), vec![second.read().await]));
     assert_eq!(stderr, "There are more: say a larger --limit.\n");
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_list_is_as_long_as_it_is_wanted() {
     let app = TestApp::start(replies(&[])).await;
     for _ in 0..203 {
@@ -54,10 +53,10 @@ async fn a_list_is_as_long_as_it_is_wanted() {
         let (status, json, _) = told(&app, &["sessions", "list", "--json", "--limit", limit]).await;
         assert_eq!((status, json.lines().count()), (Some(0), expected));
     }
-    app.stop().await;
+    app.stop_unchecked().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_session_is_shown_with_what_was_said_in_it() {
     let script = replies(&[
         calls("read_file", json!({ "path": "nowhere" })),
@@ -85,10 +84,9 @@ async fn a_session_is_shown_with_what_was_said_in_it() {
     shown["messages"][2].take();
     expected["messages"][2].take();
     assert_eq!(shown, expected);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_session_that_waits_for_somebody_is_told_from_one_that_has_nothing_to_do() {
     let default_mode = PermissionMode::Default;
     let permissions = Some(OperatorPolicy { default_mode, ..OperatorPolicy::default() });
@@ -107,10 +105,9 @@ async fn a_session_that_waits_for_somebody_is_told_from_one_that_has_nothing_to_
     session.settled(&run).await;
     let table = good(told(&app, &["sessions", "list"]).await);
     assert_eq!(rows(&table)[1][1], "idle");
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn what_a_session_does_is_stopped() {
     let app = TestApp::start(hangs_first()).await;
     let session = app.session().await;
@@ -121,10 +118,9 @@ async fn what_a_session_does_is_stopped() {
     assert_eq!(session.settled(&run).await["status"], "cancelled");
     let nothing = (Some(0), String::new(), "nothing runs\n".to_owned());
     assert_eq!(told(&app, &["sessions", "cancel", &session.id]).await, nothing);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_session_gets_another_title() {
     let app = TestApp::start(replies(&[])).await;
     let session = app.session().await;
@@ -135,10 +131,9 @@ async fn a_session_gets_another_title() {
     let (status, stdout, stderr) = told(&app, &["sessions", "rename", &session.id, &long]).await;
     assert_eq!((status, stdout.as_str()), (Some(1), ""));
     assert!(stderr.contains("/title"), "{stderr}");
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn sessions_are_deleted_by_those_who_mean_it() {
     let app = TestApp::start(replies(&[])).await;
     let [one, two, three] = [app.session().await, app.session().await, app.session().await];
@@ -160,10 +155,9 @@ async fn sessions_are_deleted_by_those_who_mean_it() {
     let left: Vec<Value> = sessions(&app).await.iter().map(|left| left["id"].clone()).collect();
     assert_eq!(left, [two.id.as_str()]);
     assert_eq!(told(&app, &["sessions", "rm", "--yes", &one.id]).await.0, Some(1));
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn tools_are_listed_and_their_schemas_printed() {
     let app = TestApp::start(replies(&[])).await;
     let page: Value = app.get("/v1/tools").send().await.unwrap().json().await.unwrap();
@@ -179,5 +173,4 @@ async fn tools_are_listed_and_their_schemas_printed() {
     assert_eq!(serde_json::from_str::<Value>(&schema).unwrap(), tool["input_schema"]);
     let (status, _, stderr) = told(&app, &["tools", "schema", "nothing"]).await;
     assert_eq!((status, stderr.as_str()), (Some(1), "twostep: there is no tool \"nothing\"\n"));
-    app.finish().await;
 }

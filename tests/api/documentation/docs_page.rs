@@ -24,7 +24,7 @@ async fn get(app: &TestApp, path: &str) -> Response {
     app.get_as(None, path).send().await.unwrap()
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn the_page_is_shown_to_everybody_and_needs_nothing_from_elsewhere() {
     let app = TestApp::start_with(json!({}), keys_needed()).await;
     let response = get(&app, "/docs").await;
@@ -48,10 +48,9 @@ async fn the_page_is_shown_to_everybody_and_needs_nothing_from_elsewhere() {
     let links: BTreeSet<&str> =
         between(&page, "href=\"", "\"").into_iter().filter(|it| !it.starts_with('#')).collect();
     assert_eq!(links, BTreeSet::from(["openapi.json"]));
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn all_of_the_document_is_on_the_page_and_every_link_leads_somewhere() {
     let app = TestApp::start(json!({})).await;
     let page = get(&app, "/docs").await.text().await.unwrap();
@@ -87,10 +86,9 @@ async fn all_of_the_document_is_on_the_page_and_every_link_leads_somewhere() {
         let row = format!("<th scope=\"row\"><code>{}</code></th>", code.as_str().unwrap());
         assert!(page.contains(&row), "{row} is missing");
     }
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn every_element_of_the_page_is_closed_in_its_place() {
     let app = TestApp::start(json!({})).await;
     let page = get(&app, "/docs").await.text().await.unwrap();
@@ -109,10 +107,9 @@ async fn every_element_of_the_page_is_closed_in_its_place() {
     assert_eq!(between(&page, "<h1>", "</h1>").len(), 1);
     assert_eq!(between(&page, "<main", ">").len(), 1);
     assert_eq!(page.matches("<table>").count(), page.matches("<thead><tr><th scope=").count());
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn beneath_a_path_the_page_leads_to_the_document_beneath_it() {
     let forwarding = Forwarding { base: Some("/agent".parse().unwrap()), ..Forwarding::default() };
     let app = TestApp::start_with(json!({}), Setup { forwarding, ..Setup::default() }).await;
@@ -125,5 +122,4 @@ async fn beneath_a_path_the_page_leads_to_the_document_beneath_it() {
         assert_eq!(linked.path(), format!("{base}/openapi.json"));
         assert_eq!(get(&app, linked.path()).await.status(), 200);
     }
-    app.finish().await;
 }

@@ -117,12 +117,11 @@ fn the_committed_document_is_what_the_handlers_say() {
     );
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn the_service_serves_the_same_document() {
     let app = TestApp::start(json!({})).await;
     let served = app.get("/openapi.json").send().await.unwrap();
     assert_eq!(served.json::<Value>().await.unwrap(), document());
-    app.finish().await;
 }
 
 #[test]
@@ -205,7 +204,7 @@ fn streams_are_described_by_the_schema_of_one_event() {
 }
 
 /// Checks answers against the schemas that are promised for them.
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn answers_fit_their_schemas() {
     let script = replies(&[calls("get_time", json!({})), says("Noon.")]);
     let app = TestApp::start(script).await;
@@ -243,5 +242,4 @@ async fn answers_fit_their_schemas() {
     check("RequestResource", &app.get(&request).send().await.unwrap().json().await.unwrap());
     let missing = app.get("/v1/sessions/ses_0").send().await.unwrap();
     check("Problem", &missing.json().await.unwrap());
-    app.finish().await;
 }

@@ -63,7 +63,7 @@ fn is_id(text: &str) -> bool {
     prefixes.iter().any(|prefix| text.starts_with(prefix)) && !text.contains(' ')
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn the_documented_transcript_is_what_the_service_prints() {
     let page = fs::read_to_string(root().join("docs/first-steps.md")).unwrap();
     let start = page.find("\nretry: 2000\n").expect("the page has a transcript") + 1;
@@ -87,5 +87,4 @@ async fn the_documented_transcript_is_what_the_service_prints() {
     let printed = response.text().await.unwrap();
     let documented = &page[start..end];
     assert_eq!(normalised(&printed), normalised(documented));
-    app.finish().await;
 }

@@ -40,7 +40,7 @@ async fn at_rest(app: &TestApp) -> i64 {
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_message_whose_client_leaves_is_lost_or_settles_and_never_hangs() {
     let app = TestApp::start(replies(&[calls("get_time", json!({})), says("Noon.")])).await;
     let sessions = [app.session().await, app.session().await, app.session().await];
@@ -54,10 +54,9 @@ async fn a_message_whose_client_leaves_is_lost_or_settles_and_never_hangs() {
     for session in &sessions {
         assert_eq!(session.ask("Are you there?").await["output_text"], "Noon.");
     }
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_cancel_whose_client_leaves_spoils_nothing_for_others() {
     let mut slow = says("Slowly.");
     slow["delay_ms"] = 30_000.into();
@@ -83,5 +82,4 @@ async fn a_cancel_whose_client_leaves_spoils_nothing_for_others() {
         let run: Value = app.session_again(&session).settled(&run).await;
         assert_eq!(run["output_text"], "Fine.");
     }
-    app.finish().await;
 }

@@ -27,7 +27,7 @@ async fn listens(app: &TestApp) {
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn events_that_were_never_stored_hide_none_that_are() {
     let app = TestApp::start(replies(&[says("Hello.")])).await;
     listens(&app).await;
@@ -43,10 +43,9 @@ async fn events_that_were_never_stored_hide_none_that_are() {
         received.push(next.expect("events were withheld").unwrap());
     }
     assert_eq!(durable(&received), session.events().await);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_cancel_that_nobody_asked_for_stops_nothing() {
     let slow = json!({ "content": [{ "type": "text", "text": "One two three four five six." }],
                        "chunk": 4, "pace_ms": 200 });
@@ -57,5 +56,4 @@ async fn a_cancel_that_nobody_asked_for_stops_nothing() {
     session.reached(&run, "span.model_request_start").await;
     tell(&app, &json!({ "t": "cancel", "run": run["id"] })).await;
     assert_eq!(session.settled(&run).await["status"], "completed");
-    app.finish().await;
 }

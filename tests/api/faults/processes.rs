@@ -53,7 +53,7 @@ fn slowly(text: &str) -> Value {
 
 const TEXT: &str = "One two three four five six seven eight nine ten eleven twelve thirteen.";
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn one_process_accepts_and_another_works() {
     let app = TestApp::start_with(slowly(TEXT), api_only()).await;
     let worker = app.beside(worker_only()).await;
@@ -74,10 +74,9 @@ async fn one_process_accepts_and_another_works() {
     ];
     assert_eq!(kinds, expected);
     worker.stop().await;
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn without_a_worker_messages_wait_and_nothing_is_lost() {
     let app = TestApp::start_with(slowly(TEXT), api_only()).await;
     let session = app.session().await;
@@ -86,10 +85,9 @@ async fn without_a_worker_messages_wait_and_nothing_is_lost() {
     let worker = app.beside(worker_only()).await;
     assert_eq!(session.settled(&run).await["output_text"], "You said anybody?.");
     worker.stop().await;
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_reader_who_comes_late_to_another_process_gets_the_preview_from_its_start() {
     let app = TestApp::start(slowly(TEXT)).await;
     let other = app.beside(api_only()).await;
@@ -105,10 +103,9 @@ async fn a_reader_who_comes_late_to_another_process_gets_the_preview_from_its_st
     let received = EventStream::new(response).rest().await;
     assert_eq!(previewed(&received), TEXT);
     other.stop().await;
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_reader_elsewhere_sees_previews_soon_after_a_reader_here() {
     let app = TestApp::start(slowly(TEXT)).await;
     let other = app.beside(api_only()).await;
@@ -128,7 +125,6 @@ async fn a_reader_elsewhere_sees_previews_soon_after_a_reader_here() {
     assert_eq!(delays.len(), TEXT.len());
     assert!(median < Duration::from_millis(150), "{median:?}");
     other.stop().await;
-    app.finish().await;
 }
 
 /// When each character of the text arrived.
@@ -145,7 +141,7 @@ async fn arrivals(mut stream: EventStream) -> Vec<Instant> {
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_run_is_cancelled_within_a_second_wherever_it_runs() {
     let app = TestApp::start_with(hangs_first(), api_only()).await;
     let worker = app.beside(worker_only()).await;
@@ -159,7 +155,6 @@ async fn a_run_is_cancelled_within_a_second_wherever_it_runs() {
     assert!(asked.elapsed() < Duration::from_secs(1), "{:?}", asked.elapsed());
     assert_eq!(session.ask("Still there?").await["output_text"], "You said Still there?.");
     worker.stop().await;
-    app.finish().await;
 }
 
 /// Ends the connections that processes listen and tell with.
@@ -173,7 +168,7 @@ async fn cut_links(pool: &PgPool) {
     .unwrap();
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_reader_misses_no_event_when_the_link_is_cut() {
     let app = TestApp::start_with(slowly(TEXT), api_only()).await;
     let worker = app.beside(worker_only()).await;
@@ -201,10 +196,9 @@ async fn a_reader_misses_no_event_when_the_link_is_cut() {
     let stored = session.events().await.len();
     assert_eq!(seen, (1..=i64::try_from(stored).unwrap()).collect::<Vec<_>>());
     worker.stop().await;
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_wait_in_one_process_ends_with_the_run_in_another() {
     let app = TestApp::start_with(slowly(TEXT), api_only()).await;
     let worker = app.beside(worker_only()).await;
@@ -213,7 +207,6 @@ async fn a_wait_in_one_process_ends_with_the_run_in_another() {
     let run = waited(&session, "Hello").await;
     assert_eq!(run["output_text"], "You said Hello.");
     worker.stop().await;
-    app.finish().await;
 }
 
 async fn waited(session: &Session<'_>, text: &str) -> Value {

@@ -49,7 +49,7 @@ async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_reader_of_a_program_that_is_stopped_goes_on_at_another_and_misses_nothing() {
     let (database, folder) = (database().await, data_dir());
     let first = serve(&database, &folder, &replies(&[stops_short("Half of it is said.")])).await;
@@ -112,7 +112,7 @@ async fn begin_to_stop(program: &Program, options: &PgConnectOptions) -> PgConne
     locker
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_second_signal_ends_the_program_whatever_it_waits_for() {
     let (database, folder) = (database().await, data_dir());
     let program = serve(&database, &folder, &replies(&[stops_short("Well, well.")])).await;
@@ -123,7 +123,7 @@ async fn a_second_signal_ends_the_program_whatever_it_waits_for() {
     drop(lock);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_private_database_ends_with_a_program_that_was_told_twice() {
     let folder = data_dir();
     let script = folder.path().join("script.json");
@@ -147,7 +147,7 @@ async fn a_private_database_ends_with_a_program_that_was_told_twice() {
     drop(lock);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_program_that_is_out_of_files_serves_again_when_it_has_some() {
     const FILES: u32 = 64;
     let database = database().await;

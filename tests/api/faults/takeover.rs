@@ -34,7 +34,7 @@ async fn attempts(session: &Session<'_>) -> Vec<Value> {
     running.map(|event| event["attempt"].clone()).collect()
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_run_goes_on_under_the_next_attempt_from_where_it_was() {
     let script = replies(&[
         calls("write_file", json!({ "path": "once.txt", "content": "1" })),
@@ -51,10 +51,9 @@ async fn a_run_goes_on_under_the_next_attempt_from_where_it_was() {
     // One request for the call, one that hung, one that was answered; the tool ran once.
     assert_eq!(app.upstream().len(), 3);
     assert_eq!(session.history().await.len(), 4);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_run_on_which_worker_after_worker_dies_is_given_up() {
     let app = TestApp::start(replies(&[hangs_once(says("Here again."))])).await;
     let session = app.session().await;
@@ -64,10 +63,9 @@ async fn a_run_on_which_worker_after_worker_dies_is_given_up() {
     let run = session.settled(&run).await;
     assert_eq!((&run["status"], &run["error"]["type"]), (&json!("failed"), &json!("crash_loop")));
     assert_eq!(session.ask("Are you well?").await["status"], "completed");
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_run_that_nobody_lives_to_settle_is_ended_by_its_row_alone() {
     let script = json!({ "conversations": [
         { "when": "once", "replies": [
@@ -83,10 +81,9 @@ async fn a_run_that_nobody_lives_to_settle_is_ended_by_its_row_alone() {
     let run = session.settled(&run).await;
     assert_eq!((&run["status"], &run["error"]["type"]), (&json!("failed"), &json!("crash_loop")));
     assert_eq!(session.ask("And now?").await["output_text"], "Fine.");
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_run_that_cannot_be_read_ends_and_its_session_goes_on() {
     let app = TestApp::start(replies(&[hangs_once(says("Here again."))])).await;
     let session = app.session().await;
@@ -102,10 +99,10 @@ async fn a_run_that_cannot_be_read_ends_and_its_session_goes_on() {
     assert_eq!(session.ask("Are you well?").await["status"], "completed");
     assert_eq!(app.broken_invariants().await, []);
     // What cannot be read is still there, and a check says so.
-    app.stop().await;
+    app.stop_unchecked().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_run_that_never_began_is_given_up_and_leaves_the_queue() {
     let script = json!({ "conversations": [
         { "when": "block", "replies": [{ "content": [], "hang_after": 0 }] },
@@ -125,5 +122,4 @@ async fn a_run_that_never_began_is_given_up_and_leaves_the_queue() {
     let run = session.settled(&run).await;
     assert_eq!((&run["status"], &run["error"]["type"]), (&json!("failed"), &json!("crash_loop")));
     assert_eq!(session.ask("And now?").await["output_text"], "Fine.");
-    app.finish().await;
 }

@@ -22,35 +22,34 @@ async fn after(tool: &str, expected: &str) {
     assert_eq!(run["status"], "completed");
     let expected = [(expected.to_owned(), true), ("You said hello.".to_owned(), false)];
     assert_eq!(results(&session).await, expected);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn one_that_ends_in_a_call_is_started_again_for_the_next() {
     after("crash", NO_RESPONSE).await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn one_that_answers_somebody_else_has_not_answered() {
     after("wrong_id", "Error: mcp__fake__wrong_id timed out after 5 s").await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn one_whose_message_has_no_end_is_ended() {
     after("huge", NO_RESPONSE).await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn one_that_tells_without_end_is_ended() {
     after("flood", NO_RESPONSE).await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn one_that_asks_without_end_is_ended() {
     after("pings", NO_RESPONSE).await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_call_that_hangs_is_given_up_and_the_server_told() {
     after("hang", "Error: mcp__fake__hang timed out after 5 s").await;
     let fake = Fake::new();
@@ -65,10 +64,9 @@ async fn a_call_that_hangs_is_given_up_and_the_server_told() {
     let call = heard.iter().find(|heard| heard["method"] == "tools/call").unwrap();
     let told = heard.iter().find(|heard| heard["method"] == "notifications/cancelled").unwrap();
     assert_eq!(told["params"]["requestId"], call["id"]);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_run_that_is_cancelled_gives_its_call_up_at_once() {
     let fake = Fake::new();
     let app = fake.app(&["hang"]).await;
@@ -84,10 +82,9 @@ async fn a_run_that_is_cancelled_gives_its_call_up_at_once() {
         fake.heard().iter().any(|heard| heard["method"] == "notifications/cancelled")
     })
     .await;
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_fails_and_fails_is_left_alone_for_a_while() {
     let fake = Fake::new();
     let settings = ServerSettings { timeout: Duration::from_secs(1), ..fake.settings() };
@@ -109,10 +106,9 @@ async fn a_server_that_fails_and_fails_is_left_alone_for_a_while() {
         figure(&app, &line).await
     };
     assert_eq!((count("timed_out").await, count("withheld").await), (5, 1));
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_program_that_cannot_be_started_keeps_nobody_from_being_ready() {
     let fake = Fake::new();
     let mut settings = fake.settings();
@@ -123,16 +119,15 @@ async fn a_program_that_cannot_be_started_keeps_nobody_from_being_ready() {
     let check = json!({ "status": "warning", "detail": "not connected" });
     assert_eq!(readiness(&app).await, (true, check));
     assert_eq!(figure(&app, r#"twostep_mcp_up{server="fake"}"#).await, 0);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn no_program_is_left_when_the_service_ends() {
     let fake = Fake::new();
     let app = fake.app(&["crash", "stay"]).await;
     app.session().await.ask("Go").await;
     let started = fake.started();
     assert_eq!(started.len(), 3);
-    app.finish().await;
+    drop(app);
     until("a program is left", async || !started.iter().any(|pid| is_running(*pid))).await;
 }

@@ -15,7 +15,7 @@ fn calls_heard(fake: &Fake) -> usize {
     fake.heard().iter().filter(|heard| heard["method"] == "tools/call").count()
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_call_whose_worker_dies_is_not_made_again() {
     let fake = Fake::new();
     let app = fake.app(&["hang"]).await;
@@ -28,7 +28,6 @@ async fn a_call_whose_worker_dies_is_not_made_again() {
     let [(text, is_error)] = &results(&session).await[..] else { panic!("not one result") };
     assert!(*is_error && text.starts_with("Interrupted: the worker stopped"), "{text}");
     assert_eq!(calls_heard(&fake), 1);
-    app.finish().await;
 }
 
 /// The file that other programs use, with the fake.
@@ -38,7 +37,7 @@ fn file_of(fake: &Fake) -> String {
     json!({ "mcpServers": { "fake": entry } }).to_string()
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_file_in_the_workspace_starts_no_server() {
     let fake = Fake::new();
     let app = TestApp::start_with(asks_for(&["echo"]), Setup::default()).await;
@@ -51,7 +50,6 @@ async fn a_file_in_the_workspace_starts_no_server() {
     assert_eq!(results(&session).await, [(unknown.to_owned(), true)]);
     assert_eq!(offered(&app).await, Vec::<String>::new());
     assert_eq!(fake.started(), Vec::<u32>::new());
-    app.finish().await;
 }
 
 /// The program with a file that names the fake.
@@ -63,7 +61,7 @@ async fn served(fake: &Fake, folder: &TempDir, database: &TestDatabase) -> Progr
     Program::serve(command).await
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn what_a_killed_service_leaves_is_ended_all_the_same() {
     let (fake, folder, database) = (Fake::deaf(), TempDir::new().unwrap(), database().await);
     let program = served(&fake, &folder, &database).await;
@@ -74,7 +72,7 @@ async fn what_a_killed_service_leaves_is_ended_all_the_same() {
     until("a program is left", async || !started.iter().any(|pid| is_running(*pid))).await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn the_program_has_the_servers_of_its_file_and_ends_them() {
     let (fake, folder, database) = (Fake::new(), TempDir::new().unwrap(), database().await);
     let program = served(&fake, &folder, &database).await;
@@ -94,7 +92,7 @@ async fn the_program_has_the_servers_of_its_file_and_ends_them() {
     assert!(!Path::new(&format!("/proc/{server}")).exists());
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_program_whose_file_cannot_be_used_does_not_start_and_says_why() {
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("servers.json");

@@ -8,7 +8,7 @@ use twostep::tools::policy::OperatorPolicy;
 use super::fake_server::{Fake, app, asks_for, catalogued, figure, offered, readiness, results};
 use crate::support::{Setup, TestApp};
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_tool_of_a_server_is_called_by_its_name_and_its_result_handed_back() {
     let fake = Fake::new();
     let app = fake.app(&["echo", "fail", "refuse"]).await;
@@ -36,10 +36,9 @@ async fn a_tool_of_a_server_is_called_by_its_name_and_its_result_handed_back() {
     assert_eq!(figure(&app, r#"twostep_mcp_up{server="fake"}"#).await, 1);
     let check = json!({ "status": "ok", "detail": "connected, tools: 13" });
     assert_eq!(readiness(&app).await, (true, check));
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_tool_is_catalogued_as_one_with_effects_whatever_its_server_says() {
     let fake = Fake::new();
     let service = fake.app(&[]).await;
@@ -58,16 +57,15 @@ async fn a_tool_is_catalogued_as_one_with_effects_whatever_its_server_says() {
         })
     );
     assert_eq!(catalogued(&service, "mcp__fake__look").await["class"], "effect");
-    service.finish().await;
+    drop(service);
 
     let trusted = ServerSettings { is_trusted: true, ..fake.settings() };
     let service = app(trusted, &asks_for(&[])).await;
     assert_eq!(catalogued(&service, "mcp__fake__echo").await["class"], "effect");
     assert_eq!(catalogued(&service, "mcp__fake__look").await["class"], "pure");
-    service.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_call_of_a_server_waits_for_somebody_unless_rules_say_otherwise() {
     let fake = Fake::new();
     let setup = Setup {
@@ -86,10 +84,9 @@ async fn a_call_of_a_server_waits_for_somebody_unless_rules_say_otherwise() {
     assert_eq!(calls.collect::<Vec<_>>(), Vec::<Value>::new());
     session.cancel(&run).await;
     session.settled(&run).await;
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn what_is_hidden_is_shown_and_what_is_no_tool_is_left_out() {
     let fake = Fake::odd();
     let app = fake.app(&[]).await;
@@ -118,25 +115,22 @@ async fn what_is_hidden_is_shown_and_what_is_no_tool_is_left_out() {
     assert_eq!(catalogued(&app, "mcp__fake__echo").await["description"], "Says what it is told.");
     let shown = r"It is\u{202e} plain\u{1b}[2K.\u{200b}";
     assert_eq!(catalogued(&app, "mcp__fake__hidden").await["description"], shown);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn only_the_tools_that_the_operator_names_are_offered() {
     let fake = Fake::new();
     let only = Some(vec!["look".to_owned(), "echo".to_owned(), "nothing".to_owned()]);
     let settings = ServerSettings { only, withheld: vec!["echo".to_owned()], ..fake.settings() };
     let app = app(settings, &asks_for(&[])).await;
     assert_eq!(offered(&app).await, ["mcp__fake__look"]);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_program_has_the_environment_that_is_named_for_it_and_no_other() {
     let fake = Fake::new();
     let app = fake.app(&["environment"]).await;
     let session = app.session().await;
     session.ask("Go").await;
     assert_eq!(results(&session).await, [("GIVEN=yes ".to_owned(), false)]);
-    app.finish().await;
 }

@@ -29,7 +29,6 @@ async fn judged_by(fake: &Fake, tool: &str) -> (String, bool) {
     let run = session.ask("Go").await;
     assert_eq!(run["status"], "completed");
     let told = results(&session).await.remove(0);
-    app.finish().await;
     told
 }
 
@@ -41,7 +40,7 @@ fn failed(cause: &str) -> (String, bool) {
     (text, true)
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_tool_of_a_server_may_judge_calls_and_is_not_for_the_model() {
     let fake = Fake::new();
     let (text, is_error) = judged_by(&fake, "allow").await;
@@ -61,7 +60,7 @@ async fn a_tool_of_a_server_may_judge_calls_and_is_not_for_the_model() {
     assert_eq!(judged_by(&Fake::new(), "deny").await, denied);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn whatever_goes_wrong_with_it_allows_nothing() {
     assert_eq!(judged_by(&Fake::new(), "hang").await, failed("request timed out after 1s"));
     assert_eq!(judged_by(&Fake::new(), "crash").await, failed("no response received"));

@@ -33,12 +33,12 @@ async fn after(tools: &[&str]) -> Vec<(String, bool)> {
     let session = app.session().await;
     assert_eq!(session.ask("Go").await["status"], "completed");
     let mut results = results(&session).await;
-    app.finish().await;
+    drop(app);
     assert_eq!(results.pop(), Some(echo()));
     results
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn what_nobody_asked_for_is_passed_by() {
     let well = || told("Well.", false);
     assert_eq!(
@@ -47,17 +47,17 @@ async fn what_nobody_asked_for_is_passed_by() {
     );
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn one_that_babbles_without_end_is_ended() {
     assert_eq!(after(&["babble"]).await, [told(NO_RESPONSE, true)]);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn half_an_answer_is_none() {
     assert_eq!(after(&["half"]).await, [timed_out("half")]);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_result_of_another_shape_is_told_as_far_as_it_goes() {
     assert_eq!(
         after(&["hollow", "blank", "deep", "both"]).await,
@@ -78,7 +78,7 @@ async fn a_result_of_another_shape_is_told_as_far_as_it_goes() {
     );
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn what_a_server_asks_of_us_is_refused() {
     let fake = Fake::rogue();
     let app = app(fake.settings(), &asks_for(&["asks", "echo"])).await;
@@ -97,10 +97,9 @@ async fn what_a_server_asks_of_us_is_refused() {
         json!(["secrets/read", null, -32601]),
     ];
     assert_eq!(answers, expected);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn answers_in_another_order_belong_to_their_calls() {
     let fake = Fake::rogue();
     let settings = ServerSettings { is_trusted: true, ..fake.settings() };
@@ -120,10 +119,9 @@ async fn answers_in_another_order_belong_to_their_calls() {
     let ids: Vec<_> = told_of.map(|(id, content)| (id.clone(), content.to_string())).collect();
     assert!(ids[0].0 == "toolu_1" && ids[0].1.contains("First."), "{ids:?}");
     assert!(ids[1].0 == "toolu_2" && ids[1].1.contains("Second."), "{ids:?}");
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_list_without_end_is_read_for_a_while() {
     let fake = Fake::rogue().with("endless", "");
     let app = app(fake.settings(), &asks_for(&["echo"])).await;
@@ -133,10 +131,9 @@ async fn a_list_without_end_is_read_for_a_while() {
     assert_eq!(results(&session).await, [echo()]);
     let lists = fake.heard().into_iter().filter(|heard| heard["method"] == "tools/list");
     assert_eq!(lists.count(), 32);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_schema_reaches_nothing_and_takes_no_time() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/schema.json", listener.local_addr().unwrap());
@@ -157,15 +154,13 @@ async fn a_schema_reaches_nothing_and_takes_no_time() {
     assert_eq!(results(&session).await, [told(too_much, true), echo()]);
     let nobody = tokio::time::timeout(Duration::from_millis(1), listener.accept()).await;
     assert!(nobody.is_err(), "somebody came");
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_protocol_that_nobody_knows_is_not_spoken() {
     let fake = Fake::rogue().with("old", "");
     let app = app(fake.settings(), &asks_for(&[])).await;
     let check = json!({ "status": "warning", "detail": "not connected" });
     until("it was connected", async || readiness(&app).await == (true, check.clone())).await;
     assert_eq!(offered(&app).await, Vec::<String>::new());
-    app.finish().await;
 }

@@ -35,7 +35,7 @@ async fn app(server: ServerSettings, script: &[Value]) -> TestApp {
     TestApp::start_with(replies(script), setup).await
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a server of others"]
 async fn the_server_of_everything_answers() {
     let server = installed("everything", "node_modules/.bin/mcp-server-everything", &["stdio"]);
@@ -57,10 +57,9 @@ async fn the_server_of_everything_answers() {
     assert_eq!(told[1], ("The sum of 2 and 40 is 42.".to_owned(), false));
     assert!(told[2].0.contains("[image of image/png, about "), "{:?}", told[2]);
     assert!(told[3].1, "{:?}", told[3]);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a server of others"]
 async fn the_server_of_files_reads_and_stays_in_its_folder() {
     let folder = TempDir::new().unwrap();
@@ -77,10 +76,9 @@ async fn the_server_of_files_reads_and_stays_in_its_folder() {
     let told = results(&session).await;
     assert_eq!(told[0], ("what it says".to_owned(), false));
     assert!(told[1].1 && told[1].0.contains("Access denied"), "{:?}", told[1]);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a server of others"]
 async fn the_server_of_time_converts_it() {
     let app = app(
@@ -100,5 +98,4 @@ async fn the_server_of_time_converts_it() {
     session.ask("Go").await;
     let told = results(&session).await;
     assert!(told[0].0.contains("Asia/Tokyo") && !told[0].1, "{told:?}");
-    app.finish().await;
 }

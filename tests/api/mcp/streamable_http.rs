@@ -175,7 +175,7 @@ fn again(piece: &'static str, first: Option<String>) -> Body {
     Body::from_stream(all.map(Ok::<_, std::io::Error>))
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_server_of_the_web_is_asked_with_what_the_operator_named_for_it() {
     let web = Web::start().await;
     let app = app(web.settings(), &asks_for(&["plain", "stream"])).await;
@@ -191,11 +191,11 @@ async fn a_server_of_the_web_is_asked_with_what_the_operator_named_for_it() {
     assert_eq!(headers["mcp-protocol-version"], "2025-06-18");
     assert_eq!(call["params"]["name"], "plain");
     assert_eq!(call["params"]["arguments"], json!({ "text": "hello" }));
-    app.finish().await;
+    drop(app);
     web.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn whatever_goes_wrong_with_it_is_a_result() {
     let web = Web::start().await;
     let app = app(web.settings(), &asks_for(&["hang", "huge", "break", "status", "plain"])).await;
@@ -213,11 +213,11 @@ async fn whatever_goes_wrong_with_it_is_a_result() {
     ];
     let expected = expected.map(|(text, is_error)| (text.to_owned(), is_error));
     assert_eq!(results(&session).await, expected);
-    app.finish().await;
+    drop(app);
     web.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn one_that_goes_away_is_connected_again_when_it_is_back() {
     let web = Web::start().await;
     let address = web.address;
@@ -236,11 +236,11 @@ async fn one_that_goes_away_is_connected_again_when_it_is_back() {
     let session = app.session().await;
     session.ask("Go on").await;
     assert_eq!(results(&session).await[0], ("Plain.".to_owned(), false));
-    app.finish().await;
+    drop(app);
     web.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn what_is_no_answer_of_the_web_is_none() {
     let web = Web::start().await;
     let settings = ServerSettings { timeout: Duration::from_secs(2), ..web.settings() };
@@ -264,11 +264,11 @@ async fn what_is_no_answer_of_the_web_is_none() {
     let expected = expected.map(|(text, is_error)| (text.to_owned(), is_error));
     assert_eq!(results(&session).await, expected);
     assert_eq!(web.heard.count("elsewhere"), 0);
-    app.finish().await;
+    drop(app);
     web.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_session_that_the_server_forgets_is_begun_anew_and_no_call_repeated() {
     let web = Web::start().await;
     let app = app(web.settings(), &asks_for(&["forget", "plain"])).await;
@@ -281,6 +281,6 @@ async fn a_session_that_the_server_forgets_is_begun_anew_and_no_call_repeated() 
     assert_eq!(web.heard.count("initialize"), 2);
     let check = json!({ "status": "ok", "detail": "connected, tools: 13" });
     until("it was not connected", async || readiness(&app).await == (true, check.clone())).await;
-    app.finish().await;
+    drop(app);
     web.stop().await;
 }

@@ -36,7 +36,7 @@ fn sent(app: &TestApp) -> Vec<Vec<String>> {
     (0..upstream.len()).map(|index| names(&upstream.body(index))).collect()
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_session_keeps_the_list_that_it_began_with_and_a_new_one_gets_the_new_list() {
     let fake = Fake::new();
     let script = json!({ "conversations": [
@@ -62,10 +62,9 @@ async fn a_session_keeps_the_list_that_it_began_with_and_a_new_one_gets_the_new_
     let lists = sent(&app);
     assert_eq!(lists.iter().map(Vec::len).collect::<Vec<_>>(), [13, 13, 13, 13, 2, 2]);
     assert_eq!(figure(&app, r#"twostep_mcp_list_changes_total{server="fake"}"#).await, 1);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn nobody_is_asked_about_a_call_of_a_tool_that_is_gone() {
     let fake = Fake::new();
     let permissions = twostep::tools::policy::OperatorPolicy::default();
@@ -92,10 +91,9 @@ async fn nobody_is_asked_about_a_call_of_a_tool_that_is_gone() {
     assert_eq!(run["status"], "completed");
     let gone = "Error: the tool server fake does not offer mcp__fake__look now";
     assert_eq!(results(&session).await, [(gone.to_owned(), true)]);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn sessions_are_told_once_that_a_server_offers_something_else() {
     let fake = Fake::new();
     let script = asks_for(&["change"]);
@@ -145,10 +143,9 @@ async fn sessions_are_told_once_that_a_server_offers_something_else() {
         whole.ask("Go on").await;
     }
     assert_eq!(told(&whole).await[1..], [lists([&[], &[], &[]])]);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_run_that_goes_on_is_told_too() {
     let fake = Fake::new();
     let app = fake.app(&["change", "echo", "echo"]).await;
@@ -156,5 +153,4 @@ async fn a_run_that_goes_on_is_told_too() {
     let run = session.post(json!({ "content": "Go" })).await;
     assert_eq!(session.settled(&run).await["status"], "completed");
     until("nobody was told", async || told(&session).await.len() == 1).await;
-    app.finish().await;
 }

@@ -58,7 +58,7 @@ fn named() -> Value {
     names.map(|text| json!({ "type": "text", "text": text })).to_vec().into()
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_message_may_hold_everything_that_the_model_takes() {
     let app = app().await;
     let session = app.session().await;
@@ -76,10 +76,9 @@ async fn a_message_may_hold_everything_that_the_model_takes() {
     let again = session.message(&message).send().await.unwrap();
     assert_eq!(again.headers()["idempotency-replayed"], "true");
     assert_eq!(session.ask("And now?").await["output_text"], "Yes.");
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn blocks_are_sent_in_one_form_however_they_were_written() {
     let app = app().await;
     let session = app.session().await;
@@ -92,7 +91,6 @@ async fn blocks_are_sent_in_one_form_however_they_were_written() {
         r#""source":{"type":"url","url":"https://a.b"}},{"type":"text","text":"é"}]}]"#,
     );
     assert!(app.upstream().text(0).contains(sent), "{}", app.upstream().text(0));
-    app.finish().await;
 }
 
 /// Blocks that the model would refuse, and what is wrong with them.
@@ -124,7 +122,7 @@ fn bad_blocks() -> Vec<(Value, &'static str)> {
     ]
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn what_the_model_would_refuse_is_pointed_at() {
     let app = app().await;
     let session = app.session().await;
@@ -136,10 +134,9 @@ async fn what_the_model_would_refuse_is_pointed_at() {
     assert_refused(&session, session.message(&many), invalid("/content")).await;
     let torn = json!({ "content": [found(true), found(false)] });
     assert_refused(&session, session.message(&torn), invalid("/content/1/citations")).await;
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn what_is_too_much_for_the_conversation_is_refused_before_it_enters() {
     let app = app().await;
     let session = app.session().await;
@@ -157,10 +154,9 @@ async fn what_is_too_much_for_the_conversation_is_refused_before_it_enters() {
     other.ask_with(json!({ "content": [found(true)] })).await;
     let uncited = json!({ "content": [found(false)] });
     assert_refused(&other, other.message(&uncited), invalid("/content")).await;
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn an_image_may_have_many_megabytes() {
     let app = app().await;
     let session = app.session().await;
@@ -172,7 +168,6 @@ async fn an_image_may_have_many_megabytes() {
     // Two have 20.8 MB; with a third the model's side would refuse every request.
     let third = json!({ "content": [large] });
     assert_refused(&session, session.message(&third), invalid("/content")).await;
-    app.finish().await;
 }
 
 /// A client that has said that it sends a large body, and sends hardly any of it.
@@ -187,7 +182,7 @@ async fn hold(session: &Session<'_>, length: usize) -> TcpStream {
     socket
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn large_bodies_hold_only_so_much_memory() {
     const MAX: usize = 2_000_000;
     let setup = Setup { max_message: Some(MAX), ..Setup::default() };
@@ -219,5 +214,5 @@ async fn large_bodies_hold_only_so_much_memory() {
         assert!(Instant::now() < deadline, "there is no room again");
         sleep(Duration::from_millis(10)).await;
     }
-    app.stop().await;
+    app.stop_unchecked().await;
 }

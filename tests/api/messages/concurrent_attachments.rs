@@ -30,7 +30,7 @@ async fn accepted(session: &Session<'_>, messages: &[Value]) -> usize {
     join_all(posts).await.into_iter().sum()
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn messages_at_the_same_moment_are_counted_one_after_the_other() {
     let app = TestApp::start(replies(&[says("Yes.")])).await;
     let session = app.session().await;
@@ -38,10 +38,9 @@ async fn messages_at_the_same_moment_are_counted_one_after_the_other() {
     session.ask("Are you done?").await;
     let history = Value::from(session.history().await).to_string();
     assert_eq!(history.matches("https://a.b").count(), 90);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn messages_that_interrupt_at_the_same_moment_are_counted_too() {
     let app = TestApp::start(hangs_first()).await;
     let session = app.session().await;
@@ -50,10 +49,9 @@ async fn messages_that_interrupt_at_the_same_moment_are_counted_too() {
     message["on_busy"] = json!("interrupt");
     assert_eq!(accepted(&session, &vec![message; 8]).await, 3, "100 images are the most");
     session.ask("Are you done?").await;
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_message_that_is_repeated_at_the_same_moment_is_counted_once() {
     let app = TestApp::start(replies(&[says("Yes.")])).await;
     let session = app.session().await;
@@ -71,11 +69,10 @@ async fn a_message_that_is_repeated_at_the_same_moment_is_counted_once() {
     assert_eq!(accepted, 2, "both get the one run");
     assert_eq!(session.ask("Are you done?").await["status"], "completed");
     assert_eq!(app.upstream().len(), 2);
-    app.finish().await;
 }
 
 /// Counting takes long, so nobody else waits for it.
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_message_that_is_one_too_many_is_refused_while_its_session_is_locked() {
     let app = TestApp::start(replies(&[says("Yes.")])).await;
     let session = app.session().await;
@@ -84,7 +81,6 @@ async fn a_message_that_is_one_too_many_is_refused_while_its_session_is_locked()
     sqlx::query("SELECT FROM sessions FOR UPDATE").execute(&mut *lock).await.unwrap();
     assert_eq!(accepted(&session, &[images(60)]).await, 0);
     lock.rollback().await.unwrap();
-    app.finish().await;
 }
 
 /// Waits until two posts have found no earlier run of theirs, and wait for their session.

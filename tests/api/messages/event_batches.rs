@@ -43,7 +43,7 @@ async fn ring(session: &Session<'_>) -> Value {
     run
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn decisions_and_a_message_are_taken_in_their_order() {
     let app = waits().await;
     let session = app.session().await;
@@ -78,10 +78,9 @@ async fn decisions_and_a_message_are_taken_in_their_order() {
         ["user.message", null, null, null],
     ]);
     assert_eq!(json!(posted), expected);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn results_of_calls_are_taken_together() {
     let opens = calls_as(&[("toolu_01a", "open", json!({})), ("toolu_01b", "open", json!({}))]);
     let app = TestApp::start(replies(&[opens, says("Open.")])).await;
@@ -104,7 +103,6 @@ async fn results_of_calls_are_taken_together() {
     assert_eq!(session.settled(&run).await["output_text"], "Open.");
     let other = json!([result("toolu_01a", json!("It is not."))]);
     problem(events(&session, &other).send().await.unwrap(), 409, "already_resolved").await;
-    app.finish().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -149,10 +147,9 @@ async fn an_interrupt_and_a_message_under_one_key_are_done_once() {
     problem(other, 422, "idempotency_key_reused").await;
     session.cancel(&later).await;
     session.settled(&later).await;
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn what_stands_before_the_message_is_done_whole_or_not_at_all() {
     let app = waits().await;
     let session = app.session().await;
@@ -175,10 +172,9 @@ async fn what_stands_before_the_message_is_done_whole_or_not_at_all() {
     let both = json!([confirms("toolu_01one", "allow"), confirms("toolu_01two", "allow")]);
     applied(events(&session, &both).send().await.unwrap()).await;
     assert_eq!(session.settled(&run).await["output_text"], "Rang.");
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_message_that_is_refused_says_what_was_done_before_it() {
     let app = waits().await;
     let session = app.session().await;
@@ -199,7 +195,6 @@ async fn a_message_that_is_refused_says_what_was_done_before_it() {
     let alone = events(&session, &json!([message("Are you there?")])).send().await.unwrap();
     assert_eq!(alone.headers()["x-should-retry"], "false");
     assert_eq!(problem(alone, 409, "session_archived").await["applied"], Value::Null);
-    app.finish().await;
 }
 
 /// Lists of events, and how each is refused.
@@ -246,7 +241,7 @@ fn odd_lists() -> Vec<(Value, Refusal)> {
     ]
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_done_of_a_request_that_is_odd_anywhere() {
     let setup = asks();
     let app = TestApp::start_with(replies(&[says("Yes.")]), setup).await;
@@ -259,10 +254,9 @@ async fn nothing_is_done_of_a_request_that_is_odd_anywhere() {
         let refused = events(&elsewhere, &list).send().await.unwrap();
         problem(refused, 404, "session_not_found").await;
     }
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn an_interrupt_of_an_idle_session_stops_nothing() {
     let app = TestApp::start(replies(&[calls("get_time", json!({})), says("Noon.")])).await;
     let session = app.session().await;
@@ -272,5 +266,4 @@ async fn an_interrupt_of_an_idle_session_stops_nothing() {
     let expected = json!([{ "type": "user.interrupt", "repeated": false, "run_ids": [] }]);
     assert_eq!(applied(answer).await["data"], expected);
     assert_eq!(session.events().await, before);
-    app.finish().await;
 }

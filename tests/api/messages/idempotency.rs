@@ -57,10 +57,9 @@ async fn a_hundred_posts_to_two_services_are_one_run() {
     }
     assert_eq!(app.upstream().len(), 6);
     other.stop().await;
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn the_mode_is_a_part_of_the_post() {
     let app = TestApp::start(replies(&[says("Once.")])).await;
     let session = app.session().await;
@@ -72,10 +71,9 @@ async fn the_mode_is_a_part_of_the_post() {
         let another = keyed(session.message(&body), &body).send().await.unwrap();
         problem(another, 422, "idempotency_key_reused").await;
     }
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_repeated_post_interrupts_nothing_and_is_not_refused() {
     let app = TestApp::start(hangs_first()).await;
     for on_busy in ["reject", "interrupt"] {
@@ -93,7 +91,6 @@ async fn a_repeated_post_interrupts_nothing_and_is_not_refused() {
         session.cancel(&run).await;
         session.settled(&run).await;
     }
-    app.finish().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -120,10 +117,9 @@ async fn many_posts_that_interrupt_under_one_key_do_so_once() {
         assert_eq!(interrupts.count(), 1);
     }
     other.stop().await;
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_hundred_posts_to_two_programs_are_one_run() {
     // A second test of the same process finds it installed.
     let _ = rustls::crypto::ring::default_provider().install_default();

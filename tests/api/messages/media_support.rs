@@ -44,7 +44,7 @@ fn refused(what: &str, places: &[&str]) -> Vec<Value> {
     places.iter().map(|place| json!({ "pointer": place, "message": message })).collect()
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn what_a_model_does_not_take_is_refused_and_pointed_at() {
     let images = refused("an image", &["/content/1", "/content/3/source/content/1"]);
     let pdfs = refused("a PDF", &["/content/2", "/content/4"]);
@@ -57,11 +57,10 @@ async fn what_a_model_does_not_take_is_refused_and_pointed_at() {
         assert_eq!(refused["errors"], json!(expected));
         let plain = everything()[5].clone();
         assert_eq!(session.ask_with(json!({ "content": [plain] })).await["output_text"], "Yes.");
-        app.finish().await;
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn results_of_the_client_are_held_to_the_same() {
     let door = json!({ "name": "open_door", "description": "Opens a door.", "client": true,
                        "input_schema": { "type": "object" } });
@@ -78,5 +77,4 @@ async fn results_of_the_client_are_held_to_the_same() {
     assert_eq!(pointers, at);
     session.accepted(session.hand_in(&result(json!("Done.")))).await;
     assert_eq!(session.settled(&run).await["output_text"], "It is open.");
-    app.finish().await;
 }

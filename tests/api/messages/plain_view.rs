@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::support::{TestApp, calls, problem, replies, says};
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn the_plain_view_shows_errors_without_their_tags() {
     let script = replies(&[calls("TodoWrite", json!({ "todos": 1 })), says("It failed.")]);
     let app = TestApp::start(script).await;
@@ -23,10 +23,9 @@ async fn the_plain_view_shows_errors_without_their_tags() {
     let mut plain = raw;
     plain[2]["message"]["content"][0]["content"] = json!(text);
     assert_eq!(view("?view=plain").await, plain);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn another_view_is_refused() {
     let app = TestApp::start(replies(&[])).await;
     let session = app.session().await;
@@ -35,5 +34,4 @@ async fn another_view_is_refused() {
         let response = app.get(&path).send().await.unwrap();
         problem(response, 400, "invalid_query").await;
     }
-    app.finish().await;
 }

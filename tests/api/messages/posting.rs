@@ -33,7 +33,7 @@ async fn json_of(request: RequestBuilder) -> Value {
     sent(request).await.json().await.unwrap()
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_post_is_accepted_with_the_place_of_its_run() {
     let app = TestApp::start(replies(&[says("Hello.")])).await;
     let session = app.session().await;
@@ -56,10 +56,9 @@ async fn a_post_is_accepted_with_the_place_of_its_run() {
     });
     assert_eq!(run, expected);
     assert_eq!(session.settled(&run).await["output_text"], "Hello.");
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_post_can_stream_its_run_and_names_where_to_come_back() {
     let app = TestApp::start(replies(&[says("Hello.")])).await;
     let session = app.session().await;
@@ -79,10 +78,9 @@ async fn a_post_can_stream_its_run_and_names_where_to_come_back() {
         assert_eq!(events[0].name, "user.message");
         assert_eq!(events.last().unwrap().name, "session.status_idle");
     }
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_post_can_wait_for_its_run() {
     let app = TestApp::start(replies(&[says("Hello.")])).await;
     let session = app.session().await;
@@ -102,10 +100,9 @@ async fn a_post_can_wait_for_its_run() {
     let keys = ["status", "output_text", "stop_reason", "limited", "empty", "model_requests"];
     assert_eq!(Value::from(keys.map(|key| run[key].clone()).to_vec()), expected);
     assert_eq!(session.run(&run).await, run);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_post_that_has_waited_long_enough_is_answered_with_the_run_as_it_stands() {
     let app = TestApp::start(hangs_first()).await;
     let session = app.session().await;
@@ -120,10 +117,9 @@ async fn a_post_that_has_waited_long_enough_is_answered_with_the_run_as_it_stand
     assert_eq!(run["status"], "running");
     session.cancel(&run).await;
     assert_eq!(session.settled(&run).await["status"], "cancelled");
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn every_path_works_without_its_version() {
     let app = TestApp::start(replies(&[says("Hello.")])).await;
     let session: Value = json_of(app.post("/sessions")).await;
@@ -149,10 +145,9 @@ async fn every_path_works_without_its_version() {
         let versioned = sent(app.get(&format!("/v1{path}"))).await;
         assert_eq!(bare, versioned.bytes().await.unwrap(), "{path}");
     }
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn content_is_a_string_or_text_blocks() {
     let app = TestApp::start(replies(&[says("Hello.")])).await;
     let session = app.session().await;
@@ -169,10 +164,9 @@ async fn content_is_a_string_or_text_blocks() {
         blocks.as_array().unwrap().iter().map(|block| block["text"].clone()).collect()
     };
     assert_eq!(texts(&sent), texts(&blocks));
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn thirty_posts_with_one_key_are_one_run() {
     let app = TestApp::start(replies(&[says("Once.")])).await;
     for body in [json!({ "content": "Key" }), json!({ "content": "Id", "id": "msg-1" })] {
@@ -204,10 +198,9 @@ async fn thirty_posts_with_one_key_are_one_run() {
         assert_eq!(session.history().await.len(), 2);
     }
     assert_eq!(app.upstream().len(), 2);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_key_or_an_id_stands_for_one_request_only() {
     let app = TestApp::start(replies(&[says("Once.")])).await;
     let (session, other) = (app.session().await, app.session().await);
@@ -231,10 +224,9 @@ async fn a_key_or_an_id_stands_for_one_request_only() {
     let elsewhere = json_of(other.message(&first).header("idempotency-key", "k")).await;
     assert_ne!(elsewhere["id"], run["id"]);
     other.settled(&elsewhere).await;
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_repeated_stream_attaches_to_the_run_and_goes_on_where_the_client_was() {
     let slow = json!({ "content": [{ "type": "text", "text": "I will look it up for you." },
                                    { "type": "tool_use", "name": "get_time" }], "pace_ms": 30 });
@@ -262,10 +254,9 @@ async fn a_repeated_stream_attaches_to_the_run_and_goes_on_where_the_client_was(
     assert_eq!(numbers(&third), (5..=last).collect::<Vec<_>>());
     problem(sent(post().header("last-event-id", "four")).await, 400, "invalid_cursor").await;
     assert_eq!(app.upstream().len(), 2);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_repeated_stream_with_nothing_new_ends_at_once() {
     let app = TestApp::start(replies(&[says("Done.")])).await;
     let session = app.session().await;
@@ -280,10 +271,9 @@ async fn a_repeated_stream_with_nothing_new_ends_at_once() {
     let body = tokio::time::timeout(Duration::from_secs(5), response.text());
     let body = body.await.expect("the stream did not end").unwrap();
     assert_eq!(body, "retry: 2000\n");
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_leaves_does_not_stop_its_run() {
     let slow = json!({ "content": [{ "type": "text", "text": "Slowly but surely I come to an end." }],
                        "pace_ms": 40 });
@@ -294,5 +284,4 @@ async fn a_client_that_leaves_does_not_stop_its_run() {
     drop(stream);
     let run = session.settled(&json!({ "id": delta.data["run_id"] })).await;
     assert_eq!(run["output_text"], "Slowly but surely I come to an end.");
-    app.finish().await;
 }

@@ -26,7 +26,7 @@ async fn listed(app: &TestApp) -> BTreeMap<String, Value> {
     models.iter().map(|model| (model["id"].as_str().unwrap().to_owned(), model.clone())).collect()
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_known_model_says_what_it_accepts_and_what_it_costs() {
     let price = Price { input: 5, output: 25, cache_write: 6, cache_read: 1, ..Price::default() };
     let prices = [("claude-opus-4-6".to_owned(), price)].into();
@@ -64,10 +64,9 @@ async fn a_known_model_says_what_it_accepts_and_what_it_costs() {
             "capabilities": {}, "lacks": [],
         })
     );
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn the_operators_word_is_what_sessions_are_held_to() {
     let forced = Capabilities { forced_tool_choice: Some(false), ..Capabilities::default() };
     let few = Capabilities { max_tokens: Some(100), ..forced };
@@ -92,10 +91,9 @@ async fn the_operators_word_is_what_sessions_are_held_to() {
     let refused = problem(response, 422, "validation_failed").await;
     assert_eq!(refused["errors"][0]["pointer"], "/tool_choice");
     assert_eq!(app.upstream().len(), 0);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn what_the_server_says_of_its_models_is_asked_for_at_the_start() {
     let setup = Setup { refresh_models: true, ..Setup::default() };
     let app = TestApp::start_with(replies(&[says("Yes.")]), setup).await;
@@ -125,7 +123,6 @@ async fn what_the_server_says_of_its_models_is_asked_for_at_the_start() {
     assert_eq!(available, [json!(true), json!(true), json!(false)]);
     let run = app.session().await.ask("Hi").await;
     assert_eq!(run["output_text"], "Yes.");
-    app.finish().await;
 }
 
 /// A client of a server with these routes.
@@ -144,7 +141,7 @@ async fn client_of(server: Router) -> Client {
     Client::new(&config).unwrap()
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_list_of_models_is_read_page_by_page() {
     let page = |RawQuery(query): RawQuery| async move {
         let is_first = query.as_deref() == Some("limit=1000");
@@ -157,7 +154,7 @@ async fn a_list_of_models_is_read_page_by_page() {
     assert_eq!(names, ["one", "two"]);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_server_without_a_list_of_models_is_told_apart() {
     let client = client_of(Router::new()).await;
     assert!(matches!(client.models().await, Err(NoModels::Status(404))));

@@ -51,7 +51,7 @@ fn fails_first(failures: Value) -> Value {
     reply
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_script_gives_the_same_run_in_both_protocols() {
     let soon = |status: u16| json!({ "status": status, "headers": { "retry-after-ms": "5" } });
     let wrong = |key: &str, value: Value| {
@@ -93,13 +93,12 @@ async fn a_script_gives_the_same_run_in_both_protocols() {
             let session = app.session().await;
             let run = session.ask("Go on").await;
             outcomes.push(outcome(&session, &run).await);
-            app.finish().await;
         }
         assert_eq!(outcomes[0], outcomes[1], "{script:?}");
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn what_is_sent_is_what_the_protocol_wants() {
     let reads = json!({ "content": [
         { "type": "thinking", "thinking": "Hm." },
@@ -146,10 +145,9 @@ async fn what_is_sent_is_what_the_protocol_wants() {
         { "role": "tool", "tool_call_id": ids[1], "content": failure },
     ]);
     assert_eq!(messages, expected);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn what_a_session_asks_of_its_model_is_said_in_the_words_of_the_protocol() {
     let schema = json!({
         "type": "object", "properties": { "degrees": { "type": "integer" } },
@@ -167,10 +165,9 @@ async fn what_a_session_asks_of_its_model_is_said_in_the_words_of_the_protocol()
     assert_eq!(sent["reasoning_effort"], "high");
     let system = json!({ "role": "system", "content": "Be brief.\n\nBe kind." });
     assert_eq!(sent["messages"][0], system);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_request_is_shown_as_it_was_sent_byte_for_byte() {
     let reads = json!({ "content": [
         { "type": "text", "text": "I look." },
@@ -189,10 +186,9 @@ async fn a_request_is_shown_as_it_was_sent_byte_for_byte() {
         assert_eq!(shown["form"]["chat_completions"], dialect);
         assert!(shown["attempts"][0]["request_id"].is_string(), "{shown}");
     }
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_tool_can_be_demanded_and_forbidden() {
     let mut asks = calls("get_time", json!({}));
     asks["repeat"] = 9.into();
@@ -207,10 +203,9 @@ async fn a_tool_can_be_demanded_and_forbidden() {
     let choices: Vec<Value> = (0..3).map(|at| upstream.body(at)["tool_choice"].clone()).collect();
     let named = json!({ "type": "function", "function": { "name": "get_time" } });
     assert_eq!(choices, [named, Value::Null, json!("none")]);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn what_streams_is_what_is_kept() {
     let asks = json!({ "content": [
         { "type": "text", "text": "I will look at it now." },
@@ -237,10 +232,9 @@ async fn what_streams_is_what_is_kept() {
         };
         assert_eq!(previewed, whole);
     }
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn usage_is_counted_once() {
     let mut answer = says("Four.");
     answer["usage"] = json!({ "input_tokens": 20, "cache_read_input_tokens": 80,
@@ -250,10 +244,9 @@ async fn usage_is_counted_once() {
     let expected = json!({ "input_tokens": 20, "cache_creation_input_tokens": 0,
         "cache_read_input_tokens": 80, "output_tokens": 30, "thinking_tokens": 25 });
     assert_eq!(run["usage"], expected);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_call_that_was_denied_is_told_so() {
     let script = replies(&[
         calls_as(&[("call_1", "ring", json!({ "line": "a" }))]),
@@ -267,10 +260,9 @@ async fn a_call_that_was_denied_is_told_so() {
     let run = session.settled(&run).await;
     let told = "It said: Error: This call was denied, and did not run. Not at night.";
     assert_eq!(run["output_text"], told);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn an_image_of_a_result_is_shown_by_the_user() {
     let camera = json!({ "name": "take_picture", "client": true, "description": "Takes one.",
                          "input_schema": { "type": "object" } });
@@ -300,10 +292,9 @@ async fn an_image_of_a_result_is_shown_by_the_user() {
               "image_url": { "url": format!("data:image/png;base64,{pixel}") } } ] },
     ]);
     assert_eq!(Value::from(messages.as_array().unwrap()[3..].to_vec()), expected);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_run_that_is_cancelled_in_its_stream_leaves_nothing_but_its_question() {
     let hangs = json!({ "content": [{ "type": "text", "text": "Well, let me see." }],
                         "hang_after": 3 });
@@ -323,10 +314,9 @@ async fn a_run_that_is_cancelled_in_its_stream_leaves_nothing_but_its_question()
     let messages = &upstream.body(1)["messages"];
     let expected = json!({ "role": "user", "content": "go\n\nAre you there?" });
     assert_eq!((&messages[1], messages.as_array().unwrap().len()), (&expected, 2));
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_session_may_go_from_one_protocol_to_the_other_and_back() {
     let thinks = json!({ "content": [
         { "type": "thinking", "thinking": "I had better look." },
@@ -352,5 +342,4 @@ async fn a_session_may_go_from_one_protocol_to_the_other_and_back() {
     let sent: Vec<Value> =
         sent["messages"].as_array().unwrap().iter().map(|item| item["content"].clone()).collect();
     assert_eq!(kept[..sent.len()], sent, "each block goes back as it is");
-    app.finish().await;
 }

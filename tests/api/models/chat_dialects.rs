@@ -31,7 +31,7 @@ fn call(marks: &Value, arguments: &Value) -> Value {
     call
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn calls_run_however_they_are_written() {
     let path = |name: &str| json!({ "path": name }).to_string();
     let [a, b] = ["a.txt", "b.txt"].map(path);
@@ -74,11 +74,10 @@ async fn calls_run_however_they_are_written() {
         let inputs: Vec<&Value> = calls.iter().map(|call| &call["input"]["path"]).collect();
         assert_eq!(inputs, ["a.txt", "b.txt"]);
         assert_ne!(calls[0]["id"], calls[1]["id"]);
-        app.finish().await;
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn ids_that_come_again_in_every_round_are_replaced() {
     let asks = chunks(&[
         chunk(
@@ -94,10 +93,9 @@ async fn ids_that_come_again_in_every_round_are_replaced() {
     let id = |at: usize| history[at]["message"]["content"][0]["id"].as_str().unwrap().to_owned();
     assert_eq!(id(1), "call_0");
     assert!(id(3) != "call_0" && id(3).starts_with("call_"), "{}", id(3));
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn an_answer_without_counts_or_a_last_event_is_an_answer() {
     let text = [
         "data: {\"choices\":[{\"delta\":{\"content\":\"Hi\"}}]}\n\n",
@@ -106,11 +104,10 @@ async fn an_answer_without_counts_or_a_last_event_is_an_answer() {
     let app = start(replies(&[json!({ "raw_sse": text.concat() })])).await;
     let run = app.session().await.ask("Hello").await;
     assert_eq!((&run["output_text"], &run["usage"]["input_tokens"]), (&json!("Hi"), &json!(0)));
-    app.finish().await;
 }
 
 /// Its counts may still come; a last event never does, and the connection stays open.
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_does_not_end_its_stream_is_not_waited_for() {
     let [said, ended] = [chunk(&json!({ "content": "Hi" }), None), chunk(&json!({}), Some("stop"))];
     let counts = json!({ "choices": [], "usage": { "prompt_tokens": 7, "completion_tokens": 1 } });
@@ -128,11 +125,10 @@ async fn a_server_that_does_not_end_its_stream_is_not_waited_for() {
         let told = (&run["output_text"], &run["usage"]["input_tokens"]);
         assert_eq!(told, (&json!("Hi"), &json!(input_tokens)));
         assert_eq!(app.upstream().len(), 1);
-        app.finish().await;
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn what_a_stream_says_of_its_failure_decides_whether_it_is_asked_again() {
     let failing = |error: Value| {
         let said = chunk(&json!({ "content": "WRONG" }), None);
@@ -150,7 +146,7 @@ async fn what_a_stream_says_of_its_failure_decides_whether_it_is_asked_again() {
     assert_eq!(session.ask("Hello").await["output_text"], "Here I am.");
     assert_eq!(app.upstream().len(), 5);
     assert!(!Value::from(session.history().await).to_string().contains("WRONG"));
-    app.finish().await;
+    drop(app);
 
     let quota = json!({ "type": "insufficient_quota", "message": "no means left" });
     let table = [
@@ -166,11 +162,10 @@ async fn what_a_stream_says_of_its_failure_decides_whether_it_is_asked_again() {
         let run = app.session().await.ask("Hello").await;
         assert_eq!((&run["status"], &run["error"]["type"]), (&json!("failed"), &json!(kind)));
         assert_eq!(app.upstream().len(), 1, "{reply}");
-        app.finish().await;
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_service_needs_a_key_only_for_the_first_server_and_a_model_in_any_case() {
     let local = ["--openai-base-url", "http://127.0.0.1:9/v1"];
     let table = [(vec!["--model", "gpt-5"], "OPENAI_API_KEY"), (local.to_vec(), "--model")];
@@ -182,7 +177,7 @@ async fn a_service_needs_a_key_only_for_the_first_server_and_a_model_in_any_case
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn the_demonstration_can_be_had_in_the_other_protocol() {
     let (data, folder) = (data_dir(), tempfile::tempdir().unwrap());
     std::fs::write(folder.path().join("notes.txt"), "milk and bread").unwrap();

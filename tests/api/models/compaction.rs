@@ -57,7 +57,7 @@ fn expected(steps: &[(&str, usize)]) -> Vec<(String, usize)> {
     steps.iter().map(|(path, count)| ((*path).to_owned(), *count)).collect()
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_history_that_nears_the_window_is_sent_from_its_summary_on() {
     let app = TestApp::start(sums_up()).await;
     let context = json!({ "compact_at": 3000, "compact_instructions": "Keep all numbers." });
@@ -102,10 +102,9 @@ async fn a_history_that_nears_the_window_is_sent_from_its_summary_on() {
     let upstream = app.upstream();
     let last = upstream.len() - 1;
     assert_eq!(upstream.body(last)["messages"].as_array().unwrap().len(), 4);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn what_a_summary_used_is_counted_and_its_request_can_be_looked_at() {
     let app = TestApp::start(sums_up()).await;
     let session = app.session_with(json!({ "tools": [], "context": { "compact_at": 2000 } })).await;
@@ -125,10 +124,9 @@ async fn what_a_summary_used_is_counted_and_its_request_can_be_looked_at() {
         assert_eq!(request["body"].get("compaction").is_some(), n == 1);
         assert!(request["body"]["messages"].is_array(), "{request}");
     }
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn another_process_goes_on_from_the_summary() {
     let app = TestApp::start(sums_up()).await;
     let session = app.session_with(json!({ "tools": [], "context": { "compact_at": 3000 } })).await;
@@ -143,10 +141,9 @@ async fn another_process_goes_on_from_the_summary() {
     let messages = upstream.body(upstream.len() - 1)["messages"].clone();
     assert_eq!(messages[0]["content"][0]["content"], SUMMARY);
     assert_eq!(messages.as_array().unwrap().len(), 4);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_summary_is_summed_up_again_with_what_has_come_since() {
     let app = TestApp::start(sums_up()).await;
     let session = app.session_with(json!({ "tools": [], "context": { "compact_at": 3000 } })).await;
@@ -162,11 +159,10 @@ async fn a_summary_is_summed_up_again_with_what_has_come_since() {
         .map(|(_, count)| count)
         .collect();
     assert_eq!(summaries, [4, 5], "the second one has the first summary and two turns");
-    app.finish().await;
 }
 
 /// The message alone is too long: no summary of what came before can change that.
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_summary_that_does_not_help_is_not_made_at_every_run() {
     let app = TestApp::start(sums_up()).await;
     let system = "x".repeat(12_000);
@@ -176,10 +172,9 @@ async fn a_summary_that_does_not_help_is_not_made_at_every_run() {
         session.ask(&format!("{word} {}", "y".repeat(600))).await;
     }
     assert_eq!(compacted(&session).await.len(), 1);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_run_whose_history_is_not_summed_up_goes_on_with_all_of_it() {
     let error = |status: u16, kind: &str| json!({ "status": status, "error": { "type": kind, "message": "No." } });
     for compaction in [
@@ -203,12 +198,11 @@ async fn a_run_whose_history_is_not_summed_up_goes_on_with_all_of_it() {
         steps.dedup_by(|next, before| next == SUMMED_UP && before == SUMMED_UP);
         let expected = [MESSAGES, SUMMED_UP, MESSAGES, SUMMED_UP, MESSAGES, MESSAGES];
         assert_eq!(steps, expected, "{compaction}");
-        app.finish().await;
     }
 }
 
 /// A run fills the window by itself, so that not even a summary of it all can be asked for.
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_history_that_has_outgrown_the_window_is_summed_up_as_far_as_it_fits() {
     let script = json!({ "conversations": [
         { "when": "Two", "replies": [calls("read_file", json!({ "path": "notes.txt" })), says("Done.")] },
@@ -233,11 +227,11 @@ async fn a_history_that_has_outgrown_the_window_is_summed_up_as_far_as_it_fits()
     assert!(!refusals.is_empty());
     assert!(refusals.iter().all(|said| said.starts_with("prompt is too long")), "{refusals:?}");
     let refusals: Vec<&str> = refusals.iter().map(String::as_str).collect();
-    app.finish_refused(&refusals).await;
+    app.end_refused(&refusals);
 }
 
 /// What the window leaves is less than what has to come before another summary is due.
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_request_that_is_too_long_after_all_is_made_shorter() {
     let setup = Setup { window: Some(4400), ..Setup::default() };
     let app = TestApp::start_with(sums_up(), setup).await;
@@ -254,10 +248,10 @@ async fn a_request_that_is_too_long_after_all_is_made_shorter() {
     assert!(!refusals.is_empty(), "the window was met");
     assert!(refusals.iter().all(|said| said.starts_with("prompt is too long")), "{refusals:?}");
     let refusals: Vec<&str> = refusals.iter().map(String::as_str).collect();
-    app.finish_refused(&refusals).await;
+    app.end_refused(&refusals);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_run_that_is_cancelled_while_its_past_is_summed_up_ends_and_the_next_one_does_it() {
     let slow =
         json!({ "content": [{ "type": "compaction", "content": SUMMARY }], "delay_ms": 600_000 });
@@ -277,10 +271,9 @@ async fn a_run_that_is_cancelled_while_its_past_is_summed_up_ends_and_the_next_o
     let session = app.session_again(&id);
     session.ask(&long("Three")).await;
     assert_eq!(compacted(&session).await.len(), 1);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn the_time_and_the_tokens_of_a_summary_are_none_of_the_runs_limits() {
     let mut slow = summary();
     slow["delay_ms"] = json!(1500);
@@ -291,11 +284,10 @@ async fn the_time_and_the_tokens_of_a_summary_are_none_of_the_runs_limits() {
     let run = session.ask_with(json!({ "content": long("Two"), "limits": limits })).await;
     assert_eq!((&run["output_text"], &run["limited"]), (&json!("Yes."), &json!(false)));
     assert_eq!(compacted(&session).await.len(), 1);
-    app.finish().await;
 }
 
 /// The one call of the model's own tools that stays open is no part of what is summed up.
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_turn_that_was_left_open_is_summed_up_without_what_is_open() {
     let search =
         json!({ "type": "server_tool_use", "name": "web_search", "input": { "query": "x" } });
@@ -315,10 +307,10 @@ async fn a_turn_that_was_left_open_is_summed_up_without_what_is_open() {
     session.ask(&long("Two")).await;
     assert_eq!(compacted(&session).await.len(), 1, "{:?}", asked(&app));
     assert_eq!(app.simulator.refusals(), Vec::<String>::new());
-    app.stop().await;
+    app.stop_unchecked().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_summary_that_the_budget_does_not_allow_is_not_asked_for() {
     let app = TestApp::start(sums_up()).await;
     let session = app
@@ -329,10 +321,9 @@ async fn a_summary_that_the_budget_does_not_allow_is_not_asked_for() {
     let run = session.ask(&long("Two")).await;
     assert_eq!((&run["status"], &run["output_text"]), (&json!("completed"), &json!("Yes.")));
     assert_eq!(asked(&app), expected(&[(MESSAGES, 1), (COUNTED, 3), (MESSAGES, 3)]));
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn what_was_summed_up_does_not_count_against_the_limits_of_a_conversation() {
     let app = TestApp::start(sums_up()).await;
     let session = app.session_with(json!({ "tools": [], "context": { "compact_at": 2000 } })).await;
@@ -343,10 +334,9 @@ async fn what_was_summed_up_does_not_count_against_the_limits_of_a_conversation(
     session.ask(&long("One").repeat(2)).await;
     assert!(!compacted(&session).await.is_empty());
     session.ask_with(images).await;
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_turn_is_never_cut_in_two() {
     let script = json!({ "conversations": [
         { "when": "Two", "replies": [calls("get_time", json!({})), says("Done.")] },
@@ -372,10 +362,9 @@ async fn a_turn_is_never_cut_in_two() {
         kinds.ends_with(&[json!("text"), json!("tool_use"), json!("tool_result")]),
         "{kinds:?}"
     );
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn what_the_context_cannot_be_is_pointed_at() {
     let app = TestApp::start(replies(&[says("Yes.")])).await;
     let session = app.session().await;
@@ -423,10 +412,9 @@ async fn what_the_context_cannot_be_is_pointed_at() {
     let request = app.post("/v1/sessions").json(&json!({ "model": "claude-haiku-4-5",
         "context": { "compact_at": 5000 } }));
     assert_refused(&session, request, invalid("/context/compact_at")).await;
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_model_whose_window_is_known_has_its_histories_summed_up_before_they_outgrow_it() {
     let app = TestApp::start(replies(&[says("Yes.")])).await;
     for (asked, at) in [
@@ -443,10 +431,9 @@ async fn a_model_whose_window_is_known_has_its_histories_summed_up_before_they_o
         let session = app.session_with(asked.clone()).await;
         assert_eq!(session.read().await["context"]["compact_at"], at, "{asked}");
     }
-    app.finish().await;
+    drop(app);
     let model_rules = twostep::http::ModelRules { compact_at: Some(7000), ..Default::default() };
     let setup = Setup { model_rules, ..Setup::default() };
     let app = TestApp::start_with(replies(&[says("Yes.")]), setup).await;
     assert_eq!(app.session().await.read().await["context"], json!({ "compact_at": 7000 }));
-    app.finish().await;
 }

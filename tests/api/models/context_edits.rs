@@ -10,7 +10,7 @@ fn clears_results() -> Value {
         "keep": { "type": "tool_uses", "value": 1 } }] })
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn edits_are_sent_with_every_request_and_what_they_did_is_told() {
     let rounds = [calls("get_time", json!({})), calls("get_time", json!({})), says("Done.")];
     let app = TestApp::start(crate::support::replies(&rounds)).await;
@@ -35,11 +35,10 @@ async fn edits_are_sent_with_every_request_and_what_they_did_is_told() {
     // What is stored and sent is whole.
     let results = upstream.text(2).matches("\"tool_result\"").count();
     assert_eq!(results, 2);
-    app.finish().await;
 }
 
 /// Some 60,000 tokens, as the simulator counts.
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_summary_within_a_reply_is_told_and_stays_in_the_history() {
     let app = TestApp::start(crate::support::replies(&[says("Yes.")])).await;
     let edits = json!([{ "type": "compact_20260112",
@@ -62,10 +61,9 @@ async fn a_summary_within_a_reply_is_told_and_stays_in_the_history() {
     // It is paid for: both the summary and the answer are counted.
     assert!(run["usage"]["input_tokens"].as_i64().unwrap() > 50_000, "{}", run["usage"]);
     session.ask("And now?").await;
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_pause_after_the_summary_is_resumed() {
     let app = TestApp::start(crate::support::replies(&[says("Yes.")])).await;
     let edits = json!([{ "type": "compact_20260112", "pause_after_compaction": true,
@@ -77,5 +75,4 @@ async fn a_pause_after_the_summary_is_resumed() {
     let events = session.events().await;
     let told = events.iter().find(|event| event["type"] == "agent.context_compacted").unwrap();
     assert_eq!(told.get("tokens_after"), None, "the reply stopped before");
-    app.finish().await;
 }

@@ -83,7 +83,7 @@ async fn assert_failed(session: &Session<'_>, run: &Value, kind: &str, what: &st
     assert_eq!(session.ask("Are you there?").await["output_text"], "Still here.", "{what}");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn each_error_before_the_stream_is_tried_again_or_told() {
     for (status, kind, is_tried_again, told) in ERRORS {
         let reply = json!({ "status": status, "error": failure(kind, "scripted"),
@@ -92,7 +92,7 @@ async fn each_error_before_the_stream_is_tried_again_or_told() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn each_error_inside_the_stream_is_tried_again_or_told() {
     // A status may tell more than the type, and inside a stream there is none.
     let by_type = ERRORS.iter().filter(|(status, ..)| !matches!(status, 408 | 422 | 503));
@@ -119,10 +119,9 @@ async fn check(reply: &Value, is_tried_again: bool, told: &str, what: &str) {
     }
     let stored = json!([session.history().await, session.events().await]).to_string();
     assert!(!stored.contains("WRONG") && !stored.contains("scripted"), "{what}: {stored}");
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_history_that_is_said_to_break_a_rule_fails_the_run_and_not_the_session() {
     for message in VALIDATION {
         let error = failure("invalid_request_error", message);
@@ -135,7 +134,7 @@ async fn a_history_that_is_said_to_break_a_rule_fails_the_run_and_not_the_sessio
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn an_error_after_a_round_of_tools_leaves_a_history_that_the_model_takes() {
     for reply in [
         json!({ "status": 400, "error": failure("invalid_request_error", VALIDATION[0]) }),
@@ -153,11 +152,10 @@ async fn an_error_after_a_round_of_tools_leaves_a_history_that_the_model_takes()
         assert_eq!(session.ask("Are you there?").await["output_text"], "Still here.");
         let roles = app.upstream().roles(2);
         assert_eq!(roles, ["user", "assistant", "user", "user"], "the results stay");
-        app.finish().await;
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn an_answer_that_is_none_of_the_apis_fails_the_run() {
     let page = "<html><h1>Entity Too Large</h1></html>";
     let html = json!({ "content-type": "text/html" });
@@ -185,11 +183,10 @@ async fn an_answer_that_is_none_of_the_apis_fails_the_run() {
         assert_eq!(run["error"]["message"], message, "{reply}");
         assert_failed(&session, &run, "model_request_failed_error", &reply.to_string()).await;
         assert_eq!(app.upstream().len(), 2, "it is asked once, and there: {reply}");
-        app.finish().await;
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_body_that_is_no_stream_or_ends_early_is_asked_for_again() {
     let start = concat!(
         "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"msg_1\",",
@@ -209,7 +206,7 @@ async fn a_body_that_is_no_stream_or_ends_early_is_asked_for_again() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_spend_limit_is_final_whatever_else_the_answer_says() {
     for code in ["enforced_spend_limit_reached", "contract_spend_limit_reached"] {
         let error = json!({ "type": "rate_limit_error", "message": "scripted",
@@ -222,7 +219,7 @@ async fn a_spend_limit_is_final_whatever_else_the_answer_says() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn all_that_was_said_before_an_error_is_asked_for_again_in_the_same_words() {
     let torn = json!({ "content": [{ "type": "text", "text": "WRONG" }], "error_after": 3 });
     let mut last = says("Noon.");
@@ -231,5 +228,4 @@ async fn all_that_was_said_before_an_error_is_asked_for_again_in_the_same_words(
     let session = app.session().await;
     assert_eq!(session.ask("What time is it?").await["output_text"], "Noon.");
     assert_eq!(app.upstream().text(1), app.upstream().text(2));
-    app.finish().await;
 }

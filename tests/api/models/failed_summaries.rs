@@ -55,7 +55,7 @@ fn summaries(app: &TestApp) -> usize {
     (0..upstream.len()).filter(|index| upstream.body(*index).get("compaction").is_some()).count()
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_summary_that_is_blank_or_was_not_ended_does_not_stand_for_the_history() {
     let block = |text: &str| json!([{ "type": "compaction", "content": text }]);
     for compaction in [
@@ -73,11 +73,10 @@ async fn a_summary_that_is_blank_or_was_not_ended_does_not_stand_for_the_history
         assert_eq!((summaries(&app), compactions(&session).await), (1, 0));
         let last = app.upstream().len() - 1;
         assert_eq!(app.upstream().roles(last), ["user", "assistant", "user"]);
-        app.finish().await;
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_summary_that_was_declined_is_not_asked_for_and_paid_for_at_every_run() {
     let app = TestApp::start(script(&json!({ "stop_reason": "refusal", "repeat": 9 }))).await;
     let session = session_of(&app).await;
@@ -92,11 +91,10 @@ async fn a_summary_that_was_declined_is_not_asked_for_and_paid_for_at_every_run(
     session.ask("Seven").await;
     assert_eq!(summaries(&app), 3);
     assert_eq!(compactions(&session).await, 0);
-    app.finish().await;
 }
 
 /// The system prompt alone is too long: no summary can change that.
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_summary_that_does_not_help_is_not_made_at_every_run_where_nobody_counts() {
     let mut script = script(&json!({ "content": [{ "type": "compaction", "content": "Yes?" }] }));
     script["counting"] = json!({ "status": 404 });
@@ -108,10 +106,9 @@ async fn a_summary_that_does_not_help_is_not_made_at_every_run_where_nobody_coun
         session.ask(&format!("{word} {}", "y".repeat(300))).await;
     }
     assert_eq!(compactions(&session).await, 1);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_summary_that_fails_is_left_to_a_later_run() {
     let app = TestApp::start(script(&overloaded())).await;
     let session = session_of(&app).await;
@@ -121,11 +118,10 @@ async fn a_summary_that_fails_is_left_to_a_later_run() {
         assert_eq!((&run["status"], &run["output_text"]), (&json!("completed"), &json!("Yes.")));
         assert_eq!(summaries(&app), asked);
     }
-    app.finish().await;
 }
 
 /// Many conversations come to be summed up at the same time, and none can be.
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn who_cannot_sum_up_is_not_left_alone_for_it() {
     let mut answer = says("Yes.");
     answer["delay_ms"] = json!(300);
@@ -142,10 +138,9 @@ async fn who_cannot_sum_up_is_not_left_alone_for_it() {
         let events = session.events().await;
         assert!(events.iter().all(|event| event["type"] != "session.status_rescheduled"));
     }
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn nobody_sees_a_summary_come_in() {
     let compaction = streamed(&[
         json!({ "type": "thinking", "thinking": "They want it short.", "signature": "s" })
@@ -164,10 +159,9 @@ async fn nobody_sees_a_summary_come_in() {
     }
     assert_eq!(summaries(&app), 1);
     assert_eq!(previews, [json!("agent.message")]);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_reply_that_is_nested_too_deeply_is_the_models_fault_and_the_session_goes_on() {
     let reply = streamed(&[bottomless("odd")]);
     let conversations =
@@ -177,11 +171,10 @@ async fn a_reply_that_is_nested_too_deeply_is_the_models_fault_and_the_session_g
     let run = session.ask("Go deep.").await;
     assert_eq!(run["error"]["type"], "model_request_failed_error");
     assert_eq!(session.ask("Again.").await["output_text"], "Yes.");
-    app.finish().await;
 }
 
 /// As after a move to another account: what the one has signed the other does not take back.
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_history_whose_summary_is_not_taken_back_is_summed_up_anew() {
     let summary =
         json!({ "content": [{ "type": "compaction", "content": "They spoke." }], "repeat": 9 });
@@ -228,5 +221,5 @@ async fn a_history_whose_summary_is_not_taken_back_is_summed_up_anew() {
     let refused =
         "messages.0.content.0.compaction.source: Invalid `signature` in `compaction` block";
     assert!(!refusals.is_empty() && refusals.iter().all(|said| *said == refused), "{refusals:?}");
-    app.finish_refused(&refusals).await;
+    app.end_refused(&refusals);
 }

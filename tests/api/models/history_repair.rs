@@ -45,7 +45,7 @@ async fn assert_goes_on(statement: &str, kinds: &[(&str, u64)]) {
     assert_eq!(run["output_text"], "Still here.", "{statement}: {run}");
     let after = stored(&session).await;
     assert_eq!(after[..before.len()], before, "{statement}: what is stored stays");
-    app.finish_repaired(kinds).await;
+    app.end_repaired(kinds);
 }
 
 /// The blocks of a message, without the one at this place.
@@ -59,20 +59,20 @@ fn without(seq: u32, block: u32) -> String {
     )
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_missing_result_is_made_up() {
     assert_goes_on(&without(3, 1), &[("missing_result", 1)]).await;
     assert_goes_on("DELETE FROM messages WHERE seq = 3", &[("missing_result", 2)]).await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_result_without_its_call_is_left_out() {
     assert_goes_on(&without(2, 2), &[("orphaned_result", 1)]).await;
     let calls = "DELETE FROM messages WHERE seq = 2";
     assert_goes_on(calls, &[("orphaned_result", 2), ("empty_message", 1)]).await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn late_and_repeated_results_find_their_place() {
     let late = "UPDATE messages SET seq = seq + 100 WHERE seq IN (3, 4);
                 UPDATE messages SET seq = 107 - seq WHERE seq > 100";
@@ -85,7 +85,7 @@ async fn late_and_repeated_results_find_their_place() {
     assert_goes_on(twice, &[("duplicate_result", 2)]).await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn what_says_nothing_is_left_out() {
     let blank = r#"UPDATE messages SET content = '[{"type":"text","text":"\n"}]' WHERE seq = 4"#;
     assert_goes_on(blank, &[("blank_text", 1), ("empty_message", 1)]).await;
@@ -94,13 +94,13 @@ async fn what_says_nothing_is_left_out() {
     assert_goes_on(empty, &[("empty_message", 1)]).await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_history_without_its_beginning_gets_one() {
     let first = "DELETE FROM messages WHERE seq = 1";
     assert_goes_on(first, &[("missing_user_message", 1)]).await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_session_goes_on_after_a_paused_turn_was_cancelled() {
     let paused = json!({ "stop_reason": "pause_turn", "content": [
         { "type": "text", "text": "I will search." },
@@ -127,7 +127,7 @@ async fn a_session_goes_on_after_a_paused_turn_was_cancelled() {
         assert_eq!(session.ask("Are you there?").await["output_text"], "Still here.");
         assert_eq!(session.ask("And now?").await["output_text"], "Still here.");
         assert_eq!(session.verify().await["findings"], json!([]));
-        app.finish_repaired(&[("open_server_call", 1)]).await;
+        app.end_repaired(&[("open_server_call", 1)]);
     }
 }
 
@@ -139,7 +139,7 @@ async fn asked_twice(app: &TestApp) {
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn what_happens_is_counted() {
     let app = TestApp::start(replies(&[calls("get_time", json!({})), says("Noon.")])).await;
     let session = app.session().await;
@@ -160,5 +160,4 @@ async fn what_happens_is_counted() {
         r#"twostep_model_requests_total{outcome="replied"} 2"#,
     ];
     assert_eq!(figures, expected);
-    app.finish().await;
 }

@@ -15,7 +15,7 @@ async fn create(program: &Program, body: Value) -> Response {
     client().post(format!("{}/v1/sessions", program.url)).json(&body).send().await.unwrap()
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn the_operator_says_what_models_accept_and_what_sessions_may_ask_of_them() {
     let (folder, database) = (data_dir(), database().await);
     let file = folder.path().join("capabilities.json");
@@ -49,7 +49,7 @@ async fn the_operator_says_what_models_accept_and_what_sessions_may_ask_of_them(
     program.terminate().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_word_that_cannot_be_used_is_named_at_the_start() {
     let (folder, database) = (data_dir(), database().await);
     let file = folder.path().join("capabilities.json");

@@ -51,7 +51,7 @@ fn outage() -> Value {
     ], "otherwise": "refuse" })
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_model_that_fails_ten_times_in_a_row_is_left_alone_until_one_request_finds_it_well() {
     let app = TestApp::start(outage()).await;
     let closed = ("closed".to_owned(), "0".to_owned());
@@ -80,10 +80,9 @@ async fn a_model_that_fails_ten_times_in_a_row_is_left_alone_until_one_request_f
         .map(|event| &event["attempt"])
         .collect();
     assert_eq!(again, [0], "it was told once, and failed never");
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_run_that_waits_for_a_model_that_fails_everybody_can_be_cancelled() {
     let app = TestApp::start(outage()).await;
     let first = app.session().await;
@@ -97,5 +96,4 @@ async fn a_run_that_waits_for_a_model_that_fails_everybody_can_be_cancelled() {
     assert_eq!(third.settled(&waiting).await["status"], "cancelled");
     again.cancel(&run).await;
     assert_eq!(again.settled(&run).await["status"], "cancelled");
-    app.finish().await;
 }

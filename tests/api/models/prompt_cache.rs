@@ -30,7 +30,7 @@ fn input(usage: &Value) -> i64 {
     fields.iter().map(|field| count(usage, field)).sum()
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn what_is_pinned_is_marked_and_so_is_the_end() {
     for (ttl, mark) in [
         (CacheTtl::FiveMinutes, json!({ "type": "ephemeral" })),
@@ -48,11 +48,10 @@ async fn what_is_pinned_is_marked_and_so_is_the_end() {
         let written = count(usage, "cache_creation_input_tokens");
         assert!(written > 0);
         assert_eq!(for_an_hour, if ttl == CacheTtl::Hour { written } else { 0 });
-        app.finish().await;
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn the_operator_says_for_how_long_or_not_at_all() {
     let system = json!([{ "type": "text", "text": SYSTEM,
                           "cache_control": { "type": "ephemeral", "ttl": "1h" } }]);
@@ -71,11 +70,10 @@ async fn the_operator_says_for_how_long_or_not_at_all() {
         assert_eq!(upstream.text(0).matches("cache_control").count(), marks);
         assert_eq!(upstream.body(0)["system"], system);
         worker.kill().await.unwrap();
-        app.finish().await;
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn sessions_share_what_they_pinned() {
     let app = cached(replies(&[says("Yes.")])).await;
     let (first, second) = (app.session().await, app.session().await);
@@ -88,7 +86,6 @@ async fn sessions_share_what_they_pinned() {
     let third = app.session().await;
     third.ask("A third").await;
     assert_eq!(count(&usages(&third).await[0], "cache_read_input_tokens"), 0);
-    app.finish().await;
 }
 
 /// Fifty rounds of calls; in every fifth so many that the end alone would not reach back.
@@ -106,7 +103,7 @@ fn fifty_rounds() -> Value {
     replies(&rounds)
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_session_of_fifty_rounds_reads_nearly_all_it_can_from_the_cache() {
     let app = cached(fifty_rounds()).await;
     let session = app.session().await;
@@ -132,10 +129,9 @@ async fn a_session_of_fifty_rounds_reads_nearly_all_it_can_from_the_cache() {
     let upstream = app.upstream();
     let marks = (0..50).map(|index| upstream.text(index).matches("\"cache_control\"").count());
     assert_eq!(marks.max(), Some(3));
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_request_that_begins_otherwise_says_where() {
     let app = TestApp::start(replies(&[calls("get_time", json!({})), says("Noon.")])).await;
     let session = app.session().await;
@@ -155,5 +151,5 @@ async fn a_request_that_begins_otherwise_says_where() {
     let counted: Vec<&str> = changes.filter(|line| !line.ends_with(" 0")).collect();
     let expected = [r#"{level="tools"} 2"#];
     assert_eq!(counted, expected);
-    app.finish_refused(&[]).await;
+    app.end_refused(&[]);
 }

@@ -218,10 +218,9 @@ async fn play(sample: Sample) {
         let last = app.upstream().text(app.upstream().len() - 1);
         assert!(last.contains(&echoed), "{}: {echoed} is not in {last}", sample.name);
     }
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn every_recorded_stream_is_stored_told_and_sent_back() {
     // A local server's thinking has no signature, without which no other server takes it back.
     let samples = Sample::all().into_iter().filter(|sample| !sample.name.starts_with("28_"));
@@ -233,7 +232,7 @@ async fn every_recorded_stream_is_stored_told_and_sent_back() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn thinking_without_a_signature_is_kept_as_it_came() {
     let samples = Sample::all();
     let sample = samples.iter().find(|sample| sample.name.starts_with("28_")).unwrap();
@@ -246,10 +245,10 @@ async fn thinking_without_a_signature_is_kept_as_it_came() {
     assert_eq!(run["status"], "completed");
     let refused = "messages.1.content.0.thinking.signature: Field required";
     assert_eq!(app.simulator.refusals(), [refused]);
-    app.stop().await;
+    app.stop_unchecked().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn blocks_that_only_the_model_knows_are_sent_back_in_their_place() {
     let mut blocks = json!([
         { "type": "container_upload", "file_id": "file_011" },
@@ -269,5 +268,4 @@ async fn blocks_that_only_the_model_knows_are_sent_back_in_their_place() {
     assert_eq!(session.history().await[1]["message"]["content"], blocks);
     session.ask("And another").await;
     assert_eq!(app.upstream().body(1)["messages"][1]["content"], blocks);
-    app.finish().await;
 }

@@ -33,7 +33,7 @@ const BOUND: &str = "messages.1.content.0: Invalid `signature` in `thinking` blo
     `thinking.block_binding.prefix_mismatch_behavior` to \"drop_block\".";
 
 /// The simulator signs its thinking over the tools, so other tools make it void.
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn thinking_that_is_not_taken_back_is_sent_no_more() {
     let thinks = || {
         replies(&[json!({ "content": [
@@ -65,10 +65,10 @@ async fn thinking_that_is_not_taken_back_is_sent_no_more() {
     let body = app.upstream().body(0);
     assert_eq!(kinds_of(&body["messages"][1]), ["text"]);
     assert_eq!(kinds_of(&body["messages"][3]), ["thinking", "text"]);
-    app.finish_refused(&[]).await;
+    app.end_refused(&[]);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn an_image_that_cannot_be_read_gives_way_to_a_word() {
     let script = || {
         json!({ "conversations": [
@@ -103,11 +103,11 @@ async fn an_image_that_cannot_be_read_gives_way_to_a_word() {
     let session = app.session_again(&id);
     assert_eq!(session.ask("Look again").await["output_text"], "It still is.");
     assert_eq!(app.upstream().body(0)["messages"][2]["content"][0]["content"], sent);
-    app.finish_refused(&[]).await;
+    app.end_refused(&[]);
 }
 
 /// The text of the error names one image, its details name all.
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn an_image_of_the_user_gives_way_to_a_word_however_it_is_named() {
     let [one, other] = ["https://example.org/one.png", "https://example.org/other.png"];
     let word = json!({ "type": "text", "text": WORD });
@@ -145,12 +145,12 @@ async fn an_image_of_the_user_gives_way_to_a_word_however_it_is_named() {
         for nth in [1, 2] {
             assert_eq!(upstream.body(nth)["messages"][0]["content"], sent);
         }
-        app.finish_refused(&[refusal]).await;
+        app.end_refused(&[refusal]);
     }
 }
 
 /// There the images of a result follow in a message of the user, and the system prompt comes first.
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn the_other_protocol_names_images_in_its_own_way() {
     let script = json!({
         "conversations": [
@@ -177,10 +177,10 @@ async fn the_other_protocol_names_images_in_its_own_way() {
     assert_eq!(json!(changes(&session).await), replaced);
     let sent = app.upstream().text(3);
     assert_eq!((sent.matches("good.png").count(), sent.matches("bad").count()), (2, 0), "{sent}");
-    app.finish_refused(&["Invalid image."; 2]).await;
+    app.end_refused(&["Invalid image."; 2]);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_refusal_that_nothing_can_be_done_about_fails_the_run_at_once() {
     for message in [
         "messages.0.content.0.text: unheard of",
@@ -194,6 +194,6 @@ async fn a_refusal_that_nothing_can_be_done_about_fails_the_run_at_once() {
         let run = session.ask("Hello").await;
         assert_eq!(run["status"], "failed", "{message}");
         assert_eq!((app.upstream().len(), changes(&session).await.len()), (1, 0), "{message}");
-        app.finish_refused(&[]).await;
+        app.end_refused(&[]);
     }
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::support::media::image_at;
 use crate::support::{TestApp, replies, says};
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn only_what_is_new_is_told_and_counted_when_a_block_is_refused_again() {
     let mut script = replies(&[says("I see.")]);
     script["unreadable"] = json!([{ "type": "image", "message": "Could not process image" }]);
@@ -28,5 +28,5 @@ async fn only_what_is_new_is_told_and_counted_when_a_block_is_refused_again() {
     let refusals = [0, 2].map(|message| {
         format!("messages.{message}.content.1.image.source: Could not process image")
     });
-    app.finish_refused(&refusals.each_ref().map(String::as_str)).await;
+    app.end_refused(&refusals.each_ref().map(String::as_str));
 }

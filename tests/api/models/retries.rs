@@ -26,7 +26,7 @@ fn waits(events: &[Value]) -> Vec<i128> {
         .collect()
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_wait_is_kept_however_it_is_asked_for() {
     let servers_time = Timestamp::now() + Duration::from_hours(1);
     let date = |at: &Timestamp| DateTimePrinter::new().timestamp_to_rfc9110_string(at).unwrap();
@@ -48,11 +48,10 @@ async fn a_wait_is_kept_however_it_is_asked_for() {
         let [told] = waits(&session.events().await)[..] else { panic!("{headers}") };
         let asked = i128::try_from(asked).unwrap();
         assert!((asked - 700..=asked).contains(&told), "{headers}: {told} ms");
-        app.finish().await;
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_wait_of_more_than_a_minute_is_told_and_not_kept() {
     for (headers, seconds) in
         [(json!({ "retry-after": "61" }), 61), (json!({ "retry-after-ms": "3600000" }), 3600)]
@@ -67,11 +66,10 @@ async fn a_wait_of_more_than_a_minute_is_told_and_not_kept() {
         let expected = json!({ "type": "model_rate_limited_error", "message": message });
         assert_eq!(run["error"], expected);
         assert_eq!(app.upstream().len(), 1);
-        app.finish().await;
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn the_advice_of_the_server_counts_more_than_its_status() {
     let advised = |status: u16, advice: &str| {
         json!({ "status": status,
@@ -79,15 +77,14 @@ async fn the_advice_of_the_server_counts_more_than_its_status() {
     };
     let app = TestApp::start(after(&[advised(400, "true")])).await;
     assert_eq!(app.session().await.ask("Where are you?").await["output_text"], "Here I am.");
-    app.finish().await;
+    drop(app);
     let app = TestApp::start(replies(&[advised(529, "false")])).await;
     let run = app.session().await.ask("Where are you?").await;
     assert_eq!(run["error"]["type"], "model_overloaded_error");
     assert_eq!(app.upstream().len(), 1);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn one_slot_is_enough_for_two_sessions_when_one_of_them_waits() {
     let mut waits = says("Here I am.");
     waits["fail_first"] = json!([{ "status": 529, "headers": { "retry-after": "50" } }]);
@@ -107,10 +104,9 @@ async fn one_slot_is_enough_for_two_sessions_when_one_of_them_waits() {
     assert_eq!(waiting.run(&run).await["status"], "running", "it is still in hand");
     waiting.cancel(&run).await;
     assert_eq!(waiting.settled(&run).await["status"], "cancelled");
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_run_that_gave_its_slot_back_goes_on_when_its_wait_is_over() {
     let mut waits = says("Here I am.");
     waits["fail_first"] = json!([{ "status": 529, "headers": { "retry-after": "5.2" } }]);
@@ -133,10 +129,9 @@ async fn a_run_that_gave_its_slot_back_goes_on_when_its_wait_is_over() {
     // There is one slot: the first had to wait until the second was through.
     let time = |run: &Value| run["finished_at"].as_str().unwrap().parse::<Timestamp>().unwrap();
     assert!(time(&run) >= time(&other.run(&second).await));
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_reader_who_comes_while_the_run_waits_sees_nothing_of_the_broken_reply() {
     let mut reply = says("Here I am.");
     reply["fail_first"] = json!([
@@ -153,5 +148,4 @@ async fn a_reader_who_comes_while_the_run_waits_sees_nothing_of_the_broken_reply
     let text: String =
         shown.iter().filter_map(|event| event.data["delta"]["content"]["text"].as_str()).collect();
     assert_eq!(text, "Here I am.");
-    app.finish().await;
 }

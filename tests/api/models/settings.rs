@@ -10,7 +10,7 @@ async fn app() -> TestApp {
     TestApp::start(replies(&[says("Yes."), says("Yes.")])).await
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn what_a_session_asks_of_its_model_is_shown_and_sent_with_every_request() {
     let app = app().await;
     let asked = json!({
@@ -48,10 +48,9 @@ async fn what_a_session_asks_of_its_model_is_shown_and_sent_with_every_request()
             assert_eq!(sent[member], *value, "{member}");
         }
     }
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn what_a_session_does_not_ask_is_not_sent() {
     let app = app().await;
     let session = app.session_with(json!({ "tools": [], "system": "" })).await;
@@ -62,10 +61,9 @@ async fn what_a_session_does_not_ask_is_not_sent() {
     sent.sort();
     assert_eq!(sent, ["cache_control", "max_tokens", "messages", "model", "stream"]);
     assert_eq!(upstream.requests[0].headers.get("anthropic-beta"), None);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn settings_that_do_not_fit_are_pointed_at() {
     let app = app().await;
     let session = app.session().await;
@@ -96,10 +94,9 @@ async fn settings_that_do_not_fit_are_pointed_at() {
         let request = app.post("/v1/sessions").json(&body);
         assert_refused(&session, request, invalid(pointer)).await;
     }
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn settings_that_the_model_refuses_are_refused_before_any_request() {
     let app = app().await;
     let thinking = |kind: &str| json!({ "type": kind });
@@ -128,10 +125,9 @@ async fn settings_that_the_model_refuses_are_refused_before_any_request() {
         assert_eq!(response.status(), 201, "{body}");
     }
     assert_eq!(app.upstream().len(), 0);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn the_operator_decides_which_beta_features_may_be_named() {
     let allowed = "task-budgets-2026-03-13";
     let betas = Some(vec![allowed.to_owned()]);
@@ -142,5 +138,4 @@ async fn the_operator_decides_which_beta_features_may_be_named() {
     let request =
         app.post("/v1/sessions").json(&json!({ "betas": [allowed, "fast-mode-2026-02-01"] }));
     assert_refused(&session, request, invalid("/betas/1")).await;
-    app.finish().await;
 }

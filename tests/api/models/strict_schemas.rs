@@ -14,7 +14,7 @@ fn schema(required: &[&str]) -> Value {
     })
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_schema_names_every_member_where_the_server_insists() {
     // Another test of the same process finds it installed.
     let _ = rustls::crypto::ring::default_provider().install_default();

@@ -36,7 +36,7 @@ async fn told(app: &TestApp, path: &str, prefix: Option<&str>) -> String {
     base.to_owned()
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn the_service_is_reached_with_its_base_and_without_it() {
     let app = TestApp::start_with(replies(&[]), beneath("/agent")).await;
     for path in ["/agent/v1/sessions", "/agent/sessions", "/v1/sessions", "/sessions"] {
@@ -48,10 +48,9 @@ async fn the_service_is_reached_with_its_base_and_without_it() {
     for path in ["/agents/v1/sessions", "/agent/agent/v1/sessions", "/other/healthz", "/agent"] {
         assert_eq!(app.get(path).send().await.unwrap().status(), 404, "{path}");
     }
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_trusted_proxy_says_what_it_took_off_the_path() {
     let app = TestApp::start(replies(&[])).await;
     for (path, prefix, expected) in [
@@ -67,16 +66,14 @@ async fn a_trusted_proxy_says_what_it_took_off_the_path() {
     ] {
         assert_eq!(told(&app, path, Some(prefix)).await, expected, "{path} {prefix}");
     }
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn nobody_else_moves_a_link() {
     let app = TestApp::start_with(replies(&[]), trusting("10.0.0.0/8")).await;
     assert_eq!(told(&app, "/v1/sessions", Some("/agent")).await, "/v1/sessions");
     let moved = app.get("/agent/healthz").header("x-forwarded-prefix", "/agent");
     assert_eq!(moved.send().await.unwrap().status(), 404);
-    app.finish().await;
 }
 
 /// All strings of a document that are paths of the service.
@@ -89,7 +86,7 @@ fn paths(value: &Value) -> Vec<&str> {
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn every_path_that_an_answer_names_begins_with_the_base() {
     let setup = Setup { forwarding: beneath("/agent").forwarding, ..asks() };
     let ring = calls_as(&[("toolu_1", "ring", json!({ "line": "Dong" }))]);
@@ -128,10 +125,9 @@ async fn every_path_that_an_answer_names_begins_with_the_base() {
     for answer in [&decided, &settled, &runs, &stopped] {
         assert_eq!(paths(answer), [format!("{run_path}/stream")], "{answer}");
     }
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_problem_names_the_path_that_the_client_asked_for() {
     let app = TestApp::start_with(replies(&[]), beneath("/agent")).await;
     for path in ["/agent/v1/sessions/ses_1", "/v1/sessions/ses_1"] {
@@ -141,10 +137,9 @@ async fn a_problem_names_the_path_that_the_client_asked_for() {
     let nowhere = problem(app.get("/nowhere").send().await.unwrap(), 404, "route_not_found").await;
     assert_eq!(nowhere["instance"], "/agent/nowhere");
     assert_eq!(nowhere["detail"], "there is no route /agent/nowhere");
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn the_document_says_where_its_paths_begin() {
     let app = TestApp::start_with(replies(&[]), beneath("/agent")).await;
     let mut document: Value =
@@ -152,10 +147,9 @@ async fn the_document_says_where_its_paths_begin() {
     let servers = document.as_object_mut().unwrap().remove("servers");
     assert_eq!(servers, Some(json!([{ "url": "/agent" }])));
     assert_eq!(document, serde_json::to_value(twostep::http::document()).unwrap());
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_prefix_cannot_break_a_header() {
     let app = TestApp::start(replies(&[])).await;
     for value in ["/a\tb", "/a b", "/a\u{7f}", "/\u{e9}", "/a;b", "/a\"b", "/a\\b"] {
@@ -167,10 +161,9 @@ async fn a_prefix_cannot_break_a_header() {
             "{value:?}: {answer}"
         );
     }
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn logs_show_the_client_and_not_the_proxy() {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let database = database().await;
@@ -198,7 +191,7 @@ async fn logs_show_the_client_and_not_the_proxy() {
     assert!(line.contains(told), "{line}");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn what_is_no_path_or_no_network_is_refused_at_the_start() {
     for (option, value, said) in [
         ("--base-path", "https://a.example/agent", "a base path is"),

@@ -12,7 +12,7 @@ use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
 use tokio::time::{Instant, sleep};
 
-use crate::support::data_dir;
+use crate::support::{data_dir, machine};
 
 /// What a start may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -33,7 +33,12 @@ pub(super) struct Running {
 }
 
 impl Kind {
-    pub(super) const ALL: [Self; 3] = [Self::Nginx, Self::Caddy, Self::HaProxy];
+    /// The proxies that this machine has.
+    pub(super) fn installed() -> Vec<Self> {
+        let all = [(Self::Nginx, "nginx"), (Self::Caddy, "caddy"), (Self::HaProxy, "haproxy")];
+        let installed = all.into_iter().filter(|(_, program)| !machine::is_left_out(program));
+        installed.map(|(kind, _)| kind).collect()
+    }
 
     pub(super) fn file(self) -> &'static str {
         match self {

@@ -10,7 +10,7 @@ async fn app() -> TestApp {
     TestApp::start(replies(&[says("Yes.")])).await
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_body_that_is_not_json_is_refused() {
     let app = app().await;
     let session = app.session().await;
@@ -38,10 +38,9 @@ async fn a_body_that_is_not_json_is_refused() {
     }
     let deep = format!("{{\"content\":{}1{}}}", "[".repeat(10_000), "]".repeat(10_000));
     assert_refused(&session, raw(&session, deep), invalid("/content/0")).await;
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn media_types_are_checked() {
     let app = app().await;
     let session = app.session().await;
@@ -64,10 +63,9 @@ async fn media_types_are_checked() {
         let response = request.send().await.unwrap();
         assert_eq!(response.json::<Value>().await.unwrap()["output_text"], "Yes.");
     }
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_body_may_have_so_many_megabytes() {
     let app = app().await;
     let session = app.session().await;
@@ -84,10 +82,9 @@ async fn a_body_may_have_so_many_megabytes() {
     let limit = 4 * 1024 * 1024;
     let create = app.post("/v1/sessions").header("content-type", "application/json");
     assert_refused(&session, create.body(body(limit + 1)), refusal(413, "body_too_large")).await;
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn what_does_not_exist_is_not_found() {
     let app = app().await;
     let (session, other) = (app.session().await, app.session().await);
@@ -113,10 +110,9 @@ async fn what_does_not_exist_is_not_found() {
     for path in ["/", "/v1", "/v2/sessions", "/v1/sessions/", "/v1/v1/sessions", "/v1/healthz/x"] {
         assert_refused(&session, app.get(path), refusal(404, "route_not_found")).await;
     }
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_wrong_method_is_told_apart_from_a_wrong_path() {
     let app = app().await;
     let session = app.session().await;
@@ -136,10 +132,9 @@ async fn a_wrong_method_is_told_apart_from_a_wrong_path() {
         assert_eq!(allow.join(","), allowed, "{path}");
         assert_refused(&session, request(), refusal(405, "method_not_allowed")).await;
     }
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn queries_and_cursors_are_checked() {
     let app = app().await;
     let session = app.session().await;
@@ -175,10 +170,9 @@ async fn queries_and_cursors_are_checked() {
             assert_refused(&session, request, refusal(400, "invalid_cursor")).await;
         }
     }
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn idempotency_keys_are_checked() {
     let app = app().await;
     let session = app.session().await;
@@ -186,10 +180,9 @@ async fn idempotency_keys_are_checked() {
         let request = session.message(&json!({ "content": "Hi" })).header("idempotency-key", key);
         assert_refused(&session, request, invalid("")).await;
     }
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_request_id_is_echoed_if_it_is_plain_and_minted_if_not() {
     let app = app().await;
     let echoed = async |given: &[u8]| {
@@ -209,10 +202,9 @@ async fn a_request_id_is_echoed_if_it_is_plain_and_minted_if_not() {
     }
     let minted = app.get("/healthz").send().await.unwrap();
     assert!(minted.headers()["x-request-id"].to_str().unwrap().starts_with("req_"));
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_request_that_is_not_http_or_breaks_off_changes_nothing() {
     let app = app().await;
     let session = app.session().await;
@@ -240,5 +232,4 @@ async fn a_request_that_is_not_http_or_breaks_off_changes_nothing() {
         assert_eq!(session.events().await, before, "{bytes:?}");
     }
     assert_eq!(session.ask("Are you there?").await["output_text"], "Yes.");
-    app.finish().await;
 }

@@ -8,7 +8,7 @@ async fn app() -> TestApp {
     TestApp::start(replies(&[says("Yes.")])).await
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_message_that_does_not_fit_is_pointed_at() {
     let app = app().await;
     let session = app.session().await;
@@ -41,10 +41,9 @@ async fn a_message_that_does_not_fit_is_pointed_at() {
     }
     let twice = r#"{"content":"Hi","content":"Ho"}"#;
     assert_refused(&session, raw(&session, twice), invalid("")).await;
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn the_id_and_the_form_of_a_message_are_checked() {
     let app = app().await;
     let session = app.session().await;
@@ -63,10 +62,9 @@ async fn the_id_and_the_form_of_a_message_are_checked() {
     for (body, pointer) in table {
         assert_refused(&session, session.message(&body), invalid(pointer)).await;
     }
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn the_limits_and_the_tool_choice_of_a_message_are_checked() {
     let app = app().await;
     let session = app.session().await;
@@ -92,7 +90,6 @@ async fn the_limits_and_the_tool_choice_of_a_message_are_checked() {
     for (body, pointer) in table {
         assert_refused(&session, session.message(&body), invalid(pointer)).await;
     }
-    app.finish().await;
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "callers write the patterns in place")]
@@ -100,7 +97,7 @@ fn rule(tool: &str, input: Value) -> Value {
     json!({ "tool": tool, "input": input, "decision": "allow" })
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_session_that_does_not_fit_is_pointed_at() {
     let big = "x".repeat(16 * 1024);
     let table = [
@@ -135,7 +132,7 @@ async fn a_session_that_does_not_fit_is_pointed_at() {
     no_session_is_made_of(&table).await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_session_whose_permissions_do_not_fit_is_pointed_at() {
     no_session_is_made_of(&[
         (json!({ "permission_mode": "yolo" }), "/permission_mode"),
@@ -174,10 +171,9 @@ async fn no_session_is_made_of(table: &[(Value, &'static str)]) {
         let after = listed().await.unwrap().matches("\"type\":\"session\"").count();
         assert_eq!(before, after, "{body}");
     }
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn members_that_are_kept_as_they_are_must_not_be_too_deep() {
     let app = app().await;
     let session = app.session().await;
@@ -188,10 +184,9 @@ async fn members_that_are_kept_as_they_are_must_not_be_too_deep() {
         let pointer = if member == "metadata" { "/metadata" } else { "/thinking" };
         assert_refused(&session, request.body(body), invalid(pointer)).await;
     }
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn odd_json_that_is_legal_is_kept_as_it_is() {
     let app = app().await;
     let metadata = r#"{"a":1e999, "a":"\ud800\u0000", "z":{"b" : [ ]},"é":-0.0}"#;
@@ -203,5 +198,4 @@ async fn odd_json_that_is_legal_is_kept_as_it_is() {
     assert!(created.text().await.unwrap().contains(metadata));
     let read = app.get(&location).send().await.unwrap().text().await.unwrap();
     assert!(read.contains(metadata), "{read}");
-    app.finish().await;
 }

@@ -66,7 +66,7 @@ fn assert_refused(run: &Value, scope: &str, unit: &str) {
 
 /// Every request takes nearly all that may be reserved for it, so that any two that counted on the
 /// same remainder would be one too many.
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_hundred_runs_on_one_budget_never_spend_more_than_it() {
     let setup = Setup { slots: Some(64), ..priced() };
     let app = TestApp::start_with(replies(&[answer(1000, 1000)]), setup).await;
@@ -88,10 +88,9 @@ async fn a_hundred_runs_on_one_budget_never_spend_more_than_it() {
     let usage = get(&app, "/v1/usage").await;
     assert_eq!(usage["total"]["cost"], 3000 * i64::try_from(done.len()).unwrap());
     assert_eq!(reservations(&app).await, 0);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_session_s_budget_holds_for_its_whole_life() {
     let mut round = calls("get_time", json!({}));
     round["usage"] = json!({ "input_tokens": 1500, "output_tokens": 500 });
@@ -120,10 +119,9 @@ async fn a_session_s_budget_holds_for_its_whole_life() {
     let events = costly.events().await;
     let last: Vec<&Value> = events.iter().rev().take(2).map(|event| &event["type"]).collect();
     assert_eq!(last, ["session.status_idle", "session.error"]);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_budget_that_cannot_be_kept_is_refused() {
     let app = TestApp::start_with(replies(&[]), priced()).await;
     for (body, pointer, message) in [
@@ -145,10 +143,9 @@ async fn a_budget_that_cannot_be_kept_is_refused() {
     let run = unpriced.ask("Hi").await;
     assert_refused(&run, "tenant_total", "cost");
     assert!(run["error"]["message"].as_str().unwrap().ends_with("its model has no price"));
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn what_was_reserved_is_free_again_when_the_request_gives_nothing() {
     let refuses = json!({ "status": 400 });
     let script = json!({ "conversations": [
@@ -172,10 +169,9 @@ async fn what_was_reserved_is_free_again_when_the_request_gives_nothing() {
     hanging.settled(&run).await;
     assert_eq!(reservations(&app).await, 0);
     assert_eq!(plain(&app).await.ask("Is there room now?").await["status"], "completed");
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn what_a_dead_worker_had_reserved_is_free_when_its_run_is_taken_over() {
     let mut reply = answer(1000, 10);
     reply["fail_first"] = json!([{ "hang_after": 0 }]);
@@ -199,10 +195,9 @@ async fn what_a_dead_worker_had_reserved_is_free_when_its_run_is_taken_over() {
         assert_eq!(session.settled(&run).await["status"], status);
         assert_eq!(reservations(&app).await, 0);
     }
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_budget_holds_from_the_next_request_on_for_runs_that_are_under_way() {
     let app = TestApp::start(hangs_first()).await;
     let session = plain(&app).await;
@@ -215,10 +210,9 @@ async fn a_budget_holds_from_the_next_request_on_for_runs_that_are_under_way() {
     let mut conn = app.database.pool(1).acquire().await.unwrap();
     assert!(remove(&mut conn, TenantId::DEFAULT, Period::Day).await.unwrap());
     assert_eq!(session.ask("And without it?").await["status"], "completed");
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_budget_of_a_day_begins_anew_with_the_day() {
     let app = TestApp::start(replies(&[answer(1000, 500)])).await;
     give(&app, Period::Day, of_tokens(4000)).await;
@@ -233,10 +227,9 @@ async fn a_budget_of_a_day_begins_anew_with_the_day() {
         sqlx::query(statement).execute(&pool).await.unwrap();
     }
     assert_eq!(session.ask("Tomorrow").await["status"], "completed");
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn an_operator_gives_shows_and_takes_away_budgets() {
     let app = TestApp::start_with(replies(&[answer(2000, 100)]), priced()).await;
     plain(&app).await.ask("Before there is a budget").await;
@@ -268,5 +261,4 @@ async fn an_operator_gives_shows_and_takes_away_budgets() {
     let sentence = "twostep: there is no tenant \"nobody\"\n".to_owned();
     assert_eq!(nobody, (Some(1), String::new(), sentence));
     assert_eq!(budget(&["set", "day"]).await.0, Some(2));
-    app.finish().await;
 }

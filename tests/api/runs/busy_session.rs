@@ -40,7 +40,7 @@ async fn assert_busy(response: Response, run: &Value) {
     assert_eq!(problem["active_run_id"], run["id"]);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_message_that_may_not_wait_is_refused_by_a_busy_session() {
     let app = TestApp::start(hangs_first()).await;
     let session = app.session().await;
@@ -55,10 +55,9 @@ async fn a_message_that_may_not_wait_is_refused_by_a_busy_session() {
     let run: Value = response.json().await.unwrap();
     assert_eq!(run["status"], "running", "an idle session takes it at once");
     assert_eq!(session.settled(&run).await["output_text"], "You said Now.");
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_session_whose_message_waits_for_a_worker_is_busy() {
     let app =
         TestApp::start_with(hangs_first(), Setup { slots: Some(1), ..Setup::default() }).await;
@@ -71,7 +70,6 @@ async fn a_session_whose_message_waits_for_a_worker_is_busy() {
     assert_busy(sent(&session, with("reject", "Second")).await, &first).await;
     blocker.cancel(&blocking).await;
     assert_eq!(session.settled(&first).await["output_text"], "You said First.");
-    app.finish().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -95,10 +93,9 @@ async fn of_many_messages_that_may_not_wait_one_is_accepted() {
     session.cancel(&run).await;
     session.settled(&run).await;
     other.stop().await;
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn the_operator_decides_for_messages_that_do_not_say() {
     let setup = Setup { on_busy: OnBusy::Reject, ..Setup::default() };
     let app = TestApp::start_with(hangs_first(), setup).await;
@@ -109,10 +106,9 @@ async fn the_operator_decides_for_messages_that_do_not_say() {
     assert_eq!((&next["status"], &next["queue_position"]), (&json!("queued"), &json!(1)));
     session.cancel(&live).await;
     assert_eq!(session.settled(&next).await["output_text"], "You said Next.");
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_message_that_interrupts_an_idle_session_just_begins() {
     let app = TestApp::start(hangs_first()).await;
     let session = app.session().await;
@@ -123,10 +119,9 @@ async fn a_message_that_interrupts_an_idle_session_just_begins() {
     assert_eq!(session.settled(&run).await["output_text"], "You said Hello.");
     let events = session.events().await;
     assert!(events.iter().all(|event| event["type"] != "user.interrupt"));
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_message_interrupts_while_the_model_speaks() {
     let app = TestApp::start(hangs_first()).await;
     let session = app.session().await;
@@ -151,10 +146,9 @@ async fn a_message_interrupts_while_the_model_speaks() {
         (json!("user.message"), next["id"].clone()),
     ];
     assert_eq!(told, expected);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_message_interrupts_a_call_with_effects_which_is_answered_first() {
     let launch = json!({ "content": [{ "type": "tool_use", "name": "launch", "input": {} }] });
     let app = cancelling::start(cancelling::first(&launch)).await;
@@ -170,10 +164,9 @@ async fn a_message_interrupts_a_call_with_effects_which_is_answered_first() {
     let result = &history[2]["message"]["content"][0];
     assert_eq!((&result["type"], &result["is_error"]), (&json!("tool_result"), &json!(true)));
     assert!(result["content"].as_str().unwrap().starts_with("Interrupted:"), "{result}");
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_message_that_interrupts_passes_none_that_waits() {
     let app = TestApp::start(hangs_first()).await;
     let session = app.session().await;
@@ -190,10 +183,9 @@ async fn a_message_that_interrupts_passes_none_that_waits() {
         expected.push(format!("You said number {number}."));
     }
     assert_eq!(said(&session).await, expected);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_message_that_is_one_too_many_interrupts_nothing() {
     let app = TestApp::start(hangs_first()).await;
     let session = app.session().await;
@@ -208,7 +200,6 @@ async fn a_message_that_is_one_too_many_interrupts_nothing() {
     let response = app.post(&session.path("/cancel")).send().await.unwrap();
     assert!(response.status().is_success());
     session.settled(&live).await;
-    app.finish().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -228,7 +219,6 @@ async fn messages_that_interrupt_each_other_are_all_heard() {
     let listed = runs_of(&session).await;
     assert_eq!(listed.last().unwrap()["status"], "completed", "nothing came after it");
     assert_order(&session, &listed).await;
-    app.finish().await;
 }
 
 async fn runs_of(session: &Session<'_>) -> Vec<Value> {
@@ -307,5 +297,4 @@ async fn two_hundred_messages_in_all_modes_keep_their_order() {
     };
     never_two_live(&app, settled).await;
     other.stop().await;
-    app.finish().await;
 }

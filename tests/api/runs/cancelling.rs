@@ -63,7 +63,7 @@ async fn assert_cancelled(session: &Session<'_>, run: &Value) {
     assert_eq!(ids("agent.tool_use", "id"), ids("agent.tool_result", "tool_use_id"));
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_run_stops_while_the_model_speaks_or_is_silent() {
     let mut late = says("Never.");
     late["delay_ms"] = 20_000.into();
@@ -76,11 +76,10 @@ async fn a_run_stops_while_the_model_speaks_or_is_silent() {
         let history = session.history().await;
         let roles: Vec<&Value> = history.iter().map(|item| &item["type"]).collect();
         assert_eq!(roles, ["user", "user", "assistant"], "half a reply is not kept");
-        app.finish().await;
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_run_stops_while_it_waits_to_ask_the_model_again() {
     let busy = json!({ "status": 529, "headers": { "retry-after": "30" } });
     let app = start(first(&busy)).await;
@@ -88,10 +87,9 @@ async fn a_run_stops_while_it_waits_to_ask_the_model_again() {
     let run = session.post(json!({ "content": "go" })).await;
     session.reached(&run, "session.status_rescheduled").await;
     stops(&session, &run).await;
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_run_stops_while_tools_run_and_their_calls_are_answered() {
     let asks = |names: &[&str]| {
         let block = |name: &&str| json!({ "type": "tool_use", "name": name, "input": {} });
@@ -119,7 +117,6 @@ async fn a_run_stops_while_tools_run_and_their_calls_are_answered() {
             assert!(text.starts_with(start), "{names:?}: {text}");
             assert!(start.is_empty() || result["is_error"] == true);
         }
-        app.finish().await;
     }
 }
 
@@ -142,7 +139,7 @@ pub(crate) async fn started(app: &TestApp, name: &str) {
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn what_a_tool_has_done_before_is_not_forgotten() {
     let asks = json!({ "content": [
         { "type": "tool_use", "name": "write_file", "input": { "path": "a.txt", "content": "hi" } },
@@ -161,10 +158,9 @@ async fn what_a_tool_has_done_before_is_not_forgotten() {
     let results = &history[2]["message"]["content"];
     assert_ne!(results[0]["is_error"], true, "{results}");
     assert_eq!(results[1]["is_error"], true, "{results}");
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_message_that_waits_can_be_withdrawn() {
     let app = start(first(&hangs())).await;
     let session = app.session().await;
@@ -190,10 +186,9 @@ async fn a_message_that_waits_can_be_withdrawn() {
     assert_eq!(session.settled(&kept).await["output_text"], "Still here.");
     let history = session.history().await.iter().map(Value::to_string).collect::<String>();
     assert!(!history.contains("Not this") && history.contains("But this"));
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn cancelling_twice_is_cancelling_once() {
     let app = start(first(&calls("ponder", json!({})))).await;
     let session = app.session().await;
@@ -207,10 +202,9 @@ async fn cancelling_twice_is_cancelling_once() {
     let (status, answer) = cancel(&session, &run).await;
     assert_eq!((status, &answer), (StatusCode::OK, &settled));
     assert_eq!(session.events().await, events, "nothing more was said");
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_run_that_has_settled_stays_as_it_is() {
     let app = start(replies(&[says("Done.")])).await;
     let session = app.session().await;
@@ -222,10 +216,9 @@ async fn a_run_that_has_settled_stays_as_it_is() {
     let nothing = json!({ "data": [], "has_more": false });
     assert_eq!(whole.json::<Value>().await.unwrap(), nothing);
     assert_eq!(session.events().await, events);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn what_does_not_exist_cannot_be_cancelled() {
     let app = start(replies(&[says("Done.")])).await;
     let (session, other) = (app.session().await, app.session().await);
@@ -241,10 +234,9 @@ async fn what_does_not_exist_cannot_be_cancelled() {
     ] {
         problem(app.post(&path).send().await.unwrap(), 404, code).await;
     }
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_session_stops_with_all_that_waits() {
     let app = start(first(&hangs())).await;
     let session = app.session().await;
@@ -266,10 +258,9 @@ async fn a_session_stops_with_all_that_waits() {
     assert!(asked.elapsed() < Duration::from_secs(1), "{:?}", asked.elapsed());
     assert_eq!(app.upstream().len(), 1, "nothing that waited was begun");
     assert_eq!(session.ask("Are you there?").await["output_text"], "Still here.");
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_run_can_be_cancelled_at_any_moment_of_its_life() {
     let asks = calls("get_time", json!({}));
     let mut speaks = says("It is about noon, I would say.");
@@ -296,5 +287,4 @@ async fn a_run_can_be_cancelled_at_any_moment_of_its_life() {
         assert!(matches!(status, "cancelled" | "completed"), "{settled}");
         assert_eq!(session.ask("Are you there?").await["output_text"], "Still here.");
     }
-    app.finish().await;
 }

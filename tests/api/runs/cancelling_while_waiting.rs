@@ -46,17 +46,16 @@ async fn assert_answered(app: &TestApp, session: &Session<'_>) {
     assert!(!app.folder.path().join("never.txt").exists());
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_run_that_waits_for_its_client_is_cancelled_within_a_second() {
     let app = app().await;
     let session = app.session().await;
     let run = waiting(&app, &session).await;
     stops(&session, &run).await;
     assert_answered(&app, &session).await;
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn runs_that_wait_for_their_clients_are_taken_up_before_the_next_sweep() {
     let app = app().await;
     let mut waits = Vec::new();
@@ -72,10 +71,9 @@ async fn runs_that_wait_for_their_clients_are_taken_up_before_the_next_sweep() {
     }
     // The sweep comes once a second, and would take up one of them each time.
     assert!(asked.elapsed() < Duration::from_secs(2), "{:?}", asked.elapsed());
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_run_that_waits_for_its_client_is_cancelled_with_its_session() {
     let app = app().await;
     let session = app.session().await;
@@ -84,10 +82,9 @@ async fn a_run_that_waits_for_its_client_is_cancelled_with_its_session() {
     assert_eq!(response.status(), 202);
     assert_eq!(session.settled(&run).await["status"], "cancelled");
     assert_answered(&app, &session).await;
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_run_that_waits_for_its_client_gives_way_to_a_message_that_interrupts() {
     let app = app().await;
     let session = app.session().await;
@@ -99,10 +96,9 @@ async fn a_run_that_waits_for_its_client_gives_way_to_a_message_that_interrupts(
     assert!(asked.elapsed() < Duration::from_secs(1), "{:?}", asked.elapsed());
     assert_eq!(session.settled(&next).await["output_text"], "Still here.");
     assert_answered(&app, &session).await;
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_change_that_was_made_is_told_and_remembered_though_its_run_is_cancelled() {
     let app = app().await;
     let session = app.session().await;
@@ -122,5 +118,4 @@ async fn a_change_that_was_made_is_told_and_remembered_though_its_run_is_cancell
     let seen = "SELECT path FROM seen_files WHERE hash = sha256('1')";
     let seen: Vec<String> = sqlx::query_scalar(seen).fetch_all(&pool).await.unwrap();
     assert_eq!(seen, ["never.txt"]);
-    app.finish().await;
 }

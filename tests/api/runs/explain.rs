@@ -127,7 +127,7 @@ async fn settle(session: &Session<'_>, run: &Value) {
     session.settled(run).await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_run_that_asked_the_model_waits_for_it() {
     let app = start(4).await;
     let session = app.session().await;
@@ -139,10 +139,9 @@ async fn a_run_that_asked_the_model_waits_for_it() {
     assert_eq!(explanation, whole);
     assert!(sentence.starts_with("The run waits for the model, which was asked at "), "{sentence}");
     settle(&session, &run).await;
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_limit_of_seconds_is_told_with_the_wait() {
     let app = start(4).await;
     let session = app.session().await;
@@ -151,10 +150,9 @@ async fn a_limit_of_seconds_is_told_with_the_wait() {
     let (_, sentence) = explain(&session, &run).await;
     assert!(sentence.contains(" Its time is up at "), "{sentence}");
     settle(&session, &run).await;
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_run_whose_tools_run_names_the_open_calls() {
     let app = start(4).await;
     let session = app.session().await;
@@ -180,10 +178,9 @@ async fn a_run_whose_tools_run_names_the_open_calls() {
     assert_eq!(explanation["calls"][0]["state"], "planned");
     assert_eq!(explanation["waits_for"], "tool");
     settle(&session, &run).await;
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn runs_that_queue_name_the_one_that_goes_first() {
     let app = start(4).await;
     let session = app.session().await;
@@ -210,10 +207,9 @@ async fn runs_that_queue_name_the_one_that_goes_first() {
     for run in runs["data"].as_array().unwrap() {
         session.settled(run).await;
     }
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn the_first_in_line_waits_for_a_worker_when_all_are_busy() {
     let app = start(1).await;
     let blocker = app.session().await;
@@ -227,10 +223,9 @@ async fn the_first_in_line_waits_for_a_worker_when_all_are_busy() {
     assert_eq!(explanation, whole);
     settle(&blocker, &blocking).await;
     session.settled(&run).await;
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_run_whose_worker_is_lost_waits_for_another_one() {
     let app = start(1).await;
     let blocker = app.session().await;
@@ -252,10 +247,9 @@ async fn a_run_whose_worker_is_lost_waits_for_another_one() {
     assert!(sentence.starts_with(lost), "{sentence}");
     settle(&blocker, &blocking).await;
     session.settled(&run).await;
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_failed_request_is_waited_out() {
     let app = start(4).await;
     let session = app.session().await;
@@ -269,10 +263,9 @@ async fn a_failed_request_is_waited_out() {
     assert_eq!(explanation, whole);
     assert!(sentence.starts_with("The model failed once; it is asked again at "), "{sentence}");
     settle(&session, &run).await;
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_run_that_was_asked_to_stop_waits_for_its_worker() {
     let app = start(4).await;
     let session = app.session().await;
@@ -286,10 +279,9 @@ async fn a_run_that_was_asked_to_stop_waits_for_its_worker() {
     assert_eq!(explanation["calls"].as_array().unwrap().len(), 2);
     assert!(sentence.starts_with("The run was asked to stop at "), "{sentence}");
     session.settled(&run).await;
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_run_that_needs_the_client_says_what_it_needs() {
     let app = start(4).await;
     let session = app.session().await;
@@ -319,10 +311,10 @@ async fn a_run_that_needs_the_client_says_what_it_needs() {
     let end = "UPDATE tool_calls SET state = 'denied', result = 'no'";
     sqlx::query(end).execute(&pool).await.unwrap();
     assert_eq!(session.explain(&run).await["waits_for"], "limit");
-    app.stop().await;
+    app.stop_unchecked().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_settled_run_says_why_it_settled() {
     let app = start(4).await;
     let session = app.session().await;
@@ -343,10 +335,10 @@ async fn a_settled_run_says_why_it_settled() {
         assert_eq!(explanation, whole);
         assert!(sentence.starts_with(words), "{sentence}");
     }
-    app.stop().await;
+    app.stop_unchecked().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn what_does_not_exist_is_not_explained() {
     let app = TestApp::start(replies(&[says("Done.")])).await;
     let (session, other) = (app.session().await, app.session().await);
@@ -361,5 +353,4 @@ async fn what_does_not_exist_is_not_explained() {
     ] {
         problem(app.get(&path).send().await.unwrap(), 404, code).await;
     }
-    app.finish().await;
 }

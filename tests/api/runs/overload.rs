@@ -84,10 +84,9 @@ async fn at_ten_times_the_load_some_are_refused_and_the_accepted_complete() {
         .await
         .unwrap();
     assert_eq!(usize::try_from(stored).unwrap(), accepted.len(), "a refusal leaves nothing");
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_message_that_can_begin_is_never_refused() {
     // Enough slots: one hangs, and the worker itself holds one while it looks for work.
     let app = TestApp::start_with(hangs_first(), bounded(8, 3)).await;
@@ -113,10 +112,9 @@ async fn a_message_that_can_begin_is_never_refused() {
     busy.settled(&live).await;
     // There is room again.
     assert_eq!(busy.ask("Go on").await["output_text"], "You said Go on.");
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_repeated_post_finds_its_run_however_many_wait() {
     let app = TestApp::start_with(hangs_first(), bounded(1, 2)).await;
     let (blocker, session) = (app.session().await, app.session().await);
@@ -133,10 +131,9 @@ async fn a_repeated_post_finds_its_run_however_many_wait() {
     for (run, id) in runs.iter().zip(["one", "two"]) {
         assert_eq!(session.settled(run).await["output_text"], format!("You said {id}."));
     }
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn the_bound_is_one_for_all_processes() {
     let app = TestApp::start_with(hangs_first(), bounded(8, 4)).await;
     let other = app.beside(bounded(8, 4)).await;
@@ -162,5 +159,4 @@ async fn the_bound_is_one_for_all_processes() {
     session.cancel(&live).await;
     session.settled(&run).await;
     other.stop().await;
-    app.finish().await;
 }

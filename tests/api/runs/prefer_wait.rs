@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::support::{Setup, TestApp, hangs_first, problem};
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn who_waits_has_a_place_until_they_leave() {
     let setup = Setup { max_streams: Some(1), ..Setup::default() };
     let app = TestApp::start_with(hangs_first(), setup).await;
@@ -47,5 +47,4 @@ async fn who_waits_has_a_place_until_they_leave() {
     assert_eq!(run["output_text"], "You said Hello.");
     drop(stream);
     app.post(&session.path("/cancel")).send().await.unwrap();
-    app.finish().await;
 }

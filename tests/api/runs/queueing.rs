@@ -21,7 +21,7 @@ async fn hanging(session: &Session<'_>) -> Value {
     run
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn messages_to_a_busy_session_wait_their_turn() {
     let app = TestApp::start(hangs_first()).await;
     let session = app.session().await;
@@ -61,10 +61,9 @@ async fn messages_to_a_busy_session_wait_their_turn() {
     assert_eq!(said, expected);
     let read = json_of(app.get(&session.path(""))).await;
     assert_eq!((&read["status"], &read["queued"]), (&json!("idle"), &json!(0)));
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn sixteen_messages_may_wait() {
     let app = TestApp::start(hangs_first()).await;
     let session = app.session().await;
@@ -89,7 +88,6 @@ async fn sixteen_messages_may_wait() {
     assert!(response.status().is_success());
     let run = session.ask("One more").await;
     assert_eq!(run["output_text"], "You said One more.");
-    app.finish().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -108,10 +106,9 @@ async fn a_repeated_post_finds_its_run_however_full_the_queue_is() {
     let response = sent(app.post(&session.path("/cancel"))).await;
     assert!(response.status().is_success());
     session.ask("Go on").await;
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_run_that_was_answered_goes_on_before_all_that_came_after_it() {
     let mut slow = says("At last.");
     slow["delay_ms"] = 400.into();
@@ -137,5 +134,4 @@ async fn a_run_that_was_answered_goes_on_before_all_that_came_after_it() {
         session.cancel(run).await;
         session.settled(run).await;
     }
-    app.finish().await;
 }

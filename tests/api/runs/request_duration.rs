@@ -7,7 +7,7 @@ use crate::support::{TestApp, replies};
 /// What the server of the model takes before it refuses.
 const DELAY_MS: i64 = 50;
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_failed_request_tells_how_long_it_took() {
     let error = json!({ "type": "invalid_request_error", "message": "No." });
     let reply = json!({ "status": 400, "error": error, "delay_ms": DELAY_MS });
@@ -21,5 +21,5 @@ async fn a_failed_request_tells_how_long_it_took() {
     let requests: Value = app.get(&path).send().await.unwrap().json().await.unwrap();
     assert_eq!(end["duration_ms"], requests["data"][0]["duration_ms"]);
     assert!(end["duration_ms"].as_i64().unwrap() >= DELAY_MS, "{end}");
-    app.finish_refused(&[]).await;
+    app.end_refused(&[]);
 }

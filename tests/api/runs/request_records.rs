@@ -41,7 +41,7 @@ fn redacted(mut request: Value) -> Value {
     request
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn every_request_is_shown_as_it_was_sent_byte_for_byte() {
     let raw_input = r#"{"path":  "a.txt", "limit":1e1}"#;
     let reads = json!({ "content": [
@@ -62,10 +62,9 @@ async fn every_request_is_shown_as_it_was_sent_byte_for_byte() {
         let sent = format!(r#","body":{}}}"#, upstream.text(index));
         assert!(shown.ends_with(&sent), "{shown}\n{sent}");
     }
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn requests_are_listed_with_what_they_used() {
     let mut reads = calls("get_time", json!({}));
     reads["usage"] = json!({ "input_tokens": 100, "output_tokens": 10 });
@@ -100,10 +99,9 @@ async fn requests_are_listed_with_what_they_used() {
     let rest = text(&app, &path(&session, &run, "?limit=1&after=1")).await;
     let rest: Value = serde_json::from_str(&rest).unwrap();
     assert_eq!((&rest["has_more"], &rest["data"][0]["n"]), (&json!(false), &json!(2)));
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_request_that_failed_is_recorded_too() {
     let refuses =
         json!({ "status": 400, "error": { "type": "invalid_request_error", "message": "no" } });
@@ -118,10 +116,9 @@ async fn a_request_that_failed_is_recorded_too() {
     assert_eq!(requests[0]["usage"]["input_tokens"], 0);
     let shown = text(&app, &path(&session, &run, "/1")).await;
     assert!(shown.ends_with(&format!(r#","body":{}}}"#, app.upstream().text(0))), "{shown}");
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_request_that_was_stopped_with_its_run_is_recorded_without_an_error() {
     let app = TestApp::start(hangs_first()).await;
     let session = app.session().await;
@@ -135,10 +132,9 @@ async fn a_request_that_was_stopped_with_its_run_is_recorded_without_an_error() 
         (&request["n"], &request["stop_reason"], &request["error"]),
         (&json!(1), &Value::Null, &Value::Null)
     );
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_made_again_is_not_shown_in_another_form() {
     let app = TestApp::start(replies(&[says("Hello.")])).await;
     let session = app.session().await;
@@ -151,10 +147,9 @@ async fn what_cannot_be_made_again_is_not_shown_in_another_form() {
     let shown: Value = serde_json::from_str(&shown).unwrap();
     assert!(shown.as_object().unwrap().contains_key("body"));
     assert_eq!(shown["body"], Value::Null);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_request_that_does_not_exist_is_not_found() {
     let app = TestApp::start(replies(&[says("Hello.")])).await;
     let session = app.session().await;
@@ -166,5 +161,4 @@ async fn a_request_that_does_not_exist_is_not_found() {
     let other = app.session().await;
     let response = app.get(&path(&other, &run, "/1")).send().await.unwrap();
     problem(response, 404, "run_not_found").await;
-    app.finish().await;
 }

@@ -48,7 +48,7 @@ async fn requests(session: &Session<'_>) -> Vec<Value> {
     .collect()
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn every_reason_has_one_outcome_and_the_session_goes_on() {
     let mut met = says("So far.");
     met["stop_sequence"] = "###".into();
@@ -90,11 +90,10 @@ async fn every_reason_has_one_outcome_and_the_session_goes_on() {
         assert_eq!(said, expected, "{reply}");
         assert_eq!(app.upstream().len(), 1, "nothing loops: {reply}");
         assert_eq!(session.ask("Are you there?").await["output_text"], "Still here.");
-        app.finish().await;
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_refused_draft_is_paid_for_as_the_model_says() {
     let mut refusal = with("refusal");
     refusal["usage"] = json!({ "input_tokens": 70, "output_tokens": 5 });
@@ -104,10 +103,9 @@ async fn a_refused_draft_is_paid_for_as_the_model_says() {
     let usage = &run["usage"];
     assert_eq!((&usage["input_tokens"], &usage["output_tokens"]), (&json!(70), &json!(5)));
     assert_eq!(requests(&session).await, [json!(["refusal", false, 5])]);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_call_that_is_cut_is_asked_for_once_more_with_twice_the_budget() {
     let mut call = calls("write_file", json!({ "path": "whole.txt", "content": "all of it" }));
     call["fail_first"] = json!([cut()]);
@@ -139,10 +137,9 @@ async fn a_call_that_is_cut_is_asked_for_once_more_with_twice_the_budget() {
     assert_eq!(usage["usage"], run["usage"]);
     let said = Value::from(session.history().await).to_string();
     assert!(!said.contains("I will write."), "nothing of the cut reply is kept: {said}");
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_call_that_is_cut_twice_ends_the_run() {
     let app = TestApp::start(stops(&cut())).await;
     let session = app.session().await;
@@ -152,10 +149,9 @@ async fn a_call_that_is_cut_twice_ends_the_run() {
     assert_eq!(app.upstream().len(), 2);
     assert!(!app.folder.path().join("half.txt").exists());
     assert_eq!(session.ask("Are you there?").await["output_text"], "Still here.");
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_call_that_is_cut_is_not_asked_for_again_where_that_cannot_help() {
     let price = Price { output: 1_000_000, ..Price::default() };
     let limits = |limits: Value| serde_json::from_value::<Limits>(limits).unwrap();
@@ -172,7 +168,6 @@ async fn a_call_that_is_cut_is_not_asked_for_again_where_that_cannot_help() {
         let run = session.ask("go").await;
         assert_eq!(run["stop_reason"], json!({ "type": "max_tokens" }), "{why}");
         assert_eq!(app.upstream().len(), 1, "{why}");
-        app.finish().await;
     }
 }
 
@@ -184,7 +179,7 @@ fn paused() -> Value {
     ], "stop_reason": "pause_turn" })
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_turn_that_pauses_is_resumed_ten_times_and_then_ends() {
     let mut pause = paused();
     pause["repeat"] = 99.into();
@@ -202,7 +197,7 @@ async fn a_turn_that_pauses_is_resumed_ten_times_and_then_ends() {
     // What the model never ended is left out of what is sent, which is told and counted.
     assert_eq!(session.ask("Are you there?").await["output_text"], "Still here.");
     assert_sound(&app, &session).await;
-    app.stop().await;
+    app.stop_unchecked().await;
 }
 
 /// The model refused nothing, and two witnesses find nothing wrong.
@@ -212,7 +207,7 @@ async fn assert_sound(app: &TestApp, session: &Session<'_>) {
     assert_eq!(app.broken_invariants().await, []);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_turn_that_ends_without_what_it_paused_for_leaves_the_session_sound() {
     let script = json!({ "conversations": [
         { "when": "go", "replies": [paused(), says("I found nothing.")] },
@@ -224,10 +219,10 @@ async fn a_turn_that_ends_without_what_it_paused_for_leaves_the_session_sound() 
     assert_sound(&app, &session).await;
     assert_eq!(session.ask("Are you there?").await["output_text"], "Still here.");
     assert_sound(&app, &session).await;
-    app.stop().await;
+    app.stop_unchecked().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_conversation_that_the_model_sums_up_goes_on_from_there() {
     let summary = json!({ "content": [{ "type": "compaction", "content": "We said hello." }],
                           "stop_reason": "compaction" });
@@ -242,5 +237,4 @@ async fn a_conversation_that_the_model_sums_up_goes_on_from_there() {
         app.upstream().body(1)["messages"][1]["content"],
         json!([{ "type": "compaction", "content": "We said hello." }])
     );
-    app.finish().await;
 }

@@ -27,18 +27,17 @@ async fn output(answer: Value) -> (Value, Value) {
     let idle = events.last().unwrap();
     assert_eq!(idle["type"], "session.status_idle");
     assert_eq!(idle.get("output_error"), run.get("output_error"));
-    app.finish().await;
     let member = |name: &str| run.get(name).cloned().unwrap_or_default();
     (member("output"), member("output_error"))
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn an_answer_that_fits_is_there_as_json() {
     let answer = says(r#"{"city": "Oslo", "degrees": -4}"#);
     assert_eq!(output(answer).await, (json!({ "city": "Oslo", "degrees": -4 }), Value::Null));
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn an_answer_that_does_not_fit_says_where() {
     let answer = says(r#"{"city": "Oslo", "degrees": "cold"}"#);
     let (output, mut error) = output(answer).await;
@@ -47,7 +46,7 @@ async fn an_answer_that_does_not_fit_says_where() {
     assert_eq!((output, error), (Value::Null, expected));
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn an_answer_that_was_cut_is_no_json() {
     let mut answer = says(r#"{"city": "Os"#);
     answer["stop_reason"] = "max_tokens".into();
@@ -55,22 +54,21 @@ async fn an_answer_that_was_cut_is_no_json() {
     assert_eq!((output, &error["type"]), (Value::Null, &json!("not_json")));
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_refusal_is_no_answer() {
     let answer = json!({ "content": [], "stop_reason": "refusal" });
     let (output, error) = output(answer).await;
     assert_eq!((output, &error["type"]), (Value::Null, &json!("no_answer")));
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_run_without_a_schema_says_nothing_of_one() {
     let app = TestApp::start(replies(&[says("{}")])).await;
     let run = app.session().await.ask("Hi").await;
     assert_eq!((run.get("output"), run.get("output_error")), (None, None));
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_schema_that_no_grammar_can_say_is_pointed_at() {
     let app = TestApp::start(replies(&[says("Yes.")])).await;
     let session = app.session().await;
@@ -90,5 +88,4 @@ async fn a_schema_that_no_grammar_can_say_is_pointed_at() {
         let request = app.post("/v1/sessions").json(&json!({ "output_schema": schema }));
         assert_refused(&session, request, invalid(pointer)).await;
     }
-    app.finish().await;
 }

@@ -15,7 +15,7 @@ fn texts(events: &[Value], kind: &str) -> Vec<String> {
         .collect()
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_tool_s_output_is_never_the_answer() {
     let reads = calls("read_file", json!({ "path": "secret-plan.txt" }));
     let app = TestApp::start(replies(&[reads, says("It is a plan for a garden.")])).await;
@@ -30,10 +30,9 @@ async fn a_tool_s_output_is_never_the_answer() {
     let said = texts(&events, "agent.message");
     assert_eq!(said, ["It is a plan for a garden."]);
     assert!(app.upstream().text(1).contains("RAW-BYTES"), "the model gets the file");
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn the_same_tool_serves_different_questions() {
     let reads = calls("read_file", json!({ "path": "a.txt" }));
     let script = json!({ "conversations": [
@@ -51,10 +50,9 @@ async fn the_same_tool_serves_different_questions() {
         let last = upstream.text(upstream.len() - 1);
         assert!(last.contains(question) && last.contains(r"one\ntwo\nthree\n"));
     }
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn rounds_repeat_until_the_model_answers() {
     let reads = calls("get_time", json!({}));
     let script = replies(&[reads.clone(), reads.clone(), reads, says("Late.")]);
@@ -66,10 +64,9 @@ async fn rounds_repeat_until_the_model_answers() {
     let expected: Vec<&str> =
         ["user", "assistant", "user", "assistant", "user", "assistant", "user"].into();
     assert_eq!(upstream.roles(3), expected);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_thousand_rounds_end_in_an_answer() {
     let mut reads = calls("get_time", json!({}));
     reads["repeat"] = 1000.into();
@@ -88,10 +85,9 @@ async fn a_thousand_rounds_end_in_an_answer() {
     assert_eq!(run["output_text"], "Enough.");
     assert_eq!(run["limited"], true);
     assert_eq!(run["model_requests"], 1001);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn the_reply_that_asks_for_a_tool_goes_back_byte_for_byte() {
     // Odd numbers, spaces and key order: nothing of it may be normalised.
     let raw_input = r#"{"path":  "a.txt", "limit":1e1, "offset":0}"#;
@@ -115,10 +111,9 @@ async fn the_reply_that_asks_for_a_tool_goes_back_byte_for_byte() {
     let sent = upstream.body(1)["messages"][1]["content"].clone();
     let history: Value = serde_json::from_str(&stored).unwrap();
     assert_eq!(history["data"][1]["message"]["content"], sent);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn every_request_carries_the_whole_history_and_the_same_head() {
     let reads = calls("list_files", json!({}));
     let app = TestApp::start(replies(&[reads, says("One file.")])).await;
@@ -137,10 +132,9 @@ async fn every_request_carries_the_whole_history_and_the_same_head() {
         let first = &upstream.body(index)["messages"][0]["content"][0]["text"];
         assert_eq!(first, "How many files are there?");
     }
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_later_message_knows_the_tools_of_an_earlier_one_even_after_a_restart() {
     let reads = calls("read_file", json!({ "path": "a.txt" }));
     let script = replies(&[reads, says("It says hello.")]);
@@ -158,10 +152,9 @@ async fn a_later_message_knows_the_tools_of_an_earlier_one_even_after_a_restart(
     assert!(upstream.text(0).contains("hello from the file"));
     assert!(upstream.text(0).contains(r#""type":"tool_use""#));
     assert_eq!(upstream.roles(0), ["user", "assistant", "user", "assistant", "user"]);
-    second.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn without_tools_there_is_one_request() {
     let app = TestApp::start(replies(&[says("Four.")])).await;
     let run = app.session().await.ask("What is 2 + 2?").await;
@@ -170,10 +163,9 @@ async fn without_tools_there_is_one_request() {
     assert_eq!(run["limited"], false);
     assert_eq!(run["empty"], false);
     assert_eq!(app.upstream().len(), 1);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn at_the_limit_of_rounds_the_model_answers_without_tools() {
     let mut asks = calls("get_time", json!({}));
     asks["repeat"] = 9.into();
@@ -193,10 +185,9 @@ async fn at_the_limit_of_rounds_the_model_answers_without_tools() {
     let results = session.events().await;
     let results = results.iter().filter(|event| event["type"] == "agent.tool_result");
     assert_eq!(results.count(), 2);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn the_limit_of_rounds_can_be_set_for_the_service_and_for_a_session() {
     let mut asks = calls("get_time", json!({}));
     asks["repeat"] = 99.into();
@@ -209,10 +200,9 @@ async fn the_limit_of_rounds_can_be_set_for_the_service_and_for_a_session() {
     let session = app.session_with(json!({ "limits": { "rounds": 1 } })).await;
     let by_session = session.ask("Session: what time is it?").await;
     assert_eq!(by_session["model_requests"], 2);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn tokens_and_time_are_limits_too() {
     let mut asks = calls("get_time", json!({}));
     asks["repeat"] = 99.into();
@@ -228,10 +218,9 @@ async fn tokens_and_time_are_limits_too() {
     let run = session.ask_with(json!({ "content": "Be quick", "limits": limits })).await;
     assert_eq!(run["limited_by"], "seconds");
     assert!(run["model_requests"].as_i64().unwrap() < 10);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn cost_is_a_limit_where_the_model_has_a_price() {
     let mut asks = calls("get_time", json!({}));
     asks["repeat"] = 99.into();
@@ -248,10 +237,9 @@ async fn cost_is_a_limit_where_the_model_has_a_price() {
     let problem = crate::support::problem(response, 422, "validation_failed").await;
     let expected = json!([{ "pointer": "/limits/cost", "message": "no price is known for simulator-2; the operator gives it with --prices" }]);
     assert_eq!(problem["errors"], expected);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_call_can_follow_from_the_result_before_it() {
     let script = replies(&[
         calls("read_file", json!({ "path": "index.txt" })),
@@ -271,10 +259,9 @@ async fn a_call_can_follow_from_the_result_before_it() {
         .map(|event| &event["input"]["path"])
         .collect();
     assert_eq!(inputs, ["index.txt", "lesson-4.txt"]);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_forced_tool_choice_holds_for_the_first_round_only() {
     let table = [
         json!({ "type": "any" }),
@@ -290,21 +277,19 @@ async fn a_forced_tool_choice_holds_for_the_first_round_only() {
         let sent = if choice["type"] == "auto" { Value::Null } else { choice };
         assert_eq!(upstream.body(0)["tool_choice"], sent);
         assert_eq!(upstream.body(1)["tool_choice"], Value::Null);
-        app.finish().await;
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_choice_of_no_tools_reaches_the_model() {
     let app = TestApp::start(replies(&[says("I do not know.")])).await;
     let message = json!({ "content": "What time is it?", "tool_choice": { "type": "none" } });
     let run = app.session().await.ask_with(message).await;
     assert_eq!(run["output_text"], "I do not know.");
     assert_eq!(app.upstream().body(0)["tool_choice"], json!({ "type": "none" }));
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_forced_tool_choice_that_the_model_would_refuse_is_refused_before_any_request() {
     let app = TestApp::start(replies(&[says("never said")])).await;
     let thinking = json!({ "thinking": { "type": "enabled", "budget_tokens": 1024 },
@@ -325,10 +310,9 @@ async fn a_forced_tool_choice_that_the_model_would_refuse_is_refused_before_any_
         assert_eq!(session.events().await, Vec::<Value>::new(), "nothing was accepted");
     }
     assert_eq!(app.upstream().len(), 0);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_paused_turn_is_resumed_with_what_there_is() {
     let paused = json!({ "content": [
         { "type": "text", "text": "Searching." },
@@ -338,10 +322,10 @@ async fn a_paused_turn_is_resumed_with_what_there_is() {
     let run = app.session().await.ask("Search for x").await;
     assert_eq!(run["output_text"], "Found it.");
     assert_eq!(app.upstream().roles(1), ["user", "assistant"]);
-    app.stop().await;
+    app.stop_unchecked().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn all_text_of_the_last_reply_is_the_answer_and_no_text_is_an_empty_one() {
     let two = json!({ "content": [{ "type": "text", "text": "One. " }, { "type": "text", "text": "Two." }] });
     let empty = json!({ "content": [], "stop_reason": "end_turn" });
@@ -358,10 +342,9 @@ async fn all_text_of_the_last_reply_is_the_answer_and_no_text_is_an_empty_one() 
     assert_eq!((&run["output_text"], &run["empty"]), (&json!(""), &json!(true)));
     // No empty message was stored, and the next turn is accepted upstream.
     assert_eq!(session.ask("Say it twice, again").await["output_text"], "One. Two.");
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn text_streams_before_the_tool_that_follows_it_starts() {
     let asks = json!({ "content": [
         { "type": "text", "text": "I will look it up for you, one moment please." },
@@ -379,10 +362,9 @@ async fn text_streams_before_the_tool_that_follows_it_starts() {
     assert!(first_text < tool_use && tool_use < result);
     let deltas = events.iter().filter(|event| event.data["delta"]["type"] == "content_delta");
     assert!(deltas.count() >= 3, "the text came in pieces");
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn history_cannot_be_changed_afterwards() {
     let app = TestApp::start(replies(&[says("Done.")])).await;
     app.session().await.ask("Hello").await;
@@ -397,5 +379,4 @@ async fn history_cannot_be_changed_afterwards() {
     let left: i64 =
         sqlx::query_scalar("SELECT count(*) FROM messages").fetch_one(&pool).await.unwrap();
     assert_eq!(left, 0, "messages go with their session");
-    app.finish().await;
 }

@@ -78,7 +78,7 @@ async fn execute(app: &TestApp, statement: &'static str) {
     sqlx::query(statement).execute(&app.database.pool(1)).await.unwrap();
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_session_s_usage_is_the_sum_of_its_runs() {
     let app = start().await;
     let session = app.session_with(json!({ "budget": { "tokens": 1_000_000 } })).await;
@@ -99,10 +99,9 @@ async fn a_session_s_usage_is_the_sum_of_its_runs() {
     let cursor = first["by_run"]["next_cursor"].as_str().unwrap();
     let second = get(&app, &session.path(&format!("/usage?limit=1&after={cursor}"))).await;
     assert_eq!(second["by_run"], json!({ "data": [by_run[1]], "has_more": false }));
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_cost_is_told_with_the_run_the_session_and_the_event_of_its_end() {
     let app = start().await;
     let session = app.session().await;
@@ -118,10 +117,9 @@ async fn a_cost_is_told_with_the_run_the_session_and_the_event_of_its_end() {
     let run = unpriced.ask("How late is it?").await;
     assert_eq!(run["cost"], Value::Null);
     assert_eq!(get(&app, &unpriced.path("/usage")).await["total"]["cost"], Value::Null);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_tenant_s_usage_is_grouped_by_day_by_model_and_by_session() {
     let app = start().await;
     let (first, second) = (app.session().await, app.session().await);
@@ -165,10 +163,9 @@ async fn a_tenant_s_usage_is_grouped_by_day_by_model_and_by_session() {
 
     let before = get(&app, "/v1/usage?from=2026-02-01&to=2026-02-28").await;
     assert_eq!((&before["data"], &before["total"]["requests"]), (&json!([]), &json!(0)));
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_query_that_makes_no_sense_is_refused() {
     let app = start().await;
     for query in [
@@ -184,7 +181,6 @@ async fn a_query_that_makes_no_sense_is_refused() {
     }
     let response = app.get("/v1/usage?group_by=session&after=x").send().await.unwrap();
     problem(response, 400, "invalid_cursor").await;
-    app.finish().await;
 }
 
 /// A session of somebody else, with a request.
@@ -216,7 +212,7 @@ async fn of_somebody_else(app: &TestApp, like: &Session<'_>) -> (String, String)
     (format!("ses_{}", session.simple()), format!("run_{}", session.simple()))
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn nobody_sees_what_another_tenant_used_or_sent() {
     let app = start().await;
     let session = app.session().await;
@@ -233,5 +229,5 @@ async fn nobody_sees_what_another_tenant_used_or_sent() {
         assert_eq!(usage["total"], spent(1), "{by}");
         assert_eq!(usage["data"].as_array().unwrap().len(), 1, "{by}");
     }
-    app.stop().await;
+    app.stop_unchecked().await;
 }

@@ -21,7 +21,7 @@ async fn listed(app: &TestApp, query: &str) -> Vec<Value> {
     page["data"].as_array().unwrap().iter().map(|session| session["id"].clone()).collect()
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn an_archived_session_is_left_out_of_lists_that_do_not_ask_for_it() {
     let app = start().await;
     let (kept, away) = (app.session().await, app.session().await);
@@ -39,10 +39,9 @@ async fn an_archived_session_is_left_out_of_lists_that_do_not_ask_for_it() {
     assert_eq!(listed(&app, "").await, [json!(away.id), json!(kept.id)]);
     let odd = app.get("/v1/sessions?archived=maybe").send().await.unwrap();
     problem(odd, 400, "invalid_query").await;
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn readers_are_told_when_a_session_is_put_away_and_taken_back() {
     let app = start().await;
     let session = app.session().await;
@@ -68,10 +67,9 @@ async fn readers_are_told_when_a_session_is_put_away_and_taken_back() {
     assert_eq!(back, before);
     let odd = app.client.patch(app.url(&session.path(""))).json(&json!({ "archived": null }));
     problem(odd.send().await.unwrap(), 422, "validation_failed").await;
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn an_archived_session_takes_no_message_until_it_is_taken_back() {
     let app = start().await;
     let session = app.session().await;
@@ -94,10 +92,9 @@ async fn an_archived_session_takes_no_message_until_it_is_taken_back() {
 
     put_away(&session, false).await;
     assert_eq!(session.ask("Hello again").await["output_text"], "Yes.");
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn what_runs_and_waits_in_a_session_goes_on_when_it_is_put_away() {
     let ring = calls_as(&[("toolu_01ring", "ring", json!({ "line": "one" }))]);
     let script = json!({ "conversations": [
@@ -116,5 +113,4 @@ async fn what_runs_and_waits_in_a_session_goes_on_when_it_is_put_away() {
     session.allow("toolu_01ring", json!({})).await;
     assert_eq!(session.settled(&live).await["output_text"], "Rang.");
     assert_eq!(session.settled(&queued).await["output_text"], "Yes.");
-    app.finish().await;
 }

@@ -71,7 +71,7 @@ async fn until(what: &str, is_so: impl AsyncFn() -> bool) {
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_deletion_that_takes_long_is_in_nobodys_way_and_outlives_its_client() {
     let (script, setup) = writes();
     let app = TestApp::start_with(script, setup).await;
@@ -99,10 +99,9 @@ async fn a_deletion_that_takes_long_is_in_nobodys_way_and_outlives_its_client() 
     .await;
     until("the note stays", async || notes(&app) == 0).await;
     assert!(folder(&other).exists());
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_deletion_whose_commit_is_not_answered_is_found_to_be_done() {
     let (database, folder_of_app) = (database().await, TempDir::new().unwrap());
     let proxy = Proxy::before(&database.options()).await;
@@ -123,10 +122,10 @@ async fn a_deletion_whose_commit_is_not_answered_is_found_to_be_done() {
     let (response, ()) = tokio::join!(deletion, loss);
     assert_eq!(response.unwrap().status(), 204);
     assert!(!folder(&session).exists());
-    app.stop().await;
+    app.stop_unchecked().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_long_session_and_a_large_tree_go_whole() {
     let (script, setup) = writes();
     let app = TestApp::start_with(script, setup).await;
@@ -155,5 +154,4 @@ async fn a_long_session_and_a_large_tree_go_whole() {
         notes(&app) == 0 && tree.iter().all(|session| !folder(session).exists())
     })
     .await;
-    app.finish().await;
 }

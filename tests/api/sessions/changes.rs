@@ -37,7 +37,7 @@ fn told(mut event: Value) -> Value {
     event
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_patch_changes_what_it_names_and_readers_are_told() {
     let app = start().await;
     let metadata = json!({ "team": "x", "tags": { "a": 1, "b": 2 }, "n": 1.5 });
@@ -65,10 +65,9 @@ async fn a_patch_changes_what_it_names_and_readers_are_told() {
                         "title": null, "metadata": {} });
     assert_eq!(told(stream.until("session.updated").await.data), event);
     session.ask("Are you there?").await;
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_patch_that_changes_nothing_is_no_event() {
     let app = start().await;
     let session = app.session_with(json!({ "title": "A", "metadata": { "a": 1 } })).await;
@@ -82,10 +81,9 @@ async fn a_patch_that_changes_nothing_is_no_event() {
         assert_eq!(patched(&session, &nothing).await, before, "{nothing}");
     }
     assert_eq!(session.events().await, Vec::<Value>::new());
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn what_is_pinned_cannot_be_changed() {
     let app = start().await;
     let session = app.session().await;
@@ -106,10 +104,9 @@ async fn what_is_pinned_cannot_be_changed() {
         assert_eq!(refused["errors"], expected);
     }
     assert_eq!(session.events().await, Vec::<Value>::new());
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_patch_that_makes_no_sense_is_refused() {
     let setup = Setup { permissions: Some(OperatorPolicy::default()), ..Setup::default() };
     let app = TestApp::start_with(replies(&[says("Yes.")]), setup).await;
@@ -140,10 +137,9 @@ async fn a_patch_that_makes_no_sense_is_refused() {
     assert_eq!(request.send().await.unwrap().status(), 200);
     let nobody = Session { app: &app, id: "ses_00000000000070008000000000000000".to_owned() };
     problem(patch(&nobody, &json!({})).await, 404, "session_not_found").await;
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn of_many_changes_of_one_version_one_is_made_and_none_is_lost() {
     let app = start().await;
     let session = app.session().await;
@@ -169,10 +165,9 @@ async fn of_many_changes_of_one_version_one_is_made_and_none_is_lost() {
     let all: serde_json::Map<String, Value> =
         (0..8).map(|number| (format!("k{number}"), json!(number))).collect();
     assert_eq!(read(&session).await["metadata"], Value::Object(all));
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn another_mode_holds_from_the_next_step_of_a_live_run() {
     let mut writes = calls("write_file", json!({ "path": "a.txt", "content": "new" }));
     // The mode changes while the model speaks.
@@ -189,5 +184,4 @@ async fn another_mode_holds_from_the_next_step_of_a_live_run() {
     assert_eq!(result["is_error"], true, "{result}");
     assert!(!app.folder.path().join("a.txt").exists());
     assert_eq!(read(&session).await["permission_mode"], "plan");
-    app.finish().await;
 }

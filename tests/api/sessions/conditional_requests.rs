@@ -27,7 +27,7 @@ async fn post(session: &Session<'_>, expected: &str, body: Value) -> Response {
     session.message(&body).header("if-match", expected).send().await.unwrap()
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_session_is_not_sent_again_until_something_happens_in_it() {
     let app = start().await;
     let session = app.session().await;
@@ -47,10 +47,9 @@ async fn a_session_is_not_sent_again_until_something_happens_in_it() {
     let second = tag(&now);
     assert_eq!(second, format!("\"v{}\"", now.json::<Value>().await.unwrap()["last_seq"]));
     assert_ne!(first, second);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_message_is_taken_for_the_version_that_it_answers() {
     let app = start().await;
     let session = app.session().await;
@@ -76,10 +75,9 @@ async fn a_message_is_taken_for_the_version_that_it_answers() {
     let nobody = "/v1/sessions/ses_00000000000070008000000000000000/messages";
     let lost = app.post(nobody).header("if-match", now).json(&json!({ "content": "Hello" }));
     problem(lost.send().await.unwrap(), 404, "session_not_found").await;
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn of_many_messages_for_one_version_one_is_taken() {
     let app = start().await;
     for content in [json!("Hello"), json!([pixel()])] {
@@ -97,10 +95,9 @@ async fn of_many_messages_for_one_version_one_is_taken() {
             session.settled(&taken.json().await.unwrap()).await;
         }
     }
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_message_that_interrupts_is_taken_for_the_version_before_its_interruption() {
     let app = TestApp::start(crate::support::hangs_first()).await;
     let session = app.session().await;
@@ -113,10 +110,9 @@ async fn a_message_that_interrupts_is_taken_for_the_version_before_its_interrupt
     let next = session.settled(&response.json().await.unwrap()).await;
     assert_eq!(next["output_text"], "You said Stop it..");
     assert_eq!(session.run(&run).await["status"], "cancelled");
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_post_that_was_accepted_is_repeated_whatever_has_happened_since() {
     let app = start().await;
     let session = app.session().await;
@@ -130,5 +126,4 @@ async fn a_post_that_was_accepted_is_repeated_whatever_has_happened_since() {
         (202, &"true".parse().unwrap())
     );
     assert_eq!(again.json::<Value>().await.unwrap()["id"], first["id"]);
-    app.finish().await;
 }

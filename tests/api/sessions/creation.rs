@@ -29,7 +29,7 @@ async fn count(app: &TestApp) -> usize {
     list.json::<Value>().await.unwrap()["data"].as_array().unwrap().len()
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn the_same_request_gets_the_same_session_as_it_is_by_then() {
     let app = TestApp::start(replies(&[says("Hello.")])).await;
     let body = json!({ "title": "Plans", "metadata": { "a": 1, "b": 2 } });
@@ -59,10 +59,9 @@ async fn the_same_request_gets_the_same_session_as_it_is_by_then() {
     problem(odd, 422, "validation_failed").await;
     assert!(!made(create(&app.client, &app, "free", &json!({})).await).await.1);
     assert_eq!(count(&app).await, 2);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_key_that_is_none_is_refused() {
     let app = TestApp::start(json!({})).await;
     for key in [String::new(), "k".repeat(256)] {
@@ -70,7 +69,6 @@ async fn a_key_that_is_none_is_refused() {
         problem(odd, 422, "validation_failed").await;
     }
     assert_eq!(count(&app).await, 0);
-    app.finish().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -90,10 +88,9 @@ async fn many_at_once_at_two_services_make_one_session() {
     let ids: BTreeSet<_> = answers.iter().map(|(status, _, _, id)| (status, id)).collect();
     assert_eq!((new, ids.len(), count(&app).await), (1, 1, 1));
     other.stop().await;
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_key_names_a_session_for_a_day_and_as_long_as_there_is_one() {
     let app = TestApp::start(json!({})).await;
     let body = json!({ "title": "Plans" });
@@ -114,10 +111,9 @@ async fn a_key_names_a_session_for_a_day_and_as_long_as_there_is_one() {
     assert_eq!(deleted.status(), 204);
     let third = made(create(&app.client, &app, "k", &body).await).await;
     assert_eq!((third.1, count(&app).await), (false, 2));
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_key_of_one_tenant_is_nothing_to_another() {
     let app = TestApp::start_with(json!({}), keys_needed()).await;
     let tenant = app.database.tenant("acme").await;
@@ -131,5 +127,4 @@ async fn a_key_of_one_tenant_is_nothing_to_another() {
         }
     }
     assert_eq!(ids.len(), 2);
-    app.finish().await;
 }

@@ -46,7 +46,7 @@ async fn writing() -> TestApp {
     TestApp::start_with(replies(&[writes, says("Written.")]), setup).await
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn nothing_of_a_deleted_session_stays() {
     let app = writing().await;
     let pool = app.database.pool(1);
@@ -95,10 +95,9 @@ async fn nothing_of_a_deleted_session_stays() {
     assert_eq!((kept.history().await, kept.events().await), kept_before);
     assert!(folder(&kept).join("a/b.txt").exists());
     kept.ask("And again?").await;
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_folder_that_somebody_has_named_stays() {
     let writes = calls("write_file", json!({ "path": "kept.txt", "content": "theirs" }));
     let app = TestApp::start(replies(&[writes, says("Written.")])).await;
@@ -106,10 +105,9 @@ async fn a_folder_that_somebody_has_named_stays() {
     session.ask("Write it.").await;
     deleted(&session).await;
     assert_eq!(std::fs::read_to_string(app.folder.path().join("kept.txt")).unwrap(), "theirs");
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn what_a_deleted_session_used_counts_on() {
     let app = writing().await;
     let new = json!({ "tools": ["Write"] });
@@ -156,10 +154,10 @@ async fn what_a_deleted_session_used_counts_on() {
         ["input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"];
     let tokens: i64 = kinds.iter().map(|kind| usage[kind].as_i64().unwrap_or(0)).sum();
     assert_eq!((standing.tokens, standing.cost), (tokens, 15));
-    app.stop().await;
+    app.stop_unchecked().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn what_runs_is_stopped_and_readers_are_told() {
     let app = TestApp::start(hangs_first()).await;
     let session = app.session().await;
@@ -181,10 +179,9 @@ async fn what_runs_is_stopped_and_readers_are_told() {
     let last = waits.rest().await.pop().unwrap().name;
     assert!(["session.status_idle", "session.deleted"].contains(&last.as_str()), "{last}");
     assert_eq!(tables_with(&app.database.pool(1), &[session.uuid()]).await, Vec::<String>::new());
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_run_that_waits_for_somebody_does_not_hold_its_session() {
     let app = TestApp::start_with(
         replies(&[calls("write_file", json!({ "path": "a", "content": "b" })), says("Done.")]),
@@ -196,10 +193,9 @@ async fn a_run_that_waits_for_somebody_does_not_hold_its_session() {
     session.reached(&run, "session.status_idle").await;
     deleted(&session).await;
     assert!(!app.folder.path().join("a").exists());
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn who_waits_for_an_answer_hears_that_there_will_be_none() {
     let app = idle().await;
     let session = app.session().await;
@@ -216,7 +212,6 @@ async fn who_waits_for_an_answer_hears_that_there_will_be_none() {
     let (response, ()) = tokio::join!(waits, deletes);
     problem(response.unwrap(), 404, "session_not_found").await;
     assert!(asked.elapsed() < Duration::from_secs(30), "{:?}", asked.elapsed());
-    app.finish().await;
 }
 
 /// A service that works on no runs.
@@ -224,7 +219,7 @@ async fn idle() -> TestApp {
     TestApp::start_with(replies(&[]), Setup { no_worker: true, ..Setup::default() }).await
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_session_of_a_worker_that_is_dead_goes_too() {
     let app = idle().await;
     let session = app.session().await;
@@ -240,10 +235,9 @@ async fn a_session_of_a_worker_that_is_dead_goes_too() {
     .unwrap();
     deleted(&session).await;
     assert_eq!(tables_with(&pool, &[session.uuid()]).await, Vec::<String>::new());
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_version_that_is_not_the_newest_deletes_nothing() {
     let app = TestApp::start(replies(&[says("Yes.")])).await;
     let session = app.session().await;
@@ -254,10 +248,9 @@ async fn a_version_that_is_not_the_newest_deletes_nothing() {
     let now = app.get(&session.path("")).send().await.unwrap().headers()["etag"].clone();
     let done = app.client.delete(&url).header("if-match", now).send().await.unwrap();
     assert_eq!(done.status(), 204);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_message_of_the_same_moment_is_refused_or_goes_too() {
     let app = TestApp::start(replies(&[says("Yes.")])).await;
     let pool = app.database.pool(1);
@@ -274,5 +267,4 @@ async fn a_message_of_the_same_moment_is_refused_or_goes_too() {
         }
         assert_eq!(tables_with(&pool, &[session.uuid()]).await, Vec::<String>::new());
     }
-    app.finish().await;
 }

@@ -44,7 +44,7 @@ async fn held(pool: &PgPool, many: i64) {
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn small_sessions_are_deleted_while_large_ones_are() {
     let app = TestApp::start(replies(&[says("Hello.")])).await;
     let pool = app.database.pool(3);
@@ -79,5 +79,4 @@ async fn small_sessions_are_deleted_while_large_ones_are() {
         .await
         .unwrap();
     assert_eq!(used, 6);
-    app.finish().await;
 }

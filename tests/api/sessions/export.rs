@@ -13,7 +13,7 @@ async fn lines(session: &Session<'_>) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn an_export_has_the_settings_all_messages_and_an_end() {
     let thought = json!({ "type": "thinking", "thinking": "Hm." });
     let call = json!({ "type": "tool_use", "id": "toolu_1", "name": "get_time", "input": {} });
@@ -61,10 +61,9 @@ async fn an_export_has_the_settings_all_messages_and_an_end() {
     for line in text.lines().skip(1).take(4) {
         assert!(page.contains(line), "{line}");
     }
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_long_session_is_exported_to_its_end() {
     let app = TestApp::start(replies(&[says("Yes.")])).await;
     let session = app.session().await;
@@ -75,10 +74,9 @@ async fn a_long_session_is_exported_to_its_end() {
     let lines = lines(&session).await;
     assert_eq!(lines[1..41], session.history().await);
     assert_eq!(lines[41..], [json!({ "type": "end", "messages": 40 })]);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn an_export_for_people_lets_nobody_write_its_headings() {
     let call = calls_as(&[("toolu_1", "read_file", json!({ "path": "a.txt" }))]);
     let app = TestApp::start(replies(&[call, says("Done.\n```\n# Mine")])).await;
@@ -111,10 +109,9 @@ async fn an_export_for_people_lets_nobody_write_its_headings() {
         result = result.trim_end_matches('\n'),
     );
     assert_eq!(text, expected);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_exported_is_refused() {
     let app = TestApp::start(replies(&[says("Yes.")])).await;
     let session = app.session().await;
@@ -126,5 +123,4 @@ async fn what_cannot_be_exported_is_refused() {
     assert_eq!(get("text/html", "?format=markdown").await.unwrap().status(), 200);
     let unknown = "/v1/sessions/ses_00000000000070008000000000000001/export";
     problem(app.get(unknown).send().await.unwrap(), 404, "session_not_found").await;
-    app.finish().await;
 }

@@ -73,7 +73,7 @@ async fn told(app: &TestApp) -> Session<'_> {
     session
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn an_import_is_the_session_that_was_exported() {
     let app = start(Setup::default()).await;
     let session = told(&app).await;
@@ -98,16 +98,14 @@ async fn an_import_is_the_session_that_was_exported() {
     // The model takes it as it took the first one.
     assert_eq!(copy.ask("Once again?").await["output_text"], "Again.");
     assert_eq!(session.ask("Once again?").await["output_text"], "Again.");
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_session_without_messages_is_imported_too() {
     let app = start(Setup::default()).await;
     let lines = export(&app.session().await).await;
     let copy = imported(&app, &lines).await;
     assert_eq!(without_ids(&export(&copy).await), without_ids(&lines));
-    app.finish().await;
 }
 
 /// The same lines with another value in one of them.
@@ -200,7 +198,7 @@ fn wrong_messages(lines: &[String]) -> Vec<(Vec<String>, &'static str)> {
     ]
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn what_is_wrong_is_pointed_at_by_its_line_and_nothing_is_made() {
     let app = start(Setup::default()).await;
     let session = told(&app).await;
@@ -214,10 +212,9 @@ async fn what_is_wrong_is_pointed_at_by_its_line_and_nothing_is_made() {
     }
     let all: Value = app.get("/v1/sessions").send().await.unwrap().json().await.unwrap();
     assert_eq!(all["data"].as_array().unwrap().len(), 1);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_history_with_open_calls_is_refused() {
     let app = start(Setup::default()).await;
     let mut lines = export(&told(&app).await).await;
@@ -227,10 +224,9 @@ async fn a_history_with_open_calls_is_refused() {
     let expected = json!([{ "pointer": "/lines/3/message/content",
                             "message": "leaves the call toolu_1 unanswered" }]);
     assert_eq!(refused["errors"], expected);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn an_import_gets_nothing_that_a_new_session_would_not() {
     let app = start(Setup::default()).await;
     let session = app.session_with(json!({ "permission_mode": "bypass" })).await;
@@ -242,15 +238,13 @@ async fn an_import_gets_nothing_that_a_new_session_would_not() {
     let refused = problem(response, 422, "validation_failed").await;
     assert_eq!(refused["errors"][0]["pointer"], "/lines/1/settings/permission_mode");
     strict.stop().await;
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn only_lines_are_imported() {
     let app = start(Setup::default()).await;
     for kind in ["application/json", "text/plain"] {
         let request = app.post("/v1/sessions/import").header("content-type", kind);
         problem(request.body("{}").send().await.unwrap(), 415, "unsupported_media_type").await;
     }
-    app.finish().await;
 }

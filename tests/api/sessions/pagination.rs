@@ -64,7 +64,7 @@ fn three_rounds() -> Value {
     replies(&[calls("get_time", json!({})), calls("get_time", json!({})), says("Late.")])
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn every_list_is_read_onwards_and_back_in_both_orders() {
     let app = TestApp::start(three_rounds()).await;
     for path in lists(&app).await {
@@ -84,10 +84,9 @@ async fn every_list_is_read_onwards_and_back_in_both_orders() {
             whole.reverse();
         }
     }
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_page_before_another_leads_to_the_beginning() {
     let app = TestApp::start(three_rounds()).await;
     for path in lists(&app).await {
@@ -101,10 +100,9 @@ async fn a_page_before_another_leads_to_the_beginning() {
         // The cursor is the last item but one.
         assert_eq!(pages.concat(), whole[..whole.len() - 2], "{path}");
     }
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn what_no_page_can_be_read_by_is_refused() {
     let app = TestApp::start(three_rounds()).await;
     for path in lists(&app).await {
@@ -122,10 +120,9 @@ async fn what_no_page_can_be_read_by_is_refused() {
             assert_eq!(problem["instance"], path, "{query}");
         }
     }
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_place_beyond_the_ends_of_a_list_has_nothing_behind_it() {
     let app = TestApp::start(three_rounds()).await;
     let mut paths = lists(&app).await;
@@ -142,5 +139,4 @@ async fn a_place_beyond_the_ends_of_a_list_has_nothing_behind_it() {
             assert_eq!(response.json::<Value>().await.unwrap(), nothing, "{path} {query}");
         }
     }
-    app.finish().await;
 }

@@ -36,7 +36,7 @@ async fn titled<'a>(app: &'a TestApp, title: &str, metadata: Value) -> Session<'
     app.session_with(json!({ "title": title, "metadata": metadata })).await
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn sessions_are_found_by_where_they_stand() {
     let ring = calls_as(&[("toolu_01ring", "ring", json!({ "line": "one" }))]);
     let script = json!({ "conversations": [
@@ -68,10 +68,9 @@ async fn sessions_are_found_by_where_they_stand() {
     waits.settled(&ringing).await;
     let all = ["waits", "runs", "rests"];
     assert_eq!(found(&app, &[("status", "idle")]).await, all);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_session_whose_message_waits_for_a_worker_is_found_as_queued() {
     let setup = crate::support::Setup { no_worker: true, ..Default::default() };
     let app = TestApp::start_with(json!({}), setup).await;
@@ -82,10 +81,9 @@ async fn a_session_whose_message_waits_for_a_worker_is_found_as_queued() {
     assert_eq!(found(&app, &[("status", "idle")]).await, ["rests"]);
     session.cancel(&run).await;
     assert_eq!(found(&app, &[("status", "queued")]).await, Vec::<String>::new());
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn sessions_are_found_by_members_of_their_metadata() {
     let app = TestApp::start(replies(&[says("Yes.")])).await;
     let long = "x".repeat(10_000);
@@ -116,10 +114,9 @@ async fn sessions_are_found_by_members_of_their_metadata() {
     assert_eq!(patch.send().await.unwrap().status(), 200);
     assert_eq!(found(&app, &[("metadata[colour]", "red")]).await, Vec::<String>::new());
     assert_eq!(found(&app, &[("metadata[colour]", "blue")]).await, ["red"]);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn sessions_are_found_by_words_of_titles_and_of_what_people_typed() {
     let app = TestApp::start(replies(&[says("An elephant.")])).await;
     let zoo = titled(&app, "At the Zoo", json!({})).await;
@@ -152,10 +149,9 @@ async fn sessions_are_found_by_words_of_titles_and_of_what_people_typed() {
     assert_eq!(patch.send().await.unwrap().status(), 200);
     assert_eq!(found(&app, &[("q", "zoo")]).await, Vec::<String>::new());
     assert_eq!(found(&app, &[("q", "farm")]).await, ["At the farm"]);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn sessions_are_found_by_the_time_of_their_making() {
     let app = TestApp::start(replies(&[says("Yes.")])).await;
     titled(&app, "first", json!({})).await;
@@ -168,10 +164,9 @@ async fn sessions_are_found_by_the_time_of_their_making() {
     for early in ["0001-01-01T00:00:00Z", "-009999-01-02T01:59:59Z"] {
         assert_eq!(found(&app, &[("created_after", early)]).await.len(), 3);
     }
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn filters_go_together_and_with_pages() {
     let app = TestApp::start(replies(&[says("Yes.")])).await;
     for n in 0..4 {
@@ -190,10 +185,9 @@ async fn filters_go_together_and_with_pages() {
         (&json!("even 0"), &json!(false))
     );
     assert_eq!(second["prev_cursor"], second["data"][0]["id"]);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_filter_that_makes_no_sense_is_refused() {
     let app = TestApp::start(replies(&[says("Yes.")])).await;
     let long = "x".repeat(201);
@@ -216,10 +210,9 @@ async fn a_filter_that_makes_no_sense_is_refused() {
         let response = app.get(&path(&query)).send().await.unwrap();
         assert_eq!(problem(response, 400, "invalid_query").await["status"], 400, "{query:?}");
     }
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn nobody_finds_the_sessions_of_another_tenant() {
     let app = TestApp::start_with(replies(&[says("Yes.")]), keys_needed()).await;
     let session = titled(&app, "secret", json!({ "team": "x" })).await;
@@ -236,11 +229,10 @@ async fn nobody_finds_the_sessions_of_another_tenant() {
         let foreign = count(stranger.get(app.url(&path)).send().await.unwrap()).await;
         assert_eq!((own, foreign), (1, 0), "{query}");
     }
-    app.finish().await;
 }
 
 /// So is a dump restored.
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn metadata_is_indexed_without_a_search_path() {
     let app = TestApp::start(replies(&[says("Yes.")])).await;
     let changed = titled(&app, "changed", json!({})).await;
@@ -251,5 +243,4 @@ async fn metadata_is_indexed_without_a_search_path() {
     sqlx::query(update).bind(changed.uuid()).execute(&mut *conn).await.unwrap();
     assert_eq!(found(&app, &[("metadata[customer]", "7")]).await, ["changed"]);
     assert_eq!(found(&app, &[("metadata[paid]", "true")]).await, ["changed"]);
-    app.finish().await;
 }

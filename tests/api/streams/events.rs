@@ -40,7 +40,7 @@ fn previewed(events: &[Received], id: &str) -> String {
     text
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_stream_is_made_of_plain_frames() {
     let app = TestApp::start(eventful()).await;
     let session = app.session().await;
@@ -80,10 +80,9 @@ async fn a_stream_is_made_of_plain_frames() {
         }
     }
     assert_eq!(durable, session.events().await);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn silence_is_filled_with_lone_comment_lines() {
     let setup = Setup { keep_alive_every: Some(Duration::from_millis(200)), ..Setup::default() };
     let app = TestApp::start_with(replies(&[says("Hello.")]), setup).await;
@@ -96,7 +95,6 @@ async fn silence_is_filled_with_lone_comment_lines() {
     stream.read_until("session.status_idle\"", 1).await;
     stream.read_until("}\n\n:\n:\n", 1).await;
     drop(stream);
-    app.finish().await;
 }
 
 #[test]
@@ -125,7 +123,7 @@ async fn in_pieces(session: &Session<'_>, path: &str, step: usize, count: usize)
     seen
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_drops_after_every_k_events_sees_each_event_once() {
     let app = TestApp::start(eventful()).await;
     app.write_file("a.txt", "hello");
@@ -140,10 +138,9 @@ async fn a_client_that_drops_after_every_k_events_sees_each_event_once() {
             assert_eq!(seen, all, "{path} in steps of {step}");
         }
     }
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_comes_and_goes_while_the_run_goes_on_sees_each_event_once() {
     let mut script = eventful();
     script["conversations"][0]["replies"][0]["pace_ms"] = 10.into();
@@ -165,10 +162,9 @@ async fn a_client_that_comes_and_goes_while_the_run_goes_on_sees_each_event_once
         assert_eq!(all.len(), 15, "{all:#?}");
         assert_eq!((&one, &two), (&all, &all), "in steps of {step}");
     }
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_stream_begins_after_the_event_that_the_client_names() {
     let app = TestApp::start(replies(&[says("Hello.")])).await;
     let session = app.session().await;
@@ -188,10 +184,9 @@ async fn a_stream_begins_after_the_event_that_the_client_names() {
         let response = app.get(&format!("{path}?after={after}")).send().await.unwrap();
         assert_eq!(response.status().as_u16(), status);
     }
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_stream_after_an_event_that_does_not_exist_yet_is_refused() {
     let app = TestApp::start(replies(&[stops_short("Well, well."), says("Hello.")])).await;
     let session = app.session().await;
@@ -202,10 +197,9 @@ async fn a_stream_after_an_event_that_does_not_exist_yet_is_refused() {
     }
     session.cancel(&run).await;
     session.settled(&run).await;
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn the_stream_of_a_session_stays_open_across_runs() {
     let app = TestApp::start(replies(&[says("Hello.")])).await;
     let session = app.session().await;
@@ -224,10 +218,9 @@ async fn the_stream_of_a_session_stays_open_across_runs() {
     }
     assert_eq!(durable(&seen), session.events().await);
     drop(stream);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_late_reader_gets_open_text_from_its_start() {
     let app = TestApp::start(replies(&[slowly("one two three four five six seven")])).await;
     let session = app.session().await;
@@ -249,10 +242,9 @@ async fn a_late_reader_gets_open_text_from_its_start() {
     let whole = "one two three four five six seven";
     assert_eq!(text + &previewed(&late, id), whole);
     assert_eq!(previewed(&seen, id) + &previewed(&early, id), whole);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn previews_add_up_to_the_event_that_replaces_them() {
     let mut script = eventful();
     script["conversations"][0]["replies"][0]["pace_ms"] = 5.into();
@@ -272,10 +264,9 @@ async fn previews_add_up_to_the_event_that_replaces_them() {
         replaced += 1;
     }
     assert_eq!(replaced, 5);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn previews_are_left_out_on_request_and_readers_agree_on_the_rest() {
     let mut script = eventful();
     script["conversations"][0]["replies"][0]["pace_ms"] = 10.into();
@@ -291,10 +282,9 @@ async fn previews_are_left_out_on_request_and_readers_agree_on_the_rest() {
     assert!(second.iter().all(|event| event.id.is_some()));
     assert_eq!(durable(&first), durable(&second));
     assert_eq!(durable(&first), session.events().await);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_reader_gets_only_the_types_that_it_names() {
     let app = TestApp::start(replies(&[slowly("one two three")])).await;
     let session = app.session().await;
@@ -314,10 +304,9 @@ async fn a_reader_gets_only_the_types_that_it_names() {
     assert_eq!(durable(&session.open(&one, None).await.rest().await), all[all.len() - 1..]);
     let none = app.get(&format!("{path}?types=user.message&after={last}")).send().await.unwrap();
     assert_eq!(none.status(), 204);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_reader_that_stalls_holds_nobody_up() {
     let long = "a long line of words ".repeat(100_000);
     let script = replies(&[
@@ -342,5 +331,4 @@ async fn a_reader_that_stalls_holds_nobody_up() {
         (1..=events.last().unwrap().id.unwrap()).map(|id| format!("id: {id}")).collect();
     assert_eq!(ids, all);
     drop(stalled);
-    app.finish().await;
 }

@@ -33,7 +33,7 @@ async fn get(session: &Session<'_>, path: &str) -> Response {
     session.app.get(path).header("accept", KIND).send().await.unwrap()
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_post_is_answered_with_the_events_of_its_run_one_a_line() {
     let app = TestApp::start(replies(&[calls("get_time", json!({})), says("It\nis noon.")])).await;
     let session = app.session().await;
@@ -50,10 +50,9 @@ async fn a_post_is_answered_with_the_events_of_its_run_one_a_line() {
     let frames = session.open(&path, None).await.rest().await;
     let frames: Vec<Value> = frames.into_iter().map(|frame| frame.data).collect();
     assert_eq!(lines(get(&session, &path).await).await, frames);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_reader_of_lines_goes_on_where_it_was() {
     let app = TestApp::start(replies(&[says("Hello.")])).await;
     let session = app.session().await;
@@ -66,10 +65,9 @@ async fn a_reader_of_lines_goes_on_where_it_was() {
     assert_eq!(lines(named).await, all[4..]);
     let nothing_new = get(&session, &format!("{path}?after={}", all.len())).await;
     assert_eq!(nothing_new.status(), 204);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_repeated_post_with_nothing_new_has_no_line() {
     let app = TestApp::start(replies(&[says("Hello.")])).await;
     let session = app.session().await;
@@ -82,10 +80,9 @@ async fn a_repeated_post_with_nothing_new_has_no_line() {
     let last = all.last().unwrap()["seq"].to_string();
     let again = post().header("last-event-id", last).send().await.unwrap();
     assert_eq!(lines(again).await, Vec::<Value>::new());
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn silence_is_filled_with_spaces_that_belong_to_the_next_line() {
     let setup = Setup { keep_alive_every: Some(Duration::from_millis(200)), ..Setup::default() };
     let app = TestApp::start_with(replies(&[says("Hello.")]), setup).await;
@@ -101,10 +98,9 @@ async fn silence_is_filled_with_spaces_that_belong_to_the_next_line() {
     let whole = stream.body.trim_end_matches(' ').to_owned();
     drop(stream);
     assert_eq!(numbered(&parsed(&whole)), session.events().await);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn the_older_name_of_the_form_is_known_as_well() {
     let app = TestApp::start(replies(&[says("Hello.")])).await;
     let session = app.session().await;
@@ -113,10 +109,9 @@ async fn the_older_name_of_the_form_is_known_as_well() {
     let older = older.send().await.unwrap();
     assert_eq!(older.headers()["content-type"], "application/x-ndjson");
     assert_eq!(parsed(&older.text().await.unwrap()), session.events().await);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_form_that_no_stream_has_is_refused() {
     let app = TestApp::start(replies(&[says("Hello.")])).await;
     let session = app.session().await;
@@ -127,16 +122,15 @@ async fn a_form_that_no_stream_has_is_refused() {
             problem(request.send().await.unwrap(), 406, "not_acceptable").await;
         }
     }
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn lines_break_off_when_the_service_stops() {
     let app = TestApp::start(replies(&[says("Hello.")])).await;
     let session = app.session().await;
     let mut response = get(&session, &session.path("/events/stream")).await;
     assert_eq!(response.chunk().await.unwrap().unwrap(), " ");
-    app.stop().await;
+    app.stop_unchecked().await;
     let torn = loop {
         match response.chunk().await {
             Ok(Some(_)) => {}

@@ -32,7 +32,7 @@ async fn streamed_post(session: &Session<'_>) -> reqwest::Response {
     post.header("accept", "text/event-stream").send().await.unwrap()
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn the_service_holds_so_many_streams_and_one_that_ends_makes_room() {
     let setup = Setup { max_streams: Some(2), ..Setup::default() };
     let app = TestApp::start_with(replies(&[says("Hello.")]), setup).await;
@@ -49,10 +49,9 @@ async fn the_service_holds_so_many_streams_and_one_that_ends_makes_room() {
 
     drop(first);
     opened(|| app.get(&path)).await;
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_key_holds_so_many_streams_whatever_others_hold() {
     let setup = Setup { max_streams_per_key: Some(1), ..keys_needed() };
     let app = TestApp::start_with(replies(&[says("Hello.")]), setup).await;
@@ -64,10 +63,9 @@ async fn a_key_holds_so_many_streams_whatever_others_hold() {
     assert_eq!(reader.get(app.url(&path)).send().await.unwrap().status(), 200);
     drop(held);
     opened(|| app.get(&path)).await;
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn without_keys_only_the_places_of_the_service_count() {
     let setup = Setup { max_streams_per_key: Some(1), ..Setup::default() };
     let app = TestApp::start_with(replies(&[says("Hello.")]), setup).await;
@@ -75,5 +73,4 @@ async fn without_keys_only_the_places_of_the_service_count() {
     let path = session.path("/events/stream");
     let streams = [session.open(&path, None).await, session.open(&path, None).await];
     drop(streams);
-    app.finish().await;
 }

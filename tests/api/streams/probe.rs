@@ -33,7 +33,7 @@ fn two(text: &str) -> String {
     format!("retry: 2000\n{}{}", event(1), event(2))
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_probe_has_the_headers_of_a_stream_and_counts_its_events() {
     let app = TestApp::start(replies(&[])).await;
     let session = app.session().await;
@@ -46,20 +46,18 @@ async fn a_probe_has_the_headers_of_a_stream_and_counts_its_events() {
     let text = answer.text().await.unwrap();
     assert_eq!(text, two(&text));
     assert_eq!(states(&app).await, ["finished"]);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn who_comes_back_gets_the_rest() {
     let app = TestApp::start(replies(&[])).await;
     let rest = EventStream::new(probe(&app, "events=5&every_ms=0", Some("3")).await).rest().await;
     assert_eq!(rest.iter().map(|event| event.id).collect::<Vec<_>>(), [Some(4), Some(5)]);
     assert_eq!(probe(&app, "events=5", Some("5")).await.status(), 204);
     problem(probe(&app, "events=5", Some("x")).await, 400, "invalid_cursor").await;
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_probe_has_an_end() {
     let app = TestApp::start(replies(&[])).await;
     for query in ["events=0", "events=241", "events=2&every_ms=60001", "events=240&every_ms=252"] {
@@ -68,10 +66,9 @@ async fn a_probe_has_an_end() {
     for query in ["events=2&every_ms=60000", "events=240&every_ms=251"] {
         assert_eq!(probe(&app, query, None).await.status(), 200, "{query}");
     }
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn it_is_known_whether_somebody_listens() {
     let app = TestApp::start(replies(&[])).await;
     let mut stream = EventStream::new(probe(&app, "events=100&every_ms=500", None).await);
@@ -85,10 +82,9 @@ async fn it_is_known_whether_somebody_listens() {
         assert!(Instant::now() < deadline, "nobody noticed that the client has left");
         sleep(Duration::from_millis(10)).await;
     }
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn silence_is_kept_only_where_it_is_wanted() {
     let keep_alive_every = Some(Duration::from_millis(100));
     let app =
@@ -99,15 +95,14 @@ async fn silence_is_kept_only_where_it_is_wanted() {
     assert_eq!(text.replacen(":\n", "", comments), two(&text));
     let text = probe(&app, "events=2&every_ms=1000&silent=true", None).await.text().await.unwrap();
     assert_eq!(text, two(&text));
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_service_that_stops_tears_its_probes() {
     let app = TestApp::start(replies(&[])).await;
     let mut stream = EventStream::new(probe(&app, "events=100&every_ms=500", None).await);
     stream.until("probe").await;
-    app.finish().await;
+    drop(app);
     let torn = async {
         while stream.try_next().await?.is_some() {}
         Ok::<(), sse_stream::Error>(())

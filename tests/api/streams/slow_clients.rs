@@ -107,7 +107,7 @@ async fn be_well_behaved(url: String, until: CancellationToken) -> Vec<Duration>
     times
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn slow_clients_are_closed_in_time_and_others_are_served_meanwhile() {
     const OF_EACH: usize = 30;
     let app = TestApp::start_with(replies(&[says("Yes.")]), setup()).await;
@@ -126,10 +126,9 @@ async fn slow_clients_are_closed_in_time_and_others_are_served_meanwhile() {
     let times = other.await.unwrap();
     let p99 = times[times.len() * 99 / 100];
     eprintln!("{} requests beside slow clients, p99 {p99:?}", times.len());
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_body_that_does_not_come_is_answered_with_a_problem() {
     let app = TestApp::start_with(replies(&[says("Yes.")]), setup()).await;
     let (_, answer, _) = be_slow(app.address, KINDS[4]).await;
@@ -147,10 +146,9 @@ async fn a_body_that_does_not_come_is_answered_with_a_problem() {
         "code": "request_timeout",
     });
     assert_eq!(problem, expected);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_connection_that_is_used_stays() {
     let app = TestApp::start_with(replies(&[says("Yes.")]), setup()).await;
     let mut socket = TcpStream::connect(app.address).await.unwrap();
@@ -162,10 +160,9 @@ async fn a_connection_that_is_used_stays() {
         // Longer than a head may take, and shorter than the connection may be idle.
         tokio::time::sleep(TIMEOUTS.idle * 3 / 4).await;
     }
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_quiet_stream_is_not_a_slow_client() {
     let app = TestApp::start_with(replies(&[says("Yes.")]), setup()).await;
     let session = app.session().await;
@@ -173,10 +170,9 @@ async fn a_quiet_stream_is_not_a_slow_client() {
     tokio::time::sleep(TIMEOUTS.idle + TIMEOUTS.write).await;
     session.ask("Are you there?").await;
     stream.until("session.status_idle").await;
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_does_not_read_is_cut() {
     let app = TestApp::start_with(replies(&[says("Yes.")]), setup()).await;
     let session = app.session().await;
@@ -192,14 +188,14 @@ async fn a_client_that_does_not_read_is_cut() {
     assert!(stalled.read_to_end(&mut read).await.is_err());
     assert_eq!(session.ask("Are you there?").await["output_text"], "Yes.");
     // Its past is made up, and would not stand a check.
-    app.stop().await;
+    app.stop_unchecked().await;
 }
 
 fn http2() -> Client {
     Client::builder().no_proxy().http2_prior_knowledge().build().unwrap()
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn http2_is_spoken_with_those_who_know_it() {
     let app = TestApp::start_with(replies(&[says("Yes.")]), setup()).await;
     let session = app.session().await;
@@ -210,10 +206,9 @@ async fn http2_is_spoken_with_those_who_know_it() {
     assert_eq!(response.version(), Version::HTTP_2);
     let events = EventStream::new(response).rest().await;
     assert_eq!(events.last().unwrap().name, "session.status_idle");
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_body_that_does_not_come_over_http2_spoils_nothing_for_others() {
     let app = TestApp::start_with(replies(&[says("Yes.")]), setup()).await;
     let client = http2();
@@ -230,10 +225,9 @@ async fn a_body_that_does_not_come_over_http2_spoils_nothing_for_others() {
     assert_eq!((slow.version(), slow.status()), (Version::HTTP_2, StatusCode::REQUEST_TIMEOUT));
     let fast = client.get(app.url("/healthz")).send().await.unwrap();
     assert_eq!(fast.status(), StatusCode::OK);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_does_not_read_one_of_its_http2_streams_loses_that_one() {
     let app = TestApp::start_with(replies(&[says("Yes.")]), setup()).await;
     let session = app.session().await;
@@ -254,10 +248,10 @@ async fn a_client_that_does_not_read_one_of_its_http2_streams_loses_that_one() {
     assert!(timeout(SLACK, rest).await.expect("it was not cut").is_err());
     while read.next().await.unwrap().id != Some(10_000) {}
     // Its past is made up, and would not stand a check.
-    app.stop().await;
+    app.stop_unchecked().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_service_that_stops_waits_for_no_slow_client() {
     let patient = Timeouts::default();
     let setup = Setup { timeouts: patient, ..Setup::default() };
@@ -276,7 +270,7 @@ async fn a_service_that_stops_waits_for_no_slow_client() {
     // Answered, and so all of them are known to the service.
     slow.last_mut().unwrap().readable().await.unwrap();
     let started = Instant::now();
-    app.stop().await;
+    app.stop_unchecked().await;
     let time = started.elapsed();
     assert!(time < Duration::from_secs(4), "{time:?}");
     drop((slow, unread));

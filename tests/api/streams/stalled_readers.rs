@@ -39,7 +39,7 @@ async fn ask(client: &Client, url: &str, session: &str) -> Duration {
     started.elapsed()
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn readers_that_stall_cost_little_memory_and_hold_up_nobody() {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let database = database().await;

@@ -46,7 +46,7 @@ async fn set(app: &TestApp, change: &'static str) {
     sqlx::query(change).execute(&app.database.pool(1)).await.unwrap();
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_ticket_opens_one_stream_in_place_of_a_key() {
     let app = start().await;
     let session = app.session().await;
@@ -73,10 +73,9 @@ async fn a_ticket_opens_one_stream_in_place_of_a_key() {
     // A browser that comes back by itself is told that it is over.
     refused(without_key(&app, &path).header("last-event-id", "3")).await;
     stream.until("session.status_idle").await;
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_ticket_opens_the_stream_of_a_run_as_well() {
     let app = start().await;
     let session = app.session().await;
@@ -87,10 +86,9 @@ async fn a_ticket_opens_the_stream_of_a_run_as_well() {
     let lines = stream.send().await.unwrap().text().await.unwrap();
     let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(lines, session.events().await);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_ticket_opens_nothing_but_the_streams_of_its_session() {
     let app = start().await;
     let (session, other) = (app.session().await, app.session().await);
@@ -112,10 +110,9 @@ async fn a_ticket_opens_nothing_but_the_streams_of_its_session() {
     refused(without_key(&app, &format!("{stream}0"))).await;
     // None of that has used it up.
     assert_eq!(without_key(&app, &stream).send().await.unwrap().status(), 200);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn of_many_who_come_with_one_ticket_one_is_let_in_at_whichever_process() {
     let app = start().await;
     let other = app.beside(keys_needed()).await;
@@ -133,10 +130,9 @@ async fn of_many_who_come_with_one_ticket_one_is_let_in_at_whichever_process() {
     assert_eq!(statuses, [200, 401, 401, 401, 401, 401, 401, 401]);
     drop(answers);
     other.stop().await;
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_ticket_that_nobody_used_in_time_opens_nothing_and_is_swept() {
     let app = start().await;
     let session = app.session().await;
@@ -148,10 +144,9 @@ async fn a_ticket_that_nobody_used_in_time_opens_nothing_and_is_swept() {
     assert_eq!(tickets(&app).await, 1);
     assert_eq!(without_key(&app, &next).send().await.unwrap().status(), 200);
     assert_eq!(tickets(&app).await, 0);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_session_that_is_deleted_takes_its_tickets_with_it() {
     let app = start().await;
     let session = app.session().await;
@@ -160,10 +155,9 @@ async fn a_session_that_is_deleted_takes_its_tickets_with_it() {
     assert_eq!(deleted.status(), 204);
     assert_eq!(tickets(&app).await, 0);
     refused(without_key(&app, &path)).await;
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn the_end_of_a_key_is_that_of_its_tickets_and_their_streams() {
     let app = start().await;
     let session = app.session().await;
@@ -193,10 +187,9 @@ async fn the_end_of_a_key_is_that_of_its_tickets_and_their_streams() {
     };
     timeout(Duration::from_secs(5), torn).await.expect("the stream is still there");
     refused(without_key(&app, &paths[1])).await;
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_service_that_is_open_makes_tickets_and_needs_none() {
     let app = TestApp::start(replies(&[says("Hello.")])).await;
     let session = app.session().await;
@@ -209,10 +202,9 @@ async fn a_service_that_is_open_makes_tickets_and_needs_none() {
     let app = app.restarted_with(replies(&[says("Hello.")]), keys_needed()).await;
     assert_eq!(app.session_again(&id).path("/events/stream"), path.split('?').next().unwrap());
     refused(without_key(&app, &path)).await;
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_ticket_is_in_no_log_and_no_error_and_no_figure() {
     let database = database().await;
     let key: ApiKey = database.key(TenantId::DEFAULT, Scope::Write).await;

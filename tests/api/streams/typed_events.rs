@@ -33,7 +33,7 @@ fn of_types(events: &[Value], types: &[&str]) -> Vec<Value> {
     events.iter().filter(is_of).cloned().collect()
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn pages_are_full_of_the_types_that_are_named() {
     let app = TestApp::start(replies(&[calls("get_time", json!({})), says("Noon.")])).await;
     let session = app.session().await;
@@ -62,10 +62,9 @@ async fn pages_are_full_of_the_types_that_are_named() {
     }
     // Where none is named all are meant.
     assert_eq!(pages(&session, "types=&limit=200").await, [(all, false)]);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_type_that_no_event_has_is_named_and_refused() {
     let app = TestApp::start(replies(&[says("Yes.")])).await;
     let session = app.session().await;
@@ -80,10 +79,9 @@ async fn a_type_that_no_event_has_is_named_and_refused() {
         let detail = format!("the query is not valid: types names {odd:?}, of which no event is");
         assert_eq!(refused["detail"], detail);
     }
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_page_looks_at_so_many_events_and_says_from_where_to_look_on() {
     let app = TestApp::start(json!({})).await;
     let session = app.session().await;
@@ -117,10 +115,10 @@ async fn a_page_looks_at_so_many_events_and_says_from_where_to_look_on() {
     let back = session.path(&format!("/events?types=user.interrupt&before={far}"));
     let back: Value = app.get(&back).send().await.unwrap().json().await.unwrap();
     assert_eq!((&back["data"][0]["seq"], &back["has_more"]), (&json!(LOOKS_AT + 1), &json!(true)));
-    app.stop().await;
+    app.stop_unchecked().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn types_of_a_stream_may_stand_there_several_times() {
     let app = TestApp::start(replies(&[says("Hello.")])).await;
     let session = app.session().await;
@@ -143,10 +141,9 @@ async fn types_of_a_stream_may_stand_there_several_times() {
             .collect();
         assert_eq!(lines, expected, "{last}");
     }
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn the_document_lists_the_types_that_events_have() {
     let document = serde_json::to_value(twostep::http::document()).unwrap();
     let parameters = &document["paths"]["/v1/sessions/{session_id}/events"]["get"]["parameters"];

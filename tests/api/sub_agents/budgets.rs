@@ -26,7 +26,7 @@ fn settings(more: &Value) -> Value {
     settings
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn each_of_two_gets_half_of_what_the_run_has_left() {
     let app = TestApp::start(birds(10)).await;
     let limited = settings(&json!({ "limits": { "tokens": 1100, "seconds": 600 } }));
@@ -37,10 +37,9 @@ async fn each_of_two_gets_half_of_what_the_run_has_left() {
         assert_eq!(limits["tokens"], 500);
         assert!(limits["seconds"].as_i64().unwrap() > 500);
     }
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn what_sub_agents_used_counts_against_the_limit_of_their_parent() {
     let app = TestApp::start(birds(500)).await;
     let limited = settings(&json!({ "limits": { "tokens": 1100 } }));
@@ -48,10 +47,9 @@ async fn what_sub_agents_used_counts_against_the_limit_of_their_parent() {
     let run = session.ask("Count all birds").await;
     assert_eq!((&run["limited"], &run["limited_by"]), (&json!(true), &json!("tokens")));
     assert_eq!(app.upstream().body(3)["tool_choice"], json!({ "type": "none" }));
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_session_and_its_sub_agents_have_one_budget() {
     let mut script = birds(4000);
     let again = calls_as(&[
@@ -72,10 +70,9 @@ async fn a_session_and_its_sub_agents_have_one_budget() {
     session.ask("Count them once more").await;
     let second = &children(&session).await[2];
     assert_eq!(second.read().await["budget"]["tokens"], (100_000 - 8_200 - 100) / 2);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_sub_agent_that_would_take_more_than_its_part_of_the_budget_ends() {
     let app = TestApp::start(birds(10)).await;
     let session = app.session_with(settings(&json!({ "budget": { "tokens": 6000 } }))).await;
@@ -85,10 +82,9 @@ async fn a_sub_agent_that_would_take_more_than_its_part_of_the_budget_ends() {
         let text = result[1].as_str().unwrap();
         assert!(text.contains("The sub-agent failed: ") && text.contains("budget"), "{text}");
     }
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn cost_is_counted_at_the_price_of_the_model_that_did_the_work() {
     let script = super::script(&[
         (
@@ -122,5 +118,4 @@ async fn cost_is_counted_at_the_price_of_the_model_that_did_the_work() {
     assert_eq!((&run["limited_by"], &run["cost"]), (&json!("cost"), &json!(200)));
     let run = session.run(&run).await;
     assert_eq!(run["sub_agents"][0]["cost"], 900);
-    app.finish().await;
 }

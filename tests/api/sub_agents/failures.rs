@@ -19,7 +19,7 @@ async fn run_of(child: &Session<'_>) -> Value {
     page["data"][0].clone()
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn to_cancel_a_parent_cancels_its_sub_agents() {
     let mut script = counts(&says("Three."), &hangs());
     script["conversations"]
@@ -38,10 +38,9 @@ async fn to_cancel_a_parent_cancels_its_sub_agents() {
     assert_eq!(results[0], json!([null, "Three."]));
     assert!(results[1][1].as_str().unwrap().starts_with("Cancelled: the sub-agent"), "{results:?}");
     assert_eq!(session.ask("Are you there?").await["output_text"], "Still here.");
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_sub_agent_that_waits_for_a_place_is_cancelled_as_well() {
     let script = script(&[
         ("block", &[hangs()]),
@@ -63,10 +62,9 @@ async fn a_sub_agent_that_waits_for_a_place_is_cancelled_as_well() {
     for child in children(&session).await {
         assert_eq!(child.settled(&run_of(&child).await).await["status"], "cancelled");
     }
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_sub_agent_that_is_cancelled_itself_is_an_error_for_its_parent() {
     let app = TestApp::start(counts(&says("Three."), &hangs())).await;
     let session = session(&app).await;
@@ -78,10 +76,9 @@ async fn a_sub_agent_that_is_cancelled_itself_is_an_error_for_its_parent() {
     let text = "<tool_use_error>The sub-agent was cancelled before it was done. What it did stays \
         done.</tool_use_error>";
     assert_eq!(results(&session).await[1], json!([true, text]));
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_sub_agent_that_fails_is_an_error_and_the_run_goes_on() {
     let fails = json!({ "content": [], "status": 400 });
     let app = TestApp::start(counts(&fails, &says("Four."))).await;
@@ -90,10 +87,10 @@ async fn a_sub_agent_that_fails_is_an_error_and_the_run_goes_on() {
     let results = results(&session).await;
     assert!(results[0][1].as_str().unwrap().contains("The sub-agent failed: "), "{results:?}");
     assert_eq!(results[1], json!([null, "Four."]));
-    app.finish_refused(&[]).await;
+    app.end_refused(&[]);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_sub_agent_may_wait_for_somebody_and_its_parent_tells_of_it() {
     let rings = calls_as(&[("toolu_ring", "ring", json!({ "line": "ding" }))]);
     let script = script(&[
@@ -116,10 +113,9 @@ async fn a_sub_agent_may_wait_for_somebody_and_its_parent_tells_of_it() {
         .map(|event| &event["stop_reason"]["type"])
         .collect();
     assert_eq!(idle, [&json!("requires_action"), &json!("end_turn")]);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_session_goes_with_those_of_its_sub_agents() {
     let app = TestApp::start(counts(&says("Three."), &hangs())).await;
     let session = session(&app).await;
@@ -132,10 +128,9 @@ async fn a_session_goes_with_those_of_its_sub_agents() {
         let response = app.get(&gone.path("")).send().await.unwrap();
         problem(response, 404, "session_not_found").await;
     }
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_sub_agent_whose_session_is_deleted_is_an_error_for_its_parent() {
     let app = TestApp::start(counts(&says("Three."), &hangs())).await;
     let session = session(&app).await;
@@ -148,10 +143,9 @@ async fn a_sub_agent_whose_session_is_deleted_is_an_error_for_its_parent() {
     let results = results(&session).await;
     let text = results[1][1].as_str().unwrap();
     assert!(text.contains("was deleted") || text.contains("was cancelled"), "{text}");
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_task_that_cannot_be_given_starts_nothing() {
     let bad = calls_as(&[
         ("toolu_1", "Task", json!({ "description": "a", "prompt": " " })),
@@ -167,10 +161,9 @@ async fn a_task_that_cannot_be_given_starts_nothing() {
     assert_eq!(results[1], wrapped("there is no sub-agent \"owl\"; there are: general"));
     assert!(results[2][1].as_str().unwrap().contains("\"description\" is a required property"));
     assert!(children(&session).await.is_empty());
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_sub_agent_that_asks_for_another_one_is_told_that_there_is_none() {
     let script = script(&[
         ("all birds", &[delegates(&["count the ducks"]), says("None.")]),
@@ -184,10 +177,9 @@ async fn a_sub_agent_that_asks_for_another_one_is_told_that_there_is_none() {
     assert!(children(&child).await.is_empty());
     let events = session.events().await;
     assert!(kinds(&told(&events, "toolu_1")).contains(&"agent.tool_result"));
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn more_tasks_than_places_are_all_done() {
     let prompts: Vec<String> = (1..=12).map(|n| format!("count pond {n}.")).collect();
     let prompts: Vec<&str> = prompts.iter().map(String::as_str).collect();
@@ -208,5 +200,4 @@ async fn more_tasks_than_places_are_all_done() {
         assert_eq!(settled.await.unwrap()["output_text"], "Many birds.");
         assert_eq!(results(session).await, vec![json!([null, "One."]); 12]);
     }
-    app.finish().await;
 }

@@ -90,7 +90,7 @@ fn slowly(text: &str) -> Value {
     json!({ "content": [{ "type": "text", "text": text }], "delay_ms": 200 })
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn two_sub_agents_work_at_the_same_time_and_their_parent_answers_once() {
     let app = TestApp::start(counts(&slowly("Three ducks."), &slowly("Four geese."))).await;
     let session = session(&app).await;
@@ -118,10 +118,9 @@ async fn two_sub_agents_work_at_the_same_time_and_their_parent_answers_once() {
     assert!(last_begin < first_end, "they did not work at the same time");
     let answers = events.iter().filter(|event| event["type"] == "agent.message");
     assert_eq!(answers.count(), 1);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_sub_agent_has_a_conversation_of_its_own_that_can_be_read() {
     let app = TestApp::start(counts(&says("Three ducks."), &says("Four geese."))).await;
     let session = session(&app).await;
@@ -160,10 +159,9 @@ async fn a_sub_agent_has_a_conversation_of_its_own_that_can_be_read() {
     assert_eq!(json!(found), json!([agents[0]["session_id"], agents[1]["session_id"]]));
     let all: Value = app.get("/v1/sessions").send().await.unwrap().json().await.unwrap();
     assert_eq!(all["data"].as_array().unwrap().len(), 1);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn what_sub_agents_use_is_told_apart_from_what_their_parent_uses() {
     let (mut ducks, mut geese) = (says("Three ducks."), says("Four geese."));
     ducks["usage"] = json!({ "input_tokens": 100, "output_tokens": 10 });
@@ -185,10 +183,9 @@ async fn what_sub_agents_use_is_told_apart_from_what_their_parent_uses() {
         .collect();
     assert_eq!(used, [&json!(100), &json!(200)]);
     assert_eq!(run["sub_agents"][0]["status"], "completed");
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_sub_agent_works_in_the_folder_of_its_parent() {
     let writes = calls("write_file", json!({ "path": "ducks.txt", "content": "Three.\n" }));
     let script = script(&[
@@ -227,5 +224,4 @@ async fn a_sub_agent_works_in_the_folder_of_its_parent() {
             "session.status_idle"
         ]
     );
-    app.finish().await;
 }

@@ -28,7 +28,7 @@ async fn assert_told_once(session: &Session<'_>) {
     assert_eq!(children(session).await.len(), 2);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_parent_that_is_taken_over_finds_its_sub_agents_again() {
     let app = TestApp::start(counts(&hangs_once(says("Three.")), &hangs_once(says("Four.")))).await;
     let session = session(&app).await;
@@ -45,7 +45,6 @@ async fn a_parent_that_is_taken_over_finds_its_sub_agents_again() {
     assert_told_once(&session).await;
     // The parent asked twice; each of the others once in vain and once for good.
     assert_eq!(app.upstream().len(), 6);
-    app.finish().await;
 }
 
 /// Waits until a run was taken over and has got further since.
@@ -60,7 +59,7 @@ async fn is_well(app: &TestApp, run: &Value) {
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_parent_is_not_given_up_while_its_sub_agents_are_well() {
     let app = TestApp::start(counts(&says("Three."), &hangs_once(says("Four.")))).await;
     let session = session(&app).await;
@@ -76,10 +75,9 @@ async fn a_parent_is_not_given_up_while_its_sub_agents_are_well() {
     lose_worker(&app, &page["data"][0], 1).await;
     assert_eq!(session.settled(&run).await["output_text"], "Seven birds.");
     assert_told_once(&session).await;
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_service_that_restarts_goes_on_with_parents_and_sub_agents() {
     let app = TestApp::start(counts(&says("Three."), &hangs())).await;
     let before = session(&app).await;
@@ -93,10 +91,9 @@ async fn a_service_that_restarts_goes_on_with_parents_and_sub_agents() {
     assert_eq!(results(&session).await, [json!([null, "Three."]), json!([null, "Four."])]);
     assert_told_once(&session).await;
     assert_eq!(app.upstream().len(), 2, "the one that had ended was not asked again");
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_sub_agent_that_ended_while_nobody_held_its_parent_is_not_repeated() {
     let app = TestApp::start(counts(&hangs_once(says("Three.")), &says("Four."))).await;
     let session = session(&app).await;
@@ -116,5 +113,4 @@ async fn a_sub_agent_that_ended_while_nobody_held_its_parent_is_not_repeated() {
         .filter(|index| app.upstream().text(*index).contains("count the geese"))
         .filter(|index| !app.upstream().text(*index).contains("all birds"));
     assert_eq!(of_geese.count(), 1);
-    app.finish().await;
 }

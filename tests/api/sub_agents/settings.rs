@@ -21,7 +21,7 @@ fn sends(agent: &str) -> Value {
     calls("Task", json!({ "description": "d", "prompt": prompt, "subagent_type": agent }))
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_sub_agent_is_what_its_session_says_of_it() {
     let script = script(&[
         ("all birds", &[sends("scout"), says("Seven birds.")]),
@@ -40,10 +40,9 @@ async fn a_sub_agent_is_what_its_session_says_of_it() {
     assert_eq!(session.read().await["sub_agents"], json!([scout()]));
     let [child] = children(&session).await.try_into().ok().unwrap();
     assert_eq!(child.read().await["model"], "simulator-small");
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn the_model_is_told_which_sub_agents_there_are() {
     let app = TestApp::start(script(&[("hello", &[says("Hello.")])])).await;
     let body = json!({ "tools": ["Task", "read_file"], "sub_agents": [scout()] });
@@ -57,10 +56,9 @@ async fn the_model_is_told_which_sub_agents_there_are() {
     assert!(text.ends_with(agents), "{text}");
     let kind = &task["input_schema"]["properties"]["subagent_type"];
     assert_eq!(kind["enum"], json!(["general", "scout"]));
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_sub_agent_that_cannot_be_is_refused_with_the_place() {
     let app = TestApp::start(json!({})).await;
     let refused = async |tools: Value, agents: Value| {
@@ -90,10 +88,9 @@ async fn a_sub_agent_that_cannot_be_is_refused_with_the_place() {
         assert_eq!(refused(tools.clone(), agents.clone()).await, [pointer], "{agents}");
     }
     assert_eq!(refused(json!(["read_file"]), json!([scout()])).await, ["/sub_agents"]);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn an_exported_session_has_its_sub_agents_where_it_is_imported() {
     let app = TestApp::start(script(&[("hello", &[says("Hello.")])])).await;
     let body = json!({ "tools": ["Task", "read_file"], "sub_agents": [scout()] });
@@ -104,5 +101,4 @@ async fn an_exported_session_has_its_sub_agents_where_it_is_imported() {
     let imported: Value = import.body(export).send().await.unwrap().json().await.unwrap();
     let imported = app.session_again(imported["id"].as_str().unwrap());
     assert_eq!(imported.read().await["sub_agents"], session.read().await["sub_agents"]);
-    app.finish().await;
 }

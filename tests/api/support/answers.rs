@@ -1,4 +1,4 @@
-//! Runs that wait for somebody, and what somebody says of their calls.
+//! Approvals and results of the client for runs that wait for them.
 
 use std::time::Duration;
 
@@ -11,12 +11,12 @@ use twostep::tools::{Output, ToolContext, ToolError, TypedTool};
 
 use super::{Session, Setup};
 
-/// A service that asks about everything that changes something.
+/// A service that asks for approval of every call with effects.
 pub(crate) fn asks() -> Setup {
     asks_within(Duration::from_mins(10))
 }
 
-/// The same, with less patience.
+/// As [`asks`], with another time limit for the decision.
 pub(crate) fn asks_within(answer_within: Duration) -> Setup {
     let default_mode = PermissionMode::Default;
     let policy = OperatorPolicy { default_mode, answer_within, ..OperatorPolicy::default() };
@@ -27,17 +27,17 @@ pub(crate) fn asks_within(answer_within: Duration) -> Setup {
     }
 }
 
-/// A tool with effects that can be counted: each call adds a line to a file.
+/// A tool whose effects can be counted: each call appends a line to a file.
 #[derive(Debug)]
 pub(crate) struct Bell;
 
 #[derive(Debug, serde::Deserialize, schemars::JsonSchema)]
 pub(crate) struct Ring {
-    /// What the line says.
+    /// The text of the line.
     line: String,
 }
 
-/// The file that the bell writes to.
+/// The file to which [`Bell`] writes.
 pub(crate) const BELL: &str = "bell.txt";
 
 impl TypedTool for Bell {
@@ -56,19 +56,19 @@ impl TypedTool for Bell {
     }
 }
 
-/// A reply of calls with ids of their own: id, tool, input.
+/// A reply of tool calls with given ids: id, tool, input.
 pub(crate) fn calls_as(calls: &[(&str, &str, Value)]) -> Value {
     let block = |(id, name, input): &(&str, &str, Value)| json!({ "type": "tool_use", "id": id, "name": name, "input": input });
     json!({ "content": calls.iter().map(block).collect::<Vec<_>>() })
 }
 
 impl Session<'_> {
-    /// A decision on a call, to be sent.
+    /// A request with a decision on a call.
     pub(crate) fn decide(&self, tool_use_id: &str, body: &Value) -> RequestBuilder {
         self.app.post(&self.path(&format!("/approvals/{tool_use_id}"))).json(body)
     }
 
-    /// Allows a call, with these members besides.
+    /// Allows a call, with further members of the decision.
     pub(crate) async fn allow(&self, tool_use_id: &str, mut more: Value) -> Value {
         more["decision"] = json!("allow");
         self.accepted(self.decide(tool_use_id, &more)).await
@@ -80,12 +80,12 @@ impl Session<'_> {
         self.accepted(self.decide(tool_use_id, &body)).await
     }
 
-    /// Results of calls that the client runs, to be sent.
+    /// A request with results of calls that the client runs.
     pub(crate) fn hand_in(&self, results: &Value) -> RequestBuilder {
         self.app.post(&self.path("/tool_results")).json(&json!({ "results": results }))
     }
 
-    /// Sends what must be accepted.
+    /// Sends a request and checks that the service accepts it.
     pub(crate) async fn accepted(&self, request: RequestBuilder) -> Value {
         let response: Response = request.send().await.unwrap();
         let status = response.status();
@@ -94,18 +94,18 @@ impl Session<'_> {
         body
     }
 
-    /// The calls that wait for a decision.
+    /// The calls that wait for approval.
     pub(crate) async fn approvals(&self) -> Value {
         let response = self.app.get(&self.path("/approvals")).send().await.unwrap();
         response.json::<Value>().await.unwrap()["data"].take()
     }
 
-    /// The session.
+    /// The session resource.
     pub(crate) async fn read(&self) -> Value {
         self.app.get(&self.path("")).send().await.unwrap().json().await.unwrap()
     }
 
-    /// Waits until a run waits for these calls and no others.
+    /// Waits until a run waits for exactly these calls.
     pub(crate) async fn waits_for(&self, run: &Value, ids: &[&str]) -> Value {
         let deadline = tokio::time::Instant::now() + Duration::from_secs(30);
         loop {
@@ -118,7 +118,7 @@ impl Session<'_> {
         }
     }
 
-    /// The types of all events, in their order, but for those of requests.
+    /// The types of all events in order, without those of model requests.
     pub(crate) async fn kinds(&self) -> Vec<String> {
         let kinds = self.events().await.into_iter();
         let kinds = kinds.map(|event| event["type"].as_str().unwrap().to_owned());

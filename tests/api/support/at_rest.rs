@@ -1,14 +1,132 @@
-//! What must hold of a service at rest, however it was started.
+//! The check of a service and its database at the end of a test.
 
-use super::TestDatabase;
+use std::mem;
+use std::thread;
 
-/// Where the database breaks an invariant.
+use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::task::block_in_place;
+
+use super::{TestApp, TestDatabase, seen};
+
+/// The state in which a test leaves its service.
+#[derive(Debug)]
+pub(crate) enum Ending {
+    /// The model refused no request, each request was a byte prefix of the next, no history was
+    /// repaired, and the database keeps its invariants. `invariants.sql` and the service's own
+    /// verification check the database independently of each other.
+    Sound,
+    /// As `Sound`, but the model refused exactly these requests, and requests may begin otherwise
+    /// than earlier ones.
+    Refused(Vec<String>),
+    /// The service repaired histories, which the test had corrupted: this often in each way. The
+    /// model refused no request.
+    Repaired(Vec<(String, u64)>),
+    /// Nothing is checked.
+    Unchecked,
+}
+
+impl TestApp {
+    /// Stops the service without the check at the end of a test.
+    pub(crate) async fn stop_unchecked(mut self) {
+        self.ending = Ending::Unchecked;
+        self.stop_service().await;
+    }
+
+    /// Ends a test in which the model refuses exactly these requests, and in which requests may
+    /// begin otherwise than earlier ones.
+    pub(crate) fn end_refused(mut self, refusals: &[&str]) {
+        self.ending = Ending::Refused(refusals.iter().copied().map(str::to_owned).collect());
+    }
+
+    /// Ends a test in which the service repairs corrupted histories, exactly in these ways.
+    pub(crate) fn end_repaired(mut self, kinds: &[(&str, u64)]) {
+        let mut kinds: Vec<(String, u64)> =
+            kinds.iter().map(|(kind, times)| ((*kind).to_owned(), *times)).collect();
+        kinds.sort();
+        self.ending = Ending::Repaired(kinds);
+    }
+
+    /// The invariants that the database violates, each with its location.
+    pub(crate) async fn broken_invariants(&self) -> Vec<(String, String)> {
+        broken_invariants(&self.database).await
+    }
+
+    async fn check(&self, ending: &Ending) {
+        let refusals = self.simulator.refusals();
+        match ending {
+            Ending::Unchecked => {}
+            Ending::Sound => {
+                assert_eq!(refusals, Vec::<String>::new(), "requests that the model refused");
+                self.upstream().assert_prefixes();
+                self.assert_sound().await;
+            }
+            Ending::Refused(expected) => {
+                assert_eq!(&refusals, expected, "requests that the model refused");
+                self.assert_sound().await;
+            }
+            Ending::Repaired(kinds) => {
+                assert_eq!(refusals, Vec::<String>::new(), "requests that the model refused");
+                assert_eq!(&self.repairs().await, kinds, "repaired histories");
+            }
+        }
+    }
+
+    /// Checks that the service repaired no history, and that the database keeps its invariants.
+    async fn assert_sound(&self) {
+        assert_eq!(self.repairs().await, [], "repaired histories");
+        let broken = self.broken_invariants().await;
+        assert_eq!(broken, Vec::<(String, String)>::new(), "violated invariants");
+        assert_eq!(self.findings().await, Vec::<String>::new(), "findings of the verification");
+    }
+
+    /// The repairs that the service has counted, by kind.
+    async fn repairs(&self) -> Vec<(String, u64)> {
+        let text = self.get("/metrics").send().await.unwrap().text().await.unwrap();
+        seen::answer(&text);
+        repairs(&text)
+    }
+
+    async fn stop_service(&mut self) {
+        self.stop.cancel();
+        if let Some(task) = self.task.take() {
+            task.await.unwrap().unwrap();
+        }
+    }
+}
+
+impl Drop for TestApp {
+    /// Checks the service and stops it, unless the test has stopped it or has failed.
+    fn drop(&mut self) {
+        if self.task.is_none() {
+            return;
+        }
+        if thread::panicking() {
+            self.stop.cancel();
+            return;
+        }
+        let runtime = Handle::current();
+        let is_blockable = runtime.runtime_flavor() == RuntimeFlavor::MultiThread;
+        assert!(
+            is_blockable,
+            "a test with a service needs #[tokio::test(flavor = \"multi_thread\")]"
+        );
+        let ending = mem::replace(&mut self.ending, Ending::Unchecked);
+        block_in_place(|| {
+            runtime.block_on(async {
+                self.check(&ending).await;
+                self.stop_service().await;
+            });
+        });
+    }
+}
+
+/// The invariants that a database violates, each with its location.
 pub(crate) async fn broken_invariants(database: &TestDatabase) -> Vec<(String, String)> {
     let pool = database.pool(1);
     sqlx::query_as(include_str!("../../support/invariants.sql")).fetch_all(&pool).await.unwrap()
 }
 
-/// The repairs that a service has counted, by kind, out of the text of its metrics.
+/// The repairs that a service has counted, by kind, read from the text of its metrics.
 pub(crate) fn repairs(metrics: &str) -> Vec<(String, u64)> {
     let repairs = metrics.lines().filter_map(|line| {
         let line = line.strip_prefix(r#"twostep_history_repairs_total{kind=""#)?;

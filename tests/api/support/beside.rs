@@ -1,5 +1,5 @@
-//! A second process, played by a second service of the same process: it shares the database, the
-//! folder and the model with the first, and nothing else.
+//! A second service in the same process. It stands for a second process: it shares only the database,
+//! the workspace and the model with the first service.
 
 use std::net::SocketAddr;
 
@@ -11,9 +11,10 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use twostep::app::Application;
 
-use super::{Session, Setup, TestApp, config};
+use super::setup::config;
+use super::{Session, Setup, TestApp};
 
-/// A service beside another one.
+/// A second service on the database of the first one.
 pub(crate) struct Beside<'a> {
     first: &'a TestApp,
     address: Option<SocketAddr>,
@@ -23,7 +24,7 @@ pub(crate) struct Beside<'a> {
 }
 
 impl TestApp {
-    /// Another service on the same database.
+    /// Starts another service on the same database.
     pub(crate) async fn beside(&self, setup: Setup) -> Beside<'_> {
         let state = TempDir::new().unwrap();
         let folders = (self.folder.path(), state.path());
@@ -41,12 +42,12 @@ impl TestApp {
 }
 
 impl Beside<'_> {
-    /// A post to this service.
+    /// A POST request to this service.
     pub(crate) fn post(&self, path: &str) -> RequestBuilder {
         self.first.client.post(self.url(path))
     }
 
-    /// A read from this service.
+    /// A GET request to this service.
     pub(crate) fn get(&self, path: &str) -> RequestBuilder {
         self.first.client.get(self.url(path))
     }
@@ -55,12 +56,12 @@ impl Beside<'_> {
         format!("http://{}{path}", self.address.unwrap())
     }
 
-    /// A post of a message to a session of either service.
+    /// A request to this service that posts a message to a session.
     pub(crate) fn message(&self, session: &Session<'_>, body: &Value) -> RequestBuilder {
         self.post(&session.path("/messages")).json(body)
     }
 
-    /// Stops the service; the other one goes on.
+    /// Stops this service; the first one continues.
     pub(crate) async fn stop(self) {
         self.stop.cancel();
         self.task.await.unwrap().unwrap();

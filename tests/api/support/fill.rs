@@ -1,8 +1,8 @@
-//! Sessions with a long past.
+//! Sessions with many events.
 
 use super::TestDatabase;
 
-/// Gives a session that has none so many events, of about 1 KB each.
+/// Adds `count` events of about 1 KB each to a session without events.
 pub(crate) async fn fill_with_events(database: &TestDatabase, session: &str, count: i64) {
     let id = session.strip_prefix("ses_").unwrap();
     let pool = database.pool(1);

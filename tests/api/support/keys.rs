@@ -1,4 +1,4 @@
-//! Keys of the API, and who has them.
+//! API keys and tenants.
 
 use std::time::{Duration, Instant};
 
@@ -11,18 +11,18 @@ use twostep::store::tenants;
 
 use super::{Setup, TestApp, TestDatabase};
 
-/// A service that asks for keys.
+/// A service that requires API keys.
 pub(crate) fn keys_needed() -> Setup {
     Setup { needs_keys: true, ..Setup::default() }
 }
 
 impl TestDatabase {
-    /// A key with this scope.
+    /// Creates a key with this scope.
     pub(crate) async fn key(&self, tenant: TenantId, scope: Scope) -> ApiKey {
         self.key_for(tenant, scope, None).await
     }
 
-    /// A key that is good for so long.
+    /// Creates a key that expires after `lifetime`.
     pub(crate) async fn key_for(
         &self,
         tenant_id: TenantId,
@@ -36,7 +36,7 @@ impl TestDatabase {
         key
     }
 
-    /// A tenant of its own.
+    /// Creates a tenant.
     pub(crate) async fn tenant(&self, name: &str) -> TenantId {
         let id = TenantId::new();
         let mut conn = self.pool(1).acquire().await.unwrap();
@@ -44,18 +44,18 @@ impl TestDatabase {
         id
     }
 
-    /// Waits until a use of every key is noted.
+    /// Waits until every key has a time of last use.
     pub(crate) async fn all_uses_noted(&self) {
         let pool = self.pool(1);
         let deadline = Instant::now() + Duration::from_secs(20);
         let noted = "SELECT bool_and(last_used_at IS NOT NULL) FROM api_keys";
         while !sqlx::query_scalar::<_, bool>(noted).fetch_one(&pool).await.unwrap() {
-            assert!(Instant::now() < deadline, "the use of a key was not noted");
+            assert!(Instant::now() < deadline, "a key has no time of last use");
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }
 
-    /// Changes a key behind the back of the service.
+    /// Changes a key in the database, without the service.
     pub(crate) async fn set(&self, key: &ApiKey, change: &'static str) {
         let statement = format!("UPDATE api_keys SET {change} WHERE id = $1");
         let statement = sqlx::query(sqlx::AssertSqlSafe(statement)).bind(key.id().as_uuid());
@@ -63,9 +63,9 @@ impl TestDatabase {
     }
 }
 
-/// A client that gives this key with every request.
+/// A client that sends this key with every request.
 pub(crate) fn client_with(key: Option<&ApiKey>) -> Client {
-    // A second test of the same process finds it installed.
+    // An earlier test of this process may have installed it.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let mut headers = HeaderMap::new();
     if let Some(key) = key {
@@ -75,7 +75,7 @@ pub(crate) fn client_with(key: Option<&ApiKey>) -> Client {
 }
 
 impl TestApp {
-    /// The same service, asked by somebody with another key, or with none.
+    /// A GET request with another key, or without a key.
     pub(crate) fn get_as(&self, key: Option<&str>, path: &str) -> reqwest::RequestBuilder {
         let request = self.stranger.get(self.url(path));
         match key {

@@ -1,8 +1,8 @@
-//! What is left of sessions in the database.
+//! The remaining rows of deleted sessions.
 
 use sqlx::{AssertSqlSafe, PgPool};
 
-/// The tables that have a row in which one of these ids stands, in whatever column and form.
+/// The tables with a row that contains one of these ids, in any column and any spelling.
 pub(crate) async fn tables_with(pool: &PgPool, ids: &[uuid::Uuid]) -> Vec<String> {
     let names: Vec<String> = sqlx::query_scalar(
         "SELECT table_name::text FROM information_schema.tables

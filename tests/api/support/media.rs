@@ -1,4 +1,4 @@
-//! Images and documents, as small as they can be or as large as a test wants them.
+//! Images and documents of any size.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 /// A PNG of one pixel: 70 bytes.
 pub(crate) const PIXEL: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg==";
 
-/// What is sent in the place of a block that cannot be read.
+/// The text that replaces an unreadable block in a request to the model.
 pub(crate) const WORD: &str = "(Something stood here that could not be read: it was left out.)";
 
-/// A source of these bytes.
+/// A base64 source with these bytes.
 pub(crate) fn base64(media_type: &str, bytes: &[u8]) -> Value {
     json!({ "type": "base64", "media_type": media_type, "data": STANDARD.encode(bytes) })
 }
@@ -21,12 +21,12 @@ pub(crate) fn pixel() -> Value {
             "source": { "type": "base64", "media_type": "image/png", "data": PIXEL } })
 }
 
-/// An image somewhere else.
+/// An image that is given by URL.
 pub(crate) fn image_at(url: &str) -> Value {
     json!({ "type": "image", "source": { "type": "url", "url": url } })
 }
 
-/// The beginning of a PNG of this width, and so many bytes behind it.
+/// The header of a PNG of this width, followed by `padding` zero bytes.
 pub(crate) fn png(width: u32, padding: usize) -> Vec<u8> {
     let mut bytes = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR".to_vec();
     bytes.extend([width.to_be_bytes(), 1_u32.to_be_bytes()].concat());
@@ -35,7 +35,7 @@ pub(crate) fn png(width: u32, padding: usize) -> Vec<u8> {
     bytes
 }
 
-/// A PDF of so many pages, without anything on them.
+/// A PDF of `pages` empty pages.
 pub(crate) fn pdf(pages: usize) -> Vec<u8> {
     let page = "3 0 obj\n<< /Type /Page /Parent 2 0 R >>\nendobj\n".repeat(pages);
     format!(

@@ -1,4 +1,4 @@
-//! The simulator as the service is told of it.
+//! The simulator as a model server in the configuration of the service.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use twostep::simulator::Running;
 
 use super::seen::MODEL_KEY;
 
-/// The simulator as a server of this protocol.
+/// The configuration of the simulator as a server of this protocol.
 pub(super) fn of(simulator: &Running, provider: Provider, idle_timeout: Duration) -> Server {
     let api_key = Some(MODEL_KEY.to_owned().into());
     match provider {

@@ -1,4 +1,4 @@
-//! What web pages may do with a service under test.
+//! The rules for browsers of a service under test.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The program itself, as an operator runs it.
+//! The program as an operator runs it.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -13,18 +13,18 @@ use tokio::time::timeout;
 
 use super::seen;
 
-/// What a start or a stop may take on a busy machine.
+/// The time limit of a start or a stop, on a busy machine as well.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The program.
+/// The path of the program.
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_twostep");
 
-/// The program with these arguments, and with nothing of our environment that would change it.
+/// The program with these arguments, without variables of our environment that configure it.
 pub(crate) fn binary(args: &[&str]) -> Command {
     binary_at(Path::new(PROGRAM), args)
 }
 
-/// The same of a program that is somewhere else. It asks nobody for a key unless it is told to.
+/// As [`binary`], with another path. The program requires no API keys unless the test sets so.
 pub(crate) fn binary_at(program: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(program);
     command.args(args).env_clear().env("TWOSTEP_AUTH", "open").kill_on_drop(true);
@@ -36,7 +36,7 @@ pub(crate) fn binary_at(program: &Path, args: &[&str]) -> Command {
     command
 }
 
-/// The program where a process may have only so many files open.
+/// The program with a limit of open files.
 pub(crate) fn binary_of_few_files(files: u32, args: &[&str]) -> Command {
     let mut command = Command::new("/bin/sh");
     let script = format!("ulimit -n {files}; exec \"$0\" \"$@\"");
@@ -45,7 +45,7 @@ pub(crate) fn binary_of_few_files(files: u32, args: &[&str]) -> Command {
     command
 }
 
-/// The program with what it logs in a file.
+/// The program with its log in a file.
 pub(crate) fn binary_logging_to(log: &Path, args: &[&str]) -> Command {
     let mut command = Command::new("/bin/sh");
     command.args(["-c", "exec \"$0\" \"$@\" 2>\"$LOG\"", PROGRAM]).args(args);
@@ -53,17 +53,18 @@ pub(crate) fn binary_logging_to(log: &Path, args: &[&str]) -> Command {
     command
 }
 
-/// Runs a command to its end: status, stdout and stderr.
+/// Runs a command to its end, and returns status, stdout and stderr.
 pub(crate) async fn outcome(mut command: Command) -> (Option<i32>, String, String) {
     let output = timeout(PATIENCE, command.stdin(Stdio::null()).output()).await;
-    let Output { status, stdout, stderr } = output.expect("the command did not end").unwrap();
+    let Output { status, stdout, stderr } = output.expect("the command did not exit").unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
     let stderr = text(stderr);
     seen::answer(&stderr);
     (status.code(), text(stdout), stderr)
 }
 
-/// A folder for a private database: short, and open to the user that root hands the server to.
+/// A folder for a private database. Its path is short, for a socket, and the unprivileged user that
+/// runs the server can enter it.
 pub(crate) fn data_dir() -> TempDir {
     let folder = tempfile::Builder::new().prefix("twostep-data-").tempdir_in("/tmp").unwrap();
     let open = std::fs::Permissions::from_mode(0o755);
@@ -75,14 +76,14 @@ pub(crate) fn data_dir() -> TempDir {
 pub(crate) struct Program {
     child: Child,
     _stdout: Lines<BufReader<ChildStdout>>,
-    /// What it said when it was ready.
+    /// The text that it printed when it was ready.
     pub(crate) greeting: String,
-    /// Where it listens.
+    /// The URL of the service.
     pub(crate) url: String,
 }
 
 impl Program {
-    /// Starts it on a free port and waits until it has said that it is ready.
+    /// Starts the program and waits until it has printed that it is ready.
     pub(crate) async fn serve(mut command: Command) -> Self {
         seen::log_of(&mut command);
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
@@ -91,8 +92,8 @@ impl Program {
         // The last line of the greeting is the body of the example.
         while !greeting.contains("-d '{") {
             let line = timeout(PATIENCE, lines.next_line()).await;
-            let line = line.expect("it did not become ready").unwrap();
-            greeting.push_str(&line.expect("it ended at start"));
+            let line = line.expect("the service did not become ready").unwrap();
+            greeting.push_str(&line.expect("the service exited during its start"));
             greeting.push('\n');
         }
         let url = greeting.lines().find_map(|line| line.trim().strip_prefix("url ")).unwrap();
@@ -104,7 +105,7 @@ impl Program {
         self.url.strip_prefix("http://").unwrap()
     }
 
-    /// The memory that it has, in KiB.
+    /// The resident memory, in KiB.
     pub(crate) fn resident_kib(&self) -> u64 {
         let status = format!("/proc/{}/status", self.child.id().unwrap());
         let status = std::fs::read_to_string(status).unwrap();
@@ -112,16 +113,16 @@ impl Program {
         line.trim().strip_suffix(" kB").unwrap().parse().unwrap()
     }
 
-    /// The processor time that it has taken, in hundredths of a second.
+    /// The used processor time, in hundredths of a second.
     pub(crate) fn ticks(&self) -> u64 {
         let stat = format!("/proc/{}/stat", self.child.id().unwrap());
         let stat = std::fs::read_to_string(stat).unwrap();
-        // The name, which may hold anything, ends with the last parenthesis.
+        // The process name may contain any character; it ends at the last parenthesis.
         let fields: Vec<&str> = stat.rsplit_once(") ").unwrap().1.split(' ').collect();
         fields[11..13].iter().map(|ticks| ticks.parse::<u64>().unwrap()).sum()
     }
 
-    /// The folder that has an entry for every file it has open.
+    /// The folder with an entry for each open file.
     pub(crate) fn files(&self) -> PathBuf {
         format!("/proc/{}/fd", self.child.id().unwrap()).into()
     }
@@ -132,17 +133,17 @@ impl Program {
         kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
     }
 
-    /// Tells it to stop and waits for its end.
+    /// Sends SIGTERM and waits until the program has exited.
     pub(crate) async fn terminate(self) -> (ExitStatus, Duration) {
         self.end_by(Signal::TERM).await
     }
 
-    /// Sends a signal and waits for the end.
+    /// Sends a signal and waits until the program has exited.
     pub(crate) async fn end_by(mut self, signal: Signal) -> (ExitStatus, Duration) {
         let started = Instant::now();
         self.signal(signal);
         let status = timeout(PATIENCE, self.child.wait()).await;
-        let status = status.expect("it did not end within 30 s").unwrap();
+        let status = status.expect("the program did not exit within 30 s").unwrap();
         (status, started.elapsed())
     }
 }

@@ -1,4 +1,4 @@
-//! What the OpenAPI document promises of problems, held against each that a test meets.
+//! Checks each error response of a test against the OpenAPI document.
 
 use std::sync::LazyLock;
 
@@ -7,8 +7,8 @@ use serde_json::Value;
 static DOCUMENT: LazyLock<Value> =
     LazyLock::new(|| serde_json::to_value(twostep::http::document()).unwrap());
 
-/// Checks that some operation of the path is said to answer with this status and code. Paths that
-/// the document does not know, such as those under a base path, are not looked at.
+/// Checks that the document lists this status and code for an operation of the path. Paths outside
+/// the document, such as those under a base path, are not checked.
 pub(crate) fn assert_promised(path: &str, status: u16, code: &str) {
     let versioned = format!("/v1{path}");
     let mut known = false;
@@ -18,12 +18,12 @@ pub(crate) fn assert_promised(path: &str, status: u16, code: &str) {
         }
         known = true;
         let mut operations = operations.as_object().unwrap().values();
-        if operations.any(|operation| is_told(operation, status, code)) {
+        if operations.any(|operation| lists(operation, status, code)) {
             return;
         }
     }
     let is_elsewhere = code == "method_not_allowed" || code == "route_not_found";
-    assert!(!known || is_elsewhere, "the document knows no {status} {code} of {path}");
+    assert!(!known || is_elsewhere, "the document does not list {status} {code} for {path}");
 }
 
 fn fits(template: &str, path: &str) -> bool {
@@ -37,7 +37,7 @@ fn fits(template: &str, path: &str) -> bool {
     }
 }
 
-fn is_told(operation: &Value, status: u16, code: &str) -> bool {
+fn lists(operation: &Value, status: u16, code: &str) -> bool {
     let response = &operation["responses"][status.to_string()];
     let response = match response["$ref"].as_str() {
         Some(path) => DOCUMENT.pointer(path.strip_prefix('#').unwrap()).unwrap(),

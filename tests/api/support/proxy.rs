@@ -1,4 +1,4 @@
-//! A way to the database that can fall silent, as a network does that drops every packet.
+//! A TCP proxy for the database that can drop all traffic, as a network that loses every packet.
 
 use std::path::PathBuf;
 
@@ -16,17 +16,17 @@ pub(crate) struct Proxy {
     _stop: DropGuard,
 }
 
-/// What a proxy holds back.
+/// The traffic that a proxy holds back.
 #[derive(Clone, Copy, Default)]
 struct Silence {
-    /// Everything, for now.
+    /// All traffic, until further notice.
     is_all: bool,
-    /// Connections made before so many losses, for ever.
+    /// All traffic, for ever, of connections that were opened before this number of losses.
     losses: u64,
 }
 
 impl Proxy {
-    /// A proxy in front of this server.
+    /// Starts a proxy for this server.
     pub(crate) async fn before(server: &PgConnectOptions) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -37,7 +37,7 @@ impl Proxy {
         Self { port, silence: sender, _stop: stop.drop_guard() }
     }
 
-    /// The way through the proxy.
+    /// The connection options of a client of the proxy.
     pub(crate) fn options(&self, server: &PgConnectOptions) -> PgConnectOptions {
         PgConnectOptions::new_without_pgpass()
             .host("127.0.0.1")
@@ -47,19 +47,19 @@ impl Proxy {
             .ssl_mode(PgSslMode::Disable)
     }
 
-    /// Passes nothing on any more, and closes nothing; or passes on what comes from now on.
+    /// Stops or resumes forwarding. No connection is closed.
     pub(crate) fn fall_silent(&self, is_silent: bool) {
         self.silence.send_modify(|silence| silence.is_all = is_silent);
     }
 
-    /// Passes nothing on any more over the connections that there are, and closes none of them:
-    /// somebody on the way has forgotten them. New ones work.
+    /// Stops forwarding for ever on the open connections without closing them, as a firewall that has
+    /// lost its state. New connections work.
     pub(crate) fn lose_connections(&self) {
         self.silence.send_modify(|silence| silence.losses += 1);
     }
 }
 
-/// Where the server listens.
+/// The address of the server.
 #[derive(Clone)]
 enum Server {
     Socket(PathBuf),
@@ -124,7 +124,7 @@ async fn pass(
     let made_after = silence.borrow().losses;
     loop {
         let Ok(read @ 1..) = from.read(&mut buffer).await else { return };
-        // What arrives in silence is held, as a network holds what it sends again and again.
+        // Held data arrives later, as a network retransmits lost packets.
         let is_heard = |silence: &Silence| !silence.is_all && silence.losses == made_after;
         if silence.wait_for(is_heard).await.is_err() || to.write_all(&buffer[..read]).await.is_err()
         {

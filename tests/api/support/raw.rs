@@ -1,4 +1,4 @@
-//! HTTP as bytes, for what a client library would hide or refuse to send.
+//! HTTP as bytes, for requests and responses that a client library would hide or reject.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -7,28 +7,28 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-/// Longer than anything here may take.
+/// The time limit of every read, also on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Sends bytes, then nothing more, and reads until the server closes.
+/// Sends bytes, closes the sending side, and reads until the server closes the connection.
 pub(crate) async fn exchange(address: SocketAddr, bytes: &[u8]) -> String {
     let mut socket = TcpStream::connect(address).await.unwrap();
     socket.write_all(bytes).await.unwrap();
     socket.shutdown().await.unwrap();
     let mut answer = Vec::new();
-    // A server that closes before it has read everything may reset the connection.
+    // A server that closes the connection before it has read everything may reset it.
     let read = timeout(PATIENCE, socket.read_to_end(&mut answer)).await;
     let _ = read.expect("the server neither answered nor closed");
     String::from_utf8_lossy(&answer).into_owned()
 }
 
-/// A response that is being read, HTTP/1.1 with its chunks taken apart.
+/// An HTTP/1.1 response with chunked encoding, read step by step.
 pub(crate) struct RawStream {
     socket: TcpStream,
     unread: Vec<u8>,
     /// Status line and headers, in lower case.
     pub(crate) head: String,
-    /// The body so far.
+    /// The part of the body that has been read.
     pub(crate) body: String,
 }
 
@@ -46,7 +46,7 @@ impl RawStream {
         stream
     }
 
-    /// Reads on until the body has so many of this text. Fails the test if it ends before that.
+    /// Reads until the body contains `text` this many times. Fails the test if the body ends earlier.
     pub(crate) async fn read_until(&mut self, text: &str, times: usize) {
         while self.body.matches(text).count() < times {
             assert!(self.chunk().await, "the body ended at {:?}", self.body);
@@ -58,7 +58,7 @@ impl RawStream {
         while self.chunk().await {}
     }
 
-    /// One chunk; false for the one that ends the body.
+    /// Reads one chunk; returns false for the last one, which is empty.
     async fn chunk(&mut self) -> bool {
         let size = self.until_mark(b"\r\n").await;
         let size = usize::from_str_radix(size.trim(), 16).unwrap();

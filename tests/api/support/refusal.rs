@@ -1,4 +1,4 @@
-//! Requests that must be refused, and what is looked at then.
+//! Requests that the service must reject.
 
 use reqwest::RequestBuilder;
 use serde_json::{Value, json};
@@ -6,26 +6,26 @@ use serde_json::{Value, json};
 use super::promised::assert_promised;
 use super::{Session, seen};
 
-/// What is expected of a refusal.
+/// The expected error response.
 pub(crate) struct Refusal {
     status: u16,
     code: &'static str,
-    /// Where the first wrong member is; none for a problem that names no member.
+    /// The JSON pointer of the first invalid member; `None` for an error without one.
     pointer: Option<&'static str>,
 }
 
-/// A problem that names no member.
+/// An error that names no member.
 pub(crate) fn refusal(status: u16, code: &'static str) -> Refusal {
     Refusal { status, code, pointer: None }
 }
 
-/// A problem with the member at this pointer.
+/// A validation error at this JSON pointer.
 pub(crate) fn invalid(pointer: &'static str) -> Refusal {
     Refusal { pointer: Some(pointer), ..refusal(422, "validation_failed") }
 }
 
-/// Sends what must be refused, reads the problem whole, and checks that the session is as it was
-/// and still works.
+/// Sends a request that must be rejected, checks the whole error response, and checks that the
+/// session is unchanged and still works.
 pub(crate) async fn assert_refused(
     session: &Session<'_>,
     request: RequestBuilder,
@@ -79,7 +79,7 @@ async fn runs(session: &Session<'_>) -> Value {
     session.app.get(&path).send().await.unwrap().json().await.unwrap()
 }
 
-/// A post of a message whose body is sent as it is.
+/// A request that posts a message with this body, byte for byte.
 pub(crate) fn raw(session: &Session<'_>, body: impl Into<reqwest::Body>) -> RequestBuilder {
     let post = session.app.post(&session.path("/messages"));
     post.header("content-type", "application/json").body(body)

@@ -1,4 +1,4 @@
-//! What the services of these tests say is kept, to be searched.
+//! Keeps the output of the services of the black-box tests, which is searched for secrets.
 
 #[path = "../../support/seen.rs"]
 mod kept;
@@ -16,23 +16,23 @@ use tracing_subscriber::{EnvFilter, Layer as _, fmt};
 pub(crate) use kept::answer;
 use kept::file;
 
-/// The key of the model in tests. Whatever begins like this is searched for.
+/// The API key of the model in tests. The search finds every text with the prefix `planted-`.
 pub(crate) const MODEL_KEY: &str = "planted-model-key";
-/// How much is kept: all that our own code says, and what libraries say of connections.
+/// The log filter of the kept output: all of our own code, and connections of libraries.
 const KEPT: &str = "info,twostep=trace,reqwest=debug,hyper_util=debug";
 
-/// Shows with a test that fails what its service logs, and keeps more of it.
+/// Installs the log of the services: libtest prints it for a failed test, and more of it is kept.
 pub(crate) fn log() {
     let kept = file("log").map(|file| {
         let layer = fmt::layer().with_ansi(false).with_writer(Arc::new(file));
         layer.with_filter(EnvFilter::new(KEPT))
     });
     let shown = fmt::layer().with_ansi(false).with_test_writer().with_filter(LevelFilter::INFO);
-    // A second test of the same process finds it installed.
+    // An earlier test of this process may have installed it.
     let _ = tracing_subscriber::registry().with(shown).with(kept).try_init();
 }
 
-/// Keeps what a program logs, unless a test reads it.
+/// Keeps the log of a program, unless the test reads the log itself.
 pub(crate) fn log_of(command: &mut Command) {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     if command.as_std().get_envs().any(|(name, _)| name == "LOG") {

@@ -1,4 +1,4 @@
-//! A reader of event streams.
+//! A client of event streams.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -9,10 +9,10 @@ use serde_json::Value;
 use sse_stream::{Sse, SseByteStream};
 use tokio::time::timeout;
 
-/// One event as it arrived.
+/// A received event.
 #[derive(Debug, Clone)]
 pub(crate) struct Received {
-    /// The number; none for a preview.
+    /// The sequence number; `None` for a preview.
     pub(crate) id: Option<i64>,
     /// The name of the SSE event.
     pub(crate) name: String,
@@ -20,7 +20,7 @@ pub(crate) struct Received {
     pub(crate) data: Value,
 }
 
-/// A stream that is being read.
+/// An open stream.
 pub(crate) struct EventStream {
     events: Pin<Box<dyn Stream<Item = Result<Sse, sse_stream::Error>> + Send>>,
     pub(crate) headers: reqwest::header::HeaderMap,
@@ -34,12 +34,12 @@ impl EventStream {
         Self { events: Box::pin(SseByteStream::new(response.bytes_stream())), headers }
     }
 
-    /// The next event; none at the clean end of the stream. A torn stream fails the test.
+    /// The next event; `None` at the regular end of the stream. An aborted stream fails the test.
     pub(crate) async fn next(&mut self) -> Option<Received> {
-        self.try_next().await.expect("the stream was torn")
+        self.try_next().await.expect("the stream was aborted")
     }
 
-    /// The next event, or that the stream was torn.
+    /// The next event; `None` at the regular end of the stream, an error if it was aborted.
     pub(crate) async fn try_next(&mut self) -> Result<Option<Received>, sse_stream::Error> {
         loop {
             let event = timeout(Duration::from_secs(30), self.events.next()).await;
@@ -59,7 +59,7 @@ impl EventStream {
         }
     }
 
-    /// Everything up to the clean end.
+    /// All events up to the regular end of the stream.
     pub(crate) async fn rest(mut self) -> Vec<Received> {
         let mut all = Vec::new();
         while let Some(event) = self.next().await {
@@ -68,7 +68,7 @@ impl EventStream {
         all
     }
 
-    /// Reads on to the first event of this name.
+    /// Reads up to the first event with this name.
     pub(crate) async fn until(&mut self, name: &str) -> Received {
         loop {
             let event = self.next().await.unwrap_or_else(|| panic!("there was no {name}"));
@@ -79,7 +79,7 @@ impl EventStream {
     }
 }
 
-/// The events that have a number.
+/// The data of the durable events, which have a sequence number.
 pub(crate) fn durable(events: &[Received]) -> Vec<Value> {
     let is_durable = |event: &&Received| event.id.is_some();
     events.iter().filter(is_durable).map(|event| event.data.clone()).collect()

@@ -1,4 +1,4 @@
-//! Tools that only tests have.
+//! Tools for tests.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use serde_json::json;
 use twostep::domain::tool::{ToolClass, ToolTiming};
 use twostep::tools::{Output, ToolContext, ToolError, TypedTool};
 
-/// A tool that nobody waits for to the end.
+/// A tool that takes longer than any test.
 #[derive(Debug)]
 pub(crate) struct Endless<const IS_PURE: bool>;
 

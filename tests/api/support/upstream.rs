@@ -1,4 +1,4 @@
-//! What the model was sent.
+//! The requests that the model has received.
 
 use std::collections::HashMap;
 use std::fmt::Display;
@@ -8,7 +8,7 @@ use twostep::simulator::{RecordedRequest, Running};
 
 use super::TestApp;
 
-/// The requests to the model, in the order in which they came.
+/// The requests to the model in the order of their arrival.
 pub(crate) struct Upstream {
     pub(crate) requests: Vec<RecordedRequest>,
 }
@@ -41,20 +41,21 @@ impl Upstream {
         messages.iter().map(|message| message["role"].as_str().unwrap().to_owned()).collect()
     }
 
-    /// Each request of a session is a byte prefix of the next, up to the end of its messages, but
-    /// for the output budget and the marks of the prompt cache, which are no part of the
-    /// conversation. Sessions are told apart by their first message, which tests make different.
+    /// Checks that each request of a session is a byte prefix of the next one, up to the end of its
+    /// messages. The output budget and the markers of the prompt cache are ignored, because they are
+    /// no part of the conversation. Sessions are identified by their first message, which differs in
+    /// each session of a test.
     pub(crate) fn assert_prefixes(&self) {
         let mut last: HashMap<String, String> = HashMap::new();
         for request in &self.requests {
             let text = without_marks(std::str::from_utf8(&request.body).unwrap());
             let body: Value = serde_json::from_str(&text).unwrap();
-            // What asks for a count or a summary is not followed by another of its kind.
+            // The next request does not continue a token count or a summary.
             if request.path.ends_with("/count_tokens") || body.get("compaction").is_some() {
                 continue;
             }
             let messages = body["messages"].as_array().unwrap();
-            // A system prompt that stands among the messages is that of all sessions.
+            // A system prompt among the messages is the same in all sessions.
             let first = messages.iter().find(|message| message["role"] != "system").unwrap();
             let key = format!("{}{first}", body["model"]);
             let text = without_budget(&text, &body["max_tokens"]);
@@ -66,12 +67,12 @@ impl Upstream {
     }
 }
 
-/// A body without its output budget, which is this.
+/// A body without its output budget, which has this value.
 pub(crate) fn without_budget(text: &str, budget: impl Display) -> String {
     text.replacen(&format!(r#","max_tokens":{budget},"#), ",", 1)
 }
 
-/// A body without the marks, which are no content and may move. In a text their quotes would be
+/// A body without cache markers, which are no content and may move. In a text their quotes would be
 /// escaped.
 pub(crate) fn without_marks(text: &str) -> String {
     text.replace(r#","cache_control":{"type":"ephemeral"}"#, "")
@@ -81,15 +82,15 @@ pub(crate) fn without_marks(text: &str) -> String {
 /// A body up to the end of its messages.
 fn messages_of(text: &str) -> &str {
     let end = text.rfind(r#"],"tool_choice":"#).unwrap_or(text.len() - "]}".len());
-    // A text that the user goes on with grows at its end.
+    // A text that the user continues grows at its end.
     text[..end].strip_suffix(r#""}"#).unwrap_or(&text[..end])
 }
 
-/// Waits until the model has been asked so many times.
+/// Waits until the model has received `times` requests.
 pub(crate) async fn asked(app: &TestApp, times: usize) {
     let deadline = tokio::time::Instant::now() + std::time::Duration::from_secs(20);
     while app.upstream().len() < times {
-        assert!(tokio::time::Instant::now() < deadline, "the model was not asked");
+        assert!(tokio::time::Instant::now() < deadline, "the model did not receive the requests");
         tokio::time::sleep(std::time::Duration::from_millis(5)).await;
     }
 }

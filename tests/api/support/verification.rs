@@ -1,4 +1,4 @@
-//! What the service finds wrong with its own data, and says of its runs.
+//! Reads the service's own verification of its data, and its explanation of runs.
 
 use serde_json::Value;
 use twostep::store::verify::{list_sessions, session};
@@ -6,7 +6,7 @@ use twostep::store::verify::{list_sessions, session};
 use super::{Session, TestApp};
 
 impl TestApp {
-    /// What is wrong with any session of the database, a sentence a finding.
+    /// The findings of the verification of all sessions, each as a sentence.
     pub(crate) async fn findings(&self) -> Vec<String> {
         let pool = self.database.pool(1);
         let mut conn = pool.acquire().await.unwrap();
@@ -27,18 +27,18 @@ impl TestApp {
 }
 
 impl Session<'_> {
-    /// What the service says of the session's soundness.
+    /// The response of `GET /v1/sessions/{id}/verify`.
     pub(crate) async fn verify(&self) -> Value {
         self.app.get(&self.path("/verify")).send().await.unwrap().json().await.unwrap()
     }
 
-    /// What the service says a run waits for.
+    /// The response of `GET /v1/sessions/{id}/runs/{id}/explain`.
     pub(crate) async fn explain(&self, run: &Value) -> Value {
         let path = self.path(&format!("/runs/{}/explain", run["id"].as_str().unwrap()));
         self.app.get(&path).send().await.unwrap().json().await.unwrap()
     }
 
-    /// The session's id as the database has it.
+    /// The id of the session in the database.
     pub(crate) fn uuid(&self) -> uuid::Uuid {
         self.id.trim_start_matches("ses_").parse().unwrap()
     }

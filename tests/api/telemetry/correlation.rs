@@ -22,7 +22,7 @@ fn sent(app: &TestApp) -> Vec<Vec<String>> {
     app.upstream().requests.iter().map(|request| header(&request.headers)).collect()
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn requests_to_the_model_belong_to_the_trace_of_the_message() {
     let app = TestApp::start(replies(&[calls("get_time", json!({})), says("Noon.")])).await;
     let session = app.session().await;
@@ -36,10 +36,9 @@ async fn requests_to_the_model_belong_to_the_trace_of_the_message() {
         assert_ne!(parts[2], PARENT, "the place is that of the caller");
     }
     assert_ne!(sent[0][2], sent[1][2]);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_message_without_a_good_trace_begins_one() {
     let app = TestApp::start(replies(&[says("Hello.")])).await;
     let mut seen = Vec::new();
@@ -59,10 +58,9 @@ async fn a_message_without_a_good_trace_begins_one() {
     seen.sort();
     seen.dedup();
     assert_eq!(seen.len(), 4, "{seen:?}");
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn the_same_message_in_another_trace_is_the_same_message() {
     let app = TestApp::start(replies(&[says("Hello.")])).await;
     let session = app.session().await;
@@ -75,10 +73,9 @@ async fn the_same_message_in_another_trace_is_the_same_message() {
     }
     assert_eq!(runs[0], runs[1]);
     session.settled(&json!({ "id": runs[0] })).await;
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn log_lines_of_a_run_name_the_trace_of_its_message() {
     let database = database().await;
     let folder = data_dir();

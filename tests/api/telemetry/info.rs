@@ -11,7 +11,7 @@ async fn info(app: &TestApp) -> Value {
     response.json().await.unwrap()
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_service_tells_its_version_limits_and_features() {
     let app = TestApp::start(json!({})).await;
     let expected = json!({
@@ -32,10 +32,9 @@ async fn a_service_tells_its_version_limits_and_features() {
         "adapters": { "ag_ui": false, "ai_sdk": false, "anthropic": false, "openai": false },
     });
     assert_eq!(info(&app).await, expected);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn what_the_operator_has_chosen_is_told() {
     let setup = Setup {
         max_message: Some(9_000_000),
@@ -51,5 +50,4 @@ async fn what_the_operator_has_chosen_is_told() {
     assert_eq!(told.map(|name| info["limits"][name].clone()), [9_000_000, 50, 600]);
     let expected = json!({ "keys": true, "tokens": false, "bypass": false, "on_busy": "reject" });
     assert_eq!(info["features"], expected);
-    app.finish().await;
 }

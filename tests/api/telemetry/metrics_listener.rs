@@ -2,7 +2,7 @@
 
 use crate::support::{Program, binary, data_dir, database, problem};
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn figures_with_an_address_of_their_own_are_nowhere_else() {
     let (database, folder) = (database().await, data_dir());
     let mut command = binary(&["serve", "--offline", "--bind", "127.0.0.1:0"]);

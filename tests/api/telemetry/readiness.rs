@@ -44,21 +44,20 @@ fn newest() -> i64 {
     twostep::store::MIGRATIONS.iter().map(|migration| migration.version).max().unwrap()
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_process_that_can_serve_names_what_was_looked_at() {
     let app = TestApp::start(replies(&[says("Hello.")])).await;
     assert_eq!(readiness(&app).await, (200, ready()));
-    app.finish().await;
+    drop(app);
     let setup = Setup { no_worker: true, ..Setup::default() };
     let app = TestApp::start_with(replies(&[says("Hello.")]), setup).await;
     let mut expected = ready();
     let checks = expected["checks"].as_object_mut().unwrap();
     checks.retain(|name, _| !["worker", "model"].contains(&&**name));
     assert_eq!(readiness(&app).await, (200, expected));
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_newer_schema_is_told_and_an_older_one_is_not_served() {
     let app = TestApp::start(replies(&[says("Hello.")])).await;
     let pool = app.database.pool(1);
@@ -78,10 +77,10 @@ async fn a_newer_schema_is_told_and_an_older_one_is_not_served() {
     let detail = format!("at 1, and this version needs {}: migrate", newest());
     older["checks"]["schema"] = check("failed", &detail);
     becomes(&app, &(503, older)).await;
-    app.stop().await;
+    app.stop_unchecked().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn probes_of_a_silent_database_are_answered_in_time_and_hold_nobody_up() {
     let database = database().await;
     let proxy = Proxy::before(&database.options()).await;
@@ -102,5 +101,5 @@ async fn probes_of_a_silent_database_are_answered_in_time_and_hold_nobody_up() {
     assert!(started.elapsed() < Duration::from_secs(6), "{:?}", started.elapsed());
     proxy.fall_silent(false);
     becomes(&app, &(200, ready())).await;
-    app.stop().await;
+    app.stop_unchecked().await;
 }

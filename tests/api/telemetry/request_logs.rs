@@ -18,7 +18,7 @@ fn essence(line: &Value) -> Value {
     ])
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_request_is_one_line_and_a_probe_is_none() {
     let database = database().await;
     let folder = data_dir();

@@ -78,7 +78,7 @@ fn sleeps(forever: &str) -> String {
     format!("echo begun; (setsid sh -c 'trap \"\" TERM; sleep {forever}; :' &); sleep {forever}; :")
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_command_answers_with_its_output_and_its_exit_code() {
     for (setting, level) in settings() {
         let asks = commands(&[
@@ -102,11 +102,10 @@ async fn a_command_answers_with_its_output_and_its_exit_code() {
             .await
             .unwrap();
         assert_eq!(levels, vec![Some(level.as_str().to_owned()); 4]);
-        app.finish().await;
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_flood_is_cut_and_the_rest_is_counted() {
     for (setting, _) in settings() {
         let flood = calls("Bash", json!({ "command": "head -c 3000000 /dev/zero | tr '\\0' x" }));
@@ -130,11 +129,10 @@ async fn a_flood_is_cut_and_the_rest_is_counted() {
             "x".repeat(1024 * 1024)
         );
         assert!(kept == whole, "{}", kept.len());
-        app.finish().await;
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn at_its_deadline_a_command_is_gone_and_what_it_printed_is_told() {
     for (setting, level) in settings() {
         let forever = forever(1, level);
@@ -151,11 +149,10 @@ async fn at_its_deadline_a_command_is_gone_and_what_it_printed_is_told() {
         let events = session.events().await;
         let result = events.iter().find(|event| event["type"] == "agent.tool_result").unwrap();
         assert_eq!(result["error_type"], "TIMEOUT");
-        app.finish().await;
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_cancelled_run_takes_its_command_with_it() {
     for (setting, level) in settings() {
         let forever = forever(2, level);
@@ -172,7 +169,6 @@ async fn a_cancelled_run_takes_its_command_with_it() {
         until("it goes on", Duration::from_secs(1), || sleepers(&forever) == 0).await;
         assert_eq!(session.settled(&run).await["status"], "cancelled");
         assert_eq!(session.ask("Are you there?").await["output_text"], "Still here.");
-        app.finish().await;
     }
 }
 
@@ -200,7 +196,7 @@ async fn message(program: &Program) -> RequestBuilder {
     client.post(messages).json(&json!({ "content": "go" }))
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_worker_that_is_killed_leaves_no_process() {
     for (_, level) in settings() {
         let forever = forever(3, level);
@@ -216,7 +212,7 @@ async fn a_worker_that_is_killed_leaves_no_process() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_service_whose_program_was_replaced_runs_commands_all_the_same() {
     for (_, level) in settings() {
         let (folder, database) = (data_dir(), database().await);
@@ -234,7 +230,7 @@ async fn a_service_whose_program_was_replaced_runs_commands_all_the_same() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn an_attack_by_the_model_gets_nothing_and_the_session_goes_on() {
     for (setting, level) in settings() {
         let outside = data_dir();
@@ -255,11 +251,10 @@ async fn an_attack_by_the_model_gets_nothing_and_the_session_goes_on() {
         assert_eq!(told.iter().filter(|(_, is_error)| *is_error).count(), 4, "{told:?}");
         assert!(!told.iter().any(|(text, _)| text.contains("CANARY")), "{told:?}");
         assert_eq!(std::fs::read_to_string(outside.path().join("secret")).unwrap(), "CANARY");
-        app.finish().await;
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn without_the_operators_word_there_is_no_bash() {
     let app = TestApp::start(replies(&[says("Hello.")])).await;
     let tools: Value = app.get("/v1/tools").send().await.unwrap().json().await.unwrap();
@@ -269,10 +264,9 @@ async fn without_the_operators_word_there_is_no_bash() {
     assert_eq!(refused.unwrap().status(), StatusCode::UNPROCESSABLE_ENTITY);
     let ready: Value = app.get("/readyz").send().await.unwrap().json().await.unwrap();
     assert_eq!(ready["checks"].get("sandbox"), None);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn the_level_in_force_is_told() {
     for (setting, level) in settings() {
         let app = start(setting, replies(&[says("Hello.")])).await;
@@ -283,11 +277,10 @@ async fn the_level_in_force_is_told() {
         let bash = tools.iter().find(|tool| tool["name"] == "Bash").unwrap();
         let told = json!([bash["class"], bash["timing"], bash["deadline_ms"], bash["parallel"]]);
         assert_eq!(told, json!(["effect", "variable", 120_000, false]));
-        app.finish().await;
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn the_basic_level_and_a_shared_workspace_do_not_start_together() {
     let database = database().await;
     let mut command = binary(&["serve", "--offline", "--bind", LOOPBACK, "--bash", "basic"]);
@@ -298,7 +291,7 @@ async fn the_basic_level_and_a_shared_workspace_do_not_start_together() {
     assert!(last.contains("--workspace") && last.contains(".git/hooks"), "{stderr}");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn the_doctor_tells_what_there_is() {
     let (status, stdout, _) = outcome(binary(&["doctor", "sandbox", "--json"])).await;
     let facts: Value = serde_json::from_str(&stdout).unwrap();

@@ -15,7 +15,7 @@ async fn resource(app: &TestApp, body: Value) -> Value {
     app.post("/v1/sessions").json(&body).send().await.unwrap().json().await.unwrap()
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn the_catalogue_says_what_the_model_is_told_and_what_calls_may_do() {
     let app = TestApp::start(replies(&[])).await;
     let mut exit =
@@ -46,10 +46,9 @@ async fn the_catalogue_says_what_the_model_is_told_and_what_calls_may_do() {
             "default": true,
         })
     );
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_session_lists_the_tools_that_are_enabled_or_those_it_named() {
     let app = TestApp::start(replies(&[])).await;
     let names: Vec<Value> =
@@ -57,10 +56,9 @@ async fn a_session_lists_the_tools_that_are_enabled_or_those_it_named() {
     assert_eq!(resource(&app, json!({})).await["tools"], json!(names));
     let two = json!({ "tools": ["TodoWrite", "read_file"] });
     assert_eq!(resource(&app, two).await["tools"], json!(["read_file", "TodoWrite"]));
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_session_shows_its_mode_and_its_rules() {
     let operator =
         OperatorPolicy { default_mode: PermissionMode::Default, ..OperatorPolicy::default() };
@@ -77,15 +75,13 @@ async fn a_session_shows_its_mode_and_its_rules() {
     assert_eq!(shown(resource(&app, body).await), [json!("plan"), rules, json!([])]);
     let nothing = resource(&app, json!({})).await;
     assert_eq!(shown(nothing), [json!("default"), json!([]), json!([])]);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn nobody_may_name_the_mode_that_the_operator_has_not_enabled() {
     let setup = Setup { permissions: Some(OperatorPolicy::default()), ..Setup::default() };
     let app = TestApp::start_with(replies(&[says("Yes.")]), setup).await;
     let session = app.session().await;
     let request = app.post("/v1/sessions").json(&json!({ "permission_mode": "bypass" }));
     assert_refused(&session, request, invalid("/permission_mode")).await;
-    app.finish().await;
 }

@@ -18,7 +18,7 @@ fn two_calls() -> Value {
     ])
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn with_manual_dispatch_the_client_gets_all_calls_and_nothing_runs_here() {
     let app = TestApp::start(two_calls()).await;
     app.write_file("a.txt", "ours");
@@ -42,10 +42,9 @@ async fn with_manual_dispatch_the_client_gets_all_calls_and_nothing_runs_here() 
     let run = session.settled(&run).await;
     assert_eq!(run["output_text"], "theirs and You may not write.");
     assert!(!app.folder.path().join("b.txt").exists());
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_run_with_manual_dispatch_is_cancelled_in_the_middle_of_its_loop() {
     let app = TestApp::start(two_calls()).await;
     let session = app.session_with(manual()).await;
@@ -59,10 +58,9 @@ async fn a_run_with_manual_dispatch_is_cancelled_in_the_middle_of_its_loop() {
     let told: Vec<&str> = results.iter().map(|it| it["content"].as_str().unwrap()).collect();
     assert_eq!(told[0], "theirs", "what the client gave is kept");
     assert!(told[1].starts_with("Cancelled: "), "{told:?}");
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_runs_the_tools_needs_no_approvals() {
     let app = TestApp::start_with(two_calls(), asks()).await;
     let session = app.session_with(manual()).await;
@@ -75,5 +73,4 @@ async fn a_client_that_runs_the_tools_needs_no_approvals() {
     assert_eq!(decision.send().await.unwrap().status(), 404);
     session.cancel(&run).await;
     session.settled(&run).await;
-    app.finish().await;
 }

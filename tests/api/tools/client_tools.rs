@@ -52,7 +52,7 @@ fn result(id: &str, content: &Value) -> Value {
     json!({ "tool_use_id": id, "content": content })
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn an_answer_that_comes_before_it_is_waited_for_is_told_so() {
     let script = replies(&[calls_as(&[
         ("toolu_1", "launch", json!({})),
@@ -73,10 +73,9 @@ async fn an_answer_that_comes_before_it_is_waited_for_is_told_so() {
     assert_eq!(session.settled(&run).await["status"], "cancelled");
     let late = app.post(&session.path("/tool_results")).json(&body).send().await.unwrap();
     problem(late, 404, "tool_call_not_found").await;
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn the_client_answers_its_calls_one_by_one() {
     let app = TestApp::start_with(two_doors(), asks()).await;
     let session = app.session_with(with_door()).await;
@@ -115,10 +114,9 @@ async fn the_client_answers_its_calls_one_by_one() {
         "session.status_idle",
     ];
     assert_eq!(session.kinds().await, kinds);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn what_stands_behind_a_change_that_waits_for_the_client_waits_with_it() {
     let script = replies(&[
         calls_as(&[
@@ -137,10 +135,9 @@ async fn what_stands_behind_a_change_that_waits_for_the_client_waits_with_it() {
     assert!(!session.kinds().await.contains(&"agent.tool_result".to_owned()));
     session.accepted(session.hand_in(&json!([result("toolu_1", &json!("open"))]))).await;
     assert_eq!(session.settled(&run).await["output_text"], "It said: new");
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn the_client_answers_its_calls_together_all_or_none() {
     let app = TestApp::start_with(two_doors(), asks()).await;
     let session = app.session_with(with_door()).await;
@@ -158,10 +155,9 @@ async fn the_client_answers_its_calls_together_all_or_none() {
     );
     session.accepted(session.hand_in(&json!([three, one]))).await;
     assert_eq!(session.settled(&run).await["output_text"], "one and three");
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn the_same_result_again_changes_nothing_and_another_is_refused() {
     let app = TestApp::start_with(one_door(), asks()).await;
     let session = app.session_with(with_door()).await;
@@ -189,10 +185,9 @@ async fn the_same_result_again_changes_nothing_and_another_is_refused() {
     let told = &session.history().await[2]["message"]["content"][0];
     let expected = json!({ "type": "tool_result", "tool_use_id": "toolu_1", "content": "open", "is_error": true });
     assert_eq!(told, &expected);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn two_who_answer_at_once_are_answered_alike_or_not_at_all() {
     let app = TestApp::start_with(one_door(), asks()).await;
     for pair in 0..20 {
@@ -209,10 +204,9 @@ async fn two_who_answer_at_once_are_answered_alike_or_not_at_all() {
             both => panic!("{both:?}"),
         }
     }
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_result_that_comes_too_late_is_refused() {
     let app = TestApp::start_with(one_door(), asks_within(Duration::from_millis(300))).await;
     let session = app.session_with(with_door()).await;
@@ -222,10 +216,9 @@ async fn a_result_that_comes_too_late_is_refused() {
     assert!(told.contains("The client gave no result in time."), "{told}");
     let late = session.hand_in(&json!([result("toolu_1", &json!("open"))])).send().await.unwrap();
     problem(late, 410, "tool_result_expired").await;
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_result_may_hold_an_image_which_events_only_name() {
     let script =
         replies(&[calls_as(&[("toolu_1", "open_door", json!({ "door": 1 }))]), says("I see.")]);
@@ -243,10 +236,9 @@ async fn a_result_may_hold_an_image_which_events_only_name() {
     let expected = json!([{ "type": "text", "text": "A room:" }, { "type": "text", "text": "[image/png, 70 bytes]" }]);
     assert_eq!((&told["content"], &told["custom_tool_use_id"]), (&expected, &json!("toolu_1")));
     assert_eq!(session.hand_in(&results).send().await.unwrap().status(), 200);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn characters_that_cannot_be_kept_are_replaced() {
     let app = TestApp::start_with(one_door(), asks()).await;
     let session = app.session_with(with_door()).await;
@@ -256,10 +248,9 @@ async fn characters_that_cannot_be_kept_are_replaced() {
     session.accepted(post.body(body)).await;
     let told = "It said: a\u{fffd}b\u{fffd}c\u{1f600}";
     assert_eq!(session.settled(&run).await["output_text"], told);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_message_may_bring_tools_for_its_run() {
     let app = TestApp::start_with(
         json!({ "conversations": [
@@ -289,7 +280,6 @@ async fn a_message_may_bring_tools_for_its_run() {
     assert_eq!(run["status"], "requires_action");
     session.cancel(&run).await;
     session.settled(&run).await;
-    app.finish().await;
 }
 
 /// Definitions that do not fit, and where.
@@ -329,7 +319,7 @@ fn bad_tools() -> Vec<(Value, &'static str)> {
     ]
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn tools_that_do_not_fit_are_pointed_at() {
     let app = TestApp::start(replies(&[says("Yes.")])).await;
     let session = app.session().await;
@@ -347,10 +337,9 @@ async fn tools_that_do_not_fit_are_pointed_at() {
     assert_refused(&session, message, invalid("/tools/0/name")).await;
     let create = app.post("/v1/sessions").json(&json!({ "dispatch": "nobody" }));
     assert_refused(&session, create, invalid("/dispatch")).await;
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn results_that_do_not_fit_are_pointed_at() {
     let app = TestApp::start_with(one_door(), asks()).await;
     let session = app.session_with(with_door()).await;
@@ -404,5 +393,4 @@ async fn results_that_do_not_fit_are_pointed_at() {
     assert_eq!(session.events().await, events);
     session.accepted(session.hand_in(&json!([result("toolu_1", &json!("open"))]))).await;
     assert_eq!(session.settled(&run).await["output_text"], "It said: open");
-    app.finish().await;
 }

@@ -14,7 +14,7 @@ fn results(history: &[Value]) -> Vec<Value> {
     blocks.iter().map(|block| json!([block["is_error"], block["content"]])).collect()
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn thoughts_are_returned_and_kept_in_their_order() {
     let thought = |number: u32| {
         let input = json!({ "thought": format!("Step {number}"), "thought_number": number,
@@ -34,10 +34,9 @@ async fn thoughts_are_returned_and_kept_in_their_order() {
     };
     let expected = [noted(1, 3, true), noted(2, 3, true), noted(3, 3, true), noted(4, 4, false)];
     assert_eq!(results(&session.history().await), expected);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_time_zone_that_does_not_exist_is_told_to_the_model_and_the_run_completes() {
     let script =
         replies(&[calls("get_time", json!({ "timezone": "Mars/Base" })), says("No such zone.")]);
@@ -47,15 +46,13 @@ async fn a_time_zone_that_does_not_exist_is_told_to_the_model_and_the_run_comple
     assert_eq!(json!([run["status"], run["output_text"]]), json!(["completed", "No such zone."]));
     let text = "Error: \"Mars/Base\" is not a time zone; use a name such as Europe/Oslo";
     assert_eq!(results(&session.history().await), [json!([true, text])]);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn the_current_user_is_the_owner_of_the_session() {
     let script = replies(&[calls("get_current_user", json!({})), says("You are.")]);
     let app = TestApp::start(script).await;
     let session = app.session().await;
     assert_eq!(session.ask("Who am I?").await["output_text"], "You are.");
     assert_eq!(results(&session.history().await), [json!([null, "default"])]);
-    app.finish().await;
 }

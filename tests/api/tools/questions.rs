@@ -36,7 +36,7 @@ fn ill(name: &str) -> (String, bool) {
     (name.to_owned(), true)
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_file_is_read_and_interpreted_whatever_is_asked_of_it() {
     let app = project(json!({ "otherwise": "demo" })).await;
     for question in [
@@ -51,10 +51,9 @@ async fn a_file_is_read_and_interpreted_whatever_is_asked_of_it() {
         assert!(answer.contains("src/main.rs") && !answer.contains(MAIN), "{question}: {answer}");
         assert_eq!(called(&session).await, [well("read_file")], "{question}");
     }
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_folder_is_listed_and_told_of() {
     let app = project(json!({ "otherwise": "demo" })).await;
     let session = app.session().await;
@@ -63,10 +62,9 @@ async fn a_folder_is_listed_and_told_of() {
     let answer = run["output_text"].as_str().unwrap();
     assert!(answer.contains("src") && !answer.contains("main.rs\nnotes.md\n"), "{answer}");
     assert_eq!(called(&session).await, [well("list_files")]);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_read_is_explained() {
     let app = project(json!({ "otherwise": "demo" })).await;
     let session = app.session().await;
@@ -75,10 +73,9 @@ async fn what_cannot_be_read_is_explained() {
     let answer = run["output_text"].as_str().unwrap();
     assert!(answer.contains("there is no such file or folder"), "{answer}");
     assert_eq!(called(&session).await, [ill("read_file")]);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn tools_follow_each_other_where_one_needs_what_another_found() {
     let script = replies(&[
         calls("Glob", json!({ "pattern": "src/*.rs" })),
@@ -91,10 +88,9 @@ async fn tools_follow_each_other_where_one_needs_what_another_found() {
     let told = json!([run["output_text"], run["model_requests"], run["limited"]]);
     assert_eq!(told, json!(["One file, a greeter.", 3, false]));
     assert_eq!(called(&session).await, [well("Glob"), well("read_file")]);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn one_round_of_tools_is_enough_where_one_answers() {
     let script = replies(&[calls("list_files", json!({ "path": "src" })), says("Two files.")]);
     let app = project(script).await;
@@ -102,20 +98,18 @@ async fn one_round_of_tools_is_enough_where_one_answers() {
     let run = session.ask("How many files are there?").await;
     let told = json!([run["output_text"], run["model_requests"]]);
     assert_eq!(told, json!(["Two files.", 2]));
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_question_that_needs_no_tool_costs_one_request() {
     let app = project(replies(&[says("Blue.")])).await;
     let session = app.session().await;
     let run = session.ask("Which colour has the sky?").await;
     assert_eq!(json!([run["output_text"], run["model_requests"]]), json!(["Blue.", 1]));
     assert_eq!(called(&session).await, []);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn rounds_end_at_their_limit_and_the_model_still_answers() {
     let listing = calls("list_files", json!({}));
     let app = project(replies(&[listing.clone(), listing, says("That will do.")])).await;
@@ -125,10 +119,9 @@ async fn rounds_end_at_their_limit_and_the_model_still_answers() {
     let told = json!([run["output_text"], run["limited"]]);
     assert_eq!(told, json!(["That will do.", true]));
     assert_eq!(called(&session).await, [well("list_files"), well("list_files")]);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn failures_and_inputs_that_mean_nothing_leave_the_rest_as_it_is() {
     let asks = json!({ "content": [
         { "type": "tool_use", "name": "list_files", "input": { "path": "nowhere" } },
@@ -139,5 +132,4 @@ async fn failures_and_inputs_that_mean_nothing_leave_the_rest_as_it_is() {
     let session = app.session().await;
     assert_eq!(session.ask("Look around").await["output_text"], "One of three.");
     assert_eq!(called(&session).await, [ill("list_files"), ill("read_file"), well("read_file")]);
-    app.finish().await;
 }

@@ -55,11 +55,10 @@ async fn found(queries: &[Value], columns: Option<&[&str]>) -> Vec<Value> {
     let history = session.history().await;
     let results = history.iter().skip(2).step_by(2);
     let texts = results.map(|item| item["message"]["content"][0]["content"].clone()).collect();
-    app.finish().await;
     texts
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn records_have_all_words_in_any_column_and_every_character_means_itself() {
     let ada = r#"{"id":1,"full name":"Ada Lovelace","note":"100% sure"}"#;
     let queries = ["lovelace ADA", "100%", "_da", r"\", "'; DROP TABLE x; --"];
@@ -72,21 +71,21 @@ async fn records_have_all_words_in_any_column_and_every_character_means_itself()
     );
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_long_result_says_that_there_is_more() {
     let queries = [json!({ "query": "ada", "limit": 1 })];
     let expected = r#"{"records":[{"full name":"Ada Lovelace"}],"more":true}"#;
     assert_eq!(found(&queries, Some(&["full name"])).await, [json!(expected)]);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_column_that_is_not_named_is_neither_searched_nor_shown() {
     let queries = [json!({ "query": "sure" })];
     let expected = r#"{"records":[],"more":false}"#;
     assert_eq!(found(&queries, Some(&["id", "full name"])).await, [json!(expected)]);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_cancelled_search_ends_in_the_database() {
     let script = replies(&[calls("search_records", json!({ "query": "1" })), says("unused")]);
     let app = start(script, "shop.slow", None).await;
@@ -114,7 +113,6 @@ async fn a_cancelled_search_ends_in_the_database() {
     searching(0).await;
     // Long before its own time limit.
     assert!(started.elapsed() < Duration::from_secs(5), "took {:?}", started.elapsed());
-    app.finish().await;
 }
 
 /// Why a table cannot be searched.
@@ -123,7 +121,7 @@ async fn refusal(role: PgConnectOptions, table: &str, columns: Option<Vec<String
     records.check().await.unwrap_err().to_string()
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_table_that_could_be_written_or_is_not_there_is_refused() {
     let database = tables().await;
     let writer = database.options();
@@ -137,7 +135,7 @@ async fn a_table_that_could_be_written_or_is_not_there_is_refused() {
     assert_eq!(refusal(reader(&database), PEOPLE, columns).await, expected);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_service_whose_role_may_write_the_table_does_not_start() {
     let database = tables().await;
     let arguments = ["serve", "--offline", "--bind", "127.0.0.1:0", "--records-table", PEOPLE];

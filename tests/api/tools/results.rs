@@ -63,7 +63,7 @@ fn many(inputs: &[Value]) -> Value {
     json!({ "content": blocks })
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn parallel_calls_are_answered_in_one_message_in_the_order_of_the_calls() {
     let (setup, _) = with_slow();
     let inputs: Vec<Value> = (0..5_u64)
@@ -83,10 +83,9 @@ async fn parallel_calls_are_answered_in_one_message_in_the_order_of_the_calls() 
     assert_eq!(ids(&asked, "id"), ids(&answered, "tool_use_id"));
     assert!(answered.iter().all(|block| block["type"] == "tool_result"));
     assert_eq!(answered[0]["content"], r#"{"name":"n0","milliseconds":250}"#);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn three_reads_of_300_ms_take_less_than_500() {
     let (setup, count) = with_slow();
     let inputs = ["a", "b", "c"].map(|name| json!({ "name": name }));
@@ -99,10 +98,9 @@ async fn three_reads_of_300_ms_take_less_than_500() {
     assert!(started.elapsed() < Duration::from_millis(500), "took {:?}", started.elapsed());
     assert_eq!(events.iter().filter(|event| event.name == "agent.tool_result").count(), 3);
     assert_eq!(count.load(Ordering::SeqCst), 3);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_tool_that_panics_or_hangs_fails_alone() {
     let (setup, _) = with_slow();
     let inputs = [
@@ -136,10 +134,9 @@ async fn a_tool_that_panics_or_hangs_fails_alone() {
         ]
     );
     assert_eq!(session.ask("And again?").await["status"], "completed");
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn an_unknown_tool_is_told_to_the_model_and_the_loop_goes_on() {
     let app = TestApp::start(replies(&[calls("x", json!({})), says("I have no x.")])).await;
     let session = app.session().await;
@@ -147,10 +144,9 @@ async fn an_unknown_tool_is_told_to_the_model_and_the_loop_goes_on() {
     let result = session.history().await[2]["message"]["content"][0].clone();
     assert_eq!(result["content"], r#"{"error":"Unknown tool: 'x'"}"#);
     assert_eq!(result["is_error"], true);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn an_input_that_does_not_fit_never_reaches_the_tool() {
     let (setup, count) = with_slow();
     let broken = json!({ "content": [
@@ -172,10 +168,9 @@ async fn an_input_that_does_not_fit_never_reaches_the_tool() {
         ]
     );
     assert_eq!(count.load(Ordering::SeqCst), 0);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn an_omitted_field_reaches_the_tool_with_its_default() {
     let (setup, _) = with_slow();
     let script = replies(&[calls("slow", json!({ "name": "n" })), says("Fine.")]);
@@ -184,10 +179,9 @@ async fn an_omitted_field_reaches_the_tool_with_its_default() {
     session.ask("Be slow").await;
     let result = session.history().await[2]["message"]["content"][0]["content"].clone();
     assert_eq!(result, r#"{"name":"n","milliseconds":300}"#);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn calls_with_effects_run_in_their_order_between_the_reads() {
     let block =
         |name: &str, input: Value| json!({ "type": "tool_use", "name": name, "input": input });
@@ -207,10 +201,9 @@ async fn calls_with_effects_run_in_their_order_between_the_reads() {
         .map(|block| block["content"].clone())
         .collect();
     assert_eq!(results, ["Written successfully.", "first", "Written successfully.", "second"]);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_nul_in_a_file_or_a_message_poisons_nothing() {
     let script = replies(&[calls("read_file", json!({ "path": "nul.bin" })), says("Binary.")]);
     let app = TestApp::start(script).await;
@@ -221,7 +214,6 @@ async fn a_nul_in_a_file_or_a_message_poisons_nothing() {
     assert_eq!(problem["errors"], json!([{ "pointer": "/content", "message": "has a NUL" }]));
     assert_eq!(session.ask("What is in nul.bin?").await["output_text"], "Binary.");
     assert_eq!(session.ask("Again?").await["status"], "completed");
-    app.finish().await;
 }
 
 /// One round of a random conversation: how many calls, and of which manner.
@@ -271,7 +263,7 @@ fn in_random_conversations_every_call_is_answered_once() {
     let broken = runtime.block_on(async {
         assert_eq!(app.simulator.refusals(), Vec::<String>::new());
         let broken = app.broken_invariants().await;
-        app.stop().await;
+        app.stop_unchecked().await;
         broken
     });
     assert_eq!(broken, []);

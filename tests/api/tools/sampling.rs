@@ -42,7 +42,7 @@ async fn results(session: &Session<'_>) -> Vec<Value> {
     blocks.iter().map(|block| json!([block["is_error"], block["content"]])).collect()
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_question_is_one_text_without_tools_and_its_usage_is_the_runs() {
     let (mut asks, mut said, mut answers) =
         (paraphrases("Batman Knightfall"), says(KNIGHTFALL), says("Here it is."));
@@ -68,10 +68,9 @@ async fn a_question_is_one_text_without_tools_and_its_usage_is_the_runs() {
     assert_eq!(run["model_requests"], 3);
     let usage = json!([run["usage"]["input_tokens"], run["usage"]["output_tokens"], run["cost"]]);
     assert_eq!(usage, json!([340, 35, 340 + 3 * 35]));
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_question_is_on_view_among_the_requests_and_in_the_stream() {
     let call = calls_as(&[("toolu_1", "paraphrase_query", json!({ "query": "Batman" }))]);
     let app = TestApp::start(script(&says(KNIGHTFALL), &[call, says("Done.")])).await;
@@ -93,10 +92,9 @@ async fn a_question_is_on_view_among_the_requests_and_in_the_stream() {
     assert_eq!(askers, [&Value::Null, &json!("toolu_1"), &Value::Null]);
     let count = |kind: &str| events.iter().filter(|event| event["type"] == kind).count();
     assert_eq!((count("span.model_request_end"), count("agent.message")), (3, 1));
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn calls_of_one_round_ask_one_after_the_other_and_each_reads_its_own_answer() {
     let query = |query: &str| json!({ "query": query });
     let both = calls_as(&[
@@ -116,10 +114,9 @@ async fn calls_of_one_round_ask_one_after_the_other_and_each_reads_its_own_answe
     let result =
         |query, said| json!([null, format!(r#"{{"query":"{query}","paraphrases":["{said}"]}}"#)]);
     assert_eq!(results(&session).await, [result("first", "one"), result("second", "two")]);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_question_that_the_model_refuses_is_a_result_that_says_so() {
     let refused = json!({ "status": 400, "error": { "type": "invalid_request_error", "message": "not today" } });
     let declined = json!({ "content": [], "stop_reason": "refusal" });
@@ -140,10 +137,9 @@ async fn a_question_that_the_model_refuses_is_a_result_that_says_so() {
     assert_eq!(session.ask("Find it again").await["output_text"], "Without.");
     let expected = json!([true, "Error: the model declined to answer"]);
     assert_eq!(results(&session).await, [expected]);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_question_ends_with_its_run() {
     let mut silent = says("Never.");
     silent["delay_ms"] = 20_000.into();
@@ -157,10 +153,9 @@ async fn a_question_ends_with_its_run() {
     let stopped = &requests(&session, &run).await[1];
     assert_eq!(stopped["form"]["question"]["max_tokens"], 300);
     assert_eq!((stopped.get("stop_reason"), stopped.get("error")), (None, None));
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn what_tools_ask_counts_towards_the_limits_of_the_run_whoever_drives_it() {
     let mut said = says(KNIGHTFALL);
     said["usage"] = used(400, 100);
@@ -173,7 +168,6 @@ async fn what_tools_ask_counts_towards_the_limits_of_the_run_whoever_drives_it()
     let message = json!({ "content": "Find Knightfall", "limits": { "tokens": 500 } });
     let run = session.ask_with(message).await;
     assert_eq!(json!([run["limited_by"], run["output_text"]]), json!(["tokens", "Enough."]));
-    app.finish().await;
 }
 
 /// A tool that gives up before the model has answered.
@@ -199,7 +193,7 @@ impl TypedTool for Hasty {
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_tool_that_waits_no_longer_ends_its_question_and_the_run_goes_on() {
     let mut silent = says("Never.");
     silent["delay_ms"] = 20_000.into();
@@ -215,5 +209,4 @@ async fn a_tool_that_waits_no_longer_ends_its_question_and_the_run_goes_on() {
     assert_eq!(results(&session).await, [json!([null, "gave up"])]);
     assert_eq!(app.upstream().body(1)["system"], "Be slow.");
     assert_eq!(requests(&session, &run).await.len(), 3);
-    app.finish().await;
 }

@@ -10,7 +10,7 @@ async fn result(session: &Session<'_>, round: usize) -> (bool, String) {
     (block["is_error"] == true, block["content"].as_str().unwrap().to_owned())
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn glob_finds_files_the_newest_first_and_only_in_the_workspace() {
     let glob =
         |pattern: &str, path: &str| calls("Glob", json!({ "pattern": pattern, "path": path }));
@@ -27,10 +27,9 @@ async fn glob_finds_files_the_newest_first_and_only_in_the_workspace() {
     let refused = "<tool_use_error>/etc: it is outside of the workspace, or not allowed\
         </tool_use_error>";
     assert_eq!(result(&session, 2).await, (true, refused.to_owned()));
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn grep_finds_lines_and_a_bad_pattern_is_told_to_the_model() {
     let grep = |input: Value| calls("Grep", input);
     let script = replies(&[
@@ -49,5 +48,4 @@ async fn grep_finds_lines_and_a_bad_pattern_is_told_to_the_model() {
     assert!(is_error, "{text}");
     let start = "<tool_use_error>the pattern is not a regular expression: ";
     assert!(text.starts_with(start) && text.ends_with("</tool_use_error>"), "{text}");
-    app.finish().await;
 }

@@ -14,7 +14,7 @@ async fn app() -> TestApp {
     TestApp::start_with(script, Setup { model_rules, ..Setup::default() }).await
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_session_names_them_like_other_tools_and_they_are_sent_behind_ours() {
     let app = app().await;
     let client =
@@ -38,20 +38,18 @@ async fn a_session_names_them_like_other_tools_and_they_are_sent_behind_ours() {
             json!({ "name": "open_door", "input_schema": { "type": "object" } }),
         ]
     );
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_runs_all_tools_does_not_run_those_of_the_models_side() {
     let app = app().await;
     let body = json!({ "tools": ["get_time", "web_search"], "dispatch": "client" });
     let shown = app.session_with(body).await.read().await;
     assert_eq!(shown["tools"], json!(["get_time", "web_search"]));
     assert_eq!(shown["client_tools"], json!(["get_time"]));
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn what_the_operator_does_not_have_and_options_that_do_not_fit_are_pointed_at() {
     let app = app().await;
     let session = app.session().await;
@@ -80,5 +78,4 @@ async fn what_the_operator_does_not_have_and_options_that_do_not_fit_are_pointed
         let request = app.post("/v1/sessions").json(&json!({ "tools": tools }));
         assert_refused(&session, request, invalid(pointer)).await;
     }
-    app.finish().await;
 }

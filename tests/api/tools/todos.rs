@@ -15,7 +15,7 @@ fn writes(todos: &[Value]) -> Value {
     calls("TodoWrite", json!({ "todos": todos }))
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn the_list_that_the_model_keeps_can_be_read_and_watched() {
     let first = [todo("a", "in_progress"), todo("b", "pending")];
     let second = [todo("b", "in_progress"), todo("a", "completed")];
@@ -40,10 +40,9 @@ async fn the_list_that_the_model_keeps_can_be_read_and_watched() {
     assert_eq!(told, [&json!(first), &json!(second)]);
     let history = session.history().await;
     assert_eq!(history[2]["message"]["content"][0]["content"], MODIFIED);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_list_with_an_unknown_status_is_refused_and_the_old_one_stays() {
     let old = [todo("a", "pending")];
     let script = replies(&[writes(&old), writes(&[todo("a", "begun")]), says("{{result.0}}")]);
@@ -56,13 +55,11 @@ async fn a_list_with_an_unknown_status_is_refused_and_the_old_one_stays() {
     );
     let response = app.get(&session.path("/todos")).send().await.unwrap();
     assert_eq!(response.json::<Value>().await.unwrap(), json!({ "todos": old }));
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_session_that_does_not_exist_has_no_list() {
     let app = TestApp::start(replies(&[])).await;
     let response = app.get("/v1/sessions/ses_1/todos").send().await.unwrap();
     problem(response, 404, "session_not_found").await;
-    app.finish().await;
 }

@@ -79,7 +79,7 @@ fn results(history: &[Value]) -> Vec<Value> {
     blocks.iter().map(|block| json!([block["is_error"], block["content"]])).collect()
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn the_weather_is_told_in_either_unit_and_the_temperature_as_a_number() {
     let asks = many(&[
         ("get_weather", json!({ "location": "San Francisco, CA" })),
@@ -102,10 +102,9 @@ async fn the_weather_is_told_in_either_unit_and_the_temperature_as_a_number() {
             json!([true, "Error: no place called \"Atlantis\" is known"]),
         ]
     );
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn the_weather_and_the_time_are_answered_in_one_message() {
     let asks = many(&[
         ("get_weather", json!({ "location": "San Francisco" })),
@@ -121,10 +120,9 @@ async fn the_weather_and_the_time_are_answered_in_one_message() {
     assert_eq!(results.len(), 2);
     assert!(results[0][1].as_str().unwrap().starts_with("15 degrees celsius, "), "{results:?}");
     assert!(results[1][1].as_str().unwrap().contains("America/Los_Angeles"), "{results:?}");
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_weather_service_that_is_away_is_a_network_error() {
     // A port that was free a moment ago, where nobody listens.
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -139,5 +137,4 @@ async fn a_weather_service_that_is_away_is_a_network_error() {
     let events = session.events().await;
     let told = events.iter().find(|event| event["type"] == "agent.tool_result").unwrap();
     assert_eq!(told["error_type"], "NETWORK_ERROR");
-    app.finish().await;
 }

@@ -8,7 +8,7 @@ use twostep::outbound::AllowedHosts;
 use super::{Receiver, Webhook, telling};
 use crate::support::{Setup, TestApp, client_with, problem, replies, says};
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_webhook_is_shown_with_everything_but_its_secret() {
     let app = TestApp::start_with(json!({}), telling()).await;
     let body = json!({
@@ -45,10 +45,9 @@ async fn a_webhook_is_shown_with_everything_but_its_secret() {
     for answer in [app.get(&location), app.client.delete(app.url(&location))] {
         problem(answer.send().await.unwrap(), 404, "webhook_not_found").await;
     }
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn what_a_webhook_cannot_be_is_refused_by_name() {
     let hosts = AllowedHosts::parse(["public", "hooks.internal"]).unwrap();
     let app = TestApp::start_with(json!({}), Setup { webhook_hosts: hosts, ..telling() }).await;
@@ -80,20 +79,18 @@ async fn what_a_webhook_cannot_be_is_refused_by_name() {
     }
     let list: Value = app.get("/v1/webhooks").send().await.unwrap().json().await.unwrap();
     assert_eq!(list["data"], json!([]));
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn no_webhook_can_be_had_unless_the_operator_allows_its_host() {
     let app = TestApp::start(json!({})).await;
     let body = json!({ "url": "https://example.com/", "events": ["run.completed"] });
     let refused = app.post("/v1/webhooks").json(&body).send().await.unwrap();
     let refused = problem(refused, 422, "validation_failed").await;
     assert_eq!(refused["errors"][0]["message"], "is at a host that the operator does not allow");
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_tenant_has_no_more_than_twenty() {
     let app = TestApp::start_with(json!({}), telling()).await;
     let body = json!({ "url": "http://127.0.0.1:9/", "events": ["run.completed"] });
@@ -104,10 +101,9 @@ async fn a_tenant_has_no_more_than_twenty() {
     statuses.sort_unstable();
     assert_eq!(statuses, [[201; 20].as_slice(), &[409; 5]].concat());
     problem(post().await.unwrap(), 409, "too_many_webhooks").await;
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_tenant_is_told_of_its_own_runs_only_and_of_what_it_wants() {
     let setup = Setup { needs_keys: true, ..telling() };
     let app = TestApp::start_with(replies(&[says("Hello.")]), setup).await;
@@ -130,10 +126,9 @@ async fn a_tenant_is_told_of_its_own_runs_only_and_of_what_it_wants() {
         .await
         .unwrap();
     assert_eq!((rows, theirs.count()), (0, 0));
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_webhook_that_is_disabled_is_told_nothing_of_what_happens_meanwhile() {
     let script = replies(&[says("One."), says("Two."), says("Three.")]);
     let app = TestApp::start_with(script, telling()).await;
@@ -163,5 +158,4 @@ async fn a_webhook_that_is_disabled_is_told_nothing_of_what_happens_meanwhile() 
     }
     // What a patch does not name stays.
     assert_eq!(webhook.patch(json!({})).await["events"], on["events"]);
-    app.finish().await;
 }

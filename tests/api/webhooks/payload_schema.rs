@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::{Receiver, Webhook, telling};
 use crate::support::{TestApp, replies, says};
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn what_comes_has_the_headers_and_the_body_of_the_document() {
     let app = TestApp::start_with(replies(&[says("Hello.")]), telling()).await;
     let receiver = Receiver::start(&[]).await;
@@ -32,5 +32,4 @@ async fn what_comes_has_the_headers_and_the_body_of_the_document() {
         kinds.push(told.kind());
     }
     assert_eq!(kinds, ["run.completed", "webhook.test"]);
-    app.finish().await;
 }

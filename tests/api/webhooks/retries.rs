@@ -26,7 +26,7 @@ async fn test(webhook: &Webhook<'_>) -> DeliveryId {
     test["id"].as_str().unwrap().parse().unwrap()
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn what_is_not_taken_is_sent_again_with_the_same_id_and_body() {
     let app = start().await;
     let receiver = Receiver::start(&[Answer::Status(503)]).await;
@@ -52,10 +52,9 @@ async fn what_is_not_taken_is_sent_again_with_the_same_id_and_body() {
     for line in ["{outcome=\"delivered\"} 1", "{outcome=\"retried\"} 1", "{outcome=\"failed\"} 0"] {
         assert!(metrics.contains(&format!("twostep_webhook_attempts_total{line}")), "{metrics}");
     }
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn what_nobody_takes_is_given_up_and_sent_once_more_when_somebody_asks_for_it() {
     let app = start().await;
     let pool = app.database.pool(1);
@@ -96,10 +95,9 @@ async fn what_nobody_takes_is_given_up_and_sent_once_more_when_somebody_asks_for
     let unknown = webhook.path(&format!("/deliveries/{}/replay", DeliveryId::new()));
     let unknown = app.post(&unknown).send().await.unwrap();
     problem(unknown, 404, "delivery_not_found").await;
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_receiver_that_is_gone_is_told_nothing_more() {
     let app = start().await;
     let receiver = Receiver::start(&[Answer::Status(410)]).await;
@@ -116,10 +114,9 @@ async fn a_receiver_that_is_gone_is_told_nothing_more() {
     assert_eq!((&read["enabled"], &read["disabled"]), (&json!(true), &json!(null)));
     session.ask("Again").await;
     assert_eq!(receiver.told(2).await[1].kind(), "run.completed");
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn one_that_never_answers_stands_in_nobody_elses_way() {
     let app = start().await;
     let slow = Receiver::start(&[Answer::Never; 20]).await;
@@ -134,10 +131,10 @@ async fn one_that_never_answers_stands_in_nobody_elses_way() {
     test(&webhook).await;
     prompt.told(1).await;
     assert_eq!(slow.count(), 8);
-    app.stop().await;
+    app.stop_unchecked().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_sent_to_a_host_that_is_no_longer_allowed_or_does_not_answer() {
     let app = start().await;
     let receiver = Receiver::start(&[]).await;
@@ -156,10 +153,9 @@ async fn nothing_is_sent_to_a_host_that_is_no_longer_allowed_or_does_not_answer(
         assert!(!told.contains("planted"), "{told}");
     }
     assert_eq!(receiver.count(), 0);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn who_died_with_a_delivery_is_followed_by_another_and_not_heard_any_more() {
     let setup = crate::support::Setup { no_worker: true, ..telling() };
     let app = TestApp::start_with(json!({}), setup).await;
@@ -187,10 +183,9 @@ async fn who_died_with_a_delivery_is_followed_by_another_and_not_heard_any_more(
         .await
         .unwrap();
     assert_eq!(webhook.deliveries().await[0]["state"], DeliveryState::Delivered.as_str());
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn for_a_day_after_a_change_both_secrets_sign() {
     let app = start().await;
     let receiver = Receiver::start(&[]).await;
@@ -214,10 +209,9 @@ async fn for_a_day_after_a_change_both_secrets_sign() {
     let told = receiver.told(2).await.remove(1);
     new.check(&told);
     assert_eq!(told.header("webhook-signature").split(' ').count(), 1);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_session_that_is_deleted_takes_with_it_what_was_to_be_told_of_it() {
     let app = start().await;
     let receiver = Receiver::start(&[Answer::Status(500)]).await;
@@ -229,10 +223,9 @@ async fn a_session_that_is_deleted_takes_with_it_what_was_to_be_told_of_it() {
     let gone = app.client.delete(app.url(&format!("/v1/sessions/{id}"))).send().await.unwrap();
     assert_eq!(gone.status(), 204);
     assert_eq!(webhook.deliveries().await, [] as [Value; 0]);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn tenants_take_turns_and_so_do_the_webhooks_of_each() {
     let setup = crate::support::Setup { no_worker: true, needs_keys: true, ..telling() };
     let app = TestApp::start_with(json!({}), setup).await;
@@ -273,10 +266,9 @@ async fn tenants_take_turns_and_so_do_the_webhooks_of_each() {
     // No tenant has more than its part: eight of the first are under way, and two were taken.
     let busy = [(ids[0], 8), (ids[1], 1), (ids[2], 1)];
     assert_eq!(take(&busy, 64).await, [0, 3, 3, 0]);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_webhook_that_is_disabled_takes_no_tests_and_an_enabled_one_not_many() {
     let setup = crate::support::Setup { no_worker: true, ..telling() };
     let app = TestApp::start_with(json!({}), setup).await;
@@ -296,10 +288,9 @@ async fn a_webhook_that_is_disabled_takes_no_tests_and_an_enabled_one_not_many()
     webhook.patch(json!({ "enabled": true })).await;
     let replayed = app.post(&webhook.path("/replay")).json(&replay).send().await.unwrap();
     assert_eq!(replayed.status(), 202);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn to_delete_a_webhook_harms_no_run_that_settles_at_that_moment() {
     let app = start().await;
     let pool = app.database.pool(1);
@@ -321,10 +312,9 @@ async fn to_delete_a_webhook_harms_no_run_that_settles_at_that_moment() {
     deleting.commit().await.unwrap();
     assert_eq!(session.settled(&run).await["status"], "completed");
     problem(app.get(&webhook.path("")).send().await.unwrap(), 404, "webhook_not_found").await;
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn the_old_address_of_a_webhook_says_nothing_of_the_new_one() {
     let setup = crate::support::Setup { no_worker: true, ..telling() };
     let app = TestApp::start_with(json!({}), setup).await;
@@ -337,5 +327,4 @@ async fn the_old_address_of_a_webhook_says_nothing_of_the_new_one() {
     assert_eq!(webhook.read().await["enabled"], true);
     note_gone(&mut conn, id, &receiver.url).await.unwrap();
     assert_eq!(webhook.read().await["disabled"], "gone");
-    app.finish().await;
 }

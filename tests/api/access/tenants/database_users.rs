@@ -81,7 +81,7 @@ pub(super) async fn execute(database: &TestDatabase, statement: String) {
     database.pool(1).execute(AssertSqlSafe(statement)).await.unwrap();
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_user_who_may_not_make_the_roles_is_told_what_an_administrator_has_to_do() {
     let owner = Owner::new().await;
     let needed = format!(
@@ -102,7 +102,7 @@ async fn a_user_who_may_not_make_the_roles_is_told_what_an_administrator_has_to_
     bring_up_to_date(owner.options()).await.unwrap();
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_service_works_on_the_database_of_a_plain_user() {
     let owner = Owner::new().await;
     owner.allow().await;
@@ -125,11 +125,10 @@ async fn a_service_works_on_the_database_of_a_plain_user() {
     assert_eq!(app.client.delete(url).send().await.unwrap().status(), 204);
     let mine = owners(&mut login, "sessions", "tenant_id").await;
     assert_eq!(mine, Ok([TenantId::DEFAULT].into()));
-    app.finish().await;
 }
 
 /// The search path begins with the name of whoever a connection works as.
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn tables_in_a_schema_of_the_users_own_name_are_found_by_whoever_it_works_as() {
     let owner = Owner::new().await;
     owner.allow().await;
@@ -143,10 +142,10 @@ async fn tables_in_a_schema_of_the_users_own_name_are_found_by_whoever_it_works_
     command.env("DATABASE_URL", url.as_str());
     let (status, _, errors) = outcome(command).await;
     assert_eq!(status, Some(0), "{errors}");
-    app.stop().await;
+    app.stop_unchecked().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_user_who_has_the_roles_for_another_database_does_not_come_into_this_one() {
     let (owner, other) = (Owner::new().await, Owner::new().await);
     for user in [&owner, &other] {
@@ -174,7 +173,7 @@ async fn counts(database: &TestDatabase) -> Vec<(String, i64)> {
 }
 
 /// As does a program of the version before, which works as this user.
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_backup_by_the_owner_has_the_rows_of_all_tenants_and_is_restored_with_the_wall() {
     let owner = Owner::new().await;
     owner.allow().await;
@@ -194,7 +193,7 @@ async fn a_backup_by_the_owner_has_the_rows_of_all_tenants_and_is_restored_with_
     bring_up_to_date(restored.options().username(&owner.name).password("own")).await.unwrap();
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn commands_work_beside_a_service_as_a_plain_user() {
     let owner = Owner::new().await;
     owner.allow().await;
@@ -252,7 +251,7 @@ impl NewServer {
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn databases_of_a_new_server_are_brought_up_to_date_at_the_same_time() {
     let mut server = NewServer::start().await;
     let mut databases = Vec::new();
@@ -269,7 +268,7 @@ async fn databases_of_a_new_server_are_brought_up_to_date_at_the_same_time() {
     server.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_service_does_not_start_where_the_wall_is_none() {
     let mut server = NewServer::start().await;
     let database = server.database("one").await;

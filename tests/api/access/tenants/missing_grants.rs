@@ -29,7 +29,7 @@ async fn grants(pool: &PgPool) -> Vec<String> {
     sqlx::query_scalar(grants).fetch_all(pool).await.unwrap()
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_service_says_which_grants_a_restore_has_left_out_and_migrate_makes_them() {
     let owner = Owner::new().await;
     owner.allow().await;
@@ -69,7 +69,7 @@ async fn a_service_says_which_grants_a_restore_has_left_out_and_migrate_makes_th
     bring_up_to_date(restored_options).await.unwrap();
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_grant_that_is_taken_away_is_named_by_the_readiness() {
     let app = TestApp::start(replies(&[says("Hello.")])).await;
     let pool = app.database.pool(1);
@@ -102,10 +102,9 @@ async fn a_grant_that_is_taken_away_is_named_by_the_readiness() {
         pool.execute(sqlx::AssertSqlSafe(format!("GRANT {named}"))).await.unwrap();
         assert_eq!(schema(well()).await, true);
     }
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_does_not_say_which_it_is_is_told_from_others_all_the_same() {
     let owner = Owner::new().await;
     owner.allow().await;
@@ -139,5 +138,4 @@ async fn a_server_that_does_not_say_which_it_is_is_told_from_others_all_the_same
     session.ask("Good morning").await;
     let gone = app.client.delete(app.url(&session.path(""))).send().await.unwrap();
     assert_eq!(gone.status(), 204);
-    app.finish().await;
 }

@@ -84,7 +84,7 @@ fn code(error: sqlx::Error) -> String {
 /// A statement that may not be made at all.
 const NOT_ALLOWED: &str = "42501";
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_statement_that_names_no_tenant_finds_the_rows_of_its_own() {
     let shared = Shared::new().await;
     let (one, other) = (shared.one, shared.other);
@@ -101,7 +101,7 @@ async fn a_statement_that_names_no_tenant_finds_the_rows_of_its_own() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_there_for_nobody() {
     let shared = Shared::new().await;
     let mut conn = shared.api().await;
@@ -119,7 +119,7 @@ async fn nothing_is_there_for_nobody() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn what_works_for_all_tenants_sees_the_rows_of_all() {
     let shared = Shared::new().await;
     let expected: Owners = [shared.one, shared.other].into();
@@ -132,7 +132,7 @@ async fn what_works_for_all_tenants_sees_the_rows_of_all() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn no_row_is_written_for_another_tenant() {
     let shared = Shared::new().await;
     let other = shared.other.as_uuid();
@@ -165,7 +165,7 @@ async fn no_row_is_written_for_another_tenant() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn requests_cannot_do_what_none_of_them_does() {
     let shared = Shared::new().await;
     let mut conn = shared.api_for(shared.one).await;
@@ -190,7 +190,7 @@ async fn requests_cannot_do_what_none_of_them_does() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_session_goes_with_all_it_has_at_the_word_of_its_tenant() {
     let shared = Shared::new().await;
     let connections = TenantConnections::from(pool(&shared.database.options(), PoolRole::Api));

@@ -29,7 +29,7 @@ pub(super) async fn open_tables(pool: &PgPool) -> Vec<String> {
     sqlx::query_scalar(tables).bind(NOBODYS).fetch_all(pool).await.unwrap()
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn every_table_keeps_tenants_apart_and_a_new_one_has_to() {
     let database = database().await;
     let pool = database.pool(1);
@@ -43,7 +43,7 @@ async fn every_table_keeps_tenants_apart_and_a_new_one_has_to() {
     assert_eq!(open_tables(&pool).await, ["newest", "sessions"]);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn views_look_as_who_asks_and_functions_but_three_as_well() {
     let database = database().await;
     let pool = database.pool(1);
@@ -62,7 +62,7 @@ async fn views_look_as_who_asks_and_functions_but_three_as_well() {
     assert_eq!(functions, expected);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn the_roles_are_neither_owners_nor_exempt_nor_each_other() {
     let database = database().await;
     let pool = database.pool(1);

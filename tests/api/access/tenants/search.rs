@@ -21,7 +21,7 @@ const MANY: &str = "
     WHERE title LIKE 'title%' AND tenant_id = current_setting('test.tenant')::uuid;
     ANALYZE sessions, events;";
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn sessions_are_looked_up_before_the_wall_for_their_tenant_only() {
     let shared = Shared::new().await;
     let own: Vec<Uuid> =
@@ -61,7 +61,7 @@ async fn read_so_far(conn: &mut PgConnection) -> (i64, i64) {
     sqlx::query_as(counts).fetch_one(conn).await.unwrap()
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_search_reads_what_it_finds_and_nothing_else() {
     let shared = Shared::new().await;
     let mut all = shared.database.pool(1).acquire().await.unwrap();
@@ -78,7 +78,7 @@ async fn a_search_reads_what_it_finds_and_nothing_else() {
     assert_eq!(read_by(&mut conn, term).await, (0, 2));
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn sessions_that_share_their_metadata_with_very_many_are_found() {
     let app = TestApp::start(replies(&[says("Yes.")])).await;
     app.session().await;
@@ -96,5 +96,5 @@ async fn sessions_that_share_their_metadata_with_very_many_are_found() {
         let page: Value = app.get(&path).send().await.unwrap().json().await.unwrap();
         assert_eq!(page["data"].as_array().unwrap().len(), expected, "{query}");
     }
-    app.stop().await;
+    app.stop_unchecked().await;
 }

@@ -52,7 +52,7 @@ impl Tenant {
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn nobody_is_given_a_row_of_another_tenant_however_they_mix() {
     let app = TestApp::start_with(replies(&[says("Hello.")]), keys_needed()).await;
     let tenants = [
@@ -88,5 +88,4 @@ async fn nobody_is_given_a_row_of_another_tenant_however_they_mix() {
             }
         })
         .await;
-    app.finish().await;
 }

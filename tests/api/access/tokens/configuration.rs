@@ -7,7 +7,7 @@ use crate::support::{
     outcome,
 };
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn with_an_issuer_any_address_is_served_though_nobody_has_a_key_and_logs_tell_who_asks() {
     let (identity, database, folder) = (Identity::start().await, database().await, data_dir());
     let log = folder.path().join("log");
@@ -40,7 +40,7 @@ async fn with_an_issuer_any_address_is_served_though_nobody_has_a_key_and_logs_t
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn settings_that_are_incomplete_stop_the_start_and_complete_ones_are_printed() {
     let issuer = ["--token-issuer", "https://id.example"];
     let check = |more: &[&str]| {

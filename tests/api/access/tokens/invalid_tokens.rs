@@ -96,7 +96,7 @@ fn forged(identity: &Identity, rsa: &Signer) -> Vec<(&'static str, String)> {
     ]
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn all_bad_tokens_are_refused_as_no_token_is() {
     let identity = Identity::start().await;
     let (rsa, other) = (Signer::rsa("rsa"), Signer::ed25519("other"));
@@ -118,10 +118,9 @@ async fn all_bad_tokens_are_refused_as_no_token_is() {
     }
     // One look at the start, and one because of keys that are not known.
     assert_eq!(identity.asked(), 2);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn clocks_may_differ_by_half_a_minute() {
     let identity = Identity::start().await;
     let app = start(identity.trusted()).await;
@@ -130,10 +129,9 @@ async fn clocks_may_differ_by_half_a_minute() {
         let token = identity.token(claims.clone());
         assert_eq!(get(&app, &token).send().await.unwrap().status(), 200, "{claims}");
     }
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_service_without_an_issuer_takes_no_token() {
     let identity = Identity::start().await;
     let app = start(crate::support::keys_needed()).await;
@@ -141,5 +139,4 @@ async fn a_service_without_an_issuer_takes_no_token() {
     let nobody = told(client_with(None).get(app.url("/v1/sessions"))).await;
     assert_eq!(told(get(&app, &token)).await, nobody);
     assert_eq!(identity.asked(), 0);
-    app.finish().await;
 }

@@ -26,7 +26,7 @@ async fn until(app: &TestApp, token: &str, expected: u16) {
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_new_key_is_good_at_once() {
     let identity = Identity::start().await;
     let app = start(identity.trusted()).await;
@@ -37,10 +37,9 @@ async fn a_new_key_is_good_at_once() {
     let new = next.sign("ES256", &identity.claims(json!({})));
     assert_eq!((status(get(&app, &new)).await, status(get(&app, &old)).await), (200, 200));
     assert_eq!(identity.asked(), 2);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_key_that_the_provider_takes_away_is_refused_after_the_next_look() {
     let identity = Identity::start().await;
     let app = start(identity.trusted_at(QUICK)).await;
@@ -50,10 +49,9 @@ async fn a_key_that_the_provider_takes_away_is_refused_after_the_next_look() {
     identity.publishes(&[&next]);
     until(&app, &old, 401).await;
     assert_eq!(status(get(&app, &next.sign("EdDSA", &identity.claims(json!({}))))).await, 200);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_flood_of_unknown_keys_is_one_question_to_the_provider() {
     let identity = Identity::start().await;
     let app = start(identity.trusted()).await;
@@ -70,10 +68,9 @@ async fn a_flood_of_unknown_keys_is_one_question_to_the_provider() {
         assert!(asked.elapsed() < Duration::from_secs(10), "it took {:?}", asked.elapsed());
         assert_eq!(identity.asked(), 2);
     }
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn while_the_provider_is_silent_its_keys_stay_good_and_others_are_refused_in_time() {
     let identity = Identity::start().await;
     let app = start(identity.trusted()).await;
@@ -87,10 +84,9 @@ async fn while_the_provider_is_silent_its_keys_stay_good_and_others_are_refused_
     assert!(waited < Duration::from_secs(4), "it took {waited:?}");
     assert_eq!(identity.asked(), 2);
     assert_eq!(status(get(&app, &good)).await, 200);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn what_is_no_set_of_keys_changes_nothing() {
     let identity = Identity::start().await;
     let app = start(identity.trusted_at(QUICK)).await;
@@ -114,10 +110,9 @@ async fn what_is_no_set_of_keys_changes_nothing() {
     }
     identity.answers(Manner::Keys(json!({ "keys": [] })));
     until(&app, &good, 401).await;
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn keys_that_nobody_has_confirmed_for_long_are_good_no_longer() {
     let identity = Identity::start().await;
     let kept_for = Duration::from_secs(2);
@@ -131,10 +126,9 @@ async fn keys_that_nobody_has_confirmed_for_long_are_good_no_longer() {
     until(&app, &good, 401).await;
     identity.publishes(&[&identity.signer]);
     until(&app, &good, 200).await;
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_service_starts_without_the_provider_and_finds_it_later() {
     let identity = Identity::start().await;
     identity.answers(Manner::Status(503));
@@ -145,10 +139,9 @@ async fn a_service_starts_without_the_provider_and_finds_it_later() {
     assert_eq!(status(app.get("/v1/sessions")).await, 200);
     identity.publishes(&[&identity.signer]);
     until(&app, &good, 200).await;
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_document_of_another_issuer_is_not_believed() {
     let identity = Identity::start().await;
     let realm = identity.issuer.clone();
@@ -159,5 +152,4 @@ async fn a_document_of_another_issuer_is_not_believed() {
     assert_eq!(identity.asked(), 0);
     identity.calls_itself(&realm);
     until(&app, &good, 200).await;
-    app.finish().await;
 }

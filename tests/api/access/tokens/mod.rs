@@ -35,7 +35,7 @@ async fn status(request: RequestBuilder) -> u16 {
     request.send().await.unwrap().status().as_u16()
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_token_of_every_algorithm_lets_in() {
     let identity = Identity::start().await;
     let signers = [
@@ -53,10 +53,9 @@ async fn a_token_of_every_algorithm_lets_in() {
         }
     }
     assert_eq!(identity.asked(), 1);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_token_may_stand_where_a_key_may_and_keys_stay_good() {
     let identity = Identity::start().await;
     let app = start(identity.trusted()).await;
@@ -69,10 +68,9 @@ async fn a_token_may_stand_where_a_key_may_and_keys_stay_good() {
     // Who shows two is nobody.
     let both = app.get("/v1/sessions").bearer_auth(&token).send().await.unwrap();
     problem(both, 401, "unauthenticated").await;
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_token_allows_what_its_scopes_say_and_without_any_nothing() {
     let identity = Identity::start().await;
     let app = start(identity.trusted()).await;
@@ -90,7 +88,6 @@ async fn a_token_allows_what_its_scopes_say_and_without_any_nothing() {
     let refused = problem(get(&app, &token).send().await.unwrap(), 403, "forbidden").await;
     assert_eq!(refused["detail"], "the key may not do this: it lacks the scope `read`");
     assert_eq!(tenants(&app).await, ["default"]);
-    app.finish().await;
 }
 
 /// The names of all tenants.
@@ -99,7 +96,7 @@ async fn tenants(app: &TestApp) -> Vec<String> {
     names.fetch_all(&app.database.pool(1)).await.unwrap()
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_tenant_is_made_once_when_a_token_first_names_it_and_sees_its_own_only() {
     let identity = Identity::start().await;
     let app = start(identity.trusted()).await;
@@ -125,10 +122,9 @@ async fn a_tenant_is_made_once_when_a_token_first_names_it_and_sees_its_own_only
     let key = app.database.key(id.into(), Scope::Read).await.reveal();
     assert_eq!(status(app.get_as(Some(&key), &path)).await, 200);
     other.stop().await;
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn claims_have_the_names_that_the_operator_gives_them() {
     let identity = Identity::start().await;
     let mut rules = identity.rules();
@@ -144,5 +140,4 @@ async fn claims_have_the_names_that_the_operator_gives_them() {
     let token = identity.token(claims);
     assert_eq!((status(get(&app, &token)).await, status(post(&app, &token)).await), (200, 403));
     assert_eq!(tenants(&app).await, ["acme", "default"]);
-    app.finish().await;
 }

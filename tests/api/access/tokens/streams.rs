@@ -39,7 +39,7 @@ async fn ticket(session: &Session<'_>, token: &str) -> Value {
     made.json().await.unwrap()
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_stream_ends_with_its_token() {
     let identity = Identity::start().await;
     let app = start(identity.trusted()).await;
@@ -58,10 +58,9 @@ async fn a_stream_ends_with_its_token() {
 
     session.ask("Again").await;
     long.until("session.status_idle").await;
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_ticket_and_its_stream_end_with_the_token_that_made_it() {
     let identity = Identity::start().await;
     let app = start(identity.trusted()).await;
@@ -87,10 +86,9 @@ async fn a_ticket_and_its_stream_end_with_the_token_that_made_it() {
     let ends: Timestamp = long["expires_at"].as_str().unwrap().parse().unwrap();
     let seconds = ends.duration_since(Timestamp::now()).as_secs();
     assert!((50..=60).contains(&seconds), "{seconds}");
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_ticket_of_a_token_is_nobodys_where_tokens_are_no_longer_taken() {
     let identity = Identity::start().await;
     let app = start(identity.trusted()).await;
@@ -99,10 +97,9 @@ async fn a_ticket_of_a_token_is_nobodys_where_tokens_are_no_longer_taken() {
     let path = path["stream_url"].as_str().unwrap().to_owned();
     let app = app.restarted_with(replies(&[says("Hello.")]), keys_needed()).await;
     problem(app.get_as(None, &path).send().await.unwrap(), 401, "unauthenticated").await;
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn all_tokens_about_one_subject_share_its_places_and_its_requests() {
     let identity = Identity::start().await;
     let setup = Setup { max_streams_per_key: Some(1), rate_limit: 5, ..identity.trusted() };
@@ -126,5 +123,4 @@ async fn all_tokens_about_one_subject_share_its_places_and_its_requests() {
     assert_eq!([status(get(&app, &first)).await, status(get(&app, &second)).await], [429; 2]);
     assert_eq!(status(get(&app, &other)).await, 200);
     drop((held, theirs));
-    app.finish().await;
 }

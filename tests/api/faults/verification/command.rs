@@ -7,7 +7,7 @@ async fn command(args: &[&str]) -> (Option<i32>, String, String) {
     outcome(binary(&[&["verify"], args].concat())).await
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn the_command_names_what_is_wrong_and_ends_with_status_1() {
     let app = TestApp::start(script()).await;
     let (sound, broken) = (app.session().await, app.session().await);
@@ -34,10 +34,10 @@ async fn the_command_names_what_is_wrong_and_ends_with_status_1() {
         assert_eq!(only.0, Some(status), "{only:?}");
         assert!(only.1.contains("1 session checked"), "{only:?}");
     }
-    app.stop().await;
+    app.stop_unchecked().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn the_command_says_why_it_cannot_look() {
     let app = TestApp::start(script()).await;
     let url = app.database.url();
@@ -77,7 +77,7 @@ async fn the_command_says_why_it_cannot_look() {
         let refused = command(&["--database-url", &url]).await;
         assert_eq!(refused, (Some(2), String::new(), format!("twostep: {expected}\n")));
     }
-    app.stop().await;
+    app.stop_unchecked().await;
 
     let folder = data_dir();
     let name = folder.path().to_str().unwrap();
@@ -87,7 +87,7 @@ async fn the_command_says_why_it_cannot_look() {
     assert!(!folder.path().join("postgres").exists(), "nothing was made");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_private_database_is_verified_with_its_service_and_without() {
     let folder = data_dir();
     let name = folder.path().to_str().unwrap();

@@ -23,7 +23,7 @@ fn script() -> Value {
     ]})
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_sound_session_is_found_sound() {
     let app = TestApp::start(script()).await;
     let session = app.session().await;
@@ -40,17 +40,15 @@ async fn a_sound_session_is_found_sound() {
     let events = session.events().await.len();
     let all = json!({ "messages": 8, "runs": 2, "calls": 4, "events": events });
     assert_eq!(session.verify().await, verification(all));
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_session_that_does_not_exist_is_not_verified() {
     let app = TestApp::start(script()).await;
     for id in ["ses_00000000000070008000000000000000", "nonsense"] {
         let response = app.get(&format!("/v1/sessions/{id}/verify")).send().await.unwrap();
         problem(response, 404, "session_not_found").await;
     }
-    app.finish().await;
 }
 
 /// Takes away what keeps the database from being broken: its checks and keys.
@@ -107,7 +105,7 @@ async fn tamper(session: &Session<'_>, statement: &'static str) {
     assert!(done.rows_affected() > 0, "{statement}");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn whatever_is_broken_is_found_and_named() {
     let app = with_one_slot().await;
     let sessions = prepared(&app, BREAKS.len()).await;
@@ -118,10 +116,10 @@ async fn whatever_is_broken_is_found_and_named() {
         let verification = session.verify().await;
         assert_eq!(named(&verification), *expected, "{statement}: {verification:#}");
     }
-    app.stop().await;
+    app.stop_unchecked().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn what_only_looks_broken_is_not_named() {
     let app = with_one_slot().await;
     let sessions = prepared(&app, KEEPS.len()).await;
@@ -130,7 +128,7 @@ async fn what_only_looks_broken_is_not_named() {
         let verification = session.verify().await;
         assert_eq!(named(&verification), Vec::<String>::new(), "{statement}: {verification:#}");
     }
-    app.stop().await;
+    app.stop_unchecked().await;
 }
 
 #[test]
@@ -143,7 +141,7 @@ fn every_invariant_is_broken_once() {
     assert_eq!(broken, words);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_finding_says_where_and_how() {
     let app = TestApp::start(script()).await;
     let session = app.session().await;
@@ -161,10 +159,10 @@ async fn a_finding_says_where_and_how() {
         "detail": format!("the call {id} of the message before is not answered"),
     }]);
     assert_eq!(verification["findings"], expected);
-    app.stop().await;
+    app.stop_unchecked().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn what_belongs_to_a_live_run_is_no_fault() {
     let script = json!({ "conversations": [
         { "when": "model", "replies": [{ "content": [], "hang_after": 0 }] },
@@ -191,7 +189,6 @@ async fn what_belongs_to_a_live_run_is_no_fault() {
         assert_eq!(named(&session.verify().await), Vec::<String>::new(), "{text}, cancelled");
         session.settled(&run).await;
     }
-    app.finish().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -225,10 +222,9 @@ async fn runs_that_go_on_meanwhile_are_sound_at_every_look() {
     };
     let (looks, _) = tokio::join!(look, futures::future::join_all(sessions.iter().map(talk)));
     assert!(looks > 4, "it was looked at {looks} times");
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_run_that_was_taken_up_and_has_not_begun_is_sound() {
     let app = TestApp::start_with(script(), Setup { slots: Some(1), ..Setup::default() }).await;
     let blocker = app.session().await;
@@ -244,15 +240,14 @@ async fn a_run_that_was_taken_up_and_has_not_begun_is_sound() {
     assert_eq!(named(&session.verify().await), Vec::<String>::new());
     blocker.cancel(&blocking).await;
     session.settled(&run).await;
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_history_that_holds_any_character_is_sound() {
     let app = TestApp::start(replies(&[says("\u{0} \u{1F600} \n\r \u{2028} \"quoted\"")])).await;
     let session = app.session().await;
     session.ask("One\r\ntwo \u{1F600}").await;
     assert_eq!(named(&session.verify().await), Vec::<String>::new());
     // The other witness is SQL, which cannot read a NUL.
-    app.stop().await;
+    app.stop_unchecked().await;
 }

@@ -17,7 +17,7 @@ async fn is_there(session: &Session<'_>) -> bool {
     session.app.get(&session.path("")).send().await.unwrap().status() == 200
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_session_that_has_forks_is_not_deleted_without_them() {
     let writes = calls("Write", json!({ "file_path": "a.txt", "content": "mine" }));
     let setup = Setup { own_folders: true, ..Setup::default() };
@@ -60,10 +60,10 @@ async fn a_session_that_has_forks_is_not_deleted_without_them() {
     }
     assert!(workspaces.join(&others.id).join("a.txt").exists());
     others.ask("And again").await;
-    app.finish_refused(&[]).await;
+    app.end_refused(&[]);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn what_runs_in_forks_is_stopped_before_they_go() {
     let app = TestApp::start(hangs_first()).await;
     let source = app.session().await;
@@ -89,10 +89,10 @@ async fn what_runs_in_forks_is_stopped_before_they_go() {
         tables_with(&pool, &[&source, &branch, &inner].map(Session::uuid)).await,
         Vec::<String>::new()
     );
-    app.finish_refused(&[]).await;
+    app.end_refused(&[]);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_version_that_is_not_the_newest_deletes_no_fork() {
     let app = TestApp::start(replies(&[says("Yes.")])).await;
     let source = app.session().await;
@@ -102,10 +102,10 @@ async fn a_version_that_is_not_the_newest_deletes_no_fork() {
     let old = app.client.delete(url).header("if-match", "\"v1\"").send().await.unwrap();
     problem(old, 412, "version_mismatch").await;
     assert!(is_there(&branch).await);
-    app.finish_refused(&[]).await;
+    app.end_refused(&[]);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_version_counts_until_a_run_is_asked_to_stop() {
     let app = TestApp::start(replies(&[says("Yes.")])).await;
     let source = app.session().await;
@@ -133,10 +133,10 @@ async fn a_version_counts_until_a_run_is_asked_to_stop() {
     assert_eq!(accepted, 202);
     problem(refused.unwrap(), 412, "version_mismatch").await;
     assert!(is_there(&source).await);
-    app.finish_refused(&[]).await;
+    app.end_refused(&[]);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn forks_of_the_same_moment_are_refused_or_go_too() {
     let app = TestApp::start(replies(&[says("Yes.")])).await;
     for round in 0..8 {
@@ -163,10 +163,10 @@ async fn forks_of_the_same_moment_are_refused_or_go_too() {
             assert!(!is_there(session).await, "{round}");
         }
     }
-    app.finish_refused(&[]).await;
+    app.end_refused(&[]);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_fork_of_a_session_that_is_not_there_is_refused() {
     let app = TestApp::start(replies(&[says("Yes.")])).await;
     let source = app.session().await;
@@ -179,5 +179,5 @@ async fn a_fork_of_a_session_that_is_not_there_is_refused() {
     for path in ["/v1/sessions/ses_1/forks", &branch.path("/forks")] {
         problem(app.get(path).send().await.unwrap(), 404, "session_not_found").await;
     }
-    app.finish_refused(&[]).await;
+    app.end_refused(&[]);
 }

@@ -31,7 +31,7 @@ fn folders(app: &TestApp) -> usize {
     names.filter(|name| name.to_str().unwrap().starts_with("ses_")).count()
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_fork_works_on_copies_of_the_files_as_they_are_now() {
     let app = start(json!([
         { "when": "Change", "replies": [writes("changed"), says("{{result.0}}")] },
@@ -58,10 +58,10 @@ async fn a_fork_works_on_copies_of_the_files_as_they_are_now() {
     assert!(!folder(&bare).exists());
     let run = bare.ask("Write").await;
     assert_eq!((&run["output_text"], content(&bare)), (&json!("Written."), "mine".to_owned()));
-    app.finish_refused(&[]).await;
+    app.end_refused(&[]);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn what_the_source_has_seen_behind_the_fork_point_the_fork_has_not() {
     let app = start(json!([
         { "when": "Change", "replies": [writes("changed"), says("{{result.0}}")] },
@@ -93,10 +93,10 @@ async fn what_the_source_has_seen_behind_the_fork_point_the_fork_has_not() {
     let said = blind.ask("Change").await["output_text"].clone();
     assert!(said.as_str().unwrap().contains("has not been read yet"), "{said}");
     assert_eq!(content(&blind), "mine");
-    app.finish_refused(&[]).await;
+    app.end_refused(&[]);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_folder_that_somebody_has_named_is_shared() {
     let app = TestApp::start(json!({ "conversations": [
         { "replies": [calls("write_file", json!({ "path": "{{user}}", "content": "x" })),
@@ -109,10 +109,10 @@ async fn a_folder_that_somebody_has_named_is_shared() {
     assert_eq!(branch["workspace"], source.read().await["workspace"]);
     app.session_again(branch["id"].as_str().unwrap()).ask("two.txt").await;
     assert!(app.folder.path().join("two.txt").exists());
-    app.finish_refused(&[]).await;
+    app.end_refused(&[]);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_folder_that_is_too_large_is_not_copied() {
     let app = start(json!([{ "replies": [writes("mine"), says("Written.")] }])).await;
     let source = app.session_with(json!({ "tools": ["Write"] })).await;
@@ -133,10 +133,10 @@ async fn a_folder_that_is_too_large_is_not_copied() {
     assert_eq!(list.json::<Value>().await.unwrap()["data"], json!([]));
     let bare = fork(&source, &json!({ "files": false })).await;
     assert!(!folder(&bare).exists());
-    app.finish_refused(&[]).await;
+    app.end_refused(&[]);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_fork_has_no_message_that_came_while_its_files_were_copied() {
     let app = start(json!([{ "replies": [writes("mine"), says("Written.")] }])).await;
     let source = app.session_with(json!({ "tools": ["Write"] })).await;
@@ -154,5 +154,5 @@ async fn a_fork_has_no_message_that_came_while_its_files_were_copied() {
     let (branch, ()) = tokio::join!(told(&source, &body), goes_on);
     assert_eq!(branch["forked_from"], json!({ "session_id": source.id, "message_seq": 4 }));
     sqlx::query(grow).bind(source.uuid()).bind(-1).execute(&pool).await.unwrap();
-    app.finish_refused(&[]).await;
+    app.end_refused(&[]);
 }

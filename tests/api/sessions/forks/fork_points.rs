@@ -34,7 +34,7 @@ fn result(id: &str, text: &str) -> Value {
     json!({ "type": "tool_result", "tool_use_id": id, "content": text, "is_error": true })
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_session_can_be_forked_at_any_message() {
     let app = start().await;
     let source = worked(&app).await;
@@ -66,10 +66,10 @@ async fn a_session_can_be_forked_at_any_message() {
         again.ask("Again").await;
         assert_eq!(messages(&again).await[..now.len()], now);
     }
-    app.finish_refused(&[]).await;
+    app.end_refused(&[]);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_message_is_named_by_its_number_or_its_id() {
     let app = start().await;
     let source = worked(&app).await;
@@ -110,10 +110,10 @@ async fn a_message_is_named_by_its_number_or_its_id() {
         let wrong = problem(wrong, 422, "validation_failed").await;
         assert_eq!(wrong["errors"][0]["pointer"], format!("/{name}"), "{wrong}");
     }
-    app.finish_refused(&[]).await;
+    app.end_refused(&[]);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_message_is_edited_by_a_fork_before_it_and_a_post() {
     let app = start().await;
     let source = worked(&app).await;
@@ -126,20 +126,20 @@ async fn a_message_is_edited_by_a_fork_before_it_and_a_post() {
     first.ask("Rest").await;
     assert_eq!(last_said(&app), ["Rest"]);
     assert_eq!(messages(&source).await.len(), 6);
-    app.finish_refused(&[]).await;
+    app.end_refused(&[]);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_session_without_messages_can_be_forked() {
     let app = start().await;
     let source = app.session().await;
     let empty = fork(&source, &json!({})).await;
     empty.ask("First").await;
     assert_eq!((messages(&empty).await.len(), messages(&source).await.len()), (2, 0));
-    app.finish_refused(&[]).await;
+    app.end_refused(&[]);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_call_that_waits_for_somebody_is_cancelled_in_the_fork_and_waits_on_in_the_source() {
     let ring = calls_as(&[("toolu_ring", "ring", json!({ "line": "one" }))]);
     let script = json!({ "conversations": [
@@ -164,10 +164,10 @@ async fn a_call_that_waits_for_somebody_is_cancelled_in_the_fork_and_waits_on_in
     assert_eq!(source.settled(&run).await["output_text"], "Rang.");
     let rung = std::fs::read_to_string(app.folder.path().join(crate::support::BELL)).unwrap();
     assert_eq!(rung, "one\n");
-    app.finish_refused(&[]).await;
+    app.end_refused(&[]);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_result_that_came_behind_the_fork_point_is_not_the_forks() {
     let app = start().await;
     let source = app.session().await;
@@ -177,10 +177,10 @@ async fn a_result_that_came_behind_the_fork_point_is_not_the_forks() {
     assert_eq!(texts(&branch.history().await), INTERRUPTED);
     assert_ne!(texts(&source.history().await), INTERRUPTED);
     branch.ask("And now?").await;
-    app.finish_refused(&[]).await;
+    app.end_refused(&[]);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn what_a_turn_left_open_that_was_to_go_on_is_left_out_of_what_a_fork_sends() {
     let paused = json!({ "stop_reason": "pause_turn", "content": [
         { "type": "text", "text": "I will search." },
@@ -202,5 +202,5 @@ async fn what_a_turn_left_open_that_was_to_go_on_is_left_out_of_what_a_fork_send
     }
     source.cancel(&run).await;
     source.settled(&run).await;
-    app.finish_repaired(&[("open_server_call", 1)]).await;
+    app.end_repaired(&[("open_server_call", 1)]);
 }

@@ -6,7 +6,7 @@ use super::{fork, last_said, messages, told};
 use crate::support::media::image_at;
 use crate::support::{Session, TestApp, calls, calls_as, problem, replies, says};
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn what_the_session_has_become_the_fork_is_too() {
     let todos = json!([{ "id": "a", "content": "Do a", "status": "pending" }]);
     let script = replies(&[calls("TodoWrite", json!({ "todos": todos })), says("Noted.")]);
@@ -24,10 +24,10 @@ async fn what_the_session_has_become_the_fork_is_too() {
     let list = |session: &Session<'_>| app.get(&session.path("/todos")).send();
     let list: Value = list(&branch).await.unwrap().json().await.unwrap();
     assert_eq!(list, json!({ "todos": todos }));
-    app.finish_refused(&[]).await;
+    app.end_refused(&[]);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn rules_that_people_made_hold_in_the_fork() {
     let ring = |id: &str| calls_as(&[(id, "ring", json!({ "line": "one" }))]);
     let script = json!({ "conversations": [
@@ -43,10 +43,10 @@ async fn rules_that_people_made_hold_in_the_fork() {
     let branch = fork(&source, &json!({})).await;
     assert_eq!(branch.read().await["remembered"], source.read().await["remembered"]);
     assert_eq!(branch.ask("Ring").await["output_text"], "Rang again.");
-    app.finish_refused(&[]).await;
+    app.end_refused(&[]);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn pages_go_across_the_parts_of_a_history() {
     let app = TestApp::start(replies(&[says("Yes.")])).await;
     let source = app.session().await;
@@ -74,7 +74,7 @@ async fn pages_go_across_the_parts_of_a_history() {
             page["data"].as_array().unwrap().iter().map(|item| &item["seq"]).collect();
         assert_eq!(json!(found), json!(expected), "{query}");
     }
-    app.finish_refused(&[]).await;
+    app.end_refused(&[]);
 }
 
 fn images(count: usize) -> Value {
@@ -83,7 +83,7 @@ fn images(count: usize) -> Value {
     json!({ "content": content })
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn images_of_the_source_count_in_the_fork() {
     let app = TestApp::start(replies(&[says("Yes.")])).await;
     let source = app.session().await;
@@ -95,7 +95,7 @@ async fn images_of_the_source_count_in_the_fork() {
     problem(too_many, 422, "validation_failed").await;
     branch.ask_with(images(10)).await;
     fork(&source, &json!({ "before": 3 })).await.ask_with(images(11)).await;
-    app.finish_refused(&[]).await;
+    app.end_refused(&[]);
 }
 
 fn door() -> Value {
@@ -103,7 +103,7 @@ fn door() -> Value {
             "input_schema": { "type": "object" } })
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn what_the_models_side_refused_of_the_history_is_not_sent_by_forks() {
     let thinks = json!({ "content": [{ "type": "thinking", "thinking": "Hm." }, says("I see.")["content"][0]] });
     let app = TestApp::start(replies(&[thinks])).await;
@@ -133,7 +133,7 @@ async fn what_the_models_side_refused_of_the_history_is_not_sent_by_forks() {
         assert_eq!(kinds(&sent[at + 1]), ["thinking", "text"]);
     }
     let refused: Vec<&str> = refused.iter().map(String::as_str).collect();
-    app.finish_refused(&refused).await;
+    app.end_refused(&refused);
 }
 
 /// Some 1,000 tokens, as the simulator counts.
@@ -141,7 +141,7 @@ fn long(word: &str) -> String {
     format!("{word}. {}", "x".repeat(4000))
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_summary_of_what_is_before_the_fork_point_is_sent_by_the_fork() {
     let summary = json!({ "content": [{ "type": "compaction", "content": "They spoke." }] });
     let app = TestApp::start(json!({ "conversations": [{ "replies": [says("Yes.")] }],
@@ -182,11 +182,11 @@ async fn a_summary_of_what_is_before_the_fork_point_is_sent_by_the_fork() {
         let bodies: Vec<Value> = (0..upstream.len()).map(|at| upstream.body(at)).collect();
         assert!(bodies.contains(&request["body"]), "{request}");
     }
-    app.finish_refused(&[]).await;
+    app.end_refused(&[]);
 }
 
 /// A fork that answers two calls, and the ways in which it can be broken.
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_broken_fork_is_found_by_both_witnesses() {
     let two = calls_as(&[("toolu_a", "get_time", json!({})), ("toolu_b", "get_time", json!({}))]);
     for (statement, found, witnessed) in [
@@ -236,6 +236,6 @@ async fn a_broken_fork_is_found_by_both_witnesses() {
         assert_eq!(source.verify().await["is_valid"], true, "{statement}");
         let broken = app.broken_invariants().await;
         assert!(broken.iter().any(|(name, _)| name == witnessed), "{statement}: {broken:?}");
-        app.stop().await;
+        app.stop_unchecked().await;
     }
 }

@@ -9,7 +9,7 @@ use twostep::store::forks::lock_source;
 use super::{fork, until_waiting};
 use crate::support::{TestApp, calls, replies, says};
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_fork_of_a_fork_keeps_only_its_source_waiting() {
     let app = TestApp::start(replies(&[calls("get_time", json!({})), says("Noon.")])).await;
     let root = app.session().await;
@@ -38,5 +38,5 @@ async fn a_fork_of_a_fork_keeps_only_its_source_waiting() {
     };
     let (run, ()) = tokio::join!(post, let_go);
     source.settled(&run).await;
-    app.finish_refused(&[]).await;
+    app.end_refused(&[]);
 }

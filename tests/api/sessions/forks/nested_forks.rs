@@ -21,7 +21,7 @@ async fn talk<'a>(app: &'a TestApp, texts: &[&str]) -> Session<'a> {
     session
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_fork_has_the_history_of_its_source_and_goes_on_by_itself() {
     let app = start().await;
     let source = talk(&app, &["one", "two"]).await;
@@ -67,10 +67,10 @@ async fn a_fork_has_the_history_of_its_source_and_goes_on_by_itself() {
     }
     assert_eq!(stored(&branch).await, 2);
     assert_eq!(branch.verify().await["checked"]["messages"], 6);
-    app.finish_refused(&[]).await;
+    app.end_refused(&[]);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn pages_of_a_forks_history_join_both_ways() {
     let app = start().await;
     let branch = fork(&talk(&app, &["one", "two"]).await, &json!({ "after": 3 })).await;
@@ -94,7 +94,7 @@ async fn pages_of_a_forks_history_join_both_ways() {
     );
     let read = page("limit=2&before=3").await;
     assert_eq!(read, json!({ "data": all[..2], "has_more": false, "prev_cursor": "2" }));
-    app.finish_refused(&[]).await;
+    app.end_refused(&[]);
 }
 
 /// The text of a request without what may differ between two requests of a session.
@@ -105,7 +105,7 @@ fn sent(app: &TestApp, index: usize) -> String {
 /// Where a message begins that makes a call.
 const ASKS: &str = r#",{"role":"assistant","content":[{"type":"tool_use""#;
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn the_requests_of_a_fork_begin_byte_for_byte_as_those_of_its_source() {
     let script = || {
         replies(&[
@@ -151,10 +151,10 @@ async fn the_requests_of_a_fork_begin_byte_for_byte_as_those_of_its_source() {
     app.session_again(&id).ask("five").await;
     let messages = last.rfind("]}]").unwrap();
     assert_eq!(sent(&app, 0).get(..messages), last.get(..messages));
-    app.finish_refused(&[]).await;
+    app.end_refused(&[]);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn forks_of_forks_read_one_segment_of_each_session_that_wrote_a_part() {
     let app = start().await;
     let one = talk(&app, &["one"]).await;
@@ -193,10 +193,10 @@ async fn forks_of_forks_read_one_segment_of_each_session_that_wrote_a_part() {
     assert_eq!(segments(&twice).await, [(a, 0, 2), (b, 2, 3), (e, 3, 5)]);
     let from = &back.read().await["forked_from"];
     assert_eq!(*from, json!({ "session_id": four.id, "message_seq": 3 }));
-    app.finish_refused(&[]).await;
+    app.end_refused(&[]);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn the_forks_of_a_session_are_listed_newest_first_and_those_of_forks_are_not() {
     let app = start().await;
     let source = talk(&app, &["one"]).await;
@@ -222,10 +222,10 @@ async fn the_forks_of_a_session_are_listed_newest_first_and_those_of_forks_are_n
         let path = source.path(&format!("/forks{query}"));
         problem(app.get(&path).send().await.unwrap(), 400, code).await;
     }
-    app.finish_refused(&[]).await;
+    app.end_refused(&[]);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_fork_has_a_name_of_its_own_if_it_is_given_one() {
     let app = start().await;
     let source = talk(&app, &["one"]).await;
@@ -238,10 +238,10 @@ async fn a_fork_has_a_name_of_its_own_if_it_is_given_one() {
     assert_eq!(json!(pointers), json!(["/before", "/title", "/metadata"]));
     let large = json!({ "metadata": { "x": "x".repeat(17_000) } });
     problem(send(&source, &large).await, 422, "validation_failed").await;
-    app.finish_refused(&[]).await;
+    app.end_refused(&[]);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_repeated_request_gives_the_same_fork() {
     let app = start().await;
     let source = talk(&app, &["one"]).await;
@@ -270,5 +270,5 @@ async fn a_repeated_request_gives_the_same_fork() {
     assert_ne!(elsewhere["id"], ids[0]);
     let long = request(&source, &body).header("idempotency-key", "k".repeat(256)).send();
     problem(long.await.unwrap(), 422, "validation_failed").await;
-    app.finish_refused(&[]).await;
+    app.end_refused(&[]);
 }

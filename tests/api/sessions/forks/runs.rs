@@ -8,7 +8,7 @@ use super::{fork, messages, stored};
 use crate::faults::takeover::{hangs_once, lose_worker};
 use crate::support::{TestApp, asked, hangs_first, replies, says};
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_session_can_be_forked_while_it_runs() {
     let app = TestApp::start(hangs_first()).await;
     let source = app.session().await;
@@ -27,10 +27,10 @@ async fn a_session_can_be_forked_while_it_runs() {
     source.settled(&waiting).await;
     assert_eq!((messages(&branch).await.len(), messages(&source).await.len()), (5, 5));
     assert_eq!(stored(&branch).await, 2);
-    app.finish_refused(&[]).await;
+    app.end_refused(&[]);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_run_of_a_fork_is_cancelled_and_interrupted_as_any_other() {
     let app = TestApp::start(hangs_first()).await;
     let source = app.session().await;
@@ -47,10 +47,10 @@ async fn a_run_of_a_fork_is_cancelled_and_interrupted_as_any_other() {
     assert_eq!(branch.settled(&run).await["status"], "cancelled");
     assert_eq!(source.read().await["status"], "idle");
     assert_eq!(messages(&source).await.len(), 2);
-    app.finish_refused(&[]).await;
+    app.end_refused(&[]);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn the_first_run_of_a_fork_survives_its_worker() {
     let app = TestApp::start(json!({ "conversations": [
         { "when": "two", "replies": [hangs_once(says("Here again."))] },
@@ -67,10 +67,10 @@ async fn the_first_run_of_a_fork_survives_its_worker() {
     let upstream = app.upstream();
     assert_eq!(upstream.text(1), upstream.text(2));
     assert_eq!(messages(&branch).await.len(), 3);
-    app.finish_refused(&[]).await;
+    app.end_refused(&[]);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_stream_of_a_fork_begins_with_where_it_comes_from() {
     let app = TestApp::start(replies(&[says("Yes.")])).await;
     let source = app.session().await;
@@ -85,5 +85,5 @@ async fn a_stream_of_a_fork_begins_with_where_it_comes_from() {
     drop(stream);
     let run = tokio::time::timeout(Duration::from_secs(30), branch.ask("two")).await.unwrap();
     assert_eq!(run["status"], "completed");
-    app.finish_refused(&[]).await;
+    app.end_refused(&[]);
 }

@@ -33,7 +33,7 @@ async fn statuses(address: SocketAddr, bytes: Vec<u8>) -> Vec<u16> {
     heads.map(|head| head[..3].parse().unwrap()).collect()
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn an_ambiguous_request_is_refused_or_the_last_of_its_connection() {
     let app = app().await;
     let post = "POST /v1/sessions HTTP/1.1\r\nhost: x\r\n";
@@ -63,10 +63,9 @@ async fn an_ambiguous_request_is_refused_or_the_last_of_its_connection() {
         let made = expected.iter().filter(|status| **status == 201).count();
         assert_eq!(sessions(&app).await, before + made, "{rest:?}");
     }
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn what_is_too_large_is_refused_before_it_is_kept() {
     let app = app().await;
     let large = "a".repeat(100_000);
@@ -88,5 +87,4 @@ async fn what_is_too_large_is_refused_before_it_is_kept() {
         let begin = &bytes[..bytes.len().min(120)];
         assert!(answers.len() == 1 && expected.contains(&answers[0]), "{begin:?}: {answers:?}");
     }
-    app.finish().await;
 }

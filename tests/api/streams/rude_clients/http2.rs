@@ -181,7 +181,7 @@ async fn reason(mut reader: OwnedReadHalf) -> Option<u32> {
     reason
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn every_rude_connection_is_closed_in_time() {
     let app = app().await;
     let address = app.address;
@@ -193,5 +193,4 @@ async fn every_rude_connection_is_closed_in_time() {
         assert_eq!(reason, expected, "{name}");
     }
     assert_eq!(app.session().await.ask("Are you there?").await["output_text"], "Yes.");
-    app.finish().await;
 }

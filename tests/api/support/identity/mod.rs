@@ -1,4 +1,4 @@
-//! An identity provider: a real server with real keys, which signs whatever a test likes.
+//! An identity provider: a server with real keys that signs any token.
 
 mod signer;
 
@@ -23,19 +23,19 @@ use twostep::tokens::{Issuer, Pace, Rules};
 use super::{Setup, keys_needed};
 pub(crate) use signer::{Signer, encoded, signed_with_secret, unsigned};
 
-/// What tokens of tests are meant for.
+/// The audience of the tokens of tests.
 pub(crate) const AUDIENCE: &str = "twostep-test";
 
-/// How a provider answers.
+/// The response of the provider to a request for its keys.
 #[derive(Debug, Clone)]
 pub(crate) enum Manner {
-    /// With these keys.
+    /// These keys.
     Keys(Value),
-    /// With this text in their place.
+    /// This text instead of keys.
     Text(String),
-    /// With this status.
+    /// This status.
     Status(u16),
-    /// Not at all.
+    /// No response.
     Silent,
 }
 
@@ -45,7 +45,7 @@ struct Desk {
     issuer: Mutex<String>,
 }
 
-/// A provider.
+/// A running identity provider.
 pub(crate) struct Identity {
     pub(crate) issuer: String,
     pub(crate) signer: Signer,
@@ -54,7 +54,7 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
-    /// A provider with one key, which it publishes.
+    /// Starts a provider with one published key.
     pub(crate) async fn start() -> Self {
         Self::with(Signer::ed25519("first")).await
     }
@@ -85,26 +85,26 @@ impl Identity {
         self.answers(Manner::Keys(json!({ "keys": keys })));
     }
 
-    /// Says in its discovery document that it is somebody else.
+    /// Sets another issuer in the discovery document.
     pub(crate) fn calls_itself(&self, issuer: &str) {
         issuer.clone_into(&mut self.desk.issuer.lock().unwrap());
     }
 
-    /// How often it was asked for its keys.
+    /// The number of requests for the keys.
     pub(crate) fn asked(&self) -> usize {
         self.desk.asked.load(Ordering::SeqCst)
     }
 
-    /// Waits until it was asked so often.
+    /// Waits for this number of requests for the keys.
     pub(crate) async fn until_asked(&self, times: usize) {
         let deadline = Instant::now() + Duration::from_secs(20);
         while self.asked() < times {
-            assert!(Instant::now() < deadline, "it was asked {} times", self.asked());
+            assert!(Instant::now() < deadline, "{} requests for the keys", self.asked());
             sleep(Duration::from_millis(5)).await;
         }
     }
 
-    /// The rules of a service that trusts it.
+    /// The token rules of a service that trusts this provider.
     pub(crate) fn rules(&self) -> Rules {
         Rules {
             issuer: self.issuer.clone(),
@@ -116,17 +116,17 @@ impl Identity {
         }
     }
 
-    /// A service that trusts it, and has keys as well.
+    /// The settings of a service that accepts tokens of this provider and API keys.
     pub(crate) fn trusted(&self) -> Setup {
         trusting(self.rules())
     }
 
-    /// The same, which looks at the keys at another pace.
+    /// As [`Identity::trusted`], with another refresh interval of the keys.
     pub(crate) fn trusted_at(&self, pace: Pace) -> Setup {
         trusting(Rules { pace, ..self.rules() })
     }
 
-    /// The claims of a good token of the usual tenant, some of them changed; null takes one away.
+    /// The claims of a valid token of the default tenant, with changes; `null` removes a claim.
     pub(crate) fn claims(&self, changes: Value) -> Value {
         let now = Timestamp::now().as_second();
         let mut claims = json!({
@@ -142,20 +142,20 @@ impl Identity {
         claims
     }
 
-    /// A token by the provider's first key.
+    /// A token that is signed with the first key of the provider.
     pub(crate) fn token(&self, changes: Value) -> String {
         self.signer.sign("EdDSA", &self.claims(changes))
     }
 }
 
-/// A service that trusts the issuer of these rules.
+/// The settings of a service with these token rules.
 pub(crate) fn trusting(rules: Rules) -> Setup {
-    // The service's own start installs it too late for this.
+    // The service installs it later than the issuer needs it.
     let _ = rustls::crypto::ring::default_provider().install_default();
     Setup { tokens: Some(Arc::new(Issuer::new(rules).unwrap())), ..keys_needed() }
 }
 
-/// A client that gives this token with every request.
+/// A client that sends this token with every request.
 pub(crate) fn client_bearing(token: &str) -> Client {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let token = HeaderValue::from_str(&format!("Bearer {token}")).unwrap();
@@ -163,7 +163,7 @@ pub(crate) fn client_bearing(token: &str) -> Client {
     Client::builder().no_proxy().default_headers(headers).build().unwrap()
 }
 
-/// Seconds since 1970, this far from now.
+/// The Unix time this many seconds from now.
 pub(crate) fn seconds_from_now(seconds: i64) -> i64 {
     Timestamp::now().as_second() + seconds
 }

@@ -12,10 +12,10 @@ use ring::signature::{
 };
 use serde_json::{Value, json};
 
-/// ring makes no keys of this kind.
+/// ring cannot generate RSA keys.
 const RSA: &str = include_str!("test-only-rsa.pem");
 
-/// A private key with a name.
+/// A private key with an id.
 pub(crate) struct Signer {
     pub(crate) id: String,
     pair: Pair,
@@ -32,7 +32,7 @@ pub(crate) fn encoded(bytes: impl AsRef<[u8]>) -> String {
 }
 
 impl Signer {
-    /// Always the same one.
+    /// The RSA key, which is always the same.
     pub(crate) fn rsa(id: &str) -> Self {
         let body = RSA.lines().skip_while(|line| !line.starts_with("-----BEGIN")).skip(1);
         let body: String = body.take_while(|line| !line.starts_with("-----END")).collect();
@@ -61,7 +61,7 @@ impl Signer {
         Self { id: id.to_owned(), pair: Pair::Ed(pair) }
     }
 
-    /// The public key, as a provider publishes it.
+    /// The public key as a JSON Web Key.
     pub(crate) fn jwk(&self) -> Value {
         match &self.pair {
             Pair::Rsa(pair) => {
@@ -81,13 +81,13 @@ impl Signer {
         }
     }
 
-    /// A token of these claims, signed in this way.
+    /// A token with these claims, signed by this algorithm.
     pub(crate) fn sign(&self, algorithm: &str, claims: &Value) -> String {
         let header = json!({ "typ": "JWT", "alg": algorithm, "kid": self.id });
         self.sign_under(&header, algorithm, claims)
     }
 
-    /// A token whose header says what it likes.
+    /// A token with this header, which need not match the algorithm.
     pub(crate) fn sign_under(&self, header: &Value, algorithm: &str, claims: &Value) -> String {
         let message = unsigned(header, claims);
         let signature = encoded(self.signature(algorithm, message.as_bytes()));
@@ -124,12 +124,12 @@ fn padding(algorithm: &str) -> &'static dyn RsaEncoding {
     }
 }
 
-/// The first two parts of a token.
+/// The header and the claims of a token, without a signature.
 pub(crate) fn unsigned(header: &Value, claims: &Value) -> String {
     format!("{}.{}", encoded(header.to_string()), encoded(claims.to_string()))
 }
 
-/// A token that is signed with a secret that both sides know.
+/// A token that is signed with a shared secret.
 pub(crate) fn signed_with_secret(header: &Value, claims: &Value, secret: &[u8]) -> String {
     let message = unsigned(header, claims);
     let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, secret), message.as_bytes());

@@ -88,7 +88,7 @@ async fn ask(app: &TestApp, sampled: &str) -> (String, Value) {
     (session.path(""), run)
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_message_is_one_trace_from_its_post_to_the_calls_of_its_run() {
     let collector = Collector::start().await;
     let app = TestApp::start_with(script(), to(&collector)).await;
@@ -107,10 +107,9 @@ async fn a_message_is_one_trace_from_its_post_to_the_calls_of_its_run() {
     let chats: Vec<String> =
         chats.map(|span| format!("00-{ID}-{}-01", hex(&span.span_id))).collect();
     assert_eq!(places, chats);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn processes_that_share_a_run_tell_one_trace() {
     let collector = Collector::start().await;
     let setup = Setup { no_worker: true, ..to(&collector) };
@@ -120,19 +119,18 @@ async fn processes_that_share_a_run_tell_one_trace() {
     let spans = collector.trace(ID, 5).await;
     assert_eq!(told(&spans), expected(&app, &path, &run).await);
     worker.stop().await;
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_trace_that_its_caller_does_not_keep_is_not_sent() {
     let collector = Collector::start().await;
     let app = TestApp::start_with(script(), to(&collector)).await;
     ask(&app, "00").await;
-    app.stop().await;
+    app.stop_unchecked().await;
     assert_eq!(told(&collector.trace(ID, 0).await), Vec::<Value>::new());
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_silent_collector_holds_neither_runs_nor_the_end_up() {
     // Nobody accepts what the system connects.
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -141,11 +139,11 @@ async fn a_silent_collector_holds_neither_runs_nor_the_end_up() {
     let app = TestApp::start_with(script(), setup).await;
     ask(&app, "01").await;
     let begun = Instant::now();
-    app.stop().await;
+    app.stop_unchecked().await;
     assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn spans_that_nobody_takes_are_counted() {
     let collector = Collector::start().await;
     let setup = to(&collector);
@@ -164,5 +162,4 @@ async fn spans_that_nobody_takes_are_counted() {
         assert!(Instant::now() < deadline, "{text}");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    app.finish().await;
 }

@@ -60,7 +60,7 @@ async fn passages(database: &TestDatabase) -> Vec<String> {
     sqlx::query_scalar(texts).fetch_all(&database.pool(1)).await.unwrap()
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn files_become_courses_that_are_listed_and_removed() {
     let (database, folder) = (database().await, TempDir::new().unwrap());
     let plain = write(&folder, "computer use.txt", COMPUTER_USE);
@@ -83,7 +83,7 @@ async fn files_become_courses_that_are_listed_and_removed() {
     assert_eq!(passages(&database).await.len(), 4);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_pdf_becomes_a_course_by_its_lines() {
     let (database, folder) = (database().await, TempDir::new().unwrap());
     let path = write(&folder, "cooking.pdf", document("course.pdf"));
@@ -98,7 +98,7 @@ async fn a_pdf_becomes_a_course_by_its_lines() {
     assert_eq!(link, "https://example.com/cooking/1");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_course_that_is_imported_again_takes_the_place_of_the_one_before() {
     let (database, folder) = (database().await, TempDir::new().unwrap());
     let path = write(&folder, "mcp.txt", MCP);
@@ -112,7 +112,7 @@ async fn a_course_that_is_imported_again_takes_the_place_of_the_one_before() {
     assert_eq!(link, None);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn courses_belong_to_a_tenant() {
     let (database, folder) = (database().await, TempDir::new().unwrap());
     database.tenant("acme").await;
@@ -127,7 +127,7 @@ async fn courses_belong_to_a_tenant() {
     assert_eq!(said, "twostep: there is no tenant \"nobody\"\n");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_file_that_is_no_course_is_named_and_nothing_is_imported() {
     let (database, folder) = (database().await, TempDir::new().unwrap());
     let good = write(&folder, "good.txt", MCP);
@@ -170,7 +170,7 @@ async fn a_file_that_is_no_course_is_named_and_nothing_is_imported() {
     assert_eq!(listed(&database, &[]).await, Vec::<Value>::new());
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn an_import_that_breaks_off_leaves_the_course_as_it_was() {
     let (database, folder) = (database().await, TempDir::new().unwrap());
     let path = write(&folder, "mcp.txt", MCP);
@@ -191,7 +191,7 @@ async fn an_import_that_breaks_off_leaves_the_course_as_it_was() {
 }
 
 /// So many that another one is refused; one that is there may still be replaced.
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_tenant_has_so_many_courses_and_no_more() {
     let (database, folder) = (database().await, TempDir::new().unwrap());
     let fill = "INSERT INTO courses (id, tenant_id, title)

@@ -13,7 +13,7 @@ async fn told(app: TestApp, count: usize) -> Vec<Value> {
     assert_eq!(session.ask("Look it up").await["output_text"], "Done.");
     let results = results(&session).await;
     assert_eq!(results.len(), count);
-    app.finish().await;
+    drop(app);
     results
 }
 
@@ -22,7 +22,7 @@ fn script(name: &str, inputs: &[Value]) -> Value {
     replies(&calls.chain([says("Done.")]).collect::<Vec<_>>())
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn an_outline_has_the_titles_of_all_lessons_and_what_is_known_besides() {
     let inputs = [json!({ "course_name": "mcp" })];
     let results = told(start(script("get_course_outline", &inputs)).await, 1).await;
@@ -34,7 +34,7 @@ async fn an_outline_has_the_titles_of_all_lessons_and_what_is_known_besides() {
     assert_eq!(read(&results[0]), expected);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_course_that_is_not_there_is_an_error_that_says_which_are() {
     let inputs = [json!({ "course_name": "Cooking for two" })];
     let expected = "Error: there is no course like \"Cooking for two\"; there are \"Building \
@@ -51,7 +51,7 @@ async fn a_course_that_is_not_there_is_an_error_that_says_which_are() {
     assert_eq!(told(app, 1).await, [expected]);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn an_input_that_means_nothing_is_refused_in_words() {
     let long = "x".repeat(1001);
     let inputs = [
@@ -73,14 +73,14 @@ async fn an_input_that_means_nothing_is_refused_in_words() {
     assert_eq!(results, expected);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn what_fits_nothing_finds_nothing_and_is_no_error() {
     let inputs = [json!({ "query": "quarks" }), json!({ "query": "what is the" })];
     let results = told(start(script("search_course_content", &inputs)).await, 2).await;
     assert_eq!(results, [r#"{"passages":[]}"#, r#"{"passages":[]}"#]);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_session_finds_the_courses_of_its_owner_and_no_others() {
     let outline = calls("get_course_outline", json!({ "course_name": "mcp" }));
     let search = calls("search_course_content", json!({ "query": "templates" }));
@@ -102,5 +102,4 @@ async fn a_session_finds_the_courses_of_its_owner_and_no_others() {
     let own = app.session().await.ask("Look, too").await;
     assert_eq!(own["tool_log"][0]["is_error"], false);
     assert_eq!(own["sources"].as_array().unwrap().len(), 2);
-    app.finish().await;
 }

@@ -69,7 +69,7 @@ fn sources() -> Value {
     ])
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn the_fourth_lesson_of_one_course_leads_to_another_course() {
     let app = start(replies(&[outline(), search(), says(ANSWER)])).await;
     let session = app.session_with(session()).await;
@@ -97,10 +97,9 @@ async fn the_fourth_lesson_of_one_course_leads_to_another_course() {
     assert_eq!(rests_on(&session.run(&run).await), rests_on(&run));
     let runs: Value = app.get(&session.path("/runs")).send().await.unwrap().json().await.unwrap();
     assert_eq!(rests_on(&runs["data"][0]), [json!(true), Value::Null, Value::Null]);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_third_call_is_never_made_and_the_answer_is_given_all_the_same() {
     let mut third = search();
     third["when_forbidden"] = ANSWER.into();
@@ -114,19 +113,17 @@ async fn a_third_call_is_never_made_and_the_answer_is_given_all_the_same() {
     let none = json!({ "type": "none" });
     assert_eq!(asked.collect::<Vec<_>>(), [Value::Null, Value::Null, none]);
     assert_eq!(upstream.body(2)["tools"], upstream.body(0)["tools"]);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_simple_question_calls_nothing_and_rests_on_nothing() {
     let app = start(replies(&[says("Hello.")])).await;
     let run = app.session_with(session()).await.ask("Hello").await;
     assert_eq!((run["model_requests"].as_i64(), &run["output_text"]), (Some(1), &json!("Hello.")));
     assert_eq!(rests_on(&run), [json!(false), Value::Null, Value::Null]);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn sources_are_in_the_order_of_the_calls_and_each_is_named_once() {
     let search = |query: &str| json!({ "query": query, "course_name": "mcp" });
     let both = calls_as(&[
@@ -140,10 +137,9 @@ async fn sources_are_in_the_order_of_the_calls_and_each_is_named_once() {
         source(&format!("MCP: Apps with Context - Lesson {title}"), "https://example.com/mcp")
     };
     assert_eq!(run["sources"], json!([lesson("6: Prompts"), lesson("5: Servers")]));
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_call_that_fails_is_in_the_log_and_rests_on_nothing() {
     let missing =
         calls_as(&[("toolu_1", "get_course_outline", json!({ "course_name": "Cooking" }))]);
@@ -153,11 +149,10 @@ async fn a_call_that_fails_is_in_the_log_and_rests_on_nothing() {
         "tool_use_id": "toolu_1", "name": "get_course_outline", "state": "failed", "is_error": true,
     });
     assert_eq!(rests_on(&run), [json!(false), json!([call]), Value::Null]);
-    app.finish().await;
 }
 
 /// A run that is at work says what it has called so far.
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn what_was_called_is_told_before_the_run_has_ended() {
     let hang = json!({ "content": [{ "type": "text", "text": "Well" }], "hang_after": 2 });
     let app: TestApp = start(replies(&[calls("get_time", json!({})), outline(), hang])).await;
@@ -173,5 +168,4 @@ async fn what_was_called_is_told_before_the_run_has_ended() {
     assert_eq!(run["sources"], json!([expected]));
     session.cancel(&run).await;
     session.settled(&run).await;
-    app.finish().await;
 }

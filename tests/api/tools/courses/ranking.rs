@@ -34,7 +34,7 @@ async fn both_courses() -> TestDatabase {
     database
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn words_are_found_in_any_form_in_the_text_and_in_the_titles() {
     let database = both_courses().await;
     let prompts = ["MCP: 6: Prompts are templates."];
@@ -48,7 +48,7 @@ async fn words_are_found_in_any_form_in_the_text_and_in_the_titles() {
     assert_eq!(found(&database, everywhere("context")).await, [""; 0]);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn what_has_all_words_comes_first_and_then_what_has_any() {
     let database = both_courses().await;
     let [requests, pictures] =
@@ -63,7 +63,7 @@ async fn what_has_all_words_comes_first_and_then_what_has_any() {
     assert_eq!(found(&database, everywhere("templates chatbot requests")).await, expected);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_passage_may_have_a_word_by_the_name_of_its_course() {
     let database = database().await;
     let cooking = MCP.replace("MCP: Apps with Context", "Cooking");
@@ -75,7 +75,7 @@ async fn a_passage_may_have_a_word_by_the_name_of_its_course() {
     assert_eq!(found(&database, everywhere("prompts in mcp")).await, [mcp, cooking]);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_search_can_be_held_to_a_course_and_to_a_lesson() {
     let database = both_courses().await;
     let mut conn = database.pool(1).acquire().await.unwrap();
@@ -98,7 +98,7 @@ async fn a_search_can_be_held_to_a_course_and_to_a_lesson() {
     assert_eq!(found(&database, search).await, [""; 0]);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn every_character_of_a_query_means_itself() {
     let database = both_courses().await;
     for query in ["' | 'x", "!templates & (", r"\ ' :*", "templates:*A", "'; DROP TABLE chunks; --"]
@@ -109,7 +109,7 @@ async fn every_character_of_a_query_means_itself() {
     assert_eq!(found(&database, everywhere("templates")).await.len(), 1);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_rare_word_is_found_among_many_passages_that_have_only_the_common_ones() {
     let database = database().await;
     let mut text = "Course Title: Much\n".to_owned();

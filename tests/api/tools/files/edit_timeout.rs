@@ -107,16 +107,11 @@ async fn outcome(asked: (&str, Value), setup: Setup) -> ((bool, String), String)
     let app = service(&[read("a"), asked], setup).await;
     app.write_file("a", "1\n");
     let result = run(&app).await.remove(1);
-    (result, finish(app).await)
-}
-
-async fn finish(app: TestApp) -> String {
     let text = fs::read_to_string(app.folder.path().join("a")).unwrap();
-    app.finish().await;
-    text
+    (result, text)
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_simpler_tool_is_advised_on_a_timeout() {
     let advice = |name: &str, simpler: &str| {
         wrapped(&format!(
@@ -131,7 +126,7 @@ async fn a_simpler_tool_is_advised_on_a_timeout() {
     assert_eq!((result, text.as_str()), (advice("Edit", "Write"), "1\n"));
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn only_a_timeout_is_a_reason_for_a_simpler_tool() {
     let (result, text) =
         outcome(multi_edit(&[("3", "2")]), late(&["MultiEdit"], false, true)).await;
@@ -139,7 +134,7 @@ async fn only_a_timeout_is_a_reason_for_a_simpler_tool() {
     assert_eq!((result, text.as_str()), (wrapped(refused), "1\n"));
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn the_simpler_tools_are_used_one_after_the_other_where_the_operator_wants_it() {
     let used = |simpler: &str| {
         let (_, changed) = updated("a", "     1→2");
@@ -163,7 +158,7 @@ async fn the_simpler_tools_are_used_one_after_the_other_where_the_operator_wants
     assert_eq!(text, "1\n");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn an_edit_that_landed_although_it_was_late_is_not_made_twice() {
     let (_, changed) = updated("a", "     1→12");
     let landed =
@@ -173,7 +168,7 @@ async fn an_edit_that_landed_although_it_was_late_is_not_made_twice() {
     assert_eq!((result, text.as_str()), (landed, "12\n"));
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_new_file_is_made_by_the_simpler_tool_without_a_look() {
     let new = ("Edit", json!({ "file_path": "b", "old_string": "", "new_string": "new\n" }));
     let app = service(&[new], late(&["Edit"], false, true)).await;
@@ -185,5 +180,4 @@ async fn a_new_file_is_made_by_the_simpler_tool_without_a_look() {
              {changed}"
         ))]
     );
-    app.finish().await;
 }

@@ -17,7 +17,7 @@ fn lines(count: usize) -> String {
     (1..=count).fold(String::new(), |text, n| text + &format!("line {n}\n"))
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn an_edit_changes_the_file_and_shows_the_lines_around() {
     let before = lines(12);
     let app = service(&[read("a.txt"), edit("a.txt", "line 8", "LINE 8")], Setup::default()).await;
@@ -28,10 +28,9 @@ async fn an_edit_changes_the_file_and_shows_the_lines_around() {
     assert_eq!(results[1], updated("a.txt", &snippet.join("\n")));
     let after = fs::read_to_string(app.folder.path().join("a.txt")).unwrap();
     assert_eq!(after, before.replace("line 8", "LINE 8"));
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn an_edit_that_does_not_fit_changes_nothing() {
     let content = "one two two\n";
     let app = service(
@@ -72,10 +71,9 @@ async fn an_edit_that_does_not_fit_changes_nothing() {
         .map(|event| json!([event["error_type"], event["handling"]]))
         .collect();
     assert_eq!(types[0], json!(["VALIDATION_ERROR", "FAIL"]));
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn all_occurrences_are_replaced_when_asked_for() {
     let all = json!({ "file_path": "a", "old_string": "two", "new_string": "2",
                       "replace_all": true });
@@ -84,7 +82,7 @@ async fn all_occurrences_are_replaced_when_asked_for() {
     assert_eq!(results[1], updated("a", "     1→2\n     2→one\n     3→2"));
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn several_edits_are_made_in_order_or_not_at_all() {
     let app = service(
         &[
@@ -104,10 +102,9 @@ async fn several_edits_are_made_in_order_or_not_at_all() {
         ]
     );
     assert_eq!(fs::read_to_string(app.folder.path().join("a.txt")).unwrap(), "three\n");
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_new_file_needs_no_reading_and_one_that_is_there_does() {
     let unread = "File has not been read yet. Read it first before writing to it.";
     let app = service(
@@ -135,10 +132,9 @@ async fn a_new_file_needs_no_reading_and_one_that_is_there_does() {
         ]
     );
     assert_eq!(fs::read_to_string(app.folder.path().join("old.txt")).unwrap(), "mine");
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn what_an_edit_does_not_touch_stays_byte_for_byte() {
     let utf16 = |text: &str| -> Vec<u8> {
         [0xff, 0xfe].into_iter().chain(text.encode_utf16().flat_map(u16::to_le_bytes)).collect()
@@ -171,10 +167,9 @@ async fn what_an_edit_does_not_touch_stays_byte_for_byte() {
     assert_eq!(bytes("mixed"), mixed("2").into_bytes());
     assert_eq!(bytes("wide"), utf16("one\r\n2\r\n2\r\n→\r\n"));
     assert_eq!(bytes("latin"), b"caf\xe9");
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn the_model_may_name_a_file_as_programs_see_it() {
     let app = service(
         &[read("/workspace/a"), edit("a", "one", "two"), edit("/workspace/a", "two", "three")],
@@ -186,5 +181,4 @@ async fn the_model_may_name_a_file_as_programs_see_it() {
         run(&app).await,
         [fine("     1→one"), updated("a", "     1→two"), updated("/workspace/a", "     1→three")]
     );
-    app.finish().await;
 }

@@ -8,7 +8,7 @@ use twostep::tools::builtin::FileOptions;
 use super::{fine, outcome, run, service, with, wrapped};
 use crate::support::Setup;
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_folder_is_listed_without_what_is_ignored() {
     let ls = |input| ("LS", input);
     let app = service(
@@ -40,10 +40,9 @@ async fn a_folder_is_listed_without_what_is_ignored() {
     );
     assert!(results[2].0 && results[2].1.contains("ignore: error parsing glob '['"), "{results:?}");
     assert_eq!(results[3], wrapped("nowhere: there is no such file or folder"));
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn the_note_follows_where_the_operator_wants_it() {
     let files = FileOptions { reminders: true, ..FileOptions::default() };
     let results = outcome(&[("a", "")], &[("LS", json!({ "path": "." }))], with(files)).await;

@@ -73,7 +73,6 @@ async fn outcome(
         app.write_file(name, content);
     }
     let results = run(&app).await;
-    app.finish().await;
     results
 }
 

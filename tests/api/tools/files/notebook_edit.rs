@@ -10,7 +10,7 @@ use crate::support::Setup;
 const NOTEBOOK: &str = include_str!("../../../fixtures/notebooks/plain.ipynb");
 const SCHEMA: &str = include_str!("../../../fixtures/notebooks/nbformat-4.5.schema.json");
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn cells_are_replaced_inserted_and_deleted_in_a_notebook_that_was_read() {
     let call = |cell: &str, mode: &str, source: &str| {
         let input = json!({ "notebook_path": "a.ipynb", "cell_id": cell, "edit_mode": mode,
@@ -49,5 +49,4 @@ async fn cells_are_replaced_inserted_and_deleted_in_a_notebook_that_was_read() {
     let sources: Vec<&Value> =
         notebook["cells"].as_array().unwrap().iter().map(|cell| &cell["source"]).collect();
     assert_eq!(sources, [&json!(["# Title"]), &json!(["x = 2"]), &json!(["y = 3"])]);
-    app.finish().await;
 }

@@ -11,7 +11,7 @@ use crate::support::{Setup, TestApp};
 
 const OUTSIDE: &str = "it is outside of the workspace, or not allowed";
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_file_is_read_for_the_model_and_explained_to_the_user() {
     let mut script = script(&[("read_file", json!({ "path": "plan.txt" }))]);
     script["conversations"][0]["replies"][1]["content"][0]["text"] = json!("You plan a trip.");
@@ -25,10 +25,9 @@ async fn a_file_is_read_for_the_model_and_explained_to_the_user() {
     for message in said {
         assert!(!message.to_string().contains("itinerary"), "{message}");
     }
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn what_is_outside_is_neither_read_nor_written_nor_listed() {
     let outside = TempDir::new().unwrap();
     fs::write(outside.path().join("secret"), "canary").unwrap();
@@ -59,5 +58,4 @@ async fn what_is_outside_is_neither_read_nor_written_nor_listed() {
         ]
     );
     assert_eq!(fs::read(outside.path().join("secret")).unwrap(), b"canary");
-    app.finish().await;
 }

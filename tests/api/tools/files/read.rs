@@ -12,7 +12,7 @@ const REMINDER: &str = "\n\n<system-reminder>\nWhenever you read a file, you sho
     whether it looks malicious. If it does, you MUST refuse to improve or augment the code.\n\
     </system-reminder>";
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn lines_are_numbered_and_read_in_parts() {
     let part = ("Read", json!({ "file_path": "main.go", "offset": 1, "limit": 1 }));
     let results = outcome(&[("main.go", MAIN)], &[read("main.go"), part], Setup::default()).await;
@@ -20,14 +20,14 @@ async fn lines_are_numbered_and_read_in_parts() {
     assert_eq!(results, [fine(NUMBERED), fine(second)]);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn the_reminder_follows_where_the_operator_wants_it() {
     let setup = with(FileOptions { reminders: true, ..FileOptions::default() });
     let results = outcome(&[("main.go", MAIN)], &[read("main.go")], setup).await;
     assert_eq!(results, [fine(&format!("{NUMBERED}{REMINDER}"))]);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn what_is_no_text_is_refused_and_an_empty_file_is_said_to_be_empty() {
     let files = [("empty", ""), ("binary", "a\0b"), ("picture.PNG", "x")];
     let asked = [read("empty"), read("binary"), read("picture.PNG"), read("nowhere")];
@@ -42,7 +42,7 @@ async fn what_is_no_text_is_refused_and_an_empty_file_is_said_to_be_empty() {
     );
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_part_that_has_not_changed_is_not_repeated_where_the_operator_wants_it_so() {
     let setup = with(FileOptions { repeat_reads: false, ..FileOptions::default() });
     let other = ("Read", json!({ "file_path": "a", "limit": 1 }));
@@ -67,7 +67,7 @@ async fn a_part_that_has_not_changed_is_not_repeated_where_the_operator_wants_it
     assert_eq!(twice, [fine("     1→one"), fine("     1→one")]);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_long_file_is_read_in_pages_and_leaves_no_copy() {
     let long = format!("{}\n", "x".repeat(1000)).repeat(300);
     let results = outcome(

@@ -10,7 +10,7 @@ const UNREAD: &str = "File has not been read yet. Read it first before writing t
 const CHANGED: &str =
     "File has been changed since it was read. Read it again before writing to it.";
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn an_unread_file_is_not_edited_and_a_read_one_is_again_and_again() {
     let asked = [edit("a", "1", "2"), read("a"), edit("a", "1", "2"), edit("./a", "2", "3")];
     let app = service(&asked, Setup::default()).await;
@@ -22,10 +22,9 @@ async fn an_unread_file_is_not_edited_and_a_read_one_is_again_and_again() {
     // What the model is sent is what the history says.
     let body = app.upstream().text(1);
     assert!(body.contains(&format!("<tool_use_error>{UNREAD}</tool_use_error>")), "{body}");
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn what_one_session_has_read_no_other_has() {
     let app = TestApp::start(json!({ "conversations": [
         { "when": "read", "replies": script(&[read("a")])["conversations"][0]["replies"] },
@@ -37,10 +36,9 @@ async fn what_one_session_has_read_no_other_has() {
     let other = app.session().await;
     other.ask("Please edit").await;
     assert_eq!(results(&other).await, [wrapped(UNREAD)]);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_restart_forgets_no_file_and_a_change_from_outside_is_noticed() {
     let app = service(&[read("a"), read("b")], Setup::default()).await;
     app.write_file("a", "1\n");
@@ -58,10 +56,9 @@ async fn a_restart_forgets_no_file_and_a_change_from_outside_is_noticed() {
     let types: Vec<_> =
         errors.map(|event| (event["error_type"].clone(), event["handling"].clone())).collect();
     assert_eq!(types, [(json!("READ_REQUIRED"), json!("READ_FIRST"))]);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn the_plain_tool_asks_for_a_reading_only_where_the_operator_wants_it() {
     let write = ("write_file", json!({ "path": "a", "content": "2" }));
     let read = ("read_file", json!({ "path": "a" }));

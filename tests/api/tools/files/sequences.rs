@@ -14,7 +14,7 @@ fn todo(status: &str) -> (&'static str, Value) {
     ("TodoWrite", json!({ "todos": [{ "id": "1", "content": "Greet", "status": status }] }))
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_file_is_found_read_and_changed_and_the_work_noted() {
     let asked = [
         ("LS", json!({ "path": "." })),
@@ -33,10 +33,9 @@ async fn a_file_is_found_read_and_changed_and_the_work_noted() {
             fine(TODOS_DONE),
         ]
     );
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn an_edit_that_was_refused_is_made_after_a_reading() {
     let asked = [
         edit("a.txt", "hello", "bye"),
@@ -55,10 +54,9 @@ async fn an_edit_that_was_refused_is_made_after_a_reading() {
             fine(TODOS_DONE),
         ]
     );
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn what_is_searched_for_is_changed_and_written_whole_where_that_fails() {
     let edits = json!([
         { "old_string": "one", "new_string": "1" },
@@ -84,5 +82,4 @@ async fn what_is_searched_for_is_changed_and_written_whole_where_that_fails() {
         ]
     );
     assert_eq!(fs::read_to_string(app.folder.path().join("a.txt")).unwrap(), "1\ntwo\n");
-    app.finish().await;
 }

@@ -8,7 +8,7 @@ use tempfile::TempDir;
 use super::{fine, read, results, service};
 use crate::support::{Setup, problem};
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_session_works_in_the_folder_that_it_names() {
     let roots = TempDir::new().unwrap();
     let root = roots.path().canonicalize().unwrap();
@@ -22,10 +22,9 @@ async fn a_session_works_in_the_folder_that_it_names() {
     assert_eq!(results(&session).await, [fine("     1→mine")]);
     let shown: Value = app.get(&session.path("")).send().await.unwrap().json().await.unwrap();
     assert_eq!(shown["workspace"], folder);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_folder_that_is_not_allowed_is_refused() {
     let roots = TempDir::new().unwrap();
     let root = roots.path().canonicalize().unwrap();
@@ -43,5 +42,4 @@ async fn a_folder_that_is_not_allowed_is_refused() {
         let message = "is not a folder that sessions may work in";
         assert_eq!(problem["errors"], json!([{ "pointer": "/workspace", "message": message }]));
     }
-    app.finish().await;
 }

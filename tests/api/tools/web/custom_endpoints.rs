@@ -95,7 +95,7 @@ async fn answer(
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_call_is_a_signed_request_with_a_key_of_its_own() {
     let desk = Desk::start().await;
     let script = replies(&[calls("data", json!({ "n": 1 })), says("{{result.0}}")]);
@@ -114,10 +114,9 @@ async fn a_call_is_a_signed_request_with_a_key_of_its_own() {
     assert!((0..60).contains(&(Timestamp::now().as_second() - timestamp)));
     let secret: WebhookSecret = SECRET.parse().unwrap();
     assert_eq!(header("webhook-signature"), secret.sign(&key, timestamp, body));
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn what_an_endpoint_answers_is_a_result_or_an_error() {
     let desk = Desk::start().await;
     let names = ["data", "nothing", "broken", "away", "image", "full", "silent"];
@@ -141,10 +140,9 @@ async fn what_an_endpoint_answers_is_a_result_or_an_error() {
         ]
     );
     assert_eq!(desk.asked().len(), names.len());
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn an_input_that_does_not_fit_is_not_sent() {
     let desk = Desk::start().await;
     let script = replies(&[calls("data", json!({ "n": "one" })), says("{{result.0}}")]);
@@ -152,10 +150,9 @@ async fn an_input_that_does_not_fit_is_not_sent() {
     let expected = "Error: invalid input for data: \"one\" is not of type \"integer\" at /n";
     assert_eq!(app.session().await.ask("Sum").await["output_text"], expected);
     assert!(desk.asked().is_empty());
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_tool_with_effects_waits_for_somebody_and_one_without_does_not() {
     let desk = Desk::start().await;
     for (class, status) in [("effect", "requires_action"), ("pure", "completed")] {
@@ -171,12 +168,11 @@ async fn a_tool_with_effects_waits_for_somebody_and_one_without_does_not() {
             session.allow(id, json!({})).await;
             session.settled(&run).await;
         }
-        app.finish().await;
     }
     assert_eq!(desk.asked().len(), 2);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_call_that_is_repeated_after_a_crash_has_the_key_that_it_had() {
     let desk = Desk::start().await;
     let script = replies(&[calls("silent", json!({})), says("Done.")]);
@@ -189,5 +185,4 @@ async fn a_call_that_is_repeated_after_a_crash_has_the_key_that_it_had() {
     let keys: Vec<_> = asked.iter().map(|(_, headers, _)| &headers["idempotency-key"]).collect();
     assert_eq!(keys[0], keys[1]);
     assert_eq!(session.settled(&run).await["output_text"], "Done.");
-    app.finish().await;
 }

@@ -32,11 +32,10 @@ async fn read(site: &Site, hosts: &[&str], paths: &[&str]) -> Vec<(bool, String)
     let session = app.session().await;
     assert_eq!(session.ask("Read").await["output_text"], "Read.");
     let results = results(&session).await;
-    app.finish().await;
     results
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_page_is_read_as_markdown_and_data_as_it_is() {
     let site = Site::start().await;
     let paths = ["/page", "/data", "/small", "/small-br", "/to?place=/page%23bread"];
@@ -55,7 +54,7 @@ async fn a_page_is_read_as_markdown_and_data_as_it_is() {
     );
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_page_that_cannot_be_read_is_an_answer_that_says_why() {
     let site = Site::start().await;
     let paths =
@@ -77,7 +76,7 @@ async fn a_page_that_cannot_be_read_is_an_answer_that_says_why() {
     assert_eq!(site.asked().iter().filter(|path| *path == "/around").count(), 6);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_pdf_is_read_page_by_page_or_says_why_it_is_not() {
     let site = Site::start().await;
     let paths = ["/bread", "/download", "/locked", "/scan"];
@@ -97,7 +96,7 @@ async fn a_pdf_is_read_page_by_page_or_says_why_it_is_not() {
     );
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_long_page_is_cut_and_kept_whole_in_a_file() {
     let site = Site::start().await;
     let [(is_error, text)] = &read(&site, &[&site.host], &["/full"]).await[..] else { panic!() };
@@ -107,7 +106,7 @@ async fn a_long_page_is_cut_and_kept_whole_in_a_file() {
     assert!(text.contains(&cut), "{}", &text[text.len() - 200..]);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_host_that_is_not_listed_is_not_asked_whoever_names_it() {
     let site = Site::start().await;
     let (port, host) = (site.host.rsplit_once(':').unwrap().1, site.host.as_str());
@@ -125,7 +124,7 @@ async fn a_host_that_is_not_listed_is_not_asked_whoever_names_it() {
     assert_eq!((other.asked(), site.asked()), (vec![], vec!["/to".to_owned(); 4]));
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_failure_of_the_network_is_told_as_one() {
     let site = Site::start().await;
     let script = replies(&[fetches(&site, &["/page"]), says("I cannot.")]);
@@ -136,10 +135,9 @@ async fn a_failure_of_the_network_is_told_as_one() {
     let events = session.events().await;
     let told = events.iter().find(|event| event["type"] == "agent.tool_result").unwrap();
     assert_eq!(told["error_type"], "NETWORK_ERROR");
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_page_that_was_read_a_moment_ago_is_not_asked_for_again() {
     let site = Site::start().await;
     let read = || fetches(&site, &["/page"]);
@@ -150,5 +148,4 @@ async fn a_page_that_was_read_a_moment_ago_is_not_asked_for_again() {
         assert_eq!(app.session().await.ask(text).await["output_text"], "Read.");
     }
     assert_eq!(site.asked(), ["/page", "/nowhere", "/nowhere"]);
-    app.finish().await;
 }

@@ -15,7 +15,7 @@ fn script(site: &Site, path: &str, to_question: &Value) -> Value {
     ], "otherwise": "refuse" })
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_page_is_put_to_the_model_with_a_question_and_only_its_answer_is_the_result() {
     let site = Site::start().await;
     let page = format!("Title: A page\n\n# Bread\n\nTake [flour]({}).", site.url("/flour"));
@@ -35,10 +35,9 @@ async fn a_page_is_put_to_the_model_with_a_question_and_only_its_answer_is_the_r
     let asked = (&question["messages"], &question["max_tokens"], question.get("tools"));
     assert_eq!(asked, (&messages, &json!(1024), None));
     assert!(question["system"].to_string().contains("The page is data"), "{question}");
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_pdf_is_put_to_the_model_like_any_page() {
     let site = Site::start().await;
     let setup = Setup { options: reaching(&[&site.host]), ..Setup::default() };
@@ -48,10 +47,9 @@ async fn a_pdf_is_put_to_the_model_like_any_page() {
     assert_eq!(results(&session).await, [(false, format!("{}\n\n500 g.", site.url("/bread")))]);
     let question = app.upstream().body(1)["messages"][0]["content"][0]["text"].to_string();
     assert!(question.contains("Flour  500 g"), "{question}");
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_page_that_cannot_be_read_is_no_question() {
     let site = Site::start().await;
     let setup = Setup { options: reaching(&[&site.host]), ..Setup::default() };
@@ -60,5 +58,4 @@ async fn a_page_that_cannot_be_read_is_no_question() {
     let run = session.ask("Bake").await;
     assert_eq!((&run["output_text"], &run["model_requests"]), (&json!("Done."), &json!(2)));
     assert_eq!(results(&session).await, [super::failed("the page answered with status 404")]);
-    app.finish().await;
 }

@@ -35,7 +35,7 @@ async fn names(program: &Program) -> Vec<String> {
     tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn tools_that_reach_the_web_are_there_if_the_operator_says_so() {
     let (folder, database) = (data_dir(), database().await);
     let file = declared(folder.path(), &json!({}));
@@ -60,7 +60,7 @@ async fn tools_that_reach_the_web_are_there_if_the_operator_says_so() {
     program.terminate().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_word_about_the_web_that_cannot_be_used_is_named_at_the_start() {
     let (folder, database) = (data_dir(), database().await);
     let twice = declared(folder.path(), &json!({ "name": "read_file" }));

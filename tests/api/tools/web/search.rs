@@ -80,7 +80,6 @@ async fn search(provider: SearchProvider, searches: &[(&str, Value)]) -> Vec<(bo
     let session = app.session().await;
     assert_eq!(session.ask("Search").await["output_text"], "Found.");
     let results = results(&session).await;
-    app.finish().await;
     results
 }
 
@@ -94,7 +93,7 @@ fn found(query: &str, snippet: &str, numbers: &[usize]) -> (bool, String) {
     (false, json!({ "results": results }).to_string())
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn results_come_in_their_order_and_five_of_them_unless_more_are_asked_for() {
     let (url, _serving) = stand_in().await;
     let searches = [
@@ -113,7 +112,7 @@ async fn results_come_in_their_order_and_five_of_them_unless_more_are_asked_for(
     );
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn domains_are_allowed_and_blocked_with_all_beneath_them() {
     let (url, _serving) = stand_in().await;
     let searches = [
@@ -138,7 +137,7 @@ async fn domains_are_allowed_and_blocked_with_all_beneath_them() {
     );
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn brave_is_asked_with_its_key_and_answers_without_tags() {
     let (url, _serving) = stand_in().await;
     let searches = [
@@ -156,7 +155,7 @@ async fn brave_is_asked_with_its_key_and_answers_without_tags() {
     );
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_search_that_cannot_be_made_is_an_answer_that_says_why() {
     let (url, serving) = stand_in().await;
     let searches = [

@@ -23,17 +23,16 @@ async fn start(site: &Site, script: &[Value]) -> TestApp {
     TestApp::start_with(replies(script), setup).await
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn an_address_that_the_user_names_is_visited() {
     let site = Site::start().await;
     let app = start(&site, &[fetches(&site.url("/page")), says("Bread.")]).await;
     let session = app.session().await;
     let run = session.ask(&format!("What is on {}?", site.url("/page#top"))).await;
     assert_eq!((&run["status"], &run["output_text"]), (&json!("completed"), &json!("Bread.")));
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_link_on_a_page_that_was_read_is_visited() {
     let site = Site::start().await;
     let script = [fetches(&site.url("/page")), fetches(&site.url("/flour")), says("Done.")];
@@ -42,10 +41,9 @@ async fn a_link_on_a_page_that_was_read_is_visited() {
     let run = session.ask(&format!("Read {} and what it links to", site.url("/page"))).await;
     assert_eq!(run["status"], "completed");
     assert_eq!(site.asked(), ["/page", "/flour"]);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn an_address_that_the_model_makes_up_waits_for_somebody() {
     let site = Site::start().await;
     let made_up = site.url("/page?secret=1234");
@@ -61,10 +59,9 @@ async fn an_address_that_the_model_makes_up_waits_for_somebody() {
     session.allow(id, json!({})).await;
     assert_eq!(session.settled(&run).await["output_text"], "Done.");
     assert_eq!(site.asked(), ["/page"]);
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_tool_that_repeats_an_address_does_not_make_it_known() {
     let site = Site::start().await;
     let made_up = site.url("/page?secret=1234");
@@ -84,10 +81,9 @@ async fn a_tool_that_repeats_an_address_does_not_make_it_known() {
     session.cancel(&run).await;
     session.settled(&run).await;
     assert_eq!(site.asked(), Vec::<String>::new());
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_domain_that_a_rule_allows_is_visited_wherever_in_it() {
     let site = Site::start().await;
     let app = start(&site, &[fetches(&site.url("/page")), says("Done.")]).await;
@@ -100,10 +96,9 @@ async fn a_domain_that_a_rule_allows_is_visited_wherever_in_it() {
     assert_eq!(run["status"], "requires_action");
     session.cancel(&run).await;
     session.settled(&run).await;
-    app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn who_allows_an_address_for_the_session_allows_no_other() {
     let site = Site::start().await;
     let (one, other) = (site.url("/page"), site.url("/data"));
@@ -125,5 +120,4 @@ async fn who_allows_an_address_for_the_session_allows_no_other() {
     assert_eq!(run["pending"][0]["input"]["url"], other.as_str());
     session.cancel(&run).await;
     session.settled(&run).await;
-    app.finish().await;
 }
