@@ -1,70 +1,73 @@
-# `make help` lists the targets. Everything works from a fresh clone, as root and as a plain user:
-# scripts/ensure-postgres finds or fetches a Postgres server first.
+# `make help` lists the targets. All targets work in a fresh clone, as root and as another user:
+# scripts/ensure-postgres finds or downloads a Postgres server first.
 
 .POSIX:
 .SUFFIXES:
-.PHONY: help run test check fmt-check clippy doc sqlx-check openapi-check deny bench search load \
+.PHONY: help run test test-fast check fmt-check clippy doc sqlx-check openapi-check deny bench search load \
 	attack crash contract sqlx-prepare openapi tools
 
-# Arguments for the program behind a target: make run ARGS="--bind 127.0.0.1:9000"
+# Arguments for the program of a target: make run ARGS="--bind 127.0.0.1:9000"
 ARGS =
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 16
 
-run: ## serve on this machine (real model with ANTHROPIC_API_KEY, stand-in without)
+run: ## serve on this machine (with ANTHROPIC_API_KEY the real model, else the simulator)
 	@scripts/run serve $(ARGS)
 
-test: ## run all tests against one throwaway Postgres
+test: ## run all tests against one throwaway Postgres server
 	@scripts/test $(ARGS)
 
-check: fmt-check clippy doc sqlx-check openapi-check deny ## everything else a change must pass
+test-fast: ## run the tests that take less than a minute in total
+	@scripts/test fast $(ARGS)
 
-fmt-check: ## formatting
+check: fmt-check clippy doc sqlx-check openapi-check deny ## run all other checks that a change must pass
+
+fmt-check: ## check the formatting
 	cargo fmt --check
 
-clippy: ## lints, warnings are errors
+clippy: ## run the lints; warnings are errors
 	SQLX_OFFLINE=true cargo clippy --all-targets -- -D warnings
 	SQLX_OFFLINE=true cargo clippy --all-targets --features faults -- -D warnings
 	SQLX_OFFLINE=true cargo clippy --lib --bins --no-default-features -- -D warnings
 
-doc: ## documentation, warnings are errors
+doc: ## build the documentation; warnings are errors
 	SQLX_OFFLINE=true RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --document-private-items
 
-sqlx-check: ## is .sqlx what the queries and migrations say?
+sqlx-check: ## check that .sqlx matches the queries and migrations
 	scripts/check-sqlx
 
-openapi-check: ## is openapi/openapi.json what the handlers say, and does it only add?
+openapi-check: ## check that openapi/openapi.json matches the handlers and is additive
 	SQLX_OFFLINE=true cargo run --quiet -- openapi --check openapi/openapi.json
 	scripts/contract additive
 
-deny: ## dependencies: duplicates, licences, sources
+deny: ## check the dependencies: duplicates, licences, sources
 	cargo deny --locked check --hide-inclusion-graph bans licenses sources
 
-crash: ## kill the service again and again, and look at what is left
+crash: ## kill the service many times and check its state each time
 	@scripts/run crash $(ARGS)
 
-contract: ## hold the service to its OpenAPI document: a TypeScript client, schemathesis
+contract: ## check the service against its OpenAPI document: a TypeScript client, schemathesis
 	scripts/contract $(ARGS)
 
-bench: ## measure the pure parts, what calls of tools cost, and searches of the catalogue
+bench: ## measure the parts without IO, the cost of tool calls, and catalog searches
 	SQLX_OFFLINE=true cargo bench --bench pure --bench tools --bench catalog $(ARGS)
 
-search: ## compare Glob and Grep with rg on 50,000 files: what they find, and how fast
+search: ## compare results and speed of Glob and Grep with rg on 50,000 files
 	SQLX_OFFLINE=true cargo test --release --lib -- --ignored --nocapture on_50_000_files
 
 load: ## load-test a service on this machine
 	@scripts/run load $(ARGS)
 
-attack: ## attack a service on this machine, and print what a polite client waits meanwhile
+attack: ## flood a service on this machine, and print the latency of a well-behaved client
 	@scripts/test --release --test api -- --ignored --nocapture rude_clients::attack
 
-sqlx-prepare: ## write .sqlx after changing a query or a migration
+sqlx-prepare: ## write .sqlx after a change to a query or a migration
 	scripts/check-sqlx prepare
 
-openapi: ## write openapi/openapi.json after changing a handler
+openapi: ## write openapi/openapi.json after a change to a handler
 	SQLX_OFFLINE=true cargo run --quiet -- openapi >openapi/openapi.json.new
 	mv openapi/openapi.json.new openapi/openapi.json
 
-tools: ## install what `make check` needs
+tools: ## install the programs that `make check` needs
 	scripts/tools

@@ -1,9 +1,9 @@
--- What must hold at every moment, also while runs are under way and processes die. Each row names
--- an invariant and where it is broken.
+-- Invariants that hold at every moment, also while runs are executed and processes are killed. Each
+-- row is a violation: the invariant and its location.
 WITH history AS (
     SELECT session_id, seq, run_id, role, content, stop_reason FROM messages
     UNION ALL
-    -- What a fork has from others.
+    -- The messages that a fork shares with its source.
     SELECT i.session_id, m.seq, m.run_id, m.role, m.content, m.stop_reason
     FROM inherited i
     JOIN messages m ON m.session_id = i.source_id AND m.seq BETWEEN i.after_seq + 1 AND i.up_to
@@ -16,7 +16,7 @@ FROM (SELECT session_id, role, run_id, lag(role) OVER w AS before, lag(run_id) O
       FROM history WINDOW w AS (PARTITION BY session_id ORDER BY seq)) m
 WHERE before IS NULL AND role <> 'user' OR before = role AND (role = 'assistant' OR run_id = run_before)
 UNION ALL
--- The calls of the newest message may be open.
+-- The calls of the last message may be unanswered.
 SELECT 'every call is answered once in the next message', session_id || ':' || seq
 FROM (SELECT m.session_id, m.seq,
         (SELECT coalesce(array_agg(b ->> 'id' ORDER BY b ->> 'id'), '{}')
@@ -33,10 +33,10 @@ FROM messages WHERE EXISTS (
     SELECT FROM json_array_elements(content) b
     WHERE b ->> 'type' = 'text' AND btrim(b ->> 'text', E' \t\r\n') = '')
 UNION ALL
-SELECT 'a session has one live run at most', session_id::text
+SELECT 'a session has at most one active run', session_id::text
 FROM runs WHERE status IN ('running', 'requires_action') GROUP BY session_id HAVING count(*) > 1
 UNION ALL
-SELECT 'a key has one run at most', session_id || ':' || idempotency_key
+SELECT 'an idempotency key has at most one run', session_id || ':' || idempotency_key
 FROM runs WHERE idempotency_key IS NOT NULL GROUP BY session_id, idempotency_key HAVING count(*) > 1
 UNION ALL
 SELECT 'every call has its ledger row', m.session_id || ':' || (b ->> 'id')
@@ -45,7 +45,7 @@ LEFT JOIN tool_calls c ON c.session_id = m.session_id AND c.message_seq = m.seq
                       AND c.tool_use_id = b ->> 'id'
 WHERE m.role = 'assistant' AND b ->> 'type' = 'tool_use' AND c.tool_use_id IS NULL
 UNION ALL
--- But for the answers with which a fork begins, to calls that it has from its source.
+-- Except the first message of a fork, which may answer calls of the source.
 SELECT 'a message belongs to a run of its session', m.session_id || ':' || m.seq
 FROM messages m
 JOIN runs r ON r.id = m.run_id AND r.session_id <> m.session_id
@@ -54,7 +54,7 @@ WHERE m.seq IS DISTINCT FROM s.forked_at + 1 OR m.role <> 'user'
    OR m.run_id IS DISTINCT FROM (SELECT h.run_id FROM history h
                                  WHERE h.session_id = s.id AND h.seq = s.forked_at)
 UNION ALL
-SELECT 'attempts never go back along a run', session_id || ':' || seq
+SELECT 'the attempts of a run never decrease', session_id || ':' || seq
 FROM (SELECT m.session_id, m.seq, m.attempt, r.attempt AS newest,
              max(m.attempt) OVER (PARTITION BY m.session_id, m.run_id ORDER BY m.seq) AS highest
       FROM messages m JOIN runs r ON r.id = m.run_id) m
@@ -71,16 +71,16 @@ FROM runs r JOIN (SELECT run_id, seq, CASE WHEN e.type = 'session.status_idle'
 GROUP BY r.id
 HAVING count(*) FILTER (WHERE e.is_end) > 1 OR max(e.seq) > max(e.seq) FILTER (WHERE e.is_end)
 UNION ALL
-SELECT 'a run that waits is in nobody''s hands and will be taken up', id::text
+SELECT 'a waiting run has no lease, and a time at which it is resumed', id::text
 FROM runs WHERE (status = 'requires_action') <> (wake_at IS NOT NULL)
    OR status = 'requires_action' AND (lease_owner IS NOT NULL OR lease_until IS NOT NULL)
 UNION ALL
-SELECT 'a run that waits has a call that waits, or is due', r.id::text
+SELECT 'a waiting run has a waiting call, or is due', r.id::text
 FROM runs r WHERE r.status = 'requires_action' AND r.wake_at > now() AND NOT EXISTS (
     SELECT FROM tool_calls c WHERE c.run_id = r.id AND c.state = 'planned'
       AND c.awaits IS NOT NULL AND c.decision IS NULL)
 UNION ALL
-SELECT 'what is reserved is for a run that is driven', v.run_id::text
+SELECT 'every open reservation belongs to a running run', v.run_id::text
 FROM reservations v JOIN runs r ON r.id = v.run_id
 WHERE v.spent_at IS NULL AND r.status <> 'running'
 UNION ALL
@@ -96,7 +96,7 @@ FROM sessions s JOIN (
     UNION ALL SELECT forked_from, tenant_id FROM sessions) r ON r.session_id = s.id
 WHERE r.tenant_id <> s.tenant_id
 UNION ALL
-SELECT 'nobody idles in a transaction', application_name || ' ' || pid
+SELECT 'no connection is idle in a transaction', application_name || ' ' || pid
 FROM pg_stat_activity
 WHERE datname = current_database() AND application_name LIKE 'twostep%'
   AND state LIKE 'idle in transaction%' AND now() - state_change > interval '5 seconds'

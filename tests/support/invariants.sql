@@ -1,9 +1,9 @@
--- What must hold at rest in every database that the service has written. Each row names an
--- invariant and where it is broken.
+-- Invariants that hold in every database of the service while no run is active. Each row is a
+-- violation: the invariant and its location.
 WITH history AS (
     SELECT session_id, seq, run_id, role, content, stop_reason FROM messages
     UNION ALL
-    -- What a fork has from others.
+    -- The messages that a fork shares with its source.
     SELECT i.session_id, m.seq, m.run_id, m.role, m.content, m.stop_reason
     FROM inherited i
     JOIN messages m ON m.session_id = i.source_id AND m.seq BETWEEN i.after_seq + 1 AND i.up_to
@@ -40,8 +40,8 @@ UNION ALL
 SELECT 'every call has settled', tool_use_id
 FROM tool_calls WHERE state IN ('planned', 'started')
 UNION ALL
--- A file that is still as it was found tells that the write may be begun again.
-SELECT 'a call with effects is executed once at most', tool_use_id
+-- A write may be repeated if the file is unchanged.
+SELECT 'a call with effects is executed at most once', tool_use_id
 FROM tool_calls WHERE executions > 1 AND name <> 'write_file'
 UNION ALL
 SELECT 'every call has its ledger row', m.session_id || ':' || (b ->> 'id')
@@ -50,7 +50,7 @@ LEFT JOIN tool_calls c ON c.session_id = m.session_id AND c.message_seq = m.seq
                       AND c.tool_use_id = b ->> 'id'
 WHERE m.role = 'assistant' AND b ->> 'type' = 'tool_use' AND c.tool_use_id IS NULL
 UNION ALL
--- But for the answers with which a fork begins, to calls that it has from its source.
+-- Except the first message of a fork, which may answer calls of the source.
 SELECT 'a message belongs to a run of its session', m.session_id || ':' || m.seq
 FROM messages m
 JOIN runs r ON r.id = m.run_id AND r.session_id <> m.session_id
@@ -59,7 +59,7 @@ WHERE m.seq IS DISTINCT FROM s.forked_at + 1 OR m.role <> 'user'
    OR m.run_id IS DISTINCT FROM (SELECT h.run_id FROM history h
                                  WHERE h.session_id = s.id AND h.seq = s.forked_at)
 UNION ALL
-SELECT 'attempts never go back along a run', session_id || ':' || seq
+SELECT 'the attempts of a run never decrease', session_id || ':' || seq
 FROM (SELECT m.session_id, m.seq, m.attempt, r.attempt AS newest,
              max(m.attempt) OVER (PARTITION BY m.session_id, m.run_id ORDER BY m.seq) AS highest
       FROM messages m JOIN runs r ON r.id = m.run_id) m
@@ -76,38 +76,38 @@ FROM runs r LEFT JOIN (SELECT run_id, seq, CASE WHEN e.type = 'session.status_id
 GROUP BY r.id
 HAVING count(*) FILTER (WHERE e.is_end) <> 1 OR max(e.seq) <> max(e.seq) FILTER (WHERE e.is_end)
 UNION ALL
-SELECT 'what ran is what was decided on', c.tool_use_id
+SELECT 'the executed input is the approved input', c.tool_use_id
 FROM tool_calls c
 JOIN messages m ON m.session_id = c.session_id AND m.seq = c.message_seq
 CROSS JOIN LATERAL json_array_elements(m.content) b
 WHERE b ->> 'id' = c.tool_use_id
   AND c.input_hash <> sha256(convert_to(coalesce(c.input::text, (b -> 'input')::text), 'UTF8'))
 UNION ALL
-SELECT 'nothing ran that somebody denied, and no call of the client ran here', tool_use_id
+SELECT 'no denied call and no call of the client was executed', tool_use_id
 FROM tool_calls WHERE executions > 0 AND (decision = 'deny' OR awaits = 'client')
 UNION ALL
-SELECT 'a call and its sub-agent know of each other', s.id::text
+SELECT 'a call and its sub-agent refer to each other', s.id::text
 FROM sessions s
 WHERE s.parent_session_id IS NOT NULL AND NOT EXISTS (
     SELECT FROM tool_calls c JOIN runs r ON r.id = c.child_run_id
     WHERE c.run_id = s.parent_run_id AND c.tool_use_id = s.parent_tool_use_id
       AND c.session_id = s.parent_session_id AND r.session_id = s.id)
 UNION ALL
-SELECT 'a task that was done was done by a sub-agent', tool_use_id
+SELECT 'every Task call that is done has a sub-agent', tool_use_id
 FROM tool_calls WHERE name = 'Task' AND state = 'done' AND child_run_id IS NULL
 UNION ALL
-SELECT 'what a sub-agent said last is the result of its call', c.tool_use_id
+SELECT 'the last output of a sub-agent is the result of its call', c.tool_use_id
 FROM tool_calls c JOIN runs r ON r.id = c.child_run_id
 WHERE c.state = 'done' AND c.result NOT LIKE '%' || (r.outcome ->> 'output_text') || '%'
 UNION ALL
-SELECT 'every event of a sub-agent is told once, in its order', session_id || ':' || seq
-FROM (SELECT session_id, seq, (body #>> '{event,seq}')::bigint AS told,
+SELECT 'every event of a sub-agent is relayed once and in order', session_id || ':' || seq
+FROM (SELECT session_id, seq, (body #>> '{event,seq}')::bigint AS relayed,
              lag((body #>> '{event,seq}')::bigint) OVER (
                  PARTITION BY session_id, body ->> 'session_thread_id' ORDER BY seq) AS before
       FROM events WHERE type = 'session.thread_event') e
-WHERE told <= before
+WHERE relayed <= before
 UNION ALL
-SELECT 'every decision is told once', c.tool_use_id
+SELECT 'every decision has one event', c.tool_use_id
 FROM tool_calls c WHERE (c.decision IS NOT NULL)::int <> (
     SELECT count(*) FROM events e
     WHERE e.run_id = c.run_id AND e.type = 'user.tool_confirmation'
@@ -125,7 +125,7 @@ FROM sessions s JOIN (
     UNION ALL SELECT forked_from, tenant_id FROM sessions) r ON r.session_id = s.id
 WHERE r.tenant_id <> s.tenant_id
 UNION ALL
-SELECT 'nothing is reserved for a run that has settled', r.run_id::text
+SELECT 'a settled run has no open reservation', r.run_id::text
 FROM reservations r WHERE r.spent_at IS NULL
 UNION ALL
 SELECT 'requests are numbered from 1 and add up to their run', r.id::text
@@ -141,7 +141,7 @@ SELECT 'a session costs what its runs cost', s.id::text
 FROM sessions s
 WHERE s.cost IS DISTINCT FROM (SELECT sum(cost) FROM runs r WHERE r.session_id = s.id)
 UNION ALL
-SELECT 'a budget is never overshot', b.period
+SELECT 'no budget is exceeded', b.period
 FROM budgets b LEFT JOIN (
     SELECT q.tenant_id, p.period, sum(q.cost) AS cost,
            sum(q.input_tokens + q.cache_creation_input_tokens + q.cache_read_input_tokens
@@ -151,9 +151,9 @@ FROM budgets b LEFT JOIN (
     GROUP BY q.tenant_id, p.period) q USING (tenant_id, period)
 WHERE q.tokens > b.max_tokens OR q.cost > b.max_cost
 UNION ALL
-SELECT 'no session has a run that has settled', id::text FROM sessions WHERE active_run_id IS NOT NULL
+SELECT 'the active run of a session has not settled', id::text FROM sessions WHERE active_run_id IS NOT NULL
 UNION ALL
-SELECT 'counters agree with rows', s.id::text
+SELECT 'counters match the rows', s.id::text
 FROM sessions s
 WHERE s.queued <> (SELECT count(*) FROM runs r WHERE r.session_id = s.id AND r.status = 'queued')
    OR s.last_message_seq <> (SELECT count(*) FROM messages m WHERE m.session_id = s.id)

@@ -1,9 +1,9 @@
-//! A database of its own for every test.
+//! One database per test.
 //!
-//! The server is the one that `TEST_DATABASE_URL` names (`scripts/test` starts one for a whole
-//! run), else a throwaway server of this process, which ends with it. On the server there is one
-//! template with all migrations applied; a test's database is a copy of it, which takes some
-//! milliseconds. Nothing here depends on the caller's runtime: every test has another one.
+//! The server is that of `TEST_DATABASE_URL` (`scripts/test` starts one for a whole run), else a
+//! throwaway server of this process. The server has one template database with all migrations; the
+//! database of a test is a copy of it, which takes some milliseconds. This module does not use the
+//! runtime of the caller, because each test has a runtime of its own.
 
 use std::env;
 use std::fmt::Write as _;
@@ -19,26 +19,26 @@ use twostep::store::embedded::{Durability, EmbeddedPostgres, Options};
 
 static MIGRATIONS: Migrator = sqlx::migrate!();
 
-/// The server, and the template that its databases are copied from.
+/// The server, and the template of its databases.
 struct Server {
     admin: PgConnectOptions,
     template: String,
-    /// The server of this process. A static is never dropped: its watchdog ends it.
+    /// The server of this process. A static is never dropped: the watchdog stops the server.
     _own: Option<EmbeddedPostgres>,
 }
 
-/// A migrated database that nobody else uses. Dropped with this value.
+/// A migrated database of one test. It is dropped with this value.
 #[derive(Debug)]
 pub(crate) struct TestDatabase {
     name: String,
     options: PgConnectOptions,
 }
 
-/// Makes a database for one test.
+/// Creates a database for one test.
 pub(crate) async fn database() -> TestDatabase {
     static SERVER: OnceLock<Server> = OnceLock::new();
     static NUMBER: AtomicU32 = AtomicU32::new(0);
-    // the first start blocks this test and those that wait for the same server
+    // the first call blocks its test and all tests that wait for the same server
     let server = SERVER.get_or_init(|| apart(start));
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let name = format!("test_{}_{number}_{}", std::process::id(), nanos());
@@ -48,24 +48,24 @@ pub(crate) async fn database() -> TestDatabase {
 }
 
 impl TestDatabase {
-    /// For a program that takes `DATABASE_URL`.
+    /// The value of `DATABASE_URL` for a program.
     pub(crate) fn url(&self) -> String {
         self.options.to_url_lossy().to_string()
     }
 
-    /// How to connect to it.
+    /// The connection options.
     pub(crate) fn options(&self) -> PgConnectOptions {
         self.options.clone()
     }
 
-    /// A pool of at most `connections`, none of them open yet. It belongs to the current runtime.
+    /// A pool of at most `connections`, which opens them on demand on the current runtime.
     pub(crate) fn pool(&self, connections: u32) -> PgPool {
         PgPoolOptions::new().max_connections(connections).connect_lazy_with(self.options())
     }
 }
 
 impl Drop for TestDatabase {
-    /// Best effort: what remains goes with the server.
+    /// Best effort: a remaining database is removed with the server.
     fn drop(&mut self) {
         let drop = format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name);
         let admin = self.options.clone().database("postgres");
@@ -73,8 +73,8 @@ impl Drop for TestDatabase {
     }
 }
 
-/// Runs `work` on a thread and a runtime of its own: the caller's runtime is busy with the test,
-/// and gone after it.
+/// Runs `work` on a thread and a runtime of its own, because the runtime of the caller is blocked by
+/// the test.
 fn apart<T: Send>(work: impl AsyncFnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
@@ -93,7 +93,7 @@ async fn start() -> Server {
     let admin = own.as_ref().map_or_else(named, EmbeddedPostgres::connect_options);
     let mut admin = admin.database("postgres");
     if admin.to_url_lossy().password().is_none() {
-        // Nobody asks for it, and nobody may see it: `scripts/test` looks for it in all logs.
+        // The server ignores the password; `scripts/test` searches all logs for it.
         admin = admin.password("planted-database-password");
     }
     let template = format!("template_{}", fingerprint());
@@ -117,8 +117,8 @@ fn throwaway() -> Options {
     }
 }
 
-/// Makes the template unless it is there. Other processes may want the same at the same time, so
-/// it is built under another name while an advisory lock is held.
+/// Creates the template unless it exists. Several processes may do so at the same time, so it is
+/// built under another name while an advisory lock is held.
 async fn create_template(admin: &PgConnectOptions, template: &str) {
     let mut conn = PgConnection::connect_with(admin).await.unwrap();
     conn.execute("SELECT pg_advisory_lock(7461)").await.unwrap();
@@ -138,7 +138,7 @@ async fn create_template(admin: &PgConnectOptions, template: &str) {
         new.close().await.unwrap();
         execute(admin, format!("ALTER DATABASE {building} RENAME TO {template}")).await;
     }
-    conn.close().await.unwrap(); // and with it the lock
+    conn.close().await.unwrap(); // releases the lock
 }
 
 /// Runs one statement on a connection of its own.
@@ -148,7 +148,7 @@ async fn execute(options: &PgConnectOptions, statement: String) {
     conn.close().await.unwrap();
 }
 
-/// Names a state of the migrations, so that a server that outlives the run is used rightly.
+/// A hash of the migrations. A server may have templates of other versions from earlier runs.
 fn fingerprint() -> String {
     let mut hash = Sha256::new();
     for migration in MIGRATIONS.iter() {
@@ -161,7 +161,7 @@ fn fingerprint() -> String {
     text
 }
 
-/// Process numbers come again, on a server that outlives the run.
+/// The time, as part of a name: process ids repeat on a server that is used by several runs.
 fn nanos() -> u128 {
     std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_nanos()
 }

@@ -1,5 +1,6 @@
-//! Links that are swapped in while we look. What looks first and opens then is led out of the
-//! folder now and again; what opens beneath a handle never is.
+//! A symbolic link that replaces a folder during file access. Code that resolves a path and then
+//! opens it leaves the workspace from time to time; code that opens below a folder handle never
+//! does.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -18,10 +19,10 @@ use crate::domain::ids::{RunId, WorkerId};
 const READS: usize = 200_000;
 const WRITES: usize = 2_000;
 const CANARY: &[u8] = b"canary";
-/// How long the naive way may take to be led out once.
+/// The time within which each outcome must have happened once, on a busy machine as well.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// A folder `door`, and beside it a link that leads out, which change places all the time.
+/// A folder `door` and a link that leads out of the workspace, which are exchanged all the time.
 struct Doors {
     outer: TempDir,
     workspace: Workspace,
@@ -39,8 +40,17 @@ fn doors() -> Doors {
     Doors { workspace: Workspace::new(root), outer }
 }
 
+/// Ends the thread that exchanges folder and link, also when the test fails.
+struct EndOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for EndOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 impl Doors {
-    /// Does this while the doors swing.
+    /// Runs `work` while another thread exchanges folder and link.
     fn while_swinging<T>(&self, work: impl FnOnce() -> T) -> T {
         let (door, link) = (self.workspace.root().join("door"), self.workspace.root().join("link"));
         let is_over = AtomicBool::new(false);
@@ -50,14 +60,24 @@ impl Doors {
                     renameat_with(CWD, &door, CWD, &link, RenameFlags::EXCHANGE).unwrap();
                 }
             });
-            let result = work();
-            is_over.store(true, Ordering::Relaxed);
-            result
+            let _end = EndOnDrop(&is_over);
+            work()
         })
     }
 }
 
-/// Looks where a path leads, and opens it then.
+/// Calls `access` until it has run `times` times, and has both succeeded and failed. The thread that
+/// exchanges folder and link may not run for a while, so a number of calls alone proves nothing.
+fn repeat(times: usize, mut access: impl FnMut() -> bool) {
+    let since = Instant::now();
+    let mut count = [0, 0];
+    while count[0] + count[1] < times || count.contains(&0) {
+        assert!(since.elapsed() < PATIENCE, "{} calls failed, {} succeeded", count[0], count[1]);
+        count[usize::from(access())] += 1;
+    }
+}
+
+/// Resolves a path, and then opens it.
 fn naive(root: &Path) -> Option<Vec<u8>> {
     let path = root.join("door/file").canonicalize().ok()?;
     if path.starts_with(root) { fs::read(root.join("door/file")).ok() } else { None }
@@ -66,18 +86,16 @@ fn naive(root: &Path) -> Option<Vec<u8>> {
 #[test]
 fn no_read_is_led_out() {
     let doors = doors();
-    let (mut inside, mut escaped) = (0, 0);
     doors.while_swinging(|| {
-        for _ in 0..READS {
-            match doors.workspace.read("door/file") {
-                Ok(bytes) if bytes == CANARY => escaped += 1,
-                Ok(_) => inside += 1,
-                Err(_) => {}
-            }
-        }
+        repeat(READS, || {
+            let read = doors.workspace.read("door/file");
+            assert!(
+                read.as_ref().ok().is_none_or(|bytes| bytes != CANARY),
+                "a read left the folder"
+            );
+            read.is_ok()
+        });
     });
-    assert_eq!(escaped, 0);
-    assert!(inside > 0, "not one read found the file");
 }
 
 #[test]
@@ -101,11 +119,9 @@ fn no_write_is_led_out() {
     let doors = doors();
     let draft =
         Draft::new(Fence { run_id: RunId::new(), attempt: 1, worker: WorkerId::new() }, "toolu_1");
-    let written = doors.while_swinging(|| {
-        let write = || doors.workspace.write("door/new", b"new", &draft, || true);
-        (0..WRITES).filter(|_| write().is_ok()).count()
+    doors.while_swinging(|| {
+        repeat(WRITES, || doors.workspace.write("door/new", b"new", &draft, || true).is_ok());
     });
-    assert!(written > 0, "not one write was made");
     let outside: Vec<_> = fs::read_dir(doors.outer.path().join("outside")).unwrap().collect();
     assert_eq!(outside.len(), 1);
 }
