@@ -13,7 +13,7 @@ use twostep::tools::builtin::{FileOptions, all};
 use twostep::tools::{ErrorStyle, Fallback, FileChange, Output, Tool, ToolContext, ToolError};
 
 use super::{fine, read, run, service, updated, with, wrapped};
-use crate::support::{Setup, TestApp};
+use crate::support::Setup;
 
 /// One of our tools, too late: it answers nothing, and may have made its change all the same.
 #[derive(Debug)]
