@@ -20,7 +20,7 @@ use tokio_util::task::TaskTracker;
 use crate::bus::{Bus, link};
 use crate::config::{Config, Listen};
 use crate::domain::model::Models;
-use crate::http::{Health, LastLook};
+use crate::http::{DatabaseProbe, Health};
 use crate::metrics::Metrics;
 use crate::model::Model;
 use crate::model::catalogue::keep_current;
@@ -106,10 +106,10 @@ impl Application {
             pool: pools.gate.clone(),
             draining: draining.clone(),
             metrics,
-            tells_figures: config.metrics.is_none(),
+            serves_metrics: config.metrics.is_none(),
             sandbox,
             worker: worker.as_ref().map(|worker| worker.lease()),
-            last_look: LastLook::default(),
+            database: DatabaseProbe::default(),
             tool_servers: Arc::clone(&tool_servers),
         };
         let figures = Listening::for_figures(config.metrics, &health).await?;

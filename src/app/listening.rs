@@ -15,7 +15,7 @@ use super::request_body::assemble;
 use crate::bus::Bus;
 use crate::config::{Listen, Serve};
 use crate::http::{
-    Api, Forwarding, Health, Site, Timeouts, figures_router, health_router, router, serve,
+    Api, Forwarding, Health, Site, Timeouts, health_router, metrics_router, router, serve,
 };
 use crate::store::connections::TenantConnections;
 use crate::tokens::Issuer;
@@ -67,7 +67,7 @@ impl Listening {
         health: &Health,
     ) -> anyhow::Result<Option<Self>> {
         let Some(bind) = bind else { return Ok(None) };
-        let site = plain(figures_router(health.clone()), &health.draining);
+        let site = plain(metrics_router(health.clone()), &health.draining);
         Ok(Some(Self::bind(bind, site).await?))
     }
 

@@ -2,7 +2,6 @@
 //! delete little do not wait for it.
 
 use crate::http::server::concurrency_limit::{ConcurrencyLimit, ConcurrencyPermit};
-use crate::http::state::{MAX_WAITING, PERMIT_TIMEOUT};
 
 /// Deletions of each kind at a time, each over one of the connections for as long as it takes.
 const AT_A_TIME: usize = 2;
@@ -18,13 +17,13 @@ pub(in crate::http) struct Deletions {
 
 impl Deletions {
     pub(in crate::http) fn new() -> Self {
-        let turns = || ConcurrencyLimit::new(AT_A_TIME, MAX_WAITING, PERMIT_TIMEOUT);
+        let turns = || ConcurrencyLimit::of_requests(AT_A_TIME);
         Self { small: turns(), large: turns() }
     }
 
     /// A turn at deleting so many events; none if too many wait already, or it takes too long.
     pub(in crate::http) async fn take(&self, events: i64) -> Option<ConcurrencyPermit> {
         let turns = if events < LARGE { &self.small } else { &self.large };
-        turns.take().await
+        turns.acquire().await
     }
 }

@@ -29,16 +29,16 @@ use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::metrics::Metrics;
 
+use extract::body::MAX_BODY;
 pub use model_rules::{ModelRules, is_beta};
 pub use openapi::document;
 pub use routes::agents::{BadAgentFile, OperatorAgents};
 pub use server::browser_guard::BrowserPolicy;
 pub use server::forwarded::{BadBasePath, BadProxy, BasePath, Forwarding, TrustedProxies};
-pub use server::readiness::LastLook;
+pub use server::readiness::{DatabaseProbe, Health};
 pub use server::serve::{Site, Timeouts, serve};
 pub use session_context::MIN_COMPACT_AT;
-use state::MAX_BODY;
-pub use state::{Api, Assemble, Defaults, Health, KEEP_ALIVE_EVERY, MAX_MESSAGE, Options};
+pub use state::{Api, Assemble, Defaults, KEEP_ALIVE_EVERY, MAX_MESSAGE, Options};
 
 /// All routes.
 pub fn router(api: Api) -> Router {
@@ -79,11 +79,11 @@ pub fn health_router(health: Health) -> Router {
     finished(operations(health), metrics)
 }
 
-/// The figures alone.
-pub fn figures_router(health: Health) -> Router {
+/// The routes of the address that serves `/metrics` alone.
+pub fn metrics_router(health: Health) -> Router {
     let metrics = Arc::clone(&health.metrics);
-    let (figures, _) = openapi::figures().split_for_parts();
-    finished(figures.with_state(health), metrics)
+    let (metrics_routes, _) = openapi::metrics().split_for_parts();
+    finished(metrics_routes.with_state(health), metrics)
 }
 
 fn finished(routes: Router, metrics: Arc<Metrics>) -> Router {
@@ -96,8 +96,8 @@ fn finished(routes: Router, metrics: Arc<Metrics>) -> Router {
 
 fn operations<S: Clone + Send + Sync + 'static>(health: Health) -> Router<S> {
     let mut operations = openapi::operations();
-    if health.tells_figures {
-        operations = operations.merge(openapi::figures());
+    if health.serves_metrics {
+        operations = operations.merge(openapi::metrics());
     }
     let (operations, _) = operations.split_for_parts();
     operations.with_state(health)

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::extract::FromRef;
 use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -13,16 +14,18 @@ use crate::domain::price::Prices;
 use crate::domain::request::RequestForm;
 use crate::domain::run::{Limits, OnBusy};
 use crate::http::admission::Admission;
-use crate::http::auth::Keyring;
+use crate::http::auth::{Caller, Keyring};
 use crate::http::deletions::Deletions;
+use crate::http::error::ApiError;
+use crate::http::extract::body::BodyLimits;
 use crate::http::extract::large_body::LargeBodies;
 use crate::http::model_rules::ModelRules;
 use crate::http::routes::agents::{BadAgentFile, OperatorAgents, check_operators};
 use crate::http::server::browser_guard::BrowserPolicy;
 use crate::http::server::concurrency_limit::ConcurrencyLimit;
-use crate::http::server::readiness::LastLook;
+use crate::http::server::readiness::Health;
 use crate::http::server::serve::Timeouts;
-use crate::http::server::stream_permits::StreamPermits;
+use crate::http::server::stream_permits::{StreamPermit, StreamPermits};
 use crate::http::stream::probes::Probes;
 use crate::metrics::Metrics;
 use crate::outbound::AllowedHosts;
@@ -30,14 +33,10 @@ use crate::store::connections::{Connections, TenantConnections};
 use crate::store::requests::Material;
 use crate::tokens::Issuer;
 use crate::tools::Registry;
-use crate::tools::lease::LeaseClock;
-use crate::tools::mcp::ToolServers;
 use crate::tools::policy::OperatorPolicy;
 use crate::tools::sandbox::Level;
 use crate::tools::workspace::Roots;
 
-/// The largest request body, in bytes, but for messages and results, which may hold images.
-pub(in crate::http) const MAX_BODY: usize = 4 * 1024 * 1024;
 /// The body of a message or of results, in bytes, unless somebody decides otherwise: what the model
 /// takes in one request.
 pub const MAX_MESSAGE: usize = 32_000_000;
@@ -49,9 +48,6 @@ pub const KEEP_ALIVE_EVERY: Duration = Duration::from_secs(15);
 const COPIES: usize = 4;
 /// Sessions that are verified at a time: each is read whole.
 const VERIFICATIONS: usize = 2;
-/// Requests that wait for their turn at one of these, and how long.
-pub(in crate::http) const MAX_WAITING: usize = 64;
-pub(in crate::http) const PERMIT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What a session pins when its creation names nothing else.
 #[derive(Debug, Clone)]
@@ -80,27 +76,6 @@ pub struct Defaults {
 
 /// Makes the body of a request to the model again.
 pub type Assemble = fn(&Material, &RequestForm) -> Result<Bytes, serde_json::Error>;
-
-/// What it takes to say how the process is.
-#[derive(Debug, Clone)]
-pub struct Health {
-    /// For what belongs to no tenant.
-    pub pool: Connections,
-    /// Fires when the process begins to stop.
-    pub draining: CancellationToken,
-    /// Where it is counted what happens.
-    pub metrics: Arc<Metrics>,
-    /// Whether that is told here, and not at an address of its own.
-    pub tells_figures: bool,
-    /// In what commands of the model run, if the process runs any.
-    pub sandbox: Option<Level>,
-    /// Whether the leases of the worker are renewed, if one works here.
-    pub worker: Option<LeaseClock>,
-    /// What was last seen of the database.
-    pub last_look: LastLook,
-    /// The servers of tools.
-    pub tool_servers: Arc<ToolServers>,
-}
 
 /// How requests are met.
 #[derive(Debug, Clone)]
@@ -210,9 +185,9 @@ impl Api {
             wait_permits: permits(),
             admission: Arc::new(Admission::new(options.max_queued)),
             large_bodies: LargeBodies::new(options.max_message),
-            copies: ConcurrencyLimit::new(COPIES, MAX_WAITING, PERMIT_TIMEOUT),
+            copies: ConcurrencyLimit::of_requests(COPIES),
             deletions: Deletions::new(),
-            verifications: ConcurrencyLimit::new(VERIFICATIONS, MAX_WAITING, PERMIT_TIMEOUT),
+            verifications: ConcurrencyLimit::of_requests(VERIFICATIONS),
             probes: Arc::default(),
             health,
             options,
@@ -224,5 +199,32 @@ impl Api {
     /// Refuses agents of the operator as which no session could be made.
     pub async fn check_agents(&self) -> Result<(), BadAgentFile> {
         check_operators(self).await
+    }
+
+    /// A permit to hold a stream, unless the service is stopping or holds the maximum already.
+    pub(in crate::http) fn stream_permit(&self, caller: Caller) -> Result<StreamPermit, ApiError> {
+        if self.draining.is_cancelled() {
+            return Err(ApiError::Draining);
+        }
+        let permits = Arc::clone(&self.stream_permits);
+        permits.acquire(caller.holder()).map_err(ApiError::TooManyStreams)
+    }
+
+    /// A permit to wait for the answer of a run. There are as many as for streams.
+    pub(in crate::http) fn wait_permit(&self, caller: Caller) -> Result<StreamPermit, ApiError> {
+        let permits = Arc::clone(&self.wait_permits);
+        permits.acquire(caller.holder()).map_err(ApiError::TooManyWaits)
+    }
+}
+
+impl FromRef<Api> for BodyLimits {
+    fn from_ref(api: &Api) -> Self {
+        Self { timeout: api.options.timeouts.body, draining: api.draining.clone() }
+    }
+}
+
+impl FromRef<Api> for LargeBodies {
+    fn from_ref(api: &Api) -> Self {
+        api.large_bodies.clone()
     }
 }

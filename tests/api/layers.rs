@@ -1,4 +1,6 @@
-//! Which module may import which.
+//! The layer rules: which module may import which, and how long files may be.
+
+mod files;
 
 use std::collections::BTreeSet;
 use std::fs;

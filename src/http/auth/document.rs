@@ -8,7 +8,7 @@ use utoipa::openapi::{
     Content, Header, Object, OpenApi, PathItem, Ref, RefOr, Response, ResponseBuilder, Type,
 };
 
-use super::API_KEY;
+use super::caller::API_KEY;
 use super::ticket::{TICKET, is_stream};
 
 const UNAUTHENTICATED: &str = "Unauthenticated";

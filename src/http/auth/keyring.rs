@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 
-use super::Caller;
+use super::caller::Caller;
 use super::ticket::Given;
 use super::tokens::Tokens;
 use crate::domain::api_key::{ApiKey, Scope};
@@ -102,7 +102,7 @@ impl Keyring {
     pub(super) async fn redeem(&self, given: &Given) -> Result<Option<Caller>, ApiError> {
         let taken = in_time(async {
             // Anybody can make up tickets.
-            let _turn = self.ticket_limit.take().await.ok_or(ApiError::TooManyStrangers)?;
+            let _turn = self.ticket_limit.acquire().await.ok_or(ApiError::TooManyStrangers)?;
             let mut conn = self.pool.acquire().await?;
             let taken = take(&mut conn, given.ticket.hash(), given.session_id).await?;
             conn.give_back();
@@ -131,7 +131,7 @@ impl Keyring {
         let was_good = answer.is_some_and(|answer| answer.credential.is_some());
         let turns = if was_good { &self.known_key_limit } else { &self.unknown_key_limit };
         in_time(async {
-            let _turn = turns.take().await.ok_or(ApiError::TooManyStrangers)?;
+            let _turn = turns.acquire().await.ok_or(ApiError::TooManyStrangers)?;
             // Who stood before in the line may have asked for the same key.
             let answer = self.answers().get(&id).copied().filter(Answer::counts);
             match answer {

@@ -3,6 +3,7 @@
 //! Every route of the API is behind [`layer`]. What a request needs goes by its method: reading is
 //! reading, and all else changes something.
 
+mod caller;
 mod document;
 mod keyring;
 mod ticket;
@@ -11,54 +12,22 @@ mod watch;
 
 use std::sync::Arc;
 
-use axum::extract::{FromRequestParts, Request, State};
+use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use http::header::AUTHORIZATION;
-use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method};
 
 use crate::domain::api_key::{ApiKey, Scope};
-use crate::domain::ids::TenantId;
-use crate::domain::pass::{Holder, Pass};
+use crate::domain::pass::Pass;
 use crate::http::error::ApiError;
 use crate::http::server::request_id::tell_key;
+use caller::API_KEY;
+pub(in crate::http) use caller::Caller;
 pub(in crate::http) use document::{operations, problem, secure};
 pub(in crate::http) use keyring::Keyring;
 use ticket::{Given, is_counter};
 use watch::watched;
-
-/// The header that SDKs use in place of `Authorization`.
-const API_KEY: &str = "x-api-key";
-
-/// The caller of a request.
-#[derive(Debug, Clone, Copy)]
-pub(in crate::http) struct Caller {
-    /// Whose sessions these are.
-    pub(in crate::http) tenant: TenantId,
-    scope: Scope,
-    /// Their key or token, if they were asked for one.
-    pub(in crate::http) pass: Option<Pass>,
-}
-
-impl Caller {
-    /// Without keys everybody is the default tenant, and may do everything.
-    const ANYBODY: Self = Self { tenant: TenantId::DEFAULT, scope: Scope::Write, pass: None };
-
-    /// For whom limits count; none: for all who need no key together.
-    pub(in crate::http) fn holder(self) -> Option<Holder> {
-        self.pass.map(Pass::holder)
-    }
-}
-
-impl<S: Sync> FromRequestParts<S> for Caller {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, ApiError> {
-        // A route that is not behind the layer lets nobody in.
-        parts.extensions.get().copied().ok_or(ApiError::Unauthenticated)
-    }
-}
 
 /// Lets a request pass if its key is good for it. Without a keyring nobody is asked for a key.
 pub(in crate::http) async fn layer(

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tracing::Span;
 
-use super::Caller;
+use super::caller::Caller;
 use crate::domain::api_key::Scope;
 use crate::domain::ids::TenantId;
 use crate::domain::pass::Pass;

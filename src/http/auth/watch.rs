@@ -10,7 +10,7 @@ use futures::{StreamExt as _, stream};
 use jiff::Timestamp;
 use tokio::time::sleep;
 
-use super::Keyring;
+use super::keyring::Keyring;
 use crate::domain::ids::KeyId;
 use crate::domain::pass::Pass;
 use crate::http::stream::form::is_stream;

@@ -1,7 +1,7 @@
 //! Requests that may be sent again: known by a key, and by what they ask.
 
 use axum::body::Bytes;
-use axum::extract::{FromRequest, Request};
+use axum::extract::{FromRef, FromRequest, Request};
 use axum::response::Response;
 use http::HeaderValue;
 use serde::de::DeserializeOwned;
@@ -9,9 +9,9 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use crate::http::error::ApiError;
+use crate::http::extract::body::BodyLimits;
 use crate::http::extract::headers::idempotency_key;
 use crate::http::extract::json_body::{optional, parse};
-use crate::http::state::Api;
 
 /// A key, and a hash of what was asked with it.
 #[derive(Debug)]
@@ -27,12 +27,17 @@ pub(in crate::http) struct KeyedJsonBody<T>(
     pub(in crate::http) Option<Keyed>,
 );
 
-impl<T: DeserializeOwned + Default> FromRequest<Api> for KeyedJsonBody<T> {
+impl<S, T> FromRequest<S> for KeyedJsonBody<T>
+where
+    S: Send + Sync,
+    T: DeserializeOwned + Default,
+    BodyLimits: FromRef<S>,
+{
     type Rejection = ApiError;
 
-    async fn from_request(request: Request, api: &Api) -> Result<Self, ApiError> {
+    async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
         let key = idempotency_key(request.headers())?.map(str::to_owned);
-        let body = optional(request, api).await?;
+        let body = optional(request, &BodyLimits::from_ref(state)).await?;
         let value = body.as_ref().map(|body| parse(body)).transpose()?.unwrap_or_default();
         let keyed = key.map(|key| Keyed { key, fingerprint: fingerprint(body.as_ref()) });
         Ok(Self(value, keyed))

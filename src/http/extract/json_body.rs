@@ -2,34 +2,35 @@
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::time::Duration;
 
 use axum::body::Bytes;
-use axum::extract::rejection::BytesRejection;
-use axum::extract::{FromRequest, Request};
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
-use http::{HeaderMap, StatusCode};
+use axum::extract::{FromRef, FromRequest, Request};
+use http::header::CONTENT_TYPE;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{DeserializeOwned, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_path_to_error::{Path as JsonPath, Segment};
-use tokio::time::{sleep, timeout};
 
 use crate::http::error::{ApiError, FieldError};
-use crate::http::state::{Api, MAX_BODY};
+use crate::http::extract::body::{BodyLimits, is_json, read_body};
 
 /// A JSON body. What does not fit its type is refused with a pointer to it.
 #[derive(Debug)]
 pub(in crate::http) struct JsonBody<T>(pub(in crate::http) T);
 
-impl<T: DeserializeOwned> FromRequest<Api> for JsonBody<T> {
+impl<S, T> FromRequest<S> for JsonBody<T>
+where
+    S: Send + Sync,
+    T: DeserializeOwned,
+    BodyLimits: FromRef<S>,
+{
     type Rejection = ApiError;
 
-    async fn from_request(request: Request, api: &Api) -> Result<Self, ApiError> {
+    async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
         if !is_json(request.headers()) {
             return Err(ApiError::UnsupportedMediaType);
         }
-        let body = body(request, api).await?;
+        let body = read_body(request, &BodyLimits::from_ref(state)).await?;
         parse(&body).map(Self)
     }
 }
@@ -38,11 +39,16 @@ impl<T: DeserializeOwned> FromRequest<Api> for JsonBody<T> {
 #[derive(Debug)]
 pub(in crate::http) struct OptionalJsonBody<T>(pub(in crate::http) T);
 
-impl<T: DeserializeOwned + Default> FromRequest<Api> for OptionalJsonBody<T> {
+impl<S, T> FromRequest<S> for OptionalJsonBody<T>
+where
+    S: Send + Sync,
+    T: DeserializeOwned + Default,
+    BodyLimits: FromRef<S>,
+{
     type Rejection = ApiError;
 
-    async fn from_request(request: Request, api: &Api) -> Result<Self, ApiError> {
-        let body = optional(request, api).await?;
+    async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
+        let body = optional(request, &BodyLimits::from_ref(state)).await?;
         Ok(Self(body.map(|body| parse(&body)).transpose()?.unwrap_or_default()))
     }
 }
@@ -50,61 +56,16 @@ impl<T: DeserializeOwned + Default> FromRequest<Api> for OptionalJsonBody<T> {
 /// The whole of a JSON body, if there is one.
 pub(in crate::http) async fn optional(
     request: Request,
-    api: &Api,
+    limits: &BodyLimits,
 ) -> Result<Option<Bytes>, ApiError> {
     let has_type = request.headers().contains_key(CONTENT_TYPE);
     let is_json = is_json(request.headers());
-    let body = body(request, api).await?;
+    let body = read_body(request, limits).await?;
     match (body.is_empty(), has_type && !is_json) {
         (true, _) => Ok(None),
         (false, true) => Err(ApiError::UnsupportedMediaType),
         (false, false) => Ok(Some(body)),
     }
-}
-
-/// The type of a body, without its parameters.
-pub(in crate::http) fn media_type(headers: &HeaderMap) -> String {
-    let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
-}
-
-pub(in crate::http) fn is_json(headers: &HeaderMap) -> bool {
-    let kind = media_type(headers);
-    kind == "application/json" || (kind.starts_with("application/") && kind.ends_with("+json"))
-}
-
-/// The length that a body is said to have.
-pub(in crate::http) fn announced(headers: &HeaderMap) -> Option<usize> {
-    headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
-}
-
-/// The whole body, if it comes in time.
-async fn body(request: Request, api: &Api) -> Result<Bytes, ApiError> {
-    if announced(request.headers()).is_some_and(|length| length > MAX_BODY) {
-        return Err(ApiError::BodyTooLarge(MAX_BODY));
-    }
-    let patience = api.options.timeouts.body;
-    let read = Bytes::from_request(request, api);
-    tokio::select! {
-        read = timeout(patience, read) => {
-            read.map_err(|_| ApiError::RequestTimeout(patience))?.map_err(body_error)
-        }
-        () = stops_soon(api) => Err(ApiError::Draining),
-    }
-}
-
-/// Returns a moment after the service has begun to stop: for a body that is all but here.
-pub(in crate::http) async fn stops_soon(api: &Api) {
-    api.draining.cancelled().await;
-    sleep(Duration::from_secs(1)).await;
-}
-
-#[expect(clippy::needless_pass_by_value, reason = "the shape that map_err takes")]
-fn body_error(rejection: BytesRejection) -> ApiError {
-    if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE {
-        return ApiError::BodyTooLarge(MAX_BODY);
-    }
-    ApiError::BodyIncomplete
 }
 
 pub(in crate::http) fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {

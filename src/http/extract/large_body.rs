@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::extract::{FromRequest, Request};
+use axum::extract::{FromRef, FromRequest, Request};
 use bytes::{Bytes, BytesMut};
 use futures::StreamExt as _;
 use serde::de::DeserializeOwned;
@@ -16,9 +16,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 use crate::http::error::ApiError;
-use crate::http::extract::json_body::{announced, is_json, media_type, parse, stops_soon};
+use crate::http::extract::body::{BodyLimits, content_length, is_json, media_type};
+use crate::http::extract::json_body::parse;
 use crate::http::offload::offload;
-use crate::http::state::Api;
 
 /// Bodies up to this size are not counted, in bytes.
 const SMALL: usize = 1024 * 1024;
@@ -95,14 +95,20 @@ fn pieces(length: usize) -> usize {
 #[derive(Debug)]
 pub(in crate::http) struct LargeJsonBody<T>(pub(in crate::http) T, pub(in crate::http) Room);
 
-impl<T: DeserializeOwned + Send + 'static> FromRequest<Api> for LargeJsonBody<T> {
+impl<S, T> FromRequest<S> for LargeJsonBody<T>
+where
+    S: Send + Sync,
+    T: DeserializeOwned + Send + 'static,
+    BodyLimits: FromRef<S>,
+    LargeBodies: FromRef<S>,
+{
     type Rejection = ApiError;
 
-    async fn from_request(request: Request, api: &Api) -> Result<Self, ApiError> {
+    async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
         if !is_json(request.headers()) {
             return Err(ApiError::UnsupportedMediaType);
         }
-        let (body, room) = receive(request, api).await?;
+        let (body, room) = receive(request, state).await?;
         let value = offload(body.len(), move || parse(&body)).await??;
         Ok(Self(value, room))
     }
@@ -112,32 +118,41 @@ impl<T: DeserializeOwned + Send + 'static> FromRequest<Api> for LargeJsonBody<T>
 #[derive(Debug)]
 pub(in crate::http) struct LargeLines(pub(in crate::http) Bytes, pub(in crate::http) Room);
 
-impl FromRequest<Api> for LargeLines {
+impl<S> FromRequest<S> for LargeLines
+where
+    S: Send + Sync,
+    BodyLimits: FromRef<S>,
+    LargeBodies: FromRef<S>,
+{
     type Rejection = ApiError;
 
-    async fn from_request(request: Request, api: &Api) -> Result<Self, ApiError> {
+    async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
         if !matches!(&*media_type(request.headers()), "application/jsonl" | "application/x-ndjson")
         {
             return Err(ApiError::NotLines);
         }
-        let (body, room) = receive(request, api).await?;
+        let (body, room) = receive(request, state).await?;
         Ok(Self(body, room))
     }
 }
 
 /// The whole body, if it comes in time and there is room for it.
-async fn receive(request: Request, api: &Api) -> Result<(Bytes, Room), ApiError> {
-    let bodies = &api.large_bodies;
-    let announced = announced(request.headers()).unwrap_or_default();
+async fn receive<S>(request: Request, state: &S) -> Result<(Bytes, Room), ApiError>
+where
+    BodyLimits: FromRef<S>,
+    LargeBodies: FromRef<S>,
+{
+    let (limits, bodies) = (BodyLimits::from_ref(state), LargeBodies::from_ref(state));
+    let announced = content_length(request.headers()).unwrap_or_default();
     if announced > bodies.max {
         return Err(ApiError::BodyTooLarge(bodies.max));
     }
     let longer = u64::try_from(announced / PACE).unwrap_or(u64::MAX);
-    let patience = api.options.timeouts.body + Duration::from_secs(longer);
+    let patience = limits.timeout + Duration::from_secs(longer);
     tokio::select! {
         read = timeout(patience, bodies.read(request.into_body(), announced)) => {
             read.map_err(|_| ApiError::RequestTimeout(patience))?
         }
-        () = stops_soon(api) => Err(ApiError::Draining),
+        () = limits.stops_soon() => Err(ApiError::Draining),
     }
 }

@@ -1,6 +1,7 @@
 //! Extractors: the parts of a request as checked values.
 
 pub(in crate::http) mod accept;
+pub(in crate::http) mod body;
 pub(in crate::http) mod conditions;
 pub(in crate::http) mod headers;
 pub(in crate::http) mod idempotency;

@@ -18,7 +18,8 @@ use crate::http::routes::{
     session_export, session_import, session_list, sessions, tickets, todos, tool_results, tools,
     usage, verify, webhooks,
 };
-use crate::http::state::{Api, Health};
+use crate::http::server::readiness::Health;
+use crate::http::state::Api;
 
 #[derive(OpenApi)]
 #[openapi(
@@ -106,7 +107,7 @@ pub(in crate::http) fn operations() -> OpenApiRouter<Health> {
 }
 
 /// The figures, which may have an address of their own.
-pub(in crate::http) fn figures() -> OpenApiRouter<Health> {
+pub(in crate::http) fn metrics() -> OpenApiRouter<Health> {
     OpenApiRouter::new().routes(routes!(health::get_metrics))
 }
 
@@ -114,7 +115,7 @@ pub(in crate::http) fn figures() -> OpenApiRouter<Health> {
 pub fn document() -> utoipa::openapi::OpenApi {
     let (_, mut v1) = OpenApiRouter::new().nest("/v1", routes()).split_for_parts();
     secure(&mut v1);
-    let (_, operations) = operations().merge(figures()).split_for_parts();
+    let (_, operations) = operations().merge(metrics()).split_for_parts();
     let mut document = Document::openapi();
     document.merge(v1);
     document.merge(operations);

@@ -17,7 +17,6 @@ use crate::http::error::{ApiError, Problem};
 use crate::http::extract::headers::resume_after;
 use crate::http::extract::path::SessionPath;
 use crate::http::resources::Page;
-use crate::http::server::stream_permits::StreamPermit;
 use crate::http::state::Api;
 use crate::http::stream::event_types::{EventTypes, TypedParams};
 use crate::http::stream::form::StreamForm;
@@ -188,5 +187,5 @@ pub(in crate::http) async fn stream_events(
         begins: Phase::Backlog,
         form,
     };
-    Ok(respond(&api, follow, subscription, StreamPermit::acquire(&api, caller)?))
+    Ok(respond(&api, follow, subscription, api.stream_permit(caller)?))
 }

@@ -12,7 +12,7 @@ use crate::http::error::{ApiError, Problem};
 use crate::http::openapi::document;
 use crate::http::server::forwarded::public;
 use crate::http::server::readiness::Checks;
-use crate::http::state::Health as HealthState;
+use crate::http::server::readiness::Health as HealthState;
 use crate::metrics;
 
 /// Whether the process lives.
@@ -51,7 +51,7 @@ pub(in crate::http) async fn get_health() -> Json<Health> {
 pub(in crate::http) async fn get_readiness(
     State(state): State<HealthState>,
 ) -> (StatusCode, Json<Readiness>) {
-    let checks = Checks::of(&state).await;
+    let checks = Checks::run(&state).await;
     let is_ready = checks.are_passed();
     let status = if is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     (status, Json(Readiness { is_ready, checks }))

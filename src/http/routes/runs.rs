@@ -21,7 +21,6 @@ use crate::http::extract::headers::resume_after;
 use crate::http::extract::path::{RunPath, SessionPath};
 use crate::http::extract::query::Params;
 use crate::http::resources::{Page, RunResource};
-use crate::http::server::stream_permits::StreamPermit;
 use crate::http::state::Api;
 use crate::http::stream::event_types::{EventTypes, TypedParams};
 use crate::http::stream::form::StreamForm;
@@ -167,7 +166,7 @@ pub(in crate::http) async fn stream_run(
         begins: Phase::Backlog,
         form,
     };
-    Ok(respond(&api, follow, subscription, StreamPermit::acquire(&api, caller)?))
+    Ok(respond(&api, follow, subscription, api.stream_permit(caller)?))
 }
 
 /// Whether a run has settled and has no event after this one.

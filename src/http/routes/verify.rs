@@ -56,7 +56,7 @@ pub(in crate::http) async fn verify_session(
 ) -> Result<Json<VerificationResource>, ApiError> {
     let SessionPath(session_id) = path;
     // The gate is for those who come in as well.
-    let _turn = api.verifications.take().await.ok_or(ApiError::TooManyVerifications)?;
+    let _turn = api.verifications.acquire().await.ok_or(ApiError::TooManyVerifications)?;
     // A row that belongs to another tenant is among what it has to find.
     let mut conn = api.admission_pool.acquire().await?;
     let verification = session(&mut conn, Some(caller.tenant), session_id).await?;

@@ -1,4 +1,4 @@
-//! ConcurrencyLimit at work that only so many may do at a time. Neither is the line before it endless.
+//! A bound on concurrent work of one kind, with a bounded queue before it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,35 +6,49 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
-/// ConcurrencyLimit at one kind of work.
+/// The queue length and timeout that suit an HTTP request which waits for a permit.
+const MAX_WAITING: usize = 64;
+const WAIT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A bound on concurrent work of one kind.
 #[derive(Debug, Clone)]
 pub(in crate::http) struct ConcurrencyLimit {
-    at_work: Arc<Semaphore>,
-    in_line: Arc<Semaphore>,
-    patience: Duration,
+    running: Arc<Semaphore>,
+    waiting: Arc<Semaphore>,
+    wait_timeout: Duration,
 }
 
-/// Somebody's turn, until this is dropped.
+/// The permission to do one piece of work, returned on drop.
 #[derive(Debug)]
 pub(in crate::http) struct ConcurrencyPermit {
     _permit: OwnedSemaphorePermit,
 }
 
 impl ConcurrencyLimit {
-    /// So many at a time, and so many who wait at most so long.
-    pub(in crate::http) fn new(at_a_time: usize, in_line: usize, patience: Duration) -> Self {
-        let [at_work, in_line] = [at_a_time, in_line].map(|many| Arc::new(Semaphore::new(many)));
-        Self { at_work, in_line, patience }
+    /// Bounds the running and the waiting pieces of work, and the time that each may wait.
+    pub(in crate::http) fn new(
+        max_running: usize,
+        max_waiting: usize,
+        wait_timeout: Duration,
+    ) -> Self {
+        let [running, waiting] =
+            [max_running, max_waiting].map(|permits| Arc::new(Semaphore::new(permits)));
+        Self { running, waiting, wait_timeout }
     }
 
-    /// A turn; none if too many wait already, or it takes too long.
-    pub(in crate::http) async fn take(&self) -> Option<ConcurrencyPermit> {
-        let at_work = || Arc::clone(&self.at_work);
-        if let Ok(permit) = at_work().try_acquire_owned() {
+    /// Bounds the requests that do one kind of work, with the default queue.
+    pub(in crate::http) fn of_requests(max_running: usize) -> Self {
+        Self::new(max_running, MAX_WAITING, WAIT_TIMEOUT)
+    }
+
+    /// Waits for a permit. Returns none if the queue is full or the wait times out.
+    pub(in crate::http) async fn acquire(&self) -> Option<ConcurrencyPermit> {
+        let running = || Arc::clone(&self.running);
+        if let Ok(permit) = running().try_acquire_owned() {
             return Some(ConcurrencyPermit { _permit: permit });
         }
-        let _place = self.in_line.try_acquire().ok()?;
-        let permit = timeout(self.patience, at_work().acquire_owned()).await.ok()?.ok()?;
+        let _waiting = self.waiting.try_acquire().ok()?;
+        let permit = timeout(self.wait_timeout, running().acquire_owned()).await.ok()?.ok()?;
         Some(ConcurrencyPermit { _permit: permit })
     }
 }
@@ -46,22 +60,22 @@ mod tests {
     use tokio::time::Instant;
 
     #[tokio::test(start_paused = true)]
-    async fn who_finds_the_line_full_is_told_at_once_and_who_waits_in_vain_in_time() {
-        let turns = ConcurrencyLimit::new(1, 2, Duration::from_secs(5));
-        let first = turns.take().now_or_never().flatten().unwrap();
+    async fn a_full_queue_refuses_at_once_and_a_wait_in_it_times_out() {
+        let limit = ConcurrencyLimit::new(1, 2, Duration::from_secs(5));
+        let first = limit.acquire().now_or_never().flatten().unwrap();
         let began = Instant::now();
-        let (mut second, third) = (Box::pin(turns.take()), Box::pin(turns.take()));
+        let (mut second, third) = (Box::pin(limit.acquire()), Box::pin(limit.acquire()));
         assert!((&mut second).now_or_never().is_none());
         let mut third = third;
         assert!((&mut third).now_or_never().is_none());
-        assert!(turns.take().now_or_never().unwrap().is_none(), "the line is full");
+        assert!(limit.acquire().now_or_never().unwrap().is_none(), "the queue is full");
 
         drop(first);
         let second = second.await.unwrap();
-        assert!(turns.take().now_or_never().is_none(), "there is a place in the line");
-        assert!(third.await.is_none(), "nobody has gone");
+        assert!(limit.acquire().now_or_never().is_none(), "the queue has room");
+        assert!(third.await.is_none(), "no permit was returned");
         assert_eq!(began.elapsed().as_secs(), 5);
         drop(second);
-        assert!(turns.take().now_or_never().flatten().is_some());
+        assert!(limit.acquire().now_or_never().flatten().is_some());
     }
 }

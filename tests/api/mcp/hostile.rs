@@ -99,7 +99,7 @@ async fn a_server_that_fails_and_fails_is_left_alone_for_a_while() {
         .strip_prefix("Error: the tool server fake failed too often and is left alone for ")
         .and_then(|rest| rest.strip_suffix(" s"));
     assert!(*is_error && (1..=30).contains(&seconds.unwrap().parse::<u64>().unwrap()), "{text}");
-    let check = json!({ "status": "warning", "detail": "its calls fail, and it is left alone for a while" });
+    let check = json!({ "status": "warning", "detail": "calls fail; the circuit breaker is open" });
     assert_eq!(readiness(&app).await, (true, check));
     let count = async |outcome: &str| {
         let line = format!(r#"twostep_mcp_requests_total{{server="fake",outcome="{outcome}"}}"#);

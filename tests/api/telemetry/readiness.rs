@@ -32,10 +32,10 @@ fn check(status: &str, detail: &str) -> Value {
 
 fn ready() -> Value {
     json!({ "is_ready": true, "checks": {
-        "accepting": check("ok", "it takes requests"),
-        "database": check("ok", "it answers"),
-        "schema": check("ok", "that of this version"),
-        "worker": check("ok", "it renews its leases"),
+        "accepting": check("ok", "accepting requests"),
+        "database": check("ok", "reachable"),
+        "schema": check("ok", "matches this version"),
+        "worker": check("ok", "leases are renewed"),
         "model": check("ok", "closed"),
     } })
 }
@@ -74,7 +74,7 @@ async fn a_newer_schema_is_told_and_an_older_one_is_not_served() {
     pool.execute("DELETE FROM _sqlx_migrations WHERE version > 1").await.unwrap();
     let mut older = ready();
     older["is_ready"] = false.into();
-    let detail = format!("at 1, and this version needs {}: migrate", newest());
+    let detail = format!("at 1, this version needs {}: run `twostep migrate`", newest());
     older["checks"]["schema"] = check("failed", &detail);
     becomes(&app, &(503, older)).await;
     app.stop_unchecked().await;
@@ -91,8 +91,8 @@ async fn probes_of_a_silent_database_are_answered_in_time_and_hold_nobody_up() {
     proxy.fall_silent(true);
     let mut away = ready();
     away["is_ready"] = false.into();
-    away["checks"]["database"] = check("failed", "it does not answer");
-    away["checks"]["schema"] = check("failed", "it could not be looked at");
+    away["checks"]["database"] = check("failed", "unreachable");
+    away["checks"]["schema"] = check("failed", "unknown: the database is unreachable");
     becomes(&app, &(503, away)).await;
     let started = Instant::now();
     let probes = join_all((0..100).map(|_| readiness(&app))).await;

@@ -5,7 +5,7 @@ use utoipa::openapi::example::ExampleBuilder;
 use utoipa::openapi::{OpenApi, Ref, RefOr};
 
 use super::samples::Samples;
-use super::{operations, own, own_responses};
+use super::walk::{operations, own, own_responses};
 
 /// Shows an example of every body, but for those of problems.
 pub(super) fn complete(document: &mut OpenApi, samples: &Samples) {

@@ -4,7 +4,7 @@ use serde_json::Value;
 use utoipa::openapi::schema::SchemaType;
 use utoipa::openapi::{Header, Object, OpenApi, Ref, RefOr, Response, Schema, Type};
 
-use super::{operations, own, own_responses};
+use super::walk::{operations, own, own_responses};
 
 /// Name of the component, header, type, what it is, an example.
 const HEADERS: [(&str, &str, Type, &str, &str); 7] = [

@@ -3,7 +3,7 @@
 use utoipa::openapi::OpenApi;
 use utoipa::openapi::link::LinkBuilder;
 
-use super::{operations, own_responses};
+use super::walk::{operations, own_responses};
 
 /// From an operation's success: the operation that it leads to, and its parameters.
 type Leads = &'static [(&'static str, &'static [(&'static str, &'static str)])];

@@ -13,12 +13,11 @@ mod parameters;
 mod problems;
 mod samples;
 mod schemas;
+mod walk;
 mod webhooks;
 
-use utoipa::openapi::path::Operation;
-use utoipa::openapi::{OpenApi, RefOr, Response};
+use utoipa::openapi::OpenApi;
 
-use crate::http::auth;
 use samples::Samples;
 
 /// Completes what the handlers and the layers before them say.
@@ -35,23 +34,4 @@ pub(in crate::http) fn complete(document: &mut OpenApi) {
     headers::complete(document);
     examples::complete(document, &samples);
     links::complete(document);
-}
-
-fn operations(document: &mut OpenApi) -> impl Iterator<Item = &mut Operation> {
-    let items = document.paths.paths.values_mut();
-    items.flat_map(|item| auth::operations(item).map(|(operation, _)| operation))
-}
-
-/// The responses that an operation describes itself, by status.
-fn own_responses(operation: &mut Operation) -> impl Iterator<Item = (&String, &mut Response)> {
-    let all = operation.responses.responses.iter_mut();
-    all.filter_map(|(status, response)| Some((status, own(response)?)))
-}
-
-/// What is said here, and not referred to.
-fn own<T>(described: &mut RefOr<T>) -> Option<&mut T> {
-    match described {
-        RefOr::T(own) => Some(own),
-        RefOr::Ref(_) => None,
-    }
 }

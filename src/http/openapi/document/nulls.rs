@@ -10,7 +10,7 @@ use utoipa::openapi::schema::SchemaType;
 use utoipa::openapi::{Object, OpenApi, RefOr, Schema, Type};
 
 use super::schemas::each;
-use super::{operations, own};
+use super::walk::{operations, own};
 
 /// Members that are left out, and for which null is a value of its own.
 const BOTH: [(&str, &str); 1] = [("SessionUpdatedEvent", "title")];

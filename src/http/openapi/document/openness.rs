@@ -10,8 +10,8 @@ use utoipa::openapi::schema::AdditionalProperties;
 use utoipa::openapi::{OpenApi, RefOr, Schema};
 
 use super::nulls::{asked, references};
-use super::own;
 use super::schemas::each;
+use super::walk::own;
 
 /// What the second schema has behind the name of the first.
 const ANSWER: &str = "Answer";

@@ -7,7 +7,7 @@ use utoipa::openapi::schema::ArrayItems;
 use utoipa::openapi::{Object, OpenApi, Ref, RefOr, Required, Schema, Type};
 
 use super::nulls::one_type;
-use super::{operations, own};
+use super::walk::{operations, own};
 use crate::domain::event::EventBody;
 use crate::domain::ids::{DeliveryId, RunId, SessionId, WebhookId};
 use crate::http::routes::{DEFAULT_LIMIT, MAX_LIMIT};

@@ -7,7 +7,7 @@ use utoipa::openapi::{OpenApi, Ref, RefOr, Response, Schema};
 
 use super::samples::{Problem, Samples};
 use super::schemas::object;
-use super::{operations, own, own_responses};
+use super::walk::{operations, own, own_responses};
 use crate::http::auth::problem;
 
 const INTERNAL: &str = "Internal";

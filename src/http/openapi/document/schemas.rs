@@ -7,7 +7,7 @@ use utoipa::openapi::request_body::RequestBody;
 use utoipa::openapi::schema::{AdditionalProperties, ArrayItems, SchemaType};
 use utoipa::openapi::{Object, OpenApi, Ref, RefOr, Schema, Type};
 
-use super::{operations, own};
+use super::walk::{operations, own};
 
 pub(super) fn complete(document: &mut OpenApi) {
     let components = document.components.get_or_insert_default();

@@ -20,7 +20,7 @@ impl Files {
         fork: SessionId,
         database: String,
     ) -> Result<Self, ApiError> {
-        let turn = api.copies.take().await.ok_or(ApiError::TooManyCopies)?;
+        let turn = api.copies.acquire().await.ok_or(ApiError::TooManyCopies)?;
         let leaving = Leaving { root: fork, database, sessions: vec![fork] };
         let files = Self(Some(Leavers::note(api, leaving).await));
         let [from, to] = [source, fork].map(|id| api.workspaces.join(id.to_string()));

@@ -28,7 +28,6 @@ use crate::http::offload::offload;
 use crate::http::permissions::check_mode;
 use crate::http::resources::RunResource;
 use crate::http::server::deadline::in_time;
-use crate::http::server::stream_permits::StreamPermit;
 use crate::http::state::Api;
 use crate::http::stream::form::StreamForm;
 use answer::accepted;
@@ -115,10 +114,8 @@ pub(in crate::http) async fn create_message(
     }
     // Before the run exists: nobody is refused whose message has been accepted.
     let (stream, wait) = match (form, wait_seconds(&headers)) {
-        (Form::Stream(form), _) => (Some((form, StreamPermit::acquire(&api, caller)?)), None),
-        (Form::Json, Some(seconds)) => {
-            (None, Some((seconds, StreamPermit::acquire_wait(&api, caller)?)))
-        }
+        (Form::Stream(form), _) => (Some((form, api.stream_permit(caller)?)), None),
+        (Form::Json, Some(seconds)) => (None, Some((seconds, api.wait_permit(caller)?))),
         (Form::Json, None) => (None, None),
     };
     // And nothing that it does is missed.

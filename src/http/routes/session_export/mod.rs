@@ -111,7 +111,7 @@ pub(in crate::http) async fn export_session(
 ) -> Result<Response, ApiError> {
     let (SessionPath(session_id), Params(ExportSession { format })) = (path, query);
     let format = format.map_or_else(|| ExportFormat::of(&headers), Ok)?;
-    let (place, tenant) = (StreamPermit::acquire(&api, caller)?, caller.tenant);
+    let (place, tenant) = (api.stream_permit(caller)?, caller.tenant);
     let missing = || ApiError::SessionNotFound(session_id.to_string());
     let mut conn = api.pool.acquire_as(caller.tenant).await?;
     let session = find(&mut conn, caller.tenant, session_id).await?.ok_or_else(missing)?;

@@ -19,9 +19,10 @@ use tower::ServiceExt as _;
 
 use super::body::Held;
 use super::pace::Pace;
+use super::site::Site;
 use super::stall::Socket;
 use super::streams::Streams;
-use super::{Site, Timeouts};
+use super::timeouts::Timeouts;
 use crate::http::server::forwarded::{BASE, Forwarding};
 
 /// Bytes that a connection holds in each direction, a request's head among them. What waits here

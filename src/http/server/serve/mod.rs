@@ -3,22 +3,24 @@
 mod body;
 mod connection;
 mod pace;
+mod site;
 mod stall;
 mod streams;
+mod timeouts;
 
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::http::server::forwarded::Forwarding;
 use connection::Connection;
+pub use site::Site;
+pub use timeouts::Timeouts;
 
 /// Connections at a time. Those beyond it wait with the kernel, where they cost nothing, until one
 /// ends; there are fewer streams than this, and everything else ends soon.
@@ -26,49 +28,6 @@ const MAX_CONNECTIONS: usize = 12_000;
 /// The pause after the system has refused a connection: it is out of files or memory, which other
 /// connections give back when they end.
 const PAUSE: Duration = Duration::from_millis(100);
-/// How long a client may take to leave that was told to.
-const LEAVES_WITHIN: Duration = Duration::from_secs(1);
-
-/// How long a client may take. Its connection is closed if it takes longer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Timeouts {
-    /// For the head of a request: from the connection or, after another request, from its first
-    /// byte.
-    pub head: Duration,
-    /// For the body, from the head.
-    pub body: Duration,
-    /// Between two requests.
-    pub idle: Duration,
-    /// Without taking a single byte of what it is sent.
-    pub write: Duration,
-}
-
-impl Default for Timeouts {
-    /// A client at work on a poor line stays below these; 75 s between requests is what common
-    /// proxies expect.
-    fn default() -> Self {
-        Self {
-            head: Duration::from_secs(10),
-            body: Duration::from_secs(30),
-            idle: Duration::from_secs(75),
-            write: Duration::from_mins(1),
-        }
-    }
-}
-
-/// What is served.
-#[derive(Debug, Clone)]
-pub struct Site {
-    /// The routes.
-    pub router: Router,
-    /// What is believed of proxies before it.
-    pub forwarding: Forwarding,
-    /// How long clients may take.
-    pub timeouts: Timeouts,
-    /// Fires when the service begins to stop.
-    pub draining: CancellationToken,
-}
-
 /// Serves until the service drains, and returns when the last connection has ended. Whoever drops
 /// the future ends them.
 pub async fn serve(listener: TcpListener, site: Site) {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
-use super::{LEAVES_WITHIN, Timeouts};
+use super::timeouts::{LEAVES_WITHIN, Timeouts};
 
 /// The clock of one connection.
 #[derive(Debug)]

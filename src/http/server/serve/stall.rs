@@ -11,8 +11,8 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use super::LEAVES_WITHIN;
 use super::pace::Pace;
+use super::timeouts::LEAVES_WITHIN;
 
 /// Bytes that a connection is given before it is others' turn. Many small frames of HTTP/2 are much
 /// work, and who sends them without end would else hold a thread for as long as they come.

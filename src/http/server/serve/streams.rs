@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::LEAVES_WITHIN;
+use super::timeouts::LEAVES_WITHIN;
 
 tokio::task_local! {
     static TAKEN: Taken;

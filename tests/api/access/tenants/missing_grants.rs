@@ -85,7 +85,7 @@ async fn a_grant_that_is_taken_away_is_named_by_the_readiness() {
             sleep(Duration::from_millis(50)).await;
         }
     };
-    let well = || json!({ "status": "ok", "detail": "that of this version" });
+    let well = || json!({ "status": "ok", "detail": "matches this version" });
     for (taken, named) in [
         (
             "REVOKE UPDATE (cost) ON budgets FROM twostep_tenant",
@@ -97,7 +97,7 @@ async fn a_grant_that_is_taken_away_is_named_by_the_readiness() {
         ),
     ] {
         pool.execute(taken).await.unwrap();
-        let detail = format!("not granted, migrate does it: GRANT {named};");
+        let detail = format!("missing grants, `twostep migrate` adds them: GRANT {named};");
         assert_eq!(schema(json!({ "status": "failed", "detail": detail })).await, false);
         pool.execute(sqlx::AssertSqlSafe(format!("GRANT {named}"))).await.unwrap();
         assert_eq!(schema(well()).await, true);
