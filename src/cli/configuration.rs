@@ -5,16 +5,18 @@ use clap::{Args, CommandFactory as _, Subcommand};
 
 use super::terminal::{Terminals, safe_json};
 use super::{Cli, output, table};
-use crate::config::{Given, GivenOption, Listen, ModelSource, Work, unknown_variables};
+use crate::config::{
+    EffectiveOption, EffectiveOptions, Listen, ModelSource, Work, unknown_variables,
+};
 use crate::simulator::Script;
 
 const EXAMPLES: &str = "\
 Examples:
   twostep config print
   twostep config print --bind 0.0.0.0:8080 --json
-  twostep config check --permissions rules.json && systemctl restart twostep";
+  twostep config check --permission-rules rules.json && systemctl restart twostep";
 
-/// Both take the options of `twostep serve`, and start nothing
+/// Both commands take the options of `twostep serve` and start nothing
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Command {
@@ -24,31 +26,32 @@ pub(super) struct Command {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Print what `serve` would be given: every option, its value, and where that comes from
+    /// Print the effective options of `serve`: each option, its value and the origin of the value
     Print(Box<Print>),
-    /// Read all that `serve` would read before it starts; the status is 0 if it is good
+    /// Check the options and files that `serve` reads at startup; the exit status is 0 if they are
+    /// valid
     Check(Box<Check>),
 }
 
 #[derive(Debug, Args)]
 struct Print {
-    /// Print JSON, an object a line
+    /// Print JSON, one object per line
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    given: Given,
+    options: EffectiveOptions,
 }
 
 #[derive(Debug, Args)]
 struct Check {
     #[command(flatten)]
-    given: Given,
+    options: EffectiveOptions,
 }
 
 impl Command {
     pub(super) fn run(self) -> anyhow::Result<()> {
         for name in unknown_variables(&Cli::command()) {
-            output::complain(&format!("twostep: {name} is set, and no option reads it"));
+            output::complain(&format!("twostep: {name} is set, but no option reads it"));
         }
         match self.action {
             Action::Print(command) => command.run(),
@@ -61,34 +64,34 @@ impl Print {
     fn run(self) -> anyhow::Result<()> {
         if self.json {
             let is_terminal = Terminals::look().output;
-            for option in &self.given.options {
+            for option in &self.options.options {
                 let json = serde_json::to_string(option)?;
                 output::say(&if is_terminal { safe_json(&json) } else { json.into() });
             }
             return Ok(());
         }
-        let rows: Vec<_> = self.given.options.iter().map(row).collect();
+        let rows: Vec<_> = self.options.options.iter().map(row).collect();
         table::show(["OPTION", "VARIABLE", "FROM", "VALUE"], &rows);
         Ok(())
     }
 }
 
-fn row(given: &GivenOption) -> [String; 4] {
-    let GivenOption { option, variable, value, from } = given;
+fn row(option: &EffectiveOption) -> [String; 4] {
+    let EffectiveOption { option, variable, value, from } = option;
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
     [text(option), text(variable), from.as_str().to_owned(), text(value)]
 }
 
 impl Check {
     fn run(self) -> anyhow::Result<()> {
-        let config = self.given.args.into_config()?;
+        let config = self.options.args.into_config()?;
         let model = config.work.as_ref().map(|Work { model, .. }| model);
         if let Some(ModelSource::Simulator { script: Some(path), .. }) = model {
             Script::from_file(path)
                 .with_context(|| format!("the script {} cannot be used", path.display()))?;
         }
         if let Listen::Api(serve) = &config.listen {
-            output::say(&format!("the configuration is good; the address is {}", serve.bind));
+            output::say(&format!("the configuration is valid; the address is {}", serve.bind));
         }
         Ok(())
     }

@@ -1,56 +1,56 @@
-//! A service for the time of one command.
+//! A service that runs only while one command runs.
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser};
+use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::client::{Client, ServerArgs};
 use crate::app::Application;
-use crate::config::ServeArgs;
+use crate::config::{ServeArgs, accept_old_variables};
 
-/// Which service is asked, if not one that runs already.
+/// Options for a service that is started for the command.
 #[derive(Debug, Args)]
 pub(super) struct LocalArgs {
-    /// Ask a service that is started for this command, on a port of its own, in place of
-    /// --server; the variables of `twostep serve` say how
+    /// Start a service for this command on a free port instead of using --server; it reads the
+    /// variables of `twostep serve`
     #[arg(long)]
     local: bool,
-    /// With --local: use the built-in simulator in place of a model
+    /// With --local: use the built-in simulator instead of a model
     #[arg(long, requires = "local")]
     offline: bool,
-    /// With --local: the folder to work in [default: each session has one of its own]
+    /// With --local: workspace folder [default: each session has a folder of its own]
     #[arg(long, requires = "local", value_name = "FOLDER")]
     workspace: Option<PathBuf>,
 }
 
-/// What `serve` would do by the environment, but for what is said here.
+/// The options of `serve` from the environment and from the given arguments.
 #[derive(Debug, Parser)]
 struct Serve {
     #[command(flatten)]
     args: ServeArgs,
 }
 
-/// The service that a command asks.
+/// The service that a command uses.
 #[derive(Debug)]
 pub(super) struct Service {
     pub(super) client: Client,
-    own: Option<Own>,
+    local: Option<LocalService>,
 }
 
 #[derive(Debug)]
-struct Own {
+struct LocalService {
     stop: CancellationToken,
     task: JoinHandle<anyhow::Result<()>>,
 }
 
 impl Service {
-    /// The one that is named, or one of its own.
+    /// Connects to the service of --server, or starts one.
     pub(super) async fn open(server: &ServerArgs, local: &LocalArgs) -> anyhow::Result<Self> {
         if !local.local {
-            return Ok(Self { client: Client::new(server)?, own: None });
+            return Ok(Self { client: Client::new(server)?, local: None });
         }
         let app = Box::pin(Application::build(local.serve()?.into_config()?)).await?;
         let mut server = ServerArgs { key: None, ..server.clone() };
@@ -59,12 +59,12 @@ impl Service {
         }
         let stop = CancellationToken::new();
         let task = TaskTracker::new().spawn(app.run_until_stopped(stop.clone()));
-        Ok(Self { client: Client::new(&server)?, own: Some(Own { stop, task }) })
+        Ok(Self { client: Client::new(&server)?, local: Some(LocalService { stop, task }) })
     }
 
-    /// Stops it, if it is the command's own.
+    /// Stops the service if this command started it.
     pub(super) async fn close(self) -> anyhow::Result<()> {
-        let Some(Own { stop, task }) = self.own else { return Ok(()) };
+        let Some(LocalService { stop, task }) = self.local else { return Ok(()) };
         stop.cancel();
         task.await?
     }
@@ -72,14 +72,15 @@ impl Service {
 
 impl LocalArgs {
     fn serve(&self) -> anyhow::Result<ServeArgs> {
-        let mut words = vec!["serve".into(), "--bind=127.0.0.1:0".into(), "--auth=open".into()];
-        words.push("--no-worker=false".into());
+        let mut args = vec!["serve".into(), "--bind=127.0.0.1:0".into(), "--auth=open".into()];
+        args.push("--no-worker=false".into());
         if self.offline {
-            words.push("--offline".into());
+            args.push("--offline".into());
         }
         if let Some(folder) = &self.workspace {
-            words.extend(["--workspace".into(), folder.clone().into_os_string()]);
+            args.extend(["--shared-workspace".into(), folder.clone().into_os_string()]);
         }
-        Ok(Serve::try_parse_from(words)?.args)
+        let command = accept_old_variables(Serve::command());
+        Ok(Serve::from_arg_matches(&command.try_get_matches_from(args)?)?.args)
     }
 }

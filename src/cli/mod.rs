@@ -1,4 +1,4 @@
-//! The command line: one file a command.
+//! The command line: one file per command.
 
 mod agents;
 mod budget;
@@ -37,12 +37,12 @@ use std::time::Duration;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
-use crate::config::{LogArgs, Secrets};
+use crate::config::{LogArgs, Secrets, accept_old_variables};
 use crate::telemetry::{self, Form, Redactor};
 use crate::tools::{pdf as pdf_tool, sandbox as sandbox_tool};
-use signals::{shutdown_signal, until_told_twice};
+use signals::{shutdown_signal, until_second_signal};
 
-/// Time for what still works on a thread of its own, once the command has ended.
+/// Time that blocking threads get to finish after the command has ended.
 const THREADS_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A tool-using agent behind one HTTP endpoint
@@ -57,43 +57,43 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Say one thing to the agent, and print its answer
+    /// Send one message to the agent and print its answer
     Run(Box<run::Command>),
-    /// Talk to the agent, a line at a time
+    /// Chat with the agent in the terminal
     Chat(Box<chat::Command>),
-    /// List, show, stop, delete and rename sessions
+    /// List, show, stop, rename and delete sessions
     Sessions(sessions::Command),
-    /// List the agents that sessions can be made as, and print what they say
+    /// List and show agents, the named settings for new sessions
     Agents(agents::Command),
-    /// List the tools, and print what they take
+    /// List the tools and print their input schemas
     Tools(tools::Command),
-    /// Serve the API and work on runs
+    /// Serve the API and execute runs
     Serve(Box<serve::Command>),
-    /// Work on runs that other processes accept
+    /// Execute runs that other processes accepted
     Worker(Box<worker::Command>),
-    /// Bring the database's schema up to this version
+    /// Migrate the database schema to this version
     Migrate(migrate::Command),
-    /// Check that all that is stored is sound, whether or not a service runs; the status is 0 if
-    /// nothing is wrong, 1 if something is, 2 if it could not be found out
+    /// Check the invariants of stored sessions; works while a service runs. Exit status: 0 if all
+    /// hold, 1 if one is violated, 2 if the check could not run
     Verify(verify::Command),
-    /// Show, give or take away what may be spent on requests to the model
+    /// Show, set and remove budgets for model requests
     Budget(budget::Command),
-    /// Make, list, take back and replace keys of the API
+    /// Create, list, revoke and rotate API keys
     Keys(keys::Command),
-    /// Import, list and remove the courses that agents look things up in
+    /// Import, list and remove courses of the course catalog
     Catalog(catalog::Command),
-    /// Print the OpenAPI document, or compare it with a file
+    /// Print the OpenAPI document or compare it with a file
     Openapi(openapi::Command),
-    /// Serve a scripted stand-in for the Messages API and Chat Completions
+    /// Serve the simulator, a scripted replacement for the Messages API and Chat Completions
     Simulator(simulator::Command),
-    /// Ask a running service whether it can serve; for containers
+    /// Check the readiness of a running service, for containers
     Healthcheck(healthcheck::Command),
-    /// Look at what this machine gives, or at what stands before a service; the status is 0 if it
-    /// is good
+    /// Check this machine, or the proxies in front of a service; the exit status is 0 if no problem
+    /// was found
     Doctor(Box<doctor::Command>),
-    /// Print or check what `serve` would be given
+    /// Print or check the configuration of `serve`
     Config(configuration::Command),
-    /// Print the completions of a shell
+    /// Print shell completions
     Completions(completions::Command),
     /// Print the version
     Version(version::Command),
@@ -103,15 +103,15 @@ enum Command {
     Pdf(pdf::Command),
 }
 
-/// Runs the command that the command line names, and says on stderr why it failed if it did.
+/// Runs the command of the command line. An error is written to stderr.
 pub fn run() -> ExitCode {
-    let mut command = Cli::command();
+    let mut command = accept_old_variables(Cli::command());
     let matches = command.get_matches_mut();
     let cli = match Cli::from_arg_matches(&matches) {
         Ok(cli) => cli,
         Err(error) => error.format(&mut command).exit(),
     };
-    // Without threads, and without anything that a command or a document must not come near.
+    // These run untrusted input: before threads are started and before secrets are read.
     if let Command::Sandbox(command) = &cli.command {
         return command.run();
     }
@@ -130,20 +130,19 @@ pub fn run() -> ExitCode {
 impl Cli {
     fn run(self, secrets: &Secrets) -> anyhow::Result<ExitCode> {
         telemetry::init(&self.command.log(self.log), secrets)?;
-        // One TLS provider for the whole process; a second call would be a second command.
+        // One TLS provider for the whole process. A second call fails, which is harmless.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         let result = runtime.block_on(async {
             match self.command {
-                Command::Run(command) => return until_told_twice(command.run()).await,
+                Command::Run(command) => return until_second_signal(command.run()).await,
                 Command::Chat(command) => return command.run().await,
                 Command::Sessions(command) => command.run().await?,
                 Command::Agents(command) => command.run().await?,
                 Command::Tools(command) => command.run().await?,
-                Command::Serve(command) => until_told_twice(Box::pin(command.run())).await?,
-                Command::Worker(command) => until_told_twice(Box::pin(command.run())).await?,
+                Command::Serve(command) => until_second_signal(Box::pin(command.run())).await?,
+                Command::Worker(command) => until_second_signal(Box::pin(command.run())).await?,
                 Command::Migrate(command) => command.run().await?,
-                // The only one whose answer can be no.
                 Command::Verify(command) => return Ok(command.run().await),
                 Command::Budget(command) => command.run().await?,
                 Command::Keys(command) => command.run().await?,
@@ -166,7 +165,7 @@ impl Cli {
 }
 
 impl Command {
-    /// Who talks to the agent need not read how a service of their own is doing.
+    /// Users of `run` and `chat` need no log lines of a service that runs for this command.
     fn log(&self, log: LogArgs) -> LogArgs {
         match self {
             Self::Run(_) | Self::Chat(_) => log.quiet(),

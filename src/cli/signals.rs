@@ -1,4 +1,4 @@
-//! SIGTERM and SIGINT: the first asks for an end in order, the second for an end.
+//! SIGTERM and SIGINT: the first one requests a graceful shutdown, the second an immediate one.
 
 use std::process::ExitCode;
 
@@ -6,36 +6,36 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// A program that was told twice to stop, and has left things undone.
+/// A second signal stopped the program before the graceful shutdown ended.
 #[derive(Debug, Clone, Copy, thiserror::Error)]
-#[error("stopped before everything had ended")]
-pub(super) struct Hurried {
+#[error("stopped before the shutdown was complete")]
+pub(super) struct ForcedStop {
     number: u8,
 }
 
-impl Hurried {
-    /// What a shell says of a program that the signal has killed.
+impl ForcedStop {
+    /// The exit status that a shell reports for a program killed by the signal.
     pub(super) fn exit_code(self) -> ExitCode {
         ExitCode::from(128 + self.number)
     }
 }
 
-/// Does the work, unless two signals come before it is done. It is dropped then, wherever it is.
-pub(super) async fn until_told_twice<T>(
+/// Runs the work until it is done or the second signal arrives. Then the work is dropped.
+pub(super) async fn until_second_signal<T>(
     work: impl Future<Output = anyhow::Result<T>>,
 ) -> anyhow::Result<T> {
     let mut signals = Signals::new()?;
-    let told_twice = async {
+    let second_signal = async {
         signals.next().await;
         signals.next().await
     };
     tokio::select! {
         done = work => done,
-        number = told_twice => Err(Hurried { number }.into()),
+        number = second_signal => Err(ForcedStop { number }.into()),
     }
 }
 
-/// Fires at the first signal.
+/// Returns a token that the first signal cancels.
 pub(super) fn shutdown_signal() -> anyhow::Result<CancellationToken> {
     let token = CancellationToken::new();
     let mut signals = Signals::new()?;
@@ -47,7 +47,7 @@ pub(super) fn shutdown_signal() -> anyhow::Result<CancellationToken> {
     Ok(token)
 }
 
-/// Signals, one after the other.
+/// The SIGTERM and SIGINT signals that the process receives.
 pub(super) struct Signals {
     terminate: Signal,
     interrupt: Signal,
@@ -59,7 +59,7 @@ impl Signals {
         Ok(Self { terminate, interrupt: signal(SignalKind::interrupt())? })
     }
 
-    /// The number of the next one.
+    /// Waits for the next signal and returns its number.
     pub(super) async fn next(&mut self) -> u8 {
         let kind = tokio::select! {
             _ = self.terminate.recv() => SignalKind::terminate(),

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use super::client::Failure;
-use super::signals::Hurried;
+use super::signals::ForcedStop;
 
 /// A run waits for somebody who decides.
 pub(super) const NEEDS_APPROVAL: u8 = 3;
@@ -19,8 +19,8 @@ pub(super) struct Misused(pub(super) String);
 
 /// The status of a command that failed.
 pub(super) fn of(error: &anyhow::Error) -> ExitCode {
-    if let Some(told) = error.downcast_ref::<Hurried>() {
-        return told.exit_code();
+    if let Some(stop) = error.downcast_ref::<ForcedStop>() {
+        return stop.exit_code();
     }
     if error.is::<Misused>() {
         return ExitCode::from(2);

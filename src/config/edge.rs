@@ -1,4 +1,4 @@
-//! What stands between clients and the API.
+//! Limits for clients, and the access rules for browsers.
 
 use std::sync::Arc;
 
@@ -10,37 +10,38 @@ use reqwest::Url;
 use super::Auth;
 use crate::http::BrowserPolicy;
 
-/// Options of what clients may hold and do.
+/// Options that limit clients.
 #[derive(Debug, Clone, Args)]
 pub struct EdgeArgs {
-    /// Streams held at a time; others are refused
+    /// Maximum number of open streams; further streams are rejected with 503
     #[arg(long, env = "TWOSTEP_MAX_STREAMS", default_value_t = 10_000, value_name = "N",
           value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub max_streams: u32,
-    /// Streams that one key may hold at a time, at each process
+    /// Maximum number of open streams of one API key, in each process
     #[arg(long, env = "TWOSTEP_MAX_STREAMS_PER_KEY", default_value_t = 200, value_name = "N",
           value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub max_streams_per_key: u32,
-    /// Requests of one key in a minute, at each process; 0: as many as it likes
+    /// Maximum number of requests of one API key per minute, in each process; 0 for no limit
     #[arg(long, env = "TWOSTEP_RATE_LIMIT", default_value_t = 0, value_name = "N",
           value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
     pub rate_limit: u32,
-    /// Origins whose pages may use the API from a browser, such as `https://app.example`
+    /// Origins whose pages may use the API from a browser (CORS), such as `https://app.example`
     /// [default: none]
     #[arg(long, env = "TWOSTEP_CORS_ORIGINS", value_delimiter = ',', value_name = "ORIGINS")]
     pub cors_origins: Option<Vec<String>>,
-    /// Names under which the service may be asked, beside addresses and `localhost`
-    /// [default: none with `--auth open`, else all]
+    /// Host names that requests may use in addition to IP addresses and `localhost`
+    /// [default: none with `--auth open`, otherwise all]
     #[arg(long, env = "TWOSTEP_ALLOWED_HOSTS", value_delimiter = ',', value_name = "HOSTS")]
     pub allowed_hosts: Option<Vec<String>>,
 }
 
 impl EdgeArgs {
-    /// What web pages may do. Where keys are asked for, a page without one gets nowhere by itself.
+    /// The access rules for web pages. With `--auth keys` a page without a key has no access, so
+    /// that other origins need not be rejected.
     pub(super) fn browser_policy(&self, auth: Auth) -> anyhow::Result<BrowserPolicy> {
-        let origins = given(self.cors_origins.as_deref()).map(origin);
+        let origins = items(self.cors_origins.as_deref()).map(origin);
         let hosts: Vec<String> =
-            given(self.allowed_hosts.as_deref()).map(host).collect::<anyhow::Result<_>>()?;
+            items(self.allowed_hosts.as_deref()).map(host).collect::<anyhow::Result<_>>()?;
         let needs_names = auth == Auth::Open || !hosts.is_empty();
         Ok(BrowserPolicy {
             origins: origins.collect::<anyhow::Result<Vec<_>>>()?.into(),
@@ -50,8 +51,8 @@ impl EdgeArgs {
     }
 }
 
-/// The words of a list, none of them empty: a variable that is set to nothing names nothing.
-fn given(list: Option<&[String]>) -> impl Iterator<Item = &str> {
+/// The items of a list without empty ones: an empty variable is an empty list.
+fn items(list: Option<&[String]>) -> impl Iterator<Item = &str> {
     list.unwrap_or_default().iter().map(|word| word.trim()).filter(|word| !word.is_empty())
 }
 
@@ -69,7 +70,7 @@ fn origin(text: &str) -> anyhow::Result<HeaderValue> {
 
 fn host(text: &str) -> anyhow::Result<String> {
     if text.contains(['/', ':', '*', '@']) {
-        bail!("--allowed-hosts names {text:?}, which is not the name of a host without its port");
+        bail!("--allowed-hosts names {text:?}, which is not a host name without a port");
     }
     Ok(text.trim_end_matches('.').to_ascii_lowercase())
 }
@@ -90,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn an_origin_is_taken_as_browsers_write_it_and_in_no_other_way() {
+    fn an_origin_is_accepted_only_in_the_form_that_browsers_send() {
         let good = ["https://app.example", "http://localhost:3000", "http://[::1]:8080"];
         let policy = edge(&good, &[]).browser_policy(Auth::Keys).unwrap();
         assert_eq!(*policy.origins, good.map(HeaderValue::from_static));
@@ -111,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_looked_at_where_nobody_is_asked_for_a_key_or_where_some_are_given() {
+    fn host_names_are_checked_without_keys_or_if_a_list_is_configured() {
         let hosts = |names: &[&str], auth| {
             let policy = edge(&[], names).browser_policy(auth).unwrap();
             (policy.hosts.map(|hosts| hosts.to_vec()), policy.refuses_others)

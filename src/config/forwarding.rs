@@ -1,14 +1,14 @@
-//! What stands before the service.
+//! Reverse proxies in front of the service.
 
 use clap::Args;
 
 use crate::http::{BasePath, Forwarding, TrustedProxies};
 
-/// What stands before the service.
+/// Options for reverse proxies.
 #[derive(Debug, Clone, Args)]
 pub struct ForwardingArgs {
-    /// The proxies whose `Forwarded` and `X-Forwarded-*` headers are believed: addresses and
-    /// networks, or `none`
+    /// Proxies whose `Forwarded` and `X-Forwarded-*` headers are trusted: IP addresses and networks,
+    /// or `none`
     #[arg(
         long,
         env = "TWOSTEP_TRUSTED_PROXIES",
@@ -16,8 +16,9 @@ pub struct ForwardingArgs {
         default_value = "127.0.0.0/8,::1"
     )]
     pub trusted_proxies: TrustedProxies,
-    /// Where clients see the service, such as /agent: links begin with it, and it is served with
-    /// and without it [default: what trusted proxies say in `X-Forwarded-Prefix`, or /]
+    /// Base path under which clients reach the service, such as /agent: links start with it, and
+    /// requests are accepted with and without it [default: `X-Forwarded-Prefix` of a trusted proxy,
+    /// or /]
     #[arg(long, env = "TWOSTEP_BASE_PATH", value_name = "PATH")]
     pub base_path: Option<BasePath>,
 }

@@ -1,4 +1,4 @@
-//! What calls may do, and who decides on the others.
+//! The permission policy of the operator.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,42 +14,42 @@ use super::variable;
 use crate::domain::permission::{Decision, PermissionMode, Rule};
 use crate::tools::policy::{EvaluatorSource, OperatorPolicy, check};
 
-/// Who decides on calls.
+/// Options for the permissions of tool calls.
 #[derive(Debug, Clone, Args)]
 pub struct PermissionArgs {
-    /// What becomes of calls that no rule speaks of, in sessions that do not say it themselves
+    /// Decision on calls that match no rule, in sessions that do not set their own mode
     #[arg(long, env = "TWOSTEP_PERMISSION_MODE", value_enum, default_value = "accept_edits")]
     pub permission_mode: PermissionMode,
-    /// Let sessions say that everything runs that no rule speaks of
+    /// Let sessions use the mode `bypass`, in which every call that matches no rule runs
     #[arg(long, env = "TWOSTEP_ALLOW_BYPASS", default_value = "false",
           default_missing_value = "true", num_args = 0..=1, action = ArgAction::Set)]
     pub allow_bypass: bool,
-    /// Rules that are asked before a session's own: JSON, `{"rules": [...]}`
-    #[arg(long, env = "TWOSTEP_PERMISSIONS", value_name = "FILE")]
-    pub permissions: Option<PathBuf>,
-    /// Seconds that a call waits for somebody who decides
+    /// Permission rules that apply before the rules of a session: JSON file, `{"rules": [...]}`
+    #[arg(long, alias = "permissions", env = "TWOSTEP_PERMISSION_RULES", value_name = "FILE")]
+    pub permission_rules: Option<PathBuf>,
+    /// Seconds that a call waits for an approval
     #[arg(long, env = "TWOSTEP_APPROVAL_TIMEOUT", default_value_t = 3600, value_name = "SECONDS",
           value_parser = clap::value_parser!(u64).range(1..=31_536_000))]
     pub approval_timeout: u64,
-    /// What becomes of a call that nobody has decided on by then
+    /// Decision on a call that received no approval in time
     #[arg(long, env = "TWOSTEP_APPROVAL_DEFAULT", value_enum, default_value = "deny")]
     pub approval_default: DefaultDecision,
-    /// A service that is asked about calls before people are, or a tool of a server of `--mcp`, as
-    /// `mcp:server/tool`; the key of a service is taken from `TWOSTEP_PERMISSION_KEY`
+    /// Evaluator of calls that need an approval: the URL of a service, whose key is read from
+    /// `TWOSTEP_PERMISSION_KEY`, or `mcp:server/tool` for a tool of a server in `--mcp` [default: none]
     #[arg(long, env = "TWOSTEP_PERMISSION_URL", value_name = "URL")]
     pub permission_url: Option<Url>,
-    /// Seconds that this service may take
+    /// Seconds that the evaluator has to answer
     #[arg(long, env = "TWOSTEP_PERMISSION_TIMEOUT", default_value_t = 120, value_name = "SECONDS",
           value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub permission_timeout: u64,
 }
 
-/// What becomes of a call that nobody decides on.
+/// The decision on a call that received no approval in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum DefaultDecision {
-    /// It runs.
+    /// The call runs.
     Allow,
-    /// It does not.
+    /// The call is denied.
     Deny,
 }
 
@@ -60,13 +60,14 @@ struct RuleFile {
 }
 
 impl PermissionArgs {
-    /// The operator's part of every policy.
+    /// Reads the rules and returns the operator's policy.
     pub(super) fn into_policy(self) -> anyhow::Result<OperatorPolicy> {
         if self.permission_mode == PermissionMode::Bypass && !self.allow_bypass {
-            bail!("--permission-mode bypass lets everything run: say --allow-bypass as well");
+            bail!("--permission-mode bypass also needs --allow-bypass, because it runs every call that \
+                 matches no rule");
         }
         Ok(OperatorPolicy {
-            rules: self.permissions.as_deref().map(read_rules).transpose()?.unwrap_or_default(),
+            rules: self.permission_rules.as_deref().map(read_rules).transpose()?.unwrap_or_default(),
             default_mode: self.permission_mode,
             allows_bypass: self.allow_bypass,
             evaluator: self.permission_url.map(source).transpose()?,
@@ -80,7 +81,7 @@ impl PermissionArgs {
     }
 }
 
-/// Who is asked: a web server, or a tool of a tool server.
+/// The evaluator that a URL names: a web service, or a tool of an MCP server.
 fn source(url: Url) -> anyhow::Result<EvaluatorSource> {
     match url.scheme() {
         "http" | "https" => {
@@ -97,9 +98,9 @@ fn source(url: Url) -> anyhow::Result<EvaluatorSource> {
 }
 
 fn read_rules(path: &Path) -> anyhow::Result<Vec<Rule>> {
-    let place = || format!("the permissions in {} cannot be used", path.display());
-    let text = fs::read_to_string(path).with_context(place)?;
-    let RuleFile { rules } = serde_json::from_str(&text).with_context(place)?;
-    check(&rules).with_context(place)?;
+    let context = || format!("the permission rules in {} cannot be used", path.display());
+    let text = fs::read_to_string(path).with_context(context)?;
+    let RuleFile { rules } = serde_json::from_str(&text).with_context(context)?;
+    check(&rules).with_context(context)?;
     Ok(rules)
 }

@@ -1,4 +1,4 @@
-//! Which protocol the model's server speaks, and where it is.
+//! The protocol and the address of the model's server.
 
 use std::time::Duration;
 
@@ -14,17 +14,18 @@ use crate::model::{Server, anthropic, openai};
 pub(super) const ANTHROPIC_URL: &str = "https://api.anthropic.com";
 const OPENAI_URL: &str = "https://api.openai.com/v1";
 
-/// Options of the protocol.
+/// Options for the protocol of the model's server.
 #[derive(Debug, Clone, Args)]
 pub struct ProviderArgs {
-    /// The protocol that the model's server speaks
+    /// Protocol of the model's server
     #[arg(long, env = "TWOSTEP_PROVIDER", value_enum, default_value = "anthropic")]
     pub provider: Provider,
-    /// The server of Chat Completions, with its version; its key is taken from `OPENAI_API_KEY`
+    /// Base URL of a Chat Completions server, with its version path; the key is read from
+    /// `OPENAI_API_KEY`
     #[arg(long, env = "OPENAI_BASE_URL", default_value = OPENAI_URL)]
     pub openai_base_url: Url,
-    /// What that server calls the output budget
-    /// [default: `max_completion_tokens` for api.openai.com, else `max_tokens`]
+    /// Name of the request member that limits output tokens
+    /// [default: `max_completion_tokens` for api.openai.com, otherwise `max_tokens`]
     #[arg(
         long,
         env = "TWOSTEP_MAX_TOKENS_FIELD",
@@ -33,14 +34,14 @@ pub struct ProviderArgs {
         hide_possible_values = true
     )]
     pub max_tokens_field: Option<MaxTokensField>,
-    /// Send images to that server; else they are told in words
+    /// Send images to the Chat Completions server; otherwise a text replaces them
     #[arg(long, env = "TWOSTEP_OPENAI_IMAGES", default_value = "true",
           default_missing_value = "true", num_args = 0..=1, action = ArgAction::Set)]
     pub openai_images: bool,
 }
 
 impl ProviderArgs {
-    /// The name of the variable with the key.
+    /// The name of the environment variable with the API key.
     pub(super) const fn key_name(&self) -> &'static str {
         match self.provider {
             Provider::Anthropic => "ANTHROPIC_API_KEY",
@@ -66,14 +67,14 @@ impl ProviderArgs {
 }
 
 impl WorkArgs {
-    /// Whether the server refuses schemas with members that need not be there. Others that speak
-    /// its protocol do not insist.
+    /// Returns true if the server rejects schemas with optional members. Only the original server
+    /// does; compatible servers accept them.
     pub(super) fn refuses_optional(&self) -> bool {
         let provider = &self.provider;
         !self.offline && provider.provider == Provider::OpenAi && provider.is_at_openai()
     }
 
-    /// The server of models; one's own often asks for no key.
+    /// The model's server. Self-hosted servers may work without a key.
     pub(super) fn server(&self, idle_timeout: Duration) -> anyhow::Result<Server> {
         let name = self.provider.key_name();
         let api_key = variable(name).map(SecretString::from);
@@ -83,7 +84,7 @@ impl WorkArgs {
         };
         if api_key.is_none() && needs_key {
             bail!(
-                "no model: set {name} to use the real one, or say --offline to use the built-in \
+                "no model: set {name} to use the provider, or --offline to use the built-in \
                  simulator"
             );
         }

@@ -1,4 +1,4 @@
-//! What of all that the process was given must not be seen in its log.
+//! The secrets of the configuration, which must not appear in the log.
 
 use std::path::Path;
 
@@ -6,14 +6,14 @@ use clap::{ArgMatches, Command};
 use reqwest::Url;
 use secrecy::{ExposeSecret, SecretString};
 
-use super::given::SECRETS;
+use super::effective_options::SECRETS;
 use super::tool_servers::secrets_of;
 use super::variable;
 
-/// Variables that libraries read by themselves.
+/// Secret environment variables that libraries read.
 const OF_LIBRARIES: [&str; 1] = ["PGPASSWORD"];
 
-/// Headers for the collector of traces, `name=value` and commas between them.
+/// Headers for the collector of traces: `name=value` pairs, separated by commas.
 const HEADERS: [&str; 2] = ["OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS"];
 
 /// The secrets of the process.
@@ -21,8 +21,7 @@ const HEADERS: [&str; 2] = ["OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TR
 pub struct Secrets(Vec<SecretString>);
 
 impl Secrets {
-    /// Those of the environment, and those that a command line gives. `command` is the one that
-    /// read it.
+    /// Collects the secrets of the environment and of a command line that `command` parsed.
     pub fn given(command: &Command, matches: &ArgMatches) -> Self {
         let mut secrets = Self::default();
         for name in SECRETS.into_iter().chain(OF_LIBRARIES) {
@@ -37,7 +36,7 @@ impl Secrets {
         secrets
     }
 
-    /// The secrets themselves.
+    /// Returns the secrets.
     pub fn iter(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(ExposeSecret::expose_secret)
     }
@@ -62,7 +61,7 @@ impl Secrets {
         }
     }
 
-    /// Of a URL only the passwords are secret.
+    /// Adds a value. Of a URL only the passwords are secret.
     fn add(&mut self, value: &str, is_secret: bool) {
         match value.parse::<Url>() {
             Ok(url) => {
@@ -78,7 +77,7 @@ impl Secrets {
     }
 }
 
-/// A part of a URL without its escapes.
+/// Decodes the percent-encoding of a part of a URL.
 fn decoded(text: &str) -> String {
     let mut bytes = Vec::new();
     let mut rest = text.as_bytes();
@@ -110,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn the_passwords_of_a_command_line_are_found_wherever_they_stand() {
+    fn passwords_are_found_at_every_position_of_a_command_line() {
         let database = "postgres://me:ge%2Fheim-1@host/db";
         assert_eq!(
             given(&["twostep", "serve", "--database-url", database, "--bind", "127.0.0.1:1"]),

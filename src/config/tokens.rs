@@ -1,4 +1,4 @@
-//! Whose tokens are good where keys are.
+//! Tokens of an identity provider, accepted in addition to API keys.
 
 use anyhow::{Context as _, bail};
 use clap::Args;
@@ -6,48 +6,47 @@ use clap::Args;
 use super::Auth;
 use crate::tokens::{Issuer, Pace, Rules};
 
-/// Options of tokens.
+/// Options for tokens of an identity provider.
 #[derive(Debug, Clone, Args)]
 pub struct TokenArgs {
-    /// The identity provider whose tokens are good where keys are: their `iss`, to the letter
+    /// Identity provider whose tokens are accepted in addition to keys: the exact value of `iss`
     /// [default: none]
     #[arg(long, env = "TWOSTEP_TOKEN_ISSUER", value_name = "URL")]
     pub token_issuer: Option<String>,
-    /// What tokens must be meant for: their `aud`, or one of them; needed with an issuer
+    /// Audience that tokens must contain in `aud`; required with --token-issuer
     #[arg(long, env = "TWOSTEP_TOKEN_AUDIENCE", value_name = "NAME")]
     pub token_audience: Option<String>,
-    /// Where the provider's keys are, a JWKS; https, or http on this machine
-    /// [default: where its discovery document says]
+    /// URL of the provider's keys (JWKS): https, or http on this machine
+    /// [default: read from the provider's discovery document]
     #[arg(long, env = "TWOSTEP_TOKEN_JWKS_URL", value_name = "URL")]
     pub token_jwks_url: Option<String>,
-    /// The claim that names the tenant
+    /// Claim that contains the tenant
     #[arg(long, env = "TWOSTEP_TOKEN_TENANT_CLAIM", default_value = "tenant", value_name = "NAME")]
     pub token_tenant_claim: String,
-    /// The claim of the scopes, of which `twostep:read` and `twostep:write` count
+    /// Claim that contains the scopes; `twostep:read` and `twostep:write` are used
     #[arg(long, env = "TWOSTEP_TOKEN_SCOPE_CLAIM", default_value = "scope", value_name = "NAME")]
     pub token_scope_claim: String,
 }
 
 impl TokenArgs {
-    /// The provider, if one is named.
+    /// Checks the options and returns the provider, if one is configured.
     pub(super) fn into_issuer(self, auth: Auth) -> anyhow::Result<Option<Issuer>> {
-        let given = |text: Option<String>| text.filter(|text| !text.is_empty());
-        let (audience, jwks_url) = (given(self.token_audience), given(self.token_jwks_url));
-        let Some(issuer) = given(self.token_issuer) else {
+        let non_empty = |text: Option<String>| text.filter(|text| !text.is_empty());
+        let (audience, jwks_url) = (non_empty(self.token_audience), non_empty(self.token_jwks_url));
+        let Some(issuer) = non_empty(self.token_issuer) else {
             if audience.is_some() || jwks_url.is_some() {
                 bail!(
-                    "--token-audience and --token-jwks-url are for the tokens of an identity \
-                     provider: say --token-issuer as well"
+                    "--token-audience and --token-jwks-url need --token-issuer"
                 );
             }
             return Ok(None);
         };
         if auth != Auth::Keys {
-            bail!("--token-issuer is for --auth keys: with any other, nobody is asked for a token");
+            bail!("--token-issuer needs --auth keys: other modes accept callers without a token");
         }
         let audience = audience.context(
-            "--token-issuer needs --token-audience: without it, tokens that the provider gives \
-             for other services would be good here",
+            "--token-issuer needs --token-audience: without it, tokens that the provider issues \
+             for other services would be accepted",
         )?;
         let jwks_url = jwks_url.map(|url| url.parse());
         let rules = Rules {
@@ -58,9 +57,9 @@ impl TokenArgs {
             scope_claim: self.token_scope_claim,
             pace: Pace::default(),
         };
-        let place = "the keys of --token-issuer cannot be asked for: name an https URL by it or by \
-                     --token-jwks-url";
-        Ok(Some(Issuer::new(rules).context(place)?))
+        let context = "the keys of --token-issuer cannot be fetched: set an https URL there or in \
+                       --token-jwks-url";
+        Ok(Some(Issuer::new(rules).context(context)?))
     }
 }
 
@@ -79,10 +78,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_incomplete_or_cannot_be_asked_is_refused_with_what_is_missing() {
-        // A second test of the same process finds it installed.
+    fn incomplete_or_unreachable_settings_are_rejected_with_the_missing_option() {
+        // Another test of the same process may have installed it.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let said = |args: TokenArgs, auth| match args.into_issuer(auth) {
+        let outcome = |args: TokenArgs, auth| match args.into_issuer(auth) {
             Ok(issuer) => issuer.map_or("none", |_| "good").to_owned(),
             Err(error) => format!("{error:#}"),
         };
@@ -92,18 +91,18 @@ mod tests {
             (args(https, "twostep", ""), Auth::Keys, "good"),
             (args("id.example", "twostep", "https://id.example/keys"), Auth::Keys, "good"),
             (args("http://127.0.0.1:9", "twostep", ""), Auth::Keys, "good"),
-            (args("", "twostep", ""), Auth::Keys, "say --token-issuer as well"),
-            (args("", "", https), Auth::Keys, "say --token-issuer as well"),
+            (args("", "twostep", ""), Auth::Keys, "need --token-issuer"),
+            (args("", "", https), Auth::Keys, "need --token-issuer"),
             (args(https, "", ""), Auth::Keys, "needs --token-audience"),
-            (args(https, "twostep", ""), Auth::Open, "is for --auth keys"),
-            (args(https, "twostep", ""), Auth::OpenToAll, "is for --auth keys"),
+            (args(https, "twostep", ""), Auth::Open, "needs --auth keys"),
+            (args(https, "twostep", ""), Auth::OpenToAll, "needs --auth keys"),
             (args("id.example", "twostep", ""), Auth::Keys, "neither an https URL nor"),
             (args("http://id.example", "twostep", ""), Auth::Keys, "neither an https URL nor"),
             (args(https, "twostep", "http://id.example"), Auth::Keys, "neither an https URL nor"),
             (args(https, "twostep", "keys"), Auth::Keys, "is not a URL"),
         ] {
-            let said = said(args, auth);
-            assert!(said.contains(expected), "{said:?} lacks {expected:?}");
+            let outcome = outcome(args, auth);
+            assert!(outcome.contains(expected), "{outcome:?} lacks {expected:?}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Servers of tools, from a file of the operator's.
+//! MCP servers, from the operator's file.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,11 +13,11 @@ use serde::Deserialize;
 use super::variable;
 use crate::tools::mcp::{Program, Reach, ServerSettings, is_server_name};
 
-/// How long a call may take where the file does not say it, in seconds.
-const USUAL_TIMEOUT: u64 = 60;
-/// The longest that it may say.
+/// The default timeout of a call, in seconds.
+const DEFAULT_TIMEOUT: u64 = 60;
+/// The longest timeout that the file may set, in seconds.
 const MAX_TIMEOUT: u64 = 3600;
-/// Headers that the protocol has for itself.
+/// Headers that the protocol sets itself.
 const RESERVED: [&str; 4] = ["accept", "last-event-id", "mcp-protocol-version", "mcp-session-id"];
 
 #[derive(Deserialize)]
@@ -26,7 +26,7 @@ struct ServerFile {
     mcp_servers: BTreeMap<String, Entry>,
 }
 
-/// A server as other programs that use such servers write it, and a little more.
+/// A server in the form that other MCP clients use, with some additional members.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Entry {
@@ -55,11 +55,11 @@ enum Kind {
     Http,
 }
 
-/// The servers that a file names, in the order of their names.
+/// Reads the servers of a file, sorted by name.
 pub(super) fn read_servers(path: &Path) -> anyhow::Result<Vec<ServerSettings>> {
-    let place = || format!("the tool servers in {} cannot be used", path.display());
-    let text = fs::read_to_string(path).with_context(place)?;
-    parse(&text, variable).with_context(place)
+    let context = || format!("the MCP servers in {} cannot be used", path.display());
+    let text = fs::read_to_string(path).with_context(context)?;
+    parse(&text, variable).with_context(context)
 }
 
 fn parse(
@@ -84,7 +84,7 @@ impl Entry {
             is_server_name(&name),
             "the name is not 1 to 32 of a-z, A-Z, 0-9, - and single _ between others"
         );
-        let seconds = self.timeout_seconds.unwrap_or(USUAL_TIMEOUT);
+        let seconds = self.timeout_seconds.unwrap_or(DEFAULT_TIMEOUT);
         ensure!(
             (1..=MAX_TIMEOUT).contains(&seconds),
             "timeout_seconds is not from 1 to {MAX_TIMEOUT}"
@@ -137,8 +137,8 @@ fn read_headers(
     Ok(read)
 }
 
-/// A text with each `${NAME}` replaced by that variable of our own environment, so that no secret
-/// has to be in the file, and a program gets what is named for it and nothing else.
+/// Replaces each `${NAME}` with the environment variable of that name. So the file need not contain
+/// secrets, and a program receives only the variables that the file names.
 fn filled(text: &str, variable: &impl Fn(&str) -> Option<String>) -> anyhow::Result<String> {
     let mut filled = String::new();
     let mut rest = text;
@@ -152,7 +152,7 @@ fn filled(text: &str, variable: &impl Fn(&str) -> Option<String>) -> anyhow::Res
     Ok(filled)
 }
 
-/// What of such a file must not be seen in the log. A file that cannot be read has nothing.
+/// The secrets of a file, which must not appear in the log. Empty if the file cannot be read.
 pub(super) fn secrets_of(path: &Path) -> Vec<String> {
     const WORDS: [&str; 5] = ["KEY", "TOKEN", "SECRET", "PASS", "AUTH"];
     let mut secrets = Vec::new();
@@ -170,7 +170,7 @@ pub(super) fn secrets_of(path: &Path) -> Vec<String> {
                 secrets.extend(url.query_pairs().map(|(_, value)| value.into_owned()));
                 secrets.extend(url.password().map(str::to_owned));
                 let values = headers.values().filter_map(|value| value.to_str().ok());
-                // Of `Bearer x` what is secret is the x.
+                // In `Bearer x` only the x is secret.
                 let last = values.filter_map(|value| value.rsplit(' ').next());
                 secrets.extend(last.map(str::to_owned));
             }

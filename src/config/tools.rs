@@ -1,4 +1,4 @@
-//! Which tools there are, and what they need.
+//! The tools of the service and their dependencies.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use anyhow::{Context as _, bail};
 use clap::{ArgAction, Args};
 use reqwest::Url;
 
-use super::server_of;
+use super::database::server_of;
 use super::tool_servers::read_servers;
 use super::web::WebArgs;
 use crate::tools::builtin::bash::Bash;
@@ -20,69 +20,71 @@ use crate::tools::sandbox::{Sandbox, Setting};
 use crate::tools::witness::tools as more_tools;
 use crate::tools::{Tool, TypedTool as _};
 
-/// The tools of the service.
+/// Options for tools.
 #[derive(Debug, Clone, Args)]
 pub struct ToolArgs {
-    /// The tools that sessions may have, by name [default: all that need no setting of their own]
-    #[arg(long, env = "TWOSTEP_TOOLS", value_delimiter = ',', value_name = "NAMES")]
-    pub tools: Option<Vec<String>>,
-    /// How files are read and changed.
+    /// Names of the tools that exist in this service [default: all that need no configuration]
+    #[arg(long, alias = "tools", env = "TWOSTEP_AVAILABLE_TOOLS", value_delimiter = ',',
+          value_name = "NAMES")]
+    pub available_tools: Option<Vec<String>>,
+    /// File tools.
     #[command(flatten)]
     pub files: FileArgs,
-    /// Servers of further tools, by the Model Context Protocol: JSON, `{"mcpServers": {...}}`
+    /// MCP servers (Model Context Protocol): JSON file, `{"mcpServers": {...}}`
     #[arg(long, env = "TWOSTEP_MCP", value_name = "FILE")]
     pub mcp: Option<PathBuf>,
-    /// In which sandbox Bash runs; there is none without one
+    /// Sandbox level of Bash; with `off` the tool does not exist
     #[arg(long, env = "TWOSTEP_BASH", value_enum, default_value = "off", value_name = "LEVEL")]
     pub bash: Setting,
-    /// Seconds that a command of Bash may take, unless its call says otherwise
+    /// Default timeout of a Bash command, in seconds; a call may set its own
     #[arg(long, env = "TWOSTEP_BASH_TIMEOUT", default_value_t = 120, value_name = "SECONDS",
           value_parser = clap::value_parser!(u64).range(1..=Bash::MAX_TIMEOUT.as_secs()))]
     pub bash_timeout: u64,
-    /// The server of Open-Meteo's forecasts, for the weather tools
+    /// Base URL of the Open-Meteo forecast API, for the weather tools
     #[arg(long, env = "TWOSTEP_WEATHER_URL", default_value = "https://api.open-meteo.com")]
     pub weather_url: Url,
-    /// The server of Open-Meteo's places, for the weather tools
+    /// Base URL of the Open-Meteo geocoding API, for the weather tools
     #[arg(
         long,
         env = "TWOSTEP_GEOCODING_URL",
         default_value = "https://geocoding-api.open-meteo.com"
     )]
     pub geocoding_url: Url,
-    /// The table that `search_records` searches, such as `public.customers` [default: no such tool]
+    /// Table that `search_records` searches, such as `public.customers` [default: none, and no such
+    /// tool]
     #[arg(long, env = "TWOSTEP_RECORDS_TABLE", requires = "records_url")]
     pub records_table: Option<String>,
-    /// The Postgres server that has the table, by a role that may read it and no more
+    /// URL of the Postgres server with the table; use a role that can only read the table
     #[arg(long, env = "TWOSTEP_RECORDS_URL", hide_env_values = true)]
     pub records_url: Option<String>,
-    /// The columns to search and to return [default: all that the role may read]
+    /// Columns to search and to return [default: all that the role may read]
     #[arg(long, env = "TWOSTEP_RECORDS_COLUMNS", value_delimiter = ',', value_name = "NAMES")]
     pub records_columns: Option<Vec<String>>,
-    /// What of the web they reach.
+    /// Web access.
     #[command(flatten)]
     pub web: WebArgs,
 }
 
-/// How files are read and changed.
+/// Options for the file tools.
 #[derive(Debug, Clone, Args)]
 #[expect(
     clippy::struct_excessive_bools,
-    reason = "switches that have nothing to do with each other"
+    reason = "independent switches"
 )]
 pub struct FileArgs {
-    /// Show a part of a file again that the model has read and that has not changed since
+    /// Send a file part again if the model has read it and it has not changed since
     #[arg(long, env = "TWOSTEP_REPEAT_READS", default_value = "true",
           default_missing_value = "true", num_args = 0..=1, action = ArgAction::Set)]
     pub repeat_reads: bool,
-    /// Remind the model of malicious files, after Read and LS
+    /// Append a reminder about malicious files to the results of Read and LS
     #[arg(long, env = "TWOSTEP_REMINDERS", default_value = "false",
           default_missing_value = "true", num_args = 0..=1, action = ArgAction::Set)]
     pub reminders: bool,
-    /// Let `write_file` replace only what the model has read, as Write does
+    /// Let `write_file` replace only files that the model has read, as Write does
     #[arg(long, env = "TWOSTEP_READ_BEFORE_WRITE", default_value = "false",
           default_missing_value = "true", num_args = 0..=1, action = ArgAction::Set)]
     pub read_before_write: bool,
-    /// Use a simpler tool at once when an edit was not made in time
+    /// Repeat an edit with a simpler tool at once if it timed out
     #[arg(long, env = "TWOSTEP_EDIT_FALLBACK", default_value = "false",
           default_missing_value = "true", num_args = 0..=1, action = ArgAction::Set)]
     pub edit_fallback: bool,
@@ -96,10 +98,10 @@ impl From<FileArgs> for FileOptions {
 }
 
 impl ToolArgs {
-    /// What the tools need of the outside.
+    /// The dependencies of the built-in tools.
     pub(super) fn options(&self) -> anyhow::Result<Options> {
         let weather = OpenMeteo::new(&self.weather_url, &self.geocoding_url)
-            .context("the weather cannot be asked for")?;
+            .context("the client for the weather API cannot be created")?;
         Ok(Options {
             files: self.files.clone().into(),
             bash: self.bash(),
@@ -110,14 +112,14 @@ impl ToolArgs {
         })
     }
 
-    /// The servers of further tools. One that judges calls keeps that from the model.
+    /// The MCP servers. The tool that evaluates permissions is withheld from the model.
     pub(super) fn servers(&self, policy: &OperatorPolicy) -> anyhow::Result<Vec<ServerSettings>> {
         let mut servers = self.mcp.as_deref().map(read_servers).transpose()?.unwrap_or_default();
         if let Some(EvaluatorSource::Tool { server, tool }) = &policy.evaluator {
             let found = servers.iter_mut().find(|found| found.name == *server);
             let found = found.with_context(|| {
                 format!(
-                    "--permission-url asks the tool server {server:?}, which --mcp does not name"
+                    "--permission-url names the MCP server {server:?}, which --mcp does not contain"
                 )
             })?;
             found.withheld.push(tool.clone());
@@ -127,7 +129,7 @@ impl ToolArgs {
 
     fn bash(&self) -> Option<Bash> {
         let is_wanted =
-            self.tools.as_ref().is_none_or(|names| names.iter().any(|name| name == Bash::NAME));
+            self.available_tools.as_ref().is_none_or(|names| names.iter().any(|name| name == Bash::NAME));
         let sandbox = Sandbox::new(self.bash).filter(|_| is_wanted)?;
         Some(Bash::new(sandbox, Duration::from_secs(self.bash_timeout)))
     }
@@ -144,10 +146,10 @@ impl ToolArgs {
     pub(super) fn into_tools(self, options: &Options) -> anyhow::Result<Vec<Arc<dyn Tool>>> {
         let mut tools = builtin::all(options);
         tools.extend(self.web.http_tools()?);
-        if let Some(names) = &self.tools {
+        if let Some(names) = &self.available_tools {
             let is_known = |name: &&String| tools.iter().any(|tool| tool.name() == name.as_str());
             if let Some(unknown) = names.iter().find(|name| !is_known(name)) {
-                bail!("--tools names {unknown:?}, which is no tool, or needs a setting of its own");
+                bail!("--available-tools names {unknown:?}, which is not a tool or needs configuration");
             }
             tools.retain(|tool| names.iter().any(|name| name == tool.name()));
         }

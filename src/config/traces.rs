@@ -1,21 +1,21 @@
-//! Where traces are sent.
+//! Export of traces.
 
 use anyhow::Context as _;
 use clap::Args;
 use reqwest::Url;
 
-/// Options of traces.
+/// Options for the export of traces.
 #[derive(Debug, Clone, Args)]
 pub struct TraceArgs {
-    /// The collector of traces, by OTLP over HTTP, such as `http://127.0.0.1:4318`; headers for it
-    /// are taken from `OTEL_EXPORTER_OTLP_HEADERS` [default: none]
+    /// Collector of traces, by OTLP over HTTP, such as `http://127.0.0.1:4318`; its headers are read
+    /// from `OTEL_EXPORTER_OTLP_HEADERS` [default: none]
     #[arg(long, env = "OTEL_EXPORTER_OTLP_ENDPOINT", value_name = "URL")]
     pub otlp_endpoint: Option<String>,
 }
 
 impl TraceArgs {
-    /// The collector, if there is one. The variable is one of all programs of a machine, and set to
-    /// nothing it says that there is none.
+    /// The URL of the collector, if one is configured. Other programs read the same variable; an
+    /// empty value means no collector.
     pub(super) fn collector(self) -> anyhow::Result<Option<Url>> {
         let endpoint = self.otlp_endpoint.filter(|url| !url.trim().is_empty());
         let parse = |url: String| {
@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_endpoint_and_an_empty_one_are_the_same_and_what_is_no_url_is_named() {
+    fn an_empty_endpoint_means_no_collector_and_an_invalid_url_is_named() {
         let collector =
             |url: Option<&str>| TraceArgs { otlp_endpoint: url.map(str::to_owned) }.collector();
         assert_eq!(collector(None).unwrap(), None);

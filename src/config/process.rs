@@ -1,0 +1,173 @@
+//! The configuration of a process, from the options of `serve` and `worker`.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+
+use super::{
+    Auth, Config, Database, Listen, ModelSource, Serve, ServeArgs, Work, WorkArgs, WorkerArgs,
+    variable,
+};
+use crate::domain::provider::Provider;
+use crate::http::{KEEP_ALIVE_EVERY, Options as HttpOptions, Timeouts};
+use crate::outbound::AllowedHosts;
+
+const DEFAULT_MODEL: &str = "claude-sonnet-5-5";
+/// The model name of the simulator. It is never the name of a real model.
+const SIMULATOR: &str = "simulator";
+impl ServeArgs {
+    /// Checks the options against each other.
+    pub fn into_config(self) -> anyhow::Result<Config> {
+        #[cfg(feature = "faults")]
+        self.work.faults.arm();
+        let needs_keys = needs_keys(self.auth, self.bind)?;
+        let work = if self.no_worker { None } else { Some(self.work.check()?) };
+        let options = self.work.tools.options()?;
+        let tools = self.work.tools.clone().into_tools(&options)?;
+        let permissions = self.work.permissions.clone().into_policy()?;
+        let tool_servers = self.work.tools.servers(&permissions)?;
+        let refresh_models = self.session.models.refresh_models;
+        let provider = self.work.provider.provider;
+        let mut defaults =
+            self.session.into_defaults(provider, self.work.default_model(), &tools)?;
+        defaults.model_rules.refuses_optional = self.work.refuses_optional();
+        let database = self.database.clone().into_database()?;
+        if work.is_none() && matches!(database, Database::Embedded(_)) {
+            bail!(
+                "--no-worker needs DATABASE_URL: no worker process can reach the private database, so \
+                 no run would be executed"
+            );
+        }
+        let http = HttpOptions {
+            needs_keys,
+            tokens: self.tokens.into_issuer(self.auth)?.map(Arc::new),
+            webhook_hosts: Arc::new(self.work.webhook_hosts()?),
+            keep_alive_every: KEEP_ALIVE_EVERY,
+            on_busy: self.on_busy,
+            max_queued: self.max_queued,
+            timeouts: Timeouts::default(),
+            max_message: usize::try_from(self.max_message_mb)? * 1_000_000,
+            max_streams: usize::try_from(self.edge.max_streams)?,
+            max_streams_per_key: usize::try_from(self.edge.max_streams_per_key)?,
+            rate_limit: self.edge.rate_limit,
+            browser_policy: self.edge.browser_policy(self.auth)?,
+        };
+        let forwarding = self.forwarding.into_forwarding();
+        let serve = Serve { bind: self.bind, defaults, http, forwarding, refresh_models };
+        let listen = Listen::Api(Box::new(serve));
+        let (workspaces, state_dir) = self.database.folders(self.work.session_workspaces)?;
+        let traces = self.work.traces.clone().collector()?;
+        Ok(Config {
+            listen,
+            metrics: self.metrics_addr,
+            database,
+            work,
+            workspaces,
+            state_dir,
+            tools,
+            tool_servers,
+            permissions,
+            options,
+            traces,
+        })
+    }
+}
+
+impl WorkerArgs {
+    /// Checks the options against each other.
+    pub fn into_config(self) -> anyhow::Result<Config> {
+        #[cfg(feature = "faults")]
+        self.work.faults.arm();
+        let work = self.work.check()?;
+        let database = self.database.clone().into_database()?;
+        if matches!(database, Database::Embedded(_)) {
+            bail!("a worker needs the database of the processes that serve: set DATABASE_URL");
+        }
+        // Health checks contain no data that needs a key.
+        let listen = self.bind.map_or(Listen::Nowhere, Listen::Health);
+        let options = self.work.tools.options()?;
+        let permissions = self.work.permissions.into_policy()?;
+        let tool_servers = self.work.tools.servers(&permissions)?;
+        let tools = self.work.tools.into_tools(&options)?;
+        let (workspaces, state_dir) = self.database.folders(self.work.session_workspaces)?;
+        let (work, traces) = (Some(work), self.work.traces.collector()?);
+        Ok(Config {
+            listen,
+            metrics: self.metrics_addr,
+            database,
+            work,
+            workspaces,
+            state_dir,
+            tools,
+            tool_servers,
+            permissions,
+            options,
+            traces,
+        })
+    }
+}
+
+/// Returns true if requests need a key.
+///
+/// `--auth open` is limited to loopback addresses, so that an operator does not open the service to
+/// other machines by accident.
+fn needs_keys(auth: Auth, bind: SocketAddr) -> anyhow::Result<bool> {
+    let is_loopback = bind.ip().is_loopback();
+    match auth {
+        Auth::Keys => return Ok(true),
+        Auth::Open if !is_loopback => bail!(
+            "{bind} is reachable from other machines, and --auth open accepts callers without a \
+             key: bind a loopback address, or use --auth keys or --auth open-to-all"
+        ),
+        Auth::OpenToAll if !is_loopback => {
+            tracing::warn!(%bind, "callers without a key are accepted at this address");
+        }
+        Auth::Open | Auth::OpenToAll => {}
+    }
+    Ok(false)
+}
+
+impl WorkArgs {
+    fn check(&self) -> anyhow::Result<Work> {
+        let idle = Duration::from_secs(self.model_idle_timeout);
+        Ok(Work {
+            model: self.model_source(idle)?,
+            model_idle_timeout: idle,
+            prompt_cache: self.prompt_cache.then_some(self.prompt_cache_ttl),
+            slots: self.slots.into(),
+            drain_for: Duration::from_secs(self.drain_seconds),
+            webhook_hosts: self.webhook_hosts()?,
+        })
+    }
+
+    fn webhook_hosts(&self) -> anyhow::Result<AllowedHosts> {
+        let hosts = self.webhook_hosts.iter().flatten().map(String::as_str);
+        AllowedHosts::parse(hosts).context("--webhook-hosts is not a list of hosts")
+    }
+
+    /// `None` for Chat Completions, whose servers have different models.
+    fn default_model(&self) -> Option<&'static str> {
+        match self.provider.provider {
+            _ if self.offline => Some(SIMULATOR),
+            Provider::Anthropic => Some(DEFAULT_MODEL),
+            Provider::OpenAi => None,
+        }
+    }
+
+    fn model_source(&self, idle_timeout: Duration) -> anyhow::Result<ModelSource> {
+        if self.script.is_some() && !self.offline {
+            bail!("--script needs --offline, because it is a script of the simulator");
+        }
+        if !self.offline {
+            return Ok(ModelSource::Server(self.server(idle_timeout)?));
+        }
+        let name = self.provider.key_name();
+        if variable(name).is_some() {
+            tracing::warn!("{name} is set but not used, because --offline selects the simulator");
+        }
+        let provider = self.provider.provider;
+        Ok(ModelSource::Simulator { script: self.script.clone(), provider })
+    }
+}
