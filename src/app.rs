@@ -249,7 +249,8 @@ async fn open_tools(config: &Config) -> anyhow::Result<Option<Level>> {
     let is_shared =
         matches!(&config.listen, Listen::Api(serve) if serve.defaults.workspace.is_some());
     if level == Level::Basic && is_shared {
-        return Err(SandboxError::Shared).context("Bash cannot be had with --workspace here");
+        return Err(SandboxError::Shared)
+            .context("Bash cannot be had with --shared-workspace here");
     }
     tracing::info!(sandbox.level = %level, "Bash runs in a sandbox");
     Ok(Some(level))

@@ -55,7 +55,7 @@ async fn the_model_answers_what_people_ask_first() {
     let workspace = folder.path().join("project");
     std::fs::create_dir_all(workspace.join("src")).unwrap();
     std::fs::write(workspace.join("src/main.rs"), MAIN).unwrap();
-    let mut command = binary(&["serve", "--bind", "127.0.0.1:0", "--workspace"]);
+    let mut command = binary(&["serve", "--bind", "127.0.0.1:0", "--shared-workspace"]);
     command.arg(&workspace).arg("--data-dir").arg(folder.path());
     command.env("DATABASE_URL", database.url());
     for name in ["ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "TWOSTEP_MODEL"] {

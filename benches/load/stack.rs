@@ -114,7 +114,7 @@ impl Stack {
         command
             .args(["serve", "--bind", "127.0.0.1:0", "--auth", "open", "--model", "claude-load"])
             .args(["--anthropic-base-url", &self.model_url()])
-            .arg("--workspace")
+            .arg("--shared-workspace")
             .arg(self.workspace())
             .env("ANTHROPIC_API_KEY", "dummy");
         command
@@ -126,7 +126,7 @@ impl Stack {
         command
             .args([crate::FLOOR, "--database-url", &self.database_url])
             .args(["--model-url", &self.model_url()])
-            .arg("--workspace")
+            .arg("--shared-workspace")
             .arg(self.workspace());
         Process::start("the floor", &self.log("floor"), command).await
     }

@@ -167,8 +167,13 @@ pub struct SessionArgs {
     pub prices: Option<PathBuf>,
     /// Tools of sessions that specify none
     /// [default: `read_file`, `write_file`, `list_files`, `get_time`]
-    #[arg(long, alias = "session-tools", env = "TWOSTEP_DEFAULT_TOOLS", value_delimiter = ',',
-          value_name = "NAMES")]
+    #[arg(
+        long,
+        alias = "session-tools",
+        env = "TWOSTEP_DEFAULT_TOOLS",
+        value_delimiter = ',',
+        value_name = "NAMES"
+    )]
     pub default_tools: Option<Vec<String>>,
     /// Folder with agents for all tenants: `NAME.json` files, each with an optional prompt in
     /// `NAME.md` [default: only the built-in agents]

@@ -13,7 +13,10 @@ use crate::store::embedded::{Durability, Options as EmbeddedOptions};
 
 impl DatabaseArgs {
     /// Returns the parent of the workspace folders, and the folder for the state of the process.
-    pub(super) fn folders(&self, workspaces: Option<PathBuf>) -> anyhow::Result<(PathBuf, PathBuf)> {
+    pub(super) fn folders(
+        &self,
+        workspaces: Option<PathBuf>,
+    ) -> anyhow::Result<(PathBuf, PathBuf)> {
         let data_dir = self.data_dir()?;
         let workspaces = workspaces.unwrap_or_else(|| data_dir.join("workspaces"));
         Ok((workspaces, data_dir.join("state")))

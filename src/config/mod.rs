@@ -3,8 +3,8 @@
 mod args;
 mod database;
 mod edge;
-mod forwarding;
 mod effective_options;
+mod forwarding;
 mod models;
 mod old_spellings;
 mod permissions;
@@ -31,8 +31,8 @@ pub use args::{
     Auth, DatabaseArgs, LogArgs, LogFormat, ServeArgs, SessionArgs, WorkArgs, WorkerArgs,
 };
 pub use edge::EdgeArgs;
-pub use forwarding::ForwardingArgs;
 pub use effective_options::{EffectiveOption, EffectiveOptions, Origin, unknown_variables};
+pub use forwarding::ForwardingArgs;
 pub use models::ModelArgs;
 pub use old_spellings::accept_old_variables;
 pub use permissions::{DefaultDecision, PermissionArgs};

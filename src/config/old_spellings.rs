@@ -15,11 +15,7 @@ struct RenamedVariable {
 }
 
 const RENAMED: [RenamedVariable; 5] = [
-    RenamedVariable {
-        id: "available_tools",
-        new: "TWOSTEP_AVAILABLE_TOOLS",
-        old: "TWOSTEP_TOOLS",
-    },
+    RenamedVariable { id: "available_tools", new: "TWOSTEP_AVAILABLE_TOOLS", old: "TWOSTEP_TOOLS" },
     RenamedVariable {
         id: "default_tools",
         new: "TWOSTEP_DEFAULT_TOOLS",

@@ -63,11 +63,18 @@ impl PermissionArgs {
     /// Reads the rules and returns the operator's policy.
     pub(super) fn into_policy(self) -> anyhow::Result<OperatorPolicy> {
         if self.permission_mode == PermissionMode::Bypass && !self.allow_bypass {
-            bail!("--permission-mode bypass also needs --allow-bypass, because it runs every call that \
-                 matches no rule");
+            bail!(
+                "--permission-mode bypass also needs --allow-bypass, because it runs every call that \
+                 matches no rule"
+            );
         }
         Ok(OperatorPolicy {
-            rules: self.permission_rules.as_deref().map(read_rules).transpose()?.unwrap_or_default(),
+            rules: self
+                .permission_rules
+                .as_deref()
+                .map(read_rules)
+                .transpose()?
+                .unwrap_or_default(),
             default_mode: self.permission_mode,
             allows_bypass: self.allow_bypass,
             evaluator: self.permission_url.map(source).transpose()?,

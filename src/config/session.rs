@@ -38,7 +38,8 @@ impl SessionArgs {
         if let Some(unknown) = self.default_tools.iter().flatten().find(|name| !is_known(name)) {
             bail!("--default-tools names {unknown:?}, which is not a tool of this service");
         }
-        let default_tools = || DEFAULT_TOOLS.map(str::to_owned).into_iter().filter(is_known).collect();
+        let default_tools =
+            || DEFAULT_TOOLS.map(str::to_owned).into_iter().filter(is_known).collect();
         let canonical = |folder: PathBuf| {
             folder
                 .canonicalize()

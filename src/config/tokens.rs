@@ -35,9 +35,7 @@ impl TokenArgs {
         let (audience, jwks_url) = (non_empty(self.token_audience), non_empty(self.token_jwks_url));
         let Some(issuer) = non_empty(self.token_issuer) else {
             if audience.is_some() || jwks_url.is_some() {
-                bail!(
-                    "--token-audience and --token-jwks-url need --token-issuer"
-                );
+                bail!("--token-audience and --token-jwks-url need --token-issuer");
             }
             return Ok(None);
         };

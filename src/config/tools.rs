@@ -24,8 +24,13 @@ use crate::tools::{Tool, TypedTool as _};
 #[derive(Debug, Clone, Args)]
 pub struct ToolArgs {
     /// Names of the tools that exist in this service [default: all that need no configuration]
-    #[arg(long, alias = "tools", env = "TWOSTEP_AVAILABLE_TOOLS", value_delimiter = ',',
-          value_name = "NAMES")]
+    #[arg(
+        long,
+        alias = "tools",
+        env = "TWOSTEP_AVAILABLE_TOOLS",
+        value_delimiter = ',',
+        value_name = "NAMES"
+    )]
     pub available_tools: Option<Vec<String>>,
     /// File tools.
     #[command(flatten)]
@@ -67,10 +72,7 @@ pub struct ToolArgs {
 
 /// Options for the file tools.
 #[derive(Debug, Clone, Args)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "independent switches"
-)]
+#[expect(clippy::struct_excessive_bools, reason = "independent switches")]
 pub struct FileArgs {
     /// Send a file part again if the model has read it and it has not changed since
     #[arg(long, env = "TWOSTEP_REPEAT_READS", default_value = "true",
@@ -128,8 +130,10 @@ impl ToolArgs {
     }
 
     fn bash(&self) -> Option<Bash> {
-        let is_wanted =
-            self.available_tools.as_ref().is_none_or(|names| names.iter().any(|name| name == Bash::NAME));
+        let is_wanted = self
+            .available_tools
+            .as_ref()
+            .is_none_or(|names| names.iter().any(|name| name == Bash::NAME));
         let sandbox = Sandbox::new(self.bash).filter(|_| is_wanted)?;
         Some(Bash::new(sandbox, Duration::from_secs(self.bash_timeout)))
     }
@@ -149,7 +153,9 @@ impl ToolArgs {
         if let Some(names) = &self.available_tools {
             let is_known = |name: &&String| tools.iter().any(|tool| tool.name() == name.as_str());
             if let Some(unknown) = names.iter().find(|name| !is_known(name)) {
-                bail!("--available-tools names {unknown:?}, which is not a tool or needs configuration");
+                bail!(
+                    "--available-tools names {unknown:?}, which is not a tool or needs configuration"
+                );
             }
             tools.retain(|tool| names.iter().any(|name| name == tool.name()));
         }

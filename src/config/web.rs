@@ -83,6 +83,8 @@ impl WebArgs {
                 SearchProvider::Brave(url, SecretString::from(key))
             }
         };
-        Ok(Some(Search::new(provider).context("the client for the search service cannot be created")?))
+        Ok(Some(
+            Search::new(provider).context("the client for the search service cannot be created")?,
+        ))
     }
 }

@@ -92,8 +92,8 @@ impl Node {
             .args(&launch.faults);
         if launch.role != Role::Work {
             command.args(["--bind", "127.0.0.1:0", "--model", "simulator"]);
-            command.args(["--session-tools", TOOLS]);
-            command.arg("--workspace").arg(&launch.workspace);
+            command.args(["--default-tools", TOOLS]);
+            command.arg("--shared-workspace").arg(&launch.workspace);
         }
         if let Some(seconds) = launch.clock {
             crate::phases::clocks::set_clock(&mut command, seconds);

@@ -105,7 +105,7 @@ impl Facts {
         if self.auto == Some(Level::Basic) {
             advice.push(
                 "at the basic level files that other programs run, such as .git/hooks, cannot be \
-                 kept from commands: Bash refuses to work in a shared --workspace",
+                 kept from commands: Bash refuses to work in a shared --shared-workspace",
             );
         }
         advice

@@ -116,9 +116,9 @@ async fn permissions_that_cannot_be_used_are_named_at_the_start() {
     let rule = |rule| std::fs::write(&file, format!("{{\"rules\":[{rule}]}}")).unwrap();
     rule(r#"{"tool":"Bash","decision":"deny","input":{"command":"a | b"}}"#);
     let named = [name, "rule 0", "Bash", "command is not of plain words"];
-    refused(&serve("--permissions", name), &named).await;
+    refused(&serve("--permission-rules", name), &named).await;
     rule(r#"{"tool":"Bash","decision":"perhaps"}"#);
-    refused(&serve("--permissions", name), &[name, "perhaps"]).await;
+    refused(&serve("--permission-rules", name), &[name, "perhaps"]).await;
     refused(&serve("--permission-mode", "bypass"), &["--allow-bypass"]).await;
     let url = "file:///tmp/judge";
     refused(&serve("--permission-url", url), &[url]).await;

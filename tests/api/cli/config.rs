@@ -1,5 +1,6 @@
 //! `twostep config`, `twostep completions` and `twostep version`.
 
+use std::collections::BTreeSet;
 use std::process::Stdio;
 
 use serde_json::{Value, json};
@@ -22,7 +23,7 @@ fn objects(lines: &str) -> Vec<Value> {
 fn print(more: &[&str]) -> Command {
     let flags = ["--bind", "127.0.0.1:9", "--database-url", "postgres://me:geheim@host/db"];
     let mut command = binary(&[&["config", "print"], &flags[..], more].concat());
-    command.env("TWOSTEP_SLOTS", "7").env("TWOSTEP_SESSION_TOOLS", "get_time,list_files");
+    command.env("TWOSTEP_SLOTS", "7").env("TWOSTEP_DEFAULT_TOOLS", "get_time,list_files");
     command
         .env("ANTHROPIC_API_KEY", "geheim")
         .env("TWOSTEP_RECORDS_URL", "postgres://geheim@host/x");
@@ -37,7 +38,7 @@ async fn every_option_is_printed_with_its_value_and_where_that_comes_from() {
     for expected in [
         given("--bind", "TWOSTEP_BIND", "127.0.0.1:9", "flag"),
         given("--slots", "TWOSTEP_SLOTS", "7", "environment"),
-        given("--session-tools", "TWOSTEP_SESSION_TOOLS", "get_time,list_files", "environment"),
+        given("--default-tools", "TWOSTEP_DEFAULT_TOOLS", "get_time,list_files", "environment"),
         given("--max-queued", "TWOSTEP_MAX_QUEUED", "1000", "default"),
         given("--log-format", "TWOSTEP_LOG_FORMAT", "text", "default"),
         given("--database-url", "DATABASE_URL", "***", "flag"),
@@ -75,7 +76,7 @@ async fn a_configuration_is_checked_and_nothing_is_started() {
     let data = folder.path().join("data");
     let mut check = binary(&["config", "check", "--offline", "--bind", "127.0.0.1:9"]);
     check.env("TWOSTEP_DATA_DIR", &data);
-    let said = "the configuration is good; the address is 127.0.0.1:9\n";
+    let said = "the configuration is valid; the address is 127.0.0.1:9\n";
     assert_eq!(good(outcome(check).await), said);
     assert!(!data.exists());
 }
@@ -93,7 +94,7 @@ async fn what_is_wrong_is_said_before_anything_starts() {
     let script = write("script.json", r#"{"conversation":[]}"#);
     for (args, named) in [
         (["--offline", "--prices", &*prices], ["prices.json", "prices"]),
-        (["--offline", "--permissions", &*rules], ["rules.json", "perhaps"]),
+        (["--offline", "--permission-rules", &*rules], ["rules.json", "perhaps"]),
         (["--offline", "--script", &*script], ["script.json", "conversation"]),
         (["--offline", "--bind", "0.0.0.0:1"], ["0.0.0.0:1", "--auth"]),
         (["--slots", "3", "--no-worker=false"], ["ANTHROPIC_API_KEY", "--offline"]),
@@ -110,8 +111,79 @@ async fn a_variable_that_nothing_reads_is_named() {
     let mut check = binary(&["config", "check", "--offline"]);
     check.env("TWOSTEP_SLOT", "7").env("TWOSTEP_KEY", "geheim");
     let (status, _, stderr) = outcome(check).await;
-    let said = "twostep: TWOSTEP_SLOT is set, and no option reads it\n";
+    let said = "twostep: TWOSTEP_SLOT is set, but no option reads it\n";
     assert_eq!((status, stderr.as_str()), (Some(0), said));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn former_spellings_of_options_and_variables_set_the_same_values() {
+    for (option, variable, old_option, old_variable, value) in [
+        (
+            "--default-tools",
+            "TWOSTEP_DEFAULT_TOOLS",
+            "--session-tools",
+            "TWOSTEP_SESSION_TOOLS",
+            "get_time",
+        ),
+        ("--available-tools", "TWOSTEP_AVAILABLE_TOOLS", "--tools", "TWOSTEP_TOOLS", "get_time"),
+        (
+            "--shared-workspace",
+            "TWOSTEP_SHARED_WORKSPACE",
+            "--workspace",
+            "TWOSTEP_WORKSPACE",
+            "/tmp",
+        ),
+        (
+            "--session-workspaces",
+            "TWOSTEP_SESSION_WORKSPACES",
+            "--workspaces",
+            "TWOSTEP_WORKSPACES",
+            "/tmp",
+        ),
+        (
+            "--permission-rules",
+            "TWOSTEP_PERMISSION_RULES",
+            "--permissions",
+            "TWOSTEP_PERMISSIONS",
+            "r.json",
+        ),
+    ] {
+        let print = |args: &[&str]| binary(&[&["config", "print", "--json"], args].concat());
+        let value_of = |lines: String| of(&objects(&lines), option)["value"].clone();
+        for spelling in [option, old_option] {
+            let printed = good(outcome(print(&[spelling, value])).await);
+            assert_eq!(value_of(printed), value, "{spelling}");
+        }
+        for name in [variable, old_variable] {
+            let mut command = print(&[]);
+            command.env(name, value);
+            assert_eq!(value_of(good(outcome(command).await)), value, "{name}");
+        }
+        // The new variable overrides the former one.
+        let mut both = print(&[]);
+        both.env(variable, value).env(old_variable, "other");
+        let (_, printed, _) = outcome(both).await;
+        assert_eq!(value_of(printed), value, "{variable}");
+        let help = good(outcome(binary(&["serve", "--help"])).await);
+        assert!(
+            !help.contains(&format!("{old_option} "))
+                && !help.contains(&format!("{old_variable}=")),
+            "{help}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_options_page_lists_exactly_the_options_of_serve() {
+    let printed = objects(&good(outcome(binary(&["config", "print", "--json"])).await));
+    let of_serve: BTreeSet<&str> =
+        printed.iter().filter_map(|option| option["option"].as_str()).collect();
+    let page = include_str!("../../../docs/options.md");
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| `--"));
+    let names: Vec<String> =
+        rows.filter_map(|row| Some(format!("--{}", row.split_once('`')?.0))).collect();
+    let listed: BTreeSet<&str> = names.iter().map(String::as_str).collect();
+    assert_eq!(listed, of_serve);
 }
 
 #[tokio::test(flavor = "multi_thread")]

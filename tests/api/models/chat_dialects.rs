@@ -183,7 +183,7 @@ async fn the_demonstration_can_be_had_in_the_other_protocol() {
     std::fs::write(folder.path().join("notes.txt"), "milk and bread").unwrap();
     let (data_dir, folder) = (data.path().to_str().unwrap(), folder.path().to_str().unwrap());
     let mut command = binary(&["serve", "--offline", "--provider", "openai"]);
-    command.args(["--bind", "127.0.0.1:0", "--data-dir", data_dir, "--workspace", folder]);
+    command.args(["--bind", "127.0.0.1:0", "--data-dir", data_dir, "--shared-workspace", folder]);
     let program = Program::serve(command).await;
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
     let url = format!("{}/v1/sessions", program.url);

@@ -176,7 +176,7 @@ async fn a_cancelled_run_takes_its_command_with_it() {
 async fn served(program: &Path, folder: &Path, database: &TestDatabase, level: Level) -> Program {
     let mut command = binary_at(program, &["serve", "--offline", "--bind", LOOPBACK]);
     command
-        .args(["--bash", level.as_str(), "--session-tools", "Bash"])
+        .args(["--bash", level.as_str(), "--default-tools", "Bash"])
         .args(["--permission-mode", "bypass", "--allow-bypass", "true", "--script"])
         .arg(folder.join("script.json"))
         .arg("--data-dir")
@@ -284,11 +284,11 @@ async fn the_level_in_force_is_told() {
 async fn the_basic_level_and_a_shared_workspace_do_not_start_together() {
     let database = database().await;
     let mut command = binary(&["serve", "--offline", "--bind", LOOPBACK, "--bash", "basic"]);
-    command.args(["--workspace", "/tmp"]).env("DATABASE_URL", database.url());
+    command.args(["--shared-workspace", "/tmp"]).env("DATABASE_URL", database.url());
     let (status, _, stderr) = outcome(command).await;
     assert_eq!(status, Some(1), "{stderr}");
     let last = stderr.lines().last().unwrap();
-    assert!(last.contains("--workspace") && last.contains(".git/hooks"), "{stderr}");
+    assert!(last.contains("--shared-workspace") && last.contains(".git/hooks"), "{stderr}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

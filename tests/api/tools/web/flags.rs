@@ -52,7 +52,8 @@ async fn tools_that_reach_the_web_are_there_if_the_operator_says_so() {
     assert_eq!(names(&program).await, [usual, reaching.map(str::to_owned).to_vec()].concat());
     program.terminate().await;
 
-    let few = [&all[..], &["--tools", "cancel_order,WebSearch,read_file,get_time"]].concat();
+    let few =
+        [&all[..], &["--available-tools", "cancel_order,WebSearch,read_file,get_time"]].concat();
     let mut command = serve(&database.url(), &few);
     command.env("TWOSTEP_SEARCH_KEY", "planted-search-key").env("TWOSTEP_SEARCH", "brave");
     let program = Program::serve(command).await;
