@@ -1,4 +1,4 @@
-//! The lines of `docs/curl.md`, run in their order by a shell and curl, print what it shows.
+//! The commands of the documentation, run in order by a shell, print what the pages show.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -12,10 +12,10 @@ use tokio::time::timeout;
 
 use crate::support::{PROGRAM, Program, binary, database, machine};
 
-/// What stands for anything: within a line, or for whole lines.
+/// The placeholder for any text within a line, or for any number of lines.
 const ANYTHING: char = '…';
 
-/// Commands, and what is shown of their output.
+/// Commands, and the part of their output that the page shows.
 struct Recipe<'a> {
     commands: &'a str,
     shown: Option<&'a str>,
@@ -35,7 +35,7 @@ fn recipes(page: &str) -> Vec<Recipe<'_>> {
     recipes
 }
 
-/// Whether a line is what is shown.
+/// Reports if a line matches the shown line.
 fn is_line(shown: &str, line: &str) -> bool {
     let mut parts = shown.split(ANYTHING);
     let first = parts.next().unwrap_or_default();
@@ -48,7 +48,7 @@ fn is_line(shown: &str, line: &str) -> bool {
     rest.ends_with(last)
 }
 
-/// Whether lines are what is shown.
+/// Reports if lines match the shown lines.
 fn is_shown(shown: &[&str], lines: &[&str]) -> bool {
     match shown {
         [] => lines.is_empty(),
@@ -70,7 +70,7 @@ fn assert_shown(recipe: &Recipe<'_>, printed: &str) {
     );
 }
 
-/// One script of all commands: what each block prints goes into a file, its status into another.
+/// A script of all commands, which writes the output of each block to a file and its status to another.
 fn script(recipes: &[Recipe<'_>], url: &str) -> String {
     let mut script = "set -u\n".to_owned();
     for (n, Recipe { commands, .. }) in recipes.iter().enumerate() {
@@ -80,22 +80,25 @@ fn script(recipes: &[Recipe<'_>], url: &str) -> String {
     script
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn every_line_of_the_page_prints_what_it_shows() {
-    if machine::is_left_out("jq") {
+/// Runs the commands of a page against a service, and compares what they print.
+async fn assert_page_prints(page: &str, auth: &str, is_run: fn(&Recipe<'_>) -> bool) {
+    let needs_jq = page != "README.md";
+    if needs_jq && machine::is_left_out("jq") {
         return;
     }
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let page =
-        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/curl.md")).unwrap();
-    let recipes = recipes(&page);
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let page = fs::read_to_string(root.join(page)).unwrap();
+    let mut recipes = recipes(&page);
     assert_eq!(
         recipes.iter().filter(|it| it.shown.is_some()).count(),
         page.matches("```text\n").count()
     );
+    recipes.retain(is_run);
+    assert!(!recipes.is_empty());
 
     let (database, folder) = (database().await, TempDir::new().unwrap());
-    let mut serve = binary(&["serve", "--offline", "--bind", "127.0.0.1:0", "--auth", "keys"]);
+    let mut serve = binary(&["serve", "--offline", "--bind", "127.0.0.1:0", "--auth", auth]);
     serve.env("DATABASE_URL", database.url()).env("TWOSTEP_DATA_DIR", folder.path());
     let program = Program::serve(serve).await;
 
@@ -106,7 +109,7 @@ async fn every_line_of_the_page_prints_what_it_shows() {
     shell.env("PATH", path).env("DATABASE_URL", database.url()).env("no_proxy", "*");
     shell.stdin(Stdio::null()).kill_on_drop(true);
     let ended = timeout(Duration::from_mins(2), shell.status()).await;
-    assert!(ended.expect("the lines do not come to an end").unwrap().success());
+    assert!(ended.expect("the commands end in time").unwrap().success());
 
     for (n, recipe) in recipes.iter().enumerate() {
         let read = |name: String| fs::read_to_string(folder.path().join(name)).unwrap();
@@ -117,8 +120,23 @@ async fn every_line_of_the_page_prints_what_it_shows() {
     program.terminate().await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn every_command_of_the_cookbook_prints_what_it_shows() {
+    assert_page_prints("docs/curl.md", "keys", |_| true).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_command_of_the_first_steps_succeeds() {
+    assert_page_prints("docs/first-steps.md", "open", |_| true).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_quick_start_of_the_readme_prints_what_it_shows() {
+    assert_page_prints("README.md", "open", |recipe| recipe.shown.is_some()).await;
+}
+
 #[test]
-fn what_differs_is_noticed() {
+fn a_different_output_is_detected() {
     let cases = [
         ("a\nb", "a\nb", true),
         ("a\nb", "a", false),

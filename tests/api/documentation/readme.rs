@@ -207,3 +207,8 @@ async fn the_metrics_page_has_every_metric() {
     let names = metrics.lines().filter_map(|line| line.strip_prefix("# TYPE "));
     assert_documented("docs/metrics.md", names.filter_map(|line| line.split(' ').next()));
 }
+
+#[test]
+fn the_readme_has_at_most_8_kb() {
+    assert!(page("README.md").len() <= 8192);
+}
