@@ -200,7 +200,7 @@ fn the_reference_pages_have_every_route_code_and_event_type() {
     assert!(missing.is_empty(), "docs/api.md lacks {missing:?}");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn the_metrics_page_has_every_metric() {
     let app = TestApp::start(json!({ "otherwise": "demo" })).await;
     let metrics = app.get("/metrics").send().await.unwrap().text().await.unwrap();
