@@ -6,9 +6,11 @@ FROM rust:1.95-bookworm AS build
 WORKDIR /src
 ENV SQLX_OFFLINE=true CARGO_TERM_COLOR=never
 
-# Dependencies alone, with a stand-in for the sources: this layer is built again only when they
-# change. rust-toolchain.toml is not in the context: it would fetch rustfmt and clippy as well.
+# The dependencies and the crates of the workspace, with placeholders for the sources of the service:
+# Docker rebuilds this layer only when one of them changes. rust-toolchain.toml is not in the
+# context, because rustup would also install rustfmt and clippy.
 COPY Cargo.toml Cargo.lock ./
+COPY crates crates
 RUN mkdir -p src benches tests \
     && echo 'fn main() {}' > src/main.rs \
     && touch src/lib.rs \
@@ -18,10 +20,10 @@ RUN mkdir -p src benches tests \
     && cargo build --locked --release --bin twostep \
     && rm -rf src
 
-# Benches and tests are not in the context either: cargo asks for their files and is content with
-# the stand-ins.
+# Benches and tests are not in the context either: cargo requires their files, and the placeholders
+# are enough.
 COPY . .
-# newer than the stand-in, whatever times the context has
+# cargo compares modification times: the sources must be newer than the placeholder
 RUN find src -name '*.rs' -exec touch {} + \
     && cargo build --locked --release --bin twostep
 

@@ -24,15 +24,15 @@ test-fast: ## run the tests that take less than a minute in total
 check: fmt-check clippy doc sqlx-check openapi-check deny ## run all other checks that a change must pass
 
 fmt-check: ## check the formatting
-	cargo fmt --check
+	cargo fmt --all --check
 
 clippy: ## run the lints; warnings are errors
-	SQLX_OFFLINE=true cargo clippy --all-targets -- -D warnings
-	SQLX_OFFLINE=true cargo clippy --all-targets --features faults -- -D warnings
-	SQLX_OFFLINE=true cargo clippy --lib --bins --no-default-features -- -D warnings
+	SQLX_OFFLINE=true cargo clippy --workspace --all-targets -- -D warnings
+	SQLX_OFFLINE=true cargo clippy --workspace --all-targets --features faults -- -D warnings
+	SQLX_OFFLINE=true cargo clippy --workspace --lib --bins --no-default-features -- -D warnings
 
 doc: ## build the documentation; warnings are errors
-	SQLX_OFFLINE=true RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --document-private-items
+	SQLX_OFFLINE=true RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items
 
 sqlx-check: ## check that .sqlx matches the queries and migrations
 	scripts/check-sqlx

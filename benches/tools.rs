@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::bail;
 use criterion::Criterion;
+use sandbox::{Sandbox, Setting};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::value::{RawValue, to_raw_value};
@@ -18,7 +19,6 @@ use twostep::domain::note::Note;
 use twostep::domain::tool::{ToolClass, ToolTiming};
 use twostep::tools::builtin::bash::Bash;
 use twostep::tools::builtin::{self, Options};
-use twostep::tools::sandbox::{Sandbox, Setting};
 use twostep::tools::workspace::Workspace;
 use twostep::tools::{Answer, Output, Registry, ToolContext, ToolError, Typed, TypedTool};
 

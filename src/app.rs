@@ -25,20 +25,20 @@ use crate::metrics::Metrics;
 use crate::model::Model;
 use crate::model::catalogue::keep_current;
 use crate::outbound::{AllowedHosts, Outbound};
-use crate::simulator::Running;
 use crate::spans::{self, Export};
-use crate::store::embedded::EmbeddedPostgres;
 use crate::tools::builtin::bash::Bash;
 use crate::tools::mcp::ToolServers;
 use crate::tools::policy::Evaluator;
-use crate::tools::sandbox::{Level, SandboxError};
 use crate::webhooks::{self, Sender};
 use crate::worker::{Node, Parts, Worker};
 use database::{Pools, open_pools};
 pub use database::{bring_up_to_date, bring_up_to_date_and_grant, open_database};
 use listening::Listening;
 use model::{models_to_refresh, open_model};
+use private_postgres::EmbeddedPostgres;
 use registry::open_registry;
+use sandbox::{Level, SandboxError};
+use simulator::Running;
 
 /// Time for runs to end, short of what a container runtime grants.
 const RUNS_TIMEOUT: Duration = Duration::from_secs(28);

@@ -15,7 +15,6 @@ pub mod http;
 pub mod metrics;
 pub mod model;
 pub mod outbound;
-pub mod simulator;
 pub mod spans;
 pub mod store;
 pub mod telemetry;

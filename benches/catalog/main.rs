@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
+use private_postgres::{Durability, EmbeddedPostgres, Options};
 use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
 use sqlx::PgPool;
@@ -18,7 +19,6 @@ use twostep::domain::course::{Course, Lesson};
 use twostep::domain::ids::{SessionId, TenantId};
 use twostep::store::connections::Connections;
 use twostep::store::courses::replace;
-use twostep::store::embedded::{Durability, EmbeddedPostgres, Options};
 use twostep::store::{PoolRole, migrate, pool};
 use twostep::tools::workspace::Workspace;
 use twostep::tools::{Caller, Registry, ToolContext, builtin};

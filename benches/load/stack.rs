@@ -5,10 +5,10 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use private_postgres::{Durability, EmbeddedPostgres, Options};
 use sqlx::{Connection as _, PgConnection};
 use tempfile::TempDir;
 use tokio::process::Command;
-use twostep::store::embedded::{Durability, EmbeddedPostgres, Options};
 
 use crate::Args;
 use crate::proc::postmaster_of;

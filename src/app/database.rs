@@ -8,8 +8,8 @@ use sqlx::{ConnectOptions as _, PgPool};
 use crate::config::{Database, Listen};
 use crate::store::api_keys::is_any_good;
 use crate::store::connections::{Connections, TenantConnections};
-use crate::store::embedded::EmbeddedPostgres;
 use crate::store::{self, PoolRole, grants, roles};
+use private_postgres::EmbeddedPostgres;
 
 /// Connections to the database, apart by purpose.
 #[derive(Debug)]

@@ -10,7 +10,7 @@ use crate::config::{Listen, ModelSource};
 use crate::domain::model::Models;
 use crate::domain::provider::{Dialect, MaxTokensField, Provider};
 use crate::model::{Model, Server, anthropic, openai};
-use crate::simulator::{Options as SimulatorOptions, Running, Script, Simulator};
+use simulator::{Options as SimulatorOptions, Running, Script, Simulator};
 
 /// What the API knows of models, if it is to be kept as their server tells it.
 pub(super) fn models_to_refresh(listen: &Listen) -> Option<Arc<Models>> {

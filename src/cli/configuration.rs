@@ -8,7 +8,7 @@ use super::{Cli, output, table};
 use crate::config::{
     EffectiveOption, EffectiveOptions, Listen, ModelSource, Work, unknown_variables,
 };
-use crate::simulator::Script;
+use simulator::Script;
 
 const EXAMPLES: &str = "\
 Examples:

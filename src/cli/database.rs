@@ -10,10 +10,10 @@ use tokio::time::{Instant, sleep};
 use super::output;
 
 use crate::config::{Database, DatabaseArgs};
-use crate::store::embedded::Existing;
 use crate::store::migrating::is_migrating;
 use crate::store::roles::serve_all;
 use crate::store::verify::{SchemaMismatch, check_schema};
+use private_postgres::Existing;
 
 /// How long a schema is waited for that somebody brings up to date.
 const MIGRATED_WITHIN: Duration = Duration::from_mins(2);

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Args;
 
 use super::output;
-use crate::tools::sandbox::{Stage, enter, failed};
+use sandbox::{Stage, enter, failed};
 
 #[derive(Debug, Args)]
 pub(super) struct Command {

@@ -8,7 +8,7 @@ use clap::Args;
 use tokio::net::TcpListener;
 
 use super::{output, shutdown_signal};
-use crate::simulator::{Options, Script, Simulator};
+use simulator::{Options, Script, Simulator};
 
 #[derive(Debug, Args)]
 pub(super) struct Command {

@@ -11,9 +11,9 @@ use super::output;
 use crate::config::{Database, DatabaseArgs};
 use crate::domain::ids::SessionId;
 use crate::domain::verification::{Checked, Verification};
-use crate::store::embedded::Existing;
 use crate::store::roles::serve_all;
 use crate::store::verify::{check_schema, list_sessions, session};
+use private_postgres::Existing;
 
 /// Sessions whose ids are read at a time.
 const BATCH: i64 = 100;

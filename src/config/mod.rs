@@ -50,10 +50,10 @@ use crate::domain::provider::Provider;
 use crate::http::{Defaults, Forwarding, Options as HttpOptions};
 use crate::model::Server;
 use crate::outbound::AllowedHosts;
-use crate::store::embedded::Options as EmbeddedOptions;
 use crate::tools::mcp::ServerSettings;
 use crate::tools::policy::OperatorPolicy;
 use crate::tools::{Tool, builtin};
+use private_postgres::Options as EmbeddedOptions;
 
 /// The database of a service.
 #[derive(Debug, Clone)]

@@ -15,10 +15,10 @@ use crate::tools::builtin::bash::Bash;
 use crate::tools::builtin::{self, FileOptions, OpenMeteo, Options, Records};
 use crate::tools::mcp::ServerSettings;
 use crate::tools::policy::{EvaluatorSource, OperatorPolicy};
-use crate::tools::sandbox::{Sandbox, Setting};
 #[cfg(feature = "faults")]
 use crate::tools::witness::tools as more_tools;
 use crate::tools::{Tool, TypedTool as _};
+use sandbox::{Sandbox, Setting};
 
 /// Options for tools.
 #[derive(Debug, Clone, Args)]

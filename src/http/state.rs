@@ -34,7 +34,7 @@ use crate::store::requests::Material;
 use crate::tokens::Issuer;
 use crate::tools::Registry;
 use crate::tools::policy::OperatorPolicy;
-use crate::tools::sandbox::Level;
+use sandbox::Level;
 use crate::tools::workspace::Roots;
 
 /// The body of a message or of results, in bytes, unless somebody decides otherwise: what the model

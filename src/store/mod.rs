@@ -29,7 +29,6 @@ pub mod courses;
 pub mod decisions;
 mod deleted_usage;
 pub mod deliveries;
-pub mod embedded;
 pub mod events;
 pub mod explain;
 pub mod folders;

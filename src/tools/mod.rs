@@ -13,7 +13,6 @@ pub mod pdf;
 pub mod policy;
 mod registry;
 mod results;
-pub mod sandbox;
 mod schema_work;
 mod search;
 pub mod seen;

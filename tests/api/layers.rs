@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// A module and the modules of this crate that it may import.
-const MAY_IMPORT: [(&str, &[&str]); 15] = [
+const MAY_IMPORT: [(&str, &[&str]); 14] = [
     ("faults", &[]),
     ("domain", &[]),
     ("agent", &["domain"]),
@@ -22,7 +22,6 @@ const MAY_IMPORT: [(&str, &[&str]); 15] = [
     ("tokens", &["domain"]),
     ("worker", &["domain", "agent", "store", "model", "tools", "bus", "metrics", "spans"]),
     ("http", &["domain", "store", "bus", "tools", "metrics", "outbound", "spans", "tokens"]),
-    ("simulator", &["domain"]),
 ];
 
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) {

@@ -8,10 +8,10 @@ use std::time::{Duration, SystemTime};
 use anyhow::Context as _;
 use reqwest::header::{AUTHORIZATION, HeaderMap};
 use rustix::process::Signal;
+use simulator::{Options, Running, Simulator};
 use sqlx::PgPool;
 use tokio::net::TcpListener;
 use tokio::sync::Mutex as AsyncMutex;
-use twostep::simulator::{Options, Running, Simulator};
 
 use crate::cluster::{Cluster, Database, NODES};
 use crate::node::{Launch, Node, Role};

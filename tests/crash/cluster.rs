@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use anyhow::Context as _;
+use private_postgres::{Durability, EmbeddedPostgres, Options};
 use rustix::process::{Pid, Signal, kill_process};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, Executor as _, PgPool};
@@ -15,7 +16,6 @@ use twostep::domain::api_key::{ApiKey, Scope};
 use twostep::domain::ids::TenantId;
 use twostep::store::MIGRATIONS;
 use twostep::store::api_keys::{NewKey, insert};
-use twostep::store::embedded::{Durability, EmbeddedPostgres, Options};
 
 use crate::args::Args;
 use crate::planted::DATABASE_PASSWORD;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use twostep::simulator::RecordedRequest;
+use simulator::RecordedRequest;
 
 use crate::arena::Arena;
 use crate::rebuild::{asked_by, asks_for_a_summary};

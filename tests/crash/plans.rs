@@ -1,7 +1,7 @@
 //! What the model says. The kind of a conversation is the word before the dot in the user's text.
 
 use serde_json::{Value, json};
-use twostep::simulator::Script;
+use simulator::Script;
 
 /// The kinds, for random choice.
 pub(crate) const KINDS: [&str; 9] =

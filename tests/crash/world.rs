@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use fastrand::Rng;
 use futures::future::LocalBoxFuture;
 use futures::{StreamExt as _, stream};
+use private_postgres::Durability;
 use tempfile::TempDir;
-use twostep::store::embedded::Durability;
 
 use crate::arena::{Arena, Setup};
 use crate::args::Args;

@@ -4,9 +4,9 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use sandbox::{Ending, Facts, Job, Level, Outcome, Sandbox, identity};
 use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
-use twostep::tools::sandbox::{Ending, Facts, Job, Level, Outcome, Sandbox, identity};
 
 use crate::seen::answer;
 use crate::world::{CANARY, World, opened, sandbox, survivors};

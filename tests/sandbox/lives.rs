@@ -5,8 +5,8 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use sandbox::{Ending, Job, Level, Outcome, Sandbox, SandboxError, identity};
 use tokio_util::sync::CancellationToken;
-use twostep::tools::sandbox::{Ending, Job, Level, Outcome, Sandbox, SandboxError, identity};
 
 use crate::world::{World, beheaded, opened, processes_with, sandbox, survivors};
 
@@ -264,7 +264,7 @@ async fn the_basic_level_refuses_a_workspace_that_others_use() {
 
 #[tokio::test]
 async fn a_helper_that_does_nothing_is_no_sandbox() {
-    use twostep::tools::sandbox::Setting;
+    use sandbox::Setting;
     let world = World::new();
     for (helper, why) in [("/bin/true", "it ended"), ("/nonexistent", "cannot be started")] {
         let sandbox = Sandbox::with_helper(Setting::Auto, helper.into()).unwrap();

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::{Pid, test_kill_process};
+use sandbox::{Level, Sandbox, Setting};
 use tempfile::TempDir;
-use twostep::tools::sandbox::{Level, Sandbox, Setting};
 
 /// What must never be seen in a command's output.
 pub(crate) const CANARY: &str = "CANARY-7f3a91";

@@ -11,11 +11,11 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use private_postgres::{Durability, EmbeddedPostgres, Options};
 use sha2::{Digest, Sha256};
 use sqlx::migrate::Migrator;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Executor, PgConnection, PgPool};
-use twostep::store::embedded::{Durability, EmbeddedPostgres, Options};
 
 static MIGRATIONS: Migrator = sqlx::migrate!();
 

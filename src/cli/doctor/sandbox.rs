@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Args;
 
 use crate::cli::output;
-use crate::tools::sandbox::{Attempt, Facts};
+use sandbox::{Attempt, Facts};
 
 #[derive(Debug, Args)]
 pub(super) struct Sandbox {

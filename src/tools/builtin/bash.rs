@@ -9,9 +9,9 @@ use serde_json::value::RawValue;
 
 use super::blocking;
 use crate::domain::tool::{ToolClass, ToolTiming};
-use crate::tools::sandbox::{self, Ending, Job, Outcome, Sandbox, SandboxError, Stream};
 use crate::tools::workspace::PROTECTED;
 use crate::tools::{ErrorStyle, Output, ToolContext, ToolError, TypedTool};
+use sandbox::{self, Ending, Job, Outcome, Sandbox, SandboxError, Stream};
 
 /// What ending a command may take after its deadline, before nobody waits for it any more.
 const TO_END: Duration = Duration::from_secs(5);

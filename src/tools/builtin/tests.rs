@@ -11,8 +11,8 @@ use crate::domain::tool::ToolClass::{self, Checkable, Child, Effect, Pure};
 use crate::domain::tool::ToolTiming::{self, Fast, Immediate, Network, Variable};
 use crate::outbound::AllowedHosts;
 use crate::tools::builtin::bash::Bash;
-use crate::tools::sandbox::{Sandbox, Setting};
 use crate::tools::{CatalogEntry, Registry};
+use sandbox::{Sandbox, Setting};
 
 /// A name, what calls may do to the world, how long they usually take, how many seconds they may
 /// take, and whether they run beside others.

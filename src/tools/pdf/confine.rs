@@ -17,7 +17,7 @@ use seccompiler::{
 };
 
 use super::{MEMORY, SECONDS};
-use crate::tools::sandbox::drop_capabilities;
+use sandbox::drop_capabilities;
 
 /// What it may ask of the kernel: to read and write what is open, memory, the time, random bits,
 /// and its own end.

@@ -7,7 +7,8 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, ExitCode};
 
-use super::document::{Document, NoText, read};
+use pdf_text::{Document, NoText, extract};
+
 use super::{COMMAND, OURSELVES, confine};
 
 /// Which part of the way a process of the helper is.
@@ -58,7 +59,7 @@ pub fn enter(stage: Stage, most: usize) -> Result<ExitCode, String> {
 fn taken(most: usize) -> io::Result<Result<Document, NoText>> {
     let mut bytes = Vec::new();
     io::stdin().lock().read_to_end(&mut bytes)?;
-    Ok(read(bytes, most))
+    Ok(extract(bytes, most))
 }
 
 fn told(result: &Result<Document, NoText>) -> io::Result<()> {

@@ -3,25 +3,18 @@
 //! They come from strangers, and what reads them is large: so it runs in a process of its own,
 //! which has no files, no network and no environment, little memory and little time.
 
-mod columns;
 mod confine;
-mod content;
-mod document;
 mod helper;
-mod layout;
 mod run;
-mod state;
-#[cfg(test)]
-mod tests;
 
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use pdf_text::{Document, NoText};
 use tokio::sync::Semaphore;
 
-pub use document::{Document, NoText};
 pub use helper::{Stage, enter};
 
 /// The word that leads to the helper on the command line.

@@ -6,12 +6,13 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
 
+use pdf_text::{Document, NoText};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
 use super::helper::{Stage, arguments};
-use super::{DEADLINE, Document, Unreadable};
+use super::{DEADLINE, Unreadable};
 
 /// What of stderr is looked at.
 const MAX_SAID: u64 = 4096;
@@ -29,7 +30,7 @@ pub(super) async fn run(helper: &Path, bytes: &[u8], most: usize) -> Result<Docu
         tracing::info!(status = %heard.status, said = ?heard.said, "a PDF was not read");
         return Err(why(heard.status, &heard.said));
     }
-    let answer: Result<Document, super::NoText> =
+    let answer: Result<Document, NoText> =
         serde_json::from_slice(&heard.answer).map_err(|_| Unreadable::Failed)?;
     Ok(answer?)
 }

@@ -7,12 +7,12 @@ use fastrand::Rng;
 use reqwest::{Client, RequestBuilder, Response, StatusCode};
 use rustix::process::Signal;
 use serde_json::json;
+use simulator::{Options, RecordedRequest, Running, Script, Simulator};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::sync::{Mutex, RwLock};
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep};
-use twostep::simulator::{Options, RecordedRequest, Running, Script, Simulator};
 
 use super::check::repairs::unexplained;
 use super::plan::Plan;

@@ -14,7 +14,7 @@ use tokio_util::task::TaskTracker;
 use twostep::app::Application;
 use twostep::domain::api_key::Scope;
 use twostep::domain::ids::TenantId;
-use twostep::simulator::{Options, Running, Script, Simulator};
+use simulator::{Options, Running, Script, Simulator};
 
 use super::at_rest::Ending;
 use super::setup::config;

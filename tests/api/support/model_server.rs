@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use simulator::Running;
 use twostep::domain::provider::{Dialect, MaxTokensField, Provider};
 use twostep::model::{Server, anthropic, openai};
-use twostep::simulator::Running;
 
 use super::seen::MODEL_KEY;
 

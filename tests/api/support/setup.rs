@@ -16,12 +16,12 @@ use twostep::http::{
     Options as HttpOptions, Timeouts,
 };
 use twostep::outbound::AllowedHosts;
-use twostep::simulator::Running;
+use simulator::Running;
 use twostep::tokens::Issuer;
 use twostep::tools::builtin::bash::Bash;
 use twostep::tools::mcp::ServerSettings;
 use twostep::tools::policy::OperatorPolicy;
-use twostep::tools::sandbox::{Sandbox, Setting};
+use sandbox::{Sandbox, Setting};
 use twostep::tools::workspace::Roots;
 use twostep::tools::{Tool, builtin};
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt::Display;
 
 use serde_json::Value;
-use twostep::simulator::{RecordedRequest, Running};
+use simulator::{RecordedRequest, Running};
 
 use super::TestApp;
 

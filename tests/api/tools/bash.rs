@@ -4,8 +4,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use reqwest::{RequestBuilder, StatusCode};
+use sandbox::{Level, Setting};
 use serde_json::{Value, json};
-use twostep::tools::sandbox::{Level, Setting};
 
 use crate::support::{
     PROGRAM, Program, Session, Setup, TestApp, TestDatabase, binary, binary_at, calls, data_dir,

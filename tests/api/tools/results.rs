@@ -249,7 +249,7 @@ fn in_random_conversations_every_call_is_answered_once() {
                 rounds.iter().map(|blocks| json!({ "content": blocks })).collect();
             script.push(says("Done."));
             let script = replies(&script).to_string();
-            app.simulator.set_script(twostep::simulator::Script::from_json(&script).unwrap());
+            app.simulator.set_script(simulator::Script::from_json(&script).unwrap());
             runtime.block_on(async {
                 let session = app.session_with(json!({ "system": uuid::Uuid::now_v7() })).await;
                 let run = session.ask("Go").await;

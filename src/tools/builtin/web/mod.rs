@@ -1,7 +1,6 @@
 //! The web: pages as the model reads them, and who finds them.
 
 mod cache;
-mod html;
 mod page;
 pub(super) mod reading;
 pub(super) mod search;

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use encoding_rs::{Encoding, UTF_8};
 use reqwest::Url;
 
-use super::html::{Said, markdown};
+use html_to_markdown::{Markdown, convert};
 
 /// Bytes of a page that are looked at for a word on its characters or on what it is.
 const HEAD: usize = 1024;
@@ -51,7 +51,7 @@ pub(super) fn text(content_type: Option<&str>, body: &[u8], url: &Url) -> Result
     if kind == Kind::Text {
         return Ok(text.into_owned());
     }
-    let Said { title, text } = markdown(&text, url);
+    let Markdown { title, text } = convert(&text, url);
     Ok(if title.is_empty() { text } else { format!("Title: {title}\n\n{text}") })
 }
 

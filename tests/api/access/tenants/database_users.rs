@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use futures::future::join_all;
+use private_postgres::{Durability, EmbeddedPostgres, Options};
 use serde_json::{Value, json};
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Executor as _, PgConnection};
@@ -10,7 +11,6 @@ use tempfile::TempDir;
 use tokio::process::Command;
 use twostep::app::bring_up_to_date;
 use twostep::domain::ids::TenantId;
-use twostep::store::embedded::{Durability, EmbeddedPostgres, Options};
 
 use super::policies::open_tables;
 use super::{fill, owners, tables};

@@ -7,7 +7,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 use serde::Deserialize;
 
 use super::Found;
-use crate::tools::builtin::web::html::plain;
+use html_to_markdown::plain_text;
 
 pub(super) const PATH: [&str; 4] = ["res", "v1", "web", "search"];
 /// All that it gives at a time: some may be of domains that are not wanted.
@@ -51,6 +51,7 @@ pub(super) fn asked(url: &Url, query: &str) -> Url {
 
 pub(super) fn results(answer: &[u8]) -> serde_json::Result<Vec<Found>> {
     let Answer { web } = serde_json::from_slice(answer)?;
-    let found = |page: Page| Found::new(&plain(&page.title), page.url, &plain(&page.description));
+    let found =
+        |page: Page| Found::new(&plain_text(&page.title), page.url, &plain_text(&page.description));
     Ok(web.results.into_iter().map(found).collect())
 }

@@ -11,10 +11,10 @@ use reqwest::{Client, RequestBuilder, Url};
 use secrecy::SecretString;
 use serde::Serialize;
 
-use super::html::one_line;
 use crate::outbound::read_body;
 use crate::tools::ToolError;
 pub(in crate::tools::builtin) use domains::Domains;
+use html_to_markdown::collapse_whitespace;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const TIMEOUT: Duration = Duration::from_secs(20);
@@ -93,7 +93,7 @@ impl Search {
         domains: &Domains,
         most: usize,
     ) -> Result<Vec<Found>, Failure> {
-        let query = domains.narrowed(&one_line(query));
+        let query = domains.narrowed(&collapse_whitespace(query));
         if query.is_empty() || query.len() > MAX_QUERY {
             return Err(Failure::Query);
         }
@@ -158,8 +158,10 @@ impl Failure {
 impl Found {
     /// What a service tells of a page, in one line each and not without end.
     fn new(title: &str, url: String, snippet: &str) -> Self {
-        let (title, snippet) =
-            (cut(one_line(title), MAX_TITLE), cut(one_line(snippet), MAX_SNIPPET));
+        let (title, snippet) = (
+            cut(collapse_whitespace(title), MAX_TITLE),
+            cut(collapse_whitespace(snippet), MAX_SNIPPET),
+        );
         Self { title, url, snippet }
     }
 }

@@ -1,0 +1,146 @@
+//! The rules of the protocol: what its first server refuses is refused here, in its words.
+
+mod messages;
+mod options;
+mod pairing;
+mod tools;
+
+use serde_json::{Map, Value};
+
+use crate::Options;
+use crate::refusal::Refusal;
+
+/// The outcome of a rule; the first one broken is the answer.
+type Checked = Result<(), Refusal>;
+
+const KNOWN: [&str; 28] = [
+    "model",
+    "messages",
+    "max_tokens",
+    "max_completion_tokens",
+    "stream",
+    "stream_options",
+    "stop",
+    "tools",
+    "tool_choice",
+    "parallel_tool_calls",
+    "response_format",
+    "reasoning_effort",
+    "verbosity",
+    "temperature",
+    "top_p",
+    "n",
+    "seed",
+    "user",
+    "metadata",
+    "store",
+    "service_tier",
+    "frequency_penalty",
+    "presence_penalty",
+    "logit_bias",
+    "logprobs",
+    "top_logprobs",
+    "safety_identifier",
+    "prompt_cache_key",
+];
+
+/// Stop sequences in one request.
+const MOST_STOPS: usize = 4;
+
+/// Checks a whole request, but not its length.
+pub(super) fn check(ask: &Map<String, Value>, rules: &Options) -> Checked {
+    let Some(name) = ask.get("model").and_then(Value::as_str) else {
+        return refuse("you must provide a model parameter");
+    };
+    if rules.refuse_unknown_fields
+        && let Some(field) = ask.keys().find(|field| !KNOWN.contains(&field.as_str()))
+    {
+        return refuse(format!("Unknown parameter: '{field}'."));
+    }
+    if !["simulator", "gpt-", "o"].iter().any(|start| name.starts_with(start)) {
+        return Err(Refusal::not_found(format!(
+            "The model `{name}` does not exist or you do not have access to it."
+        )));
+    }
+    budget(ask, name)?;
+    streaming(ask)?;
+    stops(ask)?;
+    options::check(ask)?;
+    tools::check(ask)?;
+    messages::check(ask, rules.refuse_unknown_fields)?;
+    pairing::check(ask)
+}
+
+/// The output budget; newer models know only its newer name.
+fn budget(ask: &Map<String, Value>, model: &str) -> Checked {
+    let is_new = ["gpt-5", "o"].iter().any(|start| model.starts_with(start));
+    if ask.contains_key("max_tokens") && is_new {
+        return refuse(
+            "Unsupported parameter: 'max_tokens' is not supported with this model. Use \
+             'max_completion_tokens' instead.",
+        );
+    }
+    if ask.contains_key("max_tokens") && ask.contains_key("max_completion_tokens") {
+        return refuse(
+            "Setting 'max_tokens' and 'max_completion_tokens' at the same time is not supported.",
+        );
+    }
+    for field in ["max_tokens", "max_completion_tokens"] {
+        match ask.get(field).map(Value::as_u64) {
+            Some(None) => {
+                return refuse(format!("Invalid type for '{field}': expected an integer."));
+            }
+            Some(Some(0)) => {
+                return refuse(format!(
+                    "Invalid '{field}': integer below minimum value. Expected a value >= 1, but \
+                     got 0 instead."
+                ));
+            }
+            None | Some(Some(_)) => {}
+        }
+    }
+    Ok(())
+}
+
+fn streaming(ask: &Map<String, Value>) -> Checked {
+    let streams = match ask.get("stream") {
+        None => false,
+        Some(Value::Bool(streams)) => *streams,
+        Some(_) => return refuse("Invalid type for 'stream': expected a boolean."),
+    };
+    if ask.contains_key("stream_options") && !streams {
+        return refuse("The 'stream_options' parameter is only allowed when 'stream' is enabled.");
+    }
+    Ok(())
+}
+
+fn stops(ask: &Map<String, Value>) -> Checked {
+    match ask.get("stop") {
+        None | Some(Value::Null | Value::String(_)) => Ok(()),
+        Some(Value::Array(stops)) if stops.len() > MOST_STOPS => refuse(format!(
+            "Invalid 'stop': array too long. Expected an array with maximum length {MOST_STOPS}, \
+             but got an array with length {} instead.",
+            stops.len()
+        )),
+        Some(Value::Array(stops)) if stops.iter().all(Value::is_string) => Ok(()),
+        Some(_) => {
+            refuse("Invalid type for 'stop': expected one of an array of strings or a string.")
+        }
+    }
+}
+
+/// Whether a request of so many tokens fits.
+pub(super) fn window(options: &Options, tokens: usize) -> Checked {
+    let most = options.max_input_tokens;
+    if u64::try_from(tokens).is_ok_and(|tokens| tokens > most) {
+        return refuse(format!(
+            "This model's maximum context length is {most} tokens. However, your messages \
+             resulted in {tokens} tokens. Please reduce the length of the messages."
+        ));
+    }
+    Ok(())
+}
+
+fn refuse(message: impl Into<String>) -> Checked {
+    Err(Refusal::invalid(message))
+}

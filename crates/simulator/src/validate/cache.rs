@@ -1,0 +1,93 @@
+//! Cache breakpoints: their shape, their number and their order.
+
+use serde_json::Value;
+
+use super::{Checked, refuse};
+use crate::request::{Ask, Sent, blocks};
+
+/// Breakpoints in one request; automatic caching uses one.
+const MOST: usize = 4;
+
+/// Counts the breakpoints of settings and messages.
+pub(super) fn check(ask: Ask<'_>) -> Checked {
+    let automatic = ask.get("cache_control").filter(|marker| !marker.is_null());
+    let placed: Vec<&Value> = settings(ask).chain(messages(ask)).collect();
+    let found = placed.len() + usize::from(automatic.is_some());
+    placed.iter().copied().chain(automatic).try_for_each(shape)?;
+    if found > MOST {
+        return refuse(format!(
+            "A maximum of {MOST} blocks with cache_control may be provided. Found {found}."
+        ));
+    }
+    // The automatic one stands at the end.
+    order(placed.into_iter().chain(automatic))?;
+    same_at_the_end(ask, automatic)
+}
+
+/// What is kept for an hour comes before what is kept for less.
+fn order<'a>(markers: impl Iterator<Item = &'a Value>) -> Checked {
+    let mut is_short = false;
+    for marker in markers {
+        let is_long = is_long(marker);
+        if is_long && is_short {
+            return refuse(
+                "cache_control.ttl: a ttl='1h' cache_control block must not come after a \
+                 ttl='5m' cache_control block. Note that blocks are processed in the following \
+                 order: `tools`, `system`, `messages`.",
+            );
+        }
+        is_short |= !is_long;
+    }
+    Ok(())
+}
+
+/// The last block may be marked besides, but not for another time than the automatic mark says.
+fn same_at_the_end(ask: Ask<'_>, automatic: Option<&Value>) -> Checked {
+    let last = ask.messages().iter().flat_map(blocks).last();
+    let marker = last.and_then(|block| block.get("cache_control")).filter(|mark| !mark.is_null());
+    match (automatic, marker) {
+        (Some(automatic), Some(marker)) if is_long(automatic) != is_long(marker) => refuse(
+            "cache_control: the last block is already marked with a different ttl than automatic \
+             caching asks for",
+        ),
+        _ => Ok(()),
+    }
+}
+
+fn is_long(marker: &Value) -> bool {
+    marker.get("ttl").is_some_and(|ttl| ttl == "1h")
+}
+
+fn settings(ask: Ask<'_>) -> impl Iterator<Item = &Value> {
+    let system = ask.get("system").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    ask.tools().iter().chain(system).filter_map(marker)
+}
+
+fn messages(ask: Ask<'_>) -> impl Iterator<Item = &Value> {
+    ask.messages().iter().flat_map(blocks).flat_map(|block| {
+        let inner = match block {
+            Sent::Json(value) if block.is("tool_result") => value.get("content"),
+            Sent::Json(_) | Sent::Text(_) => None,
+        };
+        let inner = inner.and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        let own = block.get("cache_control").filter(|marker| !marker.is_null());
+        inner.iter().filter_map(marker).chain(own)
+    })
+}
+
+fn marker(block: &Value) -> Option<&Value> {
+    block.get("cache_control").filter(|marker| !marker.is_null())
+}
+
+fn shape(marker: &Value) -> Checked {
+    if marker.is_null() {
+        return Ok(());
+    }
+    if marker.get("type").is_none_or(|kind| kind != "ephemeral") {
+        return refuse("cache_control.type: Input should be 'ephemeral'");
+    }
+    match marker.get("ttl").map(Value::as_str) {
+        None | Some(Some("5m" | "1h")) => Ok(()),
+        Some(_) => refuse("cache_control.ttl: Input should be '5m' or '1h'"),
+    }
+}

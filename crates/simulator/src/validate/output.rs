@@ -1,0 +1,164 @@
+//! `output_config`, and the small settings around it.
+
+use serde_json::{Map, Value};
+
+use super::{Checked, Rules, refuse};
+use crate::models::{EFFORTS, Model};
+use crate::request::Ask;
+
+/// Characters of `metadata.user_id`.
+const LONGEST_USER: usize = 256;
+
+/// Words of a schema that cannot be turned into a grammar.
+const UNSUPPORTED: [&str; 10] = [
+    "minimum",
+    "maximum",
+    "exclusiveMinimum",
+    "exclusiveMaximum",
+    "multipleOf",
+    "minLength",
+    "maxLength",
+    "maxItems",
+    "uniqueItems",
+    "patternProperties",
+];
+
+/// The shape of the settings, and whether the model has them.
+pub(super) fn check(ask: Ask<'_>, model: Model<'_>, rules: &Rules) -> Checked {
+    metadata(ask)?;
+    service_tier(ask)?;
+    stop_sequences(ask)?;
+    let Some(config) = ask.get("output_config").and_then(Value::as_object) else {
+        return Ok(());
+    };
+    let knows = |field: &str| {
+        matches!(field, "effort" | "format")
+            || (field == "task_budget" && rules.betas.any(&["task-budgets-2026-03-13"]))
+    };
+    if let Some(field) = config.keys().find(|field| !knows(field)) {
+        return refuse(format!("output_config.{field}: Extra inputs are not permitted"));
+    }
+    effort(config, ask, model)?;
+    format(config, model)
+}
+
+fn metadata(ask: Ask<'_>) -> Checked {
+    let Some(metadata) = ask.get("metadata").and_then(Value::as_object) else {
+        return Ok(());
+    };
+    if let Some(field) = metadata.keys().find(|field| *field != "user_id") {
+        return refuse(format!("metadata.{field}: Extra inputs are not permitted"));
+    }
+    match metadata.get("user_id") {
+        Some(Value::String(user)) if user.chars().count() > LONGEST_USER => refuse(format!(
+            "metadata.user_id: String should have at most {LONGEST_USER} characters"
+        )),
+        None | Some(Value::Null | Value::String(_)) => Ok(()),
+        Some(_) => refuse("metadata.user_id: Input should be a valid string"),
+    }
+}
+
+fn service_tier(ask: Ask<'_>) -> Checked {
+    match ask.get("service_tier").map(Value::as_str) {
+        None | Some(Some("auto" | "standard_only")) => Ok(()),
+        Some(_) => refuse("service_tier: Input should be 'auto' or 'standard_only'"),
+    }
+}
+
+fn stop_sequences(ask: Ask<'_>) -> Checked {
+    let texts = ask.get("stop_sequences").and_then(Value::as_array);
+    for (at, text) in texts.into_iter().flatten().enumerate() {
+        match text.as_str() {
+            None => {
+                return refuse(format!("stop_sequences.{at}: Input should be a valid string"));
+            }
+            Some(text) if text.trim().is_empty() => {
+                return refuse("stop_sequences: each stop sequence must contain non-whitespace");
+            }
+            Some(_) => {}
+        }
+    }
+    Ok(())
+}
+
+fn effort(config: &Map<String, Value>, ask: Ask<'_>, model: Model<'_>) -> Checked {
+    let Some(effort) = config.get("effort") else { return Ok(()) };
+    let Some(level) = effort.as_str().filter(|level| EFFORTS.contains(level)) else {
+        return refuse(
+            "output_config.effort: Input should be 'low', 'medium', 'high', 'xhigh' or 'max'",
+        );
+    };
+    if EFFORTS.iter().all(|level| !model.takes_effort(level)) {
+        return refuse("This model does not support the effort parameter.");
+    }
+    if !model.takes_effort(level) {
+        return refuse(format!("This model does not support effort level '{level}'."));
+    }
+    if ask.thinking() == Some("disabled") && !model.takes_disabled_thinking_at(level) {
+        return refuse(format!(
+            "\"thinking.type.disabled\" is not supported for this model with effort '{level}'."
+        ));
+    }
+    Ok(())
+}
+
+fn format(config: &Map<String, Value>, model: Model<'_>) -> Checked {
+    let Some(format) = config.get("format").filter(|format| !format.is_null()) else {
+        return Ok(());
+    };
+    let at = "output_config.format";
+    if !model.takes_format() {
+        return refuse(format!("{at}: structured outputs are not supported for this model."));
+    }
+    if format.get("type").is_none_or(|kind| kind != "json_schema") {
+        return refuse(format!("{at}.type: Input should be 'json_schema'"));
+    }
+    match format.get("schema") {
+        None => refuse(format!("{at}.schema: Field required")),
+        Some(schema) if !schema.is_object() => {
+            refuse(format!("{at}.schema: Input should be a valid dictionary"))
+        }
+        Some(schema) => grammar(schema),
+    }
+}
+
+/// Whether a schema can be turned into a grammar, as far as its words tell.
+fn grammar(schema: &Value) -> Checked {
+    let at = "output_config.format.schema";
+    let parts: Vec<&Value> = match schema {
+        Value::Array(parts) => parts.iter().collect(),
+        Value::Object(words) => {
+            let kind = words.get("type").and_then(Value::as_str).unwrap_or_default();
+            let is_closed = words.get("additionalProperties") == Some(&Value::Bool(false));
+            if kind == "object" && !is_closed {
+                return refuse(format!(
+                    "{at}: For 'object' type, 'additionalProperties' must be explicitly set to \
+                     false"
+                ));
+            }
+            if let Some(word) = words.keys().find(|word| UNSUPPORTED.contains(&word.as_str())) {
+                return refuse(format!(
+                    "{at}: For '{kind}' type, property '{word}' is not supported"
+                ));
+            }
+            parts_of(words)
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => return Ok(()),
+    };
+    parts.into_iter().try_for_each(grammar)
+}
+
+/// The schemas inside of a schema. The members of `properties` are named as the client likes.
+fn parts_of(words: &Map<String, Value>) -> Vec<&Value> {
+    let mut parts = Vec::new();
+    for (word, value) in words {
+        match (word.as_str(), value) {
+            ("properties" | "$defs" | "definitions", Value::Object(named)) => {
+                parts.extend(named.values());
+            }
+            ("items" | "anyOf" | "allOf" | "oneOf", part) => parts.push(part),
+            _ => {}
+        }
+    }
+    parts
+}

@@ -1,0 +1,134 @@
+//! Tool definitions, `tool_choice`, and whether the history's tools are still defined.
+
+use std::collections::HashSet;
+
+use serde_json::Value;
+
+use super::{Checked, Rules, refuse, server_tools};
+use crate::models::Model;
+use crate::request::{Ask, Choice, Turn};
+
+/// Characters in a tool's name.
+const LONGEST_NAME: usize = 64;
+
+const FIELDS: [&str; 10] = [
+    "type",
+    "name",
+    "description",
+    "input_schema",
+    "strict",
+    "cache_control",
+    "input_examples",
+    "eager_input_streaming",
+    "defer_loading",
+    "allowed_callers",
+];
+
+/// Every definition by itself, and their names together.
+pub(super) fn definitions(ask: Ask<'_>, rules: &Rules) -> Checked {
+    let mut names = HashSet::new();
+    for (at, tool) in ask.tools().iter().enumerate() {
+        let custom = tool.get("type").is_none_or(|kind| kind == "custom");
+        if custom {
+            definition(&format!("tools.{at}.custom"), tool, rules)?;
+        } else {
+            server_tools::check(at, tool, rules)?;
+        }
+        if let Some(name) = tool.get("name").and_then(Value::as_str)
+            && !names.insert(name)
+        {
+            return refuse("tools: Tool names must be unique.");
+        }
+    }
+    let deferred =
+        |tool: &Value| tool.get("defer_loading").is_some_and(|deferred| deferred == true);
+    if !ask.tools().is_empty() && ask.tools().iter().all(deferred) {
+        return refuse("All tools have defer_loading: true");
+    }
+    Ok(())
+}
+
+fn definition(at: &str, tool: &Value, rules: &Rules) -> Checked {
+    let Some(fields) = tool.as_object() else {
+        return refuse(format!("{at}: Input should be a valid dictionary"));
+    };
+    match fields.get("name").map(Value::as_str) {
+        None => return refuse(format!("{at}.name: Field required")),
+        Some(None) => return refuse(format!("{at}.name: Input should be a valid string")),
+        Some(Some(name)) if !is_name(name) => {
+            return refuse(format!(
+                "{at}.name: String should match pattern '^[a-zA-Z0-9_-]{{1,64}}$'"
+            ));
+        }
+        Some(Some(_)) => {}
+    }
+    if fields.get("description").is_some_and(|description| !description.is_string()) {
+        return refuse(format!("{at}.description: Input should be a valid string"));
+    }
+    let Some(schema) = fields.get("input_schema") else {
+        return refuse(format!("{at}.input_schema: Field required"));
+    };
+    match schema.get("type") {
+        None => return refuse(format!("{at}.input_schema.type: Field required")),
+        Some(kind) if kind != "object" => {
+            return refuse(format!("{at}.input_schema.type: Input should be 'object'"));
+        }
+        Some(_) => {}
+    }
+    match fields.keys().find(|field| !FIELDS.contains(&field.as_str())) {
+        Some(field) if rules.refuse_unknown_fields => {
+            refuse(format!("{at}.{field}: Extra inputs are not permitted"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn is_name(name: &str) -> bool {
+    let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    !name.is_empty() && name.len() <= LONGEST_NAME && name.chars().all(fits)
+}
+
+/// The shape of `tool_choice`, and whether model and tools allow it.
+pub(super) fn choice(ask: Ask<'_>, model: Model<'_>) -> Checked {
+    let Some(choice) = ask.get("tool_choice") else {
+        return Ok(());
+    };
+    let kind = choice.get("type").and_then(Value::as_str);
+    match kind {
+        None => return refuse("tool_choice.type: Field required"),
+        Some("auto" | "any" | "tool" | "none") => {}
+        Some(other) => {
+            return refuse(format!(
+                "tool_choice: Input tag '{other}' found using 'type' does not match any of the \
+                 expected tags: 'auto', 'any', 'tool', 'none'"
+            ));
+        }
+    }
+    if ask.tools().is_empty() {
+        return refuse("tool_choice: tool_choice may only be specified while providing tools");
+    }
+    if matches!(kind, Some("any" | "tool")) && !model.takes_forced_tools() {
+        return refuse("tool_choice: type \"tool\" and \"any\" are not supported for this model.");
+    }
+    match ask.choice() {
+        Choice::Tool("") => refuse("tool_choice.tool.name: Field required"),
+        Choice::Tool(name) if !ask.offers(name) => {
+            refuse(format!("Tool '{name}' not found in provided tools"))
+        }
+        Choice::Auto | Choice::Any | Choice::Tool(_) | Choice::None => Ok(()),
+    }
+}
+
+/// A history with tool blocks goes with tool definitions.
+pub(super) fn history(ask: Ask<'_>, turns: &[Turn<'_>]) -> Checked {
+    let uses_tools = || {
+        let mut blocks = turns.iter().flat_map(|turn| &turn.blocks);
+        blocks.any(|located| matches!(located.block.kind(), "tool_use" | "tool_result"))
+    };
+    if ask.tools().is_empty() && uses_tools() {
+        return refuse(
+            "Requests which include `tool_use` or `tool_result` blocks must define tools.",
+        );
+    }
+    Ok(())
+}
