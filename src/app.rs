@@ -35,7 +35,7 @@ use database::{Pools, open_pools};
 pub use database::{bring_up_to_date, bring_up_to_date_and_grant, open_database};
 use listening::Listening;
 use model::{models_to_refresh, open_model};
-use private_postgres::EmbeddedPostgres;
+use private_postgres::PrivatePostgres;
 use registry::open_registry;
 use sandbox::{Level, SandboxError};
 use simulator::Running;
@@ -62,7 +62,7 @@ pub struct Application {
     simulator: Option<Running>,
     /// Which server is to be asked what its models accept, and who wants to know.
     catalogue: Option<(Model, Arc<Models>)>,
-    embedded: Option<EmbeddedPostgres>,
+    private_postgres: Option<PrivatePostgres>,
     draining: CancellationToken,
     traces: Option<Export>,
     tool_servers: Arc<ToolServers>,
@@ -72,7 +72,7 @@ impl Application {
     /// Starts what the process stands on, brings the schema up to date, and binds the address.
     pub async fn build(config: Config) -> anyhow::Result<Self> {
         let sandbox = open_tools(&config).await?;
-        let (pools, embedded) = open_pools(config.database, &config.listen).await?;
+        let (pools, private_postgres) = open_pools(config.database, &config.listen).await?;
         let (tools, tool_servers) = open_registry(config.tools, config.tool_servers).await?;
         let (permissions, bus) = (Arc::new(config.permissions), Arc::new(Bus::default()));
         let draining = CancellationToken::new();
@@ -125,7 +125,7 @@ impl Application {
             pools,
             simulator,
             catalogue,
-            embedded,
+            private_postgres,
             draining,
             traces,
             tool_servers,
@@ -143,8 +143,8 @@ impl Application {
     }
 
     /// The private database server, if the service runs one.
-    pub fn embedded(&self) -> Option<&EmbeddedPostgres> {
-        self.embedded.as_ref()
+    pub fn private_postgres(&self) -> Option<&PrivatePostgres> {
+        self.private_postgres.as_ref()
     }
 
     /// The simulator, if the service runs one.
@@ -157,7 +157,9 @@ impl Application {
     pub async fn run_until_stopped(self, shutdown: CancellationToken) -> anyhow::Result<()> {
         let tasks = TaskTracker::new();
         let unlink = CancellationToken::new();
-        let database = self.embedded.map(|embedded| tasks.spawn(embedded.keep(unlink.clone())));
+        let database = self
+            .private_postgres
+            .map(|private_postgres| tasks.spawn(private_postgres.supervise(unlink.clone())));
         let linked =
             tasks.spawn(link(Arc::clone(&self.bus), self.pools.bus.clone(), unlink.clone()));
         if let Some((model, models)) = self.catalogue {

@@ -22,7 +22,3 @@ pub mod tokens;
 pub mod tools;
 pub mod webhooks;
 pub mod worker;
-
-// The test support is one file for the unit tests in here and for the black-box tests outside.
-#[cfg(test)]
-extern crate self as twostep;

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
-use private_postgres::{Durability, EmbeddedPostgres, Options};
+use private_postgres::{Durability, Options, PrivatePostgres};
 use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
 use sqlx::PgPool;
@@ -45,7 +45,7 @@ fn main() -> anyhow::Result<()> {
 }
 
 async fn measure(data_dir: PathBuf) -> anyhow::Result<()> {
-    let server = EmbeddedPostgres::start(&Options {
+    let server = PrivatePostgres::start(&Options {
         data_dir,
         bin_dir: std::env::var_os("PG_BIN_DIR").map(PathBuf::from),
         search_path: std::env::var_os("PATH"),

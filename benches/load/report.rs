@@ -91,8 +91,8 @@ pub(crate) fn table(figures: &Figures) -> Vec<String> {
     if let Some(starts) = &figures.starts {
         for (name, value) in [
             ("start to ready on a running Postgres, ms", starts.warm),
-            ("first start with its own Postgres, ms", starts.first_embedded),
-            ("later start with its own Postgres, ms", starts.later_embedded),
+            ("first start with its own Postgres, ms", starts.first_private_postgres),
+            ("later start with its own Postgres, ms", starts.later_private_postgres),
         ] {
             rows.push(alone(name, value, Goal::None));
         }

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use private_postgres::{Durability, EmbeddedPostgres, Options};
+use private_postgres::{Durability, Options, PrivatePostgres};
 use sqlx::{Connection as _, PgConnection};
 use tempfile::TempDir;
 use tokio::process::Command;
@@ -33,7 +33,7 @@ const LINES: usize = 14;
 pub(crate) struct Stack {
     folder: TempDir,
     service: PathBuf,
-    embedded: Option<EmbeddedPostgres>,
+    postgres: Option<PrivatePostgres>,
     simulator: Option<Process>,
     pub(crate) database_url: String,
     /// The database server's first process, if it is one of this machine.
@@ -52,22 +52,22 @@ impl Stack {
         fs::write(folder.path().join("script.json"), SCRIPT)?;
         let mut this = Self {
             service: args.service.clone(),
-            embedded: None,
+            postgres: None,
             simulator: None,
             database_url: args.database_url.clone().unwrap_or_default(),
             postmaster: None,
             folder,
         };
         if this.database_url.is_empty() {
-            let embedded = EmbeddedPostgres::start(&Options {
+            let postgres = PrivatePostgres::start(&Options {
                 data_dir: this.folder.path().join("database"),
                 bin_dir: args.pg_bin_dir.clone(),
                 search_path: std::env::var_os("PATH"),
                 durability: Durability::Durable,
             })
             .await?;
-            this.database_url = embedded.url();
-            this.embedded = Some(embedded);
+            this.database_url = postgres.url();
+            this.postgres = Some(postgres);
         }
         let mut conn = this.connect().await?;
         let backend: i32 =
@@ -102,11 +102,11 @@ impl Stack {
     }
 
     /// Starts the service on a database server of its own; the first time makes it.
-    pub(crate) async fn start_embedded_service(&self) -> anyhow::Result<Process> {
+    pub(crate) async fn start_service_with_private_postgres(&self) -> anyhow::Result<Process> {
         let mut command = self.service_command();
         command.env_remove("DATABASE_URL");
         command.arg("--data-dir").arg(self.folder.path().join("own"));
-        Process::start("the service", &self.log("embedded"), command).await
+        Process::start("the service", &self.log("private-postgres"), command).await
     }
 
     fn service_command(&self) -> Command {
@@ -149,8 +149,8 @@ impl Stack {
         if let Some(simulator) = self.simulator.take() {
             simulator.stop().await?;
         }
-        if let Some(embedded) = self.embedded.take() {
-            embedded.stop().await?;
+        if let Some(postgres) = self.postgres.take() {
+            postgres.stop().await?;
         }
         Ok(self.folder.close()?)
     }

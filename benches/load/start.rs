@@ -17,9 +17,9 @@ pub(crate) struct Starts {
     /// On a running database.
     pub(crate) warm: f64,
     /// With a database server to be made.
-    pub(crate) first_embedded: f64,
+    pub(crate) first_private_postgres: f64,
     /// With a database server that was made before.
-    pub(crate) later_embedded: f64,
+    pub(crate) later_private_postgres: f64,
 }
 
 pub(crate) async fn starts(stack: &Stack) -> anyhow::Result<Starts> {
@@ -30,8 +30,8 @@ pub(crate) async fn starts(stack: &Stack) -> anyhow::Result<Starts> {
     warm.sort_by(f64::total_cmp);
     Ok(Starts {
         warm: warm.get(STARTS / 2).copied().unwrap_or_default(),
-        first_embedded: timed(stack.start_embedded_service()).await?,
-        later_embedded: timed(stack.start_embedded_service()).await?,
+        first_private_postgres: timed(stack.start_service_with_private_postgres()).await?,
+        later_private_postgres: timed(stack.start_service_with_private_postgres()).await?,
     })
 }
 

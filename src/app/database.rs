@@ -9,7 +9,7 @@ use crate::config::{Database, Listen};
 use crate::store::api_keys::is_any_good;
 use crate::store::connections::{Connections, TenantConnections};
 use crate::store::{self, PoolRole, grants, roles};
-use private_postgres::EmbeddedPostgres;
+use private_postgres::PrivatePostgres;
 
 /// Connections to the database, apart by purpose.
 #[derive(Debug)]
@@ -47,22 +47,22 @@ impl Pools {
 pub(super) async fn open_pools(
     database: Database,
     listen: &Listen,
-) -> anyhow::Result<(Pools, Option<EmbeddedPostgres>)> {
-    let (options, embedded) = open_database(database).await?;
+) -> anyhow::Result<(Pools, Option<PrivatePostgres>)> {
+    let (options, private_postgres) = open_database(database).await?;
     let pools = Pools::of(&bring_up_to_date(options).await?);
     check_keys(listen, &pools.gate).await?;
-    Ok((pools, embedded))
+    Ok((pools, private_postgres))
 }
 
 /// The way to the database, and the private server if there is to be one.
 pub async fn open_database(
     database: Database,
-) -> anyhow::Result<(PgConnectOptions, Option<EmbeddedPostgres>)> {
+) -> anyhow::Result<(PgConnectOptions, Option<PrivatePostgres>)> {
     Ok(match database {
         Database::Server(options) => (*options, None),
         Database::Embedded(options) => {
-            let embedded = EmbeddedPostgres::start(&options).await?;
-            (embedded.connect_options(), Some(embedded))
+            let private_postgres = PrivatePostgres::start(&options).await?;
+            (private_postgres.connect_options(), Some(private_postgres))
         }
     })
 }

@@ -15,12 +15,12 @@ pub(super) struct Command {
 
 impl Command {
     pub(super) async fn run(self) -> anyhow::Result<()> {
-        let (options, embedded) = open_database(self.database.into_database()?).await?;
+        let (options, private_postgres) = open_database(self.database.into_database()?).await?;
         for granted in bring_up_to_date_and_grant(options).await? {
             output::say(&format!("was missing: {granted}"));
         }
-        if let Some(embedded) = embedded {
-            embedded.stop().await?;
+        if let Some(private_postgres) = private_postgres {
+            private_postgres.stop().await?;
         }
         let newest = MIGRATIONS.iter().map(|migration| migration.version).max().unwrap_or(0);
         output::say(&format!("the schema is at version {newest}"));

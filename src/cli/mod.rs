@@ -39,7 +39,7 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::config::{LogArgs, Secrets, accept_old_variables};
 use crate::telemetry::{self, Form, Redactor};
-use crate::tools::{pdf as pdf_tool, sandbox as sandbox_tool};
+use crate::tools::pdf as pdf_tool;
 use signals::{shutdown_signal, until_second_signal};
 
 /// Time that blocking threads get to finish after the command has ended.
@@ -97,7 +97,7 @@ enum Command {
     Completions(completions::Command),
     /// Print the version
     Version(version::Command),
-    #[command(name = sandbox_tool::COMMAND, hide = true)]
+    #[command(name = ::sandbox::COMMAND, hide = true)]
     Sandbox(sandbox::Command),
     #[command(name = pdf_tool::COMMAND, hide = true)]
     Pdf(pdf::Command),

@@ -11,15 +11,15 @@ use crate::tools::pdf::{Stage, enter};
 pub(super) struct Command {
     #[arg(value_enum)]
     stage: Stage,
-    /// Bytes of text at most
-    most: usize,
+    /// Maximum number of bytes of text
+    max_bytes: usize,
 }
 
 impl Command {
-    /// What goes wrong before the document is read is told on stderr, which is looked at.
+    /// Prints the reason of a failure to stderr, which the parent process logs.
     pub(super) fn run(&self) -> ExitCode {
-        enter(self.stage, self.most).unwrap_or_else(|why| {
-            output::complain(&why);
+        enter(self.stage, self.max_bytes).unwrap_or_else(|reason| {
+            output::complain(&reason);
             ExitCode::FAILURE
         })
     }

@@ -93,7 +93,9 @@ pub(super) fn said_of(config: &Config) -> Said {
 fn greet(app: &Application, said: &Said) {
     let Some(address) = app.address() else { return };
     let url = format!("http://{}", reachable(address));
-    let version = app.embedded().map(|embedded| format!("Postgres {}, ", embedded.version()));
+    let version = app
+        .private_postgres()
+        .map(|private_postgres| format!("Postgres {}, ", private_postgres.version()));
     let (access, header) = if said.needs_keys {
         ("by key: `twostep keys create NAME` makes one", " -H \"x-api-key: $KEY\"")
     } else {

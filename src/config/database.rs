@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use sqlx::postgres::PgConnectOptions;
 
 use super::{Database, DatabaseArgs, variable};
-use crate::store::embedded::{Durability, Options as EmbeddedOptions};
+use private_postgres::{Durability, Options as PostgresOptions};
 
 impl DatabaseArgs {
     /// Returns the parent of the workspace folders, and the folder for the state of the process.
@@ -29,7 +29,7 @@ impl DatabaseArgs {
                 server_of(url).context("DATABASE_URL is not the URL of a Postgres server")?;
             return Ok(Database::Server(Box::new(options)));
         }
-        Ok(Database::Embedded(EmbeddedOptions {
+        Ok(Database::Embedded(PostgresOptions {
             data_dir: self.data_dir()?.join("postgres"),
             bin_dir: self.pg_bin_dir,
             search_path: search_path(),

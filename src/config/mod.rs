@@ -53,7 +53,7 @@ use crate::outbound::AllowedHosts;
 use crate::tools::mcp::ServerSettings;
 use crate::tools::policy::OperatorPolicy;
 use crate::tools::{Tool, builtin};
-use private_postgres::Options as EmbeddedOptions;
+use private_postgres::Options as PostgresOptions;
 
 /// The database of a service.
 #[derive(Debug, Clone)]
@@ -61,7 +61,7 @@ pub enum Database {
     /// A server that the operator runs.
     Server(Box<PgConnectOptions>),
     /// A private server that this process starts.
-    Embedded(EmbeddedOptions),
+    Embedded(PostgresOptions),
 }
 
 /// The source of model replies.

@@ -34,8 +34,8 @@ use crate::store::requests::Material;
 use crate::tokens::Issuer;
 use crate::tools::Registry;
 use crate::tools::policy::OperatorPolicy;
-use sandbox::Level;
 use crate::tools::workspace::Roots;
+use sandbox::Level;
 
 /// The body of a message or of results, in bytes, unless somebody decides otherwise: what the model
 /// takes in one request.

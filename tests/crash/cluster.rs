@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use private_postgres::{Durability, EmbeddedPostgres, Options};
+use private_postgres::{Durability, Options, PrivatePostgres};
 use rustix::process::{Pid, Signal, kill_process};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, Executor as _, PgPool};
@@ -32,7 +32,7 @@ pub(crate) struct Cluster {
     options: Options,
     admin: PgConnectOptions,
     socket: PathBuf,
-    server: Mutex<Option<EmbeddedPostgres>>,
+    server: Mutex<Option<PrivatePostgres>>,
     databases: AtomicU32,
     key: Arc<ApiKey>,
 }
@@ -50,7 +50,7 @@ impl Cluster {
             search_path: std::env::var_os("PATH"),
             durability,
         };
-        let server = EmbeddedPostgres::start(&options).await?;
+        let server = PrivatePostgres::start(&options).await?;
         let this = Self {
             // Nobody asks for it, and nobody may see it.
             admin: server.connect_options().password(DATABASE_PASSWORD).disable_statement_logging(),
@@ -100,7 +100,7 @@ impl Cluster {
         // What `pg_ctl -m immediate stop` does.
         kill_process(pid, Signal::QUIT)?;
         running.stop().await?;
-        *server = Some(EmbeddedPostgres::start(&self.options).await?);
+        *server = Some(PrivatePostgres::start(&self.options).await?);
         Ok(())
     }
 

@@ -41,7 +41,7 @@ async fn documents_of_real_programs_are_read_in_the_confinement() {
         let text = outcome(&fixture(&format!("{name}.pdf"))).await;
         assert!(text.as_ref().is_ok_and(|text| !text.is_empty()), "{name}: {text:?}");
     }
-    fails(&fixture("encrypted.pdf"), "it is encrypted, and needs a password").await;
+    fails(&fixture("encrypted.pdf"), "it is encrypted and needs a password").await;
     fails(&fixture("scan.pdf"), "it has no text, only images").await;
 }
 
@@ -113,7 +113,7 @@ async fn what_is_nested_deeply_is_read_or_refused() {
             // The way to the font may be lost, but nothing else.
             if let Err(why) = outcome(&bytes).await {
                 assert!(
-                    ["it has no text", "its fonts do not say which letters they show"]
+                    ["it has no text", "its fonts do not define which characters they show"]
                         .contains(&&*why),
                     "{why}"
                 );
@@ -163,11 +163,11 @@ async fn a_document_without_end_of_letters_is_cut() {
 #[tokio::test]
 async fn what_is_no_document_is_refused() {
     for bytes in [&b""[..], b"%PDF-1.7", b"%PDF-1.7\nstartxref\n9\n%%EOF", &[0xff; 10_000]] {
-        fails(bytes, "it is damaged, or no PDF").await;
+        fails(bytes, "it is damaged or not a PDF").await;
     }
     // The table says that it goes on where it is.
     let round =
         b"%PDF-1.7\nxref\n0 1\n0000000000 65535 f \ntrailer\n<</Size 1/Prev 9/Root 1 0 R>>\n\
                   startxref\n9\n%%EOF";
-    fails(round, "it is damaged, or no PDF").await;
+    fails(round, "it is damaged or not a PDF").await;
 }

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use private_postgres::{Durability, EmbeddedPostgres, Options};
+use private_postgres::{Durability, Options, PrivatePostgres};
 use sha2::{Digest, Sha256};
 use sqlx::migrate::Migrator;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
@@ -24,7 +24,7 @@ struct Server {
     admin: PgConnectOptions,
     template: String,
     /// The server of this process. A static is never dropped: the watchdog stops the server.
-    _own: Option<EmbeddedPostgres>,
+    _own: Option<PrivatePostgres>,
 }
 
 /// A migrated database of one test. It is dropped with this value.
@@ -88,9 +88,9 @@ fn apart<T: Send>(work: impl AsyncFnOnce() -> T + Send) -> T {
 async fn start() -> Server {
     let own = match env::var_os("TEST_DATABASE_URL") {
         Some(_) => None,
-        None => Some(EmbeddedPostgres::start_blocking(&throwaway()).unwrap()),
+        None => Some(PrivatePostgres::start_blocking(&throwaway()).unwrap()),
     };
-    let admin = own.as_ref().map_or_else(named, EmbeddedPostgres::connect_options);
+    let admin = own.as_ref().map_or_else(named, PrivatePostgres::connect_options);
     let mut admin = admin.database("postgres");
     if admin.to_url_lossy().password().is_none() {
         // The server ignores the password; `scripts/test` searches all logs for it.

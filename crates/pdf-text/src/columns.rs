@@ -1,13 +1,13 @@
-//! Two columns whose lines are drawn in turn.
+//! Pages with two columns whose lines the document draws alternately.
 
 use super::layout::Piece;
 
-/// Lines that stand side by side in a row before they are columns.
+/// Minimum number of consecutive lines next to each other that form columns.
 const MIN_LINES: usize = 4;
-/// Letters of a usual line of a column. What is shorter is a cell of a table.
+/// Minimum number of letters in a usual line of a column. Shorter lines are cells of a table.
 const MIN_LETTERS: usize = 20;
 
-/// The pieces of a page, with columns one after the other.
+/// Returns the pieces of a page with one column after the other.
 pub(super) fn in_order(pieces: Vec<Piece>) -> Vec<Piece> {
     let Some(middle) = middle(&pieces) else { return pieces };
     let mut ordered = Vec::with_capacity(pieces.len());
@@ -17,7 +17,7 @@ pub(super) fn in_order(pieces: Vec<Piece>) -> Vec<Piece> {
             right.push(piece);
         } else {
             if piece.end > middle {
-                // A heading over both columns ends those above it.
+                // A heading over both columns ends the columns above it.
                 ordered.append(&mut right);
             }
             ordered.push(piece);
@@ -27,7 +27,7 @@ pub(super) fn in_order(pieces: Vec<Piece>) -> Vec<Piece> {
     ordered
 }
 
-/// Where the gap between two columns is; none if these are no columns that are drawn in turn.
+/// Returns the position of the gap between two alternating columns; `None` without such columns.
 fn middle(pieces: &[Piece]) -> Option<f64> {
     let neighbours = pieces.iter().zip(pieces.iter().skip(1));
     let pairs: Vec<(&Piece, &Piece)> =

@@ -1,4 +1,4 @@
-//! What a page draws, as far as it is letters: their places, and what they mean.
+//! The letters that a page draws: their positions and their meaning.
 
 use std::mem::take;
 use std::sync::Arc;
@@ -14,50 +14,50 @@ use hayro_syntax::page::{Page, Resources};
 
 use super::state::{State, matrix};
 
-/// How deep drawings may be within others, and states put away upon others.
+/// Maximum nesting of forms, and of saved graphics states.
 const MAX_DEPTH: usize = 16;
 const MAX_STATES: usize = 256;
-/// Letters of a page at most. A full page of a newspaper has some 50,000.
+/// Maximum number of letters on a page. A full newspaper page has about 50,000.
 pub(super) const MAX_LETTERS: usize = 500_000;
 
-/// A letter, or what its font draws as one.
+/// A letter, or the glyph that a font draws for it.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Letter {
-    /// What it means; none if its font does not say it.
+    /// The text of the glyph; `None` if the font does not define it.
     pub(super) text: Option<String>,
-    /// Where it begins and ends, on its line. Numbers grow to the right and upwards.
+    /// The start and the end on its baseline. Coordinates grow to the right and upwards.
     pub(super) begin: Point,
     pub(super) end: Point,
-    /// The size of its font.
+    /// The size of the font.
     pub(super) size: f64,
 }
 
-/// Whoever looks at pages, one after the other.
-pub(super) struct Looker<'a> {
+/// A reader of page contents. It shares fonts between pages.
+pub(super) struct ContentReader<'a> {
     fonts: FontCache<'a>,
     font_files: FontResolverFn,
     maps: CMapResolverFn,
-    /// The letters of the page, in the order in which they are drawn.
+    /// The letters of the page, in drawing order.
     letters: Vec<Letter>,
     lost: usize,
     has_image: bool,
 }
 
-/// What a page has.
+/// The content of a page.
 #[derive(Debug)]
-pub(super) struct Seen {
+pub(super) struct PageContent {
     pub(super) letters: Vec<Letter>,
-    /// Codes of fonts that cannot be read.
+    /// The number of codes in unreadable fonts.
     pub(super) lost: usize,
     pub(super) has_image: bool,
 }
 
-impl<'a> Looker<'a> {
+impl<'a> ContentReader<'a> {
     pub(super) fn new() -> Self {
         Self {
             fonts: FontCache::new(),
             font_files: Arc::new(|asked| {
-                // Only for the widths of letters, so that any font is better than none.
+                // Only the widths of letters matter, so any font is better than none.
                 Some(match asked {
                     FontQuery::Standard(font) => font.get_font_data(),
                     FontQuery::Fallback(asked) => asked.pick_standard_font().get_font_data(),
@@ -70,25 +70,25 @@ impl<'a> Looker<'a> {
         }
     }
 
-    /// Looks at a page.
-    pub(super) fn look(&mut self, page: &Page<'a>) -> Seen {
+    /// Reads the content of a page.
+    pub(super) fn read(&mut self, page: &Page<'a>) -> PageContent {
         let upright = Affine::new(page.initial_transform(false).as_coeffs());
         if let Some(content) = page.page_stream() {
-            self.follow(content, page.resources(), State::new(upright), 0);
+            self.interpret(content, page.resources(), State::new(upright), 0);
         }
-        Seen {
+        PageContent {
             letters: take(&mut self.letters),
             lost: take(&mut self.lost),
             has_image: take(&mut self.has_image),
         }
     }
 
-    /// Follows drawing instructions.
+    /// Interprets drawing instructions.
     #[expect(
         clippy::wildcard_enum_match_arm,
         reason = "all others say where text goes, or nothing"
     )]
-    fn follow(
+    fn interpret(
         &mut self,
         content: &[u8],
         resources: &Resources<'a>,
@@ -126,7 +126,7 @@ impl<'a> Looker<'a> {
         self.fonts.font(dictionary, &self.font_files, &self.maps)
     }
 
-    /// Draws something that has a name: a picture, or a drawing of its own.
+    /// Draws a named object: an image or a form.
     fn draw(&mut self, name: &Name<'_>, from: &Resources<'a>, state: &State<'a>, depth: usize) {
         let Some(drawing) = from.get_x_object(name) else { return };
         let dictionary = drawing.dict();
@@ -134,7 +134,7 @@ impl<'a> Looker<'a> {
             self.has_image = true;
             return;
         }
-        // A drawing may lead to itself.
+        // A form can contain itself.
         if depth >= MAX_DEPTH {
             return;
         }
@@ -143,7 +143,7 @@ impl<'a> Looker<'a> {
         let placed = dictionary.get::<[f64; 6]>(MATRIX).map_or(Affine::IDENTITY, Affine::new);
         let mut state = state.clone();
         state.page *= placed;
-        self.follow(&content, own.as_ref().unwrap_or(from), state, depth + 1);
+        self.interpret(&content, own.as_ref().unwrap_or(from), state, depth + 1);
     }
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "all other instructions write nothing")]
@@ -167,10 +167,10 @@ impl<'a> Looker<'a> {
                 state.begin_at(matrix([&to.0, &to.1, &to.2, &to.3, &to.4, &to.5]));
             }
             TypedInstruction::BeginText(_) => state.begin_at(Affine::IDENTITY),
-            TypedInstruction::NextLine(by) => state.go(by.0.as_f64(), by.1.as_f64()),
+            TypedInstruction::NextLine(by) => state.move_line(by.0.as_f64(), by.1.as_f64()),
             TypedInstruction::NextLineAndSetLeading(by) => {
                 state.leading = -by.1.as_f64();
-                state.go(by.0.as_f64(), by.1.as_f64());
+                state.move_line(by.0.as_f64(), by.1.as_f64());
             }
             TypedInstruction::NextLineUsingLeading(_) => state.next_line(),
             TypedInstruction::TextLeading(to) => state.leading = to.0.as_f64(),
@@ -182,7 +182,7 @@ impl<'a> Looker<'a> {
         }
     }
 
-    /// Shows texts, with shifts between them in thousandths of the size.
+    /// Draws strings, with shifts between them in thousandths of the font size.
     fn show_all(&mut self, parts: &Array<'_>, state: &mut State<'a>) {
         for part in parts.iter::<Object<'_>>() {
             match part {
@@ -212,12 +212,12 @@ impl<'a> Looker<'a> {
             if is_placed && letter.size.is_finite() {
                 self.letters.push(letter);
             }
-            state.pass(font.code_advance(code), code == 32 && length == 1);
+            state.advance_by_letter(font.code_advance(code), code == 32 && length == 1);
         }
     }
 }
 
-/// What a code means, in letters that have no other form for the same.
+/// Returns the text of a code, in normalized letters.
 fn meaning(font: &Font<'_>, code: u32) -> Option<String> {
     let meant = match font.glyph(font.map_code(code), code) {
         FontGlyph::Outline(glyph) => glyph.as_unicode(),
@@ -231,7 +231,7 @@ fn meaning(font: &Font<'_>, code: u32) -> Option<String> {
     Some(text)
 }
 
-/// Ligatures become their letters; what nobody sees goes.
+/// Appends a letter. Ligatures become their letters; invisible characters are dropped.
 fn push(text: &mut String, letter: char) {
     match letter {
         '\u{fb00}' => text.push_str("ff"),

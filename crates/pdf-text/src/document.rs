@@ -4,29 +4,29 @@ use hayro_syntax::page::Page;
 use hayro_syntax::{DecryptionError, LoadPdfError, Pdf};
 use serde::{Deserialize, Serialize};
 
-use super::content::Looker;
+use super::content::ContentReader;
 use super::layout;
 
-/// Pages that are read.
+/// Maximum number of pages.
 pub(super) const MAX_PAGES: usize = 2000;
 
-/// Letters of a title that are told.
+/// Maximum length of a title in characters.
 const MAX_TITLE: usize = 300;
 
 /// The text of a document.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Document {
-    /// What it calls itself.
+    /// The title in the document's metadata.
     pub title: Option<String>,
-    /// The text of each page, as far as they were read.
+    /// The text of each page that was read.
     pub pages: Vec<String>,
-    /// Pages that were not read, or not to their ends.
+    /// The number of pages that were not read, or not completely.
     pub left_out: usize,
 }
 
 impl Document {
-    /// The text, with the numbers of the pages where there are several.
+    /// The text, with page numbers if there are several pages.
     pub fn with_page_numbers(&self) -> String {
         let title = self.title.iter().map(|title| format!("Title: {title}"));
         let pages = (1..).zip(&self.pages).map(|(number, page)| match self.pages.len() {
@@ -39,53 +39,54 @@ impl Document {
         title.chain(pages).chain(rest).collect::<Vec<_>>().join("\n\n")
     }
 
-    /// The text alone.
+    /// The text without page numbers.
     pub fn text(&self) -> String {
         self.pages.join("\n\n")
     }
 }
 
-/// Why a document has no text.
+/// The reason that a document has no text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "snake_case")]
-pub enum NoText {
-    /// Nothing in it can be followed.
-    #[error("it is damaged, or no PDF")]
+pub enum ExtractError {
+    /// The structure cannot be parsed.
+    #[error("it is damaged or not a PDF")]
     Damaged,
-    /// Nobody reads it without a password.
-    #[error("it is encrypted, and needs a password")]
+    /// It needs a password.
+    #[error("it is encrypted and needs a password")]
     Encrypted,
-    /// By means that are not known.
-    #[error("it is encrypted in a way that is not known")]
+    /// Its encryption is not supported.
+    #[error("it is encrypted in a direction that is not known")]
     UnknownCipher,
-    /// A scan, perhaps.
+    /// It has only images, such as a scan.
     #[error("it has no text, only images")]
     OnlyImages,
-    /// There is nothing.
+    /// It has no content.
     #[error("it has no text")]
     Empty,
-    /// There are only drawings of letters.
-    #[error("its fonts do not say which letters they show")]
+    /// Its fonts draw glyphs without a meaning.
+    #[error("its fonts do not define which characters they show")]
     Unnamed,
 }
 
 /// Extracts the text of a document, at most `max_bytes` of it.
-pub fn extract(bytes: Vec<u8>, max_bytes: usize) -> Result<Document, NoText> {
+pub fn extract(bytes: Vec<u8>, max_bytes: usize) -> Result<Document, ExtractError> {
     let pdf = Pdf::new(bytes).map_err(|error| match error {
-        LoadPdfError::Decryption(DecryptionError::PasswordProtected) => NoText::Encrypted,
+        LoadPdfError::Decryption(DecryptionError::PasswordProtected) => ExtractError::Encrypted,
         LoadPdfError::Decryption(
             DecryptionError::MissingIDEntry
             | DecryptionError::InvalidEncryption
             | DecryptionError::UnsupportedAlgorithm,
-        ) => NoText::UnknownCipher,
-        LoadPdfError::Invalid => NoText::Damaged,
+        ) => ExtractError::UnknownCipher,
+        LoadPdfError::Invalid => ExtractError::Damaged,
     })?;
-    let title = pdf.metadata().title.as_deref().map(words).filter(|title| !title.is_empty());
+    let title =
+        pdf.metadata().title.as_deref().map(decode_string).filter(|title| !title.is_empty());
     let mut reading = Reading { left: max_bytes, ..Reading::default() };
-    let mut looker = Looker::new();
+    let mut reader = ContentReader::new();
     let all = pdf.pages().len();
     for page in pdf.pages().iter().take(MAX_PAGES) {
-        if !reading.take(&mut looker, page) {
+        if !reading.take(&mut reader, page) {
             break;
         }
     }
@@ -97,24 +98,24 @@ pub fn extract(bytes: Vec<u8>, max_bytes: usize) -> Result<Document, NoText> {
 #[derive(Debug, Default)]
 struct Reading {
     pages: Vec<String>,
-    /// Bytes that may still come.
+    /// The remaining bytes of text.
     left: usize,
     is_cut: bool,
     letters: usize,
-    /// Letters whose fonts do not say what they are.
+    /// The number of letters without a meaning.
     unnamed: usize,
     has_image: bool,
 }
 
 impl Reading {
-    /// Reads a page, and says whether there is room for another.
-    fn take<'a>(&mut self, looker: &mut Looker<'a>, page: &Page<'a>) -> bool {
-        let seen = looker.look(page);
-        self.has_image |= seen.has_image;
-        self.letters += seen.letters.len() + seen.lost;
-        self.unnamed += seen.lost;
-        self.unnamed += seen.letters.iter().filter(|letter| letter.text.is_none()).count();
-        let mut text = layout::text(&seen.letters);
+    /// Reads a page. Returns false when the limit is reached.
+    fn take<'a>(&mut self, reader: &mut ContentReader<'a>, page: &Page<'a>) -> bool {
+        let content = reader.read(page);
+        self.has_image |= content.has_image;
+        self.letters += content.letters.len() + content.lost;
+        self.unnamed += content.lost;
+        self.unnamed += content.letters.iter().filter(|letter| letter.text.is_none()).count();
+        let mut text = layout::text(&content.letters);
         self.is_cut = text.len() > self.left;
         text.truncate(text.floor_char_boundary(self.left));
         self.left -= text.len();
@@ -122,23 +123,23 @@ impl Reading {
         !self.is_cut
     }
 
-    fn check(&self) -> Result<(), NoText> {
+    fn check(&self) -> Result<(), ExtractError> {
         let is_blank = self.pages.iter().all(|page| page.trim().is_empty());
         if self.unnamed * 2 > self.letters {
-            Err(NoText::Unnamed)
+            Err(ExtractError::Unnamed)
         } else if is_blank && self.has_image {
-            Err(NoText::OnlyImages)
+            Err(ExtractError::OnlyImages)
         } else if is_blank {
-            Err(NoText::Empty)
+            Err(ExtractError::Empty)
         } else {
             Ok(())
         }
     }
 }
 
-/// A text of the document's own, on one line: in UTF-16 or UTF-8 if it begins so, else as Latin 1,
-/// which is close enough to what it is then.
-fn words(bytes: &[u8]) -> String {
+/// Decodes a string of the document to one line: UTF-16 or UTF-8 with a byte order mark, else
+/// Latin-1, which approximates PDFDocEncoding.
+fn decode_string(bytes: &[u8]) -> String {
     let text = match bytes {
         [0xfe, 0xff, units @ ..] => {
             let units = units.as_chunks::<2>().0.iter().map(|unit| u16::from_be_bytes(*unit));

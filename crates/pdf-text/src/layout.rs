@@ -1,90 +1,93 @@
-//! Letters as lines, in the order in which they are read.
+//! Lines of text, from letters and their positions.
 //!
-//! That is the order in which they are drawn, because nearly all programs draw a text as it is
-//! read, and no rule about places knows a table from two columns as well. Only where the lines of
-//! two columns are drawn in turn, [`columns`](super::columns) puts them one after the other.
+//! The order of the text is the drawing order, because nearly all programs draw text as it is read,
+//! and no rule about positions distinguishes a table from two columns as well. Only where the
+//! document draws the lines of two columns alternately, [`columns`](super::columns) puts one column
+//! after the other.
 
 use hayro_font::kurbo::{Point, Vec2};
 
 use super::columns::in_order;
 use super::content::Letter;
 
-/// What stands for a letter that a font does not tell.
+/// The replacement for a letter without a meaning.
 const UNKNOWN: &str = "\u{fffd}";
-/// Between letters, in sizes of the font: more is a space, and more still another piece of text.
+/// Gaps between letters, relative to the font size: from `SPACE` on a space, from `WIDE` on a new
+/// piece of text.
 const SPACE: f64 = 0.15;
 const WIDE: f64 = 1.5;
-/// Letters that are further off their line are on another one: an index is not.
+/// Maximum distance of a letter from the baseline of its line; an index or an exponent is closer.
 const OFF: f64 = 0.5;
-/// How far back a letter may begin, such as an accent, or one whose neighbour leans over it.
+/// Maximum overlap of a letter with the previous one, as for an accent or a slanted neighbour.
 const BACK: f64 = 0.7;
-/// The distance of lines from which on a paragraph is another, in usual distances.
+/// Minimum line distance between paragraphs, relative to the usual distance.
 const APART: f64 = 1.35;
 
 /// A piece of a line.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Piece {
     pub(super) text: String,
-    /// Where it goes: to the right, nearly always.
-    pub(super) way: Vec2,
-    /// Places along that way.
+    /// The direction of the line, nearly always to the right.
+    pub(super) direction: Vec2,
+    /// The start and the end along that direction.
     pub(super) begin: f64,
     pub(super) end: f64,
-    /// The place across it, upwards.
+    /// The position across the direction, upwards.
     pub(super) height: f64,
     pub(super) size: f64,
-    /// The letter that came last, and where.
+    /// The last letter and its position.
     last: (String, Point),
 }
 
 impl Piece {
     fn new(letter: &Letter, text: &str) -> Self {
-        let way = way(letter);
-        let (begin, end) = (along(way, letter.begin), along(way, letter.end));
-        let (height, size) = (across(way, letter.begin), letter.size);
+        let direction = direction(letter);
+        let (begin, end) = (along(direction, letter.begin), along(direction, letter.end));
+        let (height, size) = (across(direction, letter.begin), letter.size);
         let last = (text.to_owned(), letter.begin);
-        Self { text: text.to_owned(), way, begin, end, height, size, last }
+        Self { text: text.to_owned(), direction, begin, end, height, size, last }
     }
 
-    /// Takes a letter that goes on with it, or says no.
+    /// Appends a letter that continues the piece. Returns false if it does not.
     fn take(&mut self, letter: &Letter, text: &str) -> bool {
         let size = self.size.max(letter.size);
-        let begin = along(self.way, letter.begin);
+        let begin = along(self.direction, letter.begin);
         let gap = begin - self.end;
-        let is_beside = (across(self.way, letter.begin) - self.height).abs() < OFF * size
-            && way(letter).dot(self.way) > 0.9
+        let is_beside = (across(self.direction, letter.begin) - self.height).abs() < OFF * size
+            && direction(letter).dot(self.direction) > 0.9
             && (-BACK * size..WIDE * size).contains(&gap);
         if !is_beside {
             return false;
         }
-        // Bold without a bold font is a letter that is drawn again beside itself.
-        let is_again = self.last.0 == text && self.last.1.distance(letter.begin) < 0.1 * size;
-        if is_again && text != " " {
+        // Some programs print bold by drawing a letter twice with a small shift.
+        let is_duplicate = self.last.0 == text && self.last.1.distance(letter.begin) < 0.1 * size;
+        if is_duplicate && text != " " {
             return true;
         }
         if gap > SPACE * size && !self.text.ends_with(' ') && !text.starts_with(' ') {
             self.text.push(' ');
         }
         self.text.push_str(text);
-        self.end = self.end.max(along(self.way, letter.end));
+        self.end = self.end.max(along(self.direction, letter.end));
         self.size = if text == " " { self.size } else { size };
         self.last = (text.to_owned(), letter.begin);
         true
     }
 
-    /// Whether both go the same way.
+    /// True if both pieces have the same direction.
     fn is_along(&self, other: &Self) -> bool {
-        self.way.dot(other.way) > 0.9
+        self.direction.dot(other.direction) > 0.9
     }
 
-    /// Whether another piece is further on the same line.
+    /// True if the other piece continues the same line.
     pub(super) fn leads_to(&self, other: &Self) -> bool {
         let size = self.size.max(other.size);
         let is_level = (self.height - other.height).abs() < OFF * size;
         self.is_along(other) && is_level && other.begin > self.end - BACK * size
     }
 
-    /// How far another piece is below, in sizes of the smaller one; none if it is not.
+    /// Returns the distance to a piece below, relative to the smaller font size; `None` if it is
+    /// not below.
     fn down_to(&self, other: &Self) -> Option<f64> {
         let down = self.height - other.height;
         let is_below = self.is_along(other) && down > OFF * self.size.max(other.size);
@@ -92,7 +95,7 @@ impl Piece {
     }
 }
 
-/// The text of a page.
+/// Returns the text of a page.
 pub(super) fn text(letters: &[Letter]) -> String {
     let pieces = in_order(pieces(letters));
     let usual = usual_distance(&pieces);
@@ -125,18 +128,19 @@ fn pieces(letters: &[Letter]) -> Vec<Piece> {
     pieces
 }
 
-/// The distance of neighbouring lines of a paragraph, in sizes: one that is rather short here.
+/// Returns the usual distance of lines in a paragraph, relative to the font size: the lower
+/// quartile.
 fn usual_distance(pieces: &[Piece]) -> f64 {
     let neighbours = pieces.iter().zip(pieces.iter().skip(1));
     let mut distances: Vec<f64> =
         neighbours.filter_map(|(above, below)| above.down_to(below)).collect();
     distances.sort_by(f64::total_cmp);
-    // A page of single lines has none.
+    // A page of single lines has no distances.
     distances.get(distances.len() / 4).copied().unwrap_or(1.2).clamp(1.0, 3.0)
 }
 
-/// Begins a line. A word that was cut at the end of the one before is joined again, if it is one:
-/// what has other signs in it may be an address.
+/// Starts a new line. A word that was hyphenated at the end of the previous line is joined if it
+/// has only letters: otherwise it can be a URL.
 fn next_line(text: &mut String, next: &Piece) {
     let is_low = next.text.trim_start().chars().next().is_some_and(char::is_lowercase);
     let word = text.rsplit(char::is_whitespace).next().unwrap_or_default();
@@ -150,17 +154,17 @@ fn next_line(text: &mut String, next: &Piece) {
     }
 }
 
-/// Where a letter's line goes.
-fn way(letter: &Letter) -> Vec2 {
+/// Returns the direction of a letter's line.
+fn direction(letter: &Letter) -> Vec2 {
     let width = letter.end - letter.begin;
-    // A mark without a width lies on whatever line there is; lines go to the right.
+    // A combining mark without a width has no direction; lines run to the right.
     if width.hypot() > f64::EPSILON { width.normalize() } else { Vec2::new(1.0, 0.0) }
 }
 
-fn along(way: Vec2, place: Point) -> f64 {
-    way.dot(place.to_vec2())
+fn along(direction: Vec2, place: Point) -> f64 {
+    direction.dot(place.to_vec2())
 }
 
-fn across(way: Vec2, place: Point) -> f64 {
-    way.cross(place.to_vec2())
+fn across(direction: Vec2, place: Point) -> f64 {
+    direction.cross(place.to_vec2())
 }

@@ -12,4 +12,4 @@ mod state;
 #[cfg(test)]
 mod tests;
 
-pub use document::{Document, NoText, extract};
+pub use document::{Document, ExtractError, extract};

@@ -1,4 +1,4 @@
-//! Where the next letter goes.
+//! The text state: the position of the next letter.
 
 use hayro_font::Font;
 use hayro_font::kurbo::{Affine, Point, Vec2};
@@ -6,18 +6,18 @@ use hayro_syntax::object::Number;
 
 use super::content::Letter;
 
-/// Fonts measure in thousandths of their size.
+/// Glyph widths are in thousandths of the font size.
 const UNIT: f64 = 1000.0;
 
-/// All that says where letters go.
+/// The graphics and text state of a page.
 #[derive(Debug, Clone)]
 pub(super) struct State<'a> {
-    /// From the drawing to the page.
+    /// The transformation to page coordinates.
     pub(super) page: Affine,
-    /// From the text to the drawing, for the next letter and for the beginning of its line.
+    /// The text matrix and the text line matrix.
     text: Affine,
     line: Affine,
-    /// The font, if there is one that can be read, and its size.
+    /// The font, if it is readable, and its size.
     pub(super) font: Option<(Font<'a>, f64)>,
     pub(super) between_letters: f64,
     pub(super) between_words: f64,
@@ -45,16 +45,16 @@ impl State<'_> {
         (self.text, self.line) = (line, line);
     }
 
-    /// To the beginning of another line.
-    pub(super) fn go(&mut self, x: f64, y: f64) {
+    /// Moves to the start of another line.
+    pub(super) fn move_line(&mut self, x: f64, y: f64) {
         self.begin_at(self.line * Affine::translate((x, y)));
     }
 
     pub(super) fn next_line(&mut self) {
-        self.go(0.0, -self.leading);
+        self.move_line(0.0, -self.leading);
     }
 
-    /// A letter that is here and has this width.
+    /// Returns a letter with this width at the current position.
     pub(super) fn letter(&self, width: Vec2, text: Option<String>) -> Letter {
         let size = self.size();
         let risen = Affine::new([size * self.stretch, 0.0, 0.0, size, 0.0, self.rise]);
@@ -64,8 +64,8 @@ impl State<'_> {
         Letter { text, begin: place * Point::ORIGIN, end, size }
     }
 
-    /// Goes on behind a letter of this width.
-    pub(super) fn pass(&mut self, width: Vec2, is_space: bool) {
+    /// Advances by a letter with this width.
+    pub(super) fn advance_by_letter(&mut self, width: Vec2, is_space: bool) {
         let between = self.between_letters + if is_space { self.between_words } else { 0.0 };
         let by = width / UNIT * self.size();
         self.advance(if self.is_horizontal() {
@@ -75,7 +75,7 @@ impl State<'_> {
         });
     }
 
-    /// Goes back by thousandths of the size.
+    /// Moves back by thousandths of the font size.
     pub(super) fn shift(&mut self, thousandths: f64) {
         let by = -thousandths / UNIT * self.size();
         self.advance(if self.is_horizontal() {
@@ -98,7 +98,7 @@ impl State<'_> {
     }
 }
 
-/// A matrix as instructions write it.
+/// Converts the six operands of a matrix.
 pub(super) fn matrix(numbers: [&Number; 6]) -> Affine {
     Affine::new(numbers.map(Number::as_f64))
 }

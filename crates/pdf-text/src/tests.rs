@@ -5,7 +5,7 @@ use std::path::Path;
 use hayro_font::kurbo::Point;
 
 use super::content::Letter;
-use super::document::{Document, NoText, extract};
+use super::document::{Document, ExtractError, extract};
 use super::layout::text;
 
 const PLENTY: usize = 1024 * 1024;
@@ -23,12 +23,12 @@ fn fixture(name: &str) -> Vec<u8> {
     std::fs::read(folder.join(name)).unwrap()
 }
 
-fn pages(name: &str) -> Result<Vec<String>, NoText> {
+fn pages(name: &str) -> Result<Vec<String>, ExtractError> {
     extract(fixture(name), PLENTY).map(|document| document.pages)
 }
 
 #[test]
-fn pages_are_read_whatever_form_their_objects_have() {
+fn pages_are_read_from_plain_and_compressed_objects() {
     let first =
         format!("Bread\n\n{BREAD}\n\nWhat it takes\n\nFlour  500 g\n\nWater 350 g\n\nSalt  10 g");
     let second = format!("Soup\n\n{SOUP}\n\nServe it hot.");
@@ -55,7 +55,7 @@ fn a_column_is_read_to_its_end_before_the_next_begins() {
 }
 
 #[test]
-fn letters_of_all_languages_are_read_and_ligatures_are_their_letters() {
+fn letters_of_all_scripts_are_read_and_ligatures_are_split() {
     let expected = "Größe, süß und Äpfel: naïve façade\nfine, efficient, and flour\n\
                     Ψωμί και σούπα\nХлеб и суп\n面包和汤\nパンとスープ";
     assert_eq!(pages("letters.pdf").unwrap(), [expected]);
@@ -63,7 +63,7 @@ fn letters_of_all_languages_are_read_and_ligatures_are_their_letters() {
     assert!(pages("drawn.pdf").unwrap()[0].ends_with("Loaves by day"));
 }
 
-/// Lines of letters that are each 5 wide, of size 10.
+/// Lines of letters with a width of 5 and a font size of 10.
 fn laid_out(lines: &[(f64, f64, &str)]) -> String {
     let letters = lines.iter().flat_map(|(x, y, line)| {
         (0..).zip(line.chars()).map(move |(n, letter)| {
@@ -76,7 +76,7 @@ fn laid_out(lines: &[(f64, f64, &str)]) -> String {
 }
 
 #[test]
-fn a_word_that_was_cut_at_the_end_of_a_line_is_joined_and_nothing_else() {
+fn a_hyphenated_word_is_joined_and_other_hyphens_stay() {
     for (above, below, expected) in [
         ("a fa-", "mous loaf", "a famous loaf"),
         ("the Anglo-", "Saxons", "the Anglo-\nSaxons"),
@@ -89,35 +89,35 @@ fn a_word_that_was_cut_at_the_end_of_a_line_is_joined_and_nothing_else() {
 }
 
 #[test]
-fn gaps_are_spaces_pieces_and_paragraphs() {
+fn gaps_become_spaces_pieces_and_paragraphs() {
     let lines =
         [(50.0, 700.0, "on"), (62.0, 700.0, "e"), (100.0, 700.0, "two"), (50.0, 688.0, "a")];
     assert_eq!(laid_out(&lines), "on e  two\na");
     let more = [(50.0, 676.0, "b"), (50.0, 640.0, "c"), (300.0, 700.0, "d")];
     assert_eq!(laid_out(&[&lines[..], &more].concat()), "on e  two\na\nb\n\nc\n\nd");
-    // Bold that is drawn twice, and a letter set higher.
+    // A letter that is drawn twice for bold, and a superscript.
     assert_eq!(laid_out(&[(50.0, 700.0, "b"), (50.3, 700.0, "b"), (56.0, 703.0, "2")]), "b2");
 }
 
 #[test]
-fn what_has_no_text_says_why() {
+fn a_document_without_text_has_a_reason() {
     for (name, expected) in [
-        ("encrypted.pdf", "it is encrypted, and needs a password"),
+        ("encrypted.pdf", "it is encrypted and needs a password"),
         ("scan.pdf", "it has no text, only images"),
     ] {
         assert_eq!(pages(name).map_err(|error| error.to_string()), Err(expected.to_owned()));
     }
     for bytes in [&b""[..], b"%PDF-1.7", b"no document at all"] {
-        assert_eq!(extract(bytes.into(), PLENTY), Err(NoText::Damaged));
+        assert_eq!(extract(bytes.into(), PLENTY), Err(ExtractError::Damaged));
     }
 }
 
 #[test]
-fn a_document_that_broke_off_is_read_as_far_as_it_goes_or_not_at_all() {
+fn a_truncated_document_is_read_as_far_as_possible() {
     for name in ["plain.pdf", "packed.pdf", "letters.pdf", "encrypted.pdf"] {
         let whole = fixture(name);
         for length in (0..whole.len()).step_by(97) {
-            // It comes to an end, and does not panic.
+            // The call returns and does not panic.
             let _ = extract(whole[..length].into(), PLENTY);
         }
     }
@@ -127,7 +127,7 @@ fn a_document_that_broke_off_is_read_as_far_as_it_goes_or_not_at_all() {
 }
 
 #[test]
-fn a_document_with_wrong_bytes_comes_to_an_end() {
+fn reading_a_corrupted_document_terminates() {
     for name in ["plain.pdf", "packed.pdf", "letters.pdf", "asian.pdf", "drawn.pdf"] {
         let whole = fixture(name);
         for place in (0..whole.len()).step_by(151) {
@@ -139,7 +139,7 @@ fn a_document_with_wrong_bytes_comes_to_an_end() {
 }
 
 #[test]
-fn no_more_text_is_kept_than_was_asked_for() {
+fn the_text_is_limited_to_the_requested_length() {
     let document = extract(fixture("plain.pdf"), 100).unwrap();
     assert_eq!((document.pages.len(), document.left_out), (1, 2));
     assert_eq!(document.pages[0].len(), 100);

@@ -1,4 +1,5 @@
-//! Which user runs the server. Postgres refuses root, so root hands it to someone harmless.
+//! The operating system user that runs the server. Postgres refuses to run as root, so a service
+//! that runs as root uses an unprivileged user.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -6,17 +7,17 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use super::error::{EmbeddedError, io_error};
+use super::error::{PrivatePostgresError, io_error};
 
-/// `nobody` on systems whose account file does not say.
+/// The user id of `nobody` if `/etc/passwd` has no such entry.
 const NOBODY: u32 = 65_534;
 
-/// The user that runs Postgres's programs.
+/// The user that runs the Postgres programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Account {
-    /// Ourselves.
+    /// The user of this process.
     Own,
-    /// An unprivileged user, because we are root.
+    /// An unprivileged user, because this process runs as root.
     Dropped {
         /// Its user id.
         uid: u32,
@@ -26,9 +27,9 @@ pub(super) enum Account {
 }
 
 impl Account {
-    /// Ourselves unless we are root; for root, the owner of `cluster` when there is one, else
-    /// `postgres`, else `nobody`.
-    pub(super) fn choose(cluster: &Path) -> Result<Self, EmbeddedError> {
+    /// Returns the user of this process unless it is root. For root: the owner of `cluster` if it
+    /// exists, else `postgres`, else `nobody`.
+    pub(super) fn choose(cluster: &Path) -> Result<Self, PrivatePostgresError> {
         if !rustix::process::geteuid().is_root() {
             return Ok(Self::Own);
         }
@@ -42,13 +43,13 @@ impl Account {
         let accounts = fs::read_to_string(path).map_err(io_error("read", path))?;
         let (uid, gid) = ["postgres", "nobody"]
             .iter()
-            .find_map(|name| look_up(&accounts, name))
+            .find_map(|name| find_user(&accounts, name))
             .unwrap_or((NOBODY, NOBODY));
         Ok(Self::Dropped { uid, gid })
     }
 
-    /// A command for one of Postgres's programs: as this user, in a process group of its own
-    /// (^C in the terminal must reach us first), and with nothing of our environment.
+    /// Returns a command that runs `program` as this user, in its own process group (Ctrl-C in the
+    /// terminal must reach this process first) and with an empty environment.
     pub(super) fn command(self, program: &Path) -> Command {
         let mut command = Command::new(program);
         command
@@ -65,37 +66,45 @@ impl Account {
         command
     }
 
-    /// Gives a path to this user.
-    pub(super) fn own(self, path: &Path) -> Result<(), EmbeddedError> {
+    /// Changes the owner of a path to this user.
+    pub(super) fn own(self, path: &Path) -> Result<(), PrivatePostgresError> {
         let Self::Dropped { uid, gid } = self else {
             return Ok(());
         };
         std::os::unix::fs::chown(path, Some(uid), Some(gid)).map_err(io_error("chown", path))
     }
 
-    /// Checks that this user can enter `dir` and every folder above it. `what` names it for the
-    /// operator.
-    pub(super) fn check_reach(self, dir: &Path, what: &'static str) -> Result<(), EmbeddedError> {
+    /// Checks that this user can enter `dir` and every folder above it. `what` names the folder in
+    /// the error.
+    pub(super) fn check_reach(
+        self,
+        dir: &Path,
+        what: &'static str,
+    ) -> Result<(), PrivatePostgresError> {
         let Self::Dropped { uid, gid } = self else {
             return Ok(());
         };
         for folder in dir.ancestors() {
-            let meta = fs::metadata(folder).map_err(io_error("look at", folder))?;
+            let meta = fs::metadata(folder).map_err(io_error("inspect", folder))?;
             let needed = match (meta.uid() == uid, meta.gid() == gid) {
                 (true, _) => 0o100,
                 (false, true) => 0o010,
                 (false, false) => 0o001,
             };
             if meta.permissions().mode() & needed == 0 {
-                return Err(EmbeddedError::NotReachable { dir: folder.to_owned(), uid, what });
+                return Err(PrivatePostgresError::NotReachable {
+                    dir: folder.to_owned(),
+                    uid,
+                    what,
+                });
             }
         }
         Ok(())
     }
 }
 
-/// The ids of a user in the text of an account file.
-fn look_up(accounts: &str, name: &str) -> Option<(u32, u32)> {
+/// Returns the user and group id of `name` from the text of `/etc/passwd`.
+fn find_user(accounts: &str, name: &str) -> Option<(u32, u32)> {
     accounts.lines().find_map(|line| {
         let mut fields = line.split(':');
         if fields.next()? != name {
@@ -112,13 +121,13 @@ mod tests {
     #[test]
     fn ids_come_from_the_account_file() {
         let text = "root:x:0:0:root:/root:/bin/sh\npostgres:x:101:104:PG:/var/lib:/bin/sh\nbad:x\n";
-        assert_eq!(look_up(text, "postgres"), Some((101, 104)));
-        assert_eq!(look_up(text, "bad"), None);
-        assert_eq!(look_up(text, "nobody"), None);
+        assert_eq!(find_user(text, "postgres"), Some((101, 104)));
+        assert_eq!(find_user(text, "bad"), None);
+        assert_eq!(find_user(text, "nobody"), None);
     }
 
     #[test]
-    fn a_closed_folder_on_the_way_is_named() {
+    fn a_folder_without_permission_on_the_path_is_named() {
         let top = tempfile::tempdir_in("/tmp").unwrap();
         let inner = top.path().join("closed/inner");
         fs::create_dir_all(&inner).unwrap();

@@ -1,46 +1,46 @@
-//! Finding an installed Postgres server.
+//! Discovery of installed Postgres servers.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::{env, fs};
 
-use super::error::EmbeddedError;
+use super::error::PrivatePostgresError;
 
-/// Folders that hold one folder a version, each with a `bin` of its own.
+/// Folders with one subfolder for each version, each with a `bin` folder.
 const VERSIONED: [&str; 4] =
     ["/usr/lib/postgresql", "/usr/lib64/postgresql", "/opt/homebrew/opt", "/usr/local/opt"];
 
-/// Folders whose entries `pgsql-15`, `pgsql-16`, ... each have a `bin`.
+/// The parent and the name prefix of folders such as `pgsql-15`, each with a `bin` folder.
 const PREFIXED: (&str, &str) = ("/usr", "pgsql-");
 
-/// An installed server: a folder with `postgres` and `initdb` of a version we support.
+/// An installed server: a folder with `postgres` and `initdb` of a supported version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Binaries {
     /// The folder.
     pub(super) dir: PathBuf,
     /// The full version, such as `15.18`.
     pub(super) version: String,
-    /// The major version, which is also what a cluster's `PG_VERSION` says.
+    /// The major version, as in the `PG_VERSION` of a cluster.
     pub(super) major: u32,
 }
 
-/// Finds a server: the folder `bin_dir` and nothing else when it is given, else `search_path`,
-/// then the usual folders, newest version first. `made_by` is the `PG_VERSION` of a cluster that
-/// exists, with its path: only that major version can open it.
+/// Finds a server: in `bin_dir` only, if given; else in `search_path`, then in the usual folders,
+/// newest version first. `made_by` is the path and the `PG_VERSION` of an existing cluster, which
+/// only a server of that major version can open.
 pub(super) fn find(
     bin_dir: Option<&Path>,
     search_path: Option<&OsStr>,
     made_by: Option<(&Path, &str)>,
-) -> Result<Binaries, EmbeddedError> {
+) -> Result<Binaries, PrivatePostgresError> {
     let fits = |found: &Binaries| made_by.is_none_or(|(_, v)| v == found.major.to_string());
-    let no_match = |(cluster, wanted): (&Path, &str)| EmbeddedError::NoMatchingVersion {
+    let no_match = |(cluster, wanted): (&Path, &str)| PrivatePostgresError::NoMatchingVersion {
         cluster: cluster.to_owned(),
         wanted: wanted.to_owned(),
     };
     if let Some(dir) = bin_dir {
         let found = inspect(dir)
-            .map_err(|problem| EmbeddedError::BinDir { dir: dir.to_owned(), problem })?;
+            .map_err(|problem| PrivatePostgresError::BinDir { dir: dir.to_owned(), problem })?;
         return match made_by {
             Some(cluster) if !fits(&found) => Err(no_match(cluster)),
             _ => Ok(found),
@@ -57,12 +57,12 @@ pub(super) fn find(
     }
     match made_by {
         Some(cluster) if any => Err(no_match(cluster)),
-        _ => Err(EmbeddedError::NoBinaries),
+        _ => Err(PrivatePostgresError::NoBinaries),
     }
 }
 
-/// Where `postgres` on the search path really lives: the entry is often a link, and `initdb` and
-/// the server's other files are beside its target.
+/// Resolves `postgres` on the search path: the entry is often a link, and `initdb` and the server's
+/// other files are next to its target.
 fn on_path(search_path: Option<&OsStr>) -> Vec<PathBuf> {
     env::split_paths(search_path.unwrap_or_default())
         .filter_map(|dir| dir.join("postgres").canonicalize().ok()?.parent().map(Path::to_owned))
@@ -84,14 +84,14 @@ fn entries(dir: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path())
 }
 
-/// The version in `15`, `pgsql-16` or `postgresql@17`; 0 without one.
+/// Returns the version in `15`, `pgsql-16` or `postgresql@17`; 0 without one.
 fn trailing_number(dir: &Path) -> u32 {
     let name = dir.file_name().unwrap_or_default().to_string_lossy();
     let digits = name.trim_end_matches(|c: char| c.is_ascii_digit()).len();
     name.get(digits..).and_then(|number| number.parse().ok()).unwrap_or(0)
 }
 
-/// Looks at one folder; the error says what is wrong with it.
+/// Inspects one folder. The error describes the problem.
 fn inspect(dir: &Path) -> Result<Binaries, String> {
     for program in ["postgres", "initdb"] {
         if !dir.join(program).is_file() {
@@ -107,12 +107,12 @@ fn inspect(dir: &Path) -> Result<Binaries, String> {
     let (version, major) = parse_version(&text)
         .ok_or_else(|| format!("has a postgres of unknown version: {}", text.trim()))?;
     if !(15..=18).contains(&major) {
-        return Err(format!("holds PostgreSQL {version}, and 15 to 18 are supported"));
+        return Err(format!("has PostgreSQL {version}; 15 to 18 are supported"));
     }
     Ok(Binaries { dir: dir.to_owned(), version, major })
 }
 
-/// Reads `postgres (PostgreSQL) 15.18 (Debian 15.18-0+deb12u1)`.
+/// Parses `postgres (PostgreSQL) 15.18 (Debian 15.18-0+deb12u1)`.
 fn parse_version(text: &str) -> Option<(String, u32)> {
     let (_, rest) = text.split_once("(PostgreSQL) ")?;
     let version = rest.split_whitespace().next()?;
@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_are_read_from_every_vendor() {
+    fn version_formats_of_all_vendors_are_parsed() {
         let cases = [
             ("postgres (PostgreSQL) 15.18 (Debian 15.18-0+deb12u1)\n", Some(("15.18", 15))),
             ("postgres (PostgreSQL) 18.6\n", Some(("18.6", 18))),
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_bin_dir_is_named() {
+    fn an_invalid_bin_dir_is_named() {
         let error = find(Some(Path::new("/nowhere/bin")), None, None).unwrap_err();
         assert_eq!(error.to_string(), "PG_BIN_DIR: /nowhere/bin has no postgres");
     }
@@ -157,12 +157,12 @@ mod tests {
         let bin_dir = env::var_os("PG_BIN_DIR").map(PathBuf::from);
         let path = env::var_os("PATH");
         let error = find(bin_dir.as_deref(), path.as_deref(), made_by).unwrap_err();
-        assert!(error.to_string().contains("/data/pg was made by PostgreSQL 12"), "{error}");
+        assert!(error.to_string().contains("/data/pg was created by PostgreSQL 12"), "{error}");
     }
 
     #[test]
-    fn nothing_installed_names_three_ways_on_in_one_line() {
-        let text = EmbeddedError::NoBinaries.to_string();
+    fn without_binaries_one_line_names_three_remedies() {
+        let text = PrivatePostgresError::NoBinaries.to_string();
         for way in ["install postgresql", "PG_BIN_DIR", "DATABASE_URL"] {
             assert!(text.contains(way), "{way}");
         }

@@ -1,4 +1,4 @@
-//! The data directory: its folders, its lock, and the cluster that is made on first start.
+//! The data directory: its folders, its lock, and the cluster, created on first start.
 
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io::{self, Write};
@@ -9,42 +9,45 @@ use std::time::{Duration, Instant};
 
 use super::account::Account;
 use super::binaries::Binaries;
-use super::error::{EmbeddedError, io_error};
+use super::error::{PrivatePostgresError, io_error};
 use super::{DATABASE, Durability, ROLE};
 
-/// The locale of the cluster: byte order for sorting, Unicode for case, on every system alike.
+/// The locale of the cluster: sorting by bytes and Unicode case mapping, the same on every system.
 pub(super) const LOCALE: &str = if cfg!(target_os = "macos") { "en_US.UTF-8" } else { "C.UTF-8" };
 
-/// The longest path of a Unix socket, without its closing NUL (Linux; macOS has four bytes less).
+/// Maximum length of a Unix socket path without its NUL (Linux; four bytes less on macOS).
 const SOCKET_PATH_MAX: usize = 103;
 
-/// The socket's name: Postgres builds it from the port, and 5432 is the port we name.
+/// The name of the socket. Postgres derives it from the port, which is 5432.
 const SOCKET_NAME: &str = ".s.PGSQL.5432";
 
-/// The lock file beside the socket: it names the process of the server.
+/// The lock file next to the socket. It contains the server's process id.
 pub(super) const SOCKET_LOCK: &str = ".s.PGSQL.5432.lock";
 
-/// A watchdog looks ten times a second whether its server is gone.
-const REMOVED_WITHIN: Duration = Duration::from_secs(2);
+/// Time for the watchdog to remove a folder; it checks the server ten times per second.
+const REMOVAL_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The folders of a private server.
 #[derive(Debug)]
 pub(super) struct Layout {
-    /// The data directory itself.
+    /// The data directory.
     pub(super) data_dir: PathBuf,
     /// The cluster, with its `PG_VERSION`.
     pub(super) cluster: PathBuf,
-    /// Where the socket is: `run` in the data directory, or a short folder elsewhere.
+    /// The folder of the socket: `run` in the data directory, or a short path elsewhere.
     pub(super) socket_dir: PathBuf,
     /// The server's log.
     pub(super) log: PathBuf,
-    /// Held for the life of the server; the kernel lets go of it however the process ends.
+    /// Held for the life of the server. The kernel releases it when the process ends.
     _lock: File,
 }
 
 impl Layout {
-    /// Opens the data directory, makes it if need be, and takes its lock.
-    pub(super) fn open(data_dir: &Path, durability: Durability) -> Result<Self, EmbeddedError> {
+    /// Opens the data directory, creates it if it does not exist, and locks it.
+    pub(super) fn open(
+        data_dir: &Path,
+        durability: Durability,
+    ) -> Result<Self, PrivatePostgresError> {
         create_data_dir(data_dir, durability)?;
         let data_dir = data_dir.canonicalize().map_err(io_error("resolve", data_dir))?;
         let lock = lock(&data_dir)?;
@@ -57,38 +60,41 @@ impl Layout {
         })
     }
 
-    /// The `PG_VERSION` of the cluster, none before the first start.
+    /// The `PG_VERSION` of the cluster; `None` before the first start.
     pub(super) fn made_by(&self) -> Option<String> {
         let text = fs::read_to_string(self.cluster.join("PG_VERSION")).ok()?;
         Some(text.trim().to_owned())
     }
 
-    /// Makes the folder of the socket and gives it to the server's user. A path too long for a
-    /// socket is replaced by a short private one.
-    pub(super) fn create_socket_dir(&mut self, account: Account) -> Result<(), EmbeddedError> {
+    /// Creates the folder of the socket for the server's user. If its path is too long for a
+    /// socket, a short private folder replaces it.
+    pub(super) fn create_socket_dir(
+        &mut self,
+        account: Account,
+    ) -> Result<(), PrivatePostgresError> {
         if self.socket_dir.join(SOCKET_NAME).as_os_str().len() > SOCKET_PATH_MAX {
             self.socket_dir = create_short_dir()?;
             tracing::info!(
                 data.dir = %self.data_dir.display(),
                 socket.dir = %self.socket_dir.display(),
-                "the data directory's path is too long for a socket: using a short one"
+                "socket path too long; using a short folder"
             );
             return account.own(&self.socket_dir);
         }
         self.make_socket_dir(account)
     }
 
-    /// Makes the socket's folder again, in its place, after the server has died. A short one goes
-    /// with the server, a moment later.
-    pub(super) fn renew_socket_dir(&self, account: Account) -> Result<(), EmbeddedError> {
-        let deadline = Instant::now() + REMOVED_WITHIN;
+    /// Creates the socket's folder again after the server died. The watchdog of the dead server
+    /// removes a short one, with a short delay.
+    pub(super) fn renew_socket_dir(&self, account: Account) -> Result<(), PrivatePostgresError> {
+        let deadline = Instant::now() + REMOVAL_TIMEOUT;
         while self.has_short_socket_dir() && self.socket_dir.exists() && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(10));
         }
         self.make_socket_dir(account)
     }
 
-    fn make_socket_dir(&self, account: Account) -> Result<(), EmbeddedError> {
+    fn make_socket_dir(&self, account: Account) -> Result<(), PrivatePostgresError> {
         if let Err(error) = private_dir(&self.socket_dir)
             && error.kind() != io::ErrorKind::AlreadyExists
         {
@@ -97,19 +103,20 @@ impl Layout {
         account.own(&self.socket_dir)
     }
 
-    /// Whether the socket is outside the data directory, in a folder that ends with the server.
+    /// True if the socket is outside the data directory, in a folder that is removed with the
+    /// server.
     pub(super) fn has_short_socket_dir(&self) -> bool {
         !self.socket_dir.starts_with(&self.data_dir)
     }
 
-    /// Makes the cluster with our role and our database. It is built beside its place and renamed
-    /// when complete: an interrupted first start never looks like a cluster.
+    /// Creates the cluster with the role and the database. It is built under a temporary name and
+    /// renamed when complete, so an interrupted first start leaves no partial cluster.
     pub(super) fn create_cluster(
         &self,
         binaries: &Binaries,
         account: Account,
         durability: Durability,
-    ) -> Result<(), EmbeddedError> {
+    ) -> Result<(), PrivatePostgresError> {
         let building = self.data_dir.join("pg.new");
         match fs::remove_dir_all(&building) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -128,9 +135,9 @@ impl Layout {
     }
 }
 
-/// Makes the data directory, closed to others; root leaves the way through to the server's user.
-/// A directory that exists keeps its mode.
-fn create_data_dir(dir: &Path, durability: Durability) -> Result<(), EmbeddedError> {
+/// Creates the data directory, accessible only to its owner; for root, the server's user can pass
+/// through it. An existing directory keeps its mode.
+fn create_data_dir(dir: &Path, durability: Durability) -> Result<(), PrivatePostgresError> {
     if let Some(parent) = dir.parent() {
         fs::create_dir_all(parent).map_err(io_error("create", parent))?;
     }
@@ -139,7 +146,7 @@ fn create_data_dir(dir: &Path, durability: Durability) -> Result<(), EmbeddedErr
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             return match durability {
                 Durability::Durable => Ok(()),
-                Durability::Throwaway => Err(EmbeddedError::NotFresh(dir.to_owned())),
+                Durability::Throwaway => Err(PrivatePostgresError::NotFresh(dir.to_owned())),
             };
         }
         Err(error) => return Err(io_error("create", dir)(error)),
@@ -152,8 +159,8 @@ fn private_dir(dir: &Path) -> io::Result<()> {
     DirBuilder::new().mode(0o700).create(dir)
 }
 
-/// One live server a data directory.
-fn lock(data_dir: &Path) -> Result<File, EmbeddedError> {
+/// Locks the data directory: at most one live server uses it.
+fn lock(data_dir: &Path) -> Result<File, PrivatePostgresError> {
     let path = data_dir.join("lock");
     let file = File::options()
         .create(true)
@@ -163,14 +170,14 @@ fn lock(data_dir: &Path) -> Result<File, EmbeddedError> {
         .map_err(io_error("open", &path))?;
     match rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(file),
-        Err(rustix::io::Errno::WOULDBLOCK) => Err(EmbeddedError::InUse(data_dir.to_owned())),
+        Err(rustix::io::Errno::WOULDBLOCK) => Err(PrivatePostgresError::InUse(data_dir.to_owned())),
         Err(error) => Err(io_error("lock", &path)(error.into())),
     }
 }
 
-/// A new folder with a short path. The name need not be secret: the folder is made by us or not
-/// at all, and only its owner can enter it.
-fn create_short_dir() -> Result<PathBuf, EmbeddedError> {
+/// Creates a new folder with a short path. The name need not be secret: creation fails if it
+/// exists, and only its owner can enter it.
+fn create_short_dir() -> Result<PathBuf, PrivatePostgresError> {
     let mut number = 0_u32;
     loop {
         let dir = PathBuf::from(format!("/tmp/twostep-{}-{number}", std::process::id()));
@@ -189,10 +196,10 @@ fn initdb(
     binaries: &Binaries,
     account: Account,
     durability: Durability,
-) -> Result<(), EmbeddedError> {
+) -> Result<(), PrivatePostgresError> {
     let program = binaries.dir.join("initdb");
     let mut command = account.command(&program);
-    // `trust` is for those who reach the socket, and only the server's own user and root do
+    // `trust` applies to users who can reach the socket: the server's own user and root.
     command.arg("-D").arg(dir).args(["-U", ROLE, "-A", "trust", "-E", "UTF8"]);
     command.arg(format!("--locale={LOCALE}"));
     if durability == Durability::Throwaway {
@@ -202,14 +209,14 @@ fn initdb(
     succeeded("initdb", &output)
 }
 
-/// Creates our database without a running server, so that the cluster is complete when it gets
-/// its name.
+/// Creates the database without a running server, so that the cluster is complete before its
+/// rename.
 fn create_database(
     dir: &Path,
     binaries: &Binaries,
     account: Account,
     durability: Durability,
-) -> Result<(), EmbeddedError> {
+) -> Result<(), PrivatePostgresError> {
     let program = binaries.dir.join("postgres");
     let mut command = account.command(&program);
     command.arg("--single").arg("-D").arg(dir).args(["-c", "exit_on_error=on"]);
@@ -219,19 +226,19 @@ fn create_database(
     command.arg("postgres").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(io_error("run", &program))?;
     if let Some(mut stdin) = child.stdin.take() {
-        // a server that ended early is told by its status, not by the broken pipe
+        // If the server ended early, its status explains why; the broken pipe does not.
         let _ = writeln!(stdin, "CREATE DATABASE {DATABASE}");
     }
     let output = child.wait_with_output().map_err(io_error("run", &program))?;
     succeeded("postgres --single", &output)
 }
 
-fn succeeded(program: &'static str, output: &Output) -> Result<(), EmbeddedError> {
+fn succeeded(program: &'static str, output: &Output) -> Result<(), PrivatePostgresError> {
     if output.status.success() {
         return Ok(());
     }
     let text = String::from_utf8_lossy(&output.stderr);
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
     let last = lines.get(lines.len().saturating_sub(3)..).unwrap_or_default();
-    Err(EmbeddedError::Program { program, status: output.status, output: last.join("; ") })
+    Err(PrivatePostgresError::Program { program, status: output.status, output: last.join("; ") })
 }

@@ -1,12 +1,12 @@
-//! What can go wrong with the private server, in words an operator can act on.
+//! Errors of the private server, with remedies for the operator.
 
 use std::io;
 use std::path::PathBuf;
 
-/// Why the private Postgres could not be started or stopped.
+/// The reason that the private Postgres could not start or stop.
 #[derive(Debug, thiserror::Error)]
-pub enum EmbeddedError {
-    /// No usable binaries anywhere.
+pub enum PrivatePostgresError {
+    /// No supported server is installed.
     #[error(
         "no PostgreSQL server (15 to 18) found on this machine: install postgresql \
          (apt-get install postgresql), or set PG_BIN_DIR to the folder with postgres and initdb, \
@@ -14,18 +14,18 @@ pub enum EmbeddedError {
     )]
     NoBinaries,
 
-    /// `PG_BIN_DIR` was given and does not lead to a server.
+    /// `PG_BIN_DIR` names a folder without a supported server.
     #[error("PG_BIN_DIR: {} {problem}", dir.display())]
     BinDir {
         /// The folder as given.
         dir: PathBuf,
-        /// What is wrong with it.
+        /// The problem with the folder.
         problem: String,
     },
 
-    /// The cluster on disk needs another major version than those installed.
+    /// The cluster needs a major version that is not installed.
     #[error(
-        "the database in {} was made by PostgreSQL {wanted}, which is not on this machine: \
+        "the database in {} was created by PostgreSQL {wanted}, which is not installed: \
          install PostgreSQL {wanted}, or set PG_BIN_DIR to its bin folder, \
          or choose another data directory",
         cluster.display()
@@ -37,7 +37,7 @@ pub enum EmbeddedError {
         wanted: String,
     },
 
-    /// Another process of ours keeps this data directory.
+    /// Another process of this program uses the data directory.
     #[error(
         "the data directory {} is in use by another twostep process: stop it, \
          or choose another data directory",
@@ -45,15 +45,16 @@ pub enum EmbeddedError {
     )]
     InUse(PathBuf),
 
-    /// Somebody came to look at a database that is not there.
+    /// The data directory has no database.
     #[error("there is no database in {}", .0.display())]
     Empty(PathBuf),
 
-    /// A throwaway server removes its directory, so it takes only a fresh one.
-    #[error("the directory {} exists already: a throwaway server needs a new one", .0.display())]
+    /// The directory of a throwaway server exists. It must be new, because the server removes it at
+    /// its end.
+    #[error("the directory {} exists: a throwaway server needs a new one", .0.display())]
     NotFresh(PathBuf),
 
-    /// Postgres refuses to run as root, and the account it is given to cannot get there.
+    /// Postgres refuses to run as root, and the user that runs it cannot enter a folder.
     #[error(
         "{} cannot be entered by the unprivileged user (uid {uid}) that must run Postgres when \
          the service is root: run the service as a normal user, choose another {what}, \
@@ -61,68 +62,68 @@ pub enum EmbeddedError {
         dir.display()
     )]
     NotReachable {
-        /// The closed folder.
+        /// The folder that the user cannot enter.
         dir: PathBuf,
-        /// The account Postgres would run as.
+        /// The user id of the server.
         uid: u32,
-        /// What lies behind that folder.
+        /// The folder that the server needs, inside that folder.
         what: &'static str,
     },
 
-    /// A program of Postgres's own failed.
+    /// A Postgres program failed.
     #[error("{program} failed ({status}): {output}")]
     Program {
-        /// Its name.
+        /// The name of the program.
         program: &'static str,
-        /// How it ended.
+        /// The exit status.
         status: std::process::ExitStatus,
-        /// The last lines it wrote.
+        /// The last lines of its output.
         output: String,
     },
 
     /// The server ended before it was ready.
     #[error("postgres ended at start ({status}): {last_line} (more in {})", log.display())]
     Exited {
-        /// How it ended.
+        /// The exit status.
         status: std::process::ExitStatus,
         /// The last line of its log.
         last_line: String,
-        /// The whole log.
+        /// The path of the log.
         log: PathBuf,
     },
 
-    /// The server neither became ready nor ended, or did not end when told to.
+    /// The server did not become ready, or did not end, in time.
     #[error("postgres did not {action} within {seconds} s (see {})", log.display())]
     TimedOut {
-        /// What was waited for.
+        /// The awaited action, as a verb.
         action: &'static str,
-        /// For how long.
+        /// The timeout in seconds.
         seconds: u64,
         /// The server's log.
         log: PathBuf,
     },
 
-    /// The system refused an operation.
+    /// An operation of the system failed.
     #[error("could not {action} {}", path.display())]
     Io {
         /// The operation, as a verb.
         action: &'static str,
-        /// On what.
+        /// The path of the file or folder.
         path: PathBuf,
-        /// The system's own words.
+        /// The error of the system.
         source: io::Error,
     },
 
-    /// The thread that does the work was lost.
-    #[error("the thread that starts or stops postgres was lost")]
+    /// The thread that starts or stops the server panicked.
+    #[error("the thread that starts or stops postgres panicked")]
     Thread(#[from] tokio::task::JoinError),
 }
 
-/// Names the operation and the path of an IO error: `.map_err(io_error("create", &path))`.
+/// Adds the operation and the path to an IO error: `.map_err(io_error("create", &path))`.
 pub(super) fn io_error(
     action: &'static str,
     path: &std::path::Path,
-) -> impl FnOnce(io::Error) -> EmbeddedError + use<> {
+) -> impl FnOnce(io::Error) -> PrivatePostgresError + use<> {
     let path = path.to_owned();
-    move |source| EmbeddedError::Io { action, path, source }
+    move |source| PrivatePostgresError::Io { action, path, source }
 }

@@ -1,35 +1,35 @@
-//! A data directory as it is found: for those who come to look, and make nothing.
+//! Access to an existing data directory, for commands that read a database and must not create one.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use sqlx::postgres::PgConnectOptions;
 
-use super::error::{EmbeddedError, io_error};
-use super::{EmbeddedPostgres, Options, connect_options};
+use super::error::{PrivatePostgresError, io_error};
+use super::{Options, PrivatePostgres, connect_options};
 
-/// A private server that can be asked.
+/// A private server of an existing data directory.
 #[derive(Debug)]
 pub enum Existing {
-    /// Nobody ran it: it was started, and is ours to stop.
-    Started(EmbeddedPostgres),
-    /// Another process runs it, and goes on to.
+    /// The server was not running. This process started it and must stop it.
+    Started(PrivatePostgres),
+    /// Another process runs the server and keeps it running.
     Running(PgConnectOptions),
 }
 
 impl Existing {
-    /// Finds the server of a data directory that another process keeps, or starts it. A directory
-    /// without a database is left as it is.
-    pub async fn open(options: &Options) -> Result<Self, EmbeddedError> {
+    /// Finds the running server of a data directory, or starts it. A directory without a database
+    /// stays unchanged.
+    pub async fn open(options: &Options) -> Result<Self, PrivatePostgresError> {
         let version = options.data_dir.join("pg/PG_VERSION");
         if !version.try_exists().map_err(io_error("read", &version))? {
-            return Err(EmbeddedError::Empty(options.data_dir.clone()));
+            return Err(PrivatePostgresError::Empty(options.data_dir.clone()));
         }
-        match EmbeddedPostgres::start(options).await {
+        match PrivatePostgres::start(options).await {
             Ok(server) => Ok(Self::Started(server)),
-            Err(EmbeddedError::InUse(data_dir)) => {
+            Err(PrivatePostgresError::InUse(data_dir)) => {
                 let Some(socket_dir) = socket_dir(&data_dir.join("pg")) else {
-                    return Err(EmbeddedError::InUse(data_dir));
+                    return Err(PrivatePostgresError::InUse(data_dir));
                 };
                 Ok(Self::Running(connect_options(&socket_dir)))
             }
@@ -37,7 +37,7 @@ impl Existing {
         }
     }
 
-    /// How to connect to its database.
+    /// The connection options of the database.
     pub fn connect_options(&self) -> PgConnectOptions {
         match self {
             Self::Started(server) => server.connect_options(),
@@ -45,8 +45,8 @@ impl Existing {
         }
     }
 
-    /// Stops what was started.
-    pub async fn close(self) -> Result<(), EmbeddedError> {
+    /// Stops the server if this process started it.
+    pub async fn close(self) -> Result<(), PrivatePostgresError> {
         match self {
             Self::Started(server) => server.stop().await,
             Self::Running(_) => Ok(()),
@@ -54,8 +54,8 @@ impl Existing {
     }
 }
 
-/// Line 5 of `postmaster.pid` is where a server listens, which for a long path is not beside its
-/// data; line 8 says whether it takes connections.
+/// Reads the folder of the socket from `postmaster.pid`. Line 5 has the folder, which differs from
+/// the default for a long path; line 8 says whether the server accepts connections.
 fn socket_dir(cluster: &Path) -> Option<PathBuf> {
     let text = fs::read_to_string(cluster.join("postmaster.pid")).ok()?;
     let mut lines = text.lines().map(str::trim).skip(4);

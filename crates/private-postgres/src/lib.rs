@@ -1,13 +1,14 @@
-//! The default database: a private Postgres server, made of the programs that are installed.
+//! A private Postgres server, run from the installed Postgres programs.
 //!
-//! Without a `DATABASE_URL` the service keeps a cluster of its own under its data directory and
-//! runs an ordinary Postgres server on it, reachable only through a Unix socket in a private
-//! folder: no TCP port, no password. It is durable, and it ends with the service in every way the
-//! service can end (see `watchdog.rs`); whatever still remains, the next start clears away.
+//! It is the default database of the service: without a `DATABASE_URL` the service keeps a cluster
+//! under its data directory and runs an ordinary Postgres server on it. Clients reach the server
+//! only through a Unix socket in a private folder, without a TCP port and without a password. The
+//! server is durable. It ends with its owner, even if the owner is killed (see `watchdog.rs`); the
+//! next start cleans up all remains.
 //!
-//! Folders under the data directory: `pg` (the cluster), `run` (the socket), `postgres.log`,
-//! `lock`. When the service is root the server runs as `postgres` or `nobody`, and `pg` and `run`
-//! belong to that user.
+//! The data directory contains `pg` (the cluster), `run` (the socket), `postgres.log` and `lock`.
+//! If the owner runs as root, the server runs as `postgres` or `nobody`, and that user owns `pg`
+//! and `run`.
 
 mod account;
 mod binaries;
@@ -33,44 +34,45 @@ use tokio_util::sync::CancellationToken;
 use self::account::Account;
 use self::binaries::Binaries;
 use self::cluster::Layout;
-pub use self::error::EmbeddedError;
+pub use self::error::PrivatePostgresError;
 pub use self::existing::Existing;
 use self::server::Server;
 
-/// The role that owns everything in the private cluster.
+/// The role that owns all objects of the cluster.
 const ROLE: &str = "twostep";
 
-/// The database made on first start.
+/// The database that the first start creates.
 const DATABASE: &str = "twostep";
 
-/// How much the data is worth.
+/// The durability of a server's data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Durability {
-    /// What is committed survives crashes and power cuts.
+    /// Committed data survives crashes and power failures.
     Durable,
-    /// For tests: as fast as possible. The data directory must be new, and it is removed with the
-    /// server (by the server's user: under `/tmp` that works for root as well).
+    /// For tests: as fast as possible, without durability. The data directory must be new. The
+    /// watchdog removes it with the server (as the server's user: under `/tmp` that works for root
+    /// as well).
     Throwaway,
 }
 
-/// Where the server lives and where its programs are.
+/// The options of a private server.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Made when missing. One server at a time.
+    /// The data directory, created if it does not exist. At most one server uses it.
     pub data_dir: PathBuf,
-    /// The folder of `postgres` and `initdb` (`PG_BIN_DIR`); none means to search.
+    /// The folder of `postgres` and `initdb` (`PG_BIN_DIR`); `None` searches for one.
     pub bin_dir: Option<PathBuf>,
-    /// Folders to search first, in the form of `PATH`; the usual places of a Postgres follow.
+    /// Folders to search first, in the format of `PATH`; the usual folders of Postgres follow.
     pub search_path: Option<OsString>,
-    /// How much the data is worth.
+    /// The durability of the data.
     pub durability: Durability,
 }
 
-/// A running private server. It needs no runtime while it runs. Dropping it ends the server as
-/// well, without waiting for it; [`EmbeddedPostgres::stop`] waits.
+/// A running private server. It needs no async runtime while it runs. Dropping it stops the server
+/// without waiting; [`PrivatePostgres::stop`] waits.
 #[derive(Debug)]
-pub struct EmbeddedPostgres {
-    // the server goes before the layout, whose lock says that it is ours
+pub struct PrivatePostgres {
+    // Drop order: the server stops before the layout releases the lock of the data directory.
     server: Server,
     layout: Layout,
     binaries: Binaries,
@@ -78,19 +80,19 @@ pub struct EmbeddedPostgres {
     durability: Durability,
 }
 
-/// How often the server is looked at, and how long after a start that failed the next one comes.
-const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// The interval of the checks in [`PrivatePostgres::supervise`], and the pause after a failed restart.
+const CHECK_INTERVAL: Duration = Duration::from_millis(250);
 
-impl EmbeddedPostgres {
-    /// Starts the server, after making its cluster on the first start. The work is done on a
-    /// blocking thread; if the future is dropped, the server is ended as soon as it is up.
-    pub async fn start(options: &Options) -> Result<Self, EmbeddedError> {
+impl PrivatePostgres {
+    /// Starts the server; the first start creates its cluster. The work runs on a blocking thread.
+    /// If the future is dropped, the server stops as soon as it is up.
+    pub async fn start(options: &Options) -> Result<Self, PrivatePostgresError> {
         let options = options.clone();
         tokio::task::spawn_blocking(move || Self::start_blocking(&options)).await?
     }
 
-    /// [`EmbeddedPostgres::start`] for callers without a runtime.
-    pub fn start_blocking(options: &Options) -> Result<Self, EmbeddedError> {
+    /// The same as [`PrivatePostgres::start`], for callers without an async runtime.
+    pub fn start_blocking(options: &Options) -> Result<Self, PrivatePostgresError> {
         let durability = options.durability;
         let mut layout = Layout::open(&options.data_dir, durability)?;
         let version = layout.made_by();
@@ -112,14 +114,16 @@ impl EmbeddedPostgres {
         Ok(Self { server, layout, binaries, account, durability })
     }
 
-    /// Looks after the server until it is told to stop: one that somebody has killed is started
-    /// again, as an operator's would be.
-    pub async fn keep(mut self, stop: CancellationToken) -> Result<Self, EmbeddedError> {
-        while stop.run_until_cancelled(sleep(LOOK_EVERY)).await.is_some() {
+    /// Supervises the server until `stop` is cancelled: restarts it if its process was killed.
+    pub async fn supervise(
+        mut self,
+        stop: CancellationToken,
+    ) -> Result<Self, PrivatePostgresError> {
+        while stop.run_until_cancelled(sleep(CHECK_INTERVAL)).await.is_some() {
             if !self.server.has_ended() {
                 continue;
             }
-            tracing::error!("the private database has ended, and is started again");
+            tracing::error!("private database ended; restarting it");
             let (kept, started) = tokio::task::spawn_blocking(move || {
                 let started = self.start_again();
                 (self, started)
@@ -127,26 +131,26 @@ impl EmbeddedPostgres {
             .await?;
             self = kept;
             match started {
-                Ok(()) => tracing::info!("the private database is back"),
-                Err(error) => tracing::error!(%error, "the private database cannot be started"),
+                Ok(()) => tracing::info!("private database restarted"),
+                Err(error) => tracing::error!(%error, "private database not restarted"),
             }
         }
         Ok(self)
     }
 
-    fn start_again(&mut self) -> Result<(), EmbeddedError> {
-        self.server.let_go();
+    fn start_again(&mut self) -> Result<(), PrivatePostgresError> {
+        self.server.close_pipe();
         self.layout.renew_socket_dir(self.account)?;
         self.server = Server::start(&self.layout, &self.binaries, self.account, self.durability)?;
         Ok(())
     }
 
-    /// How to connect to its database.
+    /// The connection options of the database.
     pub fn connect_options(&self) -> PgConnectOptions {
         connect_options(&self.layout.socket_dir)
     }
 
-    /// The same as a URL, for other programs.
+    /// The connection URL, for other programs.
     pub fn url(&self) -> String {
         let mut host = String::new();
         for byte in self.layout.socket_dir.as_os_str().as_encoded_bytes() {
@@ -159,30 +163,31 @@ impl EmbeddedPostgres {
         format!("postgres://{ROLE}@localhost:5432/{DATABASE}?host={host}")
     }
 
-    /// The server's version, such as `15.18`.
+    /// The version of the server, such as `15.18`.
     pub fn version(&self) -> &str {
         &self.binaries.version
     }
 
-    /// The folder its programs are in.
+    /// The folder of the server's programs.
     pub fn bin_dir(&self) -> &Path {
         &self.binaries.dir
     }
 
-    /// The folder its data is in, without symbolic links.
+    /// The data directory, without symbolic links.
     pub fn data_dir(&self) -> &Path {
         &self.layout.data_dir
     }
 
-    /// Ends the server and waits for it: connections are closed, open transactions rolled back.
-    pub async fn stop(self) -> Result<(), EmbeddedError> {
+    /// Stops the server and waits for its end. Connections are closed, open transactions rolled
+    /// back.
+    pub async fn stop(self) -> Result<(), PrivatePostgresError> {
         tokio::task::spawn_blocking(move || self.stop_blocking()).await?
     }
 
-    /// [`EmbeddedPostgres::stop`] for callers without a runtime.
-    pub fn stop_blocking(mut self) -> Result<(), EmbeddedError> {
+    /// The same as [`PrivatePostgres::stop`], for callers without an async runtime.
+    pub fn stop_blocking(mut self) -> Result<(), PrivatePostgresError> {
         self.server.stop()?;
-        // the watchdog removes the same; whoever comes second finds nothing
+        // The watchdog removes the same folder; the second removal finds nothing.
         if self.layout.has_short_socket_dir() {
             let _ = fs::remove_dir_all(&self.layout.socket_dir);
         }

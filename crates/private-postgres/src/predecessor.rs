@@ -1,10 +1,10 @@
-//! What a killed process may leave behind: a server that still runs, or the traces of one.
+//! Cleanup after a killed process: a server that still runs, or its lock files.
 //!
-//! Postgres refuses to start while the process named in `postmaster.pid`, or in the lock file
-//! beside its socket, answers. That process may be a live server of this cluster, a zombie, or (after a container was replaced) another
-//! program with the same number. All three are told apart by the working directory: every process
-//! of a Postgres server has the cluster as its own. We hold the data directory's lock, so no
-//! living owner is disturbed.
+//! Postgres refuses to start while the process exists that `postmaster.pid`, or the lock file next
+//! to its socket, names. That process can be a live server of this cluster, a zombie, or another
+//! program with the same number (after a container was replaced). The working directory
+//! distinguishes the three: every process of a Postgres server has the cluster as its working
+//! directory. This process holds the lock of the data directory, so no live owner is affected.
 
 use std::fs;
 use std::io;
@@ -14,42 +14,42 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::cluster::{Layout, SOCKET_LOCK};
-use super::error::{EmbeddedError, io_error};
+use super::error::{PrivatePostgresError, io_error};
 
-/// A fast shutdown ends with a checkpoint; on a slow disk that takes seconds.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Timeout of a fast shutdown, which ends with a checkpoint; on a slow disk that takes seconds.
+const STOP_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The processes of a server.
 #[derive(Debug, Default)]
 struct Processes {
-    /// Those that work in the cluster.
+    /// The processes whose working directory is the cluster.
     inside: Vec<Pid>,
-    /// Those that may do, but whose working directory we may not see: in a container even root
-    /// needs a capability for that.
+    /// The candidates whose working directory is not readable: in a container even root needs a
+    /// capability for that.
     unseen: Vec<Pid>,
 }
 
 impl Processes {
-    /// Whether an unseen process is the first of this cluster's server.
+    /// True if a candidate is the postmaster of this cluster.
     fn names(&self, pid: Pid, cluster: &Path) -> bool {
         let process = Path::new("/proc").join(pid.as_raw_nonzero().to_string());
         self.unseen.contains(&pid) && names(&arguments(&process), cluster)
     }
 }
 
-/// Ends a server left over in `cluster` and waits until it is gone. Returns whether there was a
-/// trace of one. Without `/proc` the decision is left to Postgres.
-pub(super) fn clear(layout: &Layout) -> Result<bool, EmbeddedError> {
+/// Stops a remaining server of the cluster and waits for its end. Returns true if there was any
+/// trace of one. Without `/proc` Postgres itself decides.
+pub(super) fn clear(layout: &Layout) -> Result<bool, PrivatePostgresError> {
     let cluster = layout.cluster.as_path();
     let pid_file = cluster.join("postmaster.pid");
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + STOP_TIMEOUT;
     while let Some(postmaster) = read_pid(&pid_file) {
         let Some(found) = processes_of(cluster) else {
             return Ok(true);
         };
         let live = found.inside.contains(&postmaster) || found.names(postmaster, cluster);
         if live {
-            // gone in the meantime is as good; asking twice does no harm
+            // The process may have ended already; a second signal does no harm.
             let _ = kill_process(postmaster, Signal::INT);
         } else if found.inside.is_empty() {
             if found.unseen.is_empty() {
@@ -59,21 +59,25 @@ pub(super) fn clear(layout: &Layout) -> Result<bool, EmbeddedError> {
             return Ok(true);
         }
         if Instant::now() > deadline {
-            let (action, seconds) = ("end for its successor", PATIENCE.as_secs());
-            return Err(EmbeddedError::TimedOut { action, seconds, log: layout.log.clone() });
+            let (action, seconds) = ("stop for its successor", STOP_TIMEOUT.as_secs());
+            return Err(PrivatePostgresError::TimedOut {
+                action,
+                seconds,
+                log: layout.log.clone(),
+            });
         }
         std::thread::sleep(Duration::from_millis(10));
     }
     Ok(false)
 }
 
-/// The first line of `postmaster.pid`.
+/// Reads the process id in the first line of `postmaster.pid`.
 pub(super) fn read_pid(pid_file: &Path) -> Option<Pid> {
     let text = fs::read_to_string(pid_file).ok()?;
     Pid::from_raw(text.lines().next()?.trim().parse().ok()?)
 }
 
-fn remove(pid_file: &Path) -> Result<(), EmbeddedError> {
+fn remove(pid_file: &Path) -> Result<(), PrivatePostgresError> {
     match fs::remove_file(pid_file) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
             Err(io_error("remove", pid_file)(error))
@@ -104,9 +108,9 @@ fn processes_of(cluster: &Path) -> Option<Processes> {
     Some(found)
 }
 
-/// Judges a process by what everybody may read. The first process of a server names the cluster,
-/// the others call themselves `postgres: ...` and are judged by their parent; an orphan of those
-/// may be anybody's. A zombie has no command line.
+/// Tests a process by its public data. The command line of the postmaster names the cluster. The
+/// other processes are named `postgres: ...` and tested by their parent; the parent of an orphan is
+/// unknown. A zombie has no command line.
 fn may_be_of(cluster: &Path, process: &Path) -> bool {
     if !is_postgres(process) {
         return false; // the watchdog names the cluster as well
@@ -131,7 +135,7 @@ fn arguments(process: &Path) -> Vec<u8> {
     fs::read(process.join("cmdline")).unwrap_or_default()
 }
 
-/// Whether this cluster is among the arguments.
+/// True if the arguments contain this cluster.
 fn names(arguments: &[u8], cluster: &Path) -> bool {
     let wanted = cluster.as_os_str().as_encoded_bytes();
     arguments.split(|byte| *byte == 0).any(|argument| argument == wanted)

@@ -1,4 +1,4 @@
-//! The running server: starting it on its leash, waiting until it is ready, ending it.
+//! The server process: start under a watchdog, wait for readiness, stop.
 
 use std::fs::{self, File};
 use std::os::unix::fs::OpenOptionsExt;
@@ -11,22 +11,22 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::account::Account;
 use super::binaries::Binaries;
 use super::cluster::Layout;
-use super::error::{EmbeddedError, io_error};
+use super::error::{PrivatePostgresError, io_error};
 use super::watchdog::{self, SHELL};
 use super::{Durability, predecessor};
 
-/// Recovery after a crash is part of a start.
-const READY_WITHIN: Duration = Duration::from_mins(2);
+/// Timeout of a start. It includes the recovery after a crash.
+const START_TIMEOUT: Duration = Duration::from_mins(2);
 
-/// A fast shutdown ends with a checkpoint.
-const ENDS_WITHIN: Duration = Duration::from_secs(20);
+/// Timeout of a fast shutdown, which ends with a checkpoint.
+const STOP_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// The log is set aside at this size, in bytes; one older log is kept.
+/// Size in bytes at which a start renames the log; one older log is kept.
 const LOG_MAX: u64 = 8 << 20;
 
 const POLL: Duration = Duration::from_millis(3);
 
-/// Settings of every private server. No TCP port is open.
+/// The settings of every private server. They open no TCP port.
 const COMMON: [&str; 5] = [
     "listen_addresses=",
     "port=5432",
@@ -38,12 +38,12 @@ const COMMON: [&str; 5] = [
 const DURABLE: [&str; 4] =
     ["fsync=on", "full_page_writes=on", "synchronous_commit=on", "max_connections=100"];
 
-/// Settings of a server whose data nobody will miss.
+/// The settings of a server with throwaway data.
 const THROWAWAY: [&str; 8] = [
     "fsync=off",
     "full_page_writes=off",
     "synchronous_commit=off",
-    // A dozen services of two processes at once, with all of their connections open.
+    // Enough for a dozen services of two processes each, with all their connections open.
     "max_connections=700",
     "autovacuum=off",
     "wal_level=minimal",
@@ -51,30 +51,33 @@ const THROWAWAY: [&str; 8] = [
     "max_wal_size=4GB",
 ];
 
-/// A server process and the pipe that ends it with us.
+/// A server process, and the pipe that stops it when this process ends.
 #[derive(Debug)]
 pub(super) struct Server {
     child: Child,
     log: PathBuf,
-    /// Nothing is ever written to it: its end of file is the message.
-    leash: Option<ChildStdin>,
+    /// The write end of the watchdog's pipe. Nothing is written to it: its end of file is the
+    /// signal.
+    pipe: Option<ChildStdin>,
 }
 
 impl Server {
-    /// Starts the server and waits until it takes connections. A predecessor that is still dying
-    /// can make Postgres refuse for a moment, so a refusal after one was seen is tried again.
+    /// Starts the server and waits until it accepts connections. After the end of a predecessor,
+    /// Postgres can refuse to start for a moment; `start` then tries again.
     pub(super) fn start(
         layout: &Layout,
         binaries: &Binaries,
         account: Account,
         durability: Durability,
-    ) -> Result<Self, EmbeddedError> {
+    ) -> Result<Self, PrivatePostgresError> {
         let mut pause = Duration::from_millis(100);
         loop {
             let seen = predecessor::clear(layout)?;
             let mut server = Self::spawn(layout, binaries, account, durability)?;
             match server.wait_until_ready(&layout.cluster) {
-                Err(EmbeddedError::Exited { .. }) if seen && pause < Duration::from_secs(3) => {
+                Err(PrivatePostgresError::Exited { .. })
+                    if seen && pause < Duration::from_secs(3) =>
+                {
                     std::thread::sleep(pause);
                     pause *= 2;
                 }
@@ -89,10 +92,10 @@ impl Server {
         binaries: &Binaries,
         account: Account,
         durability: Durability,
-    ) -> Result<Self, EmbeddedError> {
+    ) -> Result<Self, PrivatePostgresError> {
         let log = open_log(&layout.log)?;
         let second = log.try_clone().map_err(io_error("open", &layout.log))?;
-        // what must not outlive the server, whoever ends it
+        // The folders that the watchdog removes after the end of the server.
         let throwaway = durability == Durability::Throwaway;
         let doomed = [
             throwaway.then_some(layout.data_dir.as_path()),
@@ -107,15 +110,15 @@ impl Server {
         }
         command.stdout(log).stderr(second);
         let mut child = command.spawn().map_err(io_error("run", Path::new(SHELL)))?;
-        let leash = child.stdin.take();
-        Ok(Self { child, log: layout.log.clone(), leash })
+        let pipe = child.stdin.take();
+        Ok(Self { child, log: layout.log.clone(), pipe })
     }
 
-    /// Line 8 of `postmaster.pid` is the server's own word that it takes connections.
-    fn wait_until_ready(&mut self, cluster: &Path) -> Result<(), EmbeddedError> {
+    /// Waits until line 8 of `postmaster.pid` reports that the server accepts connections.
+    fn wait_until_ready(&mut self, cluster: &Path) -> Result<(), PrivatePostgresError> {
         let pid_file = cluster.join("postmaster.pid");
         let own = self.child.id().to_string();
-        let deadline = Instant::now() + READY_WITHIN;
+        let deadline = Instant::now() + START_TIMEOUT;
         loop {
             let text = fs::read_to_string(&pid_file).unwrap_or_default();
             let mut lines = text.lines().map(str::trim);
@@ -124,40 +127,45 @@ impl Server {
             }
             if let Some(status) = self.exit_status()? {
                 let last_line = last_line(&self.log);
-                return Err(EmbeddedError::Exited { status, last_line, log: self.log.clone() });
+                return Err(PrivatePostgresError::Exited {
+                    status,
+                    last_line,
+                    log: self.log.clone(),
+                });
             }
             if Instant::now() > deadline {
-                return Err(self.timed_out("become ready", READY_WITHIN));
+                return Err(self.timed_out("become ready", START_TIMEOUT));
             }
             std::thread::sleep(POLL);
         }
     }
 
-    /// Whether the server is gone, whoever ended it.
+    /// True if the server process has ended.
     pub(super) fn has_ended(&mut self) -> bool {
         matches!(self.exit_status(), Ok(Some(_)))
     }
 
-    /// Ends the watchdog of a server that has ended, which clears away what goes with the server.
-    pub(super) fn let_go(&mut self) {
-        self.leash = None;
+    /// Closes the pipe of the watchdog after the server ended; the watchdog then removes its
+    /// folders.
+    pub(super) fn close_pipe(&mut self) {
+        self.pipe = None;
     }
 
-    /// Ends the server: open transactions are rolled back, then a checkpoint. One that does not
-    /// end is stopped the hard way and recovers at its next start.
-    pub(super) fn stop(&mut self) -> Result<(), EmbeddedError> {
+    /// Stops the server: rolls open transactions back and writes a checkpoint. If that takes too
+    /// long, it sends SIGQUIT, and the next start recovers.
+    pub(super) fn stop(&mut self) -> Result<(), PrivatePostgresError> {
         self.signal(Signal::INT);
-        if self.ended_within(ENDS_WITHIN)? {
+        if self.ended_within(STOP_TIMEOUT)? {
             return Ok(());
         }
         self.signal(Signal::QUIT);
-        if self.ended_within(ENDS_WITHIN)? {
+        if self.ended_within(STOP_TIMEOUT)? {
             return Ok(());
         }
-        Err(self.timed_out("end", ENDS_WITHIN * 2))
+        Err(self.timed_out("stop", STOP_TIMEOUT * 2))
     }
 
-    /// Signals a child that has not been reaped: its number is still its own.
+    /// Signals the child. It has not been reaped, so its process id is not reused.
     fn signal(&mut self, signal: Signal) {
         let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
         if let (Ok(None), Some(pid)) = (self.child.try_wait(), pid) {
@@ -165,7 +173,7 @@ impl Server {
         }
     }
 
-    fn ended_within(&mut self, time: Duration) -> Result<bool, EmbeddedError> {
+    fn ended_within(&mut self, time: Duration) -> Result<bool, PrivatePostgresError> {
         let deadline = Instant::now() + time;
         while self.exit_status()?.is_none() {
             if Instant::now() > deadline {
@@ -176,23 +184,23 @@ impl Server {
         Ok(true)
     }
 
-    fn exit_status(&mut self) -> Result<Option<ExitStatus>, EmbeddedError> {
+    fn exit_status(&mut self) -> Result<Option<ExitStatus>, PrivatePostgresError> {
         self.child.try_wait().map_err(io_error("wait for", Path::new("postgres")))
     }
 
-    fn timed_out(&self, action: &'static str, time: Duration) -> EmbeddedError {
-        EmbeddedError::TimedOut { action, seconds: time.as_secs(), log: self.log.clone() }
+    fn timed_out(&self, action: &'static str, time: Duration) -> PrivatePostgresError {
+        PrivatePostgresError::TimedOut { action, seconds: time.as_secs(), log: self.log.clone() }
     }
 }
 
-fn open_log(path: &Path) -> Result<File, EmbeddedError> {
+fn open_log(path: &Path) -> Result<File, PrivatePostgresError> {
     if fs::metadata(path).is_ok_and(|meta| meta.len() > LOG_MAX) {
         fs::rename(path, path.with_extension("log.old")).map_err(io_error("rename", path))?;
     }
     File::options().create(true).append(true).mode(0o600).open(path).map_err(io_error("open", path))
 }
 
-/// The last line of the log that says something went wrong, or just the last.
+/// Returns the last line of the log with an error, else the last line.
 fn last_line(log: &Path) -> String {
     let text = fs::read(log).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use super::*;
 
-/// Set for the test process that is killed: the data directory it works in.
+/// The environment variable with the data directory of the process to kill.
 const VICTIM: &str = "TWOSTEP_TEST_VICTIM_DATA_DIR";
 
 /// A folder that root's unprivileged user can enter as well.
@@ -25,11 +25,11 @@ fn options(data_dir: PathBuf, durability: Durability) -> Options {
     Options { data_dir, bin_dir, search_path: env::var_os("PATH"), durability }
 }
 
-async fn connect(server: &EmbeddedPostgres) -> PgConnection {
+async fn connect(server: &PrivatePostgres) -> PgConnection {
     PgConnection::connect_with(&server.connect_options()).await.unwrap()
 }
 
-async fn count(server: &EmbeddedPostgres) -> i64 {
+async fn count(server: &PrivatePostgres) -> i64 {
     let mut conn = connect(server).await;
     sqlx::query_scalar("SELECT count(*) FROM kept").fetch_one(&mut conn).await.unwrap()
 }
@@ -45,7 +45,7 @@ async fn gone_within(path: &Path, time: Duration) -> bool {
     true
 }
 
-/// Kills the server process, as somebody else might.
+/// Kills the server process from outside.
 fn kill(data_dir: &Path) {
     let pid_file = fs::read_to_string(data_dir.join("pg/postmaster.pid")).unwrap();
     let pid = pid_file.lines().next().unwrap().parse().unwrap();
@@ -53,17 +53,17 @@ fn kill(data_dir: &Path) {
 }
 
 #[tokio::test]
-async fn a_server_that_somebody_kills_is_started_again() {
+async fn a_killed_server_is_restarted() {
     let dir = folder();
-    // The second one's path is too long for a socket.
+    // The path of the second one is too long for a socket.
     for data_dir in [dir.path().join("data"), dir.path().join("d".repeat(90))] {
         let options = options(data_dir.clone(), Durability::Durable);
-        let server = EmbeddedPostgres::start(&options).await.unwrap();
+        let server = PrivatePostgres::start(&options).await.unwrap();
         let connect_options = server.connect_options();
         let mut conn = connect(&server).await;
         sqlx::raw_sql("CREATE TABLE kept AS SELECT 1 AS id").execute(&mut conn).await.unwrap();
         let stop = CancellationToken::new();
-        let kept = tokio_util::task::TaskTracker::new().spawn(server.keep(stop.clone()));
+        let kept = tokio_util::task::TaskTracker::new().spawn(server.supervise(stop.clone()));
         kill(&data_dir);
         let deadline = Instant::now() + Duration::from_mins(1);
         while conn.ping().await.is_ok() {
@@ -85,7 +85,7 @@ async fn data_survives_a_stop_and_a_warm_start() {
     let dir = folder();
     let options = options(dir.path().join("data"), Durability::Durable);
     let started = Instant::now();
-    let server = EmbeddedPostgres::start(&options).await.unwrap();
+    let server = PrivatePostgres::start(&options).await.unwrap();
     let cold = started.elapsed();
     let mut conn = connect(&server).await;
     sqlx::raw_sql("CREATE TABLE kept AS SELECT 1 AS id").execute(&mut conn).await.unwrap();
@@ -102,7 +102,7 @@ async fn data_survives_a_stop_and_a_warm_start() {
     assert!(!dir.path().join("data/pg/postmaster.pid").exists());
 
     let started = Instant::now();
-    let server = EmbeddedPostgres::start(&options).await.unwrap();
+    let server = PrivatePostgres::start(&options).await.unwrap();
     let warm = started.elapsed();
     let mut conn = PgConnection::connect(&server.url()).await.unwrap();
     let kept: i32 = sqlx::query_scalar("SELECT id FROM kept").fetch_one(&mut conn).await.unwrap();
@@ -114,12 +114,12 @@ async fn data_survives_a_stop_and_a_warm_start() {
 }
 
 #[tokio::test]
-async fn a_second_server_of_one_data_directory_is_refused() {
+async fn a_second_server_for_one_data_directory_is_refused() {
     let dir = folder();
     let options = options(dir.path().join("data"), Durability::Durable);
-    let first = EmbeddedPostgres::start(&options).await.unwrap();
-    let second = EmbeddedPostgres::start(&options).await;
-    assert!(matches!(&second, Err(EmbeddedError::InUse(at)) if at == first.data_dir()));
+    let first = PrivatePostgres::start(&options).await.unwrap();
+    let second = PrivatePostgres::start(&options).await;
+    assert!(matches!(&second, Err(PrivatePostgresError::InUse(at)) if at == first.data_dir()));
     connect(&first).await.ping().await.unwrap();
     first.stop().await.unwrap();
 }
@@ -129,7 +129,7 @@ async fn a_path_too_long_for_a_socket_is_replaced() {
     let dir = folder();
     let data_dir = dir.path().join("a-long-name-".repeat(10));
     let options = options(data_dir, Durability::Durable);
-    let server = EmbeddedPostgres::start(&options).await.unwrap();
+    let server = PrivatePostgres::start(&options).await.unwrap();
     let socket_dir = server.layout.socket_dir.clone();
     assert!(socket_dir.as_os_str().len() < 40, "{}", socket_dir.display());
     assert_eq!(fs::metadata(&socket_dir).unwrap().permissions().mode() & 0o777, 0o700);
@@ -139,14 +139,14 @@ async fn a_path_too_long_for_a_socket_is_replaced() {
 }
 
 #[tokio::test]
-async fn a_throwaway_server_leaves_nothing() {
-    // straight under /tmp: the server's user, who is not root, must be able to remove it
+async fn a_throwaway_server_leaves_no_files() {
+    // Directly under /tmp: the server's user, who is not root, must be able to remove it.
     let data_dir = PathBuf::from(format!("/tmp/twostep-test-{}-throwaway", std::process::id()));
     let options = options(data_dir, Durability::Throwaway);
-    let server = EmbeddedPostgres::start(&options).await.unwrap();
+    let server = PrivatePostgres::start(&options).await.unwrap();
     connect(&server).await.ping().await.unwrap();
-    let again = EmbeddedPostgres::start(&options).await;
-    assert!(matches!(again, Err(EmbeddedError::NotFresh(_))));
+    let again = PrivatePostgres::start(&options).await;
+    assert!(matches!(again, Err(PrivatePostgresError::NotFresh(_))));
     drop(server); // not stopped: the watchdog does it
     assert!(gone_within(&options.data_dir, Duration::from_secs(20)).await);
 }
@@ -158,17 +158,17 @@ async fn an_interrupted_first_start_is_repeated() {
     fs::create_dir_all(data_dir.join("pg.new/base")).unwrap();
     fs::write(data_dir.join("pg.new/PG_VERSION"), "15\n").unwrap();
     fs::set_permissions(&data_dir, fs::Permissions::from_mode(0o755)).unwrap();
-    let server = EmbeddedPostgres::start(&options(data_dir, Durability::Durable)).await.unwrap();
+    let server = PrivatePostgres::start(&options(data_dir, Durability::Durable)).await.unwrap();
     connect(&server).await.ping().await.unwrap();
     server.stop().await.unwrap();
 }
 
 #[tokio::test]
-async fn a_wrong_bin_dir_stops_the_start() {
+async fn an_invalid_bin_dir_stops_the_start() {
     let dir = folder();
     let mut options = options(dir.path().join("data"), Durability::Durable);
     options.bin_dir = Some(dir.path().to_owned());
-    let error = EmbeddedPostgres::start(&options).await.unwrap_err().to_string();
+    let error = PrivatePostgres::start(&options).await.unwrap_err().to_string();
     let want = format!("PG_BIN_DIR: {} has no postgres", dir.path().display());
     assert_eq!(error, want);
 }
@@ -180,20 +180,20 @@ async fn victim() {
         return;
     };
     let options = options(data_dir.into(), Durability::Durable);
-    let server = EmbeddedPostgres::start(&options).await.unwrap();
+    let server = PrivatePostgres::start(&options).await.unwrap();
     let mut conn = connect(&server).await;
     let create = "CREATE TABLE IF NOT EXISTS kept (id bigint GENERATED ALWAYS AS IDENTITY)";
     sqlx::raw_sql(create).execute(&mut conn).await.unwrap();
     loop {
         let insert = sqlx::query("INSERT INTO kept DEFAULT VALUES").execute(&mut conn);
         assert_eq!(insert.await.unwrap().rows_affected(), 1);
-        // straight to the file: the harness captures only the print macros
+        // Written directly to the file: the test harness captures only the print macros.
         writeln!(std::io::stdout(), "acknowledged").unwrap();
     }
 }
 
-/// Runs the victim until it has inserted `rows` rows, kills it with SIGKILL, and returns how many
-/// it was told are safe.
+/// Runs the victim until it has inserted `rows` rows, kills it with SIGKILL, and returns the number
+/// of acknowledged rows.
 fn insert_and_kill(data_dir: &Path, rows: i64) -> i64 {
     let mut victim = Command::new(env::current_exe().unwrap())
         .args(["--exact", "--nocapture", "tests::victim"])
@@ -221,9 +221,9 @@ async fn no_acknowledged_row_is_lost() {
     for _ in 0..2 {
         acknowledged += insert_and_kill(&options.data_dir, 200);
         assert!(acknowledged >= 200, "the victim ended early: {acknowledged}");
-        // at once, while the old server may still be ending
+        // Immediately, while the old server may still run.
         let started = Instant::now();
-        let server = EmbeddedPostgres::start(&options).await.unwrap();
+        let server = PrivatePostgres::start(&options).await.unwrap();
         writeln!(std::io::stderr(), "start after a kill {:?}", started.elapsed()).unwrap();
         let kept = count(&server).await;
         assert!(kept >= acknowledged, "{acknowledged} acknowledged, {kept} kept");
@@ -233,7 +233,7 @@ async fn no_acknowledged_row_is_lost() {
 }
 
 #[tokio::test]
-async fn the_server_ends_with_a_killed_owner() {
+async fn the_server_ends_when_its_owner_is_killed() {
     let dir = folder();
     let data_dir = dir.path().join("data");
     insert_and_kill(&data_dir, 1);
@@ -242,16 +242,16 @@ async fn the_server_ends_with_a_killed_owner() {
 }
 
 #[tokio::test]
-async fn a_killed_server_is_recovered() {
+async fn a_start_recovers_after_a_killed_server() {
     let dir = folder();
     let options = options(dir.path().join("data"), Durability::Durable);
-    let server = EmbeddedPostgres::start(&options).await.unwrap();
+    let server = PrivatePostgres::start(&options).await.unwrap();
     let mut conn = connect(&server).await;
     sqlx::raw_sql("CREATE TABLE kept AS SELECT 1 AS id").execute(&mut conn).await.unwrap();
     let pid_file = server.layout.cluster.join("postmaster.pid");
     let postmaster = predecessor::read_pid(&pid_file).unwrap();
     kill_process(postmaster, Signal::KILL).unwrap();
-    // `server` stays: its dead child is now a zombie that still answers to its number
+    // `server` stays: its dead child is a zombie, which still has its process id.
     let account = Account::choose(&server.layout.cluster).unwrap();
     let again = Server::start(&server.layout, &server.binaries, account, Durability::Durable);
     let mut again = again.unwrap();

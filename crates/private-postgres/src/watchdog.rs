@@ -1,18 +1,17 @@
-//! A server that ends with its owner, however the owner ends.
+//! A watchdog that stops the server when its owner ends, for any reason.
 //!
-//! `watchdog.sh` is started as `sh -c SCRIPT NAME CLUSTER DOOMED DOOMED POSTGRES ARGS...`, its
-//! standard input a pipe whose other side only the owner holds. The shell becomes the server, so
-//! the owner's child is the postmaster itself. Before that it leaves a helper behind, detached so
-//! that the postmaster never has a child it does not know. The helper waits for the pipe's end of
-//! file: the kernel closes the owner's side whatever kills the owner. It then asks the server for
-//! a fast shutdown, waits until it is gone, and removes the two DOOMED (directories, empty for
-//! none).
+//! `watchdog.sh` runs as `sh -c SCRIPT NAME CLUSTER FOLDER FOLDER POSTGRES ARGS...`. Its standard
+//! input is a pipe whose write end only the owner holds. The shell becomes the server with `exec`,
+//! so the owner's child is the postmaster. Before that, it starts a helper, detached so that the
+//! postmaster has no unknown child. The helper waits for the end of file on the pipe: the kernel
+//! closes the write end when the owner ends, even by SIGKILL. The helper then requests a fast
+//! shutdown, waits for the server's end, and removes the two FOLDERs (empty for none).
 //!
-//! The helper signals only the process that the cluster's own `postmaster.pid` names: a number
-//! that went to another program in the meantime is left alone. A vanished `postmaster.pid` is the
-//! end as well as a vanished process: an owner that has not waited for its child leaves a zombie,
-//! which still answers. The helper runs as the server's user, in its process group, so that ^C in
-//! the owner's terminal does not reach it.
+//! The helper signals only the process that the cluster's own `postmaster.pid` names, so it never
+//! signals another program with a reused process id. It treats a missing `postmaster.pid` as the
+//! end of the server, as well as a missing process: if the owner has not waited for its child, a
+//! zombie remains, which still accepts signals. The helper runs as the server's user in its process
+//! group, so Ctrl-C in the owner's terminal does not reach it.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -22,8 +21,9 @@ use super::account::Account;
 /// The shell that runs the script.
 pub(super) const SHELL: &str = "/bin/sh";
 
-/// The command that runs `postgres` on `cluster` under the watchdog; the caller adds the server's
-/// arguments. Its standard input is the leash: never written, closed by our end.
+/// Returns the command that runs `postgres` on `cluster` under the watchdog. The caller adds the
+/// server's arguments. The command's standard input is the pipe of the watchdog: the owner never
+/// writes to it, and closing it stops the server.
 pub(super) fn command(
     account: Account,
     postgres: &Path,

@@ -1,4 +1,4 @@
-//! What this machine gives to a sandbox.
+//! The support of this machine for each sandbox level.
 
 use std::fs;
 use std::path::Path;
@@ -10,53 +10,53 @@ use serde::Serialize;
 use super::helper::{bubblewrap_program, cgroup_can_limit, landlock_abi};
 use super::{Level, Sandbox, Setting, Unavailable};
 
-/// What this machine gives to a sandbox.
+/// The support of this machine for each sandbox level.
 #[derive(Debug, Clone, Serialize)]
 pub struct Facts {
-    /// The kernel's release.
+    /// The release of the kernel.
     pub kernel: String,
-    /// The user that asks; 0 is root.
+    /// The user of this process; 0 is root.
     pub uid: u32,
-    /// The newest set of Landlock's rules, up to the one that is used; 0 is none.
+    /// The newest supported version of Landlock, up to the one in use; 0 without Landlock.
     pub landlock_abi: u8,
-    /// Whether system calls can be filtered.
+    /// True if the kernel filters system calls.
     pub has_seccomp: bool,
-    /// User namespaces that this user may make; none if the kernel has none.
+    /// Maximum number of user namespaces of this user; `None` if the kernel has none.
     pub max_user_namespaces: Option<u64>,
-    /// Bubblewrap, if it is installed where it is looked for.
+    /// Bubblewrap, if it is installed in one of the searched folders.
     pub bubblewrap: Option<Bubblewrap>,
-    /// Whether the number of processes of a command can be limited. The kernel counts those of a
-    /// plain user; root needs a control group.
+    /// True if the number of a command's processes can be limited. The kernel counts the processes
+    /// of an unprivileged user; root needs a control group.
     pub limits_processes: bool,
-    /// The levels, each tried.
-    pub levels: Vec<Attempt>,
-    /// The level that `auto` takes.
+    /// The result of a test of each level.
+    pub levels: Vec<LevelTest>,
+    /// The level that `auto` selects.
     pub auto: Option<Level>,
 }
 
-/// A program that is there.
+/// The installed bubblewrap.
 #[derive(Debug, Clone, Serialize)]
 pub struct Bubblewrap {
-    /// Where it is.
+    /// The path of the program.
     pub path: &'static Path,
-    /// What it says of itself.
+    /// The output of `--version`.
     pub version: String,
 }
 
-/// What came of trying a level.
+/// The result of the test of a level.
 #[derive(Debug, Clone, Serialize)]
-pub struct Attempt {
+pub struct LevelTest {
     /// The level.
     pub level: Level,
-    /// Whether a command ran in it.
+    /// True if a command ran at this level.
     pub works: bool,
-    /// Why none did.
+    /// The reason that no command ran.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why_not: Option<String>,
 }
 
 impl Facts {
-    /// Looks, and tries both levels. The folder is one that commands would be able to write to.
+    /// Collects the facts and tests both levels. Commands of the test can write to `folder`.
     pub async fn gather(folder: &Path) -> Self {
         let mut levels = Vec::new();
         for (level, setting) in [(Level::Full, Setting::Full), (Level::Basic, Setting::Basic)] {
@@ -64,7 +64,7 @@ impl Facts {
             let why_not = sandbox.open(folder).await.err().map(|Unavailable(reasons)| {
                 reasons.into_iter().map(|(_, error)| error.to_string()).collect()
             });
-            levels.push(Attempt { level, works: why_not.is_none(), why_not });
+            levels.push(LevelTest { level, works: why_not.is_none(), why_not });
         }
         let is_root = geteuid().is_root();
         Self {
@@ -81,7 +81,7 @@ impl Facts {
         }
     }
 
-    /// What could be better, and how to make it so.
+    /// Returns recommendations for the operator.
     pub fn advice(&self) -> Vec<&'static str> {
         let works = |level| self.levels.iter().any(|one| one.level == level && one.works);
         let mut advice = Vec::new();
@@ -94,18 +94,20 @@ impl Facts {
             );
         }
         if !works(Level::Basic) {
-            advice.push("the basic level needs Landlock with its rules of Linux 6.12, and seccomp");
+            advice.push("the basic level needs seccomp, and Landlock of Linux 6.12 or newer");
         }
         if self.uid == 0 {
-            advice.push("run the service as a user of its own: root owns too much of the machine");
+            advice.push(
+                "run the service as its own user: root has access to too much of the machine",
+            );
         }
         if !self.limits_processes {
-            advice.push("nothing counts root's processes here: no control group can be made");
+            advice.push("the number of a command's processes is not limited: no control group can be created");
         }
         if self.auto == Some(Level::Basic) {
             advice.push(
-                "at the basic level files that other programs run, such as .git/hooks, cannot be \
-                 kept from commands: Bash refuses to work in a shared --shared-workspace",
+                "the basic level cannot protect files that other programs run, such as .git/hooks, from \
+                 commands: Bash refuses a --shared-workspace",
             );
         }
         advice

@@ -1,45 +1,45 @@
-//! What is run, and how it ended.
+//! Commands and their outcomes.
 
 use std::path::Path;
 use std::time::Duration;
 
 use super::Output;
 
-/// The longest command. The kernel takes 128 KiB for one argument of a program.
+/// Maximum length of a command in bytes. The kernel allows 128 KiB for one argument.
 pub(super) const MAX_COMMAND: usize = 100 * 1024;
 
-/// A command and what it needs to know.
+/// A command and its parameters.
 #[derive(Debug, Clone, Copy)]
 pub struct Job<'a> {
-    /// For `bash -c`.
+    /// The argument of `bash -c`.
     pub command: &'a str,
-    /// The folder that it may change.
+    /// The folder that the command can write to.
     pub workspace: &'a Path,
-    /// Which folder that is: its device and inode. Another one under its name is refused.
+    /// The device and inode of that folder. Another folder under its name is refused.
     pub identity: (u64, u64),
-    /// Names in the workspace that it must not change. Held at the full level; the basic level
-    /// takes no workspace that others use.
+    /// Names in the workspace that the command cannot write to. The full level enforces them; the
+    /// basic level refuses a workspace that other programs use.
     pub protected: &'a [&'a str],
-    /// When it is ended.
+    /// The time limit.
     pub deadline: Duration,
 }
 
-/// What became of a command.
+/// The outcome of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
-    /// Why it ended.
+    /// The reason of its end.
     pub ending: Ending,
-    /// What it printed until then.
+    /// Its output.
     pub output: Output,
 }
 
-/// Why a command ended.
+/// The reason of a command's end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
-    /// By itself, with this status; 128 and more is a signal, as the shell counts.
+    /// It exited with this status. A status of 128 and more is a signal, as in the shell.
     Exited(i32),
-    /// It was ended at its deadline.
+    /// Its deadline passed.
     TimedOut,
-    /// It was ended because nobody waits for it.
+    /// It was cancelled.
     Stopped,
 }

@@ -1,8 +1,8 @@
-//! Where commands of the model run: confined, or not at all.
+//! A sandbox for the shell commands of the model. Without a working sandbox no command runs.
 //!
-//! The service starts a helper, which is this same program. The helper's first stage (*keeper*)
-//! makes the surroundings, watches over them and ends all that ran in them; its second stage
-//! (*inside*) gives up what a command must not have and becomes the shell.
+//! The service starts a helper, which is the same executable. The helper's first stage (*keeper*)
+//! sets up the sandbox, supervises it and ends all processes in it. Its second stage (*inside*)
+//! drops privileges and becomes the shell.
 
 mod facts;
 mod helper;
@@ -19,31 +19,31 @@ use std::{fmt, fs, io};
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
-pub use facts::{Attempt, Bubblewrap, Facts};
+pub use facts::{Bubblewrap, Facts, LevelTest};
 pub use helper::drop_capabilities;
 pub use helper::{COMMAND, Stage, enter, failed};
 pub use job::{Ending, Job, Outcome};
 pub use output::{Output, Stream};
 
-/// The program itself, also when its file has been replaced since it was started.
+/// The executable of this process, also when its file has been replaced since it was started.
 const OURSELVES: &str = "/proc/self/exe";
-/// What the attempt of a level may take. A machine that is busy is slow, not unfit.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Timeout of the test of a level. A busy machine can be slow and still support it.
+const TEST_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How much a command is cut off from the machine.
+/// The isolation of a command from the machine.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema, clap::ValueEnum,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Level {
-    /// Namespaces of its own by bubblewrap, and what `basic` has.
+    /// Namespaces by bubblewrap, in addition to the restrictions of `basic`.
     Full,
-    /// Rules for files, signals and system calls; the namespaces are the machine's.
+    /// Restrictions on files, signals and system calls, in the machine's own namespaces.
     Basic,
 }
 
 impl Level {
-    /// The word for it.
+    /// The name of the level.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Full => "full",
@@ -58,22 +58,22 @@ impl fmt::Display for Level {
     }
 }
 
-/// What the operator says of Bash. There is no word for Bash without a sandbox.
+/// The operator's setting for Bash. No value allows Bash without a sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 pub enum Setting {
-    /// There is no Bash.
+    /// Bash is disabled.
     #[default]
     Off,
-    /// The best level that works here; without one the service does not start.
+    /// The best level that this machine supports. The service does not start without one.
     Auto,
-    /// This level, or the service does not start.
+    /// The full level. The service does not start without it.
     Full,
-    /// This level, or the service does not start.
+    /// The basic level. The service does not start without it.
     Basic,
 }
 
 impl Setting {
-    /// The levels that would do, the best first.
+    /// The acceptable levels, best first.
     pub fn levels(self) -> &'static [Level] {
         match self {
             Self::Off => &[],
@@ -84,36 +84,37 @@ impl Setting {
     }
 }
 
-/// Why a command could not be run at all.
+/// The reason that a command could not run.
 #[derive(Debug, thiserror::Error)]
 pub enum SandboxError {
-    /// The helper is not there, or the machine has no room for another process.
+    /// The helper is missing, or the machine cannot start another process.
     #[error("the sandbox's helper cannot be started: {0}")]
     Start(#[source] io::Error),
-    /// The helper could not make the surroundings. Nothing of the command has run.
-    #[error("the sandbox could not be set up: {0}")]
+    /// The helper could not set up the sandbox. No part of the command has run.
+    #[error("the sandbox cannot be set up: {0}")]
     SetUp(String),
-    /// What the helper needs to know does not fit into its arguments.
+    /// The parameters exceed the size of an argument.
     #[error("the command is longer than {} bytes", job::MAX_COMMAND)]
     TooLong,
     /// An argument of a program ends at a NUL.
-    #[error("the command has a NUL in it")]
+    #[error("the command contains a NUL")]
     Nul,
-    /// Other programs use the workspace, and may run what a command leaves there.
+    /// Other programs use the workspace and could run files that a command leaves there.
     #[error(
-        "at the basic level commands cannot be kept from files that other programs run, such as \
-         .git/hooks, and this workspace is shared with other programs"
+        "the basic level cannot protect files that other programs run, such as .git/hooks, from \
+         commands, and this workspace is shared with other programs"
     )]
     Shared,
-    /// It is not known which level works here.
-    #[error("commands are not run by this process")]
+    /// [`Sandbox::open`] has not determined a level.
+    #[error("this process runs no commands")]
     Closed,
 }
 
-/// None of the levels that would do works here. The service must not start.
+/// This machine supports none of the acceptable levels. The service must not start.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "Bash is asked for, and no sandbox works here: {}; `twostep doctor sandbox` says more",
+    "Bash is enabled, and this machine supports no acceptable sandbox level: {}; \
+     `twostep doctor sandbox` has details",
     list(.0)
 )]
 pub struct Unavailable(Vec<(Level, SandboxError)>);
@@ -123,7 +124,7 @@ fn list(reasons: &[(Level, SandboxError)]) -> String {
     reasons.collect::<Vec<_>>().join("; ")
 }
 
-/// Where commands run, once it has been found out which level works here.
+/// A sandbox. [`Sandbox::open`] determines its level.
 #[derive(Debug, Clone)]
 pub struct Sandbox {
     setting: Setting,
@@ -134,24 +135,24 @@ pub struct Sandbox {
 #[derive(Debug)]
 struct Opened {
     level: Level,
-    /// Beneath it are the folders that only their own sessions use.
+    /// The folder of all workspaces that only their own sessions use.
     private: PathBuf,
 }
 
 impl Sandbox {
-    /// What the operator asks for; none if that is nothing.
+    /// Returns the sandbox for the operator's setting; `None` if Bash is off.
     pub fn new(setting: Setting) -> Option<Self> {
         Self::with_helper(setting, OURSELVES.into())
     }
 
-    /// The same with another program as the helper, where this one is a test.
+    /// The same with another helper program, for tests, whose own executable is not the service.
     pub fn with_helper(setting: Setting, helper: PathBuf) -> Option<Self> {
         let opened = Arc::default();
         (setting != Setting::Off).then_some(Self { setting, helper, opened })
     }
 
-    /// Takes the best of the levels that would do, each tried by running a command in it.
-    /// Beneath the folder are the workspaces that no other programs look into.
+    /// Selects the best acceptable level that can run a command. `private` is the folder of all
+    /// workspaces that no other programs use.
     pub async fn open(&self, private: &Path) -> Result<Level, Unavailable> {
         let mut reasons = Vec::new();
         for level in self.setting.levels() {
@@ -166,13 +167,13 @@ impl Sandbox {
         Err(Unavailable(reasons))
     }
 
-    /// The level in force; none before it was found out.
+    /// The selected level; `None` before [`Sandbox::open`].
     pub fn level(&self) -> Option<Level> {
         self.opened.get().map(|opened| opened.level)
     }
 
-    /// Runs a command to its end, its deadline or the stop. All that it started is gone within a
-    /// second after that, also when nobody waits for this any more or this process is killed.
+    /// Runs a command until its end, its deadline or `stop`. Within a second after that all its
+    /// processes are gone, also when the future is dropped or this process is killed.
     pub async fn run(
         &self,
         job: &Job<'_>,
@@ -186,23 +187,23 @@ impl Sandbox {
         run::run(&self.helper, *level, &Job { workspace: &workspace, ..*job }, stop).await
     }
 
-    /// Runs a command that does nothing.
+    /// Runs a command without effects.
     async fn probe(&self, level: Level, folder: &Path) -> Result<PathBuf, SandboxError> {
         fs::create_dir_all(folder).map_err(SandboxError::Start)?;
         let folder = folder.canonicalize().map_err(SandboxError::Start)?;
         let identity = identity(&folder).map_err(SandboxError::Start)?;
-        let (command, workspace, deadline) = ("exit 7", folder.as_path(), PATIENCE);
+        let (command, workspace, deadline) = ("exit 7", folder.as_path(), TEST_TIMEOUT);
         let job = Job { command, workspace, identity, protected: &[], deadline };
         let outcome = run::run(&self.helper, level, &job, &CancellationToken::new()).await?;
         if outcome.ending == Ending::Exited(7) {
             return Ok(folder);
         }
         let said = outcome.output.stderr.text();
-        Err(SandboxError::SetUp(format!("a first command: {:?} {said}", outcome.ending)))
+        Err(SandboxError::SetUp(format!("a test command: {:?} {said}", outcome.ending)))
     }
 }
 
-/// Which folder stands under a name: its device and inode.
+/// Returns the identity of a folder: its device and inode.
 pub fn identity(folder: &Path) -> io::Result<(u64, u64)> {
     let metadata = fs::symlink_metadata(folder)?;
     Ok((metadata.dev(), metadata.ino()))

@@ -1,16 +1,16 @@
-//! What a command prints: kept up to a limit, read to its end.
+//! The output of a command, read to its end and kept up to a limit.
 
 use std::borrow::Cow;
 
-/// Bytes that are kept of both streams together.
+/// Maximum number of bytes to keep of both streams together.
 const MAX_KEPT: usize = 1024 * 1024;
 
-/// What a command printed.
+/// The output of a command.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Output {
-    /// Its stdout.
+    /// The standard output.
     pub stdout: Stream,
-    /// Its stderr.
+    /// The standard error.
     pub stderr: Stream,
 }
 
@@ -18,11 +18,11 @@ pub struct Output {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Stream {
     kept: Vec<u8>,
-    /// Bytes that were printed and not kept.
+    /// The number of bytes that were not kept.
     pub dropped: u64,
 }
 
-/// Which of the two streams.
+/// The origin of a piece of output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Source {
     Stdout,
@@ -43,7 +43,7 @@ impl Output {
 }
 
 impl Stream {
-    /// What was kept as a text. What is no text, and NUL, which nothing behind here takes, becomes
+    /// The kept output as text. Invalid UTF-8 and NUL, which the database does not accept, become
     /// U+FFFD.
     pub fn text(&self) -> Cow<'_, str> {
         let text = String::from_utf8_lossy(&self.kept);
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_streams_share_the_room_and_the_rest_is_counted() {
+    fn both_streams_share_the_limit_and_the_rest_is_counted() {
         let mut output = Output::default();
         output.take(Source::Stdout, &vec![b'a'; MAX_KEPT - 3]);
         output.take(Source::Stderr, b"hello");
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_text_is_replaced() {
+    fn invalid_utf8_is_replaced() {
         let mut output = Output::default();
         output.take(Source::Stdout, b"a\0b\xff\xfec");
         assert_eq!(output.stdout.text(), "a\u{fffd}b\u{fffd}\u{fffd}c");

@@ -1,4 +1,4 @@
-//! The service's side: starts the helper, holds its leash, reads what the command prints.
+//! The service's side of a command: starts the helper, holds the control socket, reads the output.
 
 use std::io::{self, ErrorKind, Read as _};
 use std::net::Shutdown;
@@ -14,12 +14,12 @@ use tokio::process::{Child, ChildStderr, ChildStdout, Command};
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
-use super::helper::{GRACE, READY, Stage, Surroundings};
+use super::helper::{GRACE, Parameters, READY, Stage};
 use super::job::MAX_COMMAND;
 use super::output::Source;
 use super::{Ending, Job, Level, Outcome, Output, SandboxError};
 
-/// The helper's own patience, and time for it to end what is left.
+/// Time for the helper to end the command and the remaining processes.
 const END: Duration = GRACE.saturating_add(Duration::from_secs(2));
 
 pub(super) async fn run(
@@ -42,22 +42,22 @@ pub(super) async fn run(
         let ending = Ending::Exited(code(status));
         return Ok(Outcome { ending, output: running.output });
     }
-    running.let_go();
-    // What it says to its end is worth knowing; what holds on after that is not waited for.
+    running.close_control();
+    // Reads the rest of the output, but does not wait for processes that do not end.
     let _ = timeout_at(Instant::now() + END, running.ended()).await;
     let ending = if stop.is_cancelled() { Ending::Stopped } else { Ending::TimedOut };
     Ok(Outcome { ending, output: running.output })
 }
 
-/// As the shell counts.
+/// The exit code, as in the shell.
 fn code(status: ExitStatus) -> i32 {
     status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or_default())
 }
 
-/// A command that runs. To drop it is to end it: the helper notices that its leash has ended.
+/// A running command. Dropping it ends it: the helper sees the end of the control socket.
 struct Running {
     child: Child,
-    leash: UnixStream,
+    control: UnixStream,
     stdout: ChildStdout,
     stderr: ChildStderr,
     output: Output,
@@ -71,16 +71,16 @@ impl Running {
         if job.command.contains('\0') {
             return Err(SandboxError::Nul);
         }
-        Self::spawn(helper, &Surroundings::of(level, job), job.command).map_err(SandboxError::Start)
+        Self::spawn(helper, &Parameters::of(level, job), job.command).map_err(SandboxError::Start)
     }
 
-    fn spawn(helper: &Path, surroundings: &Surroundings, command: &str) -> io::Result<Self> {
-        let (leash, end) = UnixStream::pair()?;
-        leash.set_nonblocking(true)?;
-        // An empty environment, so that nothing of ours can be read back from a process of the
-        // sandbox; a group of its own, so that a Ctrl-C meant for us does not end the keeper.
+    fn spawn(helper: &Path, parameters: &Parameters, command: &str) -> io::Result<Self> {
+        let (control, end) = UnixStream::pair()?;
+        control.set_nonblocking(true)?;
+        // An empty environment, so that no process of the sandbox can read the service's; a process
+        // group of its own, so that Ctrl-C in the terminal does not end the keeper.
         let mut child = Command::new(helper)
-            .args(surroundings.arguments(Stage::Keeper, command)?)
+            .args(parameters.arguments(Stage::Keeper, command)?)
             .env_clear()
             .current_dir("/")
             .process_group(0)
@@ -91,7 +91,7 @@ impl Running {
         let missing = || io::Error::other("a pipe is missing");
         let stdout = child.stdout.take().ok_or_else(missing)?;
         let stderr = child.stderr.take().ok_or_else(missing)?;
-        Ok(Self { child, leash, stdout, stderr, output: Output::default() })
+        Ok(Self { child, control, stdout, stderr, output: Output::default() })
     }
 
     /// Reads both streams to their ends and waits for the helper, which ends last.
@@ -113,22 +113,26 @@ impl Running {
         self.child.wait().await
     }
 
-    /// Whether the helper came as far as to begin the command. It says so on the leash.
+    /// Checks that the helper reached the start of the command, by its byte on the control socket.
     fn check_set_up(&self) -> Result<(), SandboxError> {
         let mut said = [0];
-        match (&self.leash).read(&mut said) {
+        match (&self.control).read(&mut said) {
             Ok(1) if said == READY => Ok(()),
             Err(error) if error.kind() != ErrorKind::WouldBlock => Err(SandboxError::Start(error)),
             _ => {
                 let why = self.output.stderr.text().trim().to_owned();
-                Err(SandboxError::SetUp(if why.is_empty() { "it ended".to_owned() } else { why }))
+                Err(SandboxError::SetUp(if why.is_empty() {
+                    "the helper ended".to_owned()
+                } else {
+                    why
+                }))
             }
         }
     }
 
-    /// Tells the helper to end everything.
-    fn let_go(&self) {
-        // A helper that is gone needs not be told.
-        let _ = self.leash.shutdown(Shutdown::Write);
+    /// Closes the control socket, which makes the helper end all processes.
+    fn close_control(&self) {
+        // The helper may have ended already.
+        let _ = self.control.shutdown(Shutdown::Write);
     }
 }

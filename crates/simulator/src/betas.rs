@@ -1,12 +1,12 @@
-//! Names of beta features that the API knows.
+//! The beta features that the API knows, by name.
 
 use super::refusal::Refusal;
 
-/// Clears tool results and thinking on the API's side.
+/// Clears tool results and thinking on the server.
 pub(crate) const EDITING: &str = "context-management-2025-06-27";
-/// Sums up on the API's side, in the middle of a reply.
+/// Summarizes a long conversation on the server, at the start of a reply.
 pub(crate) const AUTOMATIC: &str = "compact-2026-01-12";
-/// Sums up on request, and signs the summary.
+/// Returns a signed summary on request.
 pub(crate) const ON_REQUEST: &str = "compact-2026-09-04";
 
 const KNOWN: [&str; 27] = [
@@ -39,12 +39,12 @@ const KNOWN: [&str; 27] = [
     "token-efficient-tools-2025-02-19",
 ];
 
-/// The beta features that a request asks for, one bit for each known name.
+/// The beta features of a request, one bit for each known name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Betas(u32);
 
 impl Betas {
-    /// Reads the value of `anthropic-beta`: names, joined by commas.
+    /// Parses the value of `anthropic-beta`: names separated by commas.
     pub(crate) fn read(header: &str) -> Result<Self, Refusal> {
         let mut betas = Self::default();
         for name in header.split(',').map(str::trim) {
@@ -59,7 +59,7 @@ impl Betas {
         Ok(betas)
     }
 
-    /// Whether one of these features is asked for.
+    /// True if the request has at least one of these features.
     pub(crate) fn any(self, names: &[&str]) -> bool {
         names.iter().filter_map(|name| bit(name)).any(|bit| self.0 & bit != 0)
     }

@@ -1,4 +1,4 @@
-//! From a message to the events of its stream.
+//! Stream events, from a message.
 
 use std::io::Write as _;
 
@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 
 use super::message::{Message, Part};
 
-/// Characters in one delta, unless the script says otherwise.
+/// Default length of a delta in characters.
 pub(crate) const CHUNK: usize = 12;
 
-/// The bytes of a response's body, and where its events end.
+/// The bytes of a response body, with the ends of its events.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Wire {
     pub(crate) bytes: Vec<u8>,
@@ -76,7 +76,7 @@ fn deltas(wire: &mut Wire, index: usize, part: &Part, chunk: usize) {
     }
 }
 
-/// `text` in pieces of `chunk` characters.
+/// Splits `text` into pieces of `chunk` characters.
 pub(crate) fn pieces(text: &str, chunk: usize) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -95,7 +95,7 @@ impl Wire {
         wire
     }
 
-    /// A stream that someone else wrote; its events end at blank lines.
+    /// A scripted stream, unchanged. Its events end at blank lines.
     pub(crate) fn verbatim(text: &str) -> Self {
         let bytes = text.as_bytes().to_vec();
         let mut ends = Vec::new();
@@ -114,7 +114,7 @@ impl Wire {
         Self { bytes, ends }
     }
 
-    /// Appends an event whose data is `payload`.
+    /// Appends an event with the data `payload`.
     pub(crate) fn event<T: Serialize>(&mut self, name: &str, payload: &T) {
         self.head(name);
         let _ = serde_json::to_writer(&mut self.bytes, payload);
@@ -138,7 +138,7 @@ impl Wire {
         self.ends.push(self.bytes.len());
     }
 
-    /// The most frequent event, written without building a JSON value.
+    /// Appends a delta, the most frequent event, without building a JSON value.
     fn delta<T: Serialize + ?Sized>(&mut self, index: usize, kind: &str, field: &str, value: &T) {
         self.head("content_block_delta");
         // Writing to memory cannot fail.
@@ -157,19 +157,19 @@ impl Wire {
         }
     }
 
-    /// The closing brace of the data after a run of spaces, as the API pads it, and a blank line.
+    /// Closes the data: spaces, as the API pads it, the last brace and a blank line.
     fn close(&mut self) {
         let padding = self.bytes.len().wrapping_mul(2_654_435_761) >> 7 & 15;
         self.bytes.extend(std::iter::repeat_n(b' ', padding));
         self.raw(b"}\n\n");
     }
 
-    /// Appends an event that has data and nothing else.
+    /// Appends an event without a name.
     pub(crate) fn data(&mut self, payload: &Value) {
         self.raw(format!("data: {payload}\n\n").as_bytes());
     }
 
-    /// Appends an event as it is.
+    /// Appends an encoded event.
     pub(crate) fn raw(&mut self, event: &[u8]) {
         self.bytes.extend_from_slice(event);
         self.ends.push(self.bytes.len());

@@ -1,30 +1,30 @@
-//! Ids in the API's look: a prefix and letters that mean nothing.
+//! Ids in the form of the API: a prefix and random letters.
 
 use uuid::Uuid;
 
 const ALPHABET: &[u8; 58] = b"123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz";
 
-/// An id of a reply.
+/// The id of a reply.
 pub(crate) fn message() -> String {
     fresh("msg_01")
 }
 
-/// An id of a call that the client runs.
+/// The id of a call that the client runs.
 pub(crate) fn tool_use() -> String {
     fresh("toolu_01")
 }
 
-/// An id of a call that the API runs.
+/// The id of a call that the API runs.
 pub(crate) fn server_tool_use() -> String {
     fresh("srvtoolu_01")
 }
 
-/// An id of a request.
+/// The id of a request.
 pub(crate) fn request() -> String {
     fresh("req_011")
 }
 
-/// The random half of a UUID comes first, so that two ids differ at a glance.
+/// The random half of a UUID comes first, so that two ids differ in their first letters.
 fn fresh(prefix: &str) -> String {
     let mut left = Uuid::now_v7().as_u128().rotate_left(64);
     let mut id = String::with_capacity(prefix.len() + 22);

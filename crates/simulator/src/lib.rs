@@ -1,36 +1,36 @@
-//! A stand-in for the model: a server that speaks the Anthropic Messages API and Chat
-//! Completions, plays a script, and refuses every request that the real API would refuse.
+//! A simulator of the model: a server for the Anthropic Messages API and for Chat Completions that
+//! plays a script and refuses every request that the real API refuses.
 //!
-//! It ships with the program for use without an API key, and it is the model in all tests. Which
-//! reply a request gets follows from the request alone, so that sessions may run side by side and
-//! a repeated request gets the same answer; ids apart, two simulators with one script agree.
+//! The service uses it when no API key is set, and all tests use it as the model. The reply depends
+//! on the request alone, so sessions can run side by side, and a repeated request gets the same
+//! reply. Two simulators with one script return the same replies, except for ids.
 //! `docs/simulator.md` describes the script.
 
-mod admission;
-mod answer;
-mod attempts;
 mod betas;
 mod cache;
 mod chat;
 mod context;
-mod conversation;
-mod deliver;
 mod demo;
 mod emit;
+mod headers;
 mod ids;
 mod message;
 mod models;
+mod phrases;
 mod protocol;
 mod record;
 mod refusal;
 mod render;
+mod repetitions;
 mod request;
+mod respond;
+mod response_body;
 mod routes;
 mod script;
+mod selection;
 mod signature;
 mod summary;
 mod validate;
-mod words;
 
 #[cfg(test)]
 mod tests;
@@ -45,29 +45,30 @@ use tokio::time::timeout;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
-use attempts::Attempts;
 use cache::{Cache, Input};
 use record::Recorder;
-use request::Ask;
+use repetitions::Repetitions;
+use request::ApiRequest;
 
 pub use record::RecordedRequest;
 pub use script::{
     Block, CallKind, Conversation, Cut, Failure, Otherwise, Reply, Script, ScriptError, Unreadable,
 };
 
-/// How long [`Running::stop`] waits for responses that are under way.
+/// Maximum time that [`Running::stop`] waits for open responses.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// How a simulator behaves apart from its script.
+/// The options of a simulator, apart from its script.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
-    /// How many of the latest requests are kept for [`Running::requests`]; 0 keeps none.
+    /// Number of recent requests to keep for [`Running::requests`]; 0 keeps none.
     pub record: usize,
-    /// The context window. A prompt counts one token for four bytes of its body.
+    /// The context window in tokens. Four bytes of the body count as one token.
     pub max_input_tokens: u64,
-    /// Whether a field that the API does not know is an error, as it is there.
+    /// Refuse fields that the API does not know, as the API does.
     pub refuse_unknown_fields: bool,
-    /// Whether usage tells what a prompt cache would have read and written; else there is none.
+    /// Report the tokens that a prompt cache would have read and written. Without it, replies
+    /// report no cache.
     pub simulates_cache: bool,
 }
 
@@ -83,7 +84,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// For tests: as by default, and the last 10,000 requests are kept.
+    /// The options for tests: the defaults, and the last 10,000 requests are kept.
     pub fn recording() -> Self {
         Self { record: 10_000, ..Self::default() }
     }
@@ -93,7 +94,7 @@ impl Options {
 #[derive(Debug, Clone, Copy)]
 pub struct Simulator;
 
-/// A simulator at work. It stops when this is dropped; [`Running::stop`] also waits for it.
+/// A running simulator. Dropping it stops it; [`Running::stop`] also waits for open responses.
 #[derive(Debug)]
 pub struct Running {
     address: Option<SocketAddr>,
@@ -102,13 +103,13 @@ pub struct Running {
     _stop_on_drop: DropGuard,
 }
 
-/// What all requests of one simulator share.
+/// The state that all requests of one simulator share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     script: RwLock<Arc<Script>>,
     pub(crate) options: Options,
     pub(crate) recorder: Recorder,
-    pub(crate) attempts: Attempts,
+    pub(crate) repetitions: Repetitions,
     pub(crate) cache: Cache,
     pub(crate) stop: CancellationToken,
 }
@@ -121,13 +122,13 @@ impl Simulator {
             script: RwLock::new(Arc::new(script)),
             options,
             recorder: Recorder::new(options.record),
-            attempts: Attempts::default(),
+            repetitions: Repetitions::default(),
             cache: Cache::default(),
             stop: stop.clone(),
         });
         let address = listener.local_addr().ok();
         let listener = listener.tap_io(|socket| {
-            // Without it small events wait for one another; a socket that refuses still works.
+            // Nagle's algorithm would delay small events. A socket without the option still works.
             let _ = socket.set_nodelay(true);
         });
         let server = axum::serve(listener, routes::router(Arc::clone(&shared)))
@@ -140,24 +141,24 @@ impl Simulator {
 }
 
 impl Running {
-    /// Where the simulator listens, such as `http://127.0.0.1:41234`.
+    /// The URL of the simulator, such as `http://127.0.0.1:41234`.
     pub fn base_url(&self) -> String {
         self.address.map_or_else(String::new, |address| format!("http://{address}"))
     }
 
-    /// The requests so far, oldest first, as far as [`Options::record`] keeps them.
+    /// The recorded requests, oldest first; see [`Options::record`].
     pub fn requests(&self) -> Vec<RecordedRequest> {
         self.shared.recorder.list()
     }
 
-    /// Why requests were refused, of those that [`Running::requests`] knows.
+    /// The reasons of all refused requests in [`Running::requests`].
     pub fn refusals(&self) -> Vec<String> {
         self.requests().into_iter().filter_map(|request| request.refusal).collect()
     }
 
-    /// Lets time pass, as far as the prompt cache is concerned.
-    pub fn skip(&self, time: Duration) {
-        self.shared.cache.skip(time);
+    /// Advances the clock of the prompt cache.
+    pub fn advance_cache_clock(&self, time: Duration) {
+        self.shared.cache.advance_clock(time);
     }
 
     /// Plays `script` from the next request on.
@@ -166,19 +167,19 @@ impl Running {
         *current = Arc::new(script);
     }
 
-    /// Takes no more connections, ends hanging responses, and waits a little for the others.
+    /// Stops listening, ends hanging responses, and waits a short time for the others.
     pub async fn stop(self) {
         self.shared.stop.cancel();
-        // What is still under way then belongs to a client that will not read or write.
+        // A response that is still open belongs to a client that does not read or write.
         let _ = timeout(GRACE, self.tracker.wait()).await;
     }
 }
 
 impl Shared {
-    /// What the input of a request counts as that gets a reply.
-    pub(crate) fn input(&self, ask: Ask<'_>, bytes: usize) -> Input {
+    /// The input tokens of a request that gets a reply.
+    pub(crate) fn input(&self, request: ApiRequest<'_>, bytes: usize) -> Input {
         if self.options.simulates_cache {
-            self.cache.take(ask, bytes)
+            self.cache.take(request, bytes)
         } else {
             Input::of_size(bytes)
         }

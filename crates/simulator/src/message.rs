@@ -1,4 +1,4 @@
-//! A reply as the API gives it, before it is written as one JSON object or as a stream.
+//! A reply of the API, before its encoding as one JSON object or as a stream.
 
 use serde_json::{Map, Value, json};
 
@@ -12,11 +12,11 @@ pub(crate) struct Message {
     pub(crate) stop_sequence: Option<String>,
     pub(crate) stop_details: Option<Value>,
     pub(crate) usage: Map<String, Value>,
-    /// What was done to the context, if the request wants to know.
+    /// The report on edits of the context, if the request has edits.
     pub(crate) context_management: Option<Value>,
 }
 
-/// One content block with all that a stream needs to know of it.
+/// One content block, with the data that its stream events need.
 #[derive(Debug)]
 pub(crate) enum Part {
     Text {
@@ -33,13 +33,13 @@ pub(crate) enum Part {
         name: String,
         input: String,
     },
-    /// A summary that the API made on its own.
+    /// A summary that the API added on its own.
     Compaction(String),
     Raw(Value),
 }
 
 impl Message {
-    /// The body of a reply that is not streamed.
+    /// The body of a reply without streaming.
     pub(crate) fn to_json(&self) -> Value {
         let content: Vec<Value> = self.content.iter().map(Part::to_json).collect();
         let message = json!({
@@ -56,7 +56,7 @@ impl Message {
         self.with_report(message)
     }
 
-    /// The reply at the start of a stream: no content, and as good as no output counted.
+    /// The reply in `message_start`: no content and almost no output tokens.
     pub(crate) fn opening(&self) -> Value {
         json!({
             "model": self.model,
@@ -71,7 +71,7 @@ impl Message {
         })
     }
 
-    /// With a summary in front, the input is first that of the summary.
+    /// If the reply starts with a summary, the first input counts are those of the summary.
     fn opening_usage(&self) -> Map<String, Value> {
         let mut usage = self.usage.clone();
         usage.shift_remove("output_tokens_details");
@@ -85,7 +85,7 @@ impl Message {
         usage
     }
 
-    /// The reply, or the last event of its stream, with what was done to the context.
+    /// Adds the report on edits to the reply, or to the last event of its stream.
     pub(crate) fn with_report(&self, mut value: Value) -> Value {
         if let (Some(report), Value::Object(fields)) = (&self.context_management, &mut value) {
             fields.insert("context_management".to_owned(), report.clone());
@@ -93,7 +93,7 @@ impl Message {
         value
     }
 
-    /// The usage at the end of a stream: what the start had not or could not know yet.
+    /// The usage in `message_delta`: the counts that were not known at the start.
     pub(crate) fn closing_usage(&self) -> Map<String, Value> {
         let only_at_the_start = ["cache_creation", "service_tier", "inference_geo"];
         let mut usage = self.usage.clone();
@@ -115,7 +115,7 @@ impl Part {
                 json!({ "type": "thinking", "thinking": thinking, "signature": signature })
             }
             Self::Call { kind, id, name, input } => {
-                // An input that is not JSON can only be sent as it is in a stream.
+                // Only a stream can carry an input that is not JSON.
                 let input: Value = serde_json::from_str(input).unwrap_or_else(|_| json!({}));
                 call(kind, id, name, &input)
             }
@@ -124,7 +124,7 @@ impl Part {
         }
     }
 
-    /// The block as `content_block_start` shows it.
+    /// The block in `content_block_start`.
     pub(crate) fn opening(&self) -> Value {
         match self {
             Self::Text { citations, .. } if citations.is_empty() => {
@@ -140,7 +140,7 @@ impl Part {
         }
     }
 
-    /// How many bytes of output the block counts as.
+    /// Size of the block in bytes, for the output count.
     pub(crate) fn size(&self) -> usize {
         match self {
             Self::Text { text, .. } | Self::Compaction(text) => text.len(),

@@ -1,23 +1,23 @@
-//! What is known of a model by its name: what it accepts, and its entry in the list of models.
+//! The properties of a model, derived from its name, and its entry in the list of models.
 
 use serde_json::{Value, json};
 
-/// The window of older models.
+/// The context window of older models in tokens.
 const SHORT_WINDOW: u64 = 200_000;
 
-/// The longest reply that any model may be asked for.
+/// The largest `max_tokens` of any model.
 const MOST_OUTPUT: u64 = 128_000;
 
-/// The values of `output_config.effort`, the least first.
+/// The values of `output_config.effort`, in ascending order.
 pub(crate) const EFFORTS: [&str; 5] = ["low", "medium", "high", "xhigh", "max"];
 
-/// The type of the edit that leaves out thinking.
+/// The type of the edit that clears thinking.
 pub(crate) const CLEAR_THINKING: &str = "clear_thinking_20251015";
 
-/// The type of the edit that leaves out results of tools.
+/// The type of the edit that clears tool results.
 pub(crate) const CLEAR_TOOL_USES: &str = "clear_tool_uses_20250919";
 
-/// The type of the edit that sums up.
+/// The type of the edit that summarizes.
 pub(crate) const COMPACT: &str = "compact_20260112";
 
 /// The types of `context_management.edits`.
@@ -46,7 +46,7 @@ enum Family {
     Other,
 }
 
-/// A model, known by its name.
+/// A model, identified by its name.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Model<'a> {
     pub(crate) name: &'a str,
@@ -55,7 +55,7 @@ pub(crate) struct Model<'a> {
 }
 
 impl<'a> Model<'a> {
-    /// The model of this name; any name of a known beginning is a model.
+    /// Returns the model with this name. Every name with a known prefix is a model.
     pub(crate) fn find(name: &'a str) -> Option<Self> {
         if name.starts_with("simulator") {
             return Some(Self { name, family: Family::Simulator, version: (0, 0) });
@@ -76,7 +76,7 @@ impl<'a> Model<'a> {
         self.family == Family::Simulator
     }
 
-    /// Whether `tool_choice` may force a call.
+    /// True if `tool_choice` can force a call.
     pub(crate) fn takes_forced_tools(self) -> bool {
         match self.family {
             Family::Fable => self.version < (5, 1),
@@ -85,12 +85,12 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// Whether `temperature` and its like may be set.
+    /// True if the model accepts `temperature`, `top_p` and `top_k`.
     pub(crate) fn takes_sampling(self) -> bool {
         self.is_simulator() || self.version <= (4, 6)
     }
 
-    /// Whether `messages` may hold system messages.
+    /// True if `messages` can contain system messages.
     pub(crate) fn takes_system_messages(self) -> bool {
         match self.family {
             Family::Opus => self.version >= (4, 8),
@@ -99,7 +99,7 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// Whether `thinking.type` may have this value.
+    /// True if `thinking.type` can have this value.
     pub(crate) fn takes_thinking(self, kind: &str) -> bool {
         let adaptive_only = match self.family {
             Family::Fable => true,
@@ -116,7 +116,7 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// Whether `output_config.effort` may have this value.
+    /// True if `output_config.effort` can have this value.
     pub(crate) fn takes_effort(self, level: &str) -> bool {
         let first = match self.family {
             Family::Simulator => return true,
@@ -133,7 +133,7 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// Whether thinking may be disabled at this effort, where it may be disabled at all.
+    /// True if thinking can be disabled at this effort, for models that can disable it at all.
     pub(crate) fn takes_disabled_thinking_at(self, level: &str) -> bool {
         let thinks = match self.family {
             Family::Opus => self.version >= (5, 0),
@@ -143,27 +143,27 @@ impl<'a> Model<'a> {
         !(thinks && matches!(level, "xhigh" | "max"))
     }
 
-    /// Whether `output_config.format` may be set.
+    /// True if the model accepts `output_config.format`.
     pub(crate) fn takes_format(self) -> bool {
         self.is_simulator() || self.version >= (4, 5)
     }
 
-    /// Whether it thinks if a request does not say.
+    /// True if the model thinks by default.
     pub(crate) fn thinks_by_default(self) -> bool {
         self.is_least_limited() || self.version >= (5, 0)
     }
 
-    /// Whether it can leave out thinking and results of tools.
+    /// True if the model supports the edits that clear thinking and tool results.
     pub(crate) fn clears_context(self) -> bool {
         self.is_least_limited() || self.version >= (4, 0)
     }
 
-    /// Whether it can sum up, on its own and on request.
+    /// True if the model supports summaries, automatic and on request.
     pub(crate) fn sums_up(self) -> bool {
         self.is_least_limited() || self.version > (4, 5)
     }
 
-    /// Whether the edit that clears thinking leaves all of it, unless it says otherwise.
+    /// True if the edit that clears thinking keeps all of it by default.
     pub(crate) fn keeps_thinking(self) -> bool {
         match self.family {
             Family::Fable => true,
@@ -177,7 +177,7 @@ impl<'a> Model<'a> {
         matches!(self.family, Family::Simulator | Family::Other)
     }
 
-    /// The longest prompt.
+    /// The maximum number of input tokens.
     fn most_input(self, most: u64) -> u64 {
         let is_short = !self.is_simulator() && self.version <= (4, 5);
         if is_short { most.min(SHORT_WINDOW) } else { most }
@@ -188,8 +188,8 @@ impl<'a> Model<'a> {
         if self.is_simulator() || self.version > (4, 5) { MOST_OUTPUT } else { 64_000 }
     }
 
-    /// Tokens below which no prefix is cached. Those of the newest models are not told, and taken
-    /// to be as of the ones before.
+    /// The minimum length of a cached prefix in tokens. The documentation does not give it for the
+    /// newest models; they get the values of their predecessors.
     pub(crate) fn least_cached(self) -> usize {
         match (self.family, self.version) {
             (Family::Opus, version) if version >= (5, 0) => 512,
@@ -250,7 +250,7 @@ impl<'a> Model<'a> {
     }
 }
 
-/// The answer to `GET /v1/models`.
+/// The response of `GET /v1/models`.
 pub(crate) fn list(max_input_tokens: u64) -> Value {
     let data: Vec<Value> = LISTED
         .into_iter()
@@ -264,12 +264,12 @@ pub(crate) fn list(max_input_tokens: u64) -> Value {
     })
 }
 
-/// The answer to `GET /v1/models/{id}`.
+/// The response of `GET /v1/models/{id}`.
 pub(crate) fn find(name: &str, max_input_tokens: u64) -> Option<Value> {
     Some(Model::find(name)?.entry(max_input_tokens))
 }
 
-/// The first two numbers of the name; a date is no version.
+/// Returns the first two numbers of the name; a date is not a version.
 fn version(words: &[&str]) -> (u32, u32) {
     let mut numbers =
         words.iter().filter_map(|word| word.parse::<u32>().ok()).filter(|number| *number < 1000);

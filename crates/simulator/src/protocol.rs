@@ -1,4 +1,4 @@
-//! What differs between the protocols that the simulator speaks.
+//! The differences between the protocols of the simulator.
 
 use serde_json::Value;
 
@@ -8,20 +8,20 @@ use super::message::Message;
 use super::refusal::{Refusal, error_body};
 use super::script::Failure;
 
-/// A protocol, and what a request says of the form of its reply.
+/// A protocol, with the request's options for the form of the reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Protocol {
     /// The Messages API.
     Messages,
     /// Chat Completions.
     Chat {
-        /// Whether a stream ends with its counts.
+        /// End a stream with its token counts.
         include_usage: bool,
     },
 }
 
 impl Protocol {
-    /// The header with the id of a request.
+    /// The name of the header with the request's id.
     pub(crate) const fn id_header(self) -> &'static str {
         match self {
             Self::Messages => "request-id",
@@ -37,7 +37,7 @@ impl Protocol {
         }
     }
 
-    /// The body of a reply that is not streamed.
+    /// The body of a reply without streaming.
     pub(crate) fn json(self, message: &Message) -> Value {
         match self {
             Self::Messages => message.to_json(),
@@ -63,7 +63,7 @@ impl Protocol {
         }
     }
 
-    /// Breaks a stream off with an error.
+    /// Ends a stream with an error.
     pub(crate) fn break_off(self, wire: &mut Wire, failure: &Failure, request_id: &str) {
         let error = self.error(failure, request_id);
         match self {

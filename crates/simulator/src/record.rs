@@ -1,4 +1,4 @@
-//! What the simulator was asked, for tests that look at requests.
+//! The record of requests, for tests that inspect them.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,28 +7,28 @@ use std::sync::{Mutex, PoisonError};
 use axum::http::{HeaderMap, Method};
 use bytes::Bytes;
 
-/// One request and how it went.
+/// A recorded request and its outcome.
 #[derive(Debug, Clone)]
 pub struct RecordedRequest {
     /// The method.
     pub method: Method,
-    /// The path, with the query if there was one.
+    /// The path, with the query if there is one.
     pub path: String,
-    /// The headers; the key is marked as sensitive and does not show in `{:?}`.
+    /// The headers. The API key is marked as sensitive, so `{:?}` does not show it.
     pub headers: HeaderMap,
     /// The body exactly as received.
     pub body: Bytes,
-    /// Why the simulator refused the request as the real API would; scripted errors are not here.
+    /// The reason of a refusal by the rules of the API. Scripted errors do not count.
     pub refusal: Option<String>,
     /// The status of the response.
     pub status: u16,
 }
 
-/// When a request came, among the others.
+/// The position of a request in the order of arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Arrival(u64);
 
-/// The last requests, at most `limit` of them.
+/// The latest requests, at most `limit` of them.
 #[derive(Debug)]
 pub(crate) struct Recorder {
     limit: usize,
@@ -41,17 +41,17 @@ impl Recorder {
         Self { limit, arrivals: AtomicU64::new(0), requests: Mutex::default() }
     }
 
-    /// Whether a request is worth building a record of.
+    /// True if requests are recorded.
     pub(crate) fn is_on(&self) -> bool {
         self.limit > 0
     }
 
-    /// Notes that a request has come.
+    /// Registers the arrival of a request.
     pub(crate) fn arrival(&self) -> Arrival {
         Arrival(self.arrivals.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Records a request in its place: one that came later may have been answered sooner.
+    /// Records a request in the order of arrival: a later request can finish first.
     pub(crate) fn add(&self, arrival: Arrival, mut request: RecordedRequest) {
         for key in ["x-api-key", "authorization"] {
             if let Some(value) = request.headers.get_mut(key) {
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_listed_in_the_order_in_which_they_came() {
+    fn requests_are_listed_in_order_of_arrival() {
         let recorder = Recorder::new(2);
         let arrivals = [(); 3].map(|()| recorder.arrival());
         for (nth, path) in [(0, "/a"), (2, "/c"), (1, "/b")] {

@@ -1,15 +1,15 @@
-//! An error response in the API's form.
+//! Error responses in the form of the API.
 
 use axum::http::StatusCode;
 use serde_json::{Value, json};
 
-/// Why a request gets no reply.
+/// The reason that a request gets no reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Refusal {
     pub(crate) status: StatusCode,
     pub(crate) kind: &'static str,
     pub(crate) message: String,
-    /// What it says beside the message.
+    /// Additional members of the error object.
     pub(crate) details: Option<Value>,
 }
 
@@ -19,17 +19,17 @@ impl Refusal {
         Self::new(StatusCode::BAD_REQUEST, "invalid_request_error", message)
     }
 
-    /// 400 with a code that tells programs which rule it is.
+    /// 400 with an `error_code` for programs.
     pub(crate) fn coded(code: &str, message: impl Into<String>) -> Self {
         Self { details: Some(json!({ "error_code": code })), ..Self::invalid(message) }
     }
 
-    /// 401: no key.
+    /// 401: no API key.
     pub(crate) fn unauthenticated(message: impl Into<String>) -> Self {
         Self::new(StatusCode::UNAUTHORIZED, "authentication_error", message)
     }
 
-    /// 404: no such route or model.
+    /// 404: unknown route or model.
     pub(crate) fn not_found(message: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_FOUND, "not_found_error", message)
     }
@@ -39,7 +39,7 @@ impl Refusal {
         Self::new(StatusCode::METHOD_NOT_ALLOWED, "invalid_request_error", "Method Not Allowed")
     }
 
-    /// 413: the body is over the limit.
+    /// 413: the body exceeds the limit.
     pub(crate) fn too_large(message: impl Into<String>) -> Self {
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "request_too_large", message)
     }
@@ -63,7 +63,7 @@ pub(crate) fn error_body(
     })
 }
 
-/// The error type that belongs to an HTTP status.
+/// The error type for an HTTP status.
 pub(crate) fn kind_of(status: StatusCode) -> &'static str {
     match status.as_u16() {
         401 => "authentication_error",
@@ -80,7 +80,7 @@ pub(crate) fn kind_of(status: StatusCode) -> &'static str {
     }
 }
 
-/// The HTTP status that belongs to an error type.
+/// The HTTP status for an error type.
 pub(crate) fn status_of(kind: &str) -> StatusCode {
     let status = match kind {
         "invalid_request_error" => 400,

@@ -1,4 +1,4 @@
-//! From a scripted reply to the message that answers one request.
+//! Conversion of a scripted reply to the message that answers a request.
 
 use std::cell::LazyCell;
 
@@ -7,27 +7,32 @@ use serde_json::{Map, Value, json};
 use super::cache::Input;
 use super::ids;
 use super::message::{Message, Part};
-use super::request::{Ask, Choice, Sent, blocks};
+use super::phrases::{join, shorten};
+use super::request::{ApiRequest, ContentBlock, ToolChoice, blocks};
 use super::script::{Block, CallKind, Placeholders, Reply};
 use super::signature::Prefix;
-use super::words::{join, shorten};
 
-/// Bytes for one token: a rough average, good enough for plausible counts.
+/// Bytes for each token: a rough average for plausible counts.
 pub(crate) const BYTES_PER_TOKEN: usize = 4;
 
-/// Characters of a result that the stand-in for a forbidden call quotes.
+/// Maximum length of a quoted result in characters, in the text that replaces a forbidden call.
 const QUOTED: usize = 200;
 
-/// The message that `reply` is for this request of so much input.
-pub(crate) fn message(reply: &Reply, ask: Ask<'_>, values: &Placeholders, input: Input) -> Message {
+/// Returns the message for this reply, request and input.
+pub(crate) fn message(
+    reply: &Reply,
+    request: ApiRequest<'_>,
+    values: &Placeholders,
+    input: Input,
+) -> Message {
     let calls = reply.content.iter().any(Block::is_client_call);
-    let forbidden = calls && ask.choice() == Choice::None;
+    let forbidden = calls && request.choice() == ToolChoice::None;
     let content = if forbidden {
         let text = reply.when_forbidden.as_deref().map(|text| values.fill(text));
         let text = text.unwrap_or_else(|| without_tools(values));
         vec![Part::Text { text, citations: Vec::new() }]
     } else {
-        parts(reply, ask, values)
+        parts(reply, request, values)
     };
     let stop_reason = match &reply.stop_reason {
         Some(reason) if !forbidden => reason.as_str(),
@@ -37,7 +42,7 @@ pub(crate) fn message(reply: &Reply, ask: Ask<'_>, values: &Placeholders, input:
     };
     Message {
         id: ids::message(),
-        model: reply.model.clone().unwrap_or_else(|| ask.model().to_owned()),
+        model: reply.model.clone().unwrap_or_else(|| request.model().to_owned()),
         stop_reason: stop_reason.to_owned(),
         stop_sequence: reply.stop_sequence.clone(),
         stop_details: reply.stop_details.clone(),
@@ -47,21 +52,24 @@ pub(crate) fn message(reply: &Reply, ask: Ask<'_>, values: &Placeholders, input:
     }
 }
 
-/// The reply to a request with `max_tokens: 0`, which only warms the cache.
-pub(crate) fn warm_up(ask: Ask<'_>, input: Input) -> Message {
+/// The reply to a request with `max_tokens: 0`, which only fills the cache.
+pub(crate) fn warm_up(request: ApiRequest<'_>, input: Input) -> Message {
     let reply = Reply { stop_reason: Some("max_tokens".to_owned()), ..Reply::default() };
-    message(&reply, ask, &Placeholders::default(), input)
+    message(&reply, request, &Placeholders::default(), input)
 }
 
-/// What the placeholders of a reply to this request stand for.
-pub(crate) fn placeholders(ask: Ask<'_>, user: &str) -> Placeholders {
-    let results = ask.messages().last().into_iter().flat_map(blocks);
+/// Returns the values of the placeholders for this request.
+pub(crate) fn placeholders(request: ApiRequest<'_>, user: &str) -> Placeholders {
+    let results = request.messages().last().into_iter().flat_map(blocks);
     let results = results.filter(|block| block.is("tool_result"));
-    Placeholders { user: user.to_owned(), results: results.map(Sent::result_text).collect() }
+    Placeholders {
+        user: user.to_owned(),
+        results: results.map(ContentBlock::result_text).collect(),
+    }
 }
 
-fn parts(reply: &Reply, ask: Ask<'_>, values: &Placeholders) -> Vec<Part> {
-    let prefix = LazyCell::new(|| Prefix::of(ask));
+fn parts(reply: &Reply, request: ApiRequest<'_>, values: &Placeholders) -> Vec<Part> {
+    let prefix = LazyCell::new(|| Prefix::of(request));
     let part = |block: &Block| match block {
         Block::Text { text, citations } => {
             Part::Text { text: values.fill(text), citations: citations.clone() }
@@ -69,7 +77,7 @@ fn parts(reply: &Reply, ask: Ask<'_>, values: &Placeholders) -> Vec<Part> {
         Block::Thinking { thinking, signature } => {
             let thinking = values.fill(thinking);
             let signature = signature.clone();
-            let signature = signature.unwrap_or_else(|| prefix.sign(ask.model(), &thinking));
+            let signature = signature.unwrap_or_else(|| prefix.sign(request.model(), &thinking));
             Part::Thinking { thinking, signature }
         }
         Block::Call { kind, id, name, input, raw_input } => Part::Call {
@@ -93,12 +101,12 @@ fn call_id(kind: CallKind) -> String {
     }
 }
 
-/// Tokens of so many bytes of output.
+/// The tokens of `bytes` bytes of output.
 pub(crate) fn tokens_of(bytes: usize) -> usize {
     bytes.div_ceil(BYTES_PER_TOKEN)
 }
 
-/// The counts of a reply, some of which the script may know better.
+/// The counts of a reply. The script can override each of them.
 pub(crate) fn usage(
     overrides: &Map<String, Value>,
     output: usize,
@@ -123,12 +131,12 @@ pub(crate) fn usage(
     usage
 }
 
-/// What is said when a script wants a tool and the request forbids tools.
+/// The text that replaces a scripted call when the request forbids tools.
 fn without_tools(values: &Placeholders) -> String {
     if values.results.is_empty() {
-        return "I may not use a tool for this, so I cannot say more.".to_owned();
+        return "This request forbids tool calls, so I cannot answer it.".to_owned();
     }
     let quotes = values.results.iter().map(|result| format!("\"{}\"", shorten(result, QUOTED)));
     let quotes: Vec<String> = quotes.collect();
-    format!("I may not use another tool. What I have so far: {}.", join(&quotes))
+    format!("This request forbids more tool calls. The results so far: {}.", join(&quotes))
 }

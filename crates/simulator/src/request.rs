@@ -1,52 +1,52 @@
-//! A messages request as the rest of the simulator reads it.
+//! Access to the parts of a Messages request.
 
 use std::fmt::{self, Display, Formatter};
 
 use serde_json::{Map, Value};
 
-/// The body of a request. Reading it never fails: what is missing or has another type reads as
-/// absent, and validation has its own say about it.
+/// The body of a request. Access never fails: a member that is missing or has another type is
+/// absent. Validation reports such members separately.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Ask<'a>(pub(crate) &'a Map<String, Value>);
+pub(crate) struct ApiRequest<'a>(pub(crate) &'a Map<String, Value>);
 
-/// What `tool_choice` asks for.
+/// The meaning of `tool_choice`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Choice<'a> {
+pub(crate) enum ToolChoice<'a> {
     Auto,
     Any,
     Tool(&'a str),
     None,
 }
 
-/// One content block; a message whose content is a string has one text block.
+/// One content block. A message with a string as content has one text block.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Sent<'a> {
+pub(crate) enum ContentBlock<'a> {
     Text(&'a str),
     Json(&'a Value),
 }
 
-/// Where a block stands, written as the API does: `messages.0.content.1`.
+/// The position of a block, displayed as in the API's errors: `messages.0.content.1`.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct At {
+pub(crate) struct BlockPath {
     pub(crate) message: usize,
     pub(crate) index: usize,
 }
 
-/// A block and where it stands.
+/// A block and its position.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Located<'a> {
-    pub(crate) at: At,
-    pub(crate) block: Sent<'a>,
+pub(crate) struct LocatedBlock<'a> {
+    pub(crate) at: BlockPath,
+    pub(crate) block: ContentBlock<'a>,
 }
 
-/// Consecutive messages of one role, which the API reads as one.
+/// Consecutive messages with the same role. The API merges them into one.
 #[derive(Debug)]
 pub(crate) struct Turn<'a> {
     pub(crate) role: &'a str,
-    pub(crate) blocks: Vec<Located<'a>>,
+    pub(crate) blocks: Vec<LocatedBlock<'a>>,
 }
 
-impl<'a> Ask<'a> {
+impl<'a> ApiRequest<'a> {
     pub(crate) fn get(self, field: &str) -> Option<&'a Value> {
         self.0.get(field)
     }
@@ -67,14 +67,14 @@ impl<'a> Ask<'a> {
         self.get("stream").and_then(Value::as_bool).unwrap_or_default()
     }
 
-    pub(crate) fn choice(self) -> Choice<'a> {
+    pub(crate) fn choice(self) -> ToolChoice<'a> {
         let choice = self.get("tool_choice");
         let field = |name| choice.and_then(|choice| choice.get(name)).and_then(Value::as_str);
         match field("type") {
-            Some("any") => Choice::Any,
-            Some("none") => Choice::None,
-            Some("tool") => Choice::Tool(field("name").unwrap_or_default()),
-            _ => Choice::Auto,
+            Some("any") => ToolChoice::Any,
+            Some("none") => ToolChoice::None,
+            Some("tool") => ToolChoice::Tool(field("name").unwrap_or_default()),
+            _ => ToolChoice::Auto,
         }
     }
 
@@ -83,50 +83,50 @@ impl<'a> Ask<'a> {
         self.get("thinking")?.get("type")?.as_str()
     }
 
-    /// The setting that asks for a summary and nothing else.
+    /// The setting that asks for a summary only.
     pub(crate) fn compaction(self) -> Option<&'a Value> {
         self.get("compaction").filter(|setting| !setting.is_null())
     }
 
-    /// What is to be done to the context before the model sees it.
+    /// The edits of the context.
     pub(crate) fn edits(self) -> &'a [Value] {
         list(self.get("context_management").and_then(|setting| setting.get("edits")))
     }
 
-    /// The edit of this type.
+    /// The edit with this type.
     pub(crate) fn edit(self, kind: &str) -> Option<&'a Value> {
         self.edits().iter().find(|edit| edit.get("type").is_some_and(|named| named == kind))
     }
 
-    /// Whether the request offers a tool of this name.
+    /// True if the request offers a tool with this name.
     pub(crate) fn offers(self, tool: &str) -> bool {
         self.tools().iter().any(|offered| offered.get("name").is_some_and(|name| name == tool))
     }
 
-    /// All blocks with the roles of their messages. What stands before the last summary does not
-    /// count any more.
-    pub(crate) fn sent(self) -> impl Iterator<Item = (&'a str, Located<'a>)> {
+    /// All blocks with the roles of their messages. Blocks before the last summary do not count.
+    pub(crate) fn sent(self) -> impl Iterator<Item = (&'a str, LocatedBlock<'a>)> {
         let start = self.start();
         let messages = self.messages().iter().enumerate().skip(start.message);
         let all = messages.flat_map(|(message, sent)| {
-            let located = move |(index, block)| Located { at: At { message, index }, block };
+            let located =
+                move |(index, block)| LocatedBlock { at: BlockPath { message, index }, block };
             blocks(sent).enumerate().map(move |numbered| (role(sent), located(numbered)))
         });
         all.skip(start.index)
     }
 
-    /// Where the last summary stands, or else the first block.
-    pub(crate) fn start(self) -> At {
+    /// The position of the last summary, else of the first block.
+    pub(crate) fn start(self) -> BlockPath {
         let is_summary =
-            |block: &Sent<'_>| block.is("compaction") && block.str("content").is_some();
+            |block: &ContentBlock<'_>| block.is("compaction") && block.str("content").is_some();
         let found = self.messages().iter().enumerate().rev().find_map(|(message, sent)| {
             let summaries = blocks(sent).enumerate().filter(|(_, block)| is_summary(block));
-            summaries.last().map(|(index, _)| At { message, index })
+            summaries.last().map(|(index, _)| BlockPath { message, index })
         });
-        found.unwrap_or(At { message: 0, index: 0 })
+        found.unwrap_or(BlockPath { message: 0, index: 0 })
     }
 
-    /// The messages with consecutive ones of the same role merged.
+    /// The messages, with consecutive ones of the same role merged.
     pub(crate) fn turns(self) -> Vec<Turn<'a>> {
         let mut turns: Vec<Turn<'a>> = Vec::new();
         for (role, located) in self.sent() {
@@ -139,13 +139,13 @@ impl<'a> Ask<'a> {
     }
 }
 
-impl Display for At {
+impl Display for BlockPath {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, "messages.{}.content.{}", self.message, self.index)
     }
 }
 
-impl<'a> Sent<'a> {
+impl<'a> ContentBlock<'a> {
     pub(crate) fn kind(self) -> &'a str {
         match self {
             Self::Text(_) => "text",
@@ -157,7 +157,7 @@ impl<'a> Sent<'a> {
         self.kind() == kind
     }
 
-    /// A string field of the block.
+    /// A string member of the block.
     pub(crate) fn str(self, field: &str) -> Option<&'a str> {
         match self {
             Self::Text(text) => (field == "text").then_some(text),
@@ -165,7 +165,7 @@ impl<'a> Sent<'a> {
         }
     }
 
-    /// The block as it was sent, if it was not a string.
+    /// The block as sent, unless it was a string.
     pub(crate) fn json(self) -> Option<&'a Value> {
         match self {
             Self::Text(_) => None,
@@ -180,7 +180,7 @@ impl<'a> Sent<'a> {
         }
     }
 
-    /// The text of a `tool_result`, whether its content is a string or text blocks.
+    /// The text of a `tool_result`, from a string or from text blocks.
     pub(crate) fn result_text(self) -> String {
         match self.get("content") {
             Some(Value::String(text)) => text.trim().to_owned(),
@@ -200,10 +200,10 @@ pub(crate) fn role(message: &Value) -> &str {
 }
 
 /// The content blocks of a message.
-pub(crate) fn blocks(message: &Value) -> impl Iterator<Item = Sent<'_>> {
+pub(crate) fn blocks(message: &Value) -> impl Iterator<Item = ContentBlock<'_>> {
     let content = message.get("content");
-    let text = content.and_then(Value::as_str).map(Sent::Text);
-    text.into_iter().chain(list(content).iter().map(Sent::Json))
+    let text = content.and_then(Value::as_str).map(ContentBlock::Text);
+    text.into_iter().chain(list(content).iter().map(ContentBlock::Json))
 }
 
 fn list(value: Option<&Value>) -> &[Value] {

@@ -1,4 +1,4 @@
-//! The routes, and what all responses have in common: an id and a record.
+//! The routes, and the parts that all responses share: an id and a record.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,17 +13,17 @@ use axum::{Json, Router};
 use futures::StreamExt as _;
 use tokio::time::timeout;
 
-use super::admission::{Admission, admit};
-use super::answer::{Answer, answer, count};
+use super::headers::{ApiHeaders, check_headers};
 use super::protocol::Protocol;
 use super::record::RecordedRequest;
 use super::refusal::Refusal;
+use super::respond::{self, DelayedResponse};
 use super::{Shared, chat, ids, models};
 
-/// The largest body, in bytes.
+/// Maximum size of a body in bytes.
 const MOST_BYTES: usize = 32 * 1024 * 1024;
 
-/// The router of one simulator.
+/// Returns the router of one simulator.
 pub(crate) fn router(shared: Arc<Shared>) -> Router {
     Router::new()
         .route("/v1/messages", post(create_message))
@@ -37,20 +37,22 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
 }
 
 async fn create_message(State(shared): State<Arc<Shared>>, request: Request) -> Response<Body> {
-    let reply = |admission, body: &Bytes, id: &str| answer(&shared, admission, body, id);
+    let reply =
+        |headers, body: &Bytes, id: &str| respond::create_message(&shared, headers, body, id);
     handle(&shared, request, reply).await
 }
 
 async fn count_tokens(State(shared): State<Arc<Shared>>, request: Request) -> Response<Body> {
-    let reply = |admission, body: &Bytes, id: &str| count(&shared, admission, body, id);
+    let reply = |headers, body: &Bytes, id: &str| respond::count_tokens(&shared, headers, body, id);
     handle(&shared, request, reply).await
 }
 
 async fn create_completion(State(shared): State<Arc<Shared>>, request: Request) -> Response<Body> {
     let protocol = Protocol::Chat { include_usage: false };
-    let reply =
-        |headers: &HeaderMap, body: &Bytes, id: &str| chat::answer(&shared, headers, body, id);
-    respond(&shared, request, protocol, reply).await
+    let reply = |headers: &HeaderMap, body: &Bytes, id: &str| {
+        chat::create_completion(&shared, headers, body, id)
+    };
+    record_and_respond(&shared, request, protocol, reply).await
 }
 
 async fn list_models(State(shared): State<Arc<Shared>>, request: Request) -> Response<Body> {
@@ -77,42 +79,43 @@ async fn wrong_method(State(shared): State<Arc<Shared>>, request: Request) -> Re
     handle(&shared, request, |_, _, _| Err(Refusal::wrong_method())).await
 }
 
-/// Admits a request of the Messages API and has it answered.
+/// Checks the headers of a Messages request and answers it.
 async fn handle<F>(shared: &Shared, request: Request, reply: F) -> Response<Body>
 where
-    F: FnOnce(Admission, &Bytes, &str) -> Result<Answer, Refusal>,
+    F: FnOnce(ApiHeaders, &Bytes, &str) -> Result<DelayedResponse, Refusal>,
 {
     let reply = |headers: &HeaderMap, body: &Bytes, id: &str| {
-        admit(headers).and_then(|admitted| reply(admitted, body, id))
+        check_headers(headers).and_then(|checked| reply(checked, body, id))
     };
-    respond(shared, request, Protocol::Messages, reply).await
+    record_and_respond(shared, request, Protocol::Messages, reply).await
 }
 
-/// Has a request answered, records it, and waits as long as the answer says.
-async fn respond<F>(
+/// Answers a request, records it, and waits for the scripted delay.
+async fn record_and_respond<F>(
     shared: &Shared,
     request: Request,
     protocol: Protocol,
     reply: F,
 ) -> Response<Body>
 where
-    F: FnOnce(&HeaderMap, &Bytes, &str) -> Result<Answer, Refusal>,
+    F: FnOnce(&HeaderMap, &Bytes, &str) -> Result<DelayedResponse, Refusal>,
 {
     let arrival = shared.recorder.arrival();
     let id = ids::request();
     let (parts, body) = request.into_parts();
-    let (body, answer) = match read(&parts.headers, body).await {
+    let (body, result) = match read(&parts.headers, body).await {
         Ok(body) => {
-            let answer = reply(&parts.headers, &body, &id);
-            (body, answer)
+            let result = reply(&parts.headers, &body, &id);
+            (body, result)
         }
         Err(refusal) => (Bytes::new(), Err(refusal)),
     };
-    let refusal = answer.as_ref().err().map(|refusal| refusal.message.clone());
-    let Answer { delay, mut response } = answer.unwrap_or_else(|refusal| Answer {
-        delay: Duration::ZERO,
-        response: (refusal.status, Json(protocol.refusal(&refusal, &id))).into_response(),
-    });
+    let refusal = result.as_ref().err().map(|refusal| refusal.message.clone());
+    let DelayedResponse { delay, mut response } =
+        result.unwrap_or_else(|refusal| DelayedResponse {
+            delay: Duration::ZERO,
+            response: (refusal.status, Json(protocol.refusal(&refusal, &id))).into_response(),
+        });
     if shared.recorder.is_on() {
         let request = RecordedRequest {
             method: parts.method,
@@ -143,7 +146,7 @@ async fn read(headers: &HeaderMap, body: Body) -> Result<Bytes, Refusal> {
     to_bytes(body, MOST_BYTES).await.map_err(|_| too_large())
 }
 
-/// Reads a body and forgets it: a client that is still writing would miss the response.
+/// Reads and discards a body: a client that still writes would miss the response.
 async fn drain(body: Body) {
     let mut pieces = body.into_data_stream();
     let mut left = 2 * MOST_BYTES;
@@ -155,6 +158,6 @@ async fn drain(body: Body) {
     }
 }
 
-fn json(value: serde_json::Value) -> Answer {
-    Answer { delay: Duration::ZERO, response: Json(value).into_response() }
+fn json(value: serde_json::Value) -> DelayedResponse {
+    DelayedResponse { delay: Duration::ZERO, response: Json(value).into_response() }
 }

@@ -1,62 +1,67 @@
-//! Summaries: those that are asked for, and those that the API makes on its own.
+//! Summaries: on request, and automatic.
 
 use serde_json::{Map, Value, json};
 
 use super::Shared;
 use super::cache::Input;
 use super::context::View;
-use super::conversation::Cue;
 use super::ids;
 use super::message::{Message, Part};
 use super::models::COMPACT;
+use super::phrases::{count, join, shorten};
 use super::render::{self, tokens_of};
-use super::request::{Ask, blocks, role};
+use super::request::{ApiRequest, blocks, role};
 use super::script::{Placeholders, Reply, Script};
+use super::selection::Position;
 use super::signature::summary;
-use super::words::{count, join, shorten};
 
-/// Characters of a text that a summary quotes.
+/// Maximum length of a quoted text in characters.
 const QUOTED: usize = 80;
 
-/// The message that answers a request.
+/// Returns the message that answers a request.
 pub(crate) fn compose(
     shared: &Shared,
     script: &Script,
     reply: &Reply,
-    (ask, cue): (Ask<'_>, &Cue),
+    (request, position): (ApiRequest<'_>, &Position),
     view: &View<'_>,
 ) -> Message {
-    let values = render::placeholders(ask, &cue.user);
-    let input = shared.input(view.ask(), view.size);
-    let mut message = if ask.compaction().is_some() {
-        on_request(reply, ask, &values, input)
+    let values = render::placeholders(request, &position.user);
+    let input = shared.input(view.request(), view.size);
+    let mut message = if request.compaction().is_some() {
+        on_request(reply, request, &values, input)
     } else if view.is_due() {
-        let scripted = script.summary(summary::number(ask));
-        let text = scripted.and_then(|reply| text(reply, ask, &values));
-        let text = text.unwrap_or_else(|| made_up(ask));
+        let scripted = script.summary(summary::number(request));
+        let text = scripted.and_then(|reply| text(reply, request, &values));
+        let text = text.unwrap_or_else(|| made_up(request));
         let spent = iteration("compaction", &usage(&text, input));
         automatic(shared, reply, &values, view, (text, spent))
     } else {
-        render::message(reply, ask, &values, input)
+        render::message(reply, request, &values, input)
     };
     message.context_management = view.report();
     message
 }
 
-/// The reply to a request for a summary: that and nothing else.
-fn on_request(reply: &Reply, ask: Ask<'_>, values: &Placeholders, input: Input) -> Message {
-    let text = text(reply, ask, values);
+/// The reply to a request for a summary: the summary only.
+fn on_request(
+    reply: &Reply,
+    request: ApiRequest<'_>,
+    values: &Placeholders,
+    input: Input,
+) -> Message {
+    let text = text(reply, request, values);
     let reason = if text.is_some() { "compaction" } else { "end_turn" };
     let output = tokens_of(text.as_ref().map_or(0, String::len));
     let spent = iteration("compaction", &render::usage(&reply.usage, output, input));
-    let content = text.map(|text| Part::Raw(summary::block(ask, &text))).into_iter().collect();
-    let mut message = bare(ask, content, json!([spent]));
+    let content = text.map(|text| Part::Raw(summary::block(request, &text))).into_iter().collect();
+    let mut message = bare(request, content, json!([spent]));
     message.stop_reason = reply.stop_reason.clone().unwrap_or_else(|| reason.to_owned());
     message.stop_details.clone_from(&reply.stop_details);
     message
 }
 
-/// A reply that begins with a summary, and ends there if the request wants a pause.
+/// A reply that begins with a summary, and ends there if the request asks for a pause.
 fn automatic(
     shared: &Shared,
     reply: &Reply,
@@ -64,26 +69,26 @@ fn automatic(
     view: &View<'_>,
     (text, spent): (String, Value),
 ) -> Message {
-    let edit = view.ask().edit(COMPACT);
+    let edit = view.request().edit(COMPACT);
     if edit.is_some_and(|edit| edit["pause_after_compaction"] == true) {
-        return bare(view.ask(), vec![Part::Compaction(text)], json!([spent]));
+        return bare(view.request(), vec![Part::Compaction(text)], json!([spent]));
     }
     let view = view.summed_up(&Part::Compaction(text.clone()).to_json());
-    let input = shared.input(view.ask(), view.size);
-    let mut message = render::message(reply, view.ask(), values, input);
+    let input = shared.input(view.request(), view.size);
+    let mut message = render::message(reply, view.request(), values, input);
     let own = iteration("message", &message.usage);
     message.usage.insert("iterations".to_owned(), json!([spent, own]));
     message.content.insert(0, Part::Compaction(text));
     message
 }
 
-/// A message that ends with its summary. What it took is not in its own counts.
-fn bare(ask: Ask<'_>, content: Vec<Part>, iterations: Value) -> Message {
+/// A message that ends with its summary. Its own counts do not include the summary.
+fn bare(request: ApiRequest<'_>, content: Vec<Part>, iterations: Value) -> Message {
     let mut usage = usage("", Input::default());
     usage.insert("iterations".to_owned(), iterations);
     Message {
         id: ids::message(),
-        model: ask.model().to_owned(),
+        model: request.model().to_owned(),
         content,
         stop_reason: "compaction".to_owned(),
         stop_sequence: None,
@@ -109,25 +114,25 @@ fn iteration(kind: &str, usage: &Map<String, Value>) -> Value {
 }
 
 /// The text of the summary in a scripted reply, if it has one.
-fn text(reply: &Reply, ask: Ask<'_>, values: &Placeholders) -> Option<String> {
+fn text(reply: &Reply, request: ApiRequest<'_>, values: &Placeholders) -> Option<String> {
     let block = reply.summary()?;
     let scripted = block.get("content").and_then(Value::as_str);
-    Some(scripted.map_or_else(|| made_up(ask), |text| values.fill(text)))
+    Some(scripted.map_or_else(|| made_up(request), |text| values.fill(text)))
 }
 
-/// A summary that says how much it sums up, how that began, and how it ended.
-fn made_up(ask: Ask<'_>) -> String {
-    let messages = count(ask.messages().len(), "message", "messages");
+/// Generates a summary: the number of messages, and the first and last texts.
+fn made_up(request: ApiRequest<'_>) -> String {
+    let messages = count(request.messages().len(), "message", "messages");
     let texts = |from: &'static str| {
-        let messages = ask.messages().iter().filter(move |message| role(message) == from);
+        let messages = request.messages().iter().filter(move |message| role(message) == from);
         let texts = messages.flat_map(blocks).filter(|block| block.is("text"));
         texts.filter_map(|block| block.str("text"))
     };
     let quote = |text: &str| format!("\"{}\"", shorten(text, QUOTED));
-    let first = texts("user").next().map(|text| format!(" It began with {}.", quote(text)));
+    let first = texts("user").next().map(|text| format!(" It starts with {}.", quote(text)));
     let last = [texts("user").last(), texts("assistant").last()];
     let last: Vec<String> = last.into_iter().flatten().map(quote).collect();
     let last =
-        if last.is_empty() { String::new() } else { format!(" It ended with {}.", join(&last)) };
+        if last.is_empty() { String::new() } else { format!(" It ends with {}.", join(&last)) };
     format!("A summary of {messages}.{}{last}", first.unwrap_or_default())
 }

@@ -1,4 +1,4 @@
-//! The simulator over a real socket, and the laws of its streams.
+//! The simulator over a real socket, and the invariants of its streams.
 
 mod client;
 mod compaction;

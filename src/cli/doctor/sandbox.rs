@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Args;
 
 use crate::cli::output;
-use sandbox::{Attempt, Facts};
+use sandbox::{Facts, LevelTest};
 
 #[derive(Debug, Args)]
 pub(super) struct Sandbox {
@@ -52,7 +52,7 @@ fn lines(facts: &Facts) -> Vec<String> {
         format!("bubblewrap        {bubblewrap}"),
         format!("limits processes  {}", yes(facts.limits_processes)),
     ];
-    for Attempt { level, why_not, .. } in &facts.levels {
+    for LevelTest { level, why_not, .. } in &facts.levels {
         let outcome = why_not.as_ref().map_or("works".to_owned(), |why| format!("no: {why}"));
         lines.push(format!("{:<18}{outcome}", format!("level {level}")));
     }

@@ -1,4 +1,4 @@
-//! What the process that reads a document does not have.
+//! The confinement of the process that reads a document.
 
 use std::collections::BTreeMap;
 
@@ -19,8 +19,7 @@ use seccompiler::{
 use super::{MEMORY, SECONDS};
 use sandbox::drop_capabilities;
 
-/// What it may ask of the kernel: to read and write what is open, memory, the time, random bits,
-/// and its own end.
+/// The allowed system calls: reading and writing open files, memory, time, random bytes, and exit.
 const ALLOWED: [c_long; 19] = [
     libc::SYS_read,
     libc::SYS_write,
@@ -42,20 +41,21 @@ const ALLOWED: [c_long; 19] = [
     libc::SYS_exit,
     libc::SYS_exit_group,
 ];
-/// Memory without code in it, and which argument says what may be done with it.
+/// Calls that are allowed for memory without execute permission, with the index of the argument
+/// for the permissions.
 const MEMORY_CALLS: [(c_long, u8); 2] = [(libc::SYS_mmap, 2), (libc::SYS_mprotect, 2)];
 
-/// The newest rules of Landlock that are used where they are there.
+/// The newest version of Landlock in use. Older kernels enforce what they support.
 const NEWEST: ABI = ABI::V6;
 
-/// Limits memory and time, for what comes next in this process, which inherits nothing open.
+/// Limits memory and CPU time, and closes inherited descriptors at the next `exec`.
 pub(super) fn limit() -> Result<(), String> {
     close_fds::set_fds_cloexec(3, &[]);
-    // Away from the service's terminal, if there is one.
+    // Detaches from the service's terminal, if there is one.
     let _ = setsid();
     set(&[
         (Resource::Data, MEMORY),
-        // What is only set aside counts here, and the program itself.
+        // Reserved memory and the program itself count here.
         (Resource::As, 4 * MEMORY),
         (Resource::Cpu, SECONDS),
         (Resource::Core, 0),
@@ -64,22 +64,22 @@ pub(super) fn limit() -> Result<(), String> {
     ])
 }
 
-/// Gives up everything but stdin, stdout and stderr. Landlock and seccomp as far as the kernel has
-/// them: the document is read by safe code, so that they are the second wall.
-pub(super) fn give_up() -> Result<(), String> {
+/// Drops access to everything except stdin, stdout and stderr. Landlock and seccomp apply if the
+/// kernel supports them: the parser is safe code, so they are the second layer of protection.
+pub(super) fn drop_access() -> Result<(), String> {
     drop_capabilities()?;
-    set_no_new_privs(true).map_err(|error| format!("privileges cannot be fixed: {error}"))?;
+    set_no_new_privs(true).map_err(|error| format!("no_new_privs cannot be set: {error}"))?;
     set_parent_process_death_signal(Some(Signal::KILL))
-        .map_err(|error| format!("it cannot be tied to its parent: {error}"))?;
+        .map_err(|error| format!("the parent death signal cannot be set: {error}"))?;
     set(&[(Resource::Nofile, 3), (Resource::Nproc, 0)])?;
-    let _ = no_files();
-    let _ = few_calls();
+    let _ = deny_files();
+    let _ = filter_calls();
     Ok(())
 }
 
 fn set(limits: &[(Resource, u64)]) -> Result<(), String> {
     for (resource, most) in limits {
-        // A limit that is lower already stays: without a right of root it can only go down.
+        // A lower hard limit stays: only root can raise it.
         let most = getrlimit(*resource).maximum.map_or(*most, |now| now.min(*most));
         let limit = Rlimit { current: Some(most), maximum: Some(most) };
         setrlimit(*resource, limit)
@@ -88,8 +88,8 @@ fn set(limits: &[(Resource, u64)]) -> Result<(), String> {
     Ok(())
 }
 
-/// No file, no port, and no process outside.
-fn no_files() -> Result<(), RulesetError> {
+/// Denies all files, ports, and signals to other processes.
+fn deny_files() -> Result<(), RulesetError> {
     Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(AccessFs::from_all(NEWEST))?
@@ -100,11 +100,11 @@ fn no_files() -> Result<(), RulesetError> {
     Ok(())
 }
 
-fn few_calls() -> Result<(), seccompiler::Error> {
+fn filter_calls() -> Result<(), seccompiler::Error> {
     apply_filter(&allowed()?)
 }
 
-/// A rule that an argument is so. The kernel takes these as 32 bits, whatever is above them.
+/// A rule for the lower 32 bits of an argument, which is what the kernel uses.
 fn only(argument: u8, is: SeccompCmpOp, value: u64) -> Result<SeccompRule, BackendError> {
     let condition = SeccompCondition::new(argument, SeccompCmpArgLen::Dword, is, value)?;
     SeccompRule::new(vec![condition])
@@ -117,7 +117,7 @@ fn allowed() -> Result<BpfProgram, seccompiler::Error> {
         let code = u64::from(libc::PROT_EXEC.unsigned_abs());
         rules.insert(call, vec![only(argument, SeccompCmpOp::MaskedEq(code), 0)?]);
     }
-    // To end is to send oneself a signal, sometimes.
+    // An abort sends a signal to the own process.
     let ourselves = u64::from(getpid().as_raw_nonzero().get().unsigned_abs());
     rules.insert(libc::SYS_tgkill, vec![only(0, SeccompCmpOp::Eq, ourselves)?]);
     let refused = SeccompAction::Errno(libc::EPERM.unsigned_abs());

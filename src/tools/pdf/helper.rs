@@ -1,22 +1,22 @@
-//! The process that reads a document: this same program, started once more, with nothing to lose.
+//! The helper: the process that reads a document. It is the executable of the service.
 //!
-//! Its first stage leaves behind what it was started with and limits what is to come; the second
-//! gives up files, network and all other processes, and only then reads the first byte.
+//! Its first stage sets resource limits and executes itself again. The second stage drops access to
+//! files, network and other processes, and only then reads the first byte.
 
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, ExitCode};
 
-use pdf_text::{Document, NoText, extract};
+use pdf_text::{Document, ExtractError, extract};
 
 use super::{COMMAND, OURSELVES, confine};
 
-/// Which part of the way a process of the helper is.
+/// The stages of the helper.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Stage {
-    /// Limits memory and time, and begins anew, so that all it has counts.
+    /// Limits memory and time, and executes the second stage, whose whole memory then counts.
     Limit,
-    /// Gives up all else, and reads.
+    /// Drops all other access and reads the document.
     Read,
 }
 
@@ -29,40 +29,42 @@ impl Stage {
     }
 }
 
-/// What leads to a stage on the command line.
-pub(super) fn arguments(stage: Stage, most: usize) -> [String; 3] {
-    [COMMAND.to_owned(), stage.as_str().to_owned(), most.to_string()]
+/// The command line arguments of a stage.
+pub(super) fn arguments(stage: Stage, max_bytes: usize) -> [String; 3] {
+    [COMMAND.to_owned(), stage.as_str().to_owned(), max_bytes.to_string()]
 }
 
-/// A stage of the helper: a document comes by stdin, and its text, of so many bytes at most, goes
-/// to stdout as JSON. Why it failed, if it did, is on stderr, for whoever started it.
-pub fn enter(stage: Stage, most: usize) -> Result<ExitCode, String> {
+/// Runs a stage of the helper. It reads the document from stdin and writes at most `max_bytes` bytes
+/// of text to stdout as JSON. The caller prints the reason of a failure to stderr.
+pub fn enter(stage: Stage, max_bytes: usize) -> Result<ExitCode, String> {
     match stage {
         Stage::Limit => {
             confine::limit()?;
-            let again = Command::new(OURSELVES)
-                .args(arguments(Stage::Read, most))
+            let error = Command::new(OURSELVES)
+                .args(arguments(Stage::Read, max_bytes))
                 .env_clear()
                 .current_dir("/")
                 .exec();
-            Err(format!("it cannot be started: {again}"))
+            Err(format!("the second stage cannot be started: {error}"))
         }
         Stage::Read => {
-            confine::give_up()?;
-            let result = taken(most).map_err(|error| format!("no document: {error}"))?;
-            told(&result).map_err(|error| format!("nobody listens: {error}"))?;
+            confine::drop_access()?;
+            let result = read_document(max_bytes)
+                .map_err(|error| format!("the document cannot be read from stdin: {error}"))?;
+            write_result(&result)
+                .map_err(|error| format!("the result cannot be written to stdout: {error}"))?;
             Ok(ExitCode::SUCCESS)
         }
     }
 }
 
-fn taken(most: usize) -> io::Result<Result<Document, NoText>> {
+fn read_document(max_bytes: usize) -> io::Result<Result<Document, ExtractError>> {
     let mut bytes = Vec::new();
     io::stdin().lock().read_to_end(&mut bytes)?;
-    Ok(extract(bytes, most))
+    Ok(extract(bytes, max_bytes))
 }
 
-fn told(result: &Result<Document, NoText>) -> io::Result<()> {
+fn write_result(result: &Result<Document, ExtractError>) -> io::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(&serde_json::to_vec(result)?)?;
     out.flush()

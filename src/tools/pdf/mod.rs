@@ -1,7 +1,7 @@
-//! The text of PDF documents.
+//! Text extraction from PDF documents in a confined process.
 //!
-//! They come from strangers, and what reads them is large: so it runs in a process of its own,
-//! which has no files, no network and no environment, little memory and little time.
+//! The documents are untrusted and the parser is large. So it runs in its own process without
+//! files, network and environment, and with limits on memory and time.
 
 mod confine;
 mod helper;
@@ -12,51 +12,51 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pdf_text::{Document, NoText};
+use pdf_text::{Document, ExtractError};
 use tokio::sync::Semaphore;
 
 pub use helper::{Stage, enter};
 
-/// The word that leads to the helper on the command line.
+/// The subcommand of the helper.
 pub const COMMAND: &str = "__pdf";
-/// The program itself, also when its file has been replaced since it was started.
+/// The executable of this process, also when its file has been replaced since it was started.
 const OURSELVES: &str = "/proc/self/exe";
-/// Bytes of memory of the process that reads, and the seconds that it may compute.
+/// Limits of the helper: memory in bytes, and CPU time in seconds.
 const MEMORY: u64 = 512 * 1024 * 1024;
 const SECONDS: u64 = 10;
-/// How long a document may wait for its turn, and how long it may take then.
+/// Timeout of the wait for a permit, and of the extraction after it.
 const DEADLINE: Duration = Duration::from_secs(15);
-/// Documents that are read at the same time.
-const AT_ONCE: usize = 2;
+/// Maximum number of documents to read at the same time.
+const MAX_CONCURRENT: usize = 2;
 
-/// Why a document was not read.
+/// The reason that a document was not read.
 #[derive(Debug, thiserror::Error)]
 pub enum Unreadable {
-    /// It was read, and has no text.
+    /// The document has no text that can be extracted.
     #[error(transparent)]
-    NoText(#[from] NoText),
-    /// It, or those before it, took too long.
+    Extract(#[from] ExtractError),
+    /// The time limit passed, for this document or for those before it.
     #[error("it takes longer than {SECONDS} s")]
     Slow,
-    /// It is larger than it looks.
+    /// The memory limit was reached.
     #[error("it needs more than {} MiB of memory", MEMORY / 1024 / 1024)]
     Memory,
-    /// It contains itself, or nearly so.
+    /// The stack overflowed.
     #[error("it is nested too deeply")]
     Deep,
-    /// Something in it is beyond us.
+    /// The helper failed for another reason.
     #[error("reading it failed")]
     Failed,
-    /// There is no process to read it.
+    /// The helper process cannot be started.
     #[error("its reader cannot be started: {0}")]
     Start(io::Error),
 }
 
-/// Who reads documents. Clones share the turns.
+/// A reader of documents. Clones share its permits.
 #[derive(Debug, Clone)]
 pub struct Reader {
     helper: PathBuf,
-    turns: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
 }
 
 impl Default for Reader {
@@ -66,15 +66,15 @@ impl Default for Reader {
 }
 
 impl Reader {
-    /// With another program as the helper, where this one is a test.
+    /// Returns a reader with another helper program, for tests, whose own executable is not the service.
     pub fn with_helper(helper: PathBuf) -> Self {
-        Self { helper, turns: Arc::new(Semaphore::new(AT_ONCE)) }
+        Self { helper, permits: Arc::new(Semaphore::new(MAX_CONCURRENT)) }
     }
 
-    /// Reads a document, up to so many bytes of text. To drop this is to end it.
-    pub async fn read(&self, bytes: &[u8], most: usize) -> Result<Document, Unreadable> {
-        let turn = tokio::time::timeout(DEADLINE, self.turns.acquire()).await;
-        let Ok(Ok(_turn)) = turn else { return Err(Unreadable::Slow) };
-        run::run(&self.helper, bytes, most).await
+    /// Extracts at most `max_bytes` bytes of text. Dropping the future ends the helper.
+    pub async fn read(&self, bytes: &[u8], max_bytes: usize) -> Result<Document, Unreadable> {
+        let permit = tokio::time::timeout(DEADLINE, self.permits.acquire()).await;
+        let Ok(Ok(_permit)) = permit else { return Err(Unreadable::Slow) };
+        run::run(&self.helper, bytes, max_bytes).await
     }
 }

@@ -1,12 +1,12 @@
-//! The side of whoever wants to read a document: starts the helper, gives it the document, and
-//! takes what it says, for as long as there is time.
+//! The service's side: starts the helper, sends the document, and reads the result until the
+//! deadline.
 
 use std::io::{self, ErrorKind};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
 
-use pdf_text::{Document, NoText};
+use pdf_text::{Document, ExtractError};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
@@ -14,31 +14,35 @@ use tokio::time::timeout;
 use super::helper::{Stage, arguments};
 use super::{DEADLINE, Unreadable};
 
-/// What of stderr is looked at.
-const MAX_SAID: u64 = 4096;
-/// What stands in the answer besides the text, and how much longer a text can be in JSON.
-const REST: u64 = 1024 * 1024;
-const LONGER: u64 = 2;
+/// Maximum number of bytes to read from stderr.
+const MAX_STDERR: u64 = 4096;
+/// Limits on the size of the result: bytes besides the text, and the growth of text in JSON.
+const OVERHEAD: u64 = 1024 * 1024;
+const JSON_GROWTH: u64 = 2;
 
-/// Reads a document. To drop this is to end the helper.
-pub(super) async fn run(helper: &Path, bytes: &[u8], most: usize) -> Result<Document, Unreadable> {
-    let child = start(helper, most).map_err(Unreadable::Start)?;
-    let limit = LONGER * most as u64 + REST;
-    let heard = timeout(DEADLINE, hear(child, bytes, limit)).await;
-    let heard = heard.map_err(|_elapsed| Unreadable::Slow)?.map_err(Unreadable::Start)?;
-    if !heard.status.success() {
-        tracing::info!(status = %heard.status, said = ?heard.said, "a PDF was not read");
-        return Err(why(heard.status, &heard.said));
+/// Reads a document. Dropping the future ends the helper.
+pub(super) async fn run(
+    helper: &Path,
+    bytes: &[u8],
+    max_bytes: usize,
+) -> Result<Document, Unreadable> {
+    let child = start(helper, max_bytes).map_err(Unreadable::Start)?;
+    let limit = JSON_GROWTH * max_bytes as u64 + OVERHEAD;
+    let outcome = timeout(DEADLINE, exchange(child, bytes, limit)).await;
+    let outcome = outcome.map_err(|_elapsed| Unreadable::Slow)?.map_err(Unreadable::Start)?;
+    if !outcome.status.success() {
+        tracing::info!(status = %outcome.status, stderr = ?outcome.stderr, "PDF not read");
+        return Err(failure(outcome.status, &outcome.stderr));
     }
-    let answer: Result<Document, NoText> =
-        serde_json::from_slice(&heard.answer).map_err(|_| Unreadable::Failed)?;
-    Ok(answer?)
+    let result: Result<Document, ExtractError> =
+        serde_json::from_slice(&outcome.stdout).map_err(|_| Unreadable::Failed)?;
+    Ok(result?)
 }
 
-/// An empty environment, so that nothing of ours can be read back from it.
-fn start(helper: &Path, most: usize) -> io::Result<Child> {
+/// Starts the helper with an empty environment, so that it has none of the service's secrets.
+fn start(helper: &Path, max_bytes: usize) -> io::Result<Child> {
     Command::new(helper)
-        .args(arguments(Stage::Limit, most))
+        .args(arguments(Stage::Limit, max_bytes))
         .env_clear()
         .current_dir("/")
         .stdin(Stdio::piped())
@@ -48,42 +52,43 @@ fn start(helper: &Path, most: usize) -> io::Result<Child> {
         .spawn()
 }
 
-struct Heard {
+struct Outcome {
     status: ExitStatus,
-    answer: Vec<u8>,
-    said: String,
+    stdout: Vec<u8>,
+    stderr: String,
 }
 
-async fn hear(mut child: Child, bytes: &[u8], limit: u64) -> io::Result<Heard> {
+async fn exchange(mut child: Child, bytes: &[u8], limit: u64) -> io::Result<Outcome> {
     let missing = || io::Error::other("a pipe is missing");
     let mut stdin = child.stdin.take().ok_or_else(missing)?;
     let stdout = child.stdout.take().ok_or_else(missing)?;
     let stderr = child.stderr.take().ok_or_else(missing)?;
-    let give = async move {
+    let send = async move {
         match stdin.write_all(bytes).await {
-            // It has ended, and says why by its status.
+            // The helper has ended; its status has the reason.
             Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-            given => given,
+            sent => sent,
         }
     };
-    let ((), answer, said) = tokio::try_join!(give, all(stdout, limit), all(stderr, MAX_SAID))?;
-    let said = String::from_utf8_lossy(&said).into_owned();
-    Ok(Heard { status: child.wait().await?, answer, said })
+    let ((), stdout, stderr) =
+        tokio::try_join!(send, read_up_to(stdout, limit), read_up_to(stderr, MAX_STDERR))?;
+    let stderr = String::from_utf8_lossy(&stderr).into_owned();
+    Ok(Outcome { status: child.wait().await?, stdout, stderr })
 }
 
-/// Reads to the end, or as much as anybody wants; then whoever writes more finds nobody to read.
-async fn all(from: impl AsyncRead + Unpin, limit: u64) -> io::Result<Vec<u8>> {
+/// Reads to the end or the limit. Then the pipe is closed, and further writes of the helper fail.
+async fn read_up_to(from: impl AsyncRead + Unpin, limit: u64) -> io::Result<Vec<u8>> {
     let mut read = Vec::new();
     from.take(limit).read_to_end(&mut read).await?;
     Ok(read)
 }
 
-/// What ended it.
-fn why(status: ExitStatus, said: &str) -> Unreadable {
+/// Returns the reason of a failed helper.
+fn failure(status: ExitStatus, stderr: &str) -> Unreadable {
     match status.signal() {
         Some(libc::SIGXCPU | libc::SIGKILL) => Unreadable::Slow,
-        Some(_) if said.contains("memory allocation of") => Unreadable::Memory,
-        Some(_) if said.contains("has overflowed its stack") => Unreadable::Deep,
+        Some(_) if stderr.contains("memory allocation of") => Unreadable::Memory,
+        Some(_) if stderr.contains("has overflowed its stack") => Unreadable::Deep,
         Some(_) | None => Unreadable::Failed,
     }
 }

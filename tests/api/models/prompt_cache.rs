@@ -82,7 +82,7 @@ async fn sessions_share_what_they_pinned() {
     let (wrote, read) = (&usages(&first).await[0], &usages(&second).await[0]);
     assert_eq!(count(wrote, "cache_read_input_tokens"), 0);
     assert!(count(read, "cache_read_input_tokens") * 10 > input(wrote) * 9, "{wrote} {read}");
-    app.simulator.skip(std::time::Duration::from_mins(6));
+    app.simulator.advance_cache_clock(std::time::Duration::from_mins(6));
     let third = app.session().await;
     third.ask("A third").await;
     assert_eq!(count(&usages(&third).await[0], "cache_read_input_tokens"), 0);

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use reqwest::{Client, RequestBuilder, StatusCode};
 use serde_json::{Value, json};
+use simulator::{Options, Running, Script, Simulator};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -14,7 +15,6 @@ use tokio_util::task::TaskTracker;
 use twostep::app::Application;
 use twostep::domain::api_key::Scope;
 use twostep::domain::ids::TenantId;
-use simulator::{Options, Running, Script, Simulator};
 
 use super::at_rest::Ending;
 use super::setup::config;

@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use sandbox::{Sandbox, Setting};
+use simulator::Running;
 use sqlx::postgres::PgConnectOptions;
 use twostep::config::{Config, Database, Listen, ModelSource, Serve, Work};
 use twostep::domain::permission::PermissionMode;
@@ -16,12 +18,10 @@ use twostep::http::{
     Options as HttpOptions, Timeouts,
 };
 use twostep::outbound::AllowedHosts;
-use simulator::Running;
 use twostep::tokens::Issuer;
 use twostep::tools::builtin::bash::Bash;
 use twostep::tools::mcp::ServerSettings;
 use twostep::tools::policy::OperatorPolicy;
-use sandbox::{Sandbox, Setting};
 use twostep::tools::workspace::Roots;
 use twostep::tools::{Tool, builtin};
 

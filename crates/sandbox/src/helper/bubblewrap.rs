@@ -1,4 +1,4 @@
-//! The full level: bubblewrap makes the namespaces and mounts.
+//! The full level: bubblewrap creates the namespaces and mounts.
 
 use std::fs::{self, File};
 use std::io::{Seek as _, SeekFrom, Write as _};
@@ -11,26 +11,26 @@ use rustix::io::{FdFlags, fcntl_setfd};
 
 use super::super::OURSELVES;
 use super::files::{ETC, SYSTEM};
-use super::{Surroundings, WORKSPACE, could_not};
+use super::{Parameters, WORKSPACE, could_not};
 
-/// Where bubblewrap may be. Never looked for on a `PATH`, which a workspace could reach.
+/// The paths of bubblewrap. The search does not use `PATH`, which could lead into a workspace.
 const PROGRAMS: [&str; 2] = ["/usr/bin/bwrap", "/usr/local/bin/bwrap"];
-/// The helper as the sandbox sees it.
+/// The path of the helper inside the sandbox.
 const HELPER: &str = "/.twostep";
-/// Bytes for what a command leaves in `/tmp`, and in `/dev/shm`.
+/// Size in bytes of `/tmp`, and of `/dev/shm`.
 const TMPFS: &str = "536870912";
-/// The one user there is inside.
+/// The users inside the sandbox.
 const PASSWD: &str = "user:x:1000:1000::/tmp:/bin/bash\nnobody:x:65534:65534::/:/bin/false\n";
 const GROUP: &str = "user:x:1000:\nnogroup:x:65534:\n";
 
-/// Bubblewrap, if it is installed.
+/// Returns the path of bubblewrap if it is installed.
 pub(crate) fn program() -> Option<&'static Path> {
     PROGRAMS.into_iter().map(Path::new).find(|path| path.is_file())
 }
 
-/// The command that starts the second stage in namespaces of its own, and the files that must be
-/// open when it is started.
-pub(super) fn command(surroundings: &Surroundings) -> Result<(Command, Vec<File>), String> {
+/// Returns the command that starts the second stage in new namespaces, and the files that must be
+/// open when it starts.
+pub(super) fn command(parameters: &Parameters) -> Result<(Command, Vec<File>), String> {
     let program = program().ok_or("bubblewrap is not installed")?;
     let mut command = Command::new(program);
     command.args([
@@ -54,22 +54,22 @@ pub(super) fn command(surroundings: &Surroundings) -> Result<(Command, Vec<File>
     for folder in ["/dev/shm", "/tmp"] {
         command.args(["--size", TMPFS, "--tmpfs", folder]);
     }
-    let passwd = made_up(&mut command, "/etc/passwd", PASSWD)?;
-    let group = made_up(&mut command, "/etc/group", GROUP)?;
-    command.arg("--bind").arg(&surroundings.workspace).arg(WORKSPACE);
-    for name in &surroundings.protected {
+    let passwd = file_with_text(&mut command, "/etc/passwd", PASSWD)?;
+    let group = file_with_text(&mut command, "/etc/group", GROUP)?;
+    command.arg("--bind").arg(&parameters.workspace).arg(WORKSPACE);
+    for name in &parameters.protected {
         let inside = Path::new(WORKSPACE).join(name);
-        command.arg("--ro-bind").arg(surroundings.workspace.join(name)).arg(inside);
+        command.arg("--ro-bind").arg(parameters.workspace.join(name)).arg(inside);
     }
     let ourselves = helper(&mut command)?;
-    // Last, because it closes what the others make their places in: the root and /dev are memory
-    // without a limit as long as they can be written to.
+    // Last, because the earlier options create their mount points in these two: the root and /dev
+    // are in memory, without a limit while they are writable.
     command.args(["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", WORKSPACE]);
     command.args(["--", HELPER]);
     Ok((command, vec![passwd, group, ourselves]))
 }
 
-/// Programs and the little of `/etc` that they need, as this machine has them.
+/// Mounts the programs of this machine and the files of `/etc` that they need.
 fn system(command: &mut Command) {
     for place in SYSTEM {
         match fs::read_link(place) {
@@ -82,12 +82,13 @@ fn system(command: &mut Command) {
     }
 }
 
-/// This very program, also when its file has been replaced since it was started.
+/// Mounts the executable of this process, also when its file has been replaced since it was
+/// started.
 fn helper(command: &mut Command) -> Result<File, String> {
     let ourselves = File::open(OURSELVES).map_err(could_not("the helper cannot be opened"))?;
     let is_gone = fs::read_link(OURSELVES).is_ok_and(|path| !path.exists());
     if is_gone {
-        // There is no name left to mount, only the bytes.
+        // The file has no path any more, only its content.
         let number = give(&ourselves)?.to_string();
         command.args(["--perms", "0555", "--ro-bind-data", &number, HELPER]);
         return Ok(ourselves);
@@ -97,8 +98,8 @@ fn helper(command: &mut Command) -> Result<File, String> {
     Ok(ourselves)
 }
 
-/// A file with this text.
-fn made_up(command: &mut Command, path: &str, text: &str) -> Result<File, String> {
+/// Creates a file with this text.
+fn file_with_text(command: &mut Command, path: &str, text: &str) -> Result<File, String> {
     let memory = memfd_create("twostep", MemfdFlags::CLOEXEC)
         .map_err(|error| format!("no memory for {path}: {error}"))?;
     let mut file = File::from(memory);
@@ -110,8 +111,9 @@ fn made_up(command: &mut Command, path: &str, text: &str) -> Result<File, String
     Ok(file)
 }
 
-/// Lets the next program have a file.
+/// Lets the next program inherit a file.
 fn give(file: &File) -> Result<i32, String> {
-    fcntl_setfd(file, FdFlags::empty()).map_err(|error| format!("a file is not given: {error}"))?;
+    fcntl_setfd(file, FdFlags::empty())
+        .map_err(|error| format!("a file cannot be inherited: {error}"))?;
     Ok(file.as_raw_fd())
 }

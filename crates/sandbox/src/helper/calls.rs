@@ -1,4 +1,4 @@
-//! Which system calls are refused: what rules for files and namespaces do not see.
+//! The seccomp filter: refuses system calls that rules for files and namespaces do not cover.
 
 use std::collections::BTreeMap;
 
@@ -10,8 +10,8 @@ use seccompiler::{
 
 use super::Level;
 
-/// Refused everywhere: other processes' memory, mounts, namespaces, keys, the kernel itself, and
-/// ways around the rules below.
+/// Refused at both levels: access to other processes, mounts, namespaces, keys, the kernel itself,
+/// and calls that circumvent the rules below.
 const REFUSED: &[c_long] = &[
     // other processes
     libc::SYS_ptrace,
@@ -43,7 +43,7 @@ const REFUSED: &[c_long] = &[
     // namespaces
     libc::SYS_unshare,
     libc::SYS_setns,
-    // keys, and the doors that most of the kernel's holes were behind
+    // keys, and subsystems with many kernel vulnerabilities
     libc::SYS_add_key,
     libc::SYS_keyctl,
     libc::SYS_request_key,
@@ -77,7 +77,7 @@ const REFUSED: &[c_long] = &[
     libc::SYS_modify_ldt,
 ];
 
-/// Refused where the network and the memory shared between processes are the machine's.
+/// Refused at the basic level, which shares the network and shared memory with the machine.
 const REFUSED_BASIC: &[c_long] = &[
     libc::SYS_socket,
     libc::SYS_connect,
@@ -97,8 +97,8 @@ const REFUSED_BASIC: &[c_long] = &[
     libc::SYS_mq_unlink,
 ];
 
-/// Refused where the processes of the service can be named: calls that act on any process of the
-/// same user, and the argument that must then be 0, which is the caller.
+/// Restricted at the basic level, which can name the processes of the service: calls that act on
+/// any process of the same user, with the index of the argument that must be 0, the caller.
 const SELF_ONLY_BASIC: &[(c_long, u8)] = &[
     (libc::SYS_prlimit64, 0),
     (libc::SYS_sched_setaffinity, 0),
@@ -109,11 +109,11 @@ const SELF_ONLY_BASIC: &[(c_long, u8)] = &[
     (libc::SYS_ioprio_set, 1),
 ];
 
-/// Of these the kind that acts on all processes of the user, which 0 then names: `PRIO_USER` and
-/// `IOPRIO_WHO_USER`.
+/// The value of the first argument with which some of these calls act on all processes of the user
+/// if the second is 0: `PRIO_USER` and `IOPRIO_WHO_USER`.
 const WHOLE_USER_BASIC: &[(c_long, i32)] = &[(libc::SYS_setpriority, 2), (libc::SYS_ioprio_set, 3)];
 
-/// Kinds of namespaces that `clone` makes.
+/// The types of namespaces that `clone` can create.
 const NAMESPACES: [i32; 7] = [
     libc::CLONE_NEWCGROUP,
     libc::CLONE_NEWIPC,
@@ -124,20 +124,20 @@ const NAMESPACES: [i32; 7] = [
     libc::CLONE_NEWUTS,
 ];
 
-/// The kinds of sockets that a network namespace holds. Others, such as vsock, go around it.
+/// The socket families that a network namespace isolates. Other families, such as vsock, bypass it.
 const FAMILIES: [i32; 4] = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
 
-/// The bit of the second set of numbers that some kernels of this processor know, and numbers that
-/// have a meaning only there.
+/// The bit that marks x32 system calls, and the numbers that only x32 has.
 #[cfg(target_arch = "x86_64")]
 const X32: (c_long, std::ops::RangeInclusive<c_long>) = (0x4000_0000, 512..=547);
 
 type Rules = BTreeMap<c_long, Vec<SeccompRule>>;
 
-/// Restricts this process and all that come from it.
+/// Restricts this process and its descendants.
 pub(super) fn restrict(level: Level) -> Result<(), String> {
     let failed = |error: seccompiler::Error| format!("seccomp: {error}");
-    // What it makes is told by memory that a filter cannot read; C libraries fall back to `clone`.
+    // A filter cannot read the arguments of `clone3`, which are in memory. C libraries fall back to
+    // `clone`.
     let clone3 = Rules::from([(libc::SYS_clone3, Vec::new())]);
     apply_filter(&program(clone3, libc::ENOSYS).map_err(failed)?).map_err(failed)?;
     let refused = refused(level).map_err(|error| failed(error.into()))?;
@@ -147,7 +147,7 @@ pub(super) fn restrict(level: Level) -> Result<(), String> {
 fn program(rules: Rules, errno: i32) -> Result<BpfProgram, seccompiler::Error> {
     let arch = std::env::consts::ARCH.try_into()?;
     let errno = SeccompAction::Errno(errno.unsigned_abs());
-    // A process of another kind of processor is killed by the filter itself.
+    // The filter itself kills a process of another processor architecture.
     let filter = SeccompFilter::new(in_both_sets(rules), SeccompAction::Allow, errno, arch)?;
     Ok(filter.try_into()?)
 }
@@ -167,17 +167,17 @@ fn in_both_sets(rules: Rules) -> Rules {
 }
 
 fn refused(level: Level) -> Result<Rules, seccompiler::BackendError> {
-    // No condition: always.
+    // No condition: always refused.
     let mut rules: Rules = REFUSED.iter().map(|call| (*call, Vec::new())).collect();
     rules.insert(libc::SYS_clone, all_of(&NAMESPACES, |kind| vec![has(0, kind)])?);
-    // Typing into the terminal of somebody else.
+    // Writing input to another terminal.
     let typing = [libc::TIOCSTI, libc::TIOCLINUX];
     let typing = typing.map(|request| i32::try_from(request).unwrap_or_default());
     rules.insert(libc::SYS_ioctl, all_of(&typing, |request| vec![is(1, request)])?);
     match level {
         Level::Full => {
             let unknown = FAMILIES.map(|family| is_not(0, family)).into();
-            // The routing tables are the namespace's; the other protocols reach further.
+            // The routing tables belong to the namespace; the other protocols are not isolated.
             let netlink = vec![is(0, libc::AF_NETLINK), is_not(2, libc::NETLINK_ROUTE)];
             rules.insert(libc::SYS_socket, vec![rule(unknown)?, rule(netlink)?]);
         }
@@ -189,7 +189,7 @@ fn refused(level: Level) -> Result<Rules, seccompiler::BackendError> {
             for (call, kind) in WHOLE_USER_BASIC {
                 rules.entry(*call).or_default().push(rule(vec![is(0, *kind)])?);
             }
-            // A pair without a connection can be pointed at any socket that has a path.
+            // An unconnected socket of a pair can connect to any socket with a path.
             let loose = [libc::SOCK_DGRAM, libc::SOCK_RAW];
             rules.insert(libc::SYS_socketpair, all_of(&loose, |kind| vec![is_kind(1, kind)])?);
         }
@@ -199,7 +199,7 @@ fn refused(level: Level) -> Result<Rules, seccompiler::BackendError> {
 
 type Condition = Result<SeccompCondition, seccompiler::BackendError>;
 
-/// A rule for each of these values; one that fits is enough.
+/// Returns one rule for each of these values. One matching rule is enough.
 fn all_of(
     values: &[i32],
     conditions: impl Fn(i32) -> Vec<Condition>,
@@ -207,7 +207,7 @@ fn all_of(
     values.iter().map(|value| rule(conditions(*value))).collect()
 }
 
-/// A rule that fits when all conditions do.
+/// Returns a rule that matches when all conditions hold.
 fn rule(conditions: Vec<Condition>) -> Result<SeccompRule, seccompiler::BackendError> {
     SeccompRule::new(conditions.into_iter().collect::<Result<_, _>>()?)
 }
@@ -224,12 +224,12 @@ fn has(argument: u8, bit: i32) -> Condition {
     condition(argument, SeccompCmpOp::MaskedEq(u64::from(bit.cast_unsigned())), bit)
 }
 
-/// The kind of a socket, whatever flags come with it.
+/// A condition on the type of a socket, regardless of its flags.
 fn is_kind(argument: u8, kind: i32) -> Condition {
     condition(argument, SeccompCmpOp::MaskedEq(0xf), kind)
 }
 
-/// The kernel takes these arguments as 32 bits, whatever is above them.
+/// A condition on the lower 32 bits of an argument, which is what the kernel uses.
 fn condition(argument: u8, operator: SeccompCmpOp, value: i32) -> Condition {
     let value = u64::from(value.cast_unsigned());
     SeccompCondition::new(argument, SeccompCmpArgLen::Dword, operator, value)
@@ -240,7 +240,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_rules_of_both_levels_can_be_compiled() {
+    fn the_rules_of_both_levels_compile() {
         for level in [Level::Full, Level::Basic] {
             let program = program(refused(level).unwrap(), libc::EPERM).unwrap();
             assert!(program.len() > REFUSED.len(), "{level}");

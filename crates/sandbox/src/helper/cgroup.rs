@@ -1,4 +1,4 @@
-//! A control group for a command. Root's processes are counted by nothing else.
+//! A control group for a command. For root it is the only limit on the number of processes.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
@@ -8,33 +8,34 @@ use rustix::process::{geteuid, getpid};
 
 use super::limits::{MEMORY, TASKS};
 
-/// A file of a group, and its limit.
+/// A file of a control group, and the limit to write to it.
 type Limit = (&'static str, u64);
 
-/// Where groups are made, and what is limited there: the two trees of the old kind, or the one of
-/// the new.
+/// The folders of the controllers and their limits: the two hierarchies of version 1, and the one
+/// of version 2.
 const PLACES: [(&str, &[Limit]); 3] = [
     ("/sys/fs/cgroup/pids", &[("pids.max", TASKS)]),
     ("/sys/fs/cgroup/memory", &[("memory.limit_in_bytes", MEMORY)]),
     ("/sys/fs/cgroup", &[("pids.max", TASKS), ("memory.max", MEMORY)]),
 ];
 
-/// Groups that this process, and so all that come from it, is in.
+/// The control groups of this process and its descendants.
 pub(super) struct Group {
     made: Vec<Made>,
 }
 
 struct Made {
     folder: PathBuf,
-    /// The top of the tree, where this process goes before it ends: a group that somebody is in
-    /// cannot be removed.
+    /// The root of the hierarchy. This process moves there before it ends, because a group with
+    /// processes cannot be removed.
     top: PathBuf,
 }
 
 impl Group {
-    /// Joins what groups can be made. A plain user has a limit of its own and needs none.
+    /// Creates and joins a group in each hierarchy that allows it. An unprivileged user has a limit
+    /// of its own and needs none.
     pub(super) fn join() -> Self {
-        // A keeper that was killed leaves its group, and its number may be given again.
+        // A killed keeper leaves its group, and its process id can be reused.
         let name = format!("twostep-{}-{:08x}", getpid().as_raw_nonzero(), fastrand::u32(..));
         let places = if geteuid().is_root() { &PLACES[..] } else { &[] };
         let made = places
@@ -47,7 +48,7 @@ impl Group {
 impl Drop for Group {
     fn drop(&mut self) {
         for made in &self.made {
-            // A group that is not removed limits nobody.
+            // A remaining group limits no process.
             let _ = made.leave();
         }
     }
@@ -57,8 +58,8 @@ impl Made {
     fn new(place: &Path, name: &str, limits: &[Limit]) -> io::Result<Self> {
         let made = Self { top: place.to_owned(), folder: place.join(name) };
         fs::create_dir(&made.folder)?;
-        // The new kind has its limits only where they are switched on. Where there is the old kind
-        // alone, this may be a plain folder, in which no such file comes into being.
+        // Version 2 has its limits only where they are enabled. With version 1 alone, this folder
+        // can be an ordinary one, in which no such file appears.
         let limited = limits
             .iter()
             .try_for_each(|(file, most)| set(&made.folder.join(file), &most.to_string()))
@@ -80,12 +81,12 @@ fn enter(folder: &Path) -> io::Result<()> {
     set(&folder.join("cgroup.procs"), &getpid().as_raw_nonzero().to_string())
 }
 
-/// Writes to a file that the kernel has put there, and makes none.
+/// Writes to a file that the kernel provides. Does not create it.
 fn set(file: &Path, value: &str) -> io::Result<()> {
     OpenOptions::new().write(true).open(file)?.write_all(value.as_bytes())
 }
 
-/// Whether a group that limits processes can be made.
+/// True if a group that limits processes can be created.
 pub(crate) fn can_limit() -> bool {
     let limits_tasks = |made: &Made| made.folder.join("pids.max").exists();
     Group::join().made.iter().any(limits_tasks)

@@ -1,4 +1,4 @@
-//! Which files a command gets, by Landlock.
+//! The Landlock rules: the files that a command can access.
 
 use landlock::{
     ABI, Access as _, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible as _, Ruleset,
@@ -6,12 +6,12 @@ use landlock::{
     path_beneath_rules,
 };
 
-use super::{Level, Surroundings};
+use super::{Level, Parameters};
 
-/// The programs of the machine.
+/// The folders with the programs of the machine.
 pub(super) const SYSTEM: [&str; 7] =
     ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"];
-/// What programs need of the machine's settings.
+/// The files of `/etc` that programs need.
 pub(super) const ETC: [&str; 9] = [
     "/etc/alternatives",
     "/etc/ca-certificates",
@@ -23,21 +23,23 @@ pub(super) const ETC: [&str; 9] = [
     "/etc/ssl/certs",
     "/etc/ssl/openssl.cnf",
 ];
-/// Devices that are nobody's.
+/// Devices and files without access to other processes.
 const READABLE: [&str; 4] = ["/dev/random", "/dev/urandom", "/proc/cpuinfo", "/proc/meminfo"];
 const WRITABLE: [&str; 3] = ["/dev/full", "/dev/null", "/dev/zero"];
-/// The rules that the basic level stands on: signals and abstract sockets came with Linux 6.12.
+/// The version of Landlock that the basic level needs: it restricts signals and abstract sockets
+/// (Linux 6.12).
 const NEEDED: ABI = ABI::V6;
 
-/// Restricts this process and all that come from it.
-pub(super) fn restrict(surroundings: &Surroundings) -> Result<(), String> {
-    // Behind bubblewrap an older kernel's rules do: the namespaces hold what they lack.
-    let compatibility = match surroundings.level {
+/// Restricts this process and its descendants.
+pub(super) fn restrict(parameters: &Parameters) -> Result<(), String> {
+    // With bubblewrap the rules of an older kernel are enough, because the namespaces cover the
+    // rest.
+    let compatibility = match parameters.level {
         Level::Full => CompatLevel::BestEffort,
         Level::Basic => CompatLevel::HardRequirement,
     };
     let ruleset = ruleset(compatibility).map_err(|error| format!("Landlock: {error}"))?;
-    let restricted = rules(ruleset, surroundings)
+    let restricted = rules(ruleset, parameters)
         .and_then(RulesetCreated::restrict_self)
         .map_err(|error| format!("Landlock: {error}"))?;
     if restricted.ruleset == RulesetStatus::NotEnforced {
@@ -54,12 +56,9 @@ fn ruleset(compatibility: CompatLevel) -> Result<RulesetCreated, RulesetError> {
         .create()
 }
 
-fn rules(
-    ruleset: RulesetCreated,
-    surroundings: &Surroundings,
-) -> Result<RulesetCreated, RulesetError> {
-    let ruleset = match surroundings.level {
-        // All that is there is the sandbox's own.
+fn rules(ruleset: RulesetCreated, parameters: &Parameters) -> Result<RulesetCreated, RulesetError> {
+    let ruleset = match parameters.level {
+        // All files belong to the sandbox.
         Level::Full => ruleset
             .add_rules(path_beneath_rules(["/"], AccessFs::from_read(NEEDED)))?
             .add_rules(path_beneath_rules(["/dev"], AccessFs::from_all(NEEDED)))?,
@@ -69,17 +68,17 @@ fn rules(
             .add_rules(path_beneath_rules(READABLE, AccessFs::ReadFile))?
             .add_rules(path_beneath_rules(WRITABLE, AccessFs::ReadFile | AccessFs::WriteFile))?,
     };
-    let own = [surroundings.workspace(), surroundings.temporary()];
+    let own = [parameters.workspace(), parameters.temporary()];
     ruleset.add_rules(path_beneath_rules(own, own_rights()))
 }
 
-/// Everything but devices, which nobody makes by honest work.
+/// All rights except the creation of devices, which no ordinary command needs.
 fn own_rights() -> BitFlags<AccessFs> {
     AccessFs::from_all(NEEDED) & !(AccessFs::MakeChar | AccessFs::MakeBlock | AccessFs::IoctlDev)
 }
 
-/// The newest set of rules that the kernel knows of those that matter here; 0 if it has none. Asked
-/// by the system call: the folder of security modules is often not mounted.
+/// Returns the newest version of Landlock that the kernel supports, up to the one in use; 0 without
+/// Landlock. It uses the system call, because securityfs is often not mounted.
 pub(crate) fn abi() -> u8 {
     let known = [ABI::V1, ABI::V2, ABI::V3, ABI::V4, ABI::V5, ABI::V6];
     let known = known.into_iter().take_while(|abi| all_of(*abi).is_ok()).count();
@@ -90,7 +89,7 @@ fn all_of(abi: ABI) -> Result<RulesetCreated, RulesetError> {
     let mut ruleset = Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
         .handle_access(AccessFs::from_all(abi))?;
-    // To ask for an empty set is an error.
+    // An empty set is an error.
     let (ports, scopes) = (AccessNet::from_all(abi), Scope::from_all(abi));
     if !ports.is_empty() {
         ruleset = ruleset.handle_access(ports)?;

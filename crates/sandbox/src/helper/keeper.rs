@@ -1,4 +1,4 @@
-//! The first stage: outside of the sandbox, alive as long as anything in it.
+//! The first stage: outside the sandbox, alive as long as any process in it.
 
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -14,42 +14,44 @@ use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, set_child_sub
 use super::super::OURSELVES;
 use super::cgroup::Group;
 use super::placeholders::Placeholders;
-use super::{GRACE, Level, Stage, Surroundings, bubblewrap, could_not, give_nothing_on, tree};
+use super::{
+    GRACE, Level, Parameters, Stage, bubblewrap, close_inherited_on_exec, could_not, tree,
+};
 
-/// Beyond the deadline, which the service keeps as long as it can.
-const SERVICE_IS_LATE: Duration = Duration::from_secs(3);
+/// Delay after the deadline before the keeper enforces it, because the service normally does.
+const KEEPER_DELAY: Duration = Duration::from_secs(3);
 
-/// Runs the command and waits for its end, or ends it when the service lets go of the leash.
-pub(super) fn keep(mut surroundings: Surroundings, command: &str) -> Result<ExitCode, String> {
-    give_nothing_on();
-    // Whoever loses its parent in here becomes our child, and so does not get away.
+/// Runs the command and waits for its end. Ends it when the service closes the control socket.
+pub(super) fn keep(mut parameters: Parameters, command: &str) -> Result<ExitCode, String> {
+    close_inherited_on_exec();
+    // Orphaned processes of the command become children of this process, so none escapes.
     set_child_subreaper(Some(getpid())).map_err(|error| format!("no subreaper: {error}"))?;
     let _group = Group::join();
-    let temporary = match surroundings.level {
+    let temporary = match parameters.level {
         Level::Full => None,
         Level::Basic => Some(Temporary::make().map_err(could_not("no temporary folder"))?),
     };
-    surroundings.temporary = temporary.as_ref().map(|folder| folder.0.clone());
-    let placeholders = match surroundings.level {
-        Level::Full => Some(Placeholders::put(&surroundings)?),
+    parameters.temporary = temporary.as_ref().map(|folder| folder.0.clone());
+    let placeholders = match parameters.level {
+        Level::Full => Some(Placeholders::put(&parameters)?),
         Level::Basic => None,
     };
     if let Some(placeholders) = &placeholders {
-        surroundings.protected_as = placeholders.identities();
+        parameters.protected_as = placeholders.identities();
     }
-    let ended = watch(&surroundings, command);
-    // In this order: nothing runs any more when the folders go.
+    let ended = watch(&parameters, command);
+    // In this order: no process runs any more when the folders are removed.
     tree::end_all();
     drop((placeholders, temporary));
     ended
 }
 
-fn watch(surroundings: &Surroundings, command: &str) -> Result<ExitCode, String> {
+fn watch(parameters: &Parameters, command: &str) -> Result<ExitCode, String> {
     let arguments =
-        surroundings.arguments(Stage::Inside, command).map_err(could_not("bad arguments"))?;
-    // The files are open until bubblewrap has been started, which then has them.
-    let (mut inside, _files) = match surroundings.level {
-        Level::Full => bubblewrap::command(surroundings)?,
+        parameters.arguments(Stage::Inside, command).map_err(could_not("invalid arguments"))?;
+    // The files stay open until bubblewrap has started and inherited them.
+    let (mut inside, _files) = match parameters.level {
+        Level::Full => bubblewrap::command(parameters)?,
         Level::Basic => (Command::new(OURSELVES), Vec::new()),
     };
     let mut child = inside
@@ -57,36 +59,37 @@ fn watch(surroundings: &Surroundings, command: &str) -> Result<ExitCode, String>
         .env_clear()
         .stdin(Stdio::inherit())
         .spawn()
-        .map_err(could_not("it cannot be started"))?;
-    let patience = Duration::from_millis(surroundings.deadline_ms).saturating_add(SERVICE_IS_LATE);
-    let outcome = wait(&child, Watch::Leash, patience);
-    if !outcome.map_err(could_not("it cannot be watched"))? {
-        tell_to_end(&child, surroundings.level);
-        wait(&child, Watch::ChildAlone, GRACE).map_err(could_not("it cannot be watched"))?;
-        // What is left is ended without asking. It must not outlive the wait for the child.
+        .map_err(could_not("the second stage cannot be started"))?;
+    let max_wait = Duration::from_millis(parameters.deadline_ms).saturating_add(KEEPER_DELAY);
+    let outcome = wait(&child, Watch::ControlSocket, max_wait);
+    if !outcome.map_err(could_not("the second stage cannot be watched"))? {
+        terminate(&child, parameters.level);
+        wait(&child, Watch::ChildAlone, GRACE)
+            .map_err(could_not("the second stage cannot be watched"))?;
+        // Kills all remaining processes. None may outlive the wait for the child.
         tree::kill_all();
     }
-    let status = child.wait().map_err(could_not("it cannot be waited for"))?;
+    let status = child.wait().map_err(could_not("the second stage cannot be awaited"))?;
     let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or_default());
     Ok(ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX)))
 }
 
-/// What ends a wait, besides the child's end and the time.
+/// The events that end a wait, besides the child's end and the timeout.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Watch {
-    Leash,
+    ControlSocket,
     ChildAlone,
 }
 
-/// Whether the child ended before anything else did.
-fn wait(child: &Child, watch: Watch, patience: Duration) -> io::Result<bool> {
+/// Waits, and returns true if the child ended first.
+fn wait(child: &Child, watch: Watch, max_wait: Duration) -> io::Result<bool> {
     let ended = pidfd_open(Pid::from_child(child), PidfdFlags::empty())?;
-    let leash = io::stdin();
-    let deadline = Instant::now().checked_add(patience);
+    let control = io::stdin();
+    let deadline = Instant::now().checked_add(max_wait);
     loop {
         let mut watched =
-            vec![PollFd::new(&ended, PollFlags::IN), PollFd::new(&leash, PollFlags::IN)];
-        watched.truncate(if watch == Watch::Leash { 2 } else { 1 });
+            vec![PollFd::new(&ended, PollFlags::IN), PollFd::new(&control, PollFlags::IN)];
+        watched.truncate(if watch == Watch::ControlSocket { 2 } else { 1 });
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         let timeout = left.and_then(|left| Timespec::try_from(left).ok());
         let is_ready = match poll(&mut watched, timeout.as_ref()) {
@@ -98,15 +101,15 @@ fn wait(child: &Child, watch: Watch, patience: Duration) -> io::Result<bool> {
     }
 }
 
-/// A command may have something to put away. Bubblewrap itself is not told: it would end at once,
-/// and all that is in it by force.
-fn tell_to_end(child: &Child, level: Level) {
-    let mut told = tree::descendants();
-    told.retain(|pid| level == Level::Basic || *pid != Pid::from_child(child));
-    tree::signal_all(&told, Signal::TERM);
+/// Sends SIGTERM, so that a command can clean up. Bubblewrap itself does not get it: it would end
+/// immediately and kill all processes in the sandbox.
+fn terminate(child: &Child, level: Level) {
+    let mut receivers = tree::descendants();
+    receivers.retain(|pid| level == Level::Basic || *pid != Pid::from_child(child));
+    tree::signal_all(&receivers, Signal::TERM);
 }
 
-/// The folder that takes the place of `/tmp` where there are no mounts of our own.
+/// The folder that replaces `/tmp` where there are no mounts.
 struct Temporary(PathBuf);
 
 impl Temporary {
@@ -120,7 +123,7 @@ impl Temporary {
 
 impl Drop for Temporary {
     fn drop(&mut self) {
-        // Nobody is left to tell of a failure, and /tmp is swept by others.
+        // A failure has no recipient any more, and the system cleans up /tmp.
         let _ = fs::remove_dir_all(&self.0);
     }
 }

@@ -1,4 +1,4 @@
-//! How much of the machine a command gets.
+//! The resource limits of a command.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -11,18 +11,19 @@ use rustix::thread::{
 
 use super::Level;
 
-/// Processes and threads of one command.
+/// Maximum number of processes and threads of one command.
 pub(super) const TASKS: u64 = 256;
-/// Bytes of memory: of one process by its limit, of all by a control group where there is one.
+/// Maximum memory in bytes: of one process by its limit, of all processes by a control group where
+/// there is one.
 pub(super) const MEMORY: u64 = 2 * GIB;
 const GIB: u64 = 1024 * 1024 * 1024;
 
-/// Sets the limits for this process, and those that come from it.
+/// Sets the limits for this process and its descendants.
 pub(super) fn set(level: Level) -> Result<(), String> {
     let tasks = match level {
-        // A user namespace counts from nothing.
+        // A new user namespace counts from zero.
         Level::Full => TASKS,
-        // Here the kernel counts all that the user has.
+        // Without one the kernel counts all tasks of the user.
         Level::Basic => TASKS + tasks_of_ours(),
     };
     for (resource, most) in [
@@ -33,7 +34,7 @@ pub(super) fn set(level: Level) -> Result<(), String> {
         (Resource::Core, 0),
         (Resource::Memlock, 64 * 1024),
     ] {
-        // A limit that is lower already stays: without a right of root it can only go down.
+        // A lower hard limit stays: only root can raise it.
         let most = getrlimit(resource).maximum.map_or(most, |now| most.min(now));
         let limit = Rlimit { current: Some(most), maximum: Some(most) };
         setrlimit(resource, limit)
@@ -42,7 +43,7 @@ pub(super) fn set(level: Level) -> Result<(), String> {
     Ok(())
 }
 
-/// Processes and threads of this user.
+/// Returns the number of processes and threads of this user.
 fn tasks_of_ours() -> u64 {
     let uid = getuid().as_raw();
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -52,14 +53,19 @@ fn tasks_of_ours() -> u64 {
         .sum()
 }
 
-/// Root without its rights is a user like others, but for the files that are root's.
+/// Drops all capabilities. Root without capabilities has the rights of any other user, except for
+/// files that root owns.
+///
+/// # Errors
+///
+/// Returns the reason if the kernel refuses the change.
 pub fn drop_capabilities() -> Result<(), String> {
     let failed = |error| format!("capabilities cannot be dropped: {error}");
     if capabilities(None).map_err(failed)?.permitted.is_empty() {
         return Ok(());
     }
     for capability in CapabilitySet::all().iter() {
-        // Those that this kernel does not know are in no set.
+        // Capabilities that this kernel does not know are in no set.
         if capability_is_in_bounding_set(capability).unwrap_or(false) {
             remove_capability_from_bounding_set(capability).map_err(failed)?;
         }

@@ -1,4 +1,4 @@
-//! The helper: processes between the service and the command.
+//! The helper: the processes between the service and the command.
 
 mod bubblewrap;
 mod calls;
@@ -24,23 +24,23 @@ pub(super) use cgroup::can_limit as cgroup_can_limit;
 pub(super) use files::abi as landlock_abi;
 pub use limits::drop_capabilities;
 
-/// The word that leads here on the command line.
+/// The subcommand of the helper.
 pub const COMMAND: &str = "__sandbox";
-/// What the second stage says on the leash when nothing is left to do but to run the command.
+/// The byte that the second stage writes to the control socket directly before it runs the command.
 pub(super) const READY: [u8; 1] = *b"r";
-/// How long a command may take to end after it was told to.
+/// Time for a command to end after SIGTERM.
 pub(super) const GRACE: Duration = Duration::from_millis(400);
-/// The status of a helper that failed before the command began.
+/// The exit status of a helper that failed before the command started.
 const FAILED: u8 = 125;
-/// Where the command's folder is at the full level.
+/// The path of the workspace at the full level.
 const WORKSPACE: &str = "/workspace";
 
-/// Which part of the way into the sandbox a process of the helper is.
+/// The stages of the helper.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Stage {
-    /// Outside: makes the surroundings and ends what ran in them.
+    /// Outside the sandbox: sets it up and ends the processes in it.
     Keeper,
-    /// Inside: gives up rights and becomes the shell.
+    /// Inside the sandbox: drops privileges and becomes the shell.
     Inside,
 }
 
@@ -53,24 +53,24 @@ impl Stage {
     }
 }
 
-/// What both stages need to know.
+/// The parameters of both stages.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Surroundings {
+pub(super) struct Parameters {
     level: Level,
     workspace: PathBuf,
-    /// Its device and inode.
+    /// The device and inode of the workspace.
     identity: (u64, u64),
-    /// Those of the protected names, as they were when they were made sure of.
+    /// The devices and inodes of the protected names, after the placeholders exist.
     protected_as: Vec<(u64, u64)>,
-    /// At the basic level, the folder in place of `/tmp`.
+    /// The folder that replaces `/tmp` at the basic level.
     temporary: Option<PathBuf>,
     protected: Vec<String>,
-    /// For a keeper whose service hangs.
+    /// The deadline that the keeper enforces if the service hangs.
     deadline_ms: u64,
 }
 
-impl Surroundings {
+impl Parameters {
     pub(super) fn of(level: Level, job: &Job<'_>) -> Self {
         Self {
             level,
@@ -88,7 +88,7 @@ impl Surroundings {
         Ok([COMMAND.to_owned(), stage.as_str().to_owned(), words, command.to_owned()])
     }
 
-    /// The workspace as the command sees it.
+    /// The path of the workspace for the command.
     fn workspace(&self) -> &Path {
         match self.level {
             Level::Full => Path::new(WORKSPACE),
@@ -96,33 +96,33 @@ impl Surroundings {
         }
     }
 
-    /// The folder for what the command leaves behind, as it sees it.
+    /// The path of the temporary folder for the command.
     fn temporary(&self) -> &Path {
         self.temporary.as_deref().unwrap_or(Path::new("/tmp"))
     }
 }
 
-/// A stage of the helper. Why it failed, if it did, is on stderr, for whoever started it.
-pub fn enter(stage: Stage, surroundings: &str, command: &str) -> Result<ExitCode, String> {
-    let surroundings: Surroundings =
-        serde_json::from_str(surroundings).map_err(|error| error.to_string())?;
+/// Runs a stage of the helper. The reason of a failure goes to the stderr of the caller.
+pub fn enter(stage: Stage, parameters: &str, command: &str) -> Result<ExitCode, String> {
+    let parameters: Parameters =
+        serde_json::from_str(parameters).map_err(|error| error.to_string())?;
     match stage {
-        Stage::Keeper => keeper::keep(surroundings, command),
-        Stage::Inside => Err(inside::become_shell(&surroundings, command)),
+        Stage::Keeper => keeper::keep(parameters, command),
+        Stage::Inside => Err(inside::become_shell(&parameters, command)),
     }
 }
 
-/// The status of a helper that failed.
+/// The exit status of a helper that failed.
 pub fn failed() -> ExitCode {
     ExitCode::from(FAILED)
 }
 
-/// An error and what was attempted.
+/// Adds the attempted operation to an error.
 fn could_not(what: &str) -> impl FnOnce(io::Error) -> String {
     move |error| format!("{what}: {error}")
 }
 
-/// Marks all that was inherited, so that no program after this one gets it.
-fn give_nothing_on() {
+/// Marks all inherited descriptors as close-on-exec.
+fn close_inherited_on_exec() {
     close_fds::set_fds_cloexec(3, &[]);
 }

@@ -1,7 +1,7 @@
-//! Protected names of the workspace that are not there: only what exists can be mounted over, so
-//! an empty folder stands in for each of them while the command runs.
+//! Placeholders for protected names that the workspace does not have. A mount needs an existing
+//! target, so an empty folder takes the place of each missing name while the command runs.
 //!
-//! All of it beneath the folder's handle: its name may lead elsewhere a moment later.
+//! All operations use the handle of the workspace, because its path can change at any time.
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -15,77 +15,77 @@ use rustix::fs::{
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
-use super::Surroundings;
+use super::Parameters;
 
-/// An empty folder that nobody may write to is one of ours.
+/// The mode of a placeholder: an empty folder without write permission.
 const MODE: u32 = 0o555;
-/// How often the folder is asked for, and how long between.
+/// Maximum number of attempts to lock the workspace.
 const TRIES: u32 = 40;
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// What is put into the workspace for the time of a command.
+/// The placeholders of a command.
 pub(super) struct Placeholders {
-    /// Locked, shared, by every command that relies on them.
+    /// The handle of the workspace, with a shared lock of every command that uses the placeholders.
     workspace: File,
     places: Vec<(String, Stat)>,
 }
 
 impl Placeholders {
-    /// Puts one for each protected name that is missing.
-    pub(super) fn put(surroundings: &Surroundings) -> Result<Self, String> {
-        let workspace = open(surroundings)?;
-        if !surroundings.protected.is_empty() {
+    /// Creates a placeholder for each missing protected name.
+    pub(super) fn put(parameters: &Parameters) -> Result<Self, String> {
+        let workspace = open(parameters)?;
+        if !parameters.protected.is_empty() {
             lock(&workspace)?;
         }
-        // From here on what has been put is taken away again, also if the next one fails.
+        // From here on dropping removes the created placeholders, also after an error.
         let mut placeholders = Self { workspace, places: Vec::new() };
-        for name in &surroundings.protected {
+        for name in &parameters.protected {
             let stat = put(&placeholders.workspace, name)?;
             placeholders.places.push((name.clone(), stat));
         }
         Ok(placeholders)
     }
 
-    /// The devices and inodes of what stands under the protected names.
+    /// Returns the devices and inodes of the protected names.
     pub(super) fn identities(&self) -> Vec<(u64, u64)> {
         self.places.iter().map(|(_, stat)| identity(stat)).collect()
     }
 }
 
 impl Drop for Placeholders {
-    /// Takes them away again, unless another command relies on them; then that one does.
+    /// Removes the placeholders, unless another command uses them; then that one removes them.
     fn drop(&mut self) {
         if flock(&self.workspace, FlockOperation::NonBlockingLockExclusive).is_err() {
             return;
         }
         for (name, _) in &self.places {
             if look(&self.workspace, name).is_ok_and(|stat| is_ours(&stat)) {
-                // One that is not empty is not ours any more.
+                // A folder with content is not a placeholder any more.
                 let _ = unlinkat(&self.workspace, name, AtFlags::REMOVEDIR);
             }
         }
     }
 }
 
-/// The folder that the service meant, and no other.
-fn open(surroundings: &Surroundings) -> Result<File, String> {
+/// Opens the workspace and verifies its identity.
+fn open(parameters: &Parameters) -> Result<File, String> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let opened: Result<OwnedFd, Errno> = openat2(
         CWD,
-        &surroundings.workspace,
+        &parameters.workspace,
         flags,
         Mode::empty(),
         ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS,
     );
     let workspace = opened.map_err(could_not("the workspace cannot be opened"))?;
-    let stat = fstat(&workspace).map_err(could_not("the workspace cannot be looked at"))?;
-    if identity(&stat) != surroundings.identity {
-        return Err("the workspace was replaced while the command began".to_owned());
+    let stat = fstat(&workspace).map_err(could_not("the workspace cannot be inspected"))?;
+    if identity(&stat) != parameters.identity {
+        return Err("the workspace was replaced while the command started".to_owned());
     }
     Ok(workspace.into())
 }
 
-/// Waits for a command that is just taking its own away.
+/// Waits for a command that removes its placeholders.
 fn lock(workspace: &File) -> Result<(), String> {
     for _ in 0..TRIES {
         if flock(workspace, FlockOperation::NonBlockingLockShared).is_ok() {
@@ -97,24 +97,24 @@ fn lock(workspace: &File) -> Result<(), String> {
 }
 
 fn put(workspace: &File, name: &str) -> Result<Stat, String> {
-    let looked = match look(workspace, name) {
+    let inspected = match look(workspace, name) {
         Err(Errno::NOENT) => {
-            make(workspace, name).map_err(could_not("a protected name cannot be kept"))?;
+            make(workspace, name).map_err(could_not("a placeholder cannot be created"))?;
             look(workspace, name)
         }
-        looked => looked,
+        inspected => inspected,
     };
-    let stat = looked.map_err(could_not("a protected name cannot be looked at"))?;
+    let stat = inspected.map_err(could_not("a protected name cannot be inspected"))?;
     if FileType::from_raw_mode(stat.st_mode) == FileType::Symlink {
-        // A mount would be on what it leads to, and the link could be replaced.
-        return Err(format!("{name} is a link, and cannot be protected"));
+        // A mount would cover the target of the link, and the link could be replaced.
+        return Err(format!("{name} is a symbolic link and cannot be protected"));
     }
     Ok(stat)
 }
 
 fn make(workspace: &File, name: &str) -> Result<(), Errno> {
     match mkdirat(workspace, name, Mode::from_raw_mode(MODE)) {
-        // Another command of this workspace, which began at the same time, was faster.
+        // Another command of this workspace, started at the same time, has created it.
         Ok(()) | Err(Errno::EXIST) => Ok(()),
         Err(error) => Err(error),
     }
@@ -145,12 +145,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_two_commands_that_begin_together_one_makes_the_placeholder_of_both() {
+    fn two_commands_that_start_together_share_one_placeholder() {
         let folder = TempDir::new().unwrap();
         let workspace = File::open(folder.path()).unwrap();
         let missing = look(&workspace, ".git").map(|stat| is_ours(&stat));
         assert_eq!(missing, Err(Errno::NOENT));
-        // Both have seen that it is missing.
+        // Both have found it missing.
         assert_eq!([(); 2].map(|()| make(&workspace, ".git")), [Ok(()); 2]);
         assert_eq!(look(&workspace, ".git").map(|stat| is_ours(&stat)), Ok(true));
     }

@@ -1,4 +1,4 @@
-//! All processes beneath this one. A process that is no descendant is never touched.
+//! The descendants of this process. No other process is touched.
 
 use std::collections::HashMap;
 use std::fs;
@@ -7,11 +7,10 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, wait};
 
-/// Between two looks at who is left.
+/// The pause between two scans of the descendants.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// Ends all descendants and takes their statuses, until there is none. Only for the time after the
-/// first child's status has been taken.
+/// Kills and reaps all descendants until none is left. Callers must have reaped the first child.
 pub(super) fn end_all() {
     while has_children() {
         kill_all();
@@ -19,7 +18,7 @@ pub(super) fn end_all() {
     }
 }
 
-/// Kills all descendants. They are stopped first, so that none makes another meanwhile.
+/// Kills all descendants. They are stopped first, so that none forks meanwhile.
 pub(super) fn kill_all() {
     let mut stopped = 0;
     loop {
@@ -32,7 +31,7 @@ pub(super) fn kill_all() {
     }
 }
 
-/// Takes the statuses of those that have ended, and says whether others are left.
+/// Reaps ended children. Returns true if others are left.
 fn has_children() -> bool {
     loop {
         match wait(WaitOptions::NOHANG) {
@@ -45,13 +44,13 @@ fn has_children() -> bool {
 
 pub(super) fn signal_all(pids: &[Pid], signal: Signal) {
     for pid in pids {
-        // It may have ended meanwhile. Its number is not given to another process before its
-        // parent has taken its status, which is one of ours or we.
+        // The process may have ended meanwhile. Its id is not reused before its parent, which is
+        // this process or a descendant, has reaped it.
         let _ = kill_process(*pid, signal);
     }
 }
 
-/// Children, their children, and so on.
+/// Returns the children, their children, and so on.
 pub(super) fn descendants() -> Vec<Pid> {
     let children = children_of_all();
     let mut found = Vec::new();
@@ -65,7 +64,7 @@ pub(super) fn descendants() -> Vec<Pid> {
     found
 }
 
-/// The children of every process, by its number.
+/// Returns the children of every process, by process id.
 fn children_of_all() -> HashMap<i32, Vec<i32>> {
     let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
@@ -79,11 +78,11 @@ fn children_of_all() -> HashMap<i32, Vec<i32>> {
     children
 }
 
-/// The parent's number; none if the process is dead. Its name, which may hold anything, ends with
-/// the last parenthesis.
+/// Parses the parent's process id; `None` if the process is dead. The process name can contain any
+/// character and ends with the last parenthesis.
 fn parent_in(stat: &str) -> Option<i32> {
     let fields: Vec<&str> = stat.rsplit_once(") ")?.1.split(' ').collect();
-    // The state is the first thread's, which may end before the others.
+    // The state is that of the first thread, which can end before the others.
     let (state, parent, threads) = (fields.first()?, fields.get(1)?, fields.get(17)?);
     let is_dead = matches!(*state, "Z" | "X") && threads.parse::<u32>().is_ok_and(|n| n < 2);
     if is_dead { None } else { parent.parse().ok() }
@@ -93,7 +92,7 @@ fn parent_in(stat: &str) -> Option<i32> {
 mod tests {
     use super::parent_in;
 
-    /// What stands between the parent's number and that of the threads.
+    /// The fields between the parent's id and the number of threads.
     const BETWEEN: &str = "7 7 0 -1 4194304 0 0 0 0 0 0 0 0 20 0";
 
     fn parent(name: &str, state: &str, parent: i32, threads: u32) -> Option<i32> {
@@ -101,13 +100,13 @@ mod tests {
     }
 
     #[test]
-    fn a_name_with_parentheses_hides_no_parent() {
+    fn a_name_with_parentheses_does_not_hide_the_parent() {
         assert_eq!(parent("a) S 1 (b", "S", 42, 1), Some(42));
         assert_eq!(parent("bash", "R", 3, 1), Some(3));
     }
 
     #[test]
-    fn a_dead_process_is_nobodys_child() {
+    fn a_dead_process_has_no_parent() {
         assert_eq!(parent("bash", "Z", 3, 1), None);
         assert_eq!(parent("bash", "X", 3, 0), None);
     }
@@ -118,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_tells_of_this_process_as_it_is_read_here() {
+    fn the_entry_of_this_process_is_parsed() {
         let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
         let parent = rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get());
         assert_eq!(parent_in(&stat), parent);

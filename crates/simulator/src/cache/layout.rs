@@ -1,54 +1,56 @@
-//! A request as the cache sees it: blocks in the order tools, system, messages.
+//! A request as the prompt cache sees it: its blocks in the order tools, system, messages.
 
 use std::time::Duration;
 
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-use crate::request::{Ask, Sent, blocks, role};
+use crate::request::{ApiRequest, ContentBlock, blocks, role};
 use crate::signature::write_block;
 use crate::validate::media;
 
-/// What a message has besides its blocks and its role.
+/// The JSON of a message without its role and its blocks.
 const FRAME: &str = r#"{"role":"","content":[]}"#;
 
-/// The hash of everything up to a block, and of the settings that its level depends on.
+/// The hash of the prefix up to a block and of the settings that affect its level.
 pub(super) type Key = [u8; 32];
 
-/// One block, the end of a prefix.
+/// A block, with the prefix that ends at it.
 #[derive(Debug)]
 pub(super) struct Block {
     pub(super) key: Key,
-    /// Bytes of the prefix but for pictures.
+    /// Length of the prefix in bytes, without images.
     pub(super) end: usize,
-    /// For how long the prefix is to be kept, if the block is marked.
+    /// Lifetime of the cache entry, if the block has a marker.
     pub(super) ttl: Option<Duration>,
-    /// Whether automatic caching may mark it.
+    /// True if automatic caching can mark the block.
     takes_a_mark: bool,
 }
 
-/// The blocks of a request, the automatic mark among them.
-pub(super) fn layout(ask: Ask<'_>) -> Vec<Block> {
+/// Returns the blocks of a request, with the automatic marker.
+pub(super) fn layout(request: ApiRequest<'_>) -> Vec<Block> {
     let mut layout = Layout::default();
-    layout.settings(&[ask.get("model"), format(ask)]);
-    for tool in ask.tools() {
-        layout.push(Sent::Json(tool));
+    layout.settings(&[request.get("model"), format(request)]);
+    for tool in request.tools() {
+        layout.push(ContentBlock::Json(tool));
     }
-    layout.settings(&[ask.get("speed")]);
-    match ask.get("system") {
-        Some(Value::String(text)) => layout.push(Sent::Text(text)),
-        Some(Value::Array(parts)) => parts.iter().for_each(|part| layout.push(Sent::Json(part))),
+    layout.settings(&[request.get("speed")]);
+    match request.get("system") {
+        Some(Value::String(text)) => layout.push(ContentBlock::Text(text)),
+        Some(Value::Array(parts)) => {
+            parts.iter().for_each(|part| layout.push(ContentBlock::Json(part)))
+        }
         _ => {}
     }
-    let effort = ask.get("output_config").and_then(|config| config.get("effort"));
-    layout.settings(&[ask.get("tool_choice"), ask.get("thinking"), effort]);
-    layout.state.update([u8::from(has_images(ask))]);
-    for message in ask.messages() {
+    let effort = request.get("output_config").and_then(|config| config.get("effort"));
+    layout.settings(&[request.get("tool_choice"), request.get("thinking"), effort]);
+    layout.state.update([u8::from(has_images(request))]);
+    for message in request.messages() {
         layout.state.update(role(message));
         layout.bytes += FRAME.len() + role(message).len();
         blocks(message).for_each(|block| layout.push(block));
     }
-    let automatic = ask.get("cache_control").filter(|mark| !mark.is_null());
+    let automatic = request.get("cache_control").filter(|mark| !mark.is_null());
     if let (Some(mark), Some(last)) = (automatic, layout.last_markable()) {
         last.ttl = last.ttl.or(Some(ttl(mark)));
     }
@@ -64,7 +66,7 @@ struct Layout {
 }
 
 impl Layout {
-    /// What all prefixes from here on depend on.
+    /// Adds settings that all later prefixes depend on.
     fn settings(&mut self, settings: &[Option<&Value>]) {
         for setting in settings {
             let text = setting.map(Value::to_string).unwrap_or_default();
@@ -73,7 +75,7 @@ impl Layout {
         }
     }
 
-    fn push(&mut self, block: Sent<'_>) {
+    fn push(&mut self, block: ContentBlock<'_>) {
         self.buffer.clear();
         write_block(&mut self.buffer, block);
         self.state.update(&self.buffer);
@@ -92,8 +94,8 @@ impl Layout {
     }
 }
 
-/// The mark of a block, or of a part of its content.
-fn mark_of(block: Sent<'_>) -> Option<&Value> {
+/// Returns the cache marker of a block, or of a part of its content.
+fn mark_of(block: ContentBlock<'_>) -> Option<&Value> {
     let parts = block.get("content").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     let inner = parts.iter().filter_map(|part| part.get("cache_control"));
     block.get("cache_control").into_iter().chain(inner).find(|mark| !mark.is_null())
@@ -104,13 +106,16 @@ fn ttl(mark: &Value) -> Duration {
     Duration::from_mins(if is_long { 60 } else { 5 })
 }
 
-fn format(ask: Ask<'_>) -> Option<&Value> {
-    ask.get("output_config").and_then(|config| config.get("format")).or(ask.get("output_format"))
+fn format(request: ApiRequest<'_>) -> Option<&Value> {
+    request
+        .get("output_config")
+        .and_then(|config| config.get("format"))
+        .or(request.get("output_format"))
 }
 
-fn has_images(ask: Ask<'_>) -> bool {
+fn has_images(request: ApiRequest<'_>) -> bool {
     let is_image = |part: &Value| part.get("type").is_some_and(|kind| kind == "image");
-    let mut sent = ask.messages().iter().flat_map(blocks);
+    let mut sent = request.messages().iter().flat_map(blocks);
     sent.any(|block| {
         let parts = block.get("content").and_then(Value::as_array);
         block.is("image") || parts.is_some_and(|parts| parts.iter().any(is_image))

@@ -1,8 +1,8 @@
-//! The cache of prompts: what a request reads of what earlier ones wrote, and what it writes.
+//! A prompt cache: computes the tokens that a request reads from it and writes to it.
 //!
-//! An entry is written at each mark, and found by the hash of the whole prefix. A read looks back
-//! from each mark at a limited number of blocks. What a prefix depends on besides its blocks
-//! depends on its level, so that a change of the tool choice, say, loses the messages only.
+//! Each marker writes an entry under the hash of the whole prefix. A read checks a limited number
+//! of blocks before each marker. Each level (tools, system, messages) depends on other settings: a
+//! change of the tool choice, for example, invalidates only the messages.
 
 mod layout;
 
@@ -16,40 +16,40 @@ use std::time::{Duration, Instant};
 
 use super::models::Model;
 use super::render::BYTES_PER_TOKEN;
-use super::request::Ask;
+use super::request::ApiRequest;
 use layout::{Block, Key, layout};
 
-/// Blocks that a read looks at from a mark, the marked one among them.
+/// Number of blocks that a read checks for each marker, including the marked block.
 const LOOKBACK: usize = 20;
-/// Entries kept at most; beyond that those that have run out are dropped, or else all.
+/// Maximum number of entries. At the limit the cache drops expired entries, or else all.
 const MOST: usize = 100_000;
 
-/// The input of one request, in tokens.
+/// The input tokens of one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Input {
-    /// Neither read nor written.
+    /// Neither read from the cache nor written to it.
     pub(crate) uncached: usize,
     /// Read from the cache.
     pub(crate) read: usize,
-    /// Written for five minutes.
+    /// Written with a lifetime of five minutes.
     pub(crate) written_5m: usize,
-    /// Written for an hour.
+    /// Written with a lifetime of one hour.
     pub(crate) written_1h: usize,
 }
 
 impl Input {
-    /// A body of so many bytes, without a cache.
+    /// The input of a body of `bytes` bytes, without a cache.
     pub(crate) fn of_size(bytes: usize) -> Self {
         Self { uncached: bytes / BYTES_PER_TOKEN + 1, ..Self::default() }
     }
 }
 
-/// What is kept, and how late it is.
+/// The entries of the cache, and its clock.
 #[derive(Debug)]
 pub(crate) struct Cache {
     entries: Mutex<HashMap<Key, Entry>>,
     began: Instant,
-    /// Milliseconds that are taken to have passed besides those that have.
+    /// Milliseconds that tests added to the clock.
     skipped: AtomicU64,
 }
 
@@ -66,16 +66,16 @@ impl Default for Cache {
 }
 
 impl Cache {
-    /// Lets time pass.
-    pub(crate) fn skip(&self, time: Duration) {
+    /// Advances the clock of the cache.
+    pub(crate) fn advance_clock(&self, time: Duration) {
         let millis = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         self.skipped.fetch_add(millis, Ordering::Relaxed);
     }
 
-    /// What a request of so many bytes reads and writes. It reads before it writes.
-    pub(crate) fn take(&self, ask: Ask<'_>, bytes: usize) -> Input {
-        let blocks = layout(ask);
-        let least = Model::find(ask.model()).map_or(0, Model::least_cached);
+    /// Looks up and stores the prefixes of a request with `bytes` bytes. The lookup comes first.
+    pub(crate) fn take(&self, request: ApiRequest<'_>, bytes: usize) -> Input {
+        let blocks = layout(request);
+        let least = Model::find(request.model()).map_or(0, Model::least_cached);
         let is_long_enough = |block: &&Block| tokens(block) >= least;
         let now = self.now();
         let mut entries = self.entries();
@@ -112,7 +112,7 @@ impl Cache {
 }
 
 impl Input {
-    /// Written at all.
+    /// Total number of written tokens.
     pub(crate) const fn written(&self) -> usize {
         self.written_5m + self.written_1h
     }
@@ -122,7 +122,7 @@ fn tokens(block: &Block) -> usize {
     block.end / BYTES_PER_TOKEN
 }
 
-/// The longest prefix that is kept and in reach of a mark. Its life begins anew.
+/// Returns the block with the longest live prefix within reach of a marker, and renews the entry.
 fn find(blocks: &[Block], entries: &mut HashMap<Key, Entry>, now: Duration) -> Option<usize> {
     let marked = blocks.iter().enumerate().filter(|(_, block)| block.ttl.is_some());
     let in_reach = marked.filter_map(|(at, _)| {
@@ -137,7 +137,7 @@ fn find(blocks: &[Block], entries: &mut HashMap<Key, Entry>, now: Duration) -> O
     Some(found)
 }
 
-/// Keeps an entry, for as long as the longest mark at its place asked for.
+/// Stores an entry. If it exists, the longer lifetime applies.
 fn keep(entries: &mut HashMap<Key, Entry>, key: Key, entry: Entry) {
     let kept = entries.entry(key).or_insert(entry);
     if kept.until < entry.until {

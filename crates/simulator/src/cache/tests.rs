@@ -1,10 +1,10 @@
-//! What is read and written, by where the marks are.
+//! Tokens read and written, depending on the position of the markers.
 
 use serde_json::{Map, Value, json};
 
 use super::*;
 
-/// About a thousand tokens.
+/// A text of about a thousand tokens.
 fn long(name: &str) -> String {
     format!("{name} {}", "x".repeat(5_000))
 }
@@ -22,7 +22,7 @@ fn user(blocks: &[Value]) -> Value {
     json!({ "role": "user", "content": blocks })
 }
 
-/// A request with the automatic mark.
+/// A request with the automatic marker.
 fn request(messages: &[Value]) -> Map<String, Value> {
     let Value::Object(request) = json!({
         "model": "simulator",
@@ -38,16 +38,16 @@ fn request(messages: &[Value]) -> Map<String, Value> {
 }
 
 fn take(cache: &Cache, request: &Map<String, Value>) -> Input {
-    cache.take(Ask(request), Value::Object(request.clone()).to_string().len())
+    cache.take(ApiRequest(request), Value::Object(request.clone()).to_string().len())
 }
 
-/// Tokens that a request reads, to the nearest thousand or so.
+/// The tokens that a request reads, in thousands, rounded.
 fn thousands_read(cache: &Cache, request: &Map<String, Value>) -> usize {
     take(cache, request).read / 1_200
 }
 
 #[test]
-fn a_request_reads_what_the_one_before_it_wrote() {
+fn a_request_reads_what_the_previous_one_wrote() {
     let cache = Cache::default();
     let asked = [user(&[text(&long("first"))])];
     let first = take(&cache, &request(&asked));
@@ -63,7 +63,7 @@ fn a_request_reads_what_the_one_before_it_wrote() {
 }
 
 #[test]
-fn a_change_loses_its_level_and_what_comes_after() {
+fn a_change_invalidates_its_level_and_the_later_ones() {
     let asked = [user(&[text(&long("first"))])];
     let base = request(&asked);
     let with = |field: &str, value: Value| {
@@ -90,7 +90,7 @@ fn a_change_loses_its_level_and_what_comes_after() {
 }
 
 #[test]
-fn a_mark_on_the_tools_outlives_another_system_prompt() {
+fn a_marker_on_the_tools_survives_a_new_system_prompt() {
     let cache = Cache::default();
     let mut base = request(&[user(&[text("first")])]);
     base["tools"][0]["cache_control"] = json!({ "type": "ephemeral" });
@@ -100,7 +100,7 @@ fn a_mark_on_the_tools_outlives_another_system_prompt() {
 }
 
 #[test]
-fn a_read_looks_back_at_twenty_blocks() {
+fn a_read_checks_twenty_blocks_before_the_marker() {
     for (more, kept) in [(19, 3), (20, 2)] {
         let cache = Cache::default();
         let first = text(&long("first"));
@@ -112,7 +112,7 @@ fn a_read_looks_back_at_twenty_blocks() {
 }
 
 #[test]
-fn an_entry_lives_as_long_as_its_mark_says_and_each_read_renews_it() {
+fn an_entry_expires_after_its_ttl_and_each_read_renews_it() {
     let minutes = Duration::from_mins;
     for (ttl, within, beyond) in [("5m", minutes(4), minutes(6)), ("1h", minutes(59), minutes(61))]
     {
@@ -124,16 +124,16 @@ fn an_entry_lives_as_long_as_its_mark_says_and_each_read_renews_it() {
         assert_eq!(first.written_1h > 0, ttl == "1h");
         assert_eq!(first.written_5m > 0, ttl == "5m");
         for _ in 0..3 {
-            cache.skip(within);
+            cache.advance_clock(within);
             assert_eq!(take(&cache, &base).read, first.written_5m + first.written_1h);
         }
-        cache.skip(beyond);
+        cache.advance_clock(beyond);
         assert_eq!(take(&cache, &base).read, 0);
     }
 }
 
 #[test]
-fn what_is_too_short_is_not_kept() {
+fn a_prefix_below_the_minimum_is_not_cached() {
     for (model, kept) in [("claude-opus-5", true), ("claude-haiku-4-5", false)] {
         let cache = Cache::default();
         let mut base = request(&[user(&[text("first")])]);
@@ -144,7 +144,7 @@ fn what_is_too_short_is_not_kept() {
 }
 
 #[test]
-fn thinking_is_not_marked_by_itself() {
+fn the_automatic_marker_skips_thinking() {
     let thought = json!({ "type": "thinking", "thinking": "", "signature": "s".repeat(1_000) });
     let written = |blocks: &[Value]| {
         let paused = json!({ "role": "assistant", "content": blocks });

@@ -1,14 +1,14 @@
-//! From a message to a completion, whole or in chunks.
+//! Chat Completions as one JSON object or in chunks, from a message.
 
 use serde_json::{Map, Value, json};
 
 use crate::emit::{Wire, pieces};
 use crate::message::{Message, Part};
 
-/// When all replies were made, so that two simulators agree.
+/// The creation time of all replies, fixed so that two simulators agree.
 const CREATED: u64 = 1_767_225_600;
 
-/// The body of a reply that is not streamed.
+/// The body of a reply without streaming.
 pub(crate) fn to_json(message: &Message) -> Value {
     let calls: Vec<Value> = calls(message)
         .map(|(id, name, input)| {
@@ -38,7 +38,7 @@ pub(crate) fn stream(message: &Message, chunk: usize, include_usage: bool) -> Wi
     for part in &message.content {
         let (field, text) = match part {
             Part::Text { text, .. } => ("content", text),
-            // As many servers show it that are not the first one.
+            // An extension of many compatible servers; the original API does not send it.
             Part::Thinking { thinking, .. } => ("reasoning_content", thinking),
             Part::Call { .. } | Part::Compaction(_) | Part::Raw(_) => continue,
         };
@@ -76,13 +76,13 @@ fn base(message: &Message, object: &str) -> Value {
     })
 }
 
-/// One object with the members of all.
+/// Merges the members of several objects into one.
 fn joined(objects: &[Value]) -> Value {
     let members = objects.iter().filter_map(Value::as_object).flatten();
     members.map(|(field, value)| (field.clone(), value.clone())).collect()
 }
 
-/// What is said, if anything is.
+/// Returns the text of the message, if it has any.
 fn text(message: &Message) -> Option<String> {
     let texts = message.content.iter().filter_map(|part| match part {
         Part::Text { text, .. } => Some(text.as_str()),
@@ -91,7 +91,7 @@ fn text(message: &Message) -> Option<String> {
     Some(texts.collect::<String>()).filter(|text| !text.is_empty())
 }
 
-/// The calls of the client's tools: id, name and arguments.
+/// Returns the calls of client tools: id, name and arguments.
 fn calls(message: &Message) -> impl Iterator<Item = (String, &str, &str)> {
     message.content.iter().filter_map(|part| match part {
         Part::Call { kind: "tool_use", id, name, input } => {
@@ -115,7 +115,7 @@ fn finish_reason(message: &Message) -> &str {
     }
 }
 
-/// Here the prompt's count includes what was read from the cache.
+/// Converts the counts. In this protocol the prompt's count includes cached tokens.
 fn usage(counts: &Map<String, Value>) -> Value {
     let count = |field: &str| counts.get(field).and_then(Value::as_u64).unwrap_or_default();
     let cached = count("cache_read_input_tokens");

@@ -1,7 +1,7 @@
-//! The other protocol: `POST /v1/chat/completions`, from the same scripts.
+//! Chat Completions: `POST /v1/chat/completions`, from the same scripts.
 //!
-//! A request is checked by the rules of this protocol, then read in the form of the Messages API;
-//! the reply to that is written in this one.
+//! The module checks a request by the rules of this protocol, converts it to the form of the
+//! Messages API, and encodes the reply in this protocol.
 
 mod emit;
 mod read;
@@ -15,37 +15,37 @@ use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
 use super::Shared;
-use super::answer::{Answer, object_of, parse, play};
 use super::context::View;
 use super::protocol::Protocol;
 use super::refusal::Refusal;
-use super::request::Ask;
+use super::request::ApiRequest;
+use super::respond::{DelayedResponse, object_of, parse, play};
 use super::script::Script;
 
 pub(super) use emit::{stream, to_json};
 
-/// Checks a request and plays the script's reply to it.
-pub(super) fn answer(
+/// Validates a request and returns the scripted reply.
+pub(super) fn create_completion(
     shared: &Shared,
     headers: &HeaderMap,
     body: &Bytes,
     request_id: &str,
-) -> Result<Answer, Refusal> {
-    admit(headers)?;
+) -> Result<DelayedResponse, Refusal> {
+    check_key(headers)?;
     let value = parse(body)?;
     let fields = object_of(&value)?;
     validate::check(fields, &shared.options)?;
-    let asked = read::in_messages_form(fields);
-    let view = View::of(Ask(&asked), body.len());
+    let converted = read::in_messages_form(fields);
+    let view = View::of(ApiRequest(&converted), body.len());
     validate::window(&shared.options, view.tokens())?;
     unreadable(&shared.script(), fields)?;
     let options = fields.get("stream_options");
     let include_usage = options.is_some_and(|options| options["include_usage"] == true);
     let protocol = Protocol::Chat { include_usage };
-    play(shared, protocol, Ask(&asked), &view, request_id)
+    play(shared, protocol, ApiRequest(&converted), &view, request_id)
 }
 
-/// Refuses an image that the script says that nobody could read, and names its place.
+/// Refuses a request with an image that the script declares unreadable, and names its position.
 fn unreadable(script: &Script, fields: &Map<String, Value>) -> Result<(), Refusal> {
     let messages = fields.get("messages").and_then(Value::as_array);
     for (at, message) in messages.into_iter().flatten().enumerate() {
@@ -65,7 +65,7 @@ fn unreadable(script: &Script, fields: &Map<String, Value>) -> Result<(), Refusa
     Ok(())
 }
 
-fn admit(headers: &HeaderMap) -> Result<(), Refusal> {
+fn check_key(headers: &HeaderMap) -> Result<(), Refusal> {
     let header = headers.get("authorization").and_then(|value| value.to_str().ok());
     let key = header.and_then(|value| value.strip_prefix("Bearer "));
     if key.is_some_and(|key| !key.trim().is_empty()) {
@@ -77,7 +77,7 @@ fn admit(headers: &HeaderMap) -> Result<(), Refusal> {
     ))
 }
 
-/// The body of an error, whose kind is named in the other protocol's words or in its own.
+/// Returns the body of an error. `kind` is an error type of either protocol.
 pub(super) fn error_body(kind: &str, message: &str, details: Option<&Value>) -> Value {
     let (kind, code) = match kind {
         "overloaded_error" | "api_error" | "timeout_error" => ("server_error", None),

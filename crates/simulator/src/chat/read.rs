@@ -1,20 +1,20 @@
-//! A request of this protocol in the form of the Messages API, to find its reply in a script.
+//! Conversion of a request to the form of the Messages API, to select its reply in a script.
 
 use serde_json::{Map, Value, json};
 
-/// The same request, as far as scripts look at it. It has been checked.
+/// Converts a valid request, as far as scripts depend on it.
 pub(super) fn in_messages_form(fields: &Map<String, Value>) -> Map<String, Value> {
     let list = |field: &str| fields.get(field).and_then(Value::as_array).into_iter().flatten();
-    let mut asked = Map::new();
+    let mut converted = Map::new();
     for field in ["model", "stream"] {
         if let Some(value) = fields.get(field) {
-            asked.insert(field.to_owned(), value.clone());
+            converted.insert(field.to_owned(), value.clone());
         }
     }
     let tools: Vec<Value> = list("tools").map(|tool| definition(&tool["function"])).collect();
-    asked.insert("tools".to_owned(), tools.into());
+    converted.insert("tools".to_owned(), tools.into());
     if let Some(choice) = fields.get("tool_choice") {
-        asked.insert("tool_choice".to_owned(), tool_choice(choice));
+        converted.insert("tool_choice".to_owned(), tool_choice(choice));
     }
     let mut messages: Vec<Value> = Vec::new();
     for message in list("messages") {
@@ -22,12 +22,12 @@ pub(super) fn in_messages_form(fields: &Map<String, Value>) -> Map<String, Value
             Some("user") => messages.push(user(&message["content"])),
             Some("assistant") => messages.push(assistant(message)),
             Some("tool") => push_result(&mut messages, message),
-            // Scripts do not look at it.
+            // Scripts do not depend on it.
             _ => {}
         }
     }
-    asked.insert("messages".to_owned(), messages.into());
-    asked
+    converted.insert("messages".to_owned(), messages.into());
+    converted
 }
 
 fn definition(function: &Value) -> Value {
@@ -71,7 +71,7 @@ fn assistant(message: &Value) -> Value {
     json!({ "role": "assistant", "content": blocks })
 }
 
-/// Results that stand together are one message in the other protocol.
+/// Consecutive results form one message in the Messages API.
 fn push_result(messages: &mut Vec<Value>, message: &Value) {
     let result = json!({ "type": "tool_result", "tool_use_id": message["tool_call_id"],
                          "content": message["content"] });

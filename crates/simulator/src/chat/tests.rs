@@ -1,4 +1,4 @@
-//! Each rule: the words of its refusal, and the same request without the fault.
+//! Each rule: the text of its refusal, and the same request without the fault.
 
 use serde_json::{Map, Value, json};
 
@@ -6,13 +6,13 @@ use super::{error_body, read, stream, to_json, validate};
 use crate::Options;
 use crate::message::{Message, Part};
 
-/// The message of the refusal; an empty one for an accepted request.
+/// The message of the refusal; empty for an accepted request.
 fn refusal(body: &Value) -> String {
     let refused = validate::check(body.as_object().unwrap(), &Options::default()).err();
     refused.map_or_else(String::new, |refusal| refusal.message)
 }
 
-/// A request that is accepted, with `fields` added or replaced.
+/// An accepted request, with `fields` added or replaced.
 fn request(fields: &Value) -> Value {
     let mut body = json!({
         "model": "gpt-4.1",
@@ -38,7 +38,7 @@ fn user(content: impl Into<Value>) -> Value {
     json!({ "role": "user", "content": content.into() })
 }
 
-fn asks(ids: &[&str]) -> Value {
+fn calling(ids: &[&str]) -> Value {
     let call = |id: &&str| json!({ "id": id, "type": "function", "function": { "name": "a", "arguments": "{}" } });
     json!({ "role": "assistant", "content": null,
             "tool_calls": ids.iter().map(call).collect::<Vec<_>>() })
@@ -49,9 +49,9 @@ fn answer(id: &str) -> Value {
 }
 
 fn assert_refused(table: &[(Value, &str)]) {
-    for (body, words) in table {
-        let told = refusal(body);
-        assert!(told.contains(words), "{told:?} for {body}");
+    for (body, expected) in table {
+        let message = refusal(body);
+        assert!(message.contains(expected), "{message:?} for {body}");
     }
 }
 
@@ -66,7 +66,7 @@ fn good_requests_are_accepted() {
         request(&json!({ "stop": ["a", "b", "c", "d"], "tool_choice": "required" })),
         request(&json!({ "tool_choice": { "type": "function", "function": { "name": "a" } } })),
         history(&json!([{ "role": "system", "content": "Be brief." }, user("a"), user("b")])),
-        history(&json!([user("a"), asks(&["1", "2"]), answer("2"), answer("1"), user("b")])),
+        history(&json!([user("a"), calling(&["1", "2"]), answer("2"), answer("1"), user("b")])),
         history(&json!([user(json!([text, image]))])),
     ] {
         assert_eq!(refusal(&body), "", "{body}");
@@ -74,8 +74,8 @@ fn good_requests_are_accepted() {
 }
 
 #[test]
-fn a_form_of_the_answer_leaves_nothing_open() {
-    let asks = |schema: Value| {
+fn a_strict_response_format_requires_all_properties() {
+    let with_schema = |schema: Value| {
         let named = json!({ "name": "output", "strict": true, "schema": schema });
         request(&json!({ "reasoning_effort": "high",
             "response_format": { "type": "json_schema", "json_schema": named } }))
@@ -84,12 +84,15 @@ fn a_form_of_the_answer_leaves_nothing_open() {
         json!({ "type": "object", "properties": { "a": { "type": "string" } },
                 "required": required, "additionalProperties": false })
     };
-    assert_eq!(refusal(&asks(closed(json!(["a"])))), "");
+    assert_eq!(refusal(&with_schema(closed(json!(["a"])))), "");
     let open = json!({ "type": "object", "properties": {} });
     assert_refused(&[
-        (asks(closed(json!([]))), "every key in properties. Missing 'a'."),
-        (asks(json!({ "type": "array", "items": open })), "'additionalProperties' is required"),
-        (asks(Value::Null), "schema must be a JSON Schema"),
+        (with_schema(closed(json!([]))), "every key in properties. Missing 'a'."),
+        (
+            with_schema(json!({ "type": "array", "items": open })),
+            "'additionalProperties' is required",
+        ),
+        (with_schema(Value::Null), "schema must be a JSON Schema"),
         (
             request(&json!({ "response_format": { "type": "json_schema" } })),
             "Missing required parameter: 'response_format.json_schema'.",
@@ -100,32 +103,32 @@ fn a_form_of_the_answer_leaves_nothing_open() {
 }
 
 #[test]
-fn calls_and_results_belong_together() {
+fn every_call_has_one_result_and_every_result_a_call() {
     let unanswered = "must be followed by tool messages responding to each 'tool_call_id'. The \
                       following tool_call_ids did not have response messages: ";
     assert_refused(&[
-        (history(&json!([user("a"), asks(&["1", "2"])])), &format!("{unanswered}1, 2")),
+        (history(&json!([user("a"), calling(&["1", "2"])])), &format!("{unanswered}1, 2")),
         (
-            history(&json!([user("a"), asks(&["1", "2"]), answer("1"), user("b"), answer("2")])),
+            history(&json!([user("a"), calling(&["1", "2"]), answer("1"), user("b"), answer("2")])),
             &format!("{unanswered}2"),
         ),
         (history(&json!([user("a"), answer("1")])), "must be a response to a preceeding message"),
         (
-            history(&json!([user("a"), asks(&["1"]), answer("2")])),
+            history(&json!([user("a"), calling(&["1"]), answer("2")])),
             "'tool_call_id' of '2' not found in 'tool_calls' of previous message.",
         ),
         (
-            history(&json!([user("a"), asks(&["1", "2"]), answer("1"), answer("1")])),
+            history(&json!([user("a"), calling(&["1", "2"]), answer("1"), answer("1")])),
             "Duplicate value for 'tool_call_id' of '1' in message[3]",
         ),
     ]);
 }
 
 #[test]
-fn messages_have_their_shape() {
-    let mut odd_name = asks(&["1"]);
+fn messages_have_a_role_and_the_content_that_it_allows() {
+    let mut odd_name = calling(&["1"]);
     odd_name["tool_calls"][0]["function"]["name"] = "a.b".into();
-    let mut no_text = asks(&["1"]);
+    let mut no_text = calling(&["1"]);
     no_text["tool_calls"][0]["function"]["arguments"] = json!({});
     let shown = json!([{ "type": "image_url", "image_url": { "url": "https://example.com" } }]);
     let shows = json!({ "role": "tool", "tool_call_id": "1", "content": shown });
@@ -142,10 +145,10 @@ fn messages_have_their_shape() {
             history(&json!([{ "role": "assistant", "content": "a", "tool_calls": [] }])),
             "Invalid 'messages[0].tool_calls': empty array",
         ),
-        (history(&json!([asks(&[&"1".repeat(41)])])), "maximum length 40"),
+        (history(&json!([calling(&[&"1".repeat(41)])])), "maximum length 40"),
         (history(&json!([odd_name])), "tool_calls[0].function.name': string does not match"),
         (history(&json!([no_text])), "tool_calls[0].function.arguments': expected a string"),
-        (history(&json!([asks(&["1"]), shows])), "Invalid value: 'image_url'"),
+        (history(&json!([calling(&["1"]), shows])), "Invalid value: 'image_url'"),
         (
             history(&json!([user(json!([{ "type": "image", "source": {} }]))])),
             "Invalid value: 'image'",
@@ -154,7 +157,7 @@ fn messages_have_their_shape() {
 }
 
 #[test]
-fn fields_are_known_and_go_together() {
+fn fields_are_known_and_consistent() {
     let odd = tool("a.b");
     let mut list = tool("a");
     list["function"]["parameters"] = json!({ "type": "array" });
@@ -209,7 +212,7 @@ fn message() -> Message {
 }
 
 #[test]
-fn a_streamed_reply_adds_up_to_the_one_that_is_not_streamed() {
+fn a_streamed_reply_equals_the_reply_without_streaming() {
     let wire = stream(&message(), 4, true);
     let text = String::from_utf8(wire.bytes).unwrap();
     assert!(text.ends_with("data: [DONE]\n\n"));
@@ -232,13 +235,13 @@ fn a_streamed_reply_adds_up_to_the_one_that_is_not_streamed() {
         }
     }
     let whole = to_json(&message());
-    let told = &whole["choices"][0];
+    let message = &whole["choices"][0];
     assert_eq!(
-        told["message"],
+        message["message"],
         json!({ "role": "assistant", "content": said, "refusal": null, "tool_calls": calls })
     );
     let [.., last, counts] = chunks.as_slice() else { panic!("{chunks:?}") };
-    assert_eq!(last["choices"][0]["finish_reason"], told["finish_reason"]);
+    assert_eq!(last["choices"][0]["finish_reason"], message["finish_reason"]);
     assert_eq!((&counts["choices"], &counts["usage"]), (&json!([]), &whole["usage"]));
     let usage = json!({ "prompt_tokens": 40, "completion_tokens": 5, "total_tokens": 45,
         "prompt_tokens_details": { "cached_tokens": 30 },
@@ -247,9 +250,9 @@ fn a_streamed_reply_adds_up_to_the_one_that_is_not_streamed() {
 }
 
 #[test]
-fn a_request_is_read_in_the_form_of_the_other_protocol() {
+fn a_request_converts_to_the_messages_form() {
     let system = json!({ "role": "system", "content": "Be brief." });
-    let body = history(&json!([system, user("a"), asks(&["1", "2"]), answer("1"), answer("2")]));
+    let body = history(&json!([system, user("a"), calling(&["1", "2"]), answer("1"), answer("2")]));
     let asked: Map<String, Value> = read::in_messages_form(body.as_object().unwrap());
     let call = |id: &str| json!({ "type": "tool_use", "id": id, "name": "a", "input": {} });
     let result = |id: &str| json!({ "type": "tool_result", "tool_use_id": id, "content": "ok" });
@@ -262,7 +265,7 @@ fn a_request_is_read_in_the_form_of_the_other_protocol() {
 }
 
 #[test]
-fn errors_have_the_words_of_the_protocol() {
+fn errors_have_the_form_of_the_protocol() {
     let error = |kind: &str, details: Option<&Value>| {
         let body = error_body(kind, "m", details);
         (body["error"]["type"].clone(), body["error"]["code"].clone())

@@ -6,41 +6,41 @@ use serde_json::{Value, json};
 
 use super::{size_of, tokens_between};
 use crate::models::{CLEAR_THINKING, CLEAR_TOOL_USES, Model};
-use crate::request::{Ask, Sent, blocks, role};
+use crate::request::{ApiRequest, ContentBlock, blocks, role};
 
-/// What stands in place of a tool's result.
+/// The replacement for the content of a cleared tool result.
 const PLACEHOLDER: &str = "[Old tool result content cleared]";
 
-/// Tokens from which on tool results are cleared, unless the edit says otherwise.
+/// Default trigger of the edit for tool results, in tokens.
 const DEFAULT_TRIGGER: usize = 100_000;
-/// Tool results that are kept, unless the edit says otherwise.
+/// Default number of tool results to keep.
 const DEFAULT_KEEP: usize = 3;
 
-/// What an edit leaves, and what it says of itself.
+/// The result of an edit.
 #[derive(Debug)]
 pub(super) struct Cleared {
     pub(super) messages: Vec<Value>,
-    /// The field that tells how much was cleared.
+    /// The name of the field that reports the number of cleared items.
     pub(super) what: &'static str,
     pub(super) count: usize,
 }
 
-/// Applies an edit to a request of so many tokens, if there is anything to do.
-pub(super) fn edit(edit: &Value, ask: Ask<'_>, tokens: usize) -> Option<Cleared> {
+/// Applies an edit to a request with `tokens` tokens. Returns `None` if nothing changes.
+pub(super) fn edit(edit: &Value, request: ApiRequest<'_>, tokens: usize) -> Option<Cleared> {
     match edit.get("type")?.as_str()? {
-        CLEAR_THINKING => thinking(edit, ask),
-        CLEAR_TOOL_USES => tool_uses(edit, ask.messages(), tokens),
+        CLEAR_THINKING => thinking(edit, request),
+        CLEAR_TOOL_USES => tool_uses(edit, request.messages(), tokens),
         _ => None,
     }
 }
 
-fn thinking(edit: &Value, ask: Ask<'_>) -> Option<Cleared> {
+fn thinking(edit: &Value, request: ApiRequest<'_>) -> Option<Cleared> {
     let keep = match edit.get("keep") {
-        None | Some(Value::Null) if Model::find(ask.model())?.keeps_thinking() => return None,
+        None | Some(Value::Null) if Model::find(request.model())?.keeps_thinking() => return None,
         None | Some(Value::Null) => 1,
         Some(keep) => amount(keep, "thinking_turns")?,
     };
-    let messages = ask.messages();
+    let messages = request.messages();
     let turns = turns(messages);
     let mut with_thinking: Vec<usize> =
         messages.iter().zip(&turns).filter(|(m, _)| thinks(m)).map(|(_, turn)| *turn).collect();
@@ -54,13 +54,13 @@ fn thinking(edit: &Value, ask: Ask<'_>) -> Option<Cleared> {
         if with_thinking.contains(&turn)
             && let Some(Value::Array(content)) = message.get_mut("content")
         {
-            content.retain(|block| !is_thinking(Sent::Json(block)));
+            content.retain(|block| !is_thinking(ContentBlock::Json(block)));
         }
     }
     Some(Cleared { messages, what: "cleared_thinking_turns", count: with_thinking.len() })
 }
 
-/// The number of the turn of each message. Calls and their results do not end a turn.
+/// Numbers the turn of each message. Calls and their results do not end a turn.
 fn turns(messages: &[Value]) -> Vec<usize> {
     let mut turn = 0;
     let mut numbered = |message: &Value| {
@@ -75,7 +75,7 @@ fn thinks(message: &Value) -> bool {
     blocks(message).any(is_thinking)
 }
 
-fn is_thinking(block: Sent<'_>) -> bool {
+fn is_thinking(block: ContentBlock<'_>) -> bool {
     matches!(block.kind(), "thinking" | "redacted_thinking")
 }
 
@@ -102,8 +102,8 @@ fn tool_uses(edit: &Value, messages: &[Value], tokens: usize) -> Option<Cleared>
     Some(Cleared { messages: edited, what: "cleared_tool_uses", count: cleared.len() })
 }
 
-/// The messages without the results of these calls, and without the inputs of all of them or of
-/// those of the named tools.
+/// Returns the messages without the results of these calls, and without the inputs of all of them
+/// or of those to the named tools.
 fn without(messages: &[Value], calls: &HashSet<&str>, inputs: &Value) -> Vec<Value> {
     let has_cleared_input = |call: &Value| match inputs.as_array() {
         Some(names) => names.contains(&call["name"]),
@@ -122,7 +122,7 @@ fn without(messages: &[Value], calls: &HashSet<&str>, inputs: &Value) -> Vec<Val
     messages
 }
 
-/// The calls of the tools that the edit leaves alone.
+/// Returns the calls of the tools that the edit excludes.
 fn excluded<'a>(edit: &Value, messages: &'a [Value]) -> HashSet<&'a str> {
     let names = edit.get("exclude_tools").and_then(Value::as_array);
     let names: Vec<&str> = names.into_iter().flatten().filter_map(Value::as_str).collect();
@@ -135,7 +135,7 @@ fn amount_of(edit: &Value, field: &str, kind: &str) -> Option<usize> {
     amount(edit.get(field)?, kind)
 }
 
-/// The `value` of an object of this `type`.
+/// Returns the `value` of an object with this `type`.
 fn amount(amount: &Value, kind: &str) -> Option<usize> {
     let value = amount.get("value").filter(|_| amount.get("type").is_some_and(|of| of == kind))?;
     usize::try_from(value.as_u64()?).ok()

@@ -1,10 +1,10 @@
-//! What each edit leaves of a request, and what it says of itself.
+//! The effect of each edit on a request, and its report.
 
 use serde_json::{Value, json};
 
 use super::*;
 
-/// A request of so many rounds, each with thinking, a call of `read` or `write` in turn, and a
+/// A request with `count` rounds. Each has thinking, a call of `read` or `write` in turn, and a
 /// result of 400 bytes.
 fn rounds(count: usize, edits: &Value) -> Map<String, Value> {
     let mut messages = vec![json!({ "role": "user", "content": "go" })];
@@ -26,17 +26,17 @@ fn fields(request: &Value) -> Map<String, Value> {
 }
 
 fn view(request: &Map<String, Value>) -> View<'_> {
-    View::of(Ask(request), Value::Object(request.clone()).to_string().len())
+    View::of(ApiRequest(request), Value::Object(request.clone()).to_string().len())
 }
 
 fn applied(request: &Map<String, Value>) -> Value {
     view(request).report().unwrap()["applied_edits"].clone()
 }
 
-/// The numbers of the rounds whose results are left.
+/// The numbers of the rounds whose results remain.
 fn left(request: &Map<String, Value>) -> Vec<usize> {
     let view = view(request);
-    let results = view.ask().messages().iter().skip(2).step_by(2);
+    let results = view.request().messages().iter().skip(2).step_by(2);
     let texts = results.map(|message| message["content"][0]["content"].to_string());
     texts.enumerate().filter(|(_, text)| text.len() > 400).map(|(round, _)| round).collect()
 }
@@ -51,7 +51,7 @@ fn tool_uses(fields: &Value) -> Value {
 }
 
 #[test]
-fn a_request_without_edits_is_seen_as_it_is() {
+fn a_request_without_edits_is_unchanged() {
     let plain = fields(&json!({ "messages": [{ "role": "user", "content": "go" }] }));
     let size = Value::Object(plain.clone()).to_string().len();
     assert_eq!(view(&plain).report(), None);
@@ -73,7 +73,7 @@ fn old_results_are_cleared_and_the_latest_kept() {
 }
 
 #[test]
-fn what_is_kept_and_excluded_can_be_said() {
+fn an_edit_sets_what_is_kept_and_excluded() {
     let kept = |fields: Value| left(&rounds(5, &tool_uses(&fields)));
     assert_eq!(kept(json!({ "keep": { "type": "tool_uses", "value": 1 } })), [4]);
     assert_eq!(kept(json!({ "keep": { "type": "tool_uses", "value": 0 } })), Vec::<usize>::new());
@@ -82,7 +82,7 @@ fn what_is_kept_and_excluded_can_be_said() {
 }
 
 #[test]
-fn nothing_is_cleared_before_the_trigger_or_if_it_is_too_little() {
+fn an_edit_waits_for_its_trigger_and_its_minimum() {
     let all = [0, 1, 2, 3, 4];
     for (fields, expected) in [
         (json!({ "trigger": null }), &all[..]),
@@ -99,7 +99,7 @@ fn nothing_is_cleared_before_the_trigger_or_if_it_is_too_little() {
 }
 
 #[test]
-fn inputs_are_cleared_if_the_edit_says_so() {
+fn an_edit_can_clear_tool_inputs() {
     let whole = json!({ "path": "a" });
     for (inputs, expected) in [
         (json!(null), [whole.clone(), whole.clone()]),
@@ -109,12 +109,12 @@ fn inputs_are_cleared_if_the_edit_says_so() {
     ] {
         let request = rounds(5, &tool_uses(&json!({ "clear_tool_inputs": inputs })));
         let view = view(&request);
-        let input = |at: usize| view.ask().messages()[at]["content"][1]["input"].clone();
+        let input = |at: usize| view.request().messages()[at]["content"][1]["input"].clone();
         assert_eq!([1, 3].map(input), expected, "{inputs}");
     }
 }
 
-/// A request of three turns with thinking, the second of which has two rounds.
+/// A request with three turns with thinking. The second turn has two rounds.
 fn turns(keep: Value) -> Map<String, Value> {
     let mut edit = json!({ "type": "clear_thinking_20251015" });
     if !keep.is_null() {
@@ -148,7 +148,7 @@ fn the_thinking_of_old_turns_is_cleared() {
     ] {
         let request = turns(keep.clone());
         let view = view(&request);
-        let thinks = |at: usize| view.ask().messages()[at]["content"][0]["type"] == "thinking";
+        let thinks = |at: usize| view.request().messages()[at]["content"][0]["type"] == "thinking";
         assert_eq!([1, 3, 5, 7].map(thinks), left, "{keep}");
         let applied = applied(&request);
         assert_eq!(applied.as_array().unwrap().len(), usize::from(cleared > 0));
@@ -160,7 +160,7 @@ fn the_thinking_of_old_turns_is_cleared() {
 }
 
 #[test]
-fn the_models_that_keep_all_thinking_clear_it_only_if_told_to() {
+fn models_that_keep_all_thinking_clear_it_only_on_request() {
     for (model, keeps) in [
         ("claude-opus-4-5", true),
         ("claude-sonnet-4-6", true),
@@ -180,7 +180,7 @@ fn the_models_that_keep_all_thinking_clear_it_only_if_told_to() {
 }
 
 #[test]
-fn pictures_do_not_count_by_their_bytes() {
+fn the_bytes_of_images_do_not_count() {
     let data = "x".repeat(400_000);
     let with = |source: Value| {
         let image = json!({ "type": "image", "source": source });
@@ -204,7 +204,7 @@ fn pictures_do_not_count_by_their_bytes() {
 }
 
 #[test]
-fn what_stands_before_a_summary_is_not_seen() {
+fn messages_before_a_summary_are_not_visible() {
     let summary = json!({ "type": "compaction", "content": "short" });
     let request = fields(&json!({ "messages": [
         { "role": "user", "content": "x".repeat(4000) },
@@ -214,12 +214,12 @@ fn what_stands_before_a_summary_is_not_seen() {
     let view = view(&request);
     let rest = json!([{ "role": "assistant", "content": [summary] },
                       { "role": "user", "content": "b" }]);
-    assert_eq!(json!(view.ask().messages()), rest);
+    assert_eq!(json!(view.request().messages()), rest);
     assert!(view.count()["input_tokens"].as_u64().unwrap() < 50);
 }
 
 #[test]
-fn a_long_conversation_is_due_to_be_summed_up_and_a_summary_is_not() {
+fn a_long_conversation_is_summarized_and_a_summary_is_not() {
     let asked = |text: &str, trigger: Value| {
         fields(&json!({
             "system": "x".repeat(600_000),

@@ -1,11 +1,11 @@
-//! What is said of a file's text: its language, its size, how it begins and what it defines.
+//! The description of a file: its language, its size, its first line and its definitions.
 
-use crate::words::{count, names, shorten};
+use crate::phrases::{count, names, shorten};
 
-/// Names that are mentioned of each kind.
+/// Maximum number of names of each kind.
 const MOST_NAMES: usize = 6;
 
-/// Characters of a line that is quoted.
+/// Maximum length of a quoted line in characters.
 const QUOTED: usize = 100;
 
 const LANGUAGES: [(&str, &[&str]); 20] = [
@@ -50,7 +50,7 @@ const FUNCTIONS: [&str; 4] = ["fn", "def", "func", "function"];
 
 const TYPES: [&str; 7] = ["struct", "enum", "trait", "class", "interface", "type", "union"];
 
-/// An explanation of the text that was read from `path`.
+/// Describes the text of the file at `path`.
 pub(super) fn file(path: &str, text: &str) -> String {
     let lines: Vec<&str> = text.lines().map(without_number).collect();
     let Some(first) = lines.iter().find(|line| !line.trim().is_empty()) else {
@@ -67,7 +67,7 @@ pub(super) fn file(path: &str, text: &str) -> String {
     said.join(" ")
 }
 
-/// A line without the number that the tool may have put before it.
+/// Removes the line number that a tool may have put before a line.
 fn without_number(line: &str) -> &str {
     match line.split_once('→') {
         Some((number, rest)) if number.trim().parse::<u64>().is_ok() => rest,
@@ -81,13 +81,13 @@ fn language(path: &str) -> &'static str {
     known.map_or("a text file", |(name, _)| name)
 }
 
-/// The first comment or heading, if the file starts with one.
+/// Returns the first comment or heading, if the file starts with one.
 fn opening<'a>(lines: &[&'a str]) -> Option<&'a str> {
-    let told = |line: &&&str| {
+    let has_text = |line: &&&str| {
         let line = line.trim();
         !(line.is_empty() || line.starts_with("#!") || line.starts_with("<?"))
     };
-    let first = lines.iter().find(told)?.trim();
+    let first = lines.iter().find(has_text)?.trim();
     if first.starts_with("#[") || first.starts_with("#include") || first.starts_with("#define") {
         return None;
     }
@@ -102,7 +102,7 @@ fn quote(line: &str) -> String {
     shorten(line.trim_end_matches('.'), QUOTED)
 }
 
-/// A sentence on what the file defines, or on how it ends when it defines nothing.
+/// Returns a sentence on the definitions of the file, or on its last line if it has none.
 fn contents(lines: &[&str], language: &str) -> Option<String> {
     let mut parts = Vec::new();
     if language == "Markdown" {
@@ -138,7 +138,7 @@ fn sections(lines: &[&str]) -> Vec<String> {
     lines.iter().filter_map(section).collect()
 }
 
-/// The names that follow one of the keywords at the beginning of a line.
+/// Returns the names after one of the keywords at the beginning of a line.
 fn definitions(lines: &[&str], keywords: &[&str]) -> Vec<String> {
     let mut found = Vec::new();
     for line in lines {

@@ -1,11 +1,11 @@
-//! What is said of a folder's listing.
+//! The description of a folder's listing.
 
-use crate::words::{count, names};
+use crate::phrases::{count, names};
 
-/// Names that are mentioned.
+/// Maximum number of names.
 const MOST_NAMES: usize = 6;
 
-/// How many entries there are, and a few of them. Folders end in a slash.
+/// Counts the entries and names a few of them. The names of folders end with a slash.
 pub(super) fn folder(path: Option<&str>, text: &str) -> String {
     let place = path.map_or("The folder".to_owned(), |path| format!("`{path}`"));
     let entries: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();

@@ -1,84 +1,89 @@
-//! The built-in demonstration: it understands a few plain wishes, uses the tools that the request
-//! offers, and answers from their results. It never passes for a model: it says what it is.
+//! The built-in demonstration: it recognizes a few intents, calls the tools that the request
+//! offers, and answers from their results. It never poses as a model: its first reply says that it
+//! is the simulator.
 
-mod answer;
-mod asking;
 mod explain;
+mod findings;
+mod intents;
 mod listing;
 mod paths;
-mod wishes;
+mod verbatim;
 
 #[cfg(test)]
 mod tests;
 
 use serde_json::{Map, Value, json};
 
-use super::conversation::Cue;
-use super::request::{Ask, Choice};
+use super::phrases::join;
+use super::request::{ApiRequest, ToolChoice};
 use super::script::{Block, Reply};
-use super::words::join;
-use wishes::Wish;
+use super::selection::Position;
+use intents::Intent;
 
-/// The model that the demonstration's replies name.
+/// The model name in the demonstration's replies.
 const NAME: &str = "simulator";
 
 const INTRODUCTION: &str = "This is the simulator, not a model.";
 
-/// The demonstration's reply to a request.
-pub(crate) fn reply(ask: Ask<'_>, cue: &Cue) -> Reply {
-    let mut reply = Reply::of(content(ask, cue));
+/// Returns the demonstration's reply to a request.
+pub(crate) fn reply(request: ApiRequest<'_>, position: &Position) -> Reply {
+    let mut reply = Reply::of(content(request, position));
     reply.model = Some(NAME.to_owned());
     reply
 }
 
-fn content(ask: Ask<'_>, cue: &Cue) -> Vec<Block> {
-    let mut wishes = wishes::step(&cue.user, cue.round);
-    wishes.retain(|wish| ask.offers(wish.tool()));
-    match ask.choice() {
-        Choice::None => wishes.clear(),
-        Choice::Any if wishes.is_empty() => return sample(ask.tools().first()),
-        Choice::Any | Choice::Auto => {}
-        Choice::Tool(name) => {
-            wishes.retain(|wish| wish.tool() == name);
-            if wishes.is_empty() {
+fn content(request: ApiRequest<'_>, position: &Position) -> Vec<Block> {
+    let mut intents = intents::step(&position.user, position.round);
+    intents.retain(|intent| request.offers(intent.tool()));
+    match request.choice() {
+        ToolChoice::None => intents.clear(),
+        ToolChoice::Any if intents.is_empty() => return sample(request.tools().first()),
+        ToolChoice::Any | ToolChoice::Auto => {}
+        ToolChoice::Tool(name) => {
+            intents.retain(|intent| intent.tool() == name);
+            if intents.is_empty() {
                 let named = |tool: &&Value| tool.get("name").is_some_and(|other| other == name);
-                return sample(ask.tools().iter().find(named));
+                return sample(request.tools().iter().find(named));
             }
         }
     }
-    if one_at_a_time(ask) {
-        wishes.truncate(1);
+    if one_at_a_time(request) {
+        intents.truncate(1);
     }
-    if wishes.is_empty() {
-        return vec![Block::text(closing(ask, cue))];
+    if intents.is_empty() {
+        return vec![Block::text(closing(request, position))];
     }
-    calls(ask, cue, &wishes)
+    calls(request, position, &intents)
 }
 
-fn calls(ask: Ask<'_>, cue: &Cue, wishes: &[Wish]) -> Vec<Block> {
-    let plans: Vec<String> = wishes.iter().map(Wish::plan).collect();
-    let first = if cue.round == 0 { "I will" } else { "Next, I will" };
-    let text = introduced(ask, cue, &format!("{first} {}.", join(&plans)));
-    let calls = wishes.iter().map(|wish| Block::call(wish.tool(), wish.input()));
+fn calls(request: ApiRequest<'_>, position: &Position, intents: &[Intent]) -> Vec<Block> {
+    let plans: Vec<String> = intents.iter().map(Intent::plan).collect();
+    let first = if position.round == 0 { "I will" } else { "Next, I will" };
+    let text = introduced(request, position, &format!("{first} {}.", join(&plans)));
+    let calls = intents.iter().map(|intent| Block::call(intent.tool(), intent.input()));
     std::iter::once(Block::text(text)).chain(calls).collect()
 }
 
-fn closing(ask: Ask<'_>, cue: &Cue) -> String {
-    let findings = answer::findings(ask, cue);
-    if findings.is_empty() { introduced(ask, cue, &help(ask)) } else { findings.join("\n\n") }
+fn closing(request: ApiRequest<'_>, position: &Position) -> String {
+    let findings = findings::findings(request, position);
+    if findings.is_empty() {
+        introduced(request, position, &help(request))
+    } else {
+        findings.join("\n\n")
+    }
 }
 
-/// `text`, after an introduction when the conversation has just begun.
-fn introduced(ask: Ask<'_>, cue: &Cue, text: &str) -> String {
-    if cue.round == 0 && ask.messages().len() == 1 {
+/// Prefixes `text` with an introduction in the first reply of a conversation.
+fn introduced(request: ApiRequest<'_>, position: &Position, text: &str) -> String {
+    if position.round == 0 && request.messages().len() == 1 {
         format!("{INTRODUCTION} {text}")
     } else {
         text.to_owned()
     }
 }
 
-/// What the demonstration can do with the tools of this request.
-fn help(ask: Ask<'_>) -> String {
+/// Describes the intents that the tools of this request support.
+fn help(request: ApiRequest<'_>) -> String {
     let examples = [
         ("read_file", "\"Read src/main.rs and explain it\""),
         ("list_files", "\"List the files in src\""),
@@ -91,36 +96,34 @@ fn help(ask: Ask<'_>) -> String {
     ];
     let possible: Vec<String> = examples
         .iter()
-        .filter(|(tool, _)| ask.offers(tool) && ask.choice() != Choice::None)
+        .filter(|(tool, _)| request.offers(tool) && request.choice() != ToolChoice::None)
         .map(|(_, example)| (*example).to_owned())
-        .chain(example_call(ask))
+        .chain(example_call(request))
         .collect();
     if possible.is_empty() {
-        return "I follow simple rules and have no tool here that I know how to use, so this is \
-                all that I can say."
-            .to_owned();
+        return "I follow simple rules, and this request offers no tool that I can use.".to_owned();
     }
     format!(
-        "I follow simple rules and understand requests such as {}. Several wishes in one message \
-         are done together; \"and then\" puts one after the other.",
+        "I follow simple rules and understand requests such as {}. I call the tools for one \
+         message together; \"and then\" starts another step.",
         join(&possible)
     )
 }
 
-/// A call of a tool of a server, of which nothing else is known.
-fn example_call(ask: Ask<'_>) -> Option<String> {
-    let mut names = ask.tools().iter().filter_map(|tool| tool.get("name")?.as_str());
+/// Returns an example call of a tool from an MCP server; its schema is not known here.
+fn example_call(request: ApiRequest<'_>) -> Option<String> {
+    let mut names = request.tools().iter().filter_map(|tool| tool.get("name")?.as_str());
     let name = names.find(|name| name.starts_with("mcp__"))?;
-    (ask.choice() != Choice::None).then(|| format!("\"Call {name} with {{}}\""))
+    (request.choice() != ToolChoice::None).then(|| format!("\"Call {name} with {{}}\""))
 }
 
-fn one_at_a_time(ask: Ask<'_>) -> bool {
-    let choice = ask.get("tool_choice");
+fn one_at_a_time(request: ApiRequest<'_>) -> bool {
+    let choice = request.get("tool_choice");
     choice.and_then(|choice| choice.get("disable_parallel_tool_use")).is_some_and(|off| off == true)
 }
 
-/// A call of a tool that the request forces and the user's text says nothing about: every
-/// required field gets a value of its type.
+/// Returns a call of a tool that the request forces although no intent names it. Every required
+/// field gets a value of its type.
 fn sample(tool: Option<&Value>) -> Vec<Block> {
     let Some(name) = tool.and_then(|tool| tool.get("name")?.as_str()) else {
         return Vec::new();

@@ -1,9 +1,9 @@
 //! Words of a user's text that look like files, folders or time zones.
 
-/// File names that have no extension.
+/// File names without an extension.
 const BARE: [&str; 6] = ["Makefile", "Dockerfile", "README", "LICENSE", "CHANGELOG", "Justfile"];
 
-/// The first halves of IANA zone names.
+/// The areas of IANA time zone names.
 const AREAS: [&str; 11] = [
     "Africa",
     "America",
@@ -18,7 +18,7 @@ const AREAS: [&str; 11] = [
     "Pacific",
 ];
 
-/// A word without the quotes and punctuation around it. A leading dot belongs to the word.
+/// Removes quotes and punctuation around a word. A leading dot belongs to the word.
 pub(super) fn bare(word: &str) -> &str {
     let around =
         |c: char| matches!(c, '"' | '\'' | '`' | '(' | ')' | '<' | '>' | '“' | '”' | '«' | '»');
@@ -26,12 +26,12 @@ pub(super) fn bare(word: &str) -> &str {
     word.trim_start_matches(around).trim_end_matches(after)
 }
 
-/// Whether the word is an absolute path.
+/// True if the word is an absolute path.
 pub(super) fn is_absolute(word: &str) -> bool {
     word.strip_prefix('/').is_some_and(|rest| rest.starts_with(char::is_alphanumeric))
 }
 
-/// Whether the word names a file.
+/// True if the word names a file.
 pub(super) fn is_file(word: &str) -> bool {
     if word.contains("://") || is_zone(word) {
         return false;
@@ -49,13 +49,13 @@ pub(super) fn is_file(word: &str) -> bool {
     plain && extension.len() <= 10 && (hidden || is_stem(stem, extension))
 }
 
-/// Keeps abbreviations such as `e.g` and `i.e` out.
+/// Excludes abbreviations such as `e.g` and `i.e`.
 fn is_stem(stem: &str, extension: &str) -> bool {
     let known = ["c", "h", "d", "r", "v"].contains(&extension);
     stem.chars().any(char::is_alphanumeric) && (known || extension.len() > 1 || stem.len() > 1)
 }
 
-/// Whether the word names an IANA time zone.
+/// True if the word names an IANA time zone.
 pub(super) fn is_zone(word: &str) -> bool {
     word == "UTC" || word.split_once('/').is_some_and(|(area, _)| AREAS.contains(&area))
 }

@@ -1,9 +1,9 @@
 use serde_json::{Value, json};
 
 use super::reply;
-use crate::conversation::Cue;
-use crate::request::Ask;
+use crate::request::ApiRequest;
 use crate::script::{Block, Reply, Script};
+use crate::selection::Position;
 
 const TOOLS: [&str; 9] = [
     "read_file",
@@ -29,8 +29,8 @@ fn request(messages: &Value, tools: &[&str]) -> Value {
 }
 
 fn play(body: &Value) -> Reply {
-    let ask = Ask(body.as_object().unwrap());
-    reply(ask, &Cue::of(&Script::demo(), ask))
+    let request = ApiRequest(body.as_object().unwrap());
+    reply(request, &Position::of(&Script::demo(), request))
 }
 
 fn said(reply: &Reply) -> String {
@@ -57,7 +57,7 @@ fn calls(text: &str) -> Vec<(String, Value)> {
     called(&first(text))
 }
 
-/// The reply after one round in which `tool` gave `result`.
+/// The reply after one round in which `tool` returned `result`.
 fn answer(tool: &str, input: &Value, result: &str, is_error: bool) -> String {
     let messages = json!([
         { "role": "user", "content": "please" },
@@ -70,7 +70,7 @@ fn answer(tool: &str, input: &Value, result: &str, is_error: bool) -> String {
 }
 
 #[test]
-fn it_says_what_it_is_and_names_itself_as_the_model() {
+fn the_demonstration_introduces_itself_and_names_the_simulator_as_the_model() {
     let reply = first("Read src/main.rs and explain it");
     assert_eq!(reply.model.as_deref(), Some("simulator"));
     let text = "This is the simulator, not a model. I will read src/main.rs.";
@@ -84,7 +84,7 @@ fn it_says_what_it_is_and_names_itself_as_the_model() {
 }
 
 #[test]
-fn wishes_become_calls() {
+fn intents_become_calls() {
     let read = |path: &str| vec![("read_file".to_owned(), json!({ "path": path }))];
     let list = |input: Value| vec![("list_files".to_owned(), input)];
     let time = |zone: &str| vec![("get_time".to_owned(), json!({ "timezone": zone }))];
@@ -113,7 +113,7 @@ fn wishes_become_calls() {
 }
 
 #[test]
-fn questions_addresses_and_inputs_go_to_their_tools_as_they_are() {
+fn queries_urls_and_inputs_go_to_their_tools_unchanged() {
     let search = |query: &str| ("search_course_content".to_owned(), json!({ "query": query }));
     let outline =
         |course: &str| ("get_course_outline".to_owned(), json!({ "course_name": course }));
@@ -159,7 +159,7 @@ fn questions_addresses_and_inputs_go_to_their_tools_as_they_are() {
 }
 
 #[test]
-fn absolute_paths_are_files_where_they_are_read_and_folders_where_they_are_listed() {
+fn an_absolute_path_is_a_file_to_read_or_a_folder_to_list() {
     let read = |path: &str| vec![("read_file".to_owned(), json!({ "path": path }))];
     let list = |path: &str| vec![("list_files".to_owned(), json!({ "path": path }))];
     for (text, expected) in [
@@ -175,7 +175,7 @@ fn absolute_paths_are_files_where_they_are_read_and_folders_where_they_are_liste
 }
 
 #[test]
-fn several_wishes_are_called_together_and_then_puts_one_after_the_other() {
+fn intents_run_together_and_then_starts_the_next_step() {
     let names =
         |text: &str| -> Vec<String> { calls(text).into_iter().map(|(name, _)| name).collect() };
     let both = "Read a.rs and b.rs, and what time is it?";
@@ -209,11 +209,11 @@ fn only_offered_tools_are_used() {
     assert_eq!(called(&few).len(), 1);
     let none = play(&request(&messages, &[]));
     assert_eq!(called(&none), []);
-    assert!(said(&none).contains("no tool here"));
+    assert!(said(&none).contains("offers no tool"));
 }
 
 #[test]
-fn without_a_wish_it_says_what_it_can_do() {
+fn without_an_intent_the_reply_lists_examples() {
     let help = said(&first("hello"));
     assert!(help.contains("\"Read src/main.rs and explain it\""), "{help}");
 }
@@ -237,7 +237,7 @@ fn tool_choice_forbids_forces_and_limits() {
 }
 
 #[test]
-fn a_source_file_is_explained() {
+fn a_source_file_is_described() {
     let plain = "//! Parse, run one command.\n\nuse std::fs;\n\npub struct Cli;\n\n\
                  pub(crate) async fn run() {}\nfn main() {\n    run()\n}\n";
     let numbered: Vec<String> =
@@ -250,7 +250,7 @@ fn a_source_file_is_explained() {
 }
 
 #[test]
-fn other_files_are_explained_without_copying_them() {
+fn other_files_are_described_without_copying_them() {
     let read = |path: &str, text: &str| answer("read_file", &json!({ "path": path }), text, false);
     let notes = format!("Buy milk\n{}Call home", "secret line\n".repeat(50));
     let expected = "`notes.txt` is plain text, 52 lines long. It begins with \"Buy milk\". It ends \
@@ -266,7 +266,7 @@ fn other_files_are_explained_without_copying_them() {
 }
 
 #[test]
-fn listings_times_writes_and_failures_are_said_in_sentences() {
+fn listings_times_writes_and_errors_become_sentences() {
     let list = answer("list_files", &json!({ "path": "src" }), "a.rs\nb.rs\ndemo/\n", false);
     assert_eq!(list, "`src` has 2 files and 1 folder: `a.rs`, `b.rs` and `demo/`.");
     let many: Vec<String> = (0..40).map(|n| format!("f{n}")).collect();
@@ -282,5 +282,5 @@ fn listings_times_writes_and_failures_are_said_in_sentences() {
     let failed = answer("read_file", &json!({ "path": "a.txt" }), "no such file", true);
     assert_eq!(failed, "`read_file` on `a.txt` failed: no such file");
     let other = answer("search", &json!({}), "one\ntwo", false);
-    assert_eq!(other, "`search` answered with 2 lines, beginning with \"one\".");
+    assert_eq!(other, "`search` returned 2 lines; the first is \"one\".");
 }

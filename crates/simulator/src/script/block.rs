@@ -1,4 +1,4 @@
-//! A content block as a script writes it.
+//! A content block in a script.
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -7,38 +7,38 @@ use serde_json::{Map, Value};
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(try_from = "Map<String, Value>")]
 pub enum Block {
-    /// `text`, streamed in pieces; may hold placeholders.
+    /// `text`, streamed in pieces. Can contain placeholders.
     Text {
         /// The text.
         text: String,
-        /// Citations, each sent as one `citations_delta`.
+        /// The citations; each becomes one `citations_delta`.
         citations: Vec<Value>,
     },
-    /// `thinking`; the simulator signs it unless the script brings a signature.
+    /// `thinking`. The simulator signs it unless the script has a signature.
     Thinking {
-        /// The text, which may be empty.
+        /// The text, which can be empty.
         thinking: String,
-        /// A signature to send instead of the simulator's own.
+        /// A signature that replaces the simulator's own.
         signature: Option<String>,
     },
     /// `tool_use` or `server_tool_use`.
     Call {
-        /// Which of the two.
+        /// The type of the call.
         kind: CallKind,
-        /// A fixed id; absent means a fresh one.
+        /// A fixed id; without it the call gets a new one.
         id: Option<String>,
-        /// The tool.
+        /// The name of the tool.
         name: String,
-        /// The input; its strings may hold placeholders.
+        /// The input. Its strings can contain placeholders.
         input: Value,
-        /// Sent in place of `input`, as it is, whether or not it is JSON.
+        /// Replaces `input`, unchanged, even if it is not JSON.
         raw_input: Option<String>,
     },
     /// Any other block, sent complete and unchanged.
     Raw(Map<String, Value>),
 }
 
-/// Who runs a tool call.
+/// The party that runs a tool call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallKind {
     /// `tool_use`: the client.
@@ -48,7 +48,7 @@ pub enum CallKind {
 }
 
 impl CallKind {
-    /// The block's `type`.
+    /// The `type` of the block.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Client => "tool_use",
@@ -63,18 +63,18 @@ impl Block {
         Self::Text { text: text.into(), citations: Vec::new() }
     }
 
-    /// A summary whose text is left to the simulator.
+    /// A summary with generated text.
     pub(crate) fn summary() -> Self {
         Self::Raw(Map::from_iter([("type".to_owned(), "compaction".into())]))
     }
 
-    /// A call of a client tool with a fresh id.
+    /// A call of a client tool with a new id.
     pub(crate) fn call(name: impl Into<String>, input: Value) -> Self {
         let name = name.into();
         Self::Call { kind: CallKind::Client, id: None, name, input, raw_input: None }
     }
 
-    /// Whether the client has to run this block.
+    /// True if the client must run this block.
     pub(crate) fn is_client_call(&self) -> bool {
         matches!(self, Self::Call { kind: CallKind::Client, .. })
     }

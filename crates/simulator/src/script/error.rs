@@ -1,35 +1,35 @@
-//! Why a script cannot be played.
+//! The errors of a script.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-/// A script that cannot be played; the message names the field and, where known, the line.
+/// An invalid script. The message names the field and, where known, the line.
 #[derive(Debug, Error)]
 pub enum ScriptError {
-    /// Not JSON, or a field that the format does not have or takes otherwise.
+    /// The text is not JSON, or a field is unknown or has the wrong type.
     #[error("script, at `{field}`: {cause}")]
     Json {
         /// The path of the field, such as `conversations[0].replies[1].content[0]`.
         field: String,
-        /// What is wrong there, with line and column.
+        /// The error, with line and column.
         cause: serde_json::Error,
     },
-    /// The JSON is well-formed but cannot be played.
+    /// The JSON has the right types but breaks a rule.
     #[error("script, at `{field}`: {problem}")]
     Field {
         /// The path of the field.
         field: String,
-        /// What is wrong with it.
+        /// The broken rule.
         problem: String,
     },
-    /// The script, or a file it names, cannot be read.
+    /// The script, or a file that it names, cannot be read.
     #[error("script file `{}`: {cause}", path.display())]
     File {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// Why it cannot be read.
+        /// The error of the system.
         cause: io::Error,
     },
 }

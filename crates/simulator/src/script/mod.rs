@@ -1,6 +1,6 @@
-//! What the simulator says: a JSON script of conversations and their replies.
+//! The script: conversations and their replies, as JSON.
 //!
-//! The format is described for its writers in `docs/simulator.md`.
+//! `docs/simulator.md` describes the format.
 
 mod block;
 mod error;
@@ -22,20 +22,20 @@ pub(crate) use placeholder::Placeholders;
 pub use reply::{Cut, Failure, Reply};
 pub use unreadable::Unreadable;
 
-/// Conversations by the words of the user; the first that matches is played.
+/// A script. The first conversation that matches the user's text is played.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Script {
-    /// Tried in order.
+    /// The conversations, in the order of matching.
     pub conversations: Vec<Conversation>,
-    /// The replies to requests for a summary, by how many the conversation had before; after the
-    /// last one the simulator makes summaries up.
+    /// The replies to requests for a summary, indexed by the number of earlier summaries. After the
+    /// last one the simulator generates summaries.
     pub compaction: Vec<Reply>,
-    /// What happens when none of them matches.
+    /// The behaviour when no conversation matches.
     pub otherwise: Otherwise,
-    /// What there is to say of the delivery and the failure of counts.
+    /// Delivery and failure of `count_tokens`.
     pub counting: Reply,
-    /// Blocks that are refused wherever a request has them.
+    /// Blocks that the simulator refuses in every request.
     pub unreadable: Vec<Unreadable>,
 }
 
@@ -43,35 +43,36 @@ pub struct Script {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Conversation {
-    /// Part of the latest user text, in any case; absent matches every text.
+    /// A substring of the latest user text, ignoring case; absent matches every text.
     pub when: Option<String>,
-    /// Played in order; after the last one comes a plain "(script ended)".
+    /// The replies, in order. After the last one the reply is the text "(script ended)".
     pub replies: Vec<Reply>,
 }
 
-/// What the simulator does with a user text that no conversation matches.
+/// The behaviour for a user text that no conversation matches.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Otherwise {
-    /// Play the built-in demonstration.
+    /// Plays the built-in demonstration.
     #[default]
     Demo,
-    /// Refuse the request, so that a test notices a text it did not expect.
+    /// Refuses the request, so that a test notices an unexpected text.
     Refuse,
 }
 
 impl Script {
-    /// The built-in demonstration: reads and lists files, tells the time, and says what it found.
+    /// The built-in demonstration, which reads and lists files, reports the time, and describes the
+    /// results.
     pub fn demo() -> Self {
         Self::default()
     }
 
-    /// Reads a script from its JSON text. It cannot name `raw_sse_file`: see [`Script::from_file`].
+    /// Parses a script from its JSON text. It cannot use `raw_sse_file`: see [`Script::from_file`].
     pub fn from_json(text: &str) -> Result<Self, ScriptError> {
         Self::read(text, None)
     }
 
-    /// Reads a script from a file; `raw_sse_file` paths in it are relative to that file.
+    /// Reads a script from a file. Paths in `raw_sse_file` are relative to that file.
     pub fn from_file(path: &Path) -> Result<Self, ScriptError> {
         let text = fs::read_to_string(path).map_err(|source| ScriptError::file(path, source))?;
         Self::read(&text, Some(path.parent().unwrap_or(Path::new("."))))
@@ -92,18 +93,21 @@ impl Script {
             reply.settle(&at, folder)?;
         }
         if !script.counting.content.is_empty() {
-            return Err(ScriptError::field("counting.content", "a count has no content"));
+            return Err(ScriptError::field(
+                "counting.content",
+                "must be absent: a count has no content",
+            ));
         }
         script.counting.settle("counting", folder)?;
         Ok(script)
     }
 
-    /// The reply to the request for a summary of a conversation that had so many before.
+    /// The reply to a request for a summary, after `number` earlier summaries.
     pub(crate) fn summary(&self, number: usize) -> Option<&Reply> {
         nth(&self.compaction, number)
     }
 
-    /// The first conversation whose `when` occurs in `user`, with its place in the script.
+    /// The first conversation whose `when` occurs in `user`, with its index.
     pub(crate) fn find(&self, user: &str) -> Option<(usize, &Conversation)> {
         let user = user.to_lowercase();
         self.conversations.iter().enumerate().find(|(_, conversation)| {
@@ -113,13 +117,13 @@ impl Script {
 }
 
 impl Conversation {
-    /// The reply of a round, counted from zero after the user message.
+    /// The reply of a round. Rounds count from zero after the user message.
     pub(crate) fn reply(&self, round: usize) -> Option<&Reply> {
         nth(&self.replies, round)
     }
 }
 
-/// The reply of a round, each being used for as many as it says.
+/// The reply of a round; each reply serves as many rounds as its `repeat` says.
 fn nth(replies: &[Reply], round: usize) -> Option<&Reply> {
     let mut left = round;
     for reply in replies {

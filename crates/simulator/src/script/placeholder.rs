@@ -1,9 +1,9 @@
 //! The placeholders of scripted texts: `{{user}}`, `{{results}}`, `{{result.N}}`, and
-//! `{{result.N/a/0}}` for a part of a result that is JSON.
+//! `{{result.N/a/0}}` for a part of a JSON result.
 
 use serde_json::Value;
 
-/// What the placeholders of one request stand for.
+/// The values of the placeholders for one request.
 #[derive(Debug, Default)]
 pub(crate) struct Placeholders {
     /// The latest user text.
@@ -13,7 +13,7 @@ pub(crate) struct Placeholders {
 }
 
 impl Placeholders {
-    /// `text` with its placeholders replaced; what is not a placeholder stays as it is.
+    /// Replaces the placeholders in `text`. Unknown placeholders stay unchanged.
     pub(crate) fn fill(&self, text: &str) -> String {
         let mut filled = String::with_capacity(text.len());
         let mut rest = text;
@@ -34,7 +34,7 @@ impl Placeholders {
         filled
     }
 
-    /// `value` with the placeholders in its strings replaced.
+    /// Replaces the placeholders in all strings of `value`.
     pub(crate) fn fill_value(&self, value: &Value) -> Value {
         match value {
             Value::String(text) => Value::String(self.fill(text)),
@@ -61,8 +61,8 @@ impl Placeholders {
     }
 }
 
-/// The part of a JSON text that a pointer names (RFC 6901); nothing where there is none. Without a
-/// pointer it is the text itself, JSON or not.
+/// Returns the part of a JSON text that a pointer names (RFC 6901), empty if it does not exist.
+/// Without a pointer it returns the text itself, JSON or not.
 fn part(text: &str, pointer: &str) -> String {
     if pointer.is_empty() {
         return text.to_owned();

@@ -1,4 +1,4 @@
-//! One scripted reply: what it says, how it is paced and how it goes wrong.
+//! One scripted reply: its content, its delivery and its failures.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,59 +11,59 @@ use serde_json::{Map, Value};
 
 use super::{Block, ScriptError};
 
-/// One reply of a conversation. Every field may be left out.
+/// One reply of a conversation. All fields are optional.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Reply {
     /// The content blocks, in order.
     pub content: Vec<Block>,
-    /// The model that the reply names; absent means the one that was asked for.
+    /// The model name in the reply; absent means the requested one.
     pub model: Option<String>,
     /// Absent: `tool_use` with a tool call in `content`, else `stop_sequence` or `end_turn`.
     pub stop_reason: Option<String>,
-    /// The stop sequence that was met.
+    /// The stop sequence that ended the reply.
     pub stop_sequence: Option<String>,
     /// Details of a refusal.
     pub stop_details: Option<Value>,
-    /// Fields of `usage` that differ from the estimate.
+    /// Members of `usage` that override the estimate.
     pub usage: Map<String, Value>,
-    /// Said instead of the tool calls when the request forbids them.
+    /// The text that replaces the tool calls when the request forbids tools.
     pub when_forbidden: Option<String>,
-    /// For how many rounds this reply is used; absent means one.
+    /// The number of rounds that this reply serves; absent means one.
     pub repeat: Option<NonZeroU32>,
-    /// Milliseconds before the response's headers.
+    /// Milliseconds before the headers of the response.
     pub delay_ms: u64,
     /// Milliseconds between the events of a stream.
     pub pace_ms: u64,
     /// Characters in one delta; absent means 12.
     pub chunk: Option<NonZeroUsize>,
-    /// Bytes in one write; absent means as much as possible.
+    /// Bytes in one write; absent means as many as possible.
     pub split: Option<NonZeroUsize>,
-    /// Answer with this HTTP status and `error` instead of content.
+    /// Responds with this HTTP status and `error` instead of content.
     pub status: Option<u16>,
-    /// The body of `status` in place of an error, as a proxy on the way would send it.
+    /// The body for `status` instead of an error, as a proxy would send it.
     pub body: Option<String>,
-    /// The error of `status` and of `error_after`.
+    /// The error for `status` and `error_after`.
     pub error: Option<Failure>,
-    /// Extra response headers.
+    /// Additional response headers.
     pub headers: BTreeMap<String, String>,
-    /// Send this many events, then an `error` event.
+    /// Sends this many events, then an `error` event.
     pub error_after: Option<usize>,
-    /// Send this much, then drop the connection.
+    /// Sends this much, then aborts the connection.
     pub cut_after: Option<Cut>,
-    /// End the response in order at `cut_after` instead of dropping the connection.
+    /// Ends the response regularly at `cut_after` instead of aborting the connection.
     pub cut_clean: bool,
-    /// Send this many events, then nothing more.
+    /// Sends this many events, then leaves the stream open without data.
     pub hang_after: Option<usize>,
-    /// The body of the stream, sent as it is in place of `content`.
+    /// The body of the stream, sent unchanged instead of `content`.
     pub raw_sse: Option<String>,
     /// A file with the text of `raw_sse`, relative to the script's file.
     pub raw_sse_file: Option<PathBuf>,
-    /// What the first attempts of the very same request get instead of this reply.
+    /// The replies to the first identical requests, before this reply.
     pub fail_first: Vec<Reply>,
 }
 
-/// How much of a response is sent before it is cut.
+/// The part of a response that is sent before a cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(untagged)]
 pub enum Cut {
@@ -71,7 +71,7 @@ pub enum Cut {
     Events(usize),
     /// A number of bytes of the body.
     Bytes {
-        /// How many.
+        /// The number of bytes.
         bytes: usize,
     },
 }
@@ -80,28 +80,28 @@ pub enum Cut {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Failure {
-    /// Such as `overloaded_error`.
+    /// The type, such as `overloaded_error`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// For people.
+    /// The message for people.
     pub message: String,
-    /// May hold `error_code`.
+    /// Additional members, such as `error_code`.
     #[serde(default)]
     pub details: Option<Value>,
 }
 
 impl Reply {
-    /// A reply of these blocks and nothing special.
+    /// A reply with these blocks and defaults for the rest.
     pub(crate) fn of(content: Vec<Block>) -> Self {
         Self { content, ..Self::default() }
     }
 
-    /// For how many rounds this reply is used.
+    /// The number of rounds that this reply serves.
     pub(crate) fn rounds(&self) -> usize {
         self.repeat.map_or(1, |repeat| usize::try_from(repeat.get()).unwrap_or(usize::MAX))
     }
 
-    /// The block of a summary.
+    /// The summary block, if the content has one.
     pub(crate) fn summary(&self) -> Option<&Map<String, Value>> {
         self.content.iter().find_map(|block| match block {
             Block::Raw(block) => Some(block)
@@ -110,19 +110,19 @@ impl Reply {
         })
     }
 
-    /// Whether it may be a summary and nothing else.
+    /// True if the content is a summary only.
     pub(crate) fn may_be_a_summary(&self) -> bool {
         self.raw_sse.is_some() || (self.content.len() == 1 && self.summary().is_some())
     }
 
-    /// Refuses what is no reply to a request for a summary.
+    /// Validates a reply to a request for a summary.
     pub(super) fn settle_summary(&self, at: &str) -> Result<(), ScriptError> {
         for (nth, failure) in self.fail_first.iter().enumerate() {
             failure.settle_summary(&format!("{at}.fail_first[{nth}]"))?;
         }
         let text = self.summary().and_then(|block| block.get("content"));
         let problem = if self.content.len() > usize::from(self.summary().is_some()) {
-            "may hold one `compaction` block and nothing else"
+            "must be at most one `compaction` block and nothing else"
         } else if text.is_some_and(|text| !text.is_string()) {
             "the `content` of a `compaction` block must be a string"
         } else {
@@ -131,7 +131,7 @@ impl Reply {
         Err(ScriptError::field(format!("{at}.content"), problem))
     }
 
-    /// Loads `raw_sse_file` and refuses what can be read but not played.
+    /// Loads `raw_sse_file` and validates the reply.
     pub(super) fn settle(&mut self, at: &str, folder: Option<&Path>) -> Result<(), ScriptError> {
         if let Some(status) = self.status
             && !(300..=599).contains(&status)
@@ -142,7 +142,7 @@ impl Reply {
             if name.parse::<HeaderName>().is_err() || value.parse::<HeaderValue>().is_err() {
                 return Err(ScriptError::field(
                     format!("{at}.headers"),
-                    format!("bad header `{name}`"),
+                    format!("invalid header `{name}`"),
                 ));
             }
         }
@@ -150,7 +150,10 @@ impl Reply {
         for (nth, failure) in self.fail_first.iter_mut().enumerate() {
             let at = format!("{at}.fail_first[{nth}]");
             if !failure.fail_first.is_empty() {
-                return Err(ScriptError::field(at, "a failure cannot have `fail_first` itself"));
+                return Err(ScriptError::field(
+                    at,
+                    "a reply in `fail_first` cannot have `fail_first`",
+                ));
             }
             failure.settle(&at, folder)?;
         }
@@ -166,7 +169,7 @@ impl Reply {
             return Err(ScriptError::field(at, "give `raw_sse` or `raw_sse_file`, not both"));
         }
         let Some(folder) = folder else {
-            return Err(ScriptError::field(at, "works only in a script that is a file"));
+            return Err(ScriptError::field(at, "is allowed only in a script file"));
         };
         let path = folder.join(file);
         let text = fs::read_to_string(&path).map_err(|source| ScriptError::file(&path, source))?;

@@ -38,11 +38,11 @@ fn a_block_with_a_wrong_field_is_named() {
 }
 
 #[test]
-fn what_cannot_be_played_is_refused() {
+fn an_unplayable_script_is_refused() {
     for (reply, expected) in [
         (json!({ "status": 200 }), "replies[0].status`: must be from 300 to 599"),
-        (json!({ "headers": { "a b": "c" } }), "replies[0].headers`: bad header `a b`"),
-        (json!({ "raw_sse_file": "a" }), "raw_sse_file`: works only in a script that is a file"),
+        (json!({ "headers": { "a b": "c" } }), "replies[0].headers`: invalid header `a b`"),
+        (json!({ "raw_sse_file": "a" }), "raw_sse_file`: is allowed only in a script file"),
         (json!({ "fail_first": [{ "status": 99 }] }), "fail_first[0].status`: must be"),
         (json!({ "fail_first": [{ "fail_first": [{}] }] }), "cannot have `fail_first` itself"),
     ] {
@@ -57,7 +57,7 @@ fn what_cannot_be_played_is_refused() {
 }
 
 #[test]
-fn a_summary_is_one_block_and_its_replies_may_repeat() {
+fn a_summary_is_one_block_and_its_replies_can_repeat() {
     let script = |replies: &serde_json::Value| {
         Script::from_json(&json!({ "compaction": replies }).to_string())
     };
@@ -68,10 +68,10 @@ fn a_summary_is_one_block_and_its_replies_may_repeat() {
     assert!(read.summary(2).is_some() && read.summary(3).is_none());
     let failed = json!({ "fail_first": [{ "content": [{ "type": "text", "text": "a" }] }] });
     let error = script(&json!([failed])).unwrap_err().to_string();
-    assert!(error.contains("compaction[0].fail_first[0].content`: may hold one"), "{error}");
+    assert!(error.contains("compaction[0].fail_first[0].content`: must be at most one"), "{error}");
     for (content, expected) in [
-        (json!([{ "type": "text", "text": "a" }]), "may hold one `compaction` block"),
-        (json!([{ "type": "compaction" }, { "type": "compaction" }]), "may hold one"),
+        (json!([{ "type": "text", "text": "a" }]), "must be at most one `compaction` block"),
+        (json!([{ "type": "compaction" }, { "type": "compaction" }]), "must be at most one"),
         (json!([{ "type": "compaction", "content": 1 }]), "must be a string"),
     ] {
         let error = script(&json!([{}, { "content": content }])).unwrap_err().to_string();
@@ -80,7 +80,7 @@ fn a_summary_is_one_block_and_its_replies_may_repeat() {
 }
 
 #[test]
-fn blocks_of_other_kinds_are_kept_as_they_are() {
+fn blocks_of_other_types_stay_unchanged() {
     let raw = json!({ "b": 1, "type": "compaction", "a": [2] });
     let block: Block = serde_json::from_value(raw.clone()).unwrap();
     let Block::Raw(fields) = block else { panic!("{block:?}") };
@@ -88,7 +88,7 @@ fn blocks_of_other_kinds_are_kept_as_they_are() {
 }
 
 #[test]
-fn a_raw_stream_is_read_from_a_file_beside_the_script() {
+fn a_raw_stream_is_read_from_a_file_next_to_the_script() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("a.sse"), "data: 1\n\n").unwrap();
     let path = folder.path().join("script.json");
@@ -100,7 +100,7 @@ fn a_raw_stream_is_read_from_a_file_beside_the_script() {
 }
 
 #[test]
-fn the_first_matching_conversation_is_found_in_any_case() {
+fn the_first_matching_conversation_is_found_ignoring_case() {
     let text = r#"{"conversations": [{"when": "Main"}, {"when": "read"}, {}]}"#;
     let script = Script::from_json(text).unwrap();
     let found = |user| script.find(user).map(|(number, _)| number);
@@ -109,7 +109,7 @@ fn the_first_matching_conversation_is_found_in_any_case() {
 }
 
 #[test]
-fn a_repeated_reply_takes_several_rounds() {
+fn a_repeated_reply_serves_several_rounds() {
     let text = r#"{"conversations": [{"replies": [
         {"model": "a", "repeat": 2}, {"model": "b"}]}]}"#;
     let script = Script::from_json(text).unwrap();
@@ -118,7 +118,7 @@ fn a_repeated_reply_takes_several_rounds() {
 }
 
 #[test]
-fn placeholders_are_filled_once_and_unknown_ones_stay() {
+fn placeholders_are_replaced_once_and_unknown_ones_stay() {
     let values = Placeholders {
         user: "{{results}}".to_owned(),
         results: vec!["one".to_owned(), "two".to_owned(), r#"{"a":["b",[1]]}"#.to_owned()],
@@ -139,7 +139,7 @@ fn placeholders_are_filled_once_and_unknown_ones_stay() {
 }
 
 #[test]
-fn every_example_of_the_documentation_can_be_played() {
+fn every_example_of_the_documentation_is_valid() {
     let page = include_str!("../../../../docs/simulator.md");
     let examples: Vec<&str> =
         page.split("```json\n").skip(1).filter_map(|part| part.split("```").next()).collect();

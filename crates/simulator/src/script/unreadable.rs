@@ -1,40 +1,40 @@
-//! Blocks that the model's side cannot read.
+//! Blocks that the API cannot read.
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::refusal::Refusal;
-use crate::request::{Ask, At, Located};
+use crate::request::{ApiRequest, BlockPath, LocatedBlock};
 
-/// A block that is refused, as a broken image is: every request that has one gets an error that
-/// names its place.
+/// A block that the simulator refuses, such as a broken image: every request with such a block gets
+/// an error with its position.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Unreadable {
-    /// The block's `type`.
+    /// The `type` of the block.
     #[serde(rename = "type")]
     pub kind: String,
-    /// Part of its JSON text; absent matches every block of the type.
+    /// A substring of its JSON text; absent matches every block of the type.
     #[serde(default)]
     pub contains: String,
-    /// What is said of it.
+    /// The error message.
     pub message: String,
-    /// Details of the error. With them it does not name a place in its message, but all places in
-    /// the `paths` of the details.
+    /// Details of the error. With them the message names no position; the `paths` of the details
+    /// list all positions.
     #[serde(default)]
     pub details: Option<Map<String, Value>>,
 }
 
-/// A block in a message, or a part of the result of a tool there.
+/// A block in a message, or a part of a tool result in it.
 struct Found {
-    at: At,
+    at: BlockPath,
     part: Option<usize>,
 }
 
 impl Unreadable {
-    /// The error, for a request that has such a block.
-    pub(crate) fn refuses(&self, ask: Ask<'_>) -> Option<Refusal> {
-        let found = self.find(ask);
+    /// Returns the error for a request with such a block.
+    pub(crate) fn refuses(&self, request: ApiRequest<'_>) -> Option<Refusal> {
+        let found = self.find(request);
         let first = found.first()?;
         let Some(details) = &self.details else {
             let Self { kind, message, .. } = self;
@@ -47,9 +47,9 @@ impl Unreadable {
         Some(Refusal { details: Some(details.into()), ..refusal })
     }
 
-    fn find(&self, ask: Ask<'_>) -> Vec<Found> {
+    fn find(&self, request: ApiRequest<'_>) -> Vec<Found> {
         let mut found = Vec::new();
-        for (_, Located { at, block }) in ask.sent() {
+        for (_, LocatedBlock { at, block }) in request.sent() {
             if block.json().is_some_and(|block| self.is(block)) {
                 found.push(Found { at, part: None });
             }
@@ -65,14 +65,14 @@ impl Unreadable {
         block.get("type").is_some_and(|kind| *kind == self.kind) && self.is_said_of(block)
     }
 
-    /// Whether a block of its type, in any protocol, is meant.
+    /// True if a block, in either protocol, contains the substring.
     pub(crate) fn is_said_of(&self, block: &Value) -> bool {
         block.to_string().contains(&self.contains)
     }
 }
 
 impl Found {
-    /// Where it is; a part lies in something that the server may name.
+    /// The position of the block. The path of a part includes `holder` if the API names it.
     fn path(&self, holder: &str) -> String {
         let Self { at, part } = self;
         part.map_or(at.to_string(), |part| format!("{at}{holder}.content.{part}"))

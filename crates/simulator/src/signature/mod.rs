@@ -1,11 +1,11 @@
-//! Signatures of thinking blocks that any simulator can check without having issued them.
+//! Signatures of thinking blocks. Every simulator can verify them, also those of another instance.
 //!
-//! A signature is `sim1.<model>.<text>.<system>.<prefix>`, the last four being hashes of the
+//! A signature is `sim1.<model>.<text>.<system>.<prefix>`. The last four parts are hashes of the
 //! model's name, the block's text, the system prompt, and everything before the block: system
-//! prompt, tools and messages. Cache markers are not part of it; the order of keys is.
+//! prompt, tools and messages. Cache markers do not affect it; the order of keys does.
 //!
-//! What stands before the last summary is no part of it either. Thinking that was made before a
-//! signed summary stays valid after it: see [`summary`].
+//! Messages before the last summary do not affect it either. Thinking from before a signed summary
+//! stays valid after it: see [`summary`].
 
 pub(crate) mod summary;
 
@@ -15,13 +15,13 @@ use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
 use super::refusal::Refusal;
-use super::request::{Ask, At, Located, Sent, Turn};
+use super::request::{ApiRequest, BlockPath, ContentBlock, LocatedBlock, Turn};
 use summary::Summary;
 
 const SCHEME: &str = "sim1.";
 
-/// The hash of a conversation, from its settings to some block: each block is hashed together with
-/// the hash of what comes before it.
+/// The hash of a conversation from its settings to a block. Each block is hashed together with the
+/// hash of all blocks before it.
 #[derive(Debug, Clone)]
 pub(crate) struct Prefix {
     system: String,
@@ -30,36 +30,36 @@ pub(crate) struct Prefix {
 }
 
 impl Prefix {
-    /// The prefix of the next reply: the settings and every message.
-    pub(crate) fn of(ask: Ask<'_>) -> Self {
-        let mut prefix = Self::settings(ask);
-        for (role, located) in ask.sent() {
+    /// The prefix of the next reply: the settings and all messages.
+    pub(crate) fn of(request: ApiRequest<'_>) -> Self {
+        let mut prefix = Self::settings(request);
+        for (role, located) in request.sent() {
             prefix.push(role, located.block);
         }
         prefix
     }
 
-    fn settings(ask: Ask<'_>) -> Self {
+    fn settings(request: ApiRequest<'_>) -> Self {
         let mut system = Vec::new();
-        match ask.get("system") {
-            Some(Value::String(text)) => write_block(&mut system, Sent::Text(text)),
+        match request.get("system") {
+            Some(Value::String(text)) => write_block(&mut system, ContentBlock::Text(text)),
             Some(Value::Array(parts)) => {
                 for part in parts {
-                    write_block(&mut system, Sent::Json(part));
+                    write_block(&mut system, ContentBlock::Json(part));
                 }
             }
             _ => {}
         }
         let mut settings = system.clone();
         settings.push(0x1e);
-        for tool in ask.tools() {
-            write_block(&mut settings, Sent::Json(tool));
+        for tool in request.tools() {
+            write_block(&mut settings, ContentBlock::Json(tool));
         }
         let hash = short(Sha256::digest(&settings));
         Self { system: short(Sha256::digest(&system)), hash, buffer: settings }
     }
 
-    fn push(&mut self, role: &str, block: Sent<'_>) {
+    fn push(&mut self, role: &str, block: ContentBlock<'_>) {
         self.buffer.clear();
         for part in [&self.hash, "\x1e", role] {
             self.buffer.extend_from_slice(part.as_bytes());
@@ -80,18 +80,18 @@ impl Prefix {
     }
 }
 
-/// Checks every signature of the simulator in the request; others are taken on trust.
-pub(crate) fn check(ask: Ask<'_>, turns: &[Turn<'_>]) -> Result<(), Refusal> {
+/// Verifies every signature of the simulator in the request. Other signatures are accepted.
+pub(crate) fn check(request: ApiRequest<'_>, turns: &[Turn<'_>]) -> Result<(), Refusal> {
     if !turns.iter().any(|turn| turn.blocks.iter().any(is_ours)) {
         return Ok(());
     }
     let latest = turns.iter().rposition(|turn| turn.role == "assistant");
-    let mut prefix = Prefix::settings(ask);
-    // Where the conversation stood that was summed up, if it goes on from there.
-    let mut earlier = Summary::of(ask).and_then(|summary| summary.earlier(ask, &prefix));
+    let mut prefix = Prefix::settings(request);
+    // The prefix before the summary, if the conversation continues from there.
+    let mut earlier = Summary::of(request).and_then(|summary| summary.earlier(request, &prefix));
     for (at, turn) in turns.iter().enumerate() {
-        // A reply's blocks are all bound to the request before it. A turn can hold several
-        // replies (after `pause_turn`), so any point of the turn may be that request's end.
+        // All blocks of a reply are bound to the request before it. A turn can contain several
+        // replies (after `pause_turn`), so the request can end at any point of the turn.
         let mut points = Vec::new();
         let signed = turn.blocks.iter().any(is_ours);
         for located in &turn.blocks {
@@ -99,7 +99,7 @@ pub(crate) fn check(ask: Ask<'_>, turns: &[Turn<'_>]) -> Result<(), Refusal> {
                 points.push(prefix.hash.clone());
                 points.extend(earlier.as_ref().map(|earlier| earlier.hash.clone()));
             }
-            check_block(ask, located, &prefix.system, &points, Some(at) == latest)?;
+            check_block(request, located, &prefix.system, &points, Some(at) == latest)?;
             prefix.push(turn.role, located.block);
             if let Some(earlier) = earlier.as_mut().filter(|_| !located.block.is("compaction")) {
                 earlier.push(turn.role, located.block);
@@ -109,15 +109,15 @@ pub(crate) fn check(ask: Ask<'_>, turns: &[Turn<'_>]) -> Result<(), Refusal> {
     Ok(())
 }
 
-fn is_ours(located: &Located<'_>) -> bool {
+fn is_ours(located: &LocatedBlock<'_>) -> bool {
     let block = located.block;
     block.is("thinking")
         && block.str("signature").is_some_and(|signature| signature.starts_with(SCHEME))
 }
 
 fn check_block(
-    ask: Ask<'_>,
-    located: &Located<'_>,
+    request: ApiRequest<'_>,
+    located: &LocatedBlock<'_>,
     system: &str,
     points: &[String],
     latest: bool,
@@ -125,12 +125,12 @@ fn check_block(
     if !is_ours(located) {
         return Ok(());
     }
-    let Located { at, block } = located;
+    let LocatedBlock { at, block } = located;
     let parts: Vec<&str> = block.str("signature").unwrap_or_default().split('.').collect();
     let &[_, model, text, signed_system, signed_prefix] = parts.as_slice() else {
         return Err(Refusal::invalid(invalid(at)));
     };
-    if model != hash(ask.model()) {
+    if model != hash(request.model()) {
         return Ok(()); // Another model's thinking is dropped in silence.
     }
     if text != hash(block.str("thinking").unwrap_or_default()) {
@@ -142,18 +142,18 @@ fn check_block(
     Err(Refusal::invalid(bound(at, signed_system == system)))
 }
 
-fn invalid(at: &At) -> String {
+fn invalid(at: &BlockPath) -> String {
     format!("{at}: Invalid `signature` in `thinking` block")
 }
 
-fn modified(at: &At) -> String {
+fn modified(at: &BlockPath) -> String {
     format!(
         "{at}: `thinking` or `redacted_thinking` blocks in the latest assistant message cannot be \
          modified. These blocks must remain as they were in the original response."
     )
 }
 
-fn bound(at: &At, same_system: bool) -> String {
+fn bound(at: &BlockPath, same_system: bool) -> String {
     let invalid = invalid(at);
     let system = if same_system {
         ""
@@ -166,17 +166,17 @@ fn bound(at: &At, same_system: bool) -> String {
     )
 }
 
-/// The block as JSON without its cache markers. A string is the shorthand of a text block.
-pub(crate) fn write_block(out: &mut Vec<u8>, block: Sent<'_>) {
+/// Writes the block as JSON without its cache markers. A string is shorthand for a text block.
+pub(crate) fn write_block(out: &mut Vec<u8>, block: ContentBlock<'_>) {
     out.push(0x1f);
     match block {
-        Sent::Text(text) => {
+        ContentBlock::Text(text) => {
             out.extend_from_slice(b"{\"type\":\"text\",\"text\":");
             write_json(out, text);
             out.push(b'}');
         }
-        Sent::Json(Value::Object(fields)) => write_fields(out, fields),
-        Sent::Json(other) => write_json(out, other),
+        ContentBlock::Json(Value::Object(fields)) => write_fields(out, fields),
+        ContentBlock::Json(other) => write_json(out, other),
     }
 }
 
@@ -190,7 +190,7 @@ fn write_fields(out: &mut Vec<u8>, fields: &Map<String, Value>) {
         out.push(b':');
         if let (Value::Array(parts), "content") = (value, key.as_str()) {
             for part in parts {
-                write_block(out, Sent::Json(part));
+                write_block(out, ContentBlock::Json(part));
             }
         } else {
             write_json(out, value);

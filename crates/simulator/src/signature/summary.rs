@@ -1,42 +1,42 @@
-//! Signatures of summaries, which say what the summary stands for.
+//! Signatures of summaries, which identify the summarized conversation.
 //!
 //! A signature is `simc1.<check>.<text>.<settings>.<end>.<number>.<role>`: hashes of the rest of
-//! the signature, of the summary, of the system prompt and tools, and of the whole conversation that
-//! was summed up; how many summaries were made before; and the role of the last message in it.
+//! the signature, of the summary, of system prompt and tools, and of the whole summarized
+//! conversation; the number of earlier summaries; and the role of the last summarized message.
 //!
-//! So a simulator that remembers nothing knows which thinking was valid before the summary was made:
-//! what followed right after what was summed up. It stays valid behind the summary, as long as
-//! system prompt and tools stay the same, and what is kept begins a turn.
+//! With it a simulator without state knows which thinking was valid before the summary: the
+//! thinking directly after the summarized messages. It stays valid after the summary if system
+//! prompt and tools are unchanged and the kept messages begin with a new turn.
 
 use serde_json::{Value, json};
 
 use super::{Prefix, hash};
-use crate::request::{Ask, blocks, role};
+use crate::request::{ApiRequest, blocks, role};
 
 const SCHEME: &str = "simc1.";
 
-/// What a signature says.
+/// The content of a signature.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Summary<'a> {
     text: &'a str,
     /// The hash of system prompt and tools.
     settings: &'a str,
-    /// The hash of the conversation that was summed up.
+    /// The hash of the summarized conversation.
     end: &'a str,
-    /// How many summaries were made before it.
+    /// The number of earlier summaries.
     number: usize,
-    /// The role of the last message that was summed up.
+    /// The role of the last summarized message.
     role: &'a str,
 }
 
 impl<'a> Summary<'a> {
-    /// The signed summary that a request begins with.
-    pub(crate) fn of(ask: Ask<'a>) -> Option<Self> {
-        let (_, first) = ask.sent().next()?;
+    /// The signed summary at the beginning of a request.
+    pub(crate) fn of(request: ApiRequest<'a>) -> Option<Self> {
+        let (_, first) = request.sent().next()?;
         Self::read(first.block.str("signature").filter(|_| first.block.is("compaction"))?)
     }
 
-    /// Reads a signature, unless somebody else wrote in it.
+    /// Parses a signature. Returns `None` if its check fails.
     pub(crate) fn read(signature: &'a str) -> Option<Self> {
         let (check, rest) = signature.strip_prefix(SCHEME)?.split_once('.')?;
         let parts: Vec<&str> = rest.split('.').collect();
@@ -47,32 +47,33 @@ impl<'a> Summary<'a> {
         (check == hash(rest)).then_some(Self { text, settings, end, number, role })
     }
 
-    /// Whether the signature is of this text.
+    /// True if the signature belongs to this text.
     pub(crate) fn is_of(&self, text: &str) -> bool {
         self.text == hash(text)
     }
 
-    /// Where the conversation stood that was summed up, if the rest of the request goes on there:
-    /// with the same settings, and with a turn of its own.
-    pub(super) fn earlier(&self, ask: Ask<'_>, settings: &Prefix) -> Option<Prefix> {
-        let (next, _) = ask.sent().nth(1)?;
+    /// Returns the prefix before the summary, if the rest of the request continues from there: with
+    /// the same settings and a new turn.
+    pub(super) fn earlier(&self, request: ApiRequest<'_>, settings: &Prefix) -> Option<Prefix> {
+        let (next, _) = request.sent().nth(1)?;
         let goes_on = self.settings == settings.hash && self.role != next;
         goes_on.then(|| Prefix { hash: self.end.to_owned(), ..settings.clone() })
     }
 }
 
-/// How many summaries this conversation had so far.
-pub(crate) fn number(ask: Ask<'_>) -> usize {
-    let unsigned =
-        || ask.messages().iter().flat_map(blocks).filter(|block| block.is("compaction")).count();
-    Summary::of(ask).map_or_else(unsigned, |summary| summary.number + 1)
+/// The number of summaries in this conversation so far.
+pub(crate) fn number(request: ApiRequest<'_>) -> usize {
+    let unsigned = || {
+        request.messages().iter().flat_map(blocks).filter(|block| block.is("compaction")).count()
+    };
+    Summary::of(request).map_or_else(unsigned, |summary| summary.number + 1)
 }
 
-/// The block with the summary of everything in a request.
-pub(crate) fn block(ask: Ask<'_>, text: &str) -> Value {
-    let (settings, end) = (Prefix::settings(ask).hash, Prefix::of(ask).hash);
-    let (text_hash, number) = (hash(text), number(ask));
-    let role = ask.messages().last().map(role).unwrap_or_default();
+/// The block with the summary of a whole request.
+pub(crate) fn block(request: ApiRequest<'_>, text: &str) -> Value {
+    let (settings, end) = (Prefix::settings(request).hash, Prefix::of(request).hash);
+    let (text_hash, number) = (hash(text), number(request));
+    let role = request.messages().last().map(role).unwrap_or_default();
     let rest = format!("{text_hash}.{settings}.{end}.{number}.{role}");
     let signature = format!("{SCHEME}{}.{rest}", hash(&rest));
     json!({ "type": "compaction", "content": text, "signature": signature })

@@ -1,4 +1,4 @@
-//! A client just good enough for these tests: raw HTTP/1.1, and a reader of streams.
+//! A minimal client for these tests: raw HTTP/1.1, and a parser of streams.
 
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -6,7 +6,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::{Options, Running, Script, Simulator};
 
-/// A simulator that plays `script` and records.
+/// Starts a simulator that plays `script` and records.
 pub(super) async fn start(script: &Value) -> Running {
     let script = Script::from_json(&script.to_string()).unwrap();
     start_with(script, Options::recording()).await
@@ -36,7 +36,7 @@ pub(super) fn streamed(mut body: Value) -> Value {
     body
 }
 
-/// A response; `complete` is whether the body ended as HTTP wants it.
+/// A response; `complete` is true if the body ended as HTTP requires.
 #[derive(Debug)]
 pub(super) struct Reply {
     pub(super) status: u16,
@@ -54,12 +54,12 @@ impl Reply {
 
 const KEY: &str = "x-api-key: k\r\nanthropic-version: 2023-06-01\r\n";
 
-pub(super) async fn ask(simulator: &Running, body: &Value) -> Reply {
+pub(super) async fn post_message(simulator: &Running, body: &Value) -> Reply {
     send(simulator, "POST /v1/messages", KEY, &body.to_string()).await
 }
 
-/// Asks with these beta features.
-pub(super) async fn ask_with(simulator: &Running, betas: &str, body: &Value) -> Reply {
+/// Sends a request with these beta features.
+pub(super) async fn post_message_with(simulator: &Running, betas: &str, body: &Value) -> Reply {
     let headers = format!("{KEY}anthropic-beta: {betas}\r\n");
     send(simulator, "POST /v1/messages", &headers, &body.to_string()).await
 }
@@ -126,7 +126,7 @@ pub(super) fn events(body: &str) -> Vec<(String, Value)> {
     body.split("\n\n").filter(|event| !event.is_empty()).map(event).collect()
 }
 
-/// The message that a stream adds up to, by the rules of the API.
+/// The message that the events of a stream build, by the rules of the API.
 pub(super) fn accumulate(body: &str) -> Value {
     let mut message = Value::Null;
     let mut inputs: Vec<String> = Vec::new();
@@ -182,7 +182,7 @@ fn apply(block: &mut Value, input: &mut String, delta: &Value) {
     }
 }
 
-/// `value` with every id of a message, call or request replaced by its prefix.
+/// Replaces every id of a message, call or request in `value` by its prefix.
 pub(super) fn without_ids(value: &Value) -> Value {
     match value {
         Value::String(text) => match text.split_once("_01") {

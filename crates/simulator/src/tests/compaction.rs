@@ -1,9 +1,10 @@
-//! Summaries that are asked for.
+//! Summaries on request.
 
 use serde_json::{Value, json};
 
 use super::client::{
-    accumulate, ask, ask_with, events, request, script, start, start_with, streamed, without_ids,
+    accumulate, events, post_message, post_message_with, request, script, start, start_with,
+    streamed, without_ids,
 };
 use crate::{Options, Running, Script};
 
@@ -23,13 +24,13 @@ fn says(text: &str) -> Value {
     json!({ "content": [{ "type": "text", "text": text }] })
 }
 
-/// The messages that a summary leaves, and another user message.
+/// The messages after a summary, with another user message.
 fn then(reply: &Value, text: &str) -> Value {
     json!([{ "role": "assistant", "content": reply["content"] }, { "role": "user", "content": text }])
 }
 
 async fn summary_of(simulator: &Running, messages: &Value) -> Value {
-    ask_with(simulator, BETA, &summarize(messages)).await.json()
+    post_message_with(simulator, BETA, &summarize(messages)).await.json()
 }
 
 #[tokio::test]
@@ -41,8 +42,8 @@ async fn a_summary_is_the_whole_reply_and_counts_in_its_iteration() {
         { "role": "user", "content": "Thank you." },
     ]);
     let body = summarize(&messages);
-    let reply = ask_with(&simulator, BETA, &body).await.json();
-    let text = "A summary of 3 messages. It began with \"hello\". It ended with \"Thank you.\" and \
+    let reply = post_message_with(&simulator, BETA, &body).await.json();
+    let text = "A summary of 3 messages. It starts with \"hello\". It ends with \"Thank you.\" and \
                 \"How may I help?\".";
     assert_eq!(reply["content"][0]["content"], text);
     let mut rest = without_ids(&reply);
@@ -65,9 +66,9 @@ async fn a_summary_is_the_whole_reply_and_counts_in_its_iteration() {
 }
 
 #[tokio::test]
-async fn a_streamed_summary_comes_whole_and_without_deltas() {
+async fn a_streamed_summary_is_complete_in_its_start_event() {
     let simulator = start(&json!({})).await;
-    let body = ask_with(&simulator, BETA, &streamed(summarize(&hello()))).await.body;
+    let body = post_message_with(&simulator, BETA, &streamed(summarize(&hello()))).await.body;
     let names: Vec<String> = events(&body).into_iter().map(|(name, _)| name).collect();
     let expected = [
         "message_start",
@@ -89,14 +90,14 @@ async fn a_streamed_summary_comes_whole_and_without_deltas() {
 }
 
 #[tokio::test]
-async fn a_summary_leads_later_requests_and_does_not_disturb_the_script() {
+async fn a_summary_leads_later_requests_and_does_not_affect_the_script() {
     let call = json!({ "type": "tool_use", "name": "read_file", "input": {} });
     let simulator = start(&json!({ "conversations": [
         { "when": "hello", "replies": [{ "content": [call] }, says("first"), says("second")] },
         { "when": "more", "replies": [says("{{user}} of it")] },
     ] }))
     .await;
-    let called = ask(&simulator, &request(&hello())).await.json();
+    let called = post_message(&simulator, &request(&hello())).await.json();
     let result = json!({ "type": "tool_result", "tool_use_id": called["content"][0]["id"] });
     let messages = json!([
         { "role": "user", "content": "hello" },
@@ -104,18 +105,18 @@ async fn a_summary_leads_later_requests_and_does_not_disturb_the_script() {
         { "role": "user", "content": [result] },
     ]);
     let summary = summary_of(&simulator, &messages).await;
-    let answer = ask(&simulator, &request(&messages)).await.json();
+    let answer = post_message(&simulator, &request(&messages)).await.json();
     assert_eq!(answer["content"][0]["text"], "first");
     let later = request(&then(&summary, "more"));
-    let refused = ask(&simulator, &later).await;
+    let refused = post_message(&simulator, &later).await;
     assert_eq!(refused.status, 400);
-    let reply = ask_with(&simulator, BETA, &later).await.json();
+    let reply = post_message_with(&simulator, BETA, &later).await.json();
     assert_eq!(reply["content"][0]["text"], "more of it");
     assert_eq!(simulator.refusals().len(), 1);
 }
 
 #[tokio::test]
-async fn summaries_are_scripted_by_how_many_there_were() {
+async fn summaries_are_scripted_by_their_number() {
     let scripted = |text: &str| json!({ "content": [{ "type": "compaction", "content": text }] });
     let simulator = start(&json!({ "compaction": [
         scripted("It was about {{user}}."),
@@ -140,31 +141,32 @@ async fn a_summary_can_fail_and_then_succeed() {
     let block = json!({ "type": "compaction" });
     let reply = json!({ "content": [block], "fail_first": [{ "status": 529, "error": error }] });
     let simulator = start(&json!({ "compaction": [reply] })).await;
-    let failed = ask_with(&simulator, BETA, &summarize(&hello())).await;
+    let failed = post_message_with(&simulator, BETA, &summarize(&hello())).await;
     assert_eq!((failed.status, &failed.json()["error"]), (529, &error));
     assert_eq!(summary_of(&simulator, &hello()).await["stop_reason"], "compaction");
 }
 
 #[tokio::test]
-async fn a_refusal_tells_its_code() {
+async fn a_refusal_has_an_error_code() {
     let simulator = start(&json!({})).await;
-    let reply = ask_with(&simulator, BETA, &summarize(&json!([]))).await;
+    let reply = post_message_with(&simulator, BETA, &summarize(&json!([]))).await;
     let details = json!({ "error_code": "compaction_nothing_to_summarize" });
     assert_eq!((reply.status, &reply.json()["error"]["details"]), (400, &details));
 }
 
 #[tokio::test]
-async fn a_summary_reads_what_the_conversation_wrote_to_the_cache() {
+async fn a_summary_reads_the_cache_entries_of_the_conversation() {
     let options = Options { simulates_cache: true, ..Options::default() };
     let simulator = start_with(Script::demo(), options).await;
     let messages = json!([{ "role": "user", "content": "x".repeat(8_000) }]);
     let mut plain = request(&messages);
     plain["cache_control"] = json!({ "type": "ephemeral" });
     let written =
-        ask(&simulator, &plain).await.json()["usage"]["cache_creation_input_tokens"].clone();
+        post_message(&simulator, &plain).await.json()["usage"]["cache_creation_input_tokens"]
+            .clone();
     assert!(written.as_u64().unwrap() > 2_000);
     plain["compaction"] = json!({ "type": "summarize" });
-    let usage = ask_with(&simulator, BETA, &plain).await.json()["usage"].clone();
+    let usage = post_message_with(&simulator, BETA, &plain).await.json()["usage"].clone();
     assert_eq!(usage["cache_read_input_tokens"], 0);
     assert_eq!(usage["iterations"][0]["cache_read_input_tokens"], written);
 }
@@ -174,11 +176,11 @@ async fn thinking_of_a_kept_turn_is_valid_after_a_summary() {
     let thinks = json!({ "content": [
         { "type": "thinking", "thinking": "hm" }, { "type": "text", "text": "hi" } ] });
     let simulator = start(&script(&json!([thinks]))).await;
-    let said = ask(&simulator, &request(&hello())).await.json();
+    let said = post_message(&simulator, &request(&hello())).await.json();
     let kept = json!({ "role": "assistant", "content": said["content"] });
     let summary = summary_of(&simulator, &hello()).await;
     let mut messages = then(&summary, "more");
     messages.as_array_mut().unwrap().insert(1, kept);
-    let reply = ask_with(&simulator, BETA, &request(&messages)).await;
+    let reply = post_message_with(&simulator, BETA, &request(&messages)).await;
     assert_eq!(reply.status, 200, "{}", reply.body);
 }

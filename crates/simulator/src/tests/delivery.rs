@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tokio::io::AsyncReadExt;
 use tokio::time::timeout;
 
-use super::client::{ask, events, open_stream, request, script, start, streamed};
+use super::client::{events, open_stream, post_message, request, script, start, streamed};
 
 fn hello() -> Value {
     streamed(request(&json!([{ "role": "user", "content": "hello" }])))
@@ -23,7 +23,7 @@ fn saying(text: &str, fields: &Value) -> Value {
 #[tokio::test]
 async fn without_delays_a_stream_is_one_write() {
     let simulator = start(&saying("a text of some length", &json!({}))).await;
-    let reply = ask(&simulator, &hello()).await;
+    let reply = post_message(&simulator, &hello()).await;
     assert!(reply.complete);
     assert_eq!(reply.chunks.len(), 1);
 }
@@ -37,7 +37,7 @@ async fn an_error_can_replace_a_reply() {
         "error": { "type": "rate_limit_error", "message": "slow down" } }),
     ))
     .await;
-    let reply = ask(&simulator, &hello()).await;
+    let reply = post_message(&simulator, &hello()).await;
     assert_eq!(reply.status, 429);
     assert!(reply.head.contains("retry-after: 2\r\n"));
     let body = reply.json();
@@ -52,9 +52,12 @@ async fn an_error_can_replace_a_reply() {
 }
 
 #[tokio::test]
-async fn an_error_without_words_suits_its_status() {
+async fn an_error_without_a_message_matches_its_status() {
     let simulator = start(&saying("", &json!({ "status": 529 }))).await;
-    assert_eq!(ask(&simulator, &hello()).await.json()["error"]["type"], "overloaded_error");
+    assert_eq!(
+        post_message(&simulator, &hello()).await.json()["error"]["type"],
+        "overloaded_error"
+    );
 }
 
 #[tokio::test]
@@ -62,7 +65,7 @@ async fn a_stream_can_fail_after_some_events() {
     for count in [0, 1, 4] {
         let simulator =
             start(&saying("a text of some length", &json!({ "error_after": count }))).await;
-        let reply = ask(&simulator, &hello()).await;
+        let reply = post_message(&simulator, &hello()).await;
         let events = events(&reply.body);
         assert_eq!(events.len(), count + 1);
         assert_eq!(events[count].0, "error");
@@ -76,16 +79,16 @@ async fn a_failing_stream_is_an_error_response_when_not_streamed() {
     let simulator = start(&saying("text", &json!({ "error_after": 2 }))).await;
     let mut body = hello();
     body["stream"] = json!(false);
-    assert_eq!(ask(&simulator, &body).await.status, 529);
+    assert_eq!(post_message(&simulator, &body).await.status, 529);
 }
 
 #[tokio::test]
-async fn a_cut_connection_delivers_what_came_before_and_no_end() {
+async fn a_cut_connection_delivers_the_bytes_before_the_cut_and_no_end() {
     for (cut, length) in
         [(json!(3), None), (json!({ "bytes": 100 }), Some(100)), (json!(0), Some(0))]
     {
         let simulator = start(&saying("a text of some length", &json!({ "cut_after": cut }))).await;
-        let reply = ask(&simulator, &hello()).await;
+        let reply = post_message(&simulator, &hello()).await;
         assert_eq!(reply.status, 200, "{cut}");
         assert!(!reply.complete, "{cut}");
         match length {
@@ -99,7 +102,7 @@ async fn a_cut_connection_delivers_what_came_before_and_no_end() {
 async fn a_clean_cut_ends_the_body_without_message_stop() {
     let fields = json!({ "cut_after": 3, "cut_clean": true });
     let simulator = start(&saying("a text of some length", &fields)).await;
-    let reply = ask(&simulator, &hello()).await;
+    let reply = post_message(&simulator, &hello()).await;
     assert!(reply.complete);
     assert!(!reply.body.contains("message_stop"));
 }
@@ -123,16 +126,16 @@ async fn a_hanging_stream_ends_when_the_simulator_stops() {
 }
 
 #[tokio::test]
-async fn a_split_body_comes_in_pieces_of_that_size() {
+async fn a_split_body_arrives_in_pieces_of_that_size() {
     let simulator = start(&saying("a text", &json!({ "split": 7 }))).await;
-    let reply = ask(&simulator, &hello()).await;
+    let reply = post_message(&simulator, &hello()).await;
     let (last, others) = reply.chunks.split_last().unwrap();
     assert!(others.iter().all(|chunk| chunk.len() == 7) && last.len() <= 7);
     assert!(reply.body.contains("message_stop"));
 }
 
 #[tokio::test]
-async fn delay_comes_before_the_headers_and_pace_between_events() {
+async fn the_delay_is_before_the_headers_and_the_pace_between_events() {
     let simulator = start(&saying("a text", &json!({ "delay_ms": 60, "pace_ms": 10 }))).await;
     let begun = Instant::now();
     let mut socket = open_stream(&simulator, &hello()).await;
@@ -146,34 +149,34 @@ async fn delay_comes_before_the_headers_and_pace_between_events() {
 }
 
 #[tokio::test]
-async fn raw_sse_is_sent_as_it_is() {
+async fn raw_sse_is_sent_unchanged() {
     let raw = ": hi\r\n\r\nevent: odd\r\ndata: {}\r\n\r\ndata: tail";
     let simulator = start(&script(&json!([{ "raw_sse": raw }]))).await;
-    assert_eq!(ask(&simulator, &hello()).await.body, raw);
+    assert_eq!(post_message(&simulator, &hello()).await.body, raw);
     let cut = script(&json!([{ "raw_sse": raw, "cut_after": 1, "cut_clean": true }]));
-    assert_eq!(ask(&start(&cut).await, &hello()).await.body, ": hi\r\n\r\n");
+    assert_eq!(post_message(&start(&cut).await, &hello()).await.body, ": hi\r\n\r\n");
 }
 
 #[tokio::test]
 async fn raw_input_is_streamed_even_if_it_is_not_json() {
     let call = json!({ "type": "tool_use", "name": "read_file", "raw_input": "{\"path\": \"a" });
     let simulator = start(&script(&json!([{ "content": [call], "chunk": 100 }]))).await;
-    let reply = ask(&simulator, &hello()).await;
+    let reply = post_message(&simulator, &hello()).await;
     let pieces = events(&reply.body);
     let mut pieces = pieces.iter().filter_map(|(_, data)| data["delta"]["partial_json"].as_str());
     assert_eq!((pieces.next(), pieces.next()), (Some(""), Some("{\"path\": \"a")));
 }
 
 #[tokio::test]
-async fn first_attempts_fail_and_the_same_request_then_succeeds() {
+async fn the_first_requests_fail_and_the_same_request_then_succeeds() {
     let failures = json!([{ "status": 529 }, { "cut_after": 1 }]);
     let simulator = start(&saying("at last", &json!({ "fail_first": failures }))).await;
-    assert_eq!(ask(&simulator, &hello()).await.status, 529);
-    assert!(!ask(&simulator, &hello()).await.complete);
+    assert_eq!(post_message(&simulator, &hello()).await.status, 529);
+    assert!(!post_message(&simulator, &hello()).await.complete);
     let other = streamed(request(&json!([{ "role": "user", "content": "another" }])));
-    assert_eq!(ask(&simulator, &other).await.status, 529);
+    assert_eq!(post_message(&simulator, &other).await.status, 529);
     for _ in 0..2 {
-        let reply = ask(&simulator, &hello()).await;
+        let reply = post_message(&simulator, &hello()).await;
         assert!(reply.complete && reply.body.contains("at last"));
     }
 }

@@ -1,13 +1,15 @@
-//! Edits of the context on the API's side, and the summaries that it makes on its own.
+//! Edits of the context on the server, and automatic summaries.
 
 use serde_json::{Value, json};
 
-use super::client::{accumulate, ask, ask_with, events, request, script, send, start, streamed};
+use super::client::{
+    accumulate, events, post_message, post_message_with, request, script, send, start, streamed,
+};
 
 const CLEARING: &str = "context-management-2025-06-27";
 const COMPACTING: &str = "compact-2026-01-12";
 
-/// Two rounds whose first result is to be cleared.
+/// Two rounds; an edit clears the result of the first.
 fn edited() -> Value {
     let call = |id: &str| json!({ "type": "tool_use", "id": id, "name": "read_file", "input": {} });
     let result = |id: &str| {
@@ -28,10 +30,10 @@ fn edited() -> Value {
 }
 
 #[tokio::test]
-async fn a_reply_tells_which_edits_were_applied_and_counts_less() {
+async fn a_reply_reports_the_applied_edits_and_counts_less() {
     let simulator = start(&script(&json!([{ "repeat": 9 }]))).await;
     let body = edited();
-    let reply = ask_with(&simulator, CLEARING, &body).await.json();
+    let reply = post_message_with(&simulator, CLEARING, &body).await.json();
     let cleared = reply["context_management"]["applied_edits"][0]["cleared_input_tokens"].clone();
     assert_eq!(
         reply["context_management"],
@@ -43,23 +45,23 @@ async fn a_reply_tells_which_edits_were_applied_and_counts_less() {
     assert!(cleared.as_u64().unwrap() > 900);
     assert_eq!(reply["usage"]["input_tokens"], all - cleared.as_u64().unwrap());
 
-    let stream = ask_with(&simulator, CLEARING, &streamed(body)).await.body;
+    let stream = post_message_with(&simulator, CLEARING, &streamed(body)).await.body;
     let last = events(&stream).into_iter().rfind(|(name, _)| name == "message_delta").unwrap().1;
     assert_eq!(last["context_management"], reply["context_management"]);
 }
 
 #[tokio::test]
-async fn without_anything_to_clear_no_edit_is_applied_and_without_edits_none_is_told() {
+async fn a_reply_reports_no_edit_without_edits_or_without_an_effect() {
     let simulator = start(&json!({})).await;
     let mut body = request(&json!([{ "role": "user", "content": "hello" }]));
-    assert_eq!(ask(&simulator, &body).await.json().get("context_management"), None);
+    assert_eq!(post_message(&simulator, &body).await.json().get("context_management"), None);
     body["context_management"] = edited()["context_management"].clone();
-    let reply = ask_with(&simulator, CLEARING, &body).await.json();
+    let reply = post_message_with(&simulator, CLEARING, &body).await.json();
     assert_eq!(reply["context_management"], json!({ "applied_edits": [] }));
 }
 
 #[tokio::test]
-async fn counting_tells_what_there_was_and_what_is_left() {
+async fn a_count_reports_the_original_and_the_remaining_tokens() {
     let simulator = start(&json!({})).await;
     let mut body = edited();
     body.as_object_mut().unwrap().shift_remove("max_tokens");
@@ -72,7 +74,7 @@ async fn counting_tells_what_there_was_and_what_is_left() {
     assert!(count["input_tokens"].as_u64().unwrap() < original - 900);
 }
 
-/// A request that is long enough to be summed up.
+/// A request that is long enough for an automatic summary.
 fn long(fields: &Value) -> Value {
     let mut body = request(&json!([{ "role": "user", "content": "x".repeat(210_000) }]));
     let mut edit = json!({ "type": "compact_20260112",
@@ -96,10 +98,10 @@ fn answers() -> Value {
 }
 
 #[tokio::test]
-async fn a_long_conversation_is_summed_up_in_front_of_the_reply() {
+async fn an_automatic_summary_precedes_the_reply() {
     let simulator = start(&answers()).await;
     let mut body = long(&json!({}));
-    let reply = ask_with(&simulator, COMPACTING, &body).await.json();
+    let reply = post_message_with(&simulator, COMPACTING, &body).await.json();
     let block = json!({ "type": "compaction", "content": "Many letters." });
     assert_eq!(reply["content"][0], block);
     assert_eq!(
@@ -117,16 +119,16 @@ async fn a_long_conversation_is_summed_up_in_front_of_the_reply() {
     let messages = body["messages"].as_array_mut().unwrap();
     messages.push(json!({ "role": "assistant", "content": reply["content"] }));
     messages.push(json!({ "role": "user", "content": "And now?" }));
-    let next = ask_with(&simulator, COMPACTING, &body).await.json();
+    let next = post_message_with(&simulator, COMPACTING, &body).await.json();
     assert_eq!(next["content"][1]["text"], "Letters.", "what is summed up is not summed up again");
     assert!(next["usage"]["input_tokens"].as_u64().unwrap() < 300);
     body["messages"].as_array_mut().unwrap().remove(0);
-    let without = ask_with(&simulator, COMPACTING, &body).await;
+    let without = post_message_with(&simulator, COMPACTING, &body).await;
     assert_eq!(without.status, 200, "what stands before may be left out: {}", without.body);
 }
 
 #[tokio::test]
-async fn what_nobody_can_read_is_not_refused_before_a_summary() {
+async fn an_unreadable_block_before_a_summary_is_not_refused() {
     let broken = json!({ "type": "image", "message": "Could not process image" });
     let simulator = start(&json!({ "unreadable": [broken] })).await;
     let image = json!({ "type": "image",
@@ -138,17 +140,17 @@ async fn what_nobody_can_read_is_not_refused_before_a_summary() {
         { "role": "assistant", "content": [summary] },
         { "role": "user", "content": "hello" },
     ]);
-    let reply = ask_with(&simulator, COMPACTING, &body).await;
+    let reply = post_message_with(&simulator, COMPACTING, &body).await;
     assert_eq!(reply.status, 200, "{}", reply.body);
     body["messages"].as_array_mut().unwrap().remove(1);
-    assert_eq!(ask_with(&simulator, COMPACTING, &body).await.status, 400);
+    assert_eq!(post_message_with(&simulator, COMPACTING, &body).await.status, 400);
 }
 
 #[tokio::test]
-async fn a_streamed_summary_is_one_delta_and_counts_change_on_the_way() {
+async fn a_streamed_summary_is_one_delta_and_the_counts_change() {
     let simulator = start(&answers()).await;
     let body = streamed(long(&json!({})));
-    let stream = ask_with(&simulator, COMPACTING, &body).await.body;
+    let stream = post_message_with(&simulator, COMPACTING, &body).await.body;
     let all = events(&stream);
     assert_eq!(all[1].1["content_block"], json!({ "type": "compaction", "content": null }));
     let delta = json!({ "type": "compaction_delta", "content": "Many letters." });
@@ -162,10 +164,10 @@ async fn a_streamed_summary_is_one_delta_and_counts_change_on_the_way() {
 }
 
 #[tokio::test]
-async fn a_pause_after_the_summary_is_followed_by_the_reply() {
+async fn after_a_pause_the_reply_follows_the_summary() {
     let simulator = start(&answers()).await;
     let mut body = long(&json!({ "pause_after_compaction": true }));
-    let paused = ask_with(&simulator, COMPACTING, &body).await.json();
+    let paused = post_message_with(&simulator, COMPACTING, &body).await.json();
     let block = json!({ "type": "compaction", "content": "Many letters." });
     assert_eq!(
         (&paused["content"], &paused["stop_reason"]),
@@ -175,11 +177,11 @@ async fn a_pause_after_the_summary_is_followed_by_the_reply() {
     assert_eq!(paused["usage"]["input_tokens"], 0);
     let messages = body["messages"].as_array_mut().unwrap();
     messages.push(json!({ "role": "assistant", "content": paused["content"] }));
-    let reply = ask_with(&simulator, COMPACTING, &body).await.json();
+    let reply = post_message_with(&simulator, COMPACTING, &body).await.json();
     assert_eq!(reply["content"][1]["text"], "Letters.");
     let messages = body["messages"].as_array_mut().unwrap();
     messages.push(json!({ "role": "assistant", "content": reply["content"] }));
     messages.push(json!({ "role": "user", "content": "And now?" }));
-    let next = ask_with(&simulator, COMPACTING, &body).await;
+    let next = post_message_with(&simulator, COMPACTING, &body).await;
     assert_eq!(next.status, 200, "thinking is bound to the summary: {}", next.body);
 }

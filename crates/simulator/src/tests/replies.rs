@@ -1,9 +1,9 @@
-//! What replies say, streamed and not.
+//! The content of replies, with and without streaming.
 
 use serde_json::{Value, json};
 
 use super::client::{
-    accumulate, ask, events, request, script, start, start_with, streamed, without_ids,
+    accumulate, events, post_message, request, script, start, start_with, streamed, without_ids,
 };
 use crate::{Options, Script};
 
@@ -23,10 +23,10 @@ fn hello() -> Value {
 }
 
 #[tokio::test]
-async fn a_streamed_reply_adds_up_to_the_one_that_is_not_streamed() {
+async fn a_streamed_reply_equals_the_reply_without_streaming() {
     let simulator = start(&rich()).await;
-    let whole = ask(&simulator, &hello()).await.json();
-    let mut stream = accumulate(&ask(&simulator, &streamed(hello())).await.body);
+    let whole = post_message(&simulator, &hello()).await.json();
+    let mut stream = accumulate(&post_message(&simulator, &streamed(hello())).await.body);
     // The streamed request is a few bytes longer.
     assert_eq!(stream["usage"]["input_tokens"].as_u64(), Some(whole_input(&hello()) + 4));
     stream["usage"]["input_tokens"] = whole["usage"]["input_tokens"].clone();
@@ -41,7 +41,7 @@ fn whole_input(body: &Value) -> u64 {
 #[tokio::test]
 async fn a_stream_follows_the_grammar_of_the_api() {
     let simulator = start(&rich()).await;
-    let reply = ask(&simulator, &streamed(hello())).await;
+    let reply = post_message(&simulator, &streamed(hello())).await;
     assert!(reply.head.contains("content-type: text/event-stream; charset=utf-8"));
     let events = events(&reply.body);
     let names: Vec<&str> = events.iter().map(|(name, _)| name.as_str()).collect();
@@ -72,7 +72,7 @@ async fn a_stream_follows_the_grammar_of_the_api() {
 #[tokio::test]
 async fn tool_input_begins_with_an_empty_piece_and_an_empty_input_has_no_other() {
     let simulator = start(&rich()).await;
-    let body = ask(&simulator, &streamed(hello())).await.body;
+    let body = post_message(&simulator, &streamed(hello())).await.body;
     let pieces = |at: u64| -> Vec<String> {
         let events = events(&body).into_iter().filter(|(_, data)| data["index"] == at);
         events
@@ -87,7 +87,7 @@ async fn tool_input_begins_with_an_empty_piece_and_an_empty_input_has_no_other()
 #[tokio::test]
 async fn data_is_padded_before_its_last_brace_by_varying_lengths() {
     let simulator = start(&rich()).await;
-    let body = ask(&simulator, &streamed(hello())).await.body;
+    let body = post_message(&simulator, &streamed(hello())).await.body;
     let padding = |line: &str| line.len() - line.trim_end_matches('}').trim_end().len();
     let lengths: std::collections::HashSet<usize> =
         body.lines().filter(|line| line.starts_with("data:")).map(padding).collect();
@@ -95,9 +95,9 @@ async fn data_is_padded_before_its_last_brace_by_varying_lengths() {
 }
 
 #[tokio::test]
-async fn thinking_is_signed_just_before_its_block_stops() {
+async fn thinking_is_signed_directly_before_its_block_stops() {
     let simulator = start(&rich()).await;
-    let events = events(&ask(&simulator, &streamed(hello())).await.body);
+    let events = events(&post_message(&simulator, &streamed(hello())).await.body);
     let stop = events.iter().position(|(name, _)| name == "content_block_stop").unwrap();
     let delta = &events[stop - 1].1["delta"];
     assert_eq!(delta["type"], "signature_delta");
@@ -108,7 +108,7 @@ async fn thinking_is_signed_just_before_its_block_stops() {
 async fn two_simulators_agree_on_all_but_ids() {
     let (one, other) = (start(&rich()).await, start(&rich()).await);
     for body in [hello(), streamed(hello())] {
-        let (one, other) = (ask(&one, &body).await, ask(&other, &body).await);
+        let (one, other) = (post_message(&one, &body).await, post_message(&other, &body).await);
         if body["stream"] == true {
             let (one, other) = (accumulate(&one.body), accumulate(&other.body));
             assert_eq!(without_ids(&one), without_ids(&other));
@@ -131,7 +131,7 @@ fn tool_round(history: &Value, reply: &Value, result: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_conversation_is_chosen_by_the_latest_user_text_and_goes_on_by_rounds() {
+async fn the_latest_user_text_selects_the_conversation_and_rounds_the_reply() {
     let call = json!({ "type": "tool_use", "name": "read_file", "input": { "path": "{{user}}" } });
     let simulator = start(&json!({ "conversations": [
         { "when": "EXPLAIN", "replies": [
@@ -143,34 +143,34 @@ async fn a_conversation_is_chosen_by_the_latest_user_text_and_goes_on_by_rounds(
     .await;
     let mut messages = json!([{ "role": "user", "content": "please explain it" }]);
     for round in 0..3 {
-        let reply = ask(&simulator, &request(&messages)).await.json();
+        let reply = post_message(&simulator, &request(&messages)).await.json();
         assert_eq!(reply["content"][0]["input"]["path"], "please explain it", "{round}: {reply}");
         messages = tool_round(&messages, &reply, " found \n");
     }
-    let answer = ask(&simulator, &request(&messages)).await.json();
+    let answer = post_message(&simulator, &request(&messages)).await.json();
     let text = json!([{ "type": "text", "text": "It says: found, {{nothing}}" }]);
     assert_eq!((&answer["content"], &answer["stop_reason"]), (&text, &json!("end_turn")));
     let all = messages.as_array_mut().unwrap();
     all.push(json!({ "role": "assistant", "content": answer["content"] }));
     all.push(json!({ "role": "user", "content": [{ "type": "text", "text": "something new" }] }));
-    let other = ask(&simulator, &request(&messages)).await.json();
+    let other = post_message(&simulator, &request(&messages)).await.json();
     assert_eq!(other["content"][0]["text"], "anything else");
     assert_eq!(simulator.refusals(), Vec::<String>::new());
 }
 
 #[tokio::test]
-async fn a_paused_turn_goes_on_and_a_script_at_its_end_says_so() {
+async fn a_paused_turn_continues_and_the_end_of_a_script_is_reported() {
     let search = json!({ "type": "server_tool_use", "name": "web_search", "input": { "q": 1 } });
     let paused = json!([{ "content": [search], "stop_reason": "pause_turn" }]);
     let simulator = start(&script(&paused)).await;
-    let reply = ask(&simulator, &hello()).await.json();
+    let reply = post_message(&simulator, &hello()).await.json();
     assert_eq!(reply["stop_reason"], "pause_turn");
     assert!(reply["content"][0]["id"].as_str().unwrap().starts_with("srvtoolu_01"));
     let messages = json!([
         { "role": "user", "content": "hello" },
         { "role": "assistant", "content": reply["content"] },
     ]);
-    let next = ask(&simulator, &request(&messages)).await.json();
+    let next = post_message(&simulator, &request(&messages)).await.json();
     assert_eq!(next["content"][0]["text"], "(script ended)");
 }
 
@@ -180,25 +180,28 @@ async fn a_forbidden_call_becomes_text() {
     let mut body = hello();
     body["tool_choice"] = json!({ "type": "none" });
     let simulator = start(&script(&json!([{ "content": [call] }]))).await;
-    let reply = ask(&simulator, &body).await.json();
-    assert_eq!(reply["content"][0]["text"], "I may not use a tool for this, so I cannot say more.");
+    let reply = post_message(&simulator, &body).await.json();
+    assert_eq!(
+        reply["content"][0]["text"],
+        "This request forbids tool calls, so I cannot answer it."
+    );
     assert_eq!(reply["stop_reason"], "end_turn");
     let said = json!([{ "content": [call], "when_forbidden": "you said {{user}}" }]);
     simulator.set_script(Script::from_json(&script(&said).to_string()).unwrap());
-    let reply = ask(&simulator, &body).await.json();
+    let reply = post_message(&simulator, &body).await.json();
     assert_eq!(reply["content"], json!([{ "type": "text", "text": "you said hello" }]));
 }
 
 #[tokio::test]
-async fn a_forbidden_call_after_results_tells_what_there_is() {
+async fn a_forbidden_call_after_results_quotes_them() {
     let call = json!({ "type": "tool_use", "name": "read_file", "input": {} });
     let simulator = start(&script(&json!([{ "content": [call], "repeat": 2 }]))).await;
     let messages = json!([{ "role": "user", "content": "hello" }]);
-    let reply = ask(&simulator, &request(&messages)).await.json();
+    let reply = post_message(&simulator, &request(&messages)).await.json();
     let mut body = request(&tool_round(&messages, &reply, "one\ntwo"));
     body["tool_choice"] = json!({ "type": "none" });
-    let text = ask(&simulator, &body).await.json()["content"][0]["text"].clone();
-    assert_eq!(text, "I may not use another tool. What I have so far: \"one two\".");
+    let text = post_message(&simulator, &body).await.json()["content"][0]["text"].clone();
+    assert_eq!(text, "This request forbids more tool calls. The results so far: \"one two\".");
 }
 
 #[tokio::test]
@@ -210,7 +213,7 @@ async fn usage_stop_reason_and_model_can_be_scripted() {
     }])))
     .await;
     for body in [hello(), streamed(hello())] {
-        let reply = ask(&simulator, &body).await;
+        let reply = post_message(&simulator, &body).await;
         let reply = if body["stream"] == true { accumulate(&reply.body) } else { reply.json() };
         assert_eq!(reply["model"], "other");
         assert_eq!(reply["stop_reason"], "refusal");
@@ -221,18 +224,18 @@ async fn usage_stop_reason_and_model_can_be_scripted() {
 }
 
 #[tokio::test]
-async fn a_script_can_refuse_texts_that_it_does_not_know() {
+async fn a_script_can_refuse_unknown_texts() {
     let simulator = start(&json!({ "otherwise": "refuse" })).await;
-    assert_eq!(ask(&simulator, &hello()).await.status, 400);
+    assert_eq!(post_message(&simulator, &hello()).await.status, 400);
     let message = "script: no conversation matches the user text \"hello\"";
     assert_eq!(simulator.refusals(), [message]);
 }
 
 #[tokio::test]
-async fn zero_max_tokens_only_warms_the_cache() {
+async fn zero_max_tokens_only_fills_the_cache() {
     let simulator = start_with(Script::demo(), Options::default()).await;
     let mut body = hello();
     body["max_tokens"] = json!(0);
-    let reply = ask(&simulator, &body).await.json();
+    let reply = post_message(&simulator, &body).await.json();
     assert_eq!((&reply["content"], &reply["stop_reason"]), (&json!([]), &json!("max_tokens")));
 }

@@ -19,7 +19,7 @@ fn body() -> String {
 }
 
 #[tokio::test]
-async fn either_kind_of_key_is_accepted_and_none_is_not() {
+async fn either_kind_of_key_is_accepted_and_a_missing_key_is_not() {
     let simulator = start(&json!({})).await;
     for (headers, status) in [
         ("x-api-key: k\r\n", 200),
@@ -49,7 +49,7 @@ async fn the_version_is_required_and_known() {
 }
 
 #[tokio::test]
-async fn a_beta_feature_is_known() {
+async fn an_unknown_beta_feature_is_refused() {
     let simulator = start(&json!({})).await;
     for (betas, status) in [
         ("compact-2026-01-12", 200),
@@ -64,7 +64,7 @@ async fn a_beta_feature_is_known() {
 }
 
 #[tokio::test]
-async fn an_error_names_its_request_in_header_and_body() {
+async fn an_error_has_its_request_id_in_header_and_body() {
     let simulator = start(&json!({})).await;
     let reply =
         send(&simulator, ROUTE, "x-api-key: k\r\nanthropic-version: 2023-06-01\r\n", "{").await;

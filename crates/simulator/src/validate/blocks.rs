@@ -1,10 +1,10 @@
-//! Each content block by itself: known type, known fields, and text that says something.
+//! The rules for a single content block: known type, known fields, and text that is not blank.
 
 use serde_json::Value;
 
 use super::{Checked, Rules, media, refuse, unexpected};
 use crate::betas;
-use crate::request::{At, Sent, blocks, role};
+use crate::request::{BlockPath, ContentBlock, blocks, role};
 
 const USER: &str = "'container_upload', 'document', 'image', 'search_result', 'text', \
                     'tool_addition', 'tool_removal', 'tool_result'";
@@ -15,10 +15,10 @@ const ECHOED: &str = "'bash_code_execution_tool_result', 'code_execution_tool_re
                       'tool_search_tool_result', 'tool_use', 'web_fetch_tool_result', \
                       'web_search_tool_result'";
 
-/// The blocks of one message.
+/// Checks the blocks of one message.
 pub(super) fn check(number: usize, message: &Value, rules: &Rules) -> Checked {
     for (index, block) in blocks(message).enumerate() {
-        let at = At { message: number, index };
+        let at = BlockPath { message: number, index };
         let kind = block.kind();
         if kind.is_empty() {
             return refuse(format!("{at}.type: Field required"));
@@ -29,7 +29,7 @@ pub(super) fn check(number: usize, message: &Value, rules: &Rules) -> Checked {
         }
         required(at, kind, block)?;
         text(block)?;
-        if let Sent::Json(block) = block
+        if let ContentBlock::Json(block) = block
             && role(message) == "user"
         {
             media::check(&at.to_string(), block)?;
@@ -39,9 +39,9 @@ pub(super) fn check(number: usize, message: &Value, rules: &Rules) -> Checked {
     Ok(())
 }
 
-/// Who may send a block of this kind. An assistant's blocks are echoes, so all kinds are its. A
-/// signed summary belongs to nobody, but to a feature.
-fn owner(at: At, role: &str, block: Sent<'_>, rules: &Rules) -> Checked {
+/// Checks that the role can send a block of this type. Assistant messages are echoes, so they can
+/// have all types. A signed summary can have either role and depends on a beta feature instead.
+fn owner(at: BlockPath, role: &str, block: ContentBlock<'_>, rules: &Rules) -> Checked {
     let kind = block.kind();
     let is_signed_summary = kind == "compaction" && block.get("signature").is_some();
     if is_signed_summary && rules.betas.any(&[betas::ON_REQUEST]) {
@@ -69,8 +69,8 @@ fn owner(at: At, role: &str, block: Sent<'_>, rules: &Rules) -> Checked {
     }
 }
 
-/// A summary that the API made on its own, and not on request.
-fn unsigned(at: At, summary: Sent<'_>, rules: &Rules) -> Checked {
+/// Checks an automatic summary, which has no signature.
+fn unsigned(at: BlockPath, summary: ContentBlock<'_>, rules: &Rules) -> Checked {
     if rules.betas.any(&[betas::AUTOMATIC]) {
         return Ok(());
     }
@@ -85,8 +85,8 @@ fn unsigned(at: At, summary: Sent<'_>, rules: &Rules) -> Checked {
     Ok(())
 }
 
-/// No field that the block does not have; kinds that are not listed may have any.
-fn fields(at: At, kind: &str, block: Sent<'_>) -> Checked {
+/// Refuses unknown fields. Types without a list can have any field.
+fn fields(at: BlockPath, kind: &str, block: ContentBlock<'_>) -> Checked {
     let known: &[&str] = match kind {
         "text" => &["text", "citations", "cache_control"],
         "tool_use" => &["id", "name", "input", "caller", "toolset_name", "cache_control"],
@@ -102,7 +102,7 @@ fn fields(at: At, kind: &str, block: Sent<'_>) -> Checked {
         "compaction" => &["content", "encrypted_content", "cache_control"],
         _ => return Ok(()),
     };
-    let Sent::Json(Value::Object(block)) = block else {
+    let ContentBlock::Json(Value::Object(block)) = block else {
         return Ok(());
     };
     match block.keys().find(|field| *field != "type" && !known.contains(&field.as_str())) {
@@ -111,7 +111,7 @@ fn fields(at: At, kind: &str, block: Sent<'_>) -> Checked {
     }
 }
 
-fn required(at: At, kind: &str, block: Sent<'_>) -> Checked {
+fn required(at: BlockPath, kind: &str, block: ContentBlock<'_>) -> Checked {
     let strings: &[&str] = match kind {
         "text" => &["text"],
         "tool_use" => &["id", "name"],
@@ -133,8 +133,8 @@ fn required(at: At, kind: &str, block: Sent<'_>) -> Checked {
     Ok(())
 }
 
-/// The content of a tool result: nothing, a string, or blocks that a result may hold.
-fn result_content(at: At, block: Sent<'_>) -> Checked {
+/// The content of a tool result: absent, a string, or blocks of the allowed types.
+fn result_content(at: BlockPath, block: ContentBlock<'_>) -> Checked {
     let is_error = block.get("is_error") == Some(&Value::Bool(true));
     let says_nothing = |content: &Value| content == "" || content == &Value::Array(Vec::new());
     if is_error && block.get("content").is_none_or(says_nothing) {
@@ -174,7 +174,7 @@ fn result_content(at: At, block: Sent<'_>) -> Checked {
     Ok(())
 }
 
-fn text(block: Sent<'_>) -> Checked {
+fn text(block: ContentBlock<'_>) -> Checked {
     match block.str("text").filter(|_| block.is("text")) {
         Some("") if block.get("cache_control").is_none() => {
             refuse("messages: text content blocks must be non-empty")
@@ -186,8 +186,8 @@ fn text(block: Sent<'_>) -> Checked {
     }
 }
 
-/// A cache marker needs something to cache.
-fn cache_marker(at: At, kind: &str, block: Sent<'_>) -> Checked {
+/// A cache marker needs content to cache.
+fn cache_marker(at: BlockPath, kind: &str, block: ContentBlock<'_>) -> Checked {
     if block.get("cache_control").is_none() {
         return Ok(());
     }

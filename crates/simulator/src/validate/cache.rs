@@ -1,17 +1,17 @@
-//! Cache breakpoints: their shape, their number and their order.
+//! Cache breakpoints: form, number and order.
 
 use serde_json::Value;
 
 use super::{Checked, refuse};
-use crate::request::{Ask, Sent, blocks};
+use crate::request::{ApiRequest, ContentBlock, blocks};
 
-/// Breakpoints in one request; automatic caching uses one.
+/// Maximum number of breakpoints in a request; automatic caching uses one.
 const MOST: usize = 4;
 
-/// Counts the breakpoints of settings and messages.
-pub(super) fn check(ask: Ask<'_>) -> Checked {
-    let automatic = ask.get("cache_control").filter(|marker| !marker.is_null());
-    let placed: Vec<&Value> = settings(ask).chain(messages(ask)).collect();
+/// Checks the breakpoints of settings and messages.
+pub(super) fn check(request: ApiRequest<'_>) -> Checked {
+    let automatic = request.get("cache_control").filter(|marker| !marker.is_null());
+    let placed: Vec<&Value> = settings(request).chain(messages(request)).collect();
     let found = placed.len() + usize::from(automatic.is_some());
     placed.iter().copied().chain(automatic).try_for_each(shape)?;
     if found > MOST {
@@ -19,12 +19,12 @@ pub(super) fn check(ask: Ask<'_>) -> Checked {
             "A maximum of {MOST} blocks with cache_control may be provided. Found {found}."
         ));
     }
-    // The automatic one stands at the end.
+    // The automatic breakpoint is the last one.
     order(placed.into_iter().chain(automatic))?;
-    same_at_the_end(ask, automatic)
+    same_at_the_end(request, automatic)
 }
 
-/// What is kept for an hour comes before what is kept for less.
+/// Breakpoints of one hour precede those of five minutes.
 fn order<'a>(markers: impl Iterator<Item = &'a Value>) -> Checked {
     let mut is_short = false;
     for marker in markers {
@@ -41,9 +41,9 @@ fn order<'a>(markers: impl Iterator<Item = &'a Value>) -> Checked {
     Ok(())
 }
 
-/// The last block may be marked besides, but not for another time than the automatic mark says.
-fn same_at_the_end(ask: Ask<'_>, automatic: Option<&Value>) -> Checked {
-    let last = ask.messages().iter().flat_map(blocks).last();
+/// The last block can have a breakpoint too, but only with the lifetime of the automatic one.
+fn same_at_the_end(request: ApiRequest<'_>, automatic: Option<&Value>) -> Checked {
+    let last = request.messages().iter().flat_map(blocks).last();
     let marker = last.and_then(|block| block.get("cache_control")).filter(|mark| !mark.is_null());
     match (automatic, marker) {
         (Some(automatic), Some(marker)) if is_long(automatic) != is_long(marker) => refuse(
@@ -58,16 +58,16 @@ fn is_long(marker: &Value) -> bool {
     marker.get("ttl").is_some_and(|ttl| ttl == "1h")
 }
 
-fn settings(ask: Ask<'_>) -> impl Iterator<Item = &Value> {
-    let system = ask.get("system").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-    ask.tools().iter().chain(system).filter_map(marker)
+fn settings(request: ApiRequest<'_>) -> impl Iterator<Item = &Value> {
+    let system = request.get("system").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    request.tools().iter().chain(system).filter_map(marker)
 }
 
-fn messages(ask: Ask<'_>) -> impl Iterator<Item = &Value> {
-    ask.messages().iter().flat_map(blocks).flat_map(|block| {
+fn messages(request: ApiRequest<'_>) -> impl Iterator<Item = &Value> {
+    request.messages().iter().flat_map(blocks).flat_map(|block| {
         let inner = match block {
-            Sent::Json(value) if block.is("tool_result") => value.get("content"),
-            Sent::Json(_) | Sent::Text(_) => None,
+            ContentBlock::Json(value) if block.is("tool_result") => value.get("content"),
+            ContentBlock::Json(_) | ContentBlock::Text(_) => None,
         };
         let inner = inner.and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
         let own = block.get("cache_control").filter(|marker| !marker.is_null());

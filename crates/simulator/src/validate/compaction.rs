@@ -1,4 +1,5 @@
-//! Summaries: the setting that asks for one, and the signed blocks that later requests begin with.
+//! Summaries: the setting that asks for one, and the signed blocks at the beginning of later
+//! requests.
 
 use serde_json::Value;
 
@@ -6,21 +7,21 @@ use super::{Checked, Endpoint, Rules, messages, only, refuse};
 use crate::betas;
 use crate::models::{COMPACT, Model};
 use crate::refusal::Refusal;
-use crate::request::{Ask, At, Choice, Located, Turn, blocks};
+use crate::request::{ApiRequest, BlockPath, LocatedBlock, ToolChoice, Turn, blocks};
 use crate::signature::summary::Summary;
 
-/// Characters of `compaction.instructions`.
+/// Maximum length of `compaction.instructions` in characters.
 const LONGEST: usize = 16_384;
 
-/// Whether a summary may be asked for here, before anything else is looked at.
-pub(super) fn admit(ask: Ask<'_>, rules: &Rules) -> Checked {
-    if ignores(ask, rules) {
+/// Checks that the request may request for a summary, before any other rule.
+pub(super) fn admit(request: ApiRequest<'_>, rules: &Rules) -> Checked {
+    if ignores(request, rules) {
         return Ok(());
     }
     if !rules.betas.any(&[betas::ON_REQUEST]) {
         return refuse(format!("compaction: requires anthropic-beta: {}", betas::ON_REQUEST));
     }
-    if ask.get("messages").and_then(Value::as_array).is_some_and(Vec::is_empty) {
+    if request.get("messages").and_then(Value::as_array).is_some_and(Vec::is_empty) {
         return Err(Refusal::coded(
             "compaction_nothing_to_summarize",
             "compaction: there are no messages to summarize",
@@ -29,24 +30,24 @@ pub(super) fn admit(ask: Ask<'_>, rules: &Rules) -> Checked {
     Ok(())
 }
 
-/// There is no setting, or one that does not matter: nothing is summed up by counting.
-fn ignores(ask: Ask<'_>, rules: &Rules) -> bool {
-    rules.endpoint == Endpoint::CountTokens || ask.compaction().is_none()
+/// True without the setting, and for counts, which ignore it.
+fn ignores(request: ApiRequest<'_>, rules: &Rules) -> bool {
+    rules.endpoint == Endpoint::CountTokens || request.compaction().is_none()
 }
 
-/// The shape of the setting, and what it does not go together with.
-pub(super) fn setting(ask: Ask<'_>, model: Model<'_>, rules: &Rules) -> Checked {
-    let Some(setting) = ask.compaction().filter(|_| !ignores(ask, rules)) else {
+/// The form of the setting, and the settings that exclude it.
+pub(super) fn setting(request: ApiRequest<'_>, model: Model<'_>, rules: &Rules) -> Checked {
+    let Some(setting) = request.compaction().filter(|_| !ignores(request, rules)) else {
         return Ok(());
     };
     if !model.sums_up() {
         return refuse("compaction is not supported by this model");
     }
     shape(setting)?;
-    let has = |field: &str| ask.get(field).is_some_and(|value| !value.is_null());
-    let config = ask.get("output_config");
+    let has = |field: &str| request.get(field).is_some_and(|value| !value.is_null());
+    let config = request.get("output_config");
     let format = config.and_then(|config| config.get("format"));
-    let forced = matches!(ask.choice(), Choice::Any | Choice::Tool(_));
+    let forced = matches!(request.choice(), ToolChoice::Any | ToolChoice::Tool(_));
     for (field, is_set) in [
         ("context_management", has("context_management")),
         ("stop_sequences", has("stop_sequences")),
@@ -82,7 +83,7 @@ fn shape(setting: &Value) -> Checked {
     }
 }
 
-/// The last turn may be the assistant's, but not one that waits for a tool.
+/// The last turn can be the assistant's, but without an open tool call.
 pub(super) fn ending(turns: &[Turn<'_>]) -> Checked {
     let waits = |turn: &Turn<'_>| {
         let calls = turn.blocks.iter().any(|located| located.block.is("tool_use"));
@@ -97,16 +98,18 @@ pub(super) fn ending(turns: &[Turn<'_>]) -> Checked {
     Ok(())
 }
 
-/// Summaries: those that the API made on its own belong to the edit, and a signed one stands alone,
-/// in front, as it was returned.
-pub(super) fn history(ask: Ask<'_>) -> Checked {
+/// Automatic summaries need the edit. A signed summary is alone in the first message, exactly as
+/// returned.
+pub(super) fn history(request: ApiRequest<'_>) -> Checked {
     let mut all = Vec::new();
-    for (message, sent) in ask.messages().iter().enumerate() {
+    for (message, sent) in request.messages().iter().enumerate() {
         let located = blocks(sent).enumerate().filter(|(_, block)| block.is("compaction"));
-        all.extend(located.map(|(index, block)| Located { at: At { message, index }, block }));
+        all.extend(
+            located.map(|(index, block)| LocatedBlock { at: BlockPath { message, index }, block }),
+        );
     }
     let Some(signed) = all.iter().find(|located| located.block.get("signature").is_some()) else {
-        return unsigned(ask, &all);
+        return unsigned(request, &all);
     };
     if all.len() > 1 {
         return refuse("messages: a request may have only one `compaction` block");
@@ -118,7 +121,7 @@ pub(super) fn history(ask: Ask<'_>) -> Checked {
             format!("{at}: a `compaction` block must be the first block of the first message"),
         ));
     }
-    if ask.edit(COMPACT).is_some() {
+    if request.edit(COMPACT).is_some() {
         return refuse(
             "context_management.edits: compact_20260112 cannot be used with a signed `compaction` \
              block",
@@ -127,9 +130,9 @@ pub(super) fn history(ask: Ask<'_>) -> Checked {
     as_returned(signed)
 }
 
-fn unsigned(ask: Ask<'_>, all: &[Located<'_>]) -> Checked {
-    let has_content = |located: &Located<'_>| located.block.str("content").is_some();
-    if all.iter().any(has_content) && ask.edit(COMPACT).is_none() {
+fn unsigned(request: ApiRequest<'_>, all: &[LocatedBlock<'_>]) -> Checked {
+    let has_content = |located: &LocatedBlock<'_>| located.block.str("content").is_some();
+    if all.iter().any(has_content) && request.edit(COMPACT).is_none() {
         return refuse(format!(
             "`compaction` blocks require a `{COMPACT}` strategy in `context_management.edits`."
         ));
@@ -137,7 +140,7 @@ fn unsigned(ask: Ask<'_>, all: &[Located<'_>]) -> Checked {
     Ok(())
 }
 
-fn as_returned(Located { at, block }: &Located<'_>) -> Checked {
+fn as_returned(LocatedBlock { at, block }: &LocatedBlock<'_>) -> Checked {
     let Some(summary) = Summary::read(block.str("signature").unwrap_or_default()) else {
         return Err(Refusal::coded(
             "compaction_signature_invalid",

@@ -1,20 +1,20 @@
-//! `context_management`: which edits there are, and what each of them takes.
+//! The rules for `context_management` and its edits.
 
 use serde_json::{Map, Value};
 
 use super::{Checked, Rules, only, refuse, unexpected};
 use crate::betas;
 use crate::models::{CLEAR_THINKING, CLEAR_TOOL_USES, COMPACT, EDITS, Model};
-use crate::request::Ask;
+use crate::request::ApiRequest;
 
-/// The smallest prompt that is summed up, in tokens.
+/// Minimum trigger of an automatic summary in tokens.
 const LEAST_COMPACTED: u64 = 50_000;
 
 type Fields = Map<String, Value>;
 
-/// The shape of the setting, and whether model and features have its edits.
-pub(super) fn check(ask: Ask<'_>, model: Model<'_>, rules: &Rules) -> Checked {
-    let setting = match ask.get("context_management") {
+/// The form of the setting, and the support of model and beta features for its edits.
+pub(super) fn check(request: ApiRequest<'_>, model: Model<'_>, rules: &Rules) -> Checked {
+    let setting = match request.get("context_management") {
         None | Some(Value::Null) => return Ok(()),
         Some(Value::Object(setting)) => setting,
         Some(_) => return refuse("context_management: Input should be a valid dictionary"),
@@ -27,7 +27,7 @@ pub(super) fn check(ask: Ask<'_>, model: Model<'_>, rules: &Rules) -> Checked {
         return refuse("context_management.edits: Input should be a valid list");
     }
     let mut kinds = Vec::new();
-    for (nth, edit) in ask.edits().iter().enumerate() {
+    for (nth, edit) in request.edits().iter().enumerate() {
         let at = format!("context_management.edits.{nth}");
         one(&at, edit, rules)?;
         let kind = edit.get("type").and_then(Value::as_str).unwrap_or_default();
@@ -39,11 +39,11 @@ pub(super) fn check(ask: Ask<'_>, model: Model<'_>, rules: &Rules) -> Checked {
     if kinds.contains(&COMPACT) && !model.sums_up() {
         return refuse(format!("context_management: `{COMPACT}` is not supported by this model"));
     }
-    thinking(ask, model, &kinds)
+    thinking(request, model, &kinds)
 }
 
-/// The edit that clears thinking comes first, and only where there is thinking.
-fn thinking(ask: Ask<'_>, model: Model<'_>, kinds: &[&str]) -> Checked {
+/// The edit that clears thinking comes first, and needs thinking.
+fn thinking(request: ApiRequest<'_>, model: Model<'_>, kinds: &[&str]) -> Checked {
     match kinds.iter().position(|kind| *kind == CLEAR_THINKING) {
         None => return Ok(()),
         Some(0) => {}
@@ -54,7 +54,7 @@ fn thinking(ask: Ask<'_>, model: Model<'_>, kinds: &[&str]) -> Checked {
             ));
         }
     }
-    let thinks = ask.thinking().map_or(model.thinks_by_default(), |kind| kind != "disabled");
+    let thinks = request.thinking().map_or(model.thinks_by_default(), |kind| kind != "disabled");
     if thinks {
         return Ok(());
     }
@@ -82,7 +82,8 @@ fn one(at: &str, edit: &Value, rules: &Rules) -> Checked {
     }
 }
 
-/// The feature that sums up has the other edits as well.
+/// True if the beta features include the edit. The feature for automatic summaries includes all
+/// edits.
 fn is_offered(edit: &str, rules: &Rules) -> bool {
     rules.betas.any(&[betas::AUTOMATIC]) || (edit != COMPACT && rules.betas.any(&[betas::EDITING]))
 }
@@ -134,7 +135,7 @@ fn compact(at: &str, fields: &Fields) -> Checked {
     }
 }
 
-/// An object with a `type` and a `value`, if it is there.
+/// An optional object with a `type` and a `value`.
 fn amount(at: &str, amount: Option<&Value>, kinds: &[&str], least: u64) -> Checked {
     let fields = match amount {
         None | Some(Value::Null) => return Ok(()),

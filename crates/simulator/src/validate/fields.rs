@@ -3,12 +3,12 @@
 use serde_json::Value;
 
 use super::{Checked, Endpoint, Rules, refuse};
-use crate::admission::Version;
 use crate::betas;
+use crate::headers::Version;
 use crate::models::Model;
-use crate::request::{Ask, Choice};
+use crate::request::{ApiRequest, ToolChoice};
 
-/// Messages in one request.
+/// Maximum number of messages in one request.
 const MOST_MESSAGES: usize = 100_000;
 
 const COUNTED: [&str; 10] = [
@@ -39,10 +39,10 @@ const SENT: [&str; 12] = [
     "user_profile_id",
 ];
 
-/// The features that know tools of other servers.
+/// The beta features with tools of MCP servers.
 pub(super) const MCP: [&str; 2] = ["mcp-client-2025-11-20", "mcp-client-2026-09-15"];
 
-/// Fields that only certain features have. `compaction` has rules of its own.
+/// The fields that need a beta feature. `compaction` has rules of its own.
 const BETA: [(&str, &[&str]); 7] = [
     ("compaction", &[betas::ON_REQUEST]),
     ("context_management", &[betas::EDITING, betas::AUTOMATIC]),
@@ -54,20 +54,20 @@ const BETA: [(&str, &[&str]); 7] = [
 ];
 
 /// The required fields, and the types of the common ones.
-pub(super) fn required(ask: Ask<'_>, rules: &Rules) -> Checked {
-    typed(ask, "model", true, "string", Value::is_string)?;
-    typed(ask, "messages", true, "list", Value::is_array)?;
+pub(super) fn required(request: ApiRequest<'_>, rules: &Rules) -> Checked {
+    typed(request, "model", true, "string", Value::is_string)?;
+    typed(request, "messages", true, "list", Value::is_array)?;
     let sends = rules.endpoint == Endpoint::Messages;
-    typed(ask, "max_tokens", sends, "integer", Value::is_u64)?;
-    typed(ask, "stream", false, "boolean", Value::is_boolean)?;
-    typed(ask, "tools", false, "list", Value::is_array)?;
-    typed(ask, "stop_sequences", false, "list", Value::is_array)?;
-    typed(ask, "tool_choice", false, "dictionary", Value::is_object)?;
-    typed(ask, "thinking", false, "dictionary", Value::is_object)?;
-    typed(ask, "metadata", false, "dictionary", Value::is_object)?;
-    typed(ask, "output_config", false, "dictionary", Value::is_object)?;
-    system(ask)?;
-    match ask.messages().len() {
+    typed(request, "max_tokens", sends, "integer", Value::is_u64)?;
+    typed(request, "stream", false, "boolean", Value::is_boolean)?;
+    typed(request, "tools", false, "list", Value::is_array)?;
+    typed(request, "stop_sequences", false, "list", Value::is_array)?;
+    typed(request, "tool_choice", false, "dictionary", Value::is_object)?;
+    typed(request, "thinking", false, "dictionary", Value::is_object)?;
+    typed(request, "metadata", false, "dictionary", Value::is_object)?;
+    typed(request, "output_config", false, "dictionary", Value::is_object)?;
+    system(request)?;
+    match request.messages().len() {
         0 => refuse("messages: at least one message is required"),
         count if count > MOST_MESSAGES => {
             refuse(format!("messages: List should have at most {MOST_MESSAGES} items, not {count}"))
@@ -77,13 +77,13 @@ pub(super) fn required(ask: Ask<'_>, rules: &Rules) -> Checked {
 }
 
 fn typed(
-    ask: Ask<'_>,
+    request: ApiRequest<'_>,
     field: &str,
     required: bool,
     kind: &str,
     fits: fn(&Value) -> bool,
 ) -> Checked {
-    match ask.get(field) {
+    match request.get(field) {
         None if required => refuse(format!("{field}: Field required")),
         Some(value) if !fits(value) => refuse(format!("{field}: Input should be a valid {kind}")),
         _ => Ok(()),
@@ -91,8 +91,8 @@ fn typed(
 }
 
 /// The system prompt: a string, or text blocks that are not empty.
-fn system(ask: Ask<'_>) -> Checked {
-    let parts = match ask.get("system") {
+fn system(request: ApiRequest<'_>) -> Checked {
+    let parts = match request.get("system") {
         None | Some(Value::String(_)) => return Ok(()),
         Some(Value::Array(parts)) => parts,
         Some(_) => return refuse("system: Input should be a valid list"),
@@ -115,8 +115,8 @@ fn system(ask: Ask<'_>) -> Checked {
     Ok(())
 }
 
-/// No field that the endpoint does not have; beta fields need the feature that they belong to.
-pub(super) fn known(ask: Ask<'_>, rules: &Rules) -> Checked {
+/// Refuses unknown fields, and beta fields without their feature.
+pub(super) fn known(request: ApiRequest<'_>, rules: &Rules) -> Checked {
     let sends = rules.endpoint == Endpoint::Messages;
     let has =
         |(beta, names): &(&str, &[&str]), field: &str| *beta == field && rules.betas.any(names);
@@ -125,15 +125,15 @@ pub(super) fn known(ask: Ask<'_>, rules: &Rules) -> Checked {
             || (sends && SENT.contains(&field))
             || BETA.iter().any(|beta| has(beta, field))
     };
-    match ask.0.keys().find(|field| !knows(field)) {
+    match request.0.keys().find(|field| !knows(field)) {
         Some(field) => refuse(format!("{field}: Extra inputs are not permitted")),
         None => Ok(()),
     }
 }
 
-/// The range of `max_tokens`. Zero asks for no reply, so nothing may shape one.
-pub(super) fn max_tokens(ask: Ask<'_>, model: Model<'_>) -> Checked {
-    let Some(asked) = ask.get("max_tokens").and_then(Value::as_u64) else {
+/// The range of `max_tokens`. Zero asks for no reply, so settings for the reply are refused.
+pub(super) fn max_tokens(request: ApiRequest<'_>, model: Model<'_>) -> Checked {
+    let Some(asked) = request.get("max_tokens").and_then(Value::as_u64) else {
         return Ok(());
     };
     let most = model.most_output();
@@ -144,19 +144,20 @@ pub(super) fn max_tokens(ask: Ask<'_>, model: Model<'_>) -> Checked {
             model.name
         ));
     }
-    let forced = matches!(ask.choice(), Choice::Any | Choice::Tool(_));
-    let formatted = ask.get("output_config").is_some_and(|config| config.get("format").is_some());
-    let shaped = ask.streams() || forced || formatted || ask.thinking() == Some("enabled");
+    let forced = matches!(request.choice(), ToolChoice::Any | ToolChoice::Tool(_));
+    let formatted =
+        request.get("output_config").is_some_and(|config| config.get("format").is_some());
+    let shaped = request.streams() || forced || formatted || request.thinking() == Some("enabled");
     if asked == 0 && shaped {
         return refuse("max_tokens: Input should be greater than or equal to 1");
     }
     Ok(())
 }
 
-/// `temperature`, `top_p` and `top_k`: gone in the newer version, refused by newer models.
-pub(super) fn sampling(ask: Ask<'_>, model: Model<'_>, rules: &Rules) -> Checked {
+/// `temperature`, `top_p` and `top_k`: removed in the newer version, refused by newer models.
+pub(super) fn sampling(request: ApiRequest<'_>, model: Model<'_>, rules: &Rules) -> Checked {
     for field in ["temperature", "top_p", "top_k"] {
-        let Some(value) = ask.get(field) else {
+        let Some(value) = request.get(field) else {
             continue;
         };
         if rules.version == Version::Y2026 {

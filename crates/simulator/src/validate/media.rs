@@ -1,4 +1,4 @@
-//! Images, documents and search results: each by itself, and all of a request together.
+//! Images, documents and search results: the rules for one, and for all of a request together.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -6,19 +6,19 @@ use imagesize::{ImageType, blob_size, image_type};
 use serde_json::Value;
 
 use super::{Checked, refuse, unexpected};
-use crate::request::{Ask, Sent};
+use crate::request::{ApiRequest, ContentBlock};
 
-/// The base64 of one image, in bytes.
+/// Maximum size of an image in base64, in bytes.
 const MOST_BASE64: usize = 10 * 1024 * 1024;
-/// Pixels on a side of an image, and of one among many.
+/// Maximum width and height of an image in pixels; the second applies to requests with many images.
 const MOST_PIXELS: usize = 8000;
 const MOST_PIXELS_OF_MANY: usize = 2000;
-/// More images than these are many.
+/// A request with more images than this has many.
 const FEW: usize = 20;
-/// Images and pages of documents in one request.
+/// Maximum number of images and document pages in one request.
 const MOST_MEDIA: usize = 100;
 
-/// One block that stands in a user message, or in the result of a tool.
+/// Checks a block in a user message or in a tool result.
 pub(super) fn check(at: &str, block: &Value) -> Checked {
     let kind = str(block, "type");
     let at = format!("{at}.{kind}");
@@ -36,9 +36,9 @@ pub(super) fn check(at: &str, block: &Value) -> Checked {
     }
 }
 
-/// What only the whole request shows: how much there is, and whether it agrees.
-pub(super) fn whole(ask: Ask<'_>) -> Checked {
-    let all = within(ask.sent().map(|(_, located)| located.block));
+/// Checks the limits on a whole request.
+pub(super) fn whole(request: ApiRequest<'_>) -> Checked {
+    let all = within(request.sent().map(|(_, located)| located.block));
     let of_kind = |kind: &'static str| all.iter().filter(move |block| str(block, "type") == kind);
     let images = of_kind("image").count();
     let pages: usize =
@@ -51,7 +51,7 @@ pub(super) fn whole(ask: Ask<'_>) -> Checked {
     let side = |block: &&&Value| pixels(block.get("source").unwrap_or(&Value::Null));
     if images > FEW && of_kind("image").any(|block| side(&block) > MOST_PIXELS_OF_MANY) {
         return refuse(format!(
-            "messages: At least one of the image dimensions exceed max allowed size for \
+            "messages: BlockPath least one of the image dimensions exceed max allowed size for \
              many-image requests: {MOST_PIXELS_OF_MANY} pixels"
         ));
     }
@@ -63,13 +63,13 @@ pub(super) fn whole(ask: Ask<'_>) -> Checked {
     Ok(())
 }
 
-/// The bytes of blocks that are pictures and not text.
-pub(crate) fn size<'a>(blocks: impl Iterator<Item = Sent<'a>>) -> usize {
+/// The bytes of blocks that are images, not text.
+pub(crate) fn size<'a>(blocks: impl Iterator<Item = ContentBlock<'a>>) -> usize {
     let data = |block: &&Value| block.get("source").map_or(0, picture_size);
     within(blocks).iter().map(data).sum()
 }
 
-/// The data of the source, or the address that holds it in the other protocol.
+/// The data of the source, or the data URL of the other protocol.
 fn picture_size(source: &Value) -> usize {
     match str(source, "type") {
         "base64" => str(source, "data").len(),
@@ -80,9 +80,9 @@ fn picture_size(source: &Value) -> usize {
     }
 }
 
-/// These blocks, and those in results and documents.
-fn within<'a>(blocks: impl Iterator<Item = Sent<'a>>) -> Vec<&'a Value> {
-    let mut left: Vec<&Value> = blocks.filter_map(Sent::json).collect();
+/// Returns these blocks, and those in results and documents.
+fn within<'a>(blocks: impl Iterator<Item = ContentBlock<'a>>) -> Vec<&'a Value> {
+    let mut left: Vec<&Value> = blocks.filter_map(ContentBlock::json).collect();
     let mut all = Vec::new();
     while let Some(block) = left.pop() {
         all.push(block);
@@ -141,7 +141,7 @@ fn picture(at: &str, media_type: &str, data: &str) -> Checked {
     }
     match blob_size(&bytes) {
         Ok(size) if size.width > MOST_PIXELS || size.height > MOST_PIXELS => refuse(format!(
-            "{at}.data: At least one of the image dimensions exceed max allowed size: \
+            "{at}.data: BlockPath least one of the image dimensions exceed max allowed size: \
              {MOST_PIXELS} pixels"
         )),
         Ok(size) if size.width > 0 && size.height > 0 => Ok(()),
@@ -201,7 +201,7 @@ fn search_result(at: &str, block: &Value) -> Checked {
     parts(&format!("{at}.content"), block.get("content"), &["text"])
 }
 
-/// Blocks within a block.
+/// Checks the blocks within a block.
 fn parts(at: &str, content: Option<&Value>, kinds: &[&str]) -> Checked {
     let parts = match content {
         Some(Value::String(text)) if at.ends_with("content.content") => return said(at, text),
@@ -245,7 +245,7 @@ fn said(at: &str, text: &str) -> Checked {
     Ok(())
 }
 
-/// All of these strings, and no other member.
+/// Requires these string members and no other.
 fn members(at: &str, kind: &str, source: &Value, names: &[&str]) -> Checked {
     if let Some(missing) = names.iter().find(|name| source.get(**name).is_none()) {
         return refuse(format!("{at}.{kind}.{missing}: Field required"));
@@ -271,7 +271,7 @@ fn pixels(source: &Value) -> usize {
     blob_size(&bytes).map_or(0, |size| size.width.max(size.height))
 }
 
-/// The pages of a document whose objects lie open.
+/// Counts the pages of a document with uncompressed objects.
 fn pages(bytes: &[u8]) -> usize {
     count(bytes, b"/Type /Page\n") + count(bytes, b"/Type /Page ")
 }

@@ -1,14 +1,14 @@
-//! Each message by itself, the order of roles, and how a conversation may begin and end.
+//! The rules for a single message, the order of roles, and the first and last message.
 
 use serde_json::Value;
 
 use super::{Checked, Rules, blocks, refuse};
 use crate::models::{COMPACT, Model};
-use crate::request::{self, Ask, Located, Sent, Turn, role};
+use crate::request::{self, ApiRequest, ContentBlock, LocatedBlock, Turn, role};
 
-/// Roles, content and blocks of every message.
-pub(super) fn check(ask: Ask<'_>, model: Model<'_>, rules: &Rules) -> Checked {
-    let messages = ask.messages();
+/// Checks the role, content and blocks of every message.
+pub(super) fn check(request: ApiRequest<'_>, model: Model<'_>, rules: &Rules) -> Checked {
+    let messages = request.messages();
     for (at, message) in messages.iter().enumerate() {
         shape(at, message, rules)?;
         match role(message) {
@@ -25,7 +25,7 @@ pub(super) fn check(ask: Ask<'_>, model: Model<'_>, rules: &Rules) -> Checked {
     Ok(())
 }
 
-fn first_block(message: &Value) -> Option<Sent<'_>> {
+fn first_block(message: &Value) -> Option<ContentBlock<'_>> {
     request::blocks(message).next()
 }
 
@@ -61,7 +61,8 @@ fn empty(at: usize, content: Option<&Value>) -> Checked {
     ))
 }
 
-/// A system message follows a user message and is the last or is followed by an assistant message.
+/// A system message follows a user message, and it is the last one or precedes an assistant
+/// message.
 fn system(at: usize, messages: &[Value], model: Model<'_>) -> Checked {
     if !model.takes_system_messages() {
         return refuse(
@@ -80,11 +81,11 @@ fn system(at: usize, messages: &[Value], model: Model<'_>) -> Checked {
     Ok(())
 }
 
-/// The last turn is the user's, unless the API paused in the middle of its own tool call, or after
-/// a summary that it made on its own.
-pub(super) fn ending(ask: Ask<'_>, turns: &[Turn<'_>]) -> Checked {
+/// The last turn is the user's, except after a pause in a server tool call or after an automatic
+/// summary.
+pub(super) fn ending(request: ApiRequest<'_>, turns: &[Turn<'_>]) -> Checked {
     let goes_on = |turn: &Turn<'_>| {
-        let is_summed_up = ask.edit(COMPACT).is_some() && ends_with_summary(turn);
+        let is_summed_up = request.edit(COMPACT).is_some() && ends_with_summary(turn);
         turn.role != "assistant" || is_paused(&turn.blocks) || is_summed_up
     };
     if turns.last().is_none_or(goes_on) {
@@ -97,12 +98,13 @@ pub(super) fn ending(ask: Ask<'_>, turns: &[Turn<'_>]) -> Checked {
 }
 
 fn ends_with_summary(turn: &Turn<'_>) -> bool {
-    let is_unsigned = |block: Sent<'_>| block.is("compaction") && block.get("signature").is_none();
+    let is_unsigned =
+        |block: ContentBlock<'_>| block.is("compaction") && block.get("signature").is_none();
     turn.blocks.last().is_some_and(|located| is_unsigned(located.block))
 }
 
-/// Whether a server's tool call is still without its result.
-pub(super) fn is_paused(blocks: &[Located<'_>]) -> bool {
+/// True if a server tool call has no result yet.
+pub(super) fn is_paused(blocks: &[LocatedBlock<'_>]) -> bool {
     let results = |id: &str| {
         let mut ids = blocks.iter().filter_map(|located| located.block.str("tool_use_id"));
         ids.any(|answered| answered == id)

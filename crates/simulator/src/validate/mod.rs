@@ -1,4 +1,5 @@
-//! The rules of the API: what it refuses is refused here, in its own words and in its order.
+//! The rules of the API: the simulator refuses what the API refuses, with the same messages and in
+//! the same order.
 
 mod blocks;
 mod cache;
@@ -20,17 +21,17 @@ use std::fmt::Display;
 
 use serde_json::{Map, Value};
 
-use super::admission::Version;
 use super::betas::Betas;
+use super::headers::Version;
 use super::models::Model;
 use super::refusal::Refusal;
-use super::request::Ask;
+use super::request::ApiRequest;
 use super::signature;
 
-/// The outcome of a rule; the first one broken is the answer.
+/// The outcome of a rule. The first broken rule is the response.
 type Checked = Result<(), Refusal>;
 
-/// Which endpoint a body was sent to.
+/// The endpoint that received a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Endpoint {
     /// `POST /v1/messages`
@@ -39,7 +40,7 @@ pub(crate) enum Endpoint {
     CountTokens,
 }
 
-/// What the rules depend on besides the body.
+/// The inputs of the rules besides the body.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rules {
     pub(crate) endpoint: Endpoint,
@@ -47,43 +48,43 @@ pub(crate) struct Rules {
     pub(crate) betas: Betas,
     pub(crate) refuse_unknown_fields: bool,
     pub(crate) max_input_tokens: u64,
-    /// The estimate for this body.
+    /// The estimated number of tokens of the body.
     pub(crate) tokens: usize,
 }
 
 /// Checks a whole request.
-pub(crate) fn check(ask: Ask<'_>, rules: &Rules) -> Checked {
-    compaction::admit(ask, rules)?;
-    fields::required(ask, rules)?;
+pub(crate) fn check(request: ApiRequest<'_>, rules: &Rules) -> Checked {
+    compaction::admit(request, rules)?;
+    fields::required(request, rules)?;
     if rules.refuse_unknown_fields {
-        fields::known(ask, rules)?;
+        fields::known(request, rules)?;
     }
-    let name = ask.model();
+    let name = request.model();
     let Some(model) = Model::find(name) else {
         return Err(Refusal::not_found(format!("model: {name}")));
     };
-    fields::max_tokens(ask, model)?;
-    fields::sampling(ask, model, rules)?;
-    thinking::check(ask, model)?;
-    output::check(ask, model, rules)?;
-    tools::definitions(ask, rules)?;
-    tools::choice(ask, model)?;
-    compaction::setting(ask, model, rules)?;
-    context::check(ask, model, rules)?;
-    messages::check(ask, model, rules)?;
-    compaction::history(ask)?;
-    media::whole(ask)?;
-    let turns = ask.turns();
-    if ask.compaction().is_some() {
+    fields::max_tokens(request, model)?;
+    fields::sampling(request, model, rules)?;
+    thinking::check(request, model)?;
+    output::check(request, model, rules)?;
+    tools::definitions(request, rules)?;
+    tools::choice(request, model)?;
+    compaction::setting(request, model, rules)?;
+    context::check(request, model, rules)?;
+    messages::check(request, model, rules)?;
+    compaction::history(request)?;
+    media::whole(request)?;
+    let turns = request.turns();
+    if request.compaction().is_some() {
         compaction::ending(&turns)?;
         pairing::check(&turns)?;
     } else {
         pairing::check(&turns)?;
-        messages::ending(ask, &turns)?;
+        messages::ending(request, &turns)?;
     }
-    tools::history(ask, &turns)?;
-    signature::check(ask, &turns)?;
-    cache::check(ask)?;
+    tools::history(request, &turns)?;
+    signature::check(request, &turns)?;
+    cache::check(request)?;
     window(rules)
 }
 
@@ -95,7 +96,7 @@ fn window(rules: &Rules) -> Checked {
     Ok(())
 }
 
-/// No field of an object but these.
+/// Refuses members of an object that are not in `known`.
 fn only(at: &str, fields: &Map<String, Value>, known: &[&str]) -> Checked {
     match fields.keys().find(|field| !known.contains(&field.as_str())) {
         Some(field) => refuse(format!("{at}.{field}: Extra inputs are not permitted")),
@@ -103,7 +104,7 @@ fn only(at: &str, fields: &Map<String, Value>, known: &[&str]) -> Checked {
     }
 }
 
-/// A block or a setting of a `type` that there is not here.
+/// Refuses a block or a setting with an unknown `type`.
 fn unexpected(at: impl Display, tag: &str, tags: &str) -> Checked {
     refuse(format!(
         "{at}: Input tag '{tag}' found using 'type' does not match any of the expected tags: {tags}"

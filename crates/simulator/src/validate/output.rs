@@ -1,15 +1,15 @@
-//! `output_config`, and the small settings around it.
+//! The rules for `output_config` and related settings.
 
 use serde_json::{Map, Value};
 
 use super::{Checked, Rules, refuse};
 use crate::models::{EFFORTS, Model};
-use crate::request::Ask;
+use crate::request::ApiRequest;
 
-/// Characters of `metadata.user_id`.
+/// Maximum length of `metadata.user_id` in characters.
 const LONGEST_USER: usize = 256;
 
-/// Words of a schema that cannot be turned into a grammar.
+/// The keywords that no grammar can express.
 const UNSUPPORTED: [&str; 10] = [
     "minimum",
     "maximum",
@@ -23,12 +23,12 @@ const UNSUPPORTED: [&str; 10] = [
     "patternProperties",
 ];
 
-/// The shape of the settings, and whether the model has them.
-pub(super) fn check(ask: Ask<'_>, model: Model<'_>, rules: &Rules) -> Checked {
-    metadata(ask)?;
-    service_tier(ask)?;
-    stop_sequences(ask)?;
-    let Some(config) = ask.get("output_config").and_then(Value::as_object) else {
+/// The form of the settings, and the support of the model for them.
+pub(super) fn check(request: ApiRequest<'_>, model: Model<'_>, rules: &Rules) -> Checked {
+    metadata(request)?;
+    service_tier(request)?;
+    stop_sequences(request)?;
+    let Some(config) = request.get("output_config").and_then(Value::as_object) else {
         return Ok(());
     };
     let knows = |field: &str| {
@@ -38,12 +38,12 @@ pub(super) fn check(ask: Ask<'_>, model: Model<'_>, rules: &Rules) -> Checked {
     if let Some(field) = config.keys().find(|field| !knows(field)) {
         return refuse(format!("output_config.{field}: Extra inputs are not permitted"));
     }
-    effort(config, ask, model)?;
+    effort(config, request, model)?;
     format(config, model)
 }
 
-fn metadata(ask: Ask<'_>) -> Checked {
-    let Some(metadata) = ask.get("metadata").and_then(Value::as_object) else {
+fn metadata(request: ApiRequest<'_>) -> Checked {
+    let Some(metadata) = request.get("metadata").and_then(Value::as_object) else {
         return Ok(());
     };
     if let Some(field) = metadata.keys().find(|field| *field != "user_id") {
@@ -58,15 +58,15 @@ fn metadata(ask: Ask<'_>) -> Checked {
     }
 }
 
-fn service_tier(ask: Ask<'_>) -> Checked {
-    match ask.get("service_tier").map(Value::as_str) {
+fn service_tier(request: ApiRequest<'_>) -> Checked {
+    match request.get("service_tier").map(Value::as_str) {
         None | Some(Some("auto" | "standard_only")) => Ok(()),
         Some(_) => refuse("service_tier: Input should be 'auto' or 'standard_only'"),
     }
 }
 
-fn stop_sequences(ask: Ask<'_>) -> Checked {
-    let texts = ask.get("stop_sequences").and_then(Value::as_array);
+fn stop_sequences(request: ApiRequest<'_>) -> Checked {
+    let texts = request.get("stop_sequences").and_then(Value::as_array);
     for (at, text) in texts.into_iter().flatten().enumerate() {
         match text.as_str() {
             None => {
@@ -81,7 +81,7 @@ fn stop_sequences(ask: Ask<'_>) -> Checked {
     Ok(())
 }
 
-fn effort(config: &Map<String, Value>, ask: Ask<'_>, model: Model<'_>) -> Checked {
+fn effort(config: &Map<String, Value>, request: ApiRequest<'_>, model: Model<'_>) -> Checked {
     let Some(effort) = config.get("effort") else { return Ok(()) };
     let Some(level) = effort.as_str().filter(|level| EFFORTS.contains(level)) else {
         return refuse(
@@ -94,7 +94,7 @@ fn effort(config: &Map<String, Value>, ask: Ask<'_>, model: Model<'_>) -> Checke
     if !model.takes_effort(level) {
         return refuse(format!("This model does not support effort level '{level}'."));
     }
-    if ask.thinking() == Some("disabled") && !model.takes_disabled_thinking_at(level) {
+    if request.thinking() == Some("disabled") && !model.takes_disabled_thinking_at(level) {
         return refuse(format!(
             "\"thinking.type.disabled\" is not supported for this model with effort '{level}'."
         ));
@@ -122,7 +122,7 @@ fn format(config: &Map<String, Value>, model: Model<'_>) -> Checked {
     }
 }
 
-/// Whether a schema can be turned into a grammar, as far as its words tell.
+/// Checks that a grammar can express a schema, as far as its keywords show.
 fn grammar(schema: &Value) -> Checked {
     let at = "output_config.format.schema";
     let parts: Vec<&Value> = match schema {
@@ -148,7 +148,7 @@ fn grammar(schema: &Value) -> Checked {
     parts.into_iter().try_for_each(grammar)
 }
 
-/// The schemas inside of a schema. The members of `properties` are named as the client likes.
+/// Returns the schemas inside a schema. The client chooses the names in `properties`.
 fn parts_of(words: &Map<String, Value>) -> Vec<&Value> {
     let mut parts = Vec::new();
     for (word, value) in words {

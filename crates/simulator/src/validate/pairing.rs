@@ -1,9 +1,10 @@
-//! Tool calls and their results: every call is answered once, at once, and first.
+//! The pairing of tool calls and results: each call has exactly one result, at the beginning of the
+//! next turn.
 
 use std::collections::HashSet;
 
 use super::{Checked, messages, refuse};
-use crate::request::{Located, Turn};
+use crate::request::{LocatedBlock, Turn};
 
 /// Checks the calls and results of the whole conversation.
 pub(super) fn check(turns: &[Turn<'_>]) -> Checked {
@@ -26,19 +27,19 @@ pub(super) fn check(turns: &[Turn<'_>]) -> Checked {
     Ok(())
 }
 
-fn calls<'t, 'a>(turn: &'t Turn<'a>) -> impl Iterator<Item = (&'t Located<'a>, &'a str)> {
+fn calls<'t, 'a>(turn: &'t Turn<'a>) -> impl Iterator<Item = (&'t LocatedBlock<'a>, &'a str)> {
     let calls = turn.blocks.iter().filter(|located| located.block.is("tool_use"));
     calls.filter_map(|located| Some((located, located.block.str("id")?)))
 }
 
-fn results<'t, 'a>(turn: &'t Turn<'a>) -> impl Iterator<Item = (&'t Located<'a>, &'a str)> {
+fn results<'t, 'a>(turn: &'t Turn<'a>) -> impl Iterator<Item = (&'t LocatedBlock<'a>, &'a str)> {
     let results = turn.blocks.iter().filter(|located| located.block.is("tool_result"));
     results.filter_map(|located| Some((located, located.block.str("tool_use_id")?)))
 }
 
 fn unique(turns: &[Turn<'_>]) -> Checked {
     let mut seen = HashSet::new();
-    for (Located { at, .. }, id) in turns.iter().flat_map(calls) {
+    for (LocatedBlock { at, .. }, id) in turns.iter().flat_map(calls) {
         if !seen.insert(id) {
             return refuse(format!("{at}: `tool_use` ids must be unique"));
         }
@@ -55,7 +56,7 @@ fn answered(turn: &Turn<'_>, next: Option<&Turn<'_>>) -> Checked {
         .filter_map(|located| located.block.str("tool_use_id"))
         .collect();
     let open: Vec<_> = calls(turn).filter(|(_, id)| !leading.contains(id)).collect();
-    let Some((Located { at, .. }, _)) = open.first() else {
+    let Some((LocatedBlock { at, .. }, _)) = open.first() else {
         return Ok(());
     };
     let ids: Vec<&str> = open.iter().map(|(_, id)| *id).collect();
@@ -68,11 +69,11 @@ fn answered(turn: &Turn<'_>, next: Option<&Turn<'_>>) -> Checked {
     ))
 }
 
-/// Every result belongs to a call of the turn before, and no call has two.
+/// Every result belongs to a call of the turn before, and no call has two results.
 fn expected(turn: &Turn<'_>, before: Option<&Turn<'_>>) -> Checked {
     let asked: HashSet<&str> = before.into_iter().flat_map(calls).map(|(_, id)| id).collect();
     let mut seen = HashSet::new();
-    for (Located { at, .. }, id) in results(turn) {
+    for (LocatedBlock { at, .. }, id) in results(turn) {
         if !asked.contains(id) {
             return refuse(format!(
                 "{at}: unexpected `tool_use_id` found in \
@@ -90,15 +91,14 @@ fn expected(turn: &Turn<'_>, before: Option<&Turn<'_>>) -> Checked {
     Ok(())
 }
 
-fn located<'t, 'a>(turns: &'t [Turn<'a>]) -> impl Iterator<Item = (&'a str, &'t Located<'a>)> {
+fn located<'t, 'a>(turns: &'t [Turn<'a>]) -> impl Iterator<Item = (&'a str, &'t LocatedBlock<'a>)> {
     turns.iter().flat_map(|turn| turn.blocks.iter().map(|located| (turn.role, located)))
 }
 
-/// A server's result comes after the server's call, with nothing of the user's in between but
-/// results of client calls.
+/// The result of a server tool follows its call, with only results of client calls between them.
 fn server_results(turns: &[Turn<'_>]) -> Checked {
     let mut called = HashSet::new();
-    for (role, Located { at, block }) in located(turns) {
+    for (role, LocatedBlock { at, block }) in located(turns) {
         let kind = block.kind();
         match kind {
             "server_tool_use" => called.extend(block.str("id")),
@@ -117,7 +117,7 @@ fn server_results(turns: &[Turn<'_>]) -> Checked {
     Ok(())
 }
 
-/// With a server's call still open, the user may send results of client calls and nothing else.
+/// While a server tool call is open, a user message can have only results of client calls.
 fn closed(turn: &Turn<'_>, next: &Turn<'_>) -> Checked {
     let only_results = next.blocks.iter().all(|located| located.block.is("tool_result"));
     if only_results || !messages::is_paused(&turn.blocks) {

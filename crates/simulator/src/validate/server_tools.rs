@@ -1,11 +1,11 @@
-//! Definitions of tools that the API itself has: their types, names and fields.
+//! Definitions of the API's own tools: types, names and fields.
 
 use serde_json::{Map, Value};
 
 use super::fields::MCP;
 use super::{Checked, Rules, refuse};
 
-/// The types of tools that run on the API's side.
+/// The types of tools that run on the server.
 const SERVERS: [&str; 12] = [
     "web_search_20250305",
     "web_search_20260209",
@@ -30,11 +30,11 @@ const CLIENTS: [&str; 5] = [
     "browser_toolset_20260801",
 ];
 
-/// Fields that all of them have.
+/// The fields that all of them have.
 const FIELDS: [&str; 6] =
     ["type", "name", "cache_control", "strict", "defer_loading", "allowed_callers"];
 
-/// One definition whose type is not `custom`.
+/// Checks a definition whose type is not `custom`.
 pub(super) fn check(at: usize, tool: &Value, rules: &Rules) -> Checked {
     let kind = tool.get("type").and_then(Value::as_str).unwrap_or_default();
     if CLIENTS.contains(&kind) || (kind == "mcp_toolset" && rules.betas.any(&MCP)) {

@@ -1,4 +1,4 @@
-//! Each rule: the exact words of its refusal, and the same request without the fault.
+//! Each rule: the exact text of its refusal, and the same request without the fault.
 
 mod cache;
 mod compaction;
@@ -14,10 +14,10 @@ mod tools;
 use serde_json::{Value, json};
 
 use super::{Endpoint, Rules, check};
-use crate::admission::Version;
 use crate::betas::Betas;
+use crate::headers::Version;
 use crate::refusal::Refusal;
-use crate::request::Ask;
+use crate::request::ApiRequest;
 
 fn rules() -> Rules {
     Rules {
@@ -31,15 +31,15 @@ fn rules() -> Rules {
 }
 
 fn verdict(body: &Value, rules: &Rules) -> Result<(), Refusal> {
-    check(Ask(body.as_object().unwrap()), rules)
+    check(ApiRequest(body.as_object().unwrap()), rules)
 }
 
-/// The message of the refusal; an empty one for an accepted request.
+/// The message of the refusal; empty for an accepted request.
 fn refusal(body: &Value) -> String {
     verdict(body, &rules()).err().map_or_else(String::new, |refusal| refusal.message)
 }
 
-/// A request that is accepted, with `fields` added or replaced.
+/// An accepted request, with `fields` added or replaced.
 fn request(fields: &Value) -> Value {
     let mut body = json!({
         "model": "simulator",

@@ -1,22 +1,22 @@
-//! The `thinking` setting.
+//! The rules for the `thinking` setting.
 
 use serde_json::Value;
 
 use super::{Checked, refuse};
 use crate::models::Model;
-use crate::request::{Ask, Choice};
+use crate::request::{ApiRequest, ToolChoice};
 
 const KINDS: [&str; 4] = ["adaptive", "between_tools", "disabled", "enabled"];
 
-/// The smallest budget, in tokens.
+/// Minimum budget in tokens.
 const LEAST_BUDGET: u64 = 1024;
 
-/// The shape of the setting, and whether the model has it.
-pub(super) fn check(ask: Ask<'_>, model: Model<'_>) -> Checked {
-    let Some(setting) = ask.get("thinking") else {
+/// The form of the setting, and the support of the model for it.
+pub(super) fn check(request: ApiRequest<'_>, model: Model<'_>) -> Checked {
+    let Some(setting) = request.get("thinking") else {
         return Ok(());
     };
-    let Some(kind) = ask.thinking() else {
+    let Some(kind) = request.thinking() else {
         return refuse("thinking.type: Field required");
     };
     if !KINDS.contains(&kind) {
@@ -31,12 +31,12 @@ pub(super) fn check(ask: Ask<'_>, model: Model<'_>) -> Checked {
     if kind != "enabled" {
         return Ok(());
     }
-    budget(ask, setting)?;
-    match ask.choice() {
-        Choice::Any | Choice::Tool(_) => {
+    budget(request, setting)?;
+    match request.choice() {
+        ToolChoice::Any | ToolChoice::Tool(_) => {
             refuse("Thinking may not be enabled when tool_choice forces tool use.")
         }
-        Choice::Auto | Choice::None => Ok(()),
+        ToolChoice::Auto | ToolChoice::None => Ok(()),
     }
 }
 
@@ -55,7 +55,7 @@ fn unsupported(kind: &str) -> String {
     }
 }
 
-fn budget(ask: Ask<'_>, setting: &Value) -> Checked {
+fn budget(request: ApiRequest<'_>, setting: &Value) -> Checked {
     let Some(budget) = setting.get("budget_tokens") else {
         return refuse("thinking.enabled.budget_tokens: Field required");
     };
@@ -64,7 +64,7 @@ fn budget(ask: Ask<'_>, setting: &Value) -> Checked {
             "thinking.enabled.budget_tokens: Input should be greater than or equal to 1024",
         );
     };
-    let most = ask.get("max_tokens").and_then(Value::as_u64);
+    let most = request.get("max_tokens").and_then(Value::as_u64);
     if most.is_some_and(|most| most <= budget) {
         return refuse("`max_tokens` must be greater than `thinking.budget_tokens`.");
     }

@@ -1,4 +1,4 @@
-//! Tool definitions, `tool_choice`, and whether the history's tools are still defined.
+//! Tool definitions, `tool_choice`, and definitions for the tools in the history.
 
 use std::collections::HashSet;
 
@@ -6,9 +6,9 @@ use serde_json::Value;
 
 use super::{Checked, Rules, refuse, server_tools};
 use crate::models::Model;
-use crate::request::{Ask, Choice, Turn};
+use crate::request::{ApiRequest, ToolChoice, Turn};
 
-/// Characters in a tool's name.
+/// Maximum length of a tool's name in characters.
 const LONGEST_NAME: usize = 64;
 
 const FIELDS: [&str; 10] = [
@@ -24,10 +24,10 @@ const FIELDS: [&str; 10] = [
     "allowed_callers",
 ];
 
-/// Every definition by itself, and their names together.
-pub(super) fn definitions(ask: Ask<'_>, rules: &Rules) -> Checked {
+/// Checks each definition, and the uniqueness of the names.
+pub(super) fn definitions(request: ApiRequest<'_>, rules: &Rules) -> Checked {
     let mut names = HashSet::new();
-    for (at, tool) in ask.tools().iter().enumerate() {
+    for (at, tool) in request.tools().iter().enumerate() {
         let custom = tool.get("type").is_none_or(|kind| kind == "custom");
         if custom {
             definition(&format!("tools.{at}.custom"), tool, rules)?;
@@ -42,7 +42,7 @@ pub(super) fn definitions(ask: Ask<'_>, rules: &Rules) -> Checked {
     }
     let deferred =
         |tool: &Value| tool.get("defer_loading").is_some_and(|deferred| deferred == true);
-    if !ask.tools().is_empty() && ask.tools().iter().all(deferred) {
+    if !request.tools().is_empty() && request.tools().iter().all(deferred) {
         return refuse("All tools have defer_loading: true");
     }
     Ok(())
@@ -88,9 +88,9 @@ fn is_name(name: &str) -> bool {
     !name.is_empty() && name.len() <= LONGEST_NAME && name.chars().all(fits)
 }
 
-/// The shape of `tool_choice`, and whether model and tools allow it.
-pub(super) fn choice(ask: Ask<'_>, model: Model<'_>) -> Checked {
-    let Some(choice) = ask.get("tool_choice") else {
+/// The form of `tool_choice`, and the support of model and tools for it.
+pub(super) fn choice(request: ApiRequest<'_>, model: Model<'_>) -> Checked {
+    let Some(choice) = request.get("tool_choice") else {
         return Ok(());
     };
     let kind = choice.get("type").and_then(Value::as_str);
@@ -104,28 +104,28 @@ pub(super) fn choice(ask: Ask<'_>, model: Model<'_>) -> Checked {
             ));
         }
     }
-    if ask.tools().is_empty() {
+    if request.tools().is_empty() {
         return refuse("tool_choice: tool_choice may only be specified while providing tools");
     }
     if matches!(kind, Some("any" | "tool")) && !model.takes_forced_tools() {
         return refuse("tool_choice: type \"tool\" and \"any\" are not supported for this model.");
     }
-    match ask.choice() {
-        Choice::Tool("") => refuse("tool_choice.tool.name: Field required"),
-        Choice::Tool(name) if !ask.offers(name) => {
+    match request.choice() {
+        ToolChoice::Tool("") => refuse("tool_choice.tool.name: Field required"),
+        ToolChoice::Tool(name) if !request.offers(name) => {
             refuse(format!("Tool '{name}' not found in provided tools"))
         }
-        Choice::Auto | Choice::Any | Choice::Tool(_) | Choice::None => Ok(()),
+        ToolChoice::Auto | ToolChoice::Any | ToolChoice::Tool(_) | ToolChoice::None => Ok(()),
     }
 }
 
-/// A history with tool blocks goes with tool definitions.
-pub(super) fn history(ask: Ask<'_>, turns: &[Turn<'_>]) -> Checked {
+/// A history with tool blocks needs tool definitions.
+pub(super) fn history(request: ApiRequest<'_>, turns: &[Turn<'_>]) -> Checked {
     let uses_tools = || {
         let mut blocks = turns.iter().flat_map(|turn| &turn.blocks);
         blocks.any(|located| matches!(located.block.kind(), "tool_use" | "tool_result"))
     };
-    if ask.tools().is_empty() && uses_tools() {
+    if request.tools().is_empty() && uses_tools() {
         return refuse(
             "Requests which include `tool_use` or `tool_result` blocks must define tools.",
         );

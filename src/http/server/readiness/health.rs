@@ -9,7 +9,7 @@ use crate::metrics::Metrics;
 use crate::store::connections::Connections;
 use crate::tools::lease::LeaseClock;
 use crate::tools::mcp::ToolServers;
-use crate::tools::sandbox::Level;
+use sandbox::Level;
 
 /// The state of the process that readiness checks and metrics report on.
 #[derive(Debug, Clone)]

@@ -102,7 +102,7 @@ mod tests {
     use crate::metrics::Metrics;
     use crate::store::testing::database;
     use crate::tools::lease::since_boot;
-    use crate::tools::sandbox::Level;
+    use sandbox::Level;
     use tokio_util::sync::CancellationToken;
 
     fn ok(detail: &'static str) -> Check {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use futures::future::join_all;
-use private_postgres::{Durability, EmbeddedPostgres, Options};
+use private_postgres::{Durability, Options, PrivatePostgres};
 use serde_json::{Value, json};
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Executor as _, PgConnection};
@@ -217,7 +217,7 @@ async fn commands_work_beside_a_service_as_a_plain_user() {
 
 /// A server of its own: roles belong to all databases of one.
 struct NewServer {
-    server: EmbeddedPostgres,
+    server: PrivatePostgres,
     admin: PgConnection,
     _folder: TempDir,
 }
@@ -231,7 +231,7 @@ impl NewServer {
             search_path: std::env::var_os("PATH"),
             durability: Durability::Throwaway,
         };
-        let server = EmbeddedPostgres::start(&options).await.unwrap();
+        let server = PrivatePostgres::start(&options).await.unwrap();
         let mut admin = server.connect_options().connect().await.unwrap();
         // Who may make roles, and nothing else.
         admin.execute("CREATE ROLE builder LOGIN NOSUPERUSER CREATEROLE").await.unwrap();

@@ -152,7 +152,7 @@ async fn a_file_that_is_no_course_is_named_and_nothing_is_imported() {
         ),
         (
             write(&folder, "locked.txt", document("encrypted.pdf")),
-            "the PDF could not be read: it is encrypted, and needs a password",
+            "the PDF could not be read: it is encrypted and needs a password",
         ),
         (
             write(&folder, "bread.pdf", document("plain.pdf")),

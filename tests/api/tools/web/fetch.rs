@@ -68,7 +68,7 @@ async fn a_page_that_cannot_be_read_is_an_answer_that_says_why() {
             failed(long),
             failed("the body cannot be decompressed"),
             failed("the body cannot be decompressed"),
-            failed("the PDF could not be read: it is damaged, or no PDF"),
+            failed("the PDF could not be read: it is damaged or not a PDF"),
             failed("the page answered with status 404"),
             failed("fetch failed"),
         ]
@@ -90,7 +90,7 @@ async fn a_pdf_is_read_page_by_page_or_says_why_it_is_not() {
         found[1..],
         [
             (false, format!("{}\n\n{asian}", site.url("/download"))),
-            failed("the PDF could not be read: it is encrypted, and needs a password"),
+            failed("the PDF could not be read: it is encrypted and needs a password"),
             failed("the PDF could not be read: it has no text, only images"),
         ]
     );

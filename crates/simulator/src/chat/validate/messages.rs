@@ -1,14 +1,14 @@
-//! Each message by itself: its role, its fields and its content.
+//! The rules for a single message: role, fields and content.
 
 use serde_json::{Map, Value};
 
 use super::{Checked, refuse, tools};
 
-/// Characters in the id of a call.
+/// Maximum length of a call's id in characters.
 const LONGEST_ID: usize = 40;
 
-pub(super) fn check(ask: &Map<String, Value>, refuse_unknown: bool) -> Checked {
-    let messages = match ask.get("messages") {
+pub(super) fn check(request: &Map<String, Value>, refuse_unknown: bool) -> Checked {
+    let messages = match request.get("messages") {
         None => return refuse("Missing required parameter: 'messages'."),
         Some(Value::Array(messages)) => messages,
         Some(_) => return refuse("Invalid type for 'messages': expected an array of objects."),
@@ -45,7 +45,8 @@ pub(super) fn check(ask: &Map<String, Value>, refuse_unknown: bool) -> Checked {
     Ok(())
 }
 
-/// A string or parts; only users show images, and only those who call say nothing.
+/// A string or parts. Only a user message may have images, and only a message with calls may have
+/// no content.
 fn content(at: &str, message: &Value) -> Checked {
     let parts = match &message["content"] {
         Value::String(_) => return Ok(()),

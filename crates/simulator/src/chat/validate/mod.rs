@@ -1,4 +1,5 @@
-//! The rules of the protocol: what its first server refuses is refused here, in its words.
+//! The rules of Chat Completions: the simulator refuses what the original API refuses, with the
+//! same messages.
 
 mod messages;
 mod options;
@@ -10,7 +11,7 @@ use serde_json::{Map, Value};
 use crate::Options;
 use crate::refusal::Refusal;
 
-/// The outcome of a rule; the first one broken is the answer.
+/// The outcome of a rule. The first broken rule is the response.
 type Checked = Result<(), Refusal>;
 
 const KNOWN: [&str; 28] = [
@@ -44,16 +45,16 @@ const KNOWN: [&str; 28] = [
     "prompt_cache_key",
 ];
 
-/// Stop sequences in one request.
+/// Maximum number of stop sequences.
 const MOST_STOPS: usize = 4;
 
-/// Checks a whole request, but not its length.
-pub(super) fn check(ask: &Map<String, Value>, rules: &Options) -> Checked {
-    let Some(name) = ask.get("model").and_then(Value::as_str) else {
+/// Checks a whole request, except for its length.
+pub(super) fn check(request: &Map<String, Value>, rules: &Options) -> Checked {
+    let Some(name) = request.get("model").and_then(Value::as_str) else {
         return refuse("you must provide a model parameter");
     };
     if rules.refuse_unknown_fields
-        && let Some(field) = ask.keys().find(|field| !KNOWN.contains(&field.as_str()))
+        && let Some(field) = request.keys().find(|field| !KNOWN.contains(&field.as_str()))
     {
         return refuse(format!("Unknown parameter: '{field}'."));
     }
@@ -62,31 +63,31 @@ pub(super) fn check(ask: &Map<String, Value>, rules: &Options) -> Checked {
             "The model `{name}` does not exist or you do not have access to it."
         )));
     }
-    budget(ask, name)?;
-    streaming(ask)?;
-    stops(ask)?;
-    options::check(ask)?;
-    tools::check(ask)?;
-    messages::check(ask, rules.refuse_unknown_fields)?;
-    pairing::check(ask)
+    budget(request, name)?;
+    streaming(request)?;
+    stops(request)?;
+    options::check(request)?;
+    tools::check(request)?;
+    messages::check(request, rules.refuse_unknown_fields)?;
+    pairing::check(request)
 }
 
-/// The output budget; newer models know only its newer name.
-fn budget(ask: &Map<String, Value>, model: &str) -> Checked {
+/// Checks the output budget. Newer models accept only `max_completion_tokens`.
+fn budget(request: &Map<String, Value>, model: &str) -> Checked {
     let is_new = ["gpt-5", "o"].iter().any(|start| model.starts_with(start));
-    if ask.contains_key("max_tokens") && is_new {
+    if request.contains_key("max_tokens") && is_new {
         return refuse(
             "Unsupported parameter: 'max_tokens' is not supported with this model. Use \
              'max_completion_tokens' instead.",
         );
     }
-    if ask.contains_key("max_tokens") && ask.contains_key("max_completion_tokens") {
+    if request.contains_key("max_tokens") && request.contains_key("max_completion_tokens") {
         return refuse(
             "Setting 'max_tokens' and 'max_completion_tokens' at the same time is not supported.",
         );
     }
     for field in ["max_tokens", "max_completion_tokens"] {
-        match ask.get(field).map(Value::as_u64) {
+        match request.get(field).map(Value::as_u64) {
             Some(None) => {
                 return refuse(format!("Invalid type for '{field}': expected an integer."));
             }
@@ -102,20 +103,20 @@ fn budget(ask: &Map<String, Value>, model: &str) -> Checked {
     Ok(())
 }
 
-fn streaming(ask: &Map<String, Value>) -> Checked {
-    let streams = match ask.get("stream") {
+fn streaming(request: &Map<String, Value>) -> Checked {
+    let streams = match request.get("stream") {
         None => false,
         Some(Value::Bool(streams)) => *streams,
         Some(_) => return refuse("Invalid type for 'stream': expected a boolean."),
     };
-    if ask.contains_key("stream_options") && !streams {
+    if request.contains_key("stream_options") && !streams {
         return refuse("The 'stream_options' parameter is only allowed when 'stream' is enabled.");
     }
     Ok(())
 }
 
-fn stops(ask: &Map<String, Value>) -> Checked {
-    match ask.get("stop") {
+fn stops(request: &Map<String, Value>) -> Checked {
+    match request.get("stop") {
         None | Some(Value::Null | Value::String(_)) => Ok(()),
         Some(Value::Array(stops)) if stops.len() > MOST_STOPS => refuse(format!(
             "Invalid 'stop': array too long. Expected an array with maximum length {MOST_STOPS}, \
@@ -129,7 +130,7 @@ fn stops(ask: &Map<String, Value>) -> Checked {
     }
 }
 
-/// Whether a request of so many tokens fits.
+/// Checks that a prompt of `tokens` tokens fits into the context window.
 pub(super) fn window(options: &Options, tokens: usize) -> Checked {
     let most = options.max_input_tokens;
     if u64::try_from(tokens).is_ok_and(|tokens| tokens > most) {

@@ -1,4 +1,4 @@
-//! How much a model is to think, and the form of its answer.
+//! The rules for the reasoning effort and the response format.
 
 use serde_json::{Map, Value};
 
@@ -6,8 +6,8 @@ use super::{Checked, refuse};
 
 const EFFORTS: [&str; 4] = ["minimal", "low", "medium", "high"];
 
-pub(super) fn check(ask: &Map<String, Value>) -> Checked {
-    if let Some(effort) = ask.get("reasoning_effort")
+pub(super) fn check(request: &Map<String, Value>) -> Checked {
+    if let Some(effort) = request.get("reasoning_effort")
         && !effort.as_str().is_some_and(|word| EFFORTS.contains(&word))
     {
         return refuse(format!(
@@ -15,7 +15,7 @@ pub(super) fn check(ask: &Map<String, Value>) -> Checked {
              'high'."
         ));
     }
-    ask.get("response_format").map_or(Ok(()), format)
+    request.get("response_format").map_or(Ok(()), format)
 }
 
 fn format(format: &Value) -> Checked {
@@ -47,7 +47,7 @@ fn format(format: &Value) -> Checked {
     Ok(())
 }
 
-/// Strict schemas leave nothing open.
+/// A strict schema allows no additional properties and requires every property.
 fn strict(name: &str, schema: &Value) -> Checked {
     let start = format!("Invalid schema for response_format '{name}': ");
     if let Some(properties) = schema.get("properties").and_then(Value::as_object) {

@@ -1,14 +1,14 @@
-//! Calls and their results: every call is answered once, at once, before anybody says more.
+//! The pairing of calls and results: each call has exactly one result, directly after the call.
 
 use serde_json::{Map, Value};
 
 use super::{Checked, refuse};
 
-pub(super) fn check(ask: &Map<String, Value>) -> Checked {
-    // The calls that may be answered here, and those of them that are not yet.
+pub(super) fn check(request: &Map<String, Value>) -> Checked {
+    // The calls that can have a result here, and those of them without one.
     let (mut asked, mut open): (Vec<&str>, Vec<&str>) = (Vec::new(), Vec::new());
     for (at, message) in
-        ask.get("messages").and_then(Value::as_array).into_iter().flatten().enumerate()
+        request.get("messages").and_then(Value::as_array).into_iter().flatten().enumerate()
     {
         if message["role"] == "tool" {
             let id = message["tool_call_id"].as_str().unwrap_or_default();

@@ -1,17 +1,17 @@
-//! Tool definitions, and what is said of their use.
+//! The rules for tool definitions and `tool_choice`.
 
 use serde_json::{Map, Value};
 
 use super::{Checked, refuse};
 
-/// Characters in a function's name.
+/// Maximum length of a function's name in characters.
 const LONGEST_NAME: usize = 64;
-/// Tools in one request.
+/// Maximum number of tools.
 const MOST: usize = 128;
 
-pub(super) fn check(ask: &Map<String, Value>) -> Checked {
-    let tools = match ask.get("tools") {
-        None => return without(ask),
+pub(super) fn check(request: &Map<String, Value>) -> Checked {
+    let tools = match request.get("tools") {
+        None => return without(request),
         Some(Value::Array(tools)) => tools,
         Some(_) => return refuse("Invalid type for 'tools': expected an array of objects."),
     };
@@ -31,13 +31,13 @@ pub(super) fn check(ask: &Map<String, Value>) -> Checked {
     for (at, tool) in tools.iter().enumerate() {
         definition(&format!("tools[{at}]"), tool)?;
     }
-    choice(ask, tools)
+    choice(request, tools)
 }
 
-/// Without tools there is nothing to be said of them.
-fn without(ask: &Map<String, Value>) -> Checked {
+/// Without tools a request has no settings for them.
+fn without(request: &Map<String, Value>) -> Checked {
     for field in ["tool_choice", "parallel_tool_calls"] {
-        if ask.contains_key(field) {
+        if request.contains_key(field) {
             return refuse(format!(
                 "Invalid value for '{field}': '{field}' is only allowed when 'tools' are \
                  specified."
@@ -71,7 +71,7 @@ fn definition(at: &str, tool: &Value) -> Checked {
     Ok(())
 }
 
-/// A function's name, in a definition or in the history.
+/// Checks a function's name, in a definition or in the history.
 pub(super) fn name(at: &str, name: Option<&Value>) -> Checked {
     let Some(name) = name.and_then(Value::as_str) else {
         return refuse(format!("Missing required parameter: '{at}'."));
@@ -93,8 +93,8 @@ pub(super) fn name(at: &str, name: Option<&Value>) -> Checked {
     Ok(())
 }
 
-fn choice(ask: &Map<String, Value>, tools: &[Value]) -> Checked {
-    let Some(choice) = ask.get("tool_choice") else {
+fn choice(request: &Map<String, Value>, tools: &[Value]) -> Checked {
+    let Some(choice) = request.get("tool_choice") else {
         return Ok(());
     };
     match choice.as_str() {

@@ -25,12 +25,12 @@ fn at_most_four_cache_markers_are_accepted() {
 }
 
 #[test]
-fn what_is_kept_for_an_hour_comes_first() {
+fn breakpoints_of_one_hour_come_first() {
     let mark = |mut block: Value, ttl: &str| {
         block["cache_control"] = json!({ "type": "ephemeral", "ttl": ttl });
         block
     };
-    let ask = |system: &str, message: &str, automatic: &str| {
+    let refusal_of = |system: &str, message: &str, automatic: &str| {
         let mut body = request(&json!({
             "system": [mark(text("s"), system)],
             "messages": [user(json!([mark(text("a"), message), text("b")]))],
@@ -48,7 +48,7 @@ fn what_is_kept_for_an_hour_comes_first() {
         (["1h", "5m", "1h"], late),
     ] {
         let [system, message, automatic] = ttls;
-        assert_eq!(ask(system, message, automatic), refused, "{ttls:?}");
+        assert_eq!(refusal_of(system, message, automatic), refused, "{ttls:?}");
     }
     let mut twice = request(&json!({ "messages": [user(json!([mark(text("a"), "1h")]))] }));
     twice["cache_control"] = json!({ "type": "ephemeral" });
@@ -58,22 +58,22 @@ fn what_is_kept_for_an_hour_comes_first() {
 }
 
 #[test]
-fn cache_markers_are_well_formed_and_mark_something() {
+fn cache_markers_are_well_formed_and_mark_content() {
     let marked = |block: Value| {
         let mut block = block;
         block["cache_control"] = json!({ "type": "ephemeral", "ttl": "1h" });
         block
     };
     let thinking = marked(json!({ "type": "thinking", "thinking": "a", "signature": "b" }));
-    let ask = |block: Value| {
+    let refusal_of = |block: Value| {
         let messages = json!([user("a"), assistant(json!([block])), user("b")]);
         refusal(&request(&json!({ "messages": messages })))
     };
-    assert_eq!(ask(marked(text("a"))), "");
+    assert_eq!(refusal_of(marked(text("a"))), "");
     let empty = "messages.1.content.0: cache_control cannot be set for empty text blocks";
-    assert_eq!(ask(marked(text(""))), empty);
+    assert_eq!(refusal_of(marked(text(""))), empty);
     let extra = "messages.1.content.0.thinking.cache_control: Extra inputs are not permitted";
-    assert_eq!(ask(thinking), extra);
+    assert_eq!(refusal_of(thinking), extra);
     let system = request(&json!({ "system": [marked(text(""))] }));
     assert_eq!(refusal(&system), "system.0: cache_control cannot be set for empty text blocks");
     let mut odd = request(&json!({ "cache_control": { "type": "ephemeral", "ttl": "2h" } }));

@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::{assistant, betas, call, request, result, rules, text, tool, user, verdict};
-use crate::request::Ask;
+use crate::request::ApiRequest;
 use crate::signature::summary;
 use crate::validate::{Endpoint, Rules};
 
@@ -37,7 +37,7 @@ fn summarize(fields: &Value) -> Value {
 }
 
 #[test]
-fn a_summary_needs_its_feature_and_a_model_that_makes_one() {
+fn a_summary_needs_its_feature_and_a_model_that_supports_it() {
     let body = summarize(&json!({}));
     assert_eq!(refused(&body), Default::default());
     for names in ["compact-2026-01-12", "context-management-2025-06-27"] {
@@ -58,7 +58,7 @@ fn a_summary_needs_its_feature_and_a_model_that_makes_one() {
 }
 
 #[test]
-fn the_setting_has_a_type_and_instructions_that_say_something() {
+fn the_setting_has_a_type_and_instructions_that_are_not_blank() {
     let with = |setting: Value| message(&summarize(&json!({ "compaction": setting })));
     let longest = "x".repeat(16_384);
     for (setting, expected) in [
@@ -89,7 +89,7 @@ fn the_setting_has_a_type_and_instructions_that_say_something() {
 }
 
 #[test]
-fn a_summary_does_not_go_together_with_what_shapes_a_reply() {
+fn a_summary_excludes_settings_for_a_reply() {
     let tools = json!([tool("a")]);
     let schema = json!({ "type": "object", "additionalProperties": false });
     let format = json!({ "format": { "type": "json_schema", "schema": schema } });
@@ -112,7 +112,7 @@ fn a_summary_does_not_go_together_with_what_shapes_a_reply() {
 }
 
 #[test]
-fn a_conversation_may_end_with_the_assistant_but_not_with_an_open_call() {
+fn a_conversation_can_end_with_the_assistant_but_not_with_an_open_call() {
     let ending = |last: Value| {
         let messages = json!([user("hello"), assistant(last)]);
         refused(&summarize(&json!({ "tools": [tool("a")], "messages": messages })))
@@ -133,7 +133,7 @@ fn a_conversation_may_end_with_the_assistant_but_not_with_an_open_call() {
 }
 
 #[test]
-fn a_summary_fits_the_window_and_does_not_matter_for_a_count() {
+fn a_summary_fits_the_window_and_a_count_ignores_it() {
     let small = Rules { max_input_tokens: 10, tokens: 11, ..on_request() };
     let refused = verdict(&summarize(&json!({})), &small).unwrap_err();
     assert_eq!(refused.message, "prompt is too long: 11 tokens > 10 maximum");
@@ -150,7 +150,7 @@ fn a_summary_fits_the_window_and_does_not_matter_for_a_count() {
 /// The signed summary of a conversation.
 fn signed() -> Value {
     let body = request(&json!({ "messages": [user("hello"), assistant("hi")] }));
-    summary::block(Ask(body.as_object().unwrap()), "We greeted each other.")
+    summary::block(ApiRequest(body.as_object().unwrap()), "We greeted each other.")
 }
 
 fn after(messages: &Value) -> Value {
@@ -158,7 +158,7 @@ fn after(messages: &Value) -> Value {
 }
 
 #[test]
-fn a_signed_summary_comes_first_and_alone() {
+fn a_signed_summary_is_first_and_alone() {
     let block = signed();
     for fine in [
         json!([assistant(json!([block])), user("go on")]),
@@ -201,7 +201,7 @@ fn a_signed_summary_needs_its_feature() {
 }
 
 #[test]
-fn a_signed_summary_is_as_it_was_returned() {
+fn a_signed_summary_is_exactly_as_returned() {
     let with = |field: &str, value: Value| {
         let mut block = signed();
         block[field] = value;
@@ -225,7 +225,7 @@ fn a_signed_summary_is_as_it_was_returned() {
 }
 
 #[test]
-fn a_signed_summary_is_not_summed_up_automatically() {
+fn a_signed_summary_is_not_summarized_automatically() {
     let mut body = after(&json!([assistant(json!([signed()])), user("go on")]));
     body["context_management"] = json!({ "edits": [{ "type": "compact_20260112" }] });
     let both = Rules { betas: betas("compact-2026-09-04,compact-2026-01-12"), ..rules() };
@@ -240,7 +240,7 @@ fn unsigned() -> Value {
     json!({ "type": "compaction", "content": "We greeted each other." })
 }
 
-/// The refusal of a request that may sum up automatically.
+/// The refusal of a request with the edit for automatic summaries.
 fn automatic(messages: &Value) -> String {
     let mut body = after(messages);
     body["context_management"] = json!({ "edits": [{ "type": "compact_20260112" }] });
@@ -268,7 +268,7 @@ fn an_unsigned_summary_needs_its_feature_and_its_edit() {
 }
 
 #[test]
-fn a_reply_goes_on_after_an_unsigned_summary_and_not_before_it() {
+fn a_reply_continues_after_an_unsigned_summary_and_not_before_it() {
     let ending = |last: Value| automatic(&json!([user("hello"), assistant(last)]));
     assert_eq!(ending(json!([unsigned()])), "");
     assert_eq!(ending(json!([unsigned(), text("hi")])), PREFILL);
@@ -276,7 +276,7 @@ fn a_reply_goes_on_after_an_unsigned_summary_and_not_before_it() {
 }
 
 #[test]
-fn images_before_an_unsigned_summary_do_not_count_any_more() {
+fn images_before_an_unsigned_summary_do_not_count() {
     let image = json!({ "type": "image",
                         "source": { "type": "url", "url": "https://example.com/a.png" } });
     let many = user(vec![image; 101]);
@@ -287,7 +287,7 @@ fn images_before_an_unsigned_summary_do_not_count_any_more() {
 }
 
 #[test]
-fn what_stands_before_an_unsigned_summary_does_not_count_any_more() {
+fn messages_before_an_unsigned_summary_do_not_count() {
     let open = [user("hello"), assistant(json!([call("t")]))];
     let with = |block: Value| {
         let mut messages = open.to_vec();

@@ -17,7 +17,7 @@ fn edits(edits: &[Value]) -> String {
 }
 
 #[test]
-fn edits_take_what_they_are_documented_to_take() {
+fn edits_take_their_documented_fields() {
     let thinking = json!({
         "type": "clear_thinking_20251015", "keep": { "type": "thinking_turns", "value": 2 } });
     let tool_uses = json!({
@@ -114,7 +114,7 @@ fn the_setting_is_an_object_of_edits_and_nothing_else() {
 }
 
 #[test]
-fn each_edit_is_listed_once_and_thinking_first() {
+fn each_edit_is_listed_once_and_the_one_for_thinking_first() {
     let [thinking, uses] =
         ["clear_thinking_20251015", "clear_tool_uses_20250919"].map(|kind| json!({ "type": kind }));
     assert_eq!(edits(&[thinking.clone(), uses.clone()]), "");
@@ -130,7 +130,7 @@ fn each_edit_is_listed_once_and_thinking_first() {
 }
 
 #[test]
-fn an_edit_needs_its_feature_and_a_model_that_has_it() {
+fn an_edit_needs_its_feature_and_a_model_that_supports_it() {
     let clear = json!({ "edits": [{ "type": "clear_tool_uses_20250919" }] });
     let compact = json!({ "edits": [{ "type": "compact_20260112" }] });
     let (clearing, compacting) = ("context-management-2025-06-27", "compact-2026-01-12");
@@ -157,7 +157,7 @@ fn an_edit_needs_its_feature_and_a_model_that_has_it() {
 }
 
 #[test]
-fn thinking_is_cleared_only_where_there_is_some() {
+fn clearing_thinking_needs_thinking() {
     let edits = json!({ "edits": [{ "type": "clear_thinking_20251015" }] });
     let with = |model: &str, thinking: &Value| {
         let mut body = request(&json!({ "model": model, "max_tokens": 2000,

@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::{betas, refusal, request, rules, text, user, verdict};
-use crate::admission::Version;
+use crate::headers::Version;
 use crate::validate::{Endpoint, Rules};
 
 #[test]
@@ -12,7 +12,7 @@ fn a_plain_request_is_accepted() {
 }
 
 #[test]
-fn required_fields_are_missed() {
+fn missing_required_fields_are_refused() {
     for field in ["model", "messages", "max_tokens"] {
         let mut body = request(&json!({}));
         body.as_object_mut().unwrap().shift_remove(field);
@@ -50,7 +50,7 @@ fn fields_have_types_and_ranges() {
 }
 
 #[test]
-fn an_unknown_field_is_an_error_unless_switched_off() {
+fn an_unknown_field_is_an_error_unless_the_option_is_off() {
     let lenient = Rules { refuse_unknown_fields: false, ..rules() };
     let beta = Rules { betas: betas("context-management-2025-06-27"), ..rules() };
     let odd = request(&json!({ "session_id": 1 }));
@@ -71,7 +71,7 @@ fn an_unknown_field_is_an_error_unless_switched_off() {
 }
 
 #[test]
-fn a_beta_field_needs_the_feature_that_it_belongs_to() {
+fn a_beta_field_needs_its_feature() {
     let all = "fast-mode-2026-02-01,task-budgets-2026-03-13";
     for (field, feature) in [
         ("thread", "message-threads-2026-08-12"),
@@ -99,7 +99,7 @@ fn an_unknown_model_is_not_found() {
 }
 
 #[test]
-fn sampling_is_gone_in_the_newer_version_and_on_newer_models() {
+fn sampling_is_refused_in_the_newer_version_and_on_newer_models() {
     let newer = Rules { version: Version::Y2026, ..rules() };
     for field in ["temperature", "top_p", "top_k"] {
         let on = |model: &str, value: Value| request(&json!({ "model": model, field: value }));
@@ -118,7 +118,7 @@ fn sampling_is_gone_in_the_newer_version_and_on_newer_models() {
 }
 
 #[test]
-fn models_differ_in_the_thinking_that_they_take() {
+fn models_differ_in_their_thinking_types() {
     let adaptive = "adaptive thinking is not supported on this model";
     let enabled = "\"thinking.type.enabled\" is not supported for this model. Use \
                    \"thinking.type.adaptive\" and \"output_config.effort\" to control thinking \

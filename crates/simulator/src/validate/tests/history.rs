@@ -17,7 +17,7 @@ fn then(mut messages: Vec<Value>, content: Value) -> Vec<Value> {
 }
 
 #[test]
-fn every_call_is_answered_in_the_next_message() {
+fn every_call_has_a_result_in_the_next_message() {
     let calls = asked(json!([text("a"), call("toolu_A"), call("toolu_B")])).to_vec();
     let expected = |ids: &str| {
         format!(
@@ -54,7 +54,7 @@ fn a_result_belongs_to_a_call_of_the_turn_before() {
 }
 
 #[test]
-fn a_call_has_one_result_and_an_id_of_its_own() {
+fn a_call_has_one_result_and_a_unique_id() {
     let calls = asked(json!([call("toolu_A")])).to_vec();
     let twice = then(calls, json!([result("toolu_A"), result("toolu_A")]));
     let expected = "messages.2.content.1: each tool_use must have a single result. Found multiple \
@@ -66,7 +66,7 @@ fn a_call_has_one_result_and_an_id_of_its_own() {
 }
 
 #[test]
-fn text_says_something() {
+fn text_is_not_blank() {
     let empty = "messages: text content blocks must be non-empty";
     let blank = "messages: text content blocks must contain non-whitespace text";
     for (said, expected) in [("", empty), (" \n", blank), ("a", "")] {
@@ -119,7 +119,7 @@ fn a_paused_turn_is_sent_back_without_a_user_message() {
 }
 
 #[test]
-fn blocks_stand_where_they_belong_and_are_whole() {
+fn blocks_are_complete_and_in_messages_that_allow_them() {
     let odd = [user(json!([{ "type": "video" }]))];
     assert!(of(&odd).starts_with("messages.0.content.0: Input tag 'video' found using 'type'"));
     let echoed = then(asked(json!([{ "type": "video", "any": 1 }])).to_vec(), json!("b"));
@@ -146,7 +146,7 @@ fn blocks_stand_where_they_belong_and_are_whole() {
 }
 
 #[test]
-fn system_messages_depend_on_model_and_place() {
+fn system_messages_depend_on_model_and_position() {
     let system = json!({ "role": "system", "content": "now" });
     let on = |model: &str, messages: &[Value]| {
         refusal(&request(&json!({ "model": model, "messages": messages })))
@@ -165,7 +165,7 @@ fn system_messages_depend_on_model_and_place() {
 }
 
 #[test]
-fn a_server_s_result_may_come_after_results_of_client_calls() {
+fn a_server_tool_result_can_follow_results_of_client_calls() {
     let search = json!({ "type": "server_tool_use", "id": "srvtoolu_S", "name": "web_search",
                          "input": {} });
     let found = json!({ "type": "web_search_tool_result", "tool_use_id": "srvtoolu_S",

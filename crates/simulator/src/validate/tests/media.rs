@@ -29,13 +29,13 @@ const IMAGE: &str = "messages.0.content.0.image.source";
 const DOCUMENT: &str = "messages.0.content.0.document.source";
 
 #[test]
-fn an_image_is_looked_at() {
+fn an_image_is_inspected() {
     let table = [
         (base64("image", "image/png", &png(8000)), String::new()),
         (
             base64("image", "image/png", &png(8001)),
             format!(
-                "{IMAGE}.base64.data: At least one of the image dimensions exceed max allowed \
+                "{IMAGE}.base64.data: BlockPath least one of the image dimensions exceed max allowed \
                  size: 8000 pixels"
             ),
         ),
@@ -73,7 +73,7 @@ fn an_image_is_looked_at() {
 }
 
 #[test]
-fn a_document_is_looked_at() {
+fn a_document_is_inspected() {
     let pdf =
         |body: &str| base64("document", "application/pdf", format!("%PDF-1.4 {body}").as_bytes());
     let plain = |media_type: &str, data: &str| {
@@ -114,14 +114,14 @@ fn a_document_is_looked_at() {
 }
 
 #[test]
-fn a_request_holds_so_much_media_and_no_more() {
+fn the_media_of_a_request_are_limited() {
     let messages = |blocks: Vec<Value>| refusal(&request(&json!({ "messages": [user(blocks)] })));
     let image = |width| base64("image", "image/png", &png(width));
     assert_eq!(messages(vec![image(1); 100]), "");
     let expected = "messages: Too much media: 0 document pages + 101 images > 100";
     assert_eq!(messages(vec![image(1); 101]), expected);
     assert_eq!(messages(vec![image(2001); 20]), "");
-    let expected = "messages: At least one of the image dimensions exceed max allowed size for \
+    let expected = "messages: BlockPath least one of the image dimensions exceed max allowed size for \
                     many-image requests: 2000 pixels";
     assert_eq!(messages(vec![image(2001); 21]), expected);
     assert_eq!(messages(vec![found(true), found(true)]), "");
@@ -130,7 +130,7 @@ fn a_request_holds_so_much_media_and_no_more() {
 }
 
 #[test]
-fn what_a_result_holds_is_looked_at_too() {
+fn media_in_a_result_are_inspected() {
     let result = |part: Value| {
         let result = json!({ "type": "tool_result", "tool_use_id": "a", "content": [part] });
         let messages = json!([user("hello"), assistant(json!([call("a")])), user(json!([result]))]);

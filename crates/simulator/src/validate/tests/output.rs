@@ -47,7 +47,7 @@ fn small_settings_have_types_and_values() {
 }
 
 #[test]
-fn models_differ_in_the_efforts_that_they_take() {
+fn models_differ_in_their_efforts() {
     let none = "This model does not support the effort parameter.";
     let no_max = "This model does not support effort level 'max'.";
     let no_xhigh = "This model does not support effort level 'xhigh'.";
@@ -75,7 +75,7 @@ fn models_differ_in_the_efforts_that_they_take() {
 }
 
 #[test]
-fn some_models_cannot_stop_thinking_at_the_highest_efforts() {
+fn some_models_cannot_disable_thinking_at_the_highest_efforts() {
     let disabled = |effort: &str| json!({ "thinking": { "type": "disabled" }, "output_config": { "effort": effort } });
     let refused = "\"thinking.type.disabled\" is not supported for this model with effort 'xhigh'.";
     for (model, expected) in
@@ -87,7 +87,7 @@ fn some_models_cannot_stop_thinking_at_the_highest_efforts() {
 }
 
 #[test]
-fn a_format_has_a_schema_that_a_grammar_can_say() {
+fn a_format_has_a_schema_that_a_grammar_can_express() {
     let beta = Rules { betas: betas("task-budgets-2026-03-13"), ..rules() };
     let budget = json!({ "output_config": { "task_budget": {} } });
     assert_eq!(

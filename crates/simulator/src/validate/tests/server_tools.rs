@@ -7,7 +7,7 @@ fn with_tool(tool: &Value) -> String {
 }
 
 #[test]
-fn a_tool_of_the_server_has_a_known_type_its_name_and_its_own_fields() {
+fn a_server_tool_has_a_known_type_its_name_and_its_own_fields() {
     for (tool, expected) in [
         (json!({ "type": "web_search_20250305", "name": "web_search", "max_uses": 3 }), ""),
         (json!({ "type": "code_execution_20260521", "name": "code_execution" }), ""),

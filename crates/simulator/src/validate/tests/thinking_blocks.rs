@@ -1,11 +1,11 @@
 use serde_json::{Value, json};
 
 use super::{assistant, betas, call, refusal, result, rules, text, tool, user, verdict};
-use crate::request::Ask;
+use crate::request::ApiRequest;
 use crate::signature::{Prefix, summary};
 use crate::validate::Rules;
 
-/// A request whose first assistant message has two blocks signed for that place.
+/// A request whose first assistant message has two blocks, signed for that position.
 fn signed() -> Value {
     let mut body = json!({
         "model": "simulator",
@@ -14,7 +14,7 @@ fn signed() -> Value {
         "tools": [tool("a")],
         "messages": [user("hello")],
     });
-    let prefix = Prefix::of(Ask(body.as_object().unwrap()));
+    let prefix = Prefix::of(ApiRequest(body.as_object().unwrap()));
     let block = |thought: &str| {
         let signature = prefix.sign("simulator", thought);
         json!({ "type": "thinking", "thinking": thought, "signature": signature })
@@ -35,7 +35,7 @@ fn bound(at: &str) -> String {
 }
 
 #[test]
-fn a_faithful_replay_is_accepted() {
+fn an_unchanged_replay_is_accepted() {
     let mut body = signed();
     assert_eq!(refusal(&body), "");
     body["tool_choice"] = json!({ "type": "none" });
@@ -49,7 +49,7 @@ fn a_faithful_replay_is_accepted() {
 }
 
 #[test]
-fn edited_thinking_is_noticed() {
+fn edited_thinking_is_refused() {
     let mut body = signed();
     body["messages"][1]["content"][1]["thinking"] = json!("altered");
     let latest = "messages.1.content.1: `thinking` or `redacted_thinking` blocks in the latest \
@@ -64,7 +64,7 @@ fn edited_thinking_is_noticed() {
 }
 
 #[test]
-fn a_malformed_signature_is_invalid_and_a_foreign_one_is_taken_on_trust() {
+fn a_malformed_signature_is_invalid_and_a_foreign_one_is_accepted() {
     let mut body = signed();
     body["messages"][1]["content"][0]["signature"] = json!("sim1.abc");
     let invalid = "messages.1.content.0: Invalid `signature` in `thinking` block";
@@ -76,7 +76,7 @@ fn a_malformed_signature_is_invalid_and_a_foreign_one_is_taken_on_trust() {
 }
 
 #[test]
-fn any_change_before_the_block_is_noticed() {
+fn any_change_before_the_block_is_refused() {
     let at = "messages.1.content.0";
     let changed = |change: fn(&mut Value)| {
         let mut body = signed();
@@ -98,7 +98,7 @@ fn any_change_before_the_block_is_noticed() {
 }
 
 #[test]
-fn the_thinking_of_another_model_is_dropped_in_silence() {
+fn the_thinking_of_another_model_is_dropped_without_an_error() {
     let mut body = signed();
     body["model"] = json!("simulator-2");
     body["system"] = json!("other");
@@ -106,10 +106,10 @@ fn the_thinking_of_another_model_is_dropped_in_silence() {
 }
 
 #[test]
-fn leaving_all_thinking_out_is_accepted_and_leaving_out_an_earlier_block_is_not() {
+fn omitting_all_thinking_is_accepted_and_omitting_an_earlier_block_is_not() {
     let mut body = signed();
     // A second round, signed over the first with its thinking.
-    let prefix = Prefix::of(Ask(body.as_object().unwrap()));
+    let prefix = Prefix::of(ApiRequest(body.as_object().unwrap()));
     let signature = prefix.sign("simulator", "third");
     let third = json!({ "type": "thinking", "thinking": "third", "signature": signature });
     let messages = body["messages"].as_array_mut().unwrap();
@@ -123,12 +123,11 @@ fn leaving_all_thinking_out_is_accepted_and_leaving_out_an_earlier_block_is_not(
     assert_eq!(refusal(&body), "");
 }
 
-/// What is sent when the first `summed_up` messages of a conversation are, and those from `kept` on
-/// stay.
+/// The request after a summary of the first `summed_up` messages, with the messages from `kept` on.
 fn after_a_summary(conversation: &Value, summed_up: usize, kept: usize) -> Value {
     let mut body = conversation.clone();
     body["messages"].as_array_mut().unwrap().truncate(summed_up);
-    let block = summary::block(Ask(body.as_object().unwrap()), "We talked.");
+    let block = summary::block(ApiRequest(body.as_object().unwrap()), "We talked.");
     let kept = conversation["messages"].as_array().unwrap().iter().skip(kept).cloned();
     body["messages"] = std::iter::once(assistant(json!([block]))).chain(kept).collect();
     body
@@ -140,12 +139,12 @@ fn refused_after(body: &Value) -> String {
 }
 
 #[test]
-fn thinking_that_followed_what_was_summed_up_stays_valid_after_the_summary() {
+fn thinking_directly_after_the_summarized_messages_stays_valid() {
     assert_eq!(refused_after(&after_a_summary(&signed(), 1, 1)), "");
 }
 
 #[test]
-fn thinking_that_was_summed_up_is_not_valid_after_the_summary() {
+fn summarized_thinking_is_not_valid_after_the_summary() {
     for summed_up in [2, 3] {
         let body = after_a_summary(&signed(), summed_up, 1);
         assert_eq!(refused_after(&body), bound("messages.1.content.0"), "{summed_up}");
@@ -156,7 +155,7 @@ fn thinking_that_was_summed_up_is_not_valid_after_the_summary() {
 fn thinking_stays_valid_only_if_the_summary_ends_with_its_turn() {
     let mut body = signed();
     body["messages"] = json!([user("hello"), user("there")]);
-    let signature = Prefix::of(Ask(body.as_object().unwrap())).sign("simulator", "hm");
+    let signature = Prefix::of(ApiRequest(body.as_object().unwrap())).sign("simulator", "hm");
     let thinking = json!({ "type": "thinking", "thinking": "hm", "signature": signature });
     let answer = assistant(json!([thinking, text("hi")]));
     body["messages"].as_array_mut().unwrap().extend([answer, user("more")]);
@@ -166,7 +165,7 @@ fn thinking_stays_valid_only_if_the_summary_ends_with_its_turn() {
 }
 
 #[test]
-fn thinking_of_another_conversation_is_noticed_after_a_summary() {
+fn thinking_of_another_conversation_is_refused_after_a_summary() {
     let mut other = signed();
     other["messages"] = json!([user("something else")]);
     let mut body = after_a_summary(&other, 1, 1);
@@ -189,7 +188,7 @@ fn a_summary_does_not_hide_a_change_of_settings_or_thinking() {
 fn thinking_after_a_summary_is_bound_to_it() {
     let mut body = after_a_summary(&signed(), 3, 3);
     body["messages"].as_array_mut().unwrap().push(user("go on"));
-    let signature = Prefix::of(Ask(body.as_object().unwrap())).sign("simulator", "new");
+    let signature = Prefix::of(ApiRequest(body.as_object().unwrap())).sign("simulator", "new");
     let block = json!({ "type": "thinking", "thinking": "new", "signature": signature });
     let messages = body["messages"].as_array_mut().unwrap();
     messages.extend([assistant(json!([block, text("done")])), user("more")]);

@@ -46,7 +46,7 @@ fn tool_names_are_unique_and_not_all_are_deferred() {
 }
 
 #[test]
-fn tool_choice_goes_with_tools_and_names_one_of_them() {
+fn tool_choice_needs_tools_and_names_one_of_them() {
     let choose =
         |choice: Value| refusal(&request(&json!({ "tools": [tool("a")], "tool_choice": choice })));
     for kind in ["auto", "any", "none"] {

@@ -1,16 +1,16 @@
-//! What the user wants done, by simple rules on the words.
+//! The intents of a user's text, found by simple rules on its words.
 
 use serde_json::{Value, json};
 
-use super::asking;
 use super::paths::{bare, is_absolute, is_file, is_zone};
+use super::verbatim;
 
-/// What stands before the name of a folder.
+/// The prepositions before the name of a folder.
 const PLACES: [&str; 4] = ["in", "of", "under", "inside"];
 
-/// One thing to do, and the tool that does it.
+/// One action that the user asks for, with the input of its tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Wish {
+pub(super) enum Intent {
     Read { path: String },
     List { path: Option<String> },
     Time { zone: String },
@@ -22,31 +22,31 @@ pub(super) enum Wish {
     Call { name: String, input: Value },
 }
 
-/// The wishes of one step: `and then` begins a new one.
-pub(super) fn step(text: &str, number: usize) -> Vec<Wish> {
+/// Returns the intents of step `number`; `and then` starts a new step.
+pub(super) fn step(text: &str, number: usize) -> Vec<Intent> {
     let steps = text.split(" and then ").flat_map(|part| part.split(", then "));
-    steps.map(wishes).filter(|wishes| !wishes.is_empty()).nth(number).unwrap_or_default()
+    steps.map(intents).filter(|intents| !intents.is_empty()).nth(number).unwrap_or_default()
 }
 
-fn wishes(text: &str) -> Vec<Wish> {
-    let (asked, rest) = asking::wishes(text);
+fn intents(text: &str) -> Vec<Intent> {
+    let (asked, rest) = verbatim::intents(text);
     let (write, rest) = write(&rest);
     let words: Vec<&str> = rest.split_whitespace().map(bare).collect();
-    let mut wishes: Vec<Wish> = asked.into_iter().chain(write).collect();
+    let mut intents: Vec<Intent> = asked.into_iter().chain(write).collect();
     for path in files(&words) {
-        let read = Wish::Read { path: path.to_owned() };
-        if !wishes.contains(&read) {
-            wishes.push(read);
+        let read = Intent::Read { path: path.to_owned() };
+        if !intents.contains(&read) {
+            intents.push(read);
         }
     }
     let lower = rest.to_lowercase();
-    wishes.extend(list(&words, wishes.is_empty()));
-    wishes.extend(time(&lower, &words));
-    wishes
+    intents.extend(list(&words, intents.is_empty()));
+    intents.extend(time(&lower, &words));
+    intents
 }
 
-/// The files that are named. An absolute path is one where it is to be read, whatever its name, and
-/// none where it is to be listed.
+/// Returns the files that the text names. An absolute path counts as a file if the user wants to
+/// read it, whatever its name, and not if the user wants to list it.
 fn files<'a>(words: &[&'a str]) -> Vec<&'a str> {
     let is = |word: &str, any: &[&str]| any.iter().any(|other| word.eq_ignore_ascii_case(other));
     let lists = words.iter().any(|word| is(word, &["list", "ls"]));
@@ -61,8 +61,9 @@ fn files<'a>(words: &[&'a str]) -> Vec<&'a str> {
     named.map(|(_, word)| *word).collect()
 }
 
-/// `write <content> to <file>` or `write <file>: <content>`, and the text without it.
-fn write(text: &str) -> (Option<Wish>, String) {
+/// Parses `write <content> to <file>` or `write <file>: <content>`. The second value is the text
+/// without it.
+fn write(text: &str) -> (Option<Intent>, String) {
     let none = || (None, text.to_owned());
     let Some((before, after)) = split_word(text, "write") else {
         return none();
@@ -85,12 +86,12 @@ fn write(text: &str) -> (Option<Wish>, String) {
     none()
 }
 
-fn writing(path: &str, content: &str) -> Wish {
+fn writing(path: &str, content: &str) -> Intent {
     let content = content.trim().trim_matches(|c| matches!(c, '"' | '\'' | '`' | '“' | '”'));
-    Wish::Write { path: bare(path.trim()).to_owned(), content: content.to_owned() }
+    Intent::Write { path: bare(path.trim()).to_owned(), content: content.to_owned() }
 }
 
-/// The text before and after the first occurrence of `word`, in any case.
+/// Splits the text at the first occurrence of `word`, ignoring case.
 pub(super) fn split_word<'a>(text: &'a str, word: &str) -> Option<(&'a str, &'a str)> {
     let mut end = 0;
     for piece in text.split_inclusive(char::is_whitespace) {
@@ -103,8 +104,8 @@ pub(super) fn split_word<'a>(text: &'a str, word: &str) -> Option<(&'a str, &'a 
     None
 }
 
-/// `list` always; `files` and the like when no file is named.
-fn list(words: &[&str], alone: bool) -> Option<Wish> {
+/// Lists a folder on `list`, and on `files` and the like if the text names no file.
+fn list(words: &[&str], alone: bool) -> Option<Intent> {
     let is = |word: &str, any: &[&str]| any.iter().any(|other| word.eq_ignore_ascii_case(other));
     let listed = words.iter().any(|word| is(word, &["list", "ls"]));
     let things = ["files", "folder", "folders", "directory", "directories"];
@@ -117,20 +118,20 @@ fn list(words: &[&str], alone: bool) -> Option<Wish> {
     let place = after.filter(|word| !is(word, &filler)).find(|word| !word.is_empty());
     let is_other = |word: &str| is(word, &things) || is_file(word) || is_zone(word);
     let path = place.filter(|word| is_absolute(word) || !is_other(word));
-    Some(Wish::List { path: path.map(|path| (*path).to_owned()) })
+    Some(Intent::List { path: path.map(|path| (*path).to_owned()) })
 }
 
-fn time(lower: &str, words: &[&str]) -> Option<Wish> {
+fn time(lower: &str, words: &[&str]) -> Option<Intent> {
     let phrases =
         ["what time", "the time", "time is it", "current time", "time in", "clock", "time zone"];
     if !phrases.iter().any(|phrase| lower.contains(phrase)) {
         return None;
     }
     let zone = words.iter().find(|word| is_zone(word)).copied().unwrap_or("UTC");
-    Some(Wish::Time { zone: zone.to_owned() })
+    Some(Intent::Time { zone: zone.to_owned() })
 }
 
-impl Wish {
+impl Intent {
     /// The name of the tool.
     pub(super) fn tool(&self) -> &str {
         match self {
@@ -146,7 +147,7 @@ impl Wish {
         }
     }
 
-    /// The tool's input.
+    /// The input of the tool.
     pub(super) fn input(&self) -> Value {
         match self {
             Self::Read { path } => json!({ "path": path }),
@@ -162,18 +163,18 @@ impl Wish {
         }
     }
 
-    /// The wish after "I will".
+    /// The intent as a phrase after "I will".
     pub(super) fn plan(&self) -> String {
         match self {
             Self::Read { path } => format!("read {path}"),
             Self::List { path: None } => "list the files".to_owned(),
             Self::List { path: Some(path) } => format!("list the files in {path}"),
-            Self::Time { zone } => format!("look at the clock for {zone}"),
+            Self::Time { zone } => format!("check the time in {zone}"),
             Self::Write { path, .. } => format!("write {path}"),
             Self::Search { query } => format!("search the courses for \"{query}\""),
-            Self::Outline { course } => format!("look up the outline of \"{course}\""),
+            Self::Outline { course } => format!("get the outline of \"{course}\""),
             Self::Fetch { url } => format!("fetch {url}"),
-            Self::Task { .. } => "give a task to a sub-agent".to_owned(),
+            Self::Task { .. } => "start a sub-agent".to_owned(),
             Self::Call { name, .. } => format!("call {name}"),
         }
     }

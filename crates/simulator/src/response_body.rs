@@ -1,4 +1,4 @@
-//! From the bytes of a reply to a response body: pace, split writes, cuts and hangs.
+//! Response bodies with a pace, split writes, cuts and hangs.
 
 use std::io;
 use std::num::NonZeroUsize;
@@ -14,21 +14,21 @@ use tokio_util::sync::CancellationToken;
 use super::emit::Wire;
 use super::script::{Cut, Reply};
 
-/// Time for the bytes before a cut to reach the socket; a body that fails at once takes them along.
+/// Time for the bytes before a cut to reach the socket. A body that fails at once discards them.
 const FLUSH: Duration = Duration::from_millis(5);
 
-/// How a body ends.
+/// The end of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ending {
-    /// In order.
+    /// The regular end.
     Clean,
-    /// The connection is dropped.
-    Torn,
-    /// Nothing more comes until the simulator stops.
+    /// The connection is aborted.
+    Aborted,
+    /// The body stays open until the simulator stops.
     Hangs,
 }
 
-/// The body that plays `wire` as `reply` wants it.
+/// Returns the body for `wire` with the delivery options of `reply`.
 pub(crate) fn body(mut wire: Wire, reply: &Reply, stop: CancellationToken) -> Body {
     let ending = shorten(&mut wire, reply);
     if reply.pace_ms == 0 && reply.split.is_none() && ending == Ending::Clean {
@@ -44,7 +44,7 @@ pub(crate) fn body(mut wire: Wire, reply: &Reply, stop: CancellationToken) -> Bo
     Body::from_stream(stream::unfold(player, Player::next))
 }
 
-/// A body under way.
+/// A body in progress.
 struct Player {
     writes: vec::IntoIter<Write>,
     begun: bool,
@@ -64,14 +64,14 @@ impl Player {
         }
         match self.ending {
             Ending::Clean => return None,
-            Ending::Torn => sleep(FLUSH).await,
+            Ending::Aborted => sleep(FLUSH).await,
             Ending::Hangs => self.stop.cancelled().await,
         }
-        Some((Err(torn()), self))
+        Some((Err(aborted()), self))
     }
 }
 
-/// Cuts `wire` where the reply says so.
+/// Truncates `wire` as the reply requires.
 fn shorten(wire: &mut Wire, reply: &Reply) -> Ending {
     if let Some(events) = reply.hang_after {
         wire.keep_events(events);
@@ -82,7 +82,7 @@ fn shorten(wire: &mut Wire, reply: &Reply) -> Ending {
         Some(Cut::Events(events)) => wire.keep_events(events),
         Some(Cut::Bytes { bytes }) => wire.keep_bytes(bytes),
     }
-    if reply.cut_clean { Ending::Clean } else { Ending::Torn }
+    if reply.cut_clean { Ending::Clean } else { Ending::Aborted }
 }
 
 struct Write {
@@ -90,7 +90,7 @@ struct Write {
     bytes: Bytes,
 }
 
-/// The writes of a body: cut at every event when there is a pace, and at every `split` bytes.
+/// Splits a body into writes: at every event if there is a pace, and after every `split` bytes.
 fn writes(wire: Wire, reply: &Reply) -> Vec<Write> {
     let mut bytes = Bytes::from(wire.bytes);
     let mut taken = 0;
@@ -110,6 +110,6 @@ fn writes(wire: Wire, reply: &Reply) -> Vec<Write> {
     writes
 }
 
-fn torn() -> io::Error {
-    io::Error::new(io::ErrorKind::ConnectionAborted, "the script cuts the connection here")
+fn aborted() -> io::Error {
+    io::Error::new(io::ErrorKind::ConnectionAborted, "the script aborts the connection here")
 }

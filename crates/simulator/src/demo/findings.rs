@@ -1,21 +1,21 @@
-//! What the tools found, said in a few sentences and never copied out.
+//! Findings: short sentences on the results of tools. They never copy a result.
 
 use std::collections::HashMap;
 
 use serde_json::Value;
 
 use super::{explain, listing};
-use crate::conversation::Cue;
-use crate::request::{Ask, Sent, blocks};
-use crate::words::{count, shorten};
+use crate::phrases::{count, shorten};
+use crate::request::{ApiRequest, ContentBlock, blocks};
+use crate::selection::Position;
 
-/// Characters of a failure that are quoted.
+/// Maximum length of a quoted error in characters.
 const QUOTED: usize = 160;
 
-/// One finding for each tool result since the latest user text, in order.
-pub(super) fn findings(ask: Ask<'_>, cue: &Cue) -> Vec<String> {
-    let recent = || ask.messages().iter().skip(cue.after).flat_map(blocks);
-    let calls: HashMap<&str, Sent<'_>> = recent()
+/// Returns one finding for each tool result after the latest user text, in order.
+pub(super) fn findings(request: ApiRequest<'_>, position: &Position) -> Vec<String> {
+    let recent = || request.messages().iter().skip(position.after).flat_map(blocks);
+    let calls: HashMap<&str, ContentBlock<'_>> = recent()
         .filter(|block| block.is("tool_use"))
         .filter_map(|block| Some((block.str("id")?, block)))
         .collect();
@@ -25,7 +25,7 @@ pub(super) fn findings(ask: Ask<'_>, cue: &Cue) -> Vec<String> {
         .collect()
 }
 
-fn finding(call: Sent<'_>, result: Sent<'_>) -> String {
+fn finding(call: ContentBlock<'_>, result: ContentBlock<'_>) -> String {
     let tool = call.str("name").unwrap_or_default();
     let input = |field| call.get("input").and_then(|input| input.get(field)?.as_str());
     let text = result.result_text();
@@ -47,7 +47,7 @@ fn finding(call: Sent<'_>, result: Sent<'_>) -> String {
     }
 }
 
-/// The time, wherever it stands in the result.
+/// Finds the time in the result, which is plain text or JSON.
 fn clock(zone: &str, text: &str) -> String {
     let parsed: Option<Value> = serde_json::from_str(text).ok();
     let fields = parsed.as_ref().and_then(Value::as_object);
@@ -61,9 +61,9 @@ fn clock(zone: &str, text: &str) -> String {
 fn other(tool: &str, text: &str) -> String {
     let lines = text.lines().count();
     if lines == 0 {
-        return format!("`{tool}` had nothing to say.");
+        return format!("`{tool}` returned no output.");
     }
     let first = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
     let size = count(lines, "line", "lines");
-    format!("`{tool}` answered with {size}, beginning with \"{}\".", shorten(first, 80))
+    format!("`{tool}` returned {size}; the first is \"{}\".", shorten(first, 80))
 }

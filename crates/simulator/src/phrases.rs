@@ -1,4 +1,4 @@
-//! Small habits of language.
+//! Helpers for English phrases.
 
 /// `a`, `a and b`, or `a, b and c`.
 pub(crate) fn join(items: &[String]) -> String {
@@ -14,7 +14,7 @@ pub(crate) fn count(number: usize, one: &str, many: &str) -> String {
     if number == 1 { format!("1 {one}") } else { format!("{number} {many}") }
 }
 
-/// The beginning of `text` on one line, at most `most` characters.
+/// Returns the beginning of `text` on one line, at most `most` characters.
 pub(crate) fn shorten(text: &str, most: usize) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     match line.char_indices().nth(most) {
@@ -23,7 +23,7 @@ pub(crate) fn shorten(text: &str, most: usize) -> String {
     }
 }
 
-/// The first `most` names in code quotes, and how many more there are.
+/// Returns the first `most` names in code quotes, and the number of the others.
 pub(crate) fn names(names: &[String], most: usize) -> String {
     let mut shown: Vec<String> = names.iter().take(most).map(|name| format!("`{name}`")).collect();
     if names.len() > most {

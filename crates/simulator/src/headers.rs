@@ -1,11 +1,11 @@
-//! What every request must bring in its headers.
+//! The headers that every request to the Messages API must have.
 
 use axum::http::HeaderMap;
 
 use super::betas::Betas;
 use super::refusal::Refusal;
 
-/// The version of the API that a request names.
+/// The API version that a request names in `anthropic-version`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Version {
     /// `2023-06-01`
@@ -14,15 +14,15 @@ pub(crate) enum Version {
     Y2026,
 }
 
-/// What the headers say about a request.
+/// The relevant headers of a request.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Admission {
+pub(crate) struct ApiHeaders {
     pub(crate) version: Version,
     pub(crate) betas: Betas,
 }
 
-/// Checks the key and the version.
-pub(crate) fn admit(headers: &HeaderMap) -> Result<Admission, Refusal> {
+/// Checks the API key and the version.
+pub(crate) fn check_headers(headers: &HeaderMap) -> Result<ApiHeaders, Refusal> {
     let header = |name| headers.get(name).and_then(|value| value.to_str().ok());
     let bearer = header("authorization").and_then(|value| value.strip_prefix("Bearer "));
     let keys = [header("x-api-key"), bearer];
@@ -40,5 +40,5 @@ pub(crate) fn admit(headers: &HeaderMap) -> Result<Admission, Refusal> {
         None => return Err(Refusal::invalid("anthropic-version: header is required")),
     };
     let betas = header("anthropic-beta").map(Betas::read).transpose()?;
-    Ok(Admission { version, betas: betas.unwrap_or_default() })
+    Ok(ApiHeaders { version, betas: betas.unwrap_or_default() })
 }

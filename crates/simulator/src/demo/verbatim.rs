@@ -1,9 +1,9 @@
-//! Wishes whose text goes to the tool as it is: a question, an address, an input.
+//! Intents whose text goes to the tool unchanged: a query, a URL, an input.
 
 use serde_json::json;
 
+use super::intents::{Intent, split_word};
 use super::paths::bare;
-use super::wishes::{Wish, split_word};
 
 const SEARCHES: [&str; 3] =
     ["search the courses for ", "search all courses for ", "look in the courses for "];
@@ -11,31 +11,31 @@ const OUTLINES: [&str; 2] = ["outline of the course ", "outline of course "];
 const TASKS: [&str; 3] = ["ask a sub-agent to ", "have a sub-agent ", "tell a sub-agent to "];
 const SCHEMES: [&str; 2] = ["https://", "http://"];
 
-/// The wishes of this kind, and the text without them.
-pub(super) fn wishes(text: &str) -> (Vec<Wish>, String) {
+/// Returns the intents of this kind, and the text without them.
+pub(super) fn intents(text: &str) -> (Vec<Intent>, String) {
     let (call, rest) = call(text);
-    let mut wishes: Vec<Wish> = call.into_iter().collect();
+    let mut intents: Vec<Intent> = call.into_iter().collect();
     let mut rest = rest;
     while let (Some(prompts), left) = quoted(&rest, &TASKS) {
         let prompts = prompts.split(" and ask a sub-agent to ").map(str::to_owned);
-        wishes.extend(prompts.map(|prompt| Wish::Task { prompt }));
+        intents.extend(prompts.map(|prompt| Intent::Task { prompt }));
         rest = left;
     }
     let (query, rest) = quoted(&rest, &SEARCHES);
-    wishes.extend(query.map(|query| Wish::Search { query }));
+    intents.extend(query.map(|query| Intent::Search { query }));
     let (course, rest) = quoted(&rest, &OUTLINES);
-    wishes.extend(course.map(|course| Wish::Outline { course }));
+    intents.extend(course.map(|course| Intent::Outline { course }));
     if split_word(&rest, "fetch").is_some() {
         let words = rest.split_whitespace().map(bare);
         let urls = words.filter(|word| SCHEMES.iter().any(|scheme| word.starts_with(scheme)));
-        wishes.extend(urls.map(|url| Wish::Fetch { url: url.to_owned() }));
+        intents.extend(urls.map(|url| Intent::Fetch { url: url.to_owned() }));
     }
-    (wishes, rest)
+    (intents, rest)
 }
 
-/// `call <tool> with <JSON>`; without JSON the input is an empty object. What is left of the text
-/// has neither.
-fn call(text: &str) -> (Option<Wish>, String) {
+/// Parses `call <tool> with <JSON>`; without JSON the input is an empty object. The second value is
+/// the text without the call.
+fn call(text: &str) -> (Option<Intent>, String) {
     let none = || (None, text.to_owned());
     let Some((before, after)) = split_word(text, "call") else { return none() };
     let Some(word) = after.split_whitespace().next() else { return none() };
@@ -54,10 +54,11 @@ fn call(text: &str) -> (Option<Wish>, String) {
     if !is_name {
         return none();
     }
-    (Some(Wish::Call { name, input }), format!("{before} {after}"))
+    (Some(Intent::Call { name, input }), format!("{before} {after}"))
 }
 
-/// What stands behind one of these phrases, up to the end of its sentence, and the text without it.
+/// Returns the text from one of these phrases to the end of the sentence, and the text without
+/// both.
 fn quoted(text: &str, phrases: &[&str]) -> (Option<String>, String) {
     let lower = text.to_ascii_lowercase();
     let found = phrases.iter().find_map(|phrase| Some((lower.find(phrase)?, phrase.len())));

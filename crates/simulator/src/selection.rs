@@ -1,4 +1,4 @@
-//! Which reply a request gets. Nothing is remembered: the request's own history says it all.
+//! Selection of the reply to a request, from the request's own history alone.
 
 use std::borrow::Cow;
 
@@ -6,43 +6,43 @@ use serde_json::Value;
 
 use super::demo;
 use super::refusal::Refusal;
-use super::request::{Ask, Sent, blocks, role};
+use super::request::{ApiRequest, ContentBlock, blocks, role};
 use super::script::{Block, Otherwise, Reply, Script};
 use super::signature::summary;
 
-/// Where a request stands in its conversation.
+/// The position of a request in its conversation.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Cue {
-    /// The text of the last user message that has any.
+pub(crate) struct Position {
+    /// The text of the last user message with text.
     pub(crate) user: String,
-    /// How many messages there are up to that one, itself included.
+    /// The number of messages up to that message, inclusive.
     pub(crate) after: usize,
-    /// How many assistant messages follow that message.
+    /// The number of assistant messages after that message.
     pub(crate) round: usize,
 }
 
-/// Where a reply comes from.
+/// The origin of a reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Source {
-    /// The conversation of this number.
+    /// The conversation with this index in the script.
     Conversation(usize),
-    /// The summaries, of which the conversation had so many before.
+    /// A scripted summary, with the number of summaries before it.
     Summaries(usize),
-    /// The demonstration.
+    /// The built-in demonstration.
     Demo,
 }
 
-/// A reply and where it comes from.
+/// The reply to a request, and its origin.
 #[derive(Debug)]
-pub(crate) struct Pick<'a> {
+pub(crate) struct Selection<'a> {
     pub(crate) source: Source,
     pub(crate) reply: Cow<'a, Reply>,
 }
 
-impl Cue {
-    /// Reads the cue from the history of a request.
-    pub(crate) fn of(script: &Script, ask: Ask<'_>) -> Self {
-        let messages = ask.messages();
+impl Position {
+    /// Determines the position of a request from its history.
+    pub(crate) fn of(script: &Script, request: ApiRequest<'_>) -> Self {
+        let messages = request.messages();
         let asked = messages.iter().enumerate().rev().find_map(|(at, message)| {
             let text = user_text(message)?;
             Some((text, at + 1))
@@ -58,7 +58,7 @@ impl Cue {
     }
 }
 
-/// What the user said in a message, if it is the user's and says anything.
+/// Returns the text of a user message, if it has any.
 fn user_text(message: &Value) -> Option<String> {
     let texts: Vec<&str> = blocks(message)
         .filter(|block| block.is("text") && role(message) == "user")
@@ -67,33 +67,38 @@ fn user_text(message: &Value) -> Option<String> {
     (!texts.is_empty()).then(|| texts.join("\n"))
 }
 
-/// Whether an assistant message is an answer. A summary that is no scripted answer is none.
+/// True if an assistant message counts as a round. A summary counts only if it is a scripted reply.
 fn is_round(message: &Value, scripted: Option<&Reply>) -> bool {
     let is_scripted = scripted.is_some_and(Reply::may_be_a_summary);
-    let is_made = |block: Sent<'_>| {
+    let is_made = |block: ContentBlock<'_>| {
         block.is("compaction") && (block.get("signature").is_some() || !is_scripted)
     };
     !blocks(message).all(is_made)
 }
 
-/// The reply of `script` to a request with this cue.
-pub(crate) fn pick<'a>(script: &'a Script, ask: Ask<'_>, cue: &Cue) -> Result<Pick<'a>, Refusal> {
-    if ask.compaction().is_some() {
-        let number = summary::number(ask);
+/// Selects the reply to a request at this position.
+pub(crate) fn select<'a>(
+    script: &'a Script,
+    request: ApiRequest<'_>,
+    position: &Position,
+) -> Result<Selection<'a>, Refusal> {
+    if request.compaction().is_some() {
+        let number = summary::number(request);
         let reply = script.summary(number).map_or_else(summed_up, Cow::Borrowed);
-        return Ok(Pick { source: Source::Summaries(number), reply });
+        return Ok(Selection { source: Source::Summaries(number), reply });
     }
-    if let Some((number, conversation)) = script.find(&cue.user) {
-        let reply = conversation.reply(cue.round).map_or_else(ended, Cow::Borrowed);
-        return Ok(Pick { source: Source::Conversation(number), reply });
+    if let Some((number, conversation)) = script.find(&position.user) {
+        let reply = conversation.reply(position.round).map_or_else(ended, Cow::Borrowed);
+        return Ok(Selection { source: Source::Conversation(number), reply });
     }
     match script.otherwise {
-        Otherwise::Demo => {
-            Ok(Pick { source: Source::Demo, reply: Cow::Owned(demo::reply(ask, cue)) })
-        }
+        Otherwise::Demo => Ok(Selection {
+            source: Source::Demo,
+            reply: Cow::Owned(demo::reply(request, position)),
+        }),
         Otherwise::Refuse => Err(Refusal::invalid(format!(
             "script: no conversation matches the user text {:?}",
-            cue.user
+            position.user
         ))),
     }
 }
