@@ -1,41 +1,15 @@
 //! Workers: take runs up, drive them, keep their leases.
 
-mod active;
-mod amend;
-mod ask;
-mod asked;
-mod attend;
-mod awaited;
-mod begin;
-mod budget;
-mod compact;
-mod delegate;
-mod dismiss;
-mod drive;
-mod gate;
-mod give_up;
-mod halt;
-mod inquire;
-mod lease;
-mod ledger;
-mod leftovers;
-mod node;
-mod patience;
-mod previews;
+mod claim;
+mod compaction;
+mod model_call;
 #[cfg(test)]
-mod proof;
-mod round;
-mod slot;
-mod span;
-mod suspend;
-mod tell;
-mod thread;
-mod tool_lists;
+mod model_check;
+mod run;
+mod sub_agents;
+mod tool_round;
 mod transcript;
-mod tries;
-mod wait;
-mod widen;
-mod write;
+mod workspace_gc;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -67,13 +41,15 @@ use crate::store::connections::Connections;
 use crate::tools::Registry;
 use crate::tools::lease::LeaseClock;
 use crate::tools::policy::{Evaluator, OperatorPolicy};
-use active::{Active, Stopping};
-use awaited::Awaited;
-use give_up::HOPELESS_AFTER;
-pub use node::Node;
-use patience::in_time;
-use slot::{Slot, Slots};
-use span::{begin_run, span_of};
+use claim::active_runs::{self, Active, Stopping};
+use claim::give_up::HOPELESS_AFTER;
+use claim::leases;
+pub use claim::node::Node;
+use claim::slots::{Slot, Slots};
+use run::database_retry::in_time;
+use run::driver;
+use run::spans::{begin_run, span_of};
+use sub_agents::priority::Awaited;
 use transcript::TranscriptCache;
 pub use transcript::{sent_before, sent_messages};
 
@@ -158,10 +134,10 @@ impl Worker {
     pub async fn run(self: Arc<Self>, shutdown: CancellationToken) {
         let helpers = TaskTracker::new();
         let heartbeat_stop = CancellationToken::new();
-        helpers.spawn(lease::heartbeat(Arc::clone(&self), heartbeat_stop.clone()));
-        helpers.spawn(active::cancel_announced(Arc::clone(&self), heartbeat_stop.clone()));
+        helpers.spawn(leases::heartbeat(Arc::clone(&self), heartbeat_stop.clone()));
+        helpers.spawn(active_runs::cancel_announced(Arc::clone(&self), heartbeat_stop.clone()));
         let (pool, folder) = (self.parts.pool.clone(), self.parts.workspaces.clone());
-        let clear_away = leftovers::clear_away(pool, folder);
+        let clear_away = workspace_gc::clear_away(pool, folder);
         helpers.spawn(shutdown.clone().run_until_cancelled_owned(clear_away));
 
         let mut handed = self.parts.bus.open_desk(self.id, Arc::clone(self.slots.free()));
@@ -355,7 +331,7 @@ impl Worker {
             signals.cancel.cancel();
         }
         // Boxed, because it is large.
-        let others_wait = Box::pin(drive::drive(self, run, signals, slot, span.as_mut())).await;
+        let others_wait = Box::pin(driver::drive(self, run, signals, slot, span.as_mut())).await;
         // A run that was let go leaves its previews open here.
         self.parts.bus.end_previews(session_id, run_id);
         others_wait

@@ -1,0 +1,225 @@
+//! What a driver does next: the order of statements as in `drive`, `begin`, `ledger` and `halt`,
+//! the decisions by the code that they call.
+
+use super::rules::Rules;
+use super::state::{CALLS, Doing, Driver, EFFECT, Entry, Ledger, State, WRITE};
+use super::store::Step;
+use super::transcribe::{calls, file, next_step, rows};
+use crate::agent;
+use crate::domain::run::RunStatus;
+use crate::domain::tool::CallState;
+use crate::store::claim::MAX_TAKEOVERS;
+use crate::worker::tool_round::plan::{AfterCrash, Round, after_crash};
+
+/// A driver at work on a state of which it is a part.
+pub(super) struct Work<'a> {
+    pub(super) rules: &'a Rules,
+    pub(super) process: u8,
+    pub(super) driver: Driver,
+    pub(super) state: State,
+}
+
+impl Work<'_> {
+    /// Does the next thing; none afterwards if the driver is gone.
+    pub(super) fn go_on(&mut self) -> bool {
+        match self.driver.doing {
+            Doing::Resume => self.resume(),
+            Doing::Announce => self.announce(),
+            Doing::Decide => self.decide(),
+            Doing::Wait => self.take_in(),
+            Doing::Plan => self.plan(),
+            Doing::Run(WRITE) => self.ask_for_the_lease(),
+            Doing::Run(_) => self.begin_effect(),
+            Doing::Write => self.write(),
+            Doing::Effect => self.end_call(EFFECT, CallState::Done),
+            Doing::Close(status) => self.close(status),
+            Doing::Settle(status) => self.settle(status),
+        }
+    }
+
+    fn next(&mut self, doing: Doing) -> bool {
+        self.driver.doing = doing;
+        true
+    }
+
+    fn commit(&mut self, step: Step) -> bool {
+        self.state.commit(self.rules, &self.driver, self.process, step)
+    }
+
+    fn resume(&mut self) -> bool {
+        if self.rules.drivers_resume {
+            self.driver.history = self.state.tables.history;
+        }
+        self.driver.is_resumed = self.driver.history.contains(Entry::User);
+        if self.driver.takeovers > MAX_TAKEOVERS {
+            return self.next(Doing::Close(RunStatus::Failed));
+        }
+        self.next(Doing::Announce)
+    }
+
+    fn announce(&mut self) -> bool {
+        let message = (!self.driver.is_resumed).then_some(Entry::User);
+        if let Some(message) = message {
+            self.driver.history.push(message);
+        }
+        let step = Step { message, is_progress: message.is_some(), ..Step::default() };
+        self.commit(step) && self.next(Doing::Decide)
+    }
+
+    fn decide(&mut self) -> bool {
+        match next_step(&self.driver.history) {
+            agent::Step::CallModel { .. } | agent::Step::Exhausted(_) => self.next(Doing::Wait),
+            agent::Step::CallTools(_) => self.call_tools(),
+            agent::Step::Finish(_) => unreachable!("a run settles with its last reply"),
+        }
+    }
+
+    fn take_in(&mut self) -> bool {
+        let has_called = self.driver.history.contains(Entry::Calls);
+        let reply = if has_called { Entry::Answer } else { Entry::Calls };
+        let is_planned = !has_called && self.rules.plans_come_with_the_reply;
+        let step = Step {
+            message: Some(reply),
+            records: if is_planned { [Some(CallState::Planned); CALLS] } else { [None; CALLS] },
+            is_progress: true,
+            settles: has_called.then_some(RunStatus::Completed),
+        };
+        self.driver.history.push(reply);
+        let is_stored = self.commit(step);
+        let doing = if is_planned || has_called { Doing::Decide } else { Doing::Plan };
+        is_stored && !has_called && self.next(doing)
+    }
+
+    fn plan(&mut self) -> bool {
+        let records = [Some(CallState::Planned); CALLS];
+        self.commit(Step { records, is_progress: true, ..Step::default() })
+            && self.next(Doing::Decide)
+    }
+
+    /// The next of the calls, or their results if all have ended.
+    fn call_tools(&mut self) -> bool {
+        if self.driver.is_resumed && self.driver.ledger.is_none() {
+            self.read_ledger();
+        }
+        let Some(position) = self.driver.results.iter().position(Option::is_none) else {
+            return self.answer();
+        };
+        if position < WRITE {
+            // Nobody can tell when a call ran that changes nothing.
+            self.driver.results[position] = Some(CallState::Done);
+            return self.call_tools();
+        }
+        let calls = calls();
+        let round = Round::new(&calls, rows(self.driver.ledger));
+        let row = round.open(position).expect("a call without a result");
+        let now = (position == WRITE).then(|| Some(file(self.state.witness.is_written)));
+        match after_crash(row, now.as_ref()) {
+            AfterCrash::Done(_) => self.end_call(position, CallState::Done),
+            AfterCrash::Unknown if self.rules.effects_are_not_repeated || position != EFFECT => {
+                self.end_call(position, CallState::Interrupted)
+            }
+            AfterCrash::Unknown | AfterCrash::Run => self.start(position),
+        }
+    }
+
+    fn read_ledger(&mut self) {
+        let ledger = self.state.tables.ledger;
+        let calls = calls();
+        let recorded = Round::new(&calls, rows(Some(ledger))).answered().results;
+        for (position, call) in calls.iter().enumerate() {
+            let result = recorded.iter().find(|result| result.tool_use_id == call.tool_use_id);
+            self.driver.results[position] = result.map(|result| result.state);
+            self.driver.recorded[position] = result.is_some();
+        }
+        self.driver.ledger = Some(ledger);
+    }
+
+    fn end_call(&mut self, position: usize, state: CallState) -> bool {
+        self.driver.results[position] = Some(state);
+        self.next(Doing::Decide)
+    }
+
+    /// What ended before is recorded first, then the beginning of this call.
+    fn start(&mut self, position: usize) -> bool {
+        let records = self.unrecorded();
+        if records != [None; CALLS] {
+            self.driver.recorded = self.driver.results.map(|result| result.is_some());
+            return self.commit(Step { records, is_progress: true, ..Step::default() });
+        }
+        if !self.rules.starts_are_recorded {
+            return self.next(Doing::Run(position));
+        }
+        let mut records = [None; CALLS];
+        records[position] = Some(CallState::Started);
+        self.commit(Step { records, is_progress: true, ..Step::default() })
+            && self.next(Doing::Run(position))
+    }
+
+    fn unrecorded(&self) -> Ledger {
+        let mut records = self.driver.results;
+        for (record, is_recorded) in records.iter_mut().zip(self.driver.recorded) {
+            *record = record.filter(|_| !is_recorded);
+        }
+        records
+    }
+
+    /// The tool looks at the clock right before it puts the file in place.
+    fn ask_for_the_lease(&mut self) -> bool {
+        let is_fresh = self.state.tables.is_leased || self.state.tables.status.is_terminal();
+        is_fresh && self.next(Doing::Write)
+    }
+
+    fn write(&mut self) -> bool {
+        self.state.witness.is_written = true;
+        self.end_call(WRITE, CallState::Done)
+    }
+
+    fn begin_effect(&mut self) -> bool {
+        self.state.witness.effects += 1;
+        self.next(Doing::Effect)
+    }
+
+    fn answer(&mut self) -> bool {
+        let results = Entry::Results(self.driver.results.map(|result| result.expect("ended")));
+        let step = Step {
+            message: Some(results),
+            records: self.unrecorded(),
+            is_progress: true,
+            settles: None,
+        };
+        let is_stored = self.commit(step);
+        self.driver.history.push(results);
+        self.driver.forget_calls();
+        is_stored && self.next(Doing::Decide)
+    }
+
+    /// What was in hand may not be what is stored: the calls are closed by the ledger.
+    fn close(&mut self, status: RunStatus) -> bool {
+        self.driver.forget_calls();
+        self.driver.history = self.state.tables.history;
+        let is_begun = self.driver.history.contains(Entry::User);
+        let closes = is_begun && self.rules.open_calls_are_closed;
+        if closes && matches!(next_step(&self.driver.history), agent::Step::CallTools(_)) {
+            let ledger = self.state.tables.ledger;
+            let calls = calls();
+            let mut round = Round::new(&calls, rows(Some(ledger)));
+            round.close();
+            for (position, result) in round.answered().results.iter().enumerate() {
+                self.driver.results[position] = Some(result.state);
+            }
+        }
+        self.next(Doing::Settle(status))
+    }
+
+    fn settle(&mut self, status: RunStatus) -> bool {
+        let results = self.driver.results;
+        let message = results[0].map(|_| {
+            Entry::Results(results.map(|result| result.expect("all calls are closed together")))
+        });
+        let step = Step { message, records: results, is_progress: true, settles: Some(status) };
+        if self.commit(step) && status == RunStatus::Failed {
+            self.state.tables.is_crash_loop = true;
+        }
+        false
+    }
+}
