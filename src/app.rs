@@ -30,7 +30,7 @@ use crate::tools::builtin::bash::Bash;
 use crate::tools::mcp::ToolServers;
 use crate::tools::policy::Evaluator;
 use crate::webhooks::{self, Sender};
-use crate::worker::{Node, Parts, Worker};
+use crate::worker::{Node, Worker, WorkerParts};
 use database::{Pools, open_pools};
 pub use database::{bring_up_to_date, bring_up_to_date_and_grant, open_database};
 use listening::Listening;
@@ -83,7 +83,7 @@ impl Application {
             let (model, running) = open_model(work.model, work.model_idle_timeout).await?;
             simulator = running;
             catalogue = models_to_refresh(&config.listen).map(|models| (model.clone(), models));
-            let new = Worker::new(Parts {
+            let new = Worker::new(WorkerParts {
                 pool: pools.worker.clone(),
                 heartbeat_pool: pools.heartbeat.clone(),
                 bus: Arc::clone(&bus),
@@ -96,9 +96,9 @@ impl Application {
                 slots: work.slots,
                 drain_for: work.drain_for,
                 metrics: Arc::clone(&metrics),
-                node: Node::take(&config.state_dir),
+                node: Node::open(&config.state_dir),
             });
-            new.succeed().await;
+            new.reclaim_predecessor_leases().await;
             worker = Some(new);
             sender = Some(sender_of(work.webhook_hosts, &pools, &metrics)?);
         }

@@ -1,4 +1,4 @@
-//! The tool loop as a state machine that is folded from messages and never stored.
+//! The tool loop as a state machine. It is rebuilt from the messages of a run and never stored.
 
 use crate::domain::message::{BadContent, Message, Role, View};
 use crate::domain::price::Price;
@@ -6,22 +6,22 @@ use crate::domain::run::{LimitKind, Limits, ModelStop, Refusal, StopReason};
 use crate::domain::tool::ToolCall;
 use crate::domain::usage::{Spent, Usage};
 
-/// Resumptions of a paused turn before the run is given up.
+/// Maximum number of times that a paused turn of a run is resumed.
 const MAX_PAUSES: u32 = 10;
 
-/// The limits that the loop itself can tell from the messages.
+/// The limits that the loop can check from the messages alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
     /// Model requests that may be followed by tool calls.
     pub rounds: u32,
     /// Tokens of all requests together.
     pub tokens: Option<i64>,
-    /// Micro-dollars for all requests together, and what tokens cost.
+    /// The limit of the cost of all requests, in micro-dollars, and the price of tokens.
     pub cost: Option<(i64, Price)>,
 }
 
 impl Bounds {
-    /// The bounds of a run with these limits. Without a price there is no cost to bound.
+    /// The bounds of a run with these limits. Without a price the cost is not limited.
     pub fn new(limits: &Limits, price: Option<Price>) -> Self {
         Self {
             rounds: limits.rounds.unwrap_or(Limits::DEFAULT_ROUNDS),
@@ -30,53 +30,53 @@ impl Bounds {
         }
     }
 
-    /// The limit that so much reaches.
+    /// The limit that this usage reaches.
     fn limit_of(&self, spent: &Usage, cost: i64) -> Option<LimitKind> {
         if self.tokens.is_some_and(|tokens| spent.total() >= tokens) {
             return Some(LimitKind::Tokens);
         }
-        let is_dear = self.cost.is_some_and(|(limit, _)| cost >= limit);
-        is_dear.then_some(LimitKind::Cost)
+        let is_over_cost = self.cost.is_some_and(|(limit, _)| cost >= limit);
+        is_over_cost.then_some(LimitKind::Cost)
     }
 }
 
-/// What to do next.
+/// The next step of the loop.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Step {
     /// Ask the model. A forced tool choice holds for the first request only.
     CallModel {
-        /// Whether this is the first request of the run.
+        /// This is the first request of the run.
         is_first: bool,
     },
-    /// Run these calls and answer all of them in one message.
+    /// Execute these calls and answer all of them in one message.
     CallTools(Vec<ToolCall>),
-    /// A limit is reached: ask once more, with the tools shown and their use forbidden.
+    /// A limit is reached: ask once more, with the tools defined but `tool_choice` set to none.
     Exhausted(LimitKind),
-    /// Done.
+    /// The run is finished.
     Finish(Finish),
 }
 
-/// How the agent settled.
+/// The end of a run by its own last reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finish {
-    /// Why.
+    /// The reason.
     pub stop_reason: StopReason,
-    /// The limit at which the final answer was asked for.
+    /// The limit at which the last reply was requested.
     pub limited: Option<LimitKind>,
 }
 
 /// The loop of one run.
 ///
-/// Feed it the messages of the run in order, from the client's message on; ask it for the next
-/// step at any point. Resuming from stored messages gives the same step as having lived through
-/// them, which is why nothing else has to be stored.
+/// The caller pushes the messages of the run in order, from the client's message on, and can read the
+/// next step at any point. A loop that is resumed from stored messages has the same next step as the
+/// loop that received them one by one, so nothing else has to be stored.
 #[derive(Debug, Clone)]
 pub struct AgentLoop {
     bounds: Bounds,
     rounds: u32,
     pauses: u32,
     spent: Usage,
-    /// The cost of each request, added up: a sum of usage would be rounded in another way.
+    /// The sum of the costs of the requests. The cost of their total usage would be rounded otherwise.
     cost: i64,
     limit: Option<LimitKind>,
     step: Step,
@@ -92,7 +92,7 @@ impl AgentLoop {
         this
     }
 
-    /// A loop that has seen the messages of a run, its user message first.
+    /// A loop after the messages of a run, the first of which is its user message.
     pub fn resume(messages: &[Message], bounds: Bounds) -> Result<Self, BadContent> {
         let mut this = Self::new(bounds);
         for message in messages.iter().skip(1) {
@@ -101,26 +101,26 @@ impl AgentLoop {
         Ok(this)
     }
 
-    /// Takes in a reply of the model, or the message with the results of its calls.
+    /// Adds a reply of the model, or the message with the results of its calls.
     pub fn push(&mut self, message: &Message) -> Result<(), BadContent> {
         match (message.role, &message.stop_reason) {
             (Role::User, _) => self.ask(),
             (Role::Assistant, stop) => {
                 self.spend(message.usage);
-                let unsaid = ModelStop::Other(String::new());
-                let stop = stop.as_ref().unwrap_or(&unsaid);
+                let unknown = ModelStop::Other(String::new());
+                let stop = stop.as_ref().unwrap_or(&unknown);
                 self.step = self.after_reply(message, stop)?;
             }
         }
         Ok(())
     }
 
-    /// What to do next.
+    /// The next step.
     pub fn step(&self) -> &Step {
         &self.step
     }
 
-    /// Ends the rounds now, for a limit that messages do not show, such as time.
+    /// Ends the rounds at a limit that messages do not show, such as time.
     pub fn exhaust(&mut self, limit: LimitKind) {
         if matches!(self.step, Step::CallModel { .. }) {
             self.limit = Some(limit);
@@ -128,17 +128,17 @@ impl AgentLoop {
         }
     }
 
-    /// Whether the next reply must not be followed by tool calls.
+    /// True if the next reply must not be followed by tool calls.
     pub fn is_final(&self) -> bool {
         self.limit.is_some()
     }
 
-    /// Whether a reply that pauses, or sums the conversation up, would be resumed.
+    /// True if a reply that pauses, or that contains a summary of the conversation, is resumed.
     pub fn may_pause(&self) -> bool {
         self.pauses < MAX_PAUSES
     }
 
-    /// Counts a request whose reply is no message, because it is asked for again.
+    /// Counts a request whose reply is not stored as a message, because it is requested again.
     pub fn spend(&mut self, usage: Usage) {
         self.spent += usage;
         if let Some((_, price)) = self.bounds.cost {
@@ -146,7 +146,7 @@ impl AgentLoop {
         }
     }
 
-    /// Counts what no message shows at all, because tools asked the model for it.
+    /// Counts sampling requests of tools, which no message shows.
     pub fn spend_besides(&mut self, usage: Usage) {
         self.spend(usage);
         if matches!(self.step, Step::CallModel { .. }) {
@@ -154,7 +154,7 @@ impl AgentLoop {
         }
     }
 
-    /// Counts what sub-agents used: a part of what the run may use, at prices of their own.
+    /// Counts the usage of sub-agents. It is part of the limits of the run, at prices of its own.
     pub fn spend_for_others(&mut self, spent: &Spent) {
         self.spent += spent.usage;
         self.cost = self.cost.saturating_add(spent.cost.unwrap_or(0));
@@ -163,13 +163,13 @@ impl AgentLoop {
         }
     }
 
-    /// The tokens and the micro-dollars that are left before a limit; none where none binds.
+    /// The tokens and the micro-dollars that remain before a limit; none where there is no limit.
     pub fn left(&self) -> (Option<i64>, Option<i64>) {
         let tokens = self.bounds.tokens.map(|tokens| tokens - self.spent.total());
         (tokens, self.bounds.cost.map(|(limit, _)| limit - self.cost))
     }
 
-    /// Whether another request may follow one that used so much.
+    /// True if another request may follow one with this usage.
     pub fn affords_more_after(&self, usage: Usage) -> bool {
         let mut then = self.clone();
         then.spend(usage);

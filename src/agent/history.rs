@@ -1,4 +1,4 @@
-//! What of a reply enters the history, so that the model never refuses it later.
+//! The blocks of a reply that enter the history, chosen so that the model never refuses them later.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -13,28 +13,28 @@ use crate::domain::tool::CallResult;
 /// A reply that cannot enter the history.
 #[derive(Debug, thiserror::Error)]
 pub enum BadReply {
-    /// The model could not tell two results apart.
+    /// The results of the two calls could not be distinguished.
     #[error("the reply uses the tool call id {0:?} twice")]
     RepeatedToolUseId(String),
-    /// A block is not readable.
+    /// A block cannot be parsed.
     #[error(transparent)]
     Content(#[from] BadContent),
 }
 
-/// What may follow a reply.
+/// The steps that may follow a reply.
 #[derive(Debug, Clone, Copy)]
 pub struct Turn {
-    /// Whether it was asked for without tools.
+    /// The reply was requested without tools.
     pub is_final: bool,
-    /// Whether a pause would be resumed.
+    /// A paused turn is resumed.
     pub may_pause: bool,
 }
 
 /// The blocks of a reply to keep, or none if there is nothing to keep.
 ///
-/// Kept blocks are never changed. Left out are blank text (the model emits it and then refuses
-/// it), calls that will not be answered (of a cut reply, or of one that was told not to call),
-/// and everything of a refused draft.
+/// Kept blocks are never changed. Left out are blank texts (the model emits them and then refuses
+/// them), calls that will not be answered (of a truncated reply, or of a reply that must not contain
+/// calls), and all blocks of a refused draft.
 pub fn keep(content: &Content, stop: &ModelStop, turn: Turn) -> Result<Option<Content>, BadReply> {
     if *stop == ModelStop::Refusal {
         return Ok(None);
@@ -51,7 +51,7 @@ pub fn keep(content: &Content, stop: &ModelStop, turn: Turn) -> Result<Option<Co
             View::Text(text) => !text.trim().is_empty(),
             View::ToolUse(_) => calls_are_answered,
             View::ServerToolUse { id } => turn_goes_on || answered.contains(id.as_ref()),
-            // Only the client answers calls.
+            // The model cannot answer calls.
             View::ToolResult { .. } => false,
             View::Thinking(_) | View::RedactedThinking | View::Other { .. } => true,
         })
@@ -65,8 +65,8 @@ pub fn keep(content: &Content, stop: &ModelStop, turn: Turn) -> Result<Option<Co
     Ok(Some(if raw.len() == blocks.len() { content.clone() } else { Content::from_blocks(raw)? }))
 }
 
-/// Whether a reply was cut in the middle of a call: a larger budget would have made it whole.
-pub fn is_cut_in_a_call(content: &Content, stop: &ModelStop) -> Result<bool, BadContent> {
+/// True if the output budget truncated the reply within a call: a larger budget can complete it.
+pub fn is_truncated_in_call(content: &Content, stop: &ModelStop) -> Result<bool, BadContent> {
     let blocks = content.blocks()?;
     let last = blocks.last().map(|block| &block.view);
     Ok(*stop == ModelStop::MaxTokens && matches!(last, Some(View::ToolUse(_))))
@@ -96,11 +96,11 @@ fn refuse_repeated_ids(blocks: &[Block<'_>]) -> Result<(), BadReply> {
     Ok(())
 }
 
-/// The text of all results of a round, in bytes: many large ones would fill the model's window at
-/// once, and what is in the history stays there.
+/// Maximum size of the text of all results of a round, in bytes. Many large results would fill the
+/// model's context window at once, and they stay in the history.
 const MAX_RESULTS: usize = 400 * 1024;
 
-fn cut(text: &str, limit: usize) -> Cow<'_, str> {
+fn truncate(text: &str, limit: usize) -> Cow<'_, str> {
     if text.len() <= limit {
         return text.into();
     }
@@ -108,10 +108,10 @@ fn cut(text: &str, limit: usize) -> Cow<'_, str> {
     format!("{kept}\n[cut here: the results of this round are too long]").into()
 }
 
-/// What the model reads of a failure without a word.
+/// The content of a failed result without a text.
 const SILENT: &str = "The call failed, and said nothing.";
 
-/// The one message that answers all calls of a reply, in their order.
+/// The message that answers all calls of a reply, in the order of the calls.
 pub fn results(results: &[CallResult]) -> Result<Content, BadContent> {
     #[derive(Serialize)]
     struct ToolResult<'a> {
@@ -126,10 +126,10 @@ pub fn results(results: &[CallResult]) -> Result<Content, BadContent> {
     let blocks = results
         .iter()
         .map(|result| {
-            let text = cut(&result.text, share);
+            let text = truncate(&result.text, share);
             let content = match &result.content {
                 Some(blocks) => Some(RawValue::from_string(blocks.clone())?),
-                // An error must say something.
+                // The API requires content in an error result.
                 None if text.is_empty() && result.is_error() => Some(to_raw_value(SILENT)?),
                 None if text.is_empty() => None,
                 None => Some(to_raw_value(&text)?),
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_was_cut_is_left_out() {
+    fn a_truncated_call_is_left_out() {
         assert_eq!(kept(&[TEXT, CALL], "max_tokens", false), Some(format!("[{TEXT}]")));
         assert_eq!(kept(&[THINKING, CALL], "max_tokens", false), None);
         assert_eq!(kept(&[REDACTED, CALL], "max_tokens", false), None);
@@ -183,19 +183,19 @@ mod tests {
     }
 
     #[test]
-    fn a_budget_that_ended_in_a_call_is_told_from_one_that_ended_in_a_text() {
-        let is_cut = |blocks: &[&str], stop: &str| {
+    fn a_reply_truncated_in_a_call_is_distinguished_from_one_truncated_in_a_text() {
+        let is_truncated = |blocks: &[&str], stop: &str| {
             let content = Content::parse(format!("[{}]", blocks.join(","))).unwrap();
-            is_cut_in_a_call(&content, &ModelStop::from(stop)).unwrap()
+            is_truncated_in_call(&content, &ModelStop::from(stop)).unwrap()
         };
-        assert!(is_cut(&[TEXT, CALL], "max_tokens"));
-        assert!(!is_cut(&[CALL, TEXT], "max_tokens"));
-        assert!(!is_cut(&[CALL], "tool_use"));
-        assert!(!is_cut(&[], "max_tokens"));
+        assert!(is_truncated(&[TEXT, CALL], "max_tokens"));
+        assert!(!is_truncated(&[CALL, TEXT], "max_tokens"));
+        assert!(!is_truncated(&[CALL], "tool_use"));
+        assert!(!is_truncated(&[], "max_tokens"));
     }
 
     #[test]
-    fn a_call_that_was_forbidden_is_left_out() {
+    fn a_call_in_the_final_reply_is_left_out() {
         assert_eq!(kept(&[TEXT, CALL], "tool_use", true), Some(format!("[{TEXT}]")));
     }
 
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn results_that_are_too_large_together_are_cut_alike() {
+    fn results_that_are_too_large_together_are_truncated_alike() {
         let one =
             |id: usize| CallResult::of_text(&id.to_string(), CallState::Done, "é".repeat(50_000));
         let many: Vec<CallResult> = (0..45).map(one).collect();

@@ -1,5 +1,5 @@
-//! Decisions without IO: what the loop does next, what of a reply enters the history, and
-//! in what form a history is sent that is broken, or that the model's side refuses.
+//! Decisions without IO: the next step of the agent loop, the blocks of a reply that enter the
+//! history, and the form in which a broken or refused history is sent.
 
 mod agent_loop;
 pub mod history;

@@ -1,7 +1,7 @@
-//! The history as it is sent once the model's side has refused a part of it.
+//! The history as requests carry it after the model's server has refused a part of it.
 //!
-//! What is stored stays. A change is made where the stored text is read, so that all requests
-//! after it are sent with it.
+//! The stored history does not change. A change is applied where the stored text is read, so that it
+//! applies to all later requests.
 
 use std::borrow::Cow;
 
@@ -10,12 +10,12 @@ use serde_json::value::RawValue;
 
 use crate::domain::sent::{Place, SentChange};
 
-/// Stands where the model could not read what the user or a tool sent.
+/// The text in place of content of a user or a tool that the model could not read.
 const UNREADABLE: &str =
     r#"{"type":"text","text":"(Something stood here that could not be read: it was left out.)"}"#;
 
-/// The kinds of blocks that a word can stand for. All others have a part in the form of a
-/// conversation, or are the model's own.
+/// The types of blocks that a text can replace. All others belong to the structure of a conversation
+/// or were written by the model.
 const REPLACEABLE: [&str; 4] = ["image", "document", "search_result", "container_upload"];
 
 #[derive(Deserialize)]
@@ -30,7 +30,7 @@ struct Holder<'a> {
     content: Option<&'a RawValue>,
 }
 
-/// The blocks of an array, or the parts of a block's content; none where there are none.
+/// The blocks of an array, or the parts of the content of a block.
 fn items(array: &str) -> Vec<&RawValue> {
     serde_json::from_str(array).unwrap_or_default()
 }
@@ -44,7 +44,7 @@ fn is_one_of(block: &RawValue, kinds: &[&str]) -> bool {
     serde_json::from_str::<Tag<'_>>(block.get()).is_ok_and(|tag| kinds.contains(&tag.kind.as_ref()))
 }
 
-/// The text of the block at this place of a message, if a word can stand for it.
+/// The JSON of the block at this place of a message, if a text can replace it.
 pub fn replaceable(content: &str, place: Place) -> Option<&str> {
     let mut block = *items(content).get(place.block)?;
     if let Some(part) = place.part {
@@ -53,8 +53,8 @@ pub fn replaceable(content: &str, place: Place) -> Option<&str> {
     is_one_of(block, &REPLACEABLE).then(|| block.get())
 }
 
-/// The changes that put a word wherever this very block stands in a stored message: what cannot
-/// be read here cannot be read there.
+/// The changes that replace a block wherever it occurs in a stored message: a block that the model
+/// cannot read in one place cannot be read in another.
 pub fn replacing(seq: i32, content: &str, unreadable: &str) -> Vec<SentChange> {
     if !content.contains(unreadable) {
         return Vec::new();
@@ -72,7 +72,7 @@ pub fn replacing(seq: i32, content: &str, unreadable: &str) -> Vec<SentChange> {
     changes
 }
 
-/// The content of a stored message with these changes; none if they do not concern it.
+/// The content of a stored message with these changes; none if they do not apply to it.
 pub fn changed(seq: i32, content: &str, changes: &[SentChange]) -> Option<String> {
     let drops_thinking = changes
         .iter()
@@ -95,12 +95,13 @@ pub fn changed(seq: i32, content: &str, changes: &[SentChange]) -> Option<String
         let kept = blocks.filter(|(_, block)| {
             !(drops_thinking && is_one_of(block, &["thinking", "redacted_thinking"]))
         });
-        let blocks: Vec<String> = kept.map(|(at, block)| with_words(at, block, &places)).collect();
+        let blocks: Vec<String> =
+            kept.map(|(at, block)| with_replacements(at, block, &places)).collect();
         format!("[{}]", blocks.join(","))
     })
 }
 
-fn with_words(at: usize, block: &RawValue, places: &[(usize, Option<usize>)]) -> String {
+fn with_replacements(at: usize, block: &RawValue, places: &[(usize, Option<usize>)]) -> String {
     let mut text = block.get().to_owned();
     for (_, part) in places.iter().filter(|(block, _)| *block == at) {
         let Some(part) = part else { return UNREADABLE.to_owned() };
@@ -129,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_is_found_wherever_it_stands_and_gives_way_to_a_word() {
+    fn a_block_is_replaced_by_a_text_wherever_it_occurs() {
         let content = format!("[{IMAGE},{TEXT},{}]", result(&format!("{TEXT},{IMAGE}")));
         let changes = replacing(4, &content, IMAGE);
         assert_eq!(changes, [replaced(4, 0, None), replaced(4, 2, Some(1))]);
@@ -139,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_was_sent_in_can_be_replaced() {
+    fn only_content_of_users_and_tools_can_be_replaced() {
         let content = format!("[{TEXT},{IMAGE},{}]", result(IMAGE));
         let at = |block, part| replaceable(&content, Place { message: 0, block, part });
         assert_eq!(at(0, None), None);
@@ -150,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn thinking_is_left_out_up_to_a_message_and_the_rest_is_as_it_was() {
+    fn thinking_is_left_out_up_to_a_message_and_the_rest_is_unchanged() {
         let content = format!("[{THINKING},{TEXT},{REDACTED},{IMAGE}]");
         let changes = [SentChange::ThinkingDropped { up_to: 2 }, replaced(2, 3, None)];
         let without = format!("[{TEXT},{UNREADABLE}]");

@@ -1,5 +1,5 @@
-//! Folders of sessions that nobody has any more: of those that were deleted, or never made, by a
-//! process that died before it could remove them.
+//! Garbage collection of workspace folders: of sessions that were deleted, or never created, by a
+//! process that stopped before it could remove their folders.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,54 +14,58 @@ use crate::store::connections::Connections;
 use crate::store::folders::{database_id, list_gone};
 use crate::tools::workspace::list_leaving;
 
-/// How often notes are looked at, the first time when the process starts.
-const LOOK_EVERY: Duration = Duration::from_mins(10);
-/// Who wrote a note that is younger may still be at work.
-const OLD_AFTER: Duration = Duration::from_hours(1);
-/// Notes that are looked at in one go. A tree of sessions that is deleted has one.
-const AT_A_TIME: usize = 100;
+/// The interval between collections. The first one begins when the process starts.
+const INTERVAL: Duration = Duration::from_mins(10);
+/// Minimum age of a removal note: the process that wrote a younger one may still be removing.
+const MIN_AGE: Duration = Duration::from_hours(1);
+/// Maximum number of removal notes of one collection. A deleted session and its forks share one.
+const BATCH: usize = 100;
 
-/// Removes what is left again and again.
-pub(in crate::worker) async fn clear_away(pool: Connections, workspaces: PathBuf) {
-    let mut look = interval(LOOK_EVERY);
-    look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+/// The removal notes that a collection reads.
+#[derive(Debug, Clone, Copy)]
+struct NoteRange {
+    /// Minimum age.
+    age: Duration,
+    /// The last note of the collection before.
+    after: Option<SessionId>,
+}
+
+/// Collects garbage at intervals, without end.
+pub(in crate::worker) async fn collect_periodically(pool: Connections, workspaces: PathBuf) {
+    let mut ticks = interval(INTERVAL);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut after = None;
     loop {
-        look.tick().await;
-        match clear_once(&pool, &workspaces, (OLD_AFTER, after)).await {
+        ticks.tick().await;
+        match collect(&pool, &workspaces, NoteRange { age: MIN_AGE, after }).await {
             Ok(last) => after = last,
-            Err(error) => {
-                tracing::warn!(%error, "it is not known what deleted sessions have left");
-            }
+            Err(error) => tracing::warn!(%error, "workspaces of deleted sessions not collected"),
         }
     }
 }
 
-/// Looks once at notes that are older than this, those behind this one first, and says which was the
-/// last: what cannot be removed must not keep the rest from being looked at. Safe in many processes
-/// at a time: what one of them has removed, the others do not find.
-async fn clear_once(
+/// Removes the folders of one range of notes and returns the last note: a folder that cannot be
+/// removed must not keep the others from being collected. Several processes can collect at once; one
+/// of them removes a folder and the others do not find it.
+async fn collect(
     pool: &Connections,
     workspaces: &Path,
-    (age, after): (Duration, Option<SessionId>),
+    range: NoteRange,
 ) -> Result<Option<SessionId>, StoreError> {
-    let mut conn = pool.acquire().await?;
-    let database = database_id(&mut conn).await?;
-    conn.give_back();
-    let list = move |folder: &Path| list_leaving(folder, &database, age, (after, AT_A_TIME));
-    let notes = aside(workspaces, list).await.unwrap_or_default();
-    let last = notes.last().map(|leaving| leaving.root);
-    for leaving in notes {
-        let mut conn = pool.acquire().await?;
-        let gone = list_gone(&mut conn, &leaving.sessions).await?;
-        conn.give_back();
-        aside(workspaces, move |folder| leaving.end(folder, &gone)).await;
+    let database = pool.with(async |conn| database_id(conn).await).await?;
+    let NoteRange { age, after } = range;
+    let list = move |folder: &Path| list_leaving(folder, &database, age, (after, BATCH));
+    let notes = on_disk(workspaces, list).await.unwrap_or_default();
+    let last = notes.last().map(|note| note.root);
+    for note in notes {
+        let gone = pool.with(async |conn| list_gone(conn, &note.sessions).await).await?;
+        on_disk(workspaces, move |folder| note.end(folder, &gone)).await;
     }
     Ok(last)
 }
 
-/// Works on the disk; none if that failed.
-async fn aside<T: Send + 'static>(
+/// Runs blocking disk work; none if it failed.
+async fn on_disk<T: Send + 'static>(
     workspaces: &Path,
     work: impl FnOnce(&Path) -> io::Result<T> + Send + 'static,
 ) -> Option<T> {
@@ -70,7 +74,7 @@ async fn aside<T: Send + 'static>(
     match done.unwrap_or_else(|panicked| Err(io::Error::other(panicked))) {
         Ok(done) => Some(done),
         Err(error) => {
-            tracing::warn!(%error, "folders of deleted sessions cannot be removed");
+            tracing::warn!(%error, "workspace of a deleted session could not be removed");
             None
         }
     }
@@ -84,7 +88,7 @@ mod tests {
     use std::fs;
 
     #[tokio::test]
-    async fn folders_go_whose_sessions_this_database_does_not_have() {
+    async fn folders_of_sessions_that_the_database_does_not_have_are_removed() {
         let (database, home) = (database().await, tempfile::TempDir::new().unwrap());
         let pool = Connections::from(database.pool(1));
         let workspaces = home.path().to_owned();
@@ -101,9 +105,9 @@ mod tests {
         .unwrap();
         conn.give_back();
 
-        let [gone, of_others, unnoted] = [(); 3].map(|()| SessionId::new());
+        let [gone, of_others, without_note] = [(); 3].map(|()| SessionId::new());
         let folder = |id: SessionId| workspaces.join(id.to_string());
-        for id in [kept, gone, of_others, unnoted] {
+        for id in [kept, gone, of_others, without_note] {
             fs::create_dir_all(folder(id).join("a")).unwrap();
         }
         let note = |database: &str, sessions: Vec<SessionId>| {
@@ -113,7 +117,7 @@ mod tests {
         note(&here, vec![gone, kept]);
         note("1/2", vec![of_others]);
         let left = || {
-            let ids = [kept, gone, of_others, unnoted];
+            let ids = [kept, gone, of_others, without_note];
             ids.map(|id| folder(id).exists())
         };
         let notes = || {
@@ -122,19 +126,20 @@ mod tests {
                 list_leaving(&workspaces, database, Duration::ZERO, (None, 10)).unwrap().len()
             })
         };
-        clear_once(&pool, &workspaces, (OLD_AFTER, None)).await.unwrap();
-        assert_eq!((left(), notes()), ([true; 4], [1, 1]), "they are young");
-        clear_once(&pool, &workspaces, (Duration::ZERO, None)).await.unwrap();
+        collect(&pool, &workspaces, NoteRange { age: MIN_AGE, after: None }).await.unwrap();
+        assert_eq!((left(), notes()), ([true; 4], [1, 1]), "the notes are too young");
+        collect(&pool, &workspaces, NoteRange { age: Duration::ZERO, after: None }).await.unwrap();
         assert_eq!((left(), notes()), ([true, false, true, true], [0, 1]));
     }
+
     #[tokio::test]
-    async fn a_look_begins_where_the_one_before_has_ended() {
+    async fn a_collection_begins_where_the_one_before_ended() {
         let (database, home) = (database().await, tempfile::TempDir::new().unwrap());
         let pool = Connections::from(database.pool(1));
         let mut conn = pool.acquire().await.unwrap();
         let here = database_id(&mut conn).await.unwrap();
         conn.give_back();
-        let mut ids: Vec<_> = (0..=AT_A_TIME).map(|_| SessionId::new()).collect();
+        let mut ids: Vec<_> = (0..=BATCH).map(|_| SessionId::new()).collect();
         ids.sort_unstable();
         let folder = |id: &SessionId| home.path().join(id.to_string());
         for id in &ids {
@@ -142,11 +147,13 @@ mod tests {
             leaving.note(home.path()).unwrap();
             fs::create_dir(folder(id)).unwrap();
         }
-        let look = async |after| clear_once(&pool, home.path(), (Duration::ZERO, after)).await;
+        let age = Duration::ZERO;
+        let collect_after =
+            async |after| collect(&pool, home.path(), NoteRange { age, after }).await;
         let left = || ids.iter().filter(|id| folder(id).exists()).copied().collect::<Vec<_>>();
-        assert_eq!(look(Some(ids[0])).await.unwrap(), ids.last().copied());
+        assert_eq!(collect_after(Some(ids[0])).await.unwrap(), ids.last().copied());
         assert_eq!(left(), ids[..1]);
-        assert_eq!(look(ids.last().copied()).await.unwrap(), Some(ids[0]));
+        assert_eq!(collect_after(ids.last().copied()).await.unwrap(), Some(ids[0]));
         assert_eq!(left(), []);
     }
 }

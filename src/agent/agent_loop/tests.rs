@@ -1,4 +1,4 @@
-//! Tables and laws of the loop.
+//! Tables and properties of the loop.
 
 use proptest::prelude::*;
 
@@ -59,7 +59,7 @@ fn every_stop_reason_has_one_outcome() {
 }
 
 #[test]
-fn a_reply_that_asks_for_tools_gets_them_run() {
+fn a_reply_with_calls_is_followed_by_their_execution() {
     let Step::CallTools(calls) = after(&[user(), assistant("tool_use", 2)], bounds(10)) else {
         panic!("expected calls");
     };
@@ -68,13 +68,13 @@ fn a_reply_that_asks_for_tools_gets_them_run() {
 }
 
 #[test]
-fn a_reply_that_asks_for_tools_and_names_none_is_an_answer() {
+fn a_tool_use_stop_without_calls_ends_the_run() {
     let step = after(&[user(), assistant("tool_use", 0)], bounds(10));
     assert_eq!(step, finish(StopReason::EndTurn));
 }
 
 #[test]
-fn at_the_limit_of_rounds_the_model_is_asked_once_more_and_then_the_run_ends() {
+fn the_round_limit_allows_one_final_request() {
     let mut log = vec![user()];
     for _ in 0..2 {
         log.extend([assistant("tool_use", 1), user()]);
@@ -86,14 +86,14 @@ fn at_the_limit_of_rounds_the_model_is_asked_once_more_and_then_the_run_ends() {
 }
 
 #[test]
-fn at_the_limit_of_tokens_the_model_is_asked_once_more() {
+fn the_token_limit_allows_one_final_request() {
     let log = [user(), assistant("tool_use", 1), user()];
     let bounds = Bounds { rounds: 10, tokens: Some(10), cost: None };
     assert_eq!(after(&log, bounds), Step::Exhausted(LimitKind::Tokens));
 }
 
 #[test]
-fn at_the_limit_of_cost_the_model_is_asked_once_more() {
+fn the_cost_limit_allows_one_final_request() {
     let price = Price { output: 2_000_000, ..Price::default() };
     let log = [user(), assistant("tool_use", 1), user()];
     let bounds = |limit| Bounds { rounds: 10, tokens: None, cost: Some((limit, price)) };
@@ -102,7 +102,7 @@ fn at_the_limit_of_cost_the_model_is_asked_once_more() {
 }
 
 #[test]
-fn a_turn_that_pauses_for_ever_is_given_up() {
+fn a_turn_that_pauses_too_often_ends_the_run() {
     let mut log = vec![user()];
     log.extend((0..=MAX_PAUSES).map(|_| assistant("pause_turn", 0)));
     let unknown = StopReason::Unknown { model_stop_reason: "pause_turn".into() };
@@ -110,7 +110,7 @@ fn a_turn_that_pauses_for_ever_is_given_up() {
 }
 
 #[test]
-fn a_thousand_rounds_need_no_deeper_stack() {
+fn a_thousand_rounds_need_no_recursion() {
     let mut agent = AgentLoop::new(bounds(1000));
     for round in 0..1000 {
         assert_eq!(*agent.step(), Step::CallModel { is_first: round == 0 });
@@ -148,7 +148,7 @@ proptest! {
 }
 
 #[test]
-fn what_tools_asked_for_counts_when_a_run_is_taken_over_as_it_did_before() {
+fn sampling_usage_counts_equally_before_and_after_a_takeover() {
     let bounds = Bounds { tokens: Some(100), ..bounds(10) };
     let asked = Usage { output_tokens: 90, ..Usage::default() };
     let history = [user(), assistant("tool_use", 1), user()];

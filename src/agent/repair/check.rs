@@ -1,4 +1,4 @@
-//! Whether a history needs a repair, in one pass that keeps nothing.
+//! The check of a history for faults, in one pass without allocations for its content.
 
 use std::borrow::Cow;
 
@@ -7,15 +7,15 @@ use serde::Deserialize;
 use super::Line;
 use crate::domain::message::Role;
 
-/// Whether the model takes these messages as they are.
-pub(super) fn is_sound(lines: &[Line<'_>], is_start: bool) -> bool {
+/// True if the model accepts these messages as they are.
+pub(super) fn is_valid(lines: &[Line<'_>], is_start: bool) -> bool {
     if is_start && lines.first().is_some_and(|first| first.role != Role::User) {
         return false;
     }
     let mut turn = Turn::default();
     let mut calls: Vec<Cow<'_, str>> = Vec::new();
     for line in lines {
-        if may_be_blank(&line.content) && !is_said(&line.content) {
+        if may_be_blank(&line.content) && !has_content(&line.content) {
             return false;
         }
         let tags = tags(&line.content);
@@ -38,7 +38,7 @@ const CALL: &str = "tool_use";
 const RESULT: &str = "tool_result";
 const SERVER_CALL: &str = "server_tool_use";
 
-/// What matters of a block.
+/// The members of a block that the check reads.
 #[derive(Debug, Deserialize)]
 struct Tag<'a> {
     #[serde(borrow, rename = "type")]
@@ -49,8 +49,8 @@ struct Tag<'a> {
     tool_use_id: Option<Cow<'a, str>>,
 }
 
-/// The blocks that pairing looks at. All their types have `tool_` in them, unless it is escaped;
-/// a message without either need not be read.
+/// The blocks that matter for the pairing of calls and results. Their types contain `tool_`, or an
+/// escape; a message without either is not parsed.
 fn tags(content: &str) -> Vec<Tag<'_>> {
     if !content.contains("tool_") && !content.contains("\\u") {
         return if content.contains('{') { vec![Tag::other()] } else { Vec::new() };
@@ -64,7 +64,7 @@ impl Tag<'_> {
     }
 }
 
-/// Whether a user message begins with one result for each call, and has no others.
+/// True if a user message begins with one result for each call and has no other results.
 fn answers(tags: &[Tag<'_>], calls: &[Cow<'_, str>]) -> bool {
     let results: Vec<&Tag<'_>> = tags.iter().filter(|tag| tag.kind == RESULT).collect();
     let leading = tags.iter().take_while(|tag| tag.kind == RESULT).count();
@@ -72,7 +72,7 @@ fn answers(tags: &[Tag<'_>], calls: &[Cow<'_, str>]) -> bool {
     leading == results.len() && results.len() == calls.len() && calls.iter().all(has)
 }
 
-/// The assistant's turn and the user's behind it, each of which may be several messages.
+/// A turn of the assistant and the turn of the user after it, each of one or more messages.
 #[derive(Debug, Default)]
 struct Turn {
     last: Option<Role>,
@@ -80,7 +80,7 @@ struct Turn {
 }
 
 impl Turn {
-    /// Whether the user says nothing but results while a call of a server's tool is open.
+    /// False if a user message has other content than results while a call of a server tool is open.
     fn takes(&mut self, role: Role, tags: &[Tag<'_>]) -> bool {
         if role == Role::User {
             self.last = Some(role);
@@ -101,8 +101,8 @@ impl Turn {
     }
 }
 
-/// Whether a text of the message may be blank, or the message empty. Says yes too often, and
-/// never no where it is so: a key that is not written plainly has an escape.
+/// True if a text of the message may be blank, or the message empty. May be true for other messages
+/// too, never false for such a message: a key that is not written literally contains an escape.
 fn may_be_blank(content: &str) -> bool {
     let is_blank = |(at, key): (usize, &str)| {
         let value = content.get(at + key.len()..).unwrap_or_default().trim_start();
@@ -127,9 +127,9 @@ struct Text<'a> {
     text: Option<Cow<'a, str>>,
 }
 
-/// Whether the message has blocks, and each of its texts says something.
-fn is_said(content: &str) -> bool {
-    // What cannot be read is left to the model to judge.
+/// True if the message has blocks, and none of its texts is blank.
+fn has_content(content: &str) -> bool {
+    // The model decides about content that cannot be parsed.
     let Ok(blocks) = serde_json::from_str::<Vec<Text<'_>>>(content) else {
         return true;
     };

@@ -1,17 +1,18 @@
-//! The second net: a stored history that the model would refuse is sent in a form that it takes.
+//! Repair of histories: a stored history that the model would refuse is sent in a form that it
+//! accepts.
 //!
-//! What the loop stores is right by itself, so a repair means that a write path is broken, or
-//! that a turn was left in a state that only its end could have closed. What is stored is never
-//! changed; only what is sent. A history without fault is sent as it is, byte for byte, and it
-//! is told from the others without building anything.
+//! The loop stores valid histories, so a repair means that a write path is broken, or that a turn
+//! was left in a state that only its end could have closed. The stored history never changes, only
+//! the requests do. A valid history is sent byte for byte as it is stored, and is recognized without
+//! building a second one.
 //!
-//! Thinking blocks are signed over all that comes before them, so that any repair may cost the
-//! thinking behind it its validity. A history that needs one is refused as a whole without it,
-//! and blocks that stay are never edited: that is the least harm.
+//! The signature of a thinking block covers all content before it, so a repair may invalidate the
+//! thinking after it. Without the repair the model refuses the whole history, and blocks that are kept
+//! are never edited, so this is the smallest damage.
 
 mod check;
 mod entry;
-mod mend;
+mod fix;
 
 use std::borrow::Cow;
 
@@ -20,7 +21,7 @@ use crate::domain::message::Role;
 /// A message as it is sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line<'a> {
-    /// Who speaks.
+    /// The role.
     pub role: Role,
     /// The JSON array of blocks.
     pub content: Cow<'a, str>,
@@ -33,24 +34,24 @@ impl<'a> Line<'a> {
     }
 }
 
-/// What was wrong.
+/// The kinds of faults and their repairs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RepairKind {
     /// A call had no result: it is answered as interrupted.
     MissingResult,
     /// A result belonged to no call before it: it is left out.
     OrphanedResult,
-    /// A result stood too late: it is moved to its place.
+    /// A result was in a later message, or after other content: it is moved to its place.
     LateResult,
     /// A call had more than one result: a real one is kept.
     DuplicateResult,
-    /// A text said nothing: it is left out.
+    /// A text was blank: it is left out.
     BlankText,
-    /// A message had nothing left to say: it is left out.
+    /// A message had no content left: it is left out.
     EmptyMessage,
     /// A call of the model's own tools was still open when the user went on: it is left out.
     OpenServerCall,
-    /// The history did not begin with the user: a word is put before it.
+    /// The history did not begin with a user message: one is added.
     MissingUserMessage,
 }
 
@@ -67,7 +68,7 @@ impl RepairKind {
         Self::MissingUserMessage,
     ];
 
-    /// The word in logs and metrics.
+    /// The name in logs and metrics.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::MissingResult => "missing_result",
@@ -85,10 +86,10 @@ impl RepairKind {
 /// One repair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Repair {
-    /// What was wrong.
+    /// The fault.
     pub kind: RepairKind,
-    /// Where: the index of the message among those that were given.
-    pub place: usize,
+    /// The index of the message in the history that was repaired.
+    pub index: usize,
 }
 
 /// A history that was repaired.
@@ -96,17 +97,17 @@ pub struct Repair {
 pub struct Repaired<'a> {
     /// The messages to send.
     pub lines: Vec<Line<'a>>,
-    /// What was done, in the order of the messages that it was found in.
+    /// The repairs, in the order of the messages that had the faults.
     pub repairs: Vec<Repair>,
 }
 
-/// Repairs messages that follow each other; none if nothing is wrong. The calls of the last one
-/// may be open: their results come next. `is_start` says whether they begin a history.
+/// Repairs consecutive messages; none if they are valid. The calls of the last message may be open:
+/// their results come next. `is_start` is true if the messages begin a history.
 pub fn repair<'a>(lines: &[Line<'a>], is_start: bool) -> Option<Repaired<'a>> {
-    if check::is_sound(lines, is_start) {
+    if check::is_valid(lines, is_start) {
         return None;
     }
-    let repaired = mend::mend(lines, is_start);
+    let repaired = fix::fix(lines, is_start);
     (!repaired.repairs.is_empty()).then_some(repaired)
 }
 

@@ -1,4 +1,4 @@
-//! Every fault and its repair, and the laws of all repairs.
+//! Every fault and its repair, and the properties of all repairs.
 
 use proptest::prelude::*;
 
@@ -8,7 +8,7 @@ const CALL_1: &str = r#"{"type":"tool_use","id":"1","name":"f","input":{}}"#;
 const CALL_2: &str = r#"{"type":"tool_use","id":"2","name":"f","input":{}}"#;
 const RESULT_1: &str = r#"{"type":"tool_result","tool_use_id":"1","content":"one"}"#;
 const RESULT_2: &str = r#"{"type":"tool_result","tool_use_id":"2","content":"two"}"#;
-const MADE_UP_1: &str = r#"{"type":"tool_result","tool_use_id":"1","content":"Interrupted: the worker stopped while this call was running. It may have run in part or completely. Check the state before you repeat it.","is_error":true}"#;
+const GENERATED_1: &str = r#"{"type":"tool_result","tool_use_id":"1","content":"Interrupted: the worker stopped while this call was running. It may have run in part or completely. Check the state before you repeat it.","is_error":true}"#;
 const SERVER_CALL: &str = r#"{"type":"server_tool_use","id":"s","name":"web_search","input":{}}"#;
 const SERVER_RESULT: &str = r#"{"type":"web_search_tool_result","tool_use_id":"s","content":[]}"#;
 const REDACTED: &str = r#"{"type":"redacted_thinking","data":"x"}"#;
@@ -29,19 +29,19 @@ fn lines(messages: &Short<'_>) -> Vec<Line<'static>> {
     messages.iter().map(line).collect()
 }
 
-/// Repairs messages, which must come out like this.
+/// Asserts the repaired messages and the repairs.
 #[track_caller]
 fn assert_repaired(messages: &Short<'_>, expected: &Short<'_>, kinds: &[(RepairKind, usize)]) {
     let repaired = repair(&lines(messages), true).expect("nothing was repaired");
-    let repairs = kinds.iter().map(|(kind, place)| Repair { kind: *kind, place: *place });
+    let repairs = kinds.iter().map(|(kind, index)| Repair { kind: *kind, index: *index });
     let expected = Repaired { lines: lines(expected), repairs: repairs.collect() };
     assert_eq!(repaired, expected);
-    assert_eq!(repair(&repaired.lines, true), None, "a repaired history is sound");
+    assert_eq!(repair(&repaired.lines, true), None, "a repaired history is valid");
 }
 
 #[test]
-fn a_sound_history_is_left_alone() {
-    let sound: [&Short<'_>; 6] = [
+fn a_valid_history_is_not_changed() {
+    let valid: [&Short<'_>; 6] = [
         &[],
         &[('u', &[TEXT]), ('a', &[THINKING, TEXT, CALL_1, CALL_2]), ('u', &[RESULT_2, RESULT_1])],
         &[('u', &[TEXT]), ('a', &[CALL_1]), ('u', &[RESULT_1, TEXT]), ('a', &[CALL_1])],
@@ -49,19 +49,20 @@ fn a_sound_history_is_left_alone() {
         &[('u', &[TEXT]), ('a', &[SERVER_CALL, CALL_1]), ('u', &[RESULT_1])],
         &[('u', &[TEXT]), ('a', &[SERVER_CALL])],
     ];
-    for messages in sound {
+    for messages in valid {
         assert_eq!(repair(&lines(messages), true), None, "{messages:?}");
     }
 }
 
 #[test]
-fn ids_may_come_again_from_round_to_round() {
+fn ids_may_repeat_in_later_rounds() {
     let round: &Short<'_> = &[('a', &[CALL_1]), ('u', &[RESULT_1])];
     let messages = [&[('u', &[TEXT] as &[&str])], round, round].concat();
     assert_eq!(repair(&lines(&messages), true), None);
     let lost = [&[('u', &[TEXT] as &[&str]), ('a', &[CALL_1]), ('u', &[TEXT])], round].concat();
     let expected =
-        [&[('u', &[TEXT] as &[&str]), ('a', &[CALL_1]), ('u', &[MADE_UP_1, TEXT])], round].concat();
+        [&[('u', &[TEXT] as &[&str]), ('a', &[CALL_1]), ('u', &[GENERATED_1, TEXT])], round]
+            .concat();
     assert_repaired(&lost, &expected, &[(RepairKind::MissingResult, 2)]);
 }
 
@@ -69,12 +70,12 @@ fn ids_may_come_again_from_round_to_round() {
 fn a_missing_result_is_added_in_its_place() {
     assert_repaired(
         &[('u', &[TEXT]), ('a', &[CALL_1, CALL_2]), ('u', &[RESULT_2, TEXT])],
-        &[('u', &[TEXT]), ('a', &[CALL_1, CALL_2]), ('u', &[MADE_UP_1, RESULT_2, TEXT])],
+        &[('u', &[TEXT]), ('a', &[CALL_1, CALL_2]), ('u', &[GENERATED_1, RESULT_2, TEXT])],
         &[(RepairKind::MissingResult, 2)],
     );
     assert_repaired(
         &[('u', &[TEXT]), ('a', &[CALL_1]), ('a', &[TEXT]), ('u', &[TEXT])],
-        &[('u', &[TEXT]), ('a', &[CALL_1]), ('u', &[MADE_UP_1]), ('a', &[TEXT]), ('u', &[TEXT])],
+        &[('u', &[TEXT]), ('a', &[CALL_1]), ('u', &[GENERATED_1]), ('a', &[TEXT]), ('u', &[TEXT])],
         &[(RepairKind::MissingResult, 2)],
     );
 }
@@ -107,14 +108,14 @@ fn a_late_result_is_moved() {
 }
 
 #[test]
-fn a_real_result_wins_over_one_that_was_made_up() {
+fn a_real_result_is_preferred_to_a_generated_one() {
     assert_repaired(
-        &[('u', &[TEXT]), ('a', &[CALL_1]), ('u', &[MADE_UP_1]), ('u', &[RESULT_1, TEXT])],
+        &[('u', &[TEXT]), ('a', &[CALL_1]), ('u', &[GENERATED_1]), ('u', &[RESULT_1, TEXT])],
         &[('u', &[TEXT]), ('a', &[CALL_1]), ('u', &[RESULT_1]), ('u', &[TEXT])],
         &[(RepairKind::LateResult, 2), (RepairKind::DuplicateResult, 2)],
     );
     assert_repaired(
-        &[('u', &[TEXT]), ('a', &[CALL_1]), ('u', &[MADE_UP_1, RESULT_1])],
+        &[('u', &[TEXT]), ('a', &[CALL_1]), ('u', &[GENERATED_1, RESULT_1])],
         &[('u', &[TEXT]), ('a', &[CALL_1]), ('u', &[RESULT_1])],
         &[(RepairKind::DuplicateResult, 2)],
     );
@@ -135,7 +136,7 @@ fn blank_texts_and_empty_messages_are_left_out() {
 }
 
 #[test]
-fn a_server_call_that_stayed_open_is_left_out() {
+fn an_open_server_call_is_left_out() {
     assert_repaired(
         &[('u', &[TEXT]), ('a', &[THINKING, TEXT, SERVER_CALL]), ('u', &[TEXT])],
         &[('u', &[TEXT]), ('a', &[THINKING, TEXT]), ('u', &[TEXT])],
@@ -149,7 +150,7 @@ fn a_server_call_that_stayed_open_is_left_out() {
 }
 
 #[test]
-fn thinking_alone_says_nothing_whoever_may_read_it() {
+fn a_message_with_thinking_alone_is_empty() {
     assert_repaired(
         &[('u', &[TEXT]), ('a', &[THINKING, REDACTED, SERVER_CALL]), ('u', &[TEXT])],
         &[('u', &[TEXT]), ('u', &[TEXT])],
@@ -167,17 +168,18 @@ fn a_history_begins_with_the_user() {
 }
 
 #[test]
-fn what_cannot_be_read_stays_as_it_is() {
+fn unreadable_content_is_not_changed() {
     let mut broken = lines(&[('u', &[TEXT]), ('a', &[CALL_1]), ('u', &[])]);
     broken[2].content = Cow::Borrowed(r#""a string""#);
     let repaired = repair(&broken, true).unwrap();
-    let mut expected = lines(&[('u', &[TEXT]), ('a', &[CALL_1]), ('u', &[MADE_UP_1]), ('u', &[])]);
+    let mut expected =
+        lines(&[('u', &[TEXT]), ('a', &[CALL_1]), ('u', &[GENERATED_1]), ('u', &[])]);
     expected[3].content = Cow::Borrowed(r#""a string""#);
     assert_eq!(repaired.lines, expected);
 }
 
 #[test]
-fn what_is_written_with_escapes_is_read_all_the_same() {
+fn escaped_json_is_read_like_plain_json() {
     for blank in [r#"{"type":"text","text" : "\u0020"}"#, r#"{"type":"text","te\u0078t":""}"#] {
         assert_repaired(&[('u', &[TEXT, blank])], &[('u', &[TEXT])], &[(RepairKind::BlankText, 0)]);
     }
@@ -195,7 +197,7 @@ fn any_lines() -> impl Strategy<Value = Vec<Line<'static>>> {
         CALL_2,
         RESULT_1,
         RESULT_2,
-        MADE_UP_1,
+        GENERATED_1,
         SERVER_CALL,
         SERVER_RESULT,
         THINKING,
@@ -225,15 +227,15 @@ proptest! {
     fn a_repaired_history_needs_no_repair(lines in any_lines(), is_start in any::<bool>()) {
         if let Some(repaired) = repair(&lines, is_start) {
             prop_assert_eq!(repair(&repaired.lines, is_start), None);
-            prop_assert!(check::is_sound(&repaired.lines, is_start), "{:?}", repaired);
+            prop_assert!(check::is_valid(&repaired.lines, is_start), "{:?}", repaired);
         }
     }
 
     #[test]
-    fn a_history_that_passes_the_check_would_come_out_as_it_is(lines in any_lines()) {
-        if check::is_sound(&lines, true) {
+    fn a_history_that_passes_the_check_is_not_changed_by_a_repair(lines in any_lines()) {
+        if check::is_valid(&lines, true) {
             let unchanged = Repaired { lines: lines.clone(), repairs: Vec::new() };
-            prop_assert_eq!(mend::mend(&lines, true), unchanged);
+            prop_assert_eq!(fix::fix(&lines, true), unchanged);
         } else {
             prop_assert!(repair(&lines, true).is_some());
         }

@@ -1,118 +1,96 @@
-//! The runs that this process holds, and how they are told to stop.
+//! The runs that this process drives.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tokio::sync::Notify;
 use tokio::sync::broadcast::error::RecvError;
 use tokio_util::sync::CancellationToken;
 
-use crate::bus::Cancel;
+use crate::bus::{Bus, Cancel};
 use crate::domain::ids::RunId;
-use crate::worker::Worker;
-use crate::worker::run::stop_cause::Halt;
+use crate::worker::run::signals::{ShutdownSignals, Signals};
 
-/// How one run is told to stop.
-#[derive(Debug, Clone)]
-pub(in crate::worker) struct Signals {
-    /// The client cancelled it: settle it.
-    pub(in crate::worker) cancel: CancellationToken,
-    /// The worker will stop: let it go at the next safe point.
-    pub(in crate::worker) drain: CancellationToken,
-    /// The worker must let it go now, and may still write.
-    pub(in crate::worker) halt: CancellationToken,
-    /// The lease is lost: write nothing more.
-    pub(in crate::worker) lost: CancellationToken,
-}
-
-/// How a worker tells all its runs to stop.
+/// The runs that this process drives, with their signals.
 #[derive(Debug, Default)]
-pub(in crate::worker) struct Stopping {
-    /// At the next safe point.
-    pub(in crate::worker) drain: CancellationToken,
-    /// At once.
-    pub(in crate::worker) halt: CancellationToken,
+pub(in crate::worker) struct ActiveRuns {
+    state: Mutex<State>,
+    /// Triggers a renewal of the leases, which also reads the requests to cancel runs.
+    pub(in crate::worker) renew_now: Notify,
 }
-
-/// The runs of this process.
-#[derive(Debug, Default)]
-pub(in crate::worker) struct Active(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
     runs: HashMap<RunId, Drive>,
-    /// Drives that have entered.
+    /// The number of drives so far.
     count: u64,
-    /// Requests to cancel runs that are not here, or not yet: a run may have been claimed and
-    /// not entered. What is forgotten here, the next heartbeat brings.
-    early: HashSet<RunId>,
+    /// Requests to cancel runs that are not registered, or not yet: a run may have been claimed and
+    /// not registered. The next heartbeat reads a request that is dropped here.
+    early_cancels: HashSet<RunId>,
 }
 
-/// A drive of a run. A run that was lost can come back before its last drive has noticed.
+/// One drive of a run. A lost run can be claimed again before its last drive has noticed.
 #[derive(Debug)]
 struct Drive {
     number: u64,
     signals: Signals,
 }
 
-/// Early requests that are remembered.
-const MAX_EARLY: usize = 1024;
+/// Maximum number of early requests to cancel that are kept.
+const MAX_EARLY_CANCELS: usize = 1024;
 
-impl Active {
-    /// Notes a run until the guard is dropped, a panic of its driver included.
-    pub(in crate::worker) fn enter(
+impl ActiveRuns {
+    /// Registers a run until the guard is dropped, also by a panic of its driver.
+    pub(in crate::worker) fn register(
         &self,
         run_id: RunId,
-        stopping: &Stopping,
-    ) -> (Signals, Entered<'_>) {
-        let signals = Signals {
-            cancel: CancellationToken::new(),
-            drain: stopping.drain.clone(),
-            halt: stopping.halt.clone(),
-            lost: CancellationToken::new(),
-        };
+        shutdown: &ShutdownSignals,
+    ) -> (Signals, Registration<'_>) {
+        let signals = Signals::new(shutdown);
         let mut state = self.state();
-        if state.early.remove(&run_id) {
+        if state.early_cancels.remove(&run_id) {
             signals.cancel.cancel();
         }
         state.count += 1;
         let number = state.count;
         let drive = Drive { number, signals: signals.clone() };
-        if let Some(before) = state.runs.insert(run_id, drive) {
-            before.signals.lost.cancel();
+        if let Some(previous) = state.runs.insert(run_id, drive) {
+            previous.signals.lost.cancel();
         }
         drop(state);
-        (signals, Entered { active: self, run_id, number })
+        (signals, Registration { active: self, run_id, number })
     }
 
+    /// Cancels a run, or remembers the request until the run is registered.
     pub(in crate::worker) fn cancel(&self, run_id: RunId) {
         let mut state = self.state();
         if let Some(drive) = state.runs.get(&run_id) {
             drive.signals.cancel.cancel();
             return;
         }
-        if state.early.len() >= MAX_EARLY {
-            state.early.clear();
+        if state.early_cancels.len() >= MAX_EARLY_CANCELS {
+            state.early_cancels.clear();
         }
-        state.early.insert(run_id);
+        state.early_cancels.insert(run_id);
     }
 
-    pub(in crate::worker) fn holds(&self, run_id: RunId) -> bool {
+    fn contains(&self, run_id: RunId) -> bool {
         self.state().runs.contains_key(&run_id)
     }
 
+    /// The ids of all registered runs.
     pub(in crate::worker) fn ids(&self) -> Vec<RunId> {
         self.state().runs.keys().copied().collect()
     }
 
-    /// Tells a run that another worker has taken it over. A run that has settled meanwhile is
-    /// past hearing it.
+    /// Signals a run that its lease is lost. Does nothing if the run has settled meanwhile.
     pub(in crate::worker) fn lose(&self, run_id: RunId) {
         if let Some(drive) = self.state().runs.get(&run_id) {
             drive.signals.lost.cancel();
         }
     }
 
-    /// Tells all runs that their lease is lost.
+    /// Signals all runs that their leases are lost, and returns their number.
     pub(in crate::worker) fn lose_all(&self) -> usize {
         let state = self.state();
         for drive in state.runs.values() {
@@ -122,20 +100,20 @@ impl Active {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A run that is here.
+/// The registration of a run.
 #[derive(Debug)]
-pub(in crate::worker) struct Entered<'a> {
-    active: &'a Active,
+pub(in crate::worker) struct Registration<'a> {
+    active: &'a ActiveRuns,
     run_id: RunId,
     number: u64,
 }
 
-impl Drop for Entered<'_> {
-    /// Leaves a later drive of the same run where it is: without it nobody would keep its lease.
+impl Drop for Registration<'_> {
+    /// Keeps a later drive of the same run: without its registration its lease is not renewed.
     fn drop(&mut self) {
         let mut state = self.active.state();
         if state.runs.get(&self.run_id).is_some_and(|drive| drive.number == self.number) {
@@ -144,18 +122,22 @@ impl Drop for Entered<'_> {
     }
 }
 
-/// Passes announced requests to cancel on to their runs. What is missed here, the next heartbeat
-/// brings.
-pub(in crate::worker) async fn cancel_announced(worker: Arc<Worker>, stop: CancellationToken) {
-    let mut cancels = worker.parts.bus.cancels();
-    let pass_on = async {
+/// Forwards requests to cancel from the bus to the runs. The next heartbeat reads the requests that
+/// are missed here.
+pub(in crate::worker) async fn forward_cancels(
+    bus: Arc<Bus>,
+    active: Arc<ActiveRuns>,
+    stop: CancellationToken,
+) {
+    let mut cancels = bus.cancels();
+    let forward = async {
         loop {
             match cancels.recv().await {
-                Ok(Cancel::Asked(run_id)) => worker.active.cancel(run_id),
-                // Whoever can reach the database can say so. The run's row knows.
+                Ok(Cancel::Asked(run_id)) => active.cancel(run_id),
+                // Every client of the database can send this notification, so the run's row decides.
                 Ok(Cancel::Heard(run_id)) => {
-                    if worker.active.holds(run_id) {
-                        worker.beat_now.notify_one();
+                    if active.contains(run_id) {
+                        active.renew_now.notify_one();
                     }
                 }
                 Err(RecvError::Lagged(_)) => {}
@@ -163,47 +145,7 @@ pub(in crate::worker) async fn cancel_announced(worker: Arc<Worker>, stop: Cance
             }
         }
     };
-    stop.run_until_cancelled(pass_on).await;
-}
-
-impl Signals {
-    /// Does something unless the lease is lost before it is done.
-    pub(in crate::worker) async fn unless_lost<T>(
-        &self,
-        work: impl Future<Output = T>,
-    ) -> Result<T, Halt> {
-        tokio::select! {
-            biased;
-            () = self.lost.cancelled() => Err(Halt::LeaseLost),
-            done = work => Ok(done),
-        }
-    }
-
-    /// Waits for nothing in particular, unless the run is told to stop or the worker to drain.
-    pub(in crate::worker) async fn unless_draining<T>(
-        &self,
-        wait: impl Future<Output = T>,
-    ) -> Result<T, Halt> {
-        tokio::select! {
-            biased;
-            () = self.drain.cancelled() => Err(Halt::ShuttingDown),
-            done = self.unless_stopped(wait) => done,
-        }
-    }
-
-    /// Does something unless the run is told to stop before it is done.
-    pub(in crate::worker) async fn unless_stopped<T>(
-        &self,
-        work: impl Future<Output = T>,
-    ) -> Result<T, Halt> {
-        tokio::select! {
-            biased;
-            () = self.lost.cancelled() => Err(Halt::LeaseLost),
-            () = self.cancel.cancelled() => Err(Halt::Cancelled),
-            () = self.halt.cancelled() => Err(Halt::ShuttingDown),
-            done = work => Ok(done),
-        }
-    }
+    stop.run_until_cancelled(forward).await;
 }
 
 #[cfg(test)]
@@ -211,13 +153,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_drive_that_ends_leaves_the_next_one_of_its_run() {
-        let (active, stopping) = (Active::default(), Stopping::default());
+    fn a_drive_that_ends_keeps_the_next_drive_of_its_run() {
+        let (active, shutdown) = (ActiveRuns::default(), ShutdownSignals::default());
         let run_id = RunId::new();
-        let (first, entered) = active.enter(run_id, &stopping);
-        let (second, _entered) = active.enter(run_id, &stopping);
-        assert!(first.lost.is_cancelled(), "it is not the run's drive any more");
-        drop(entered);
+        let (first, registration) = active.register(run_id, &shutdown);
+        let (second, _registration) = active.register(run_id, &shutdown);
+        assert!(first.lost.is_cancelled(), "the first drive has lost the run");
+        drop(registration);
         assert_eq!(active.ids(), [run_id]);
         active.cancel(run_id);
         assert!(second.cancel.is_cancelled());

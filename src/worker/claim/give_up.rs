@@ -1,4 +1,4 @@
-//! Runs that are past being settled in order.
+//! Runs that cannot be settled by the normal path.
 
 use crate::domain::claim::Fence;
 use crate::domain::event::{EventBody, NewEvent};
@@ -7,49 +7,51 @@ use crate::domain::run::{ErrorType, Outcome, RunError, RunStatus, StopReason};
 use crate::store::StoreError;
 use crate::store::claim::MAX_TAKEOVERS;
 use crate::store::give_up::give_up;
-use crate::worker::Worker;
-use crate::worker::run::database_retry::in_time;
+use crate::store::retry::in_time;
+use crate::worker::services::Services;
 
-/// Takeovers after which not even an orderly end is tried any more: whoever read the run to settle
-/// it has died of that as well.
-pub(in crate::worker) const HOPELESS_AFTER: i32 = 2 * MAX_TAKEOVERS;
+/// Takeovers without progress after which a run is failed without reading it: the workers that read
+/// it in order to settle it have stopped as well.
+pub(in crate::worker) const GIVE_UP_AFTER: i32 = 2 * MAX_TAKEOVERS;
 
-impl Worker {
-    /// Ends a run by its row alone.
-    pub(in crate::worker) async fn give_up(&self, session_id: SessionId, fence: Fence) {
-        tracing::error!(run.id = %fence.run_id, "a run is given up unread: see the log of before");
-        match in_time(self.try_give_up(session_id, fence)).await {
-            Ok(()) => {}
-            Err(error) => tracing::warn!(run.id = %fence.run_id, %error, "it could not be ended"),
-        }
+/// Fails a run by a change of its row alone.
+pub(in crate::worker) async fn fail_unread(
+    services: &Services,
+    session_id: SessionId,
+    fence: Fence,
+) {
+    tracing::error!(run.id = %fence.run_id, "run given up without reading it, see its earlier log lines");
+    if let Err(error) = in_time(try_fail_unread(services, session_id, fence)).await {
+        tracing::warn!(run.id = %fence.run_id, %error, "run could not be given up");
     }
+}
 
-    async fn try_give_up(&self, session_id: SessionId, fence: Fence) -> Result<(), StoreError> {
-        let message = "worker after worker could not read this run, or died of it".to_owned();
-        let error = RunError { r#type: ErrorType::CrashLoop, message };
-        let stop_reason = StopReason::RetriesExhausted;
-        let events = [
-            NewEvent::new(&EventBody::Error { error: error.clone() }),
-            NewEvent::new(&EventBody::StatusIdle {
-                stop_reason,
-                limited: None,
-                output_error: None,
-            }),
-        ];
-        let outcome = Outcome {
+async fn try_fail_unread(
+    services: &Services,
+    session_id: SessionId,
+    fence: Fence,
+) -> Result<(), StoreError> {
+    let message = "several workers in a row could not read this run or stopped while they did";
+    let error = RunError { r#type: ErrorType::CrashLoop, message: message.to_owned() };
+    let events = [
+        NewEvent::new(&EventBody::Error { error: error.clone() }),
+        NewEvent::new(&EventBody::StatusIdle {
             stop_reason: StopReason::RetriesExhausted,
             limited: None,
-            output_text: String::new(),
-            error: Some(error),
-            output: None,
-        };
-        let mut conn = self.parts.pool.acquire().await?;
-        let frames = give_up(&mut conn, session_id, fence, &outcome, &events).await?;
-        conn.give_back();
-        if let Some(frames) = frames {
-            self.parts.metrics.run_settled(RunStatus::Failed);
-            self.parts.bus.publish(session_id, frames);
-        }
-        Ok(())
+            output_error: None,
+        }),
+    ];
+    let outcome = Outcome {
+        stop_reason: StopReason::RetriesExhausted,
+        limited: None,
+        output_text: String::new(),
+        error: Some(error),
+        output: None,
+    };
+    let work = async |conn: &mut _| give_up(conn, session_id, fence, &outcome, &events).await;
+    if let Some(frames) = services.pool.with(work).await? {
+        services.metrics.run_settled(RunStatus::Failed);
+        services.bus.publish(session_id, frames);
     }
+    Ok(())
 }

@@ -1,7 +1,9 @@
-//! Claiming runs and keeping their leases.
+//! The worker of a process: which runs it claims, and how it keeps their leases.
 
-pub(in crate::worker) mod active_runs;
-pub(in crate::worker) mod give_up;
-pub(in crate::worker) mod leases;
+mod active_runs;
+mod give_up;
+mod leases;
 pub(in crate::worker) mod node;
-pub(in crate::worker) mod slots;
+mod slots;
+mod sweep;
+pub(in crate::worker) mod worker;

@@ -1,10 +1,10 @@
-//! Which worker this machine had before. A process that comes back need not wait for the leases
-//! of the one that died here.
+//! The identity of a worker on its machine. A process that starts again finds the worker that
+//! stopped before it, and need not wait until that worker's leases expire.
 //!
-//! Each worker holds a slot: a locked file in the state folder, with the worker's id in it. The
-//! lock ends with its process in every way, so a file that can be locked names a worker that is
-//! dead. Several workers of one machine hold several slots. The file's own place on the disk stands
-//! beside the id: a copy of the folder is locked by nobody, and says nothing of who lives.
+//! Each worker locks a file in the state folder and writes its id into it. The lock ends with the
+//! process, however that stops, so a file that can be locked names a worker that has stopped. Several
+//! workers of one machine have several files. The file also contains its own inode number: in a copy
+//! of the folder the files are not locked although their workers may be running.
 
 use std::fs::{File, OpenOptions, create_dir_all};
 use std::io::{self, Read as _, Seek as _, Write as _};
@@ -13,61 +13,61 @@ use std::path::Path;
 
 use crate::domain::ids::WorkerId;
 
-/// Workers of one machine that are told apart; more of them do without.
-const MAX_SLOTS: usize = 64;
+/// Maximum number of workers of one machine that have a file.
+const MAX_FILES: usize = 64;
 
-/// A worker's place on its machine.
+/// The identity of a worker on its machine.
 #[derive(Debug)]
 pub struct Node {
     id: WorkerId,
-    /// Workers that died here.
-    former: Vec<WorkerId>,
-    /// Our slot, and those of others that died.
-    slots: Vec<File>,
+    /// Workers that stopped on this machine.
+    predecessors: Vec<WorkerId>,
+    /// The file of this worker, and the files of its predecessors.
+    files: Vec<File>,
 }
 
 impl Node {
-    /// A place without a memory.
-    pub fn forgetful() -> Self {
-        Self { id: WorkerId::new(), former: Vec::new(), slots: Vec::new() }
+    /// An identity that no later worker recognizes.
+    pub fn ephemeral() -> Self {
+        Self { id: WorkerId::new(), predecessors: Vec::new(), files: Vec::new() }
     }
 
-    /// Takes a slot in this folder, and those of the dead. Without the folder a worker still
-    /// works; its successor then waits for its leases.
-    pub fn take(folder: &Path) -> Self {
-        Self::try_take(folder).unwrap_or_else(|error| {
+    /// Locks a file in this folder, and the files of predecessors. A worker whose folder cannot be
+    /// used works as well, but its successor waits until its leases expire.
+    pub fn open(folder: &Path) -> Self {
+        Self::try_open(folder).unwrap_or_else(|error| {
             let folder = folder.display();
-            tracing::warn!(%error, %folder, "the state folder cannot be used");
-            Self::forgetful()
+            tracing::warn!(%error, %folder, "state folder cannot be used");
+            Self::ephemeral()
         })
     }
 
-    fn try_take(folder: &Path) -> io::Result<Self> {
+    fn try_open(folder: &Path) -> io::Result<Self> {
         create_dir_all(folder)?;
-        let mut node = Self::forgetful();
-        for number in 0..MAX_SLOTS {
+        let mut node = Self::ephemeral();
+        for number in 0..MAX_FILES {
             let path = folder.join(format!("worker-{number}"));
             let is_new = !path.exists();
-            if is_new && !node.slots.is_empty() {
+            if is_new && !node.files.is_empty() {
                 break;
             }
-            let mut slot = OpenOptions::new()
+            let mut file = OpenOptions::new()
                 .read(true)
                 .write(true)
                 .create(true)
                 .truncate(false)
                 .open(path)?;
-            if slot.try_lock().is_err() {
+            if file.try_lock().is_err() {
                 continue;
             }
             let mut text = String::new();
-            slot.read_to_string(&mut text)?;
-            if let Some((id, place)) = text.trim().split_once(' ')
-                && place == place_of(&slot)?
+            file.read_to_string(&mut text)?;
+            if let Some((id, inode)) = text.trim().split_once(' ')
+                && inode == inode_of(&file)?
             {
-                node.former.extend(id.parse::<WorkerId>());
+                node.predecessors.extend(id.parse::<WorkerId>());
             }
-            node.slots.push(slot);
+            node.files.push(file);
             if is_new {
                 break;
             }
@@ -75,37 +75,37 @@ impl Node {
         Ok(node)
     }
 
-    /// The id of the worker that has this place now.
+    /// The id of the worker.
     pub fn id(&self) -> WorkerId {
         self.id
     }
 
-    /// Workers whose leases can be ended, because their processes are dead.
-    pub(in crate::worker) fn former(&self) -> &[WorkerId] {
-        &self.former
+    /// The workers whose leases can be ended, because their processes have stopped.
+    pub(super) fn predecessors(&self) -> &[WorkerId] {
+        &self.predecessors
     }
 
-    /// Notes that the former leases have been ended, and that what is claimed from now on is
-    /// ours. To be called before anything is claimed.
-    pub(in crate::worker) fn settle(&self) -> io::Result<()> {
-        for (number, mut slot) in self.slots.iter().enumerate() {
-            slot.set_len(0)?;
-            slot.rewind()?;
+    /// Writes the id of this worker, and releases the files of its predecessors, whose leases have
+    /// ended. Must be called before the first claim.
+    pub(super) fn write_id(&self) -> io::Result<()> {
+        for (number, mut file) in self.files.iter().enumerate() {
+            file.set_len(0)?;
+            file.rewind()?;
             if number == 0 {
-                writeln!(slot, "{} {}", self.id, place_of(slot)?)?;
+                writeln!(file, "{} {}", self.id, inode_of(file)?)?;
             }
-            slot.sync_all()?;
+            file.sync_all()?;
             if number > 0 {
-                slot.unlock()?;
+                file.unlock()?;
             }
         }
         Ok(())
     }
 }
 
-/// Which file it is, whatever it is called.
-fn place_of(slot: &File) -> io::Result<String> {
-    let metadata = slot.metadata()?;
+/// The device and inode number of a file, which its copy does not share.
+fn inode_of(file: &File) -> io::Result<String> {
+    let metadata = file.metadata()?;
     Ok(format!("{}:{}", metadata.dev(), metadata.ino()))
 }
 
@@ -114,63 +114,63 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_copy_of_the_folder_says_nothing_of_who_lives() {
+    fn a_copy_of_the_folder_names_no_predecessor() {
         let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
-        let living = Node::take(folders[0].path());
-        living.settle().unwrap();
-        let slots = folders.each_ref().map(|folder| folder.path().join("worker-0"));
-        std::fs::copy(&slots[0], &slots[1]).unwrap();
-        assert_eq!(Node::take(folders[1].path()).former(), []);
+        let living = Node::open(folders[0].path());
+        living.write_id().unwrap();
+        let files = folders.each_ref().map(|folder| folder.path().join("worker-0"));
+        std::fs::copy(&files[0], &files[1]).unwrap();
+        assert_eq!(Node::open(folders[1].path()).predecessors(), []);
     }
 
     #[test]
-    fn a_successor_knows_who_died_in_its_place() {
+    fn a_successor_finds_its_predecessor() {
         let folder = tempfile::tempdir().unwrap();
-        let first = Node::take(folder.path());
-        assert_eq!(first.former(), []);
-        first.settle().unwrap();
+        let first = Node::open(folder.path());
+        assert_eq!(first.predecessors(), []);
+        first.write_id().unwrap();
         let id = first.id();
         drop(first);
-        let second = Node::take(folder.path());
-        assert_eq!(second.former(), [id]);
+        let second = Node::open(folder.path());
+        assert_eq!(second.predecessors(), [id]);
         assert_ne!(second.id(), id);
     }
 
     #[test]
-    fn the_living_are_never_taken_for_dead() {
+    fn a_running_worker_is_never_a_predecessor() {
         let folder = tempfile::tempdir().unwrap();
-        let first = Node::take(folder.path());
-        first.settle().unwrap();
-        let second = Node::take(folder.path());
-        assert_eq!(second.former(), []);
-        second.settle().unwrap();
+        let first = Node::open(folder.path());
+        first.write_id().unwrap();
+        let second = Node::open(folder.path());
+        assert_eq!(second.predecessors(), []);
+        second.write_id().unwrap();
         let dead = first.id();
         drop(first);
-        let third = Node::take(folder.path());
-        assert_eq!(third.former(), [dead]);
+        let third = Node::open(folder.path());
+        assert_eq!(third.predecessors(), [dead]);
     }
 
     #[test]
-    fn one_that_comes_back_alone_answers_for_all_that_died() {
+    fn one_successor_finds_all_predecessors() {
         let folder = tempfile::tempdir().unwrap();
-        let nodes = [Node::take(folder.path()), Node::take(folder.path())];
+        let nodes = [Node::open(folder.path()), Node::open(folder.path())];
         let mut ids = nodes.each_ref().map(Node::id);
         for node in &nodes {
-            node.settle().unwrap();
+            node.write_id().unwrap();
         }
         drop(nodes);
-        let successor = Node::take(folder.path());
-        let mut former = successor.former().to_vec();
-        former.sort_unstable();
+        let successor = Node::open(folder.path());
+        let mut predecessors = successor.predecessors().to_vec();
+        predecessors.sort_unstable();
         ids.sort_unstable();
-        assert_eq!(former, ids);
-        successor.settle().unwrap();
-        // The slot that is not needed is free again, and says nothing.
-        assert_eq!(Node::take(folder.path()).former(), []);
+        assert_eq!(predecessors, ids);
+        successor.write_id().unwrap();
+        // The file that is not needed is unlocked and empty.
+        assert_eq!(Node::open(folder.path()).predecessors(), []);
     }
 
     #[test]
-    fn a_folder_that_cannot_be_used_costs_only_the_memory() {
-        assert_eq!(Node::take(Path::new("/proc/nowhere")).former(), []);
+    fn a_folder_that_cannot_be_used_only_hides_the_predecessors() {
+        assert_eq!(Node::open(Path::new("/proc/nowhere")).predecessors(), []);
     }
 }

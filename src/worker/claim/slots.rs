@@ -1,16 +1,16 @@
-//! A run's place among those that are worked on at a time, given back while it only waits.
+//! The slots of a worker: the number of runs that it executes at once.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// A wait that is longer gives the place to another run.
-pub(in crate::worker) const KEPT_FOR: Duration = Duration::from_secs(5);
-/// Runs that wait without a place, for each place: each is held in memory, and its lease kept.
-const WAITING: usize = 8;
+use crate::worker::run::slot::Slot;
 
-/// The places of a worker.
+/// Runs that may wait without a slot, for each slot: the process keeps each of them in memory, and
+/// renews its lease.
+const WAITING_PER_SLOT: usize = 8;
+
+/// The slots of a worker.
 #[derive(Debug)]
 pub(in crate::worker) struct Slots {
     free: Arc<Semaphore>,
@@ -19,66 +19,18 @@ pub(in crate::worker) struct Slots {
 
 impl Slots {
     pub(in crate::worker) fn new(slots: usize) -> Self {
-        let semaphore = |places| Arc::new(Semaphore::new(places));
-        Self { free: semaphore(slots), waiting: semaphore(slots.saturating_mul(WAITING)) }
+        let semaphore = |permits| Arc::new(Semaphore::new(permits));
+        Self { free: semaphore(slots), waiting: semaphore(slots.saturating_mul(WAITING_PER_SLOT)) }
     }
 
-    /// Those that nobody has.
+    /// The free slots.
     pub(in crate::worker) fn free(&self) -> &Arc<Semaphore> {
         &self.free
     }
 
-    /// The place of a run; a run too many has none.
+    /// The slot of a run. A run that exceeds the number of slots holds none.
     pub(in crate::worker) fn of_run(&self, held: Option<OwnedSemaphorePermit>) -> Slot {
-        let Self { free, waiting } = self;
-        Slot {
-            held,
-            free: Arc::clone(free),
-            waiting: Arc::clone(waiting),
-            waits: None,
-            has_left: false,
-        }
-    }
-}
-
-/// The place of one run.
-#[derive(Debug)]
-pub(in crate::worker) struct Slot {
-    held: Option<OwnedSemaphorePermit>,
-    free: Arc<Semaphore>,
-    waiting: Arc<Semaphore>,
-    /// Given back until the wait ends.
-    waits: Option<OwnedSemaphorePermit>,
-    /// Given back to whom it waits for.
-    has_left: bool,
-}
-
-impl Slot {
-    /// Lets another run have the place, unless too many wait without one already.
-    pub(in crate::worker) fn give_back(&mut self) {
-        if self.held.is_none() {
-            return;
-        }
-        if let Ok(waits) = Arc::clone(&self.waiting).try_acquire_owned() {
-            self.waits = Some(waits);
-            self.held = None;
-        }
-    }
-
-    /// Lets another run have the place, however many wait without one: this run waits for others that
-    /// need places, and would keep them from what it waits for.
-    pub(in crate::worker) fn leave(&mut self) {
-        self.has_left |= self.held.take().is_some();
-    }
-
-    /// Waits for a place, if this one was given back. Dropping the future changes nothing.
-    pub(in crate::worker) async fn take_again(&mut self) {
-        if self.waits.is_some() || self.has_left {
-            // The places are never closed.
-            self.held = Arc::clone(&self.free).acquire_owned().await.ok();
-            self.waits = None;
-            self.has_left = false;
-        }
+        Slot::new(held, &self.free, &self.waiting)
     }
 }
 
@@ -91,44 +43,44 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_place_that_is_given_back_is_there_for_others() {
+    async fn a_released_slot_is_free_for_other_runs() {
         let slots = Slots::new(1);
         let mut first = slot(&slots);
-        first.give_back();
+        first.release();
         let second = slot(&slots);
         assert_eq!(slots.free().available_permits(), 0);
         drop(second);
-        first.take_again().await;
+        first.reacquire().await;
         assert_eq!(slots.free().available_permits(), 0);
         drop(first);
         assert_eq!(slots.free().available_permits(), 1);
     }
 
     #[test]
-    fn not_everybody_may_wait_without_a_place() {
+    fn the_number_of_runs_that_wait_without_a_slot_is_limited() {
         let slots = Slots::new(1);
         let mut waiting = Vec::new();
-        for _ in 0..WAITING {
+        for _ in 0..WAITING_PER_SLOT {
             let mut slot = slot(&slots);
-            slot.give_back();
+            slot.release();
             waiting.push(slot);
         }
         let mut one_more = slot(&slots);
-        one_more.give_back();
-        assert_eq!(slots.free().available_permits(), 0, "it keeps its place");
+        one_more.release();
+        assert_eq!(slots.free().available_permits(), 0, "the run keeps its slot");
     }
 
     #[tokio::test]
-    async fn whoever_waits_for_other_runs_never_has_a_place_that_they_need() {
+    async fn a_run_that_waits_for_sub_agents_never_holds_a_slot_that_they_need() {
         let slots = Slots::new(1);
         let mut parents = Vec::new();
-        for _ in 0..=2 * WAITING {
+        for _ in 0..=2 * WAITING_PER_SLOT {
             let mut parent = slot(&slots);
-            parent.leave();
+            parent.yield_to_sub_agents();
             parents.push(parent);
         }
         assert_eq!(slots.free().available_permits(), 1);
-        parents[0].take_again().await;
+        parents[0].reacquire().await;
         assert_eq!(slots.free().available_permits(), 0);
     }
 }

@@ -1,79 +1,139 @@
-//! What came before a run: how long it is, and where it may be cut.
+//! The messages before a run: their size, and where a summary of them may end.
+
+use sqlx::PgConnection;
 
 use crate::domain::budget::{Estimate, Measured};
 use crate::domain::message::Role;
 use crate::model::Messages;
 use crate::store::messages::{Line, list_lines};
 use crate::store::requests::{counted, failed_summary, last_answered};
-use crate::worker::run::database_retry::{Patience, in_time};
-use crate::worker::run::driver::Driver;
-use crate::worker::run::stop_cause::Halt;
+use crate::worker::run::context::RunContext;
+use crate::worker::run::step_writer::StepWriter;
+use crate::worker::run::stop_cause::StopCause;
 
-/// Bytes of a body that are taken for a token where nobody counts.
+/// Assumed bytes of a token, if the model's server does not count tokens.
 const BYTES_PER_TOKEN: i64 = 3;
 
-/// What came before a run.
-pub(in crate::worker) struct Past {
-    /// The history that is sent message by message, the run's own message included.
+/// The messages before a run.
+#[derive(Debug)]
+pub(super) struct EarlierMessages {
+    /// The messages after the last summary, the run's own message included.
     pub(super) lines: Vec<Line>,
     /// The sizes of the run's first request.
-    pub(super) sizes: Sizes,
-    /// What the model's side counted last.
+    pub(super) sizes: RequestSizes,
+    /// The size of the session's last counted request.
     measured: Option<Measured>,
-    /// The last message of the user in a request that was answered.
-    answered: Option<i32>,
+    /// The last user message in a request that was answered.
+    last_answered: Option<i32>,
 }
 
-/// How many bytes the first request of a run has.
+/// The sizes of the first request of a run, in bytes.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::worker) struct Sizes {
-    /// In all.
-    pub(in crate::worker) whole: i64,
-    /// What came before the run's own message, with what all requests begin with.
-    pub(in crate::worker) past: i64,
-    /// The messages.
-    pub(in crate::worker) messages: i64,
+pub(super) struct RequestSizes {
+    /// The whole request.
+    pub(super) whole: i64,
+    /// The head and all messages before the run's own.
+    pub(super) earlier: i64,
+    /// All messages.
+    pub(super) messages: i64,
 }
 
-impl Past {
+impl EarlierMessages {
+    /// Reads the messages before the run.
+    pub(super) async fn read(
+        run: &RunContext<'_>,
+        writer: &StepWriter<'_>,
+        sizes: RequestSizes,
+    ) -> Result<Self, StopCause> {
+        let pool = &run.services.pool;
+        let read = |_| {
+            pool.with(async |conn| {
+                let measured = measured(conn, run).await?;
+                Self::load(conn, run, writer, sizes, measured).await
+            })
+        };
+        run.retry(read).await
+    }
+
+    /// Reads the messages before the run; none if its first request certainly has fewer tokens than
+    /// `threshold`, or if a summary failed when the messages were not much shorter.
+    pub(super) async fn read_if_long(
+        run: &RunContext<'_>,
+        writer: &StepWriter<'_>,
+        sizes: RequestSizes,
+        threshold: i64,
+    ) -> Result<Option<Self>, StopCause> {
+        let after = writer.transcript.compacted();
+        let pool = &run.services.pool;
+        let read = |_| {
+            pool.with(async |conn| {
+                let measured = measured(conn, run).await?;
+                let most = Estimate::new(sizes.whole, 0, None, measured).tokens;
+                let known = measured.map_or(0, |measured| measured.tokens);
+                let failed = failed_summary(conn, run.session_id(), after).await?;
+                let has_failed = failed.is_some_and(|failed| sizes.earlier < failed + failed / 4);
+                if has_failed || most.max(known) < threshold {
+                    return Ok(None);
+                }
+                Ok(Some(Self::load(conn, run, writer, sizes, measured).await?))
+            })
+        };
+        run.retry(read).await
+    }
+
+    async fn load(
+        conn: &mut PgConnection,
+        run: &RunContext<'_>,
+        writer: &StepWriter<'_>,
+        sizes: RequestSizes,
+        measured: Option<Measured>,
+    ) -> Result<Self, StopCause> {
+        let (session_id, after) = (run.session_id(), writer.transcript.compacted());
+        let lines = list_lines(conn, session_id, after).await?;
+        let range = (after, writer.last_message_seq() - 1);
+        let last_answered = last_answered(conn, session_id, range).await?;
+        Ok(Self { lines, sizes, measured, last_answered })
+    }
+
     /// The lines up to a message.
-    pub(in crate::worker) fn up_to(&self, seq: i32) -> &[Line] {
+    pub(super) fn up_to(&self, seq: i32) -> &[Line] {
         let end = self.lines.partition_point(|line| line.seq <= seq);
         self.lines.get(..end).unwrap_or_default()
     }
 
-    /// The messages before which it may be cut: at the run's own; where that leaves too much, behind
-    /// the last request that was answered; and in the middle. No call is open at any of them.
-    pub(in crate::worker) fn cuts(&self) -> Vec<i32> {
+    /// The messages before which a summary may end, in the order to try: the run's own message; if
+    /// that summarizes too much, the message after the last answered request; and one in the middle.
+    /// No call is open at any of them.
+    pub(super) fn ends(&self) -> Vec<i32> {
         let own = self.lines.last().map(|line| line.seq);
-        let answered = self.answered.map(|seq| seq + 1);
+        let after_answered = self.last_answered.map(|seq| seq + 1);
         let first = self.lines.first().map_or(0, |line| line.seq);
-        let mut cuts = Vec::new();
-        for cut in [own, answered, self.middle()].into_iter().flatten() {
-            if cut > first && !cuts.contains(&cut) {
-                cuts.push(cut);
+        let mut ends = Vec::new();
+        for end in [own, after_answered, self.middle()].into_iter().flatten() {
+            if end > first && !ends.contains(&end) {
+                ends.push(end);
             }
         }
-        cuts
+        ends
     }
 
-    /// The first message of a run behind half of it.
+    /// The first message of a run in the second half.
     fn middle(&self) -> Option<i32> {
         let all: usize = self.lines.iter().map(|line| line.content.len()).sum();
         let mut before = 0;
-        let behind = self.lines.iter().filter(|line| {
-            let is_behind = before >= all / 2;
+        let second_half = self.lines.iter().filter(|line| {
+            let is_in_second_half = before >= all / 2;
             before += line.content.len();
-            is_behind
+            is_in_second_half
         });
-        let begins = |line: &&Line| {
+        let begins_run = |line: &&Line| {
             line.role == Role::User.as_str() && !line.content.contains(r#""tool_result""#)
         };
-        behind.into_iter().find(begins).map(|line| line.seq)
+        second_half.into_iter().find(begins_run).map(|line| line.seq)
     }
 
-    /// The tokens of the run's first request, where nobody counts them.
-    pub(in crate::worker) fn guess(&self) -> i64 {
+    /// The estimated tokens of the run's first request.
+    pub(super) fn estimated_tokens(&self) -> i64 {
         let bytes = self.sizes.whole;
         let known = self.measured.filter(|known| known.tokens > 0 && known.bytes <= bytes);
         known.map_or(bytes / BYTES_PER_TOKEN, |known| {
@@ -82,77 +142,57 @@ impl Past {
     }
 }
 
-impl Driver<'_> {
-    /// Reads what came before the run; none if its first request has surely less than so many
-    /// tokens, or if the past could not be summed up when it was not much shorter.
-    pub(in crate::worker) async fn past(
-        &mut self,
-        sizes: Sizes,
-        least: Option<i64>,
-    ) -> Result<Option<Past>, Halt> {
-        let mut patience = Patience::default();
-        loop {
-            match in_time(self.try_past(sizes, least)).await {
-                Ok(past) => return Ok(past),
-                Err(halt) => self.wait_out(&mut patience, halt).await?,
-            }
-        }
-    }
+/// The size of the session's last counted request. Tokens are counted after context edits, but a
+/// summary covers all content, so the count of a session with edits is of no use.
+async fn measured(
+    conn: &mut PgConnection,
+    run: &RunContext<'_>,
+) -> Result<Option<Measured>, StopCause> {
+    let has_edits = run.settings().context.edits.is_some();
+    let counted = counted(conn, run.session_id()).await?.filter(|_| !has_edits);
+    Ok(counted.map(|counted| counted.measured))
+}
 
-    async fn try_past(&self, sizes: Sizes, least: Option<i64>) -> Result<Option<Past>, Halt> {
-        let (id, after) = (self.session_id(), self.compacted());
-        let mut conn = self.worker.parts.pool.acquire().await?;
-        // What was counted was counted after edits, and a summary is made of all.
-        let has_edits = self.run.settings.context.edits.is_some();
-        let counted = counted(&mut conn, id).await?.filter(|_| !has_edits);
-        let measured = counted.map(|counted| counted.measured);
-        if let Some(least) = least {
-            let most = Estimate::new(sizes.whole, 0, None, measured).tokens;
-            let known = measured.map_or(0, |measured| measured.tokens);
-            let failed = failed_summary(&mut conn, id, after).await?;
-            let is_tried = failed.is_some_and(|failed| sizes.past < failed + failed / 4);
-            if is_tried || most.max(known) < least {
-                conn.give_back();
-                return Ok(None);
-            }
-        }
-        let lines = list_lines(&mut conn, id, after).await?;
-        let answered = last_answered(&mut conn, id, (after, self.last_message_seq() - 1)).await?;
-        conn.give_back();
-        Ok(Some(Past { lines, sizes, measured, answered }))
+/// Asks the model's server for the tokens of the run's first request with these messages, without
+/// context edits. None if the server does not count tokens or the run is stopped: the caller uses an
+/// estimate then.
+pub(super) async fn count_tokens(run: &RunContext<'_>, messages: Messages<'_>) -> Option<i64> {
+    let model = &run.services.model;
+    let counted = model.count_tokens(run.settings(), run.run_tools(), messages);
+    let counted = run.signals.unless_stopped(counted).await.ok()??;
+    if let Err(error) = &counted {
+        tracing::warn!(run.id = %run.run_id(), %error, "tokens of a request estimated, not counted");
     }
+    counted.ok()
+}
 
-    /// Asks the model's side for the tokens of the run's first request with these messages, with
-    /// nothing left out by edits. None where it does not say, or the run is to stop: the run goes
-    /// on by a guess then.
-    pub(in crate::worker) async fn count(&self, messages: Messages<'_>) -> Option<i64> {
-        let (model, tools) = (&self.worker.parts.model, self.run.options.tools.as_deref());
-        let counted = model.count_tokens(&self.run.settings, tools, messages);
-        let counted = self.signals.unless_stopped(counted).await.ok()??;
-        if let Err(error) = &counted {
-            tracing::warn!(run.id = %self.run_id(), %error, "the tokens of a request are guessed");
-        }
-        counted.ok()
-    }
+/// A number of bytes.
+pub(super) fn length(bytes: usize) -> i64 {
+    i64::try_from(bytes).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn past(kinds: &[(&str, usize)], answered: Option<i32>) -> Past {
+    fn earlier(kinds: &[(&str, usize)], last_answered: Option<i32>) -> EarlierMessages {
         let line = |(seq, (kind, length)): (i32, &(&str, usize))| Line {
             seq,
             role: if *kind == "assistant" { "assistant" } else { "user" }.to_owned(),
             content: format!(r#"[{{"type":"{kind}"}}]{}"#, "x".repeat(*length)),
         };
-        let sizes = Sizes { whole: 3000, past: 2000, messages: 1000 };
-        Past { lines: (5..).zip(kinds).map(line).collect(), sizes, measured: None, answered }
+        let sizes = RequestSizes { whole: 3000, earlier: 2000, messages: 1000 };
+        EarlierMessages {
+            lines: (5..).zip(kinds).map(line).collect(),
+            sizes,
+            measured: None,
+            last_answered,
+        }
     }
 
     #[test]
-    fn a_past_is_cut_before_the_run_or_where_it_surely_fits_or_in_the_middle() {
-        let talk = [
+    fn a_summary_ends_before_the_run_or_at_the_last_answered_request_or_in_the_middle() {
+        let conversation = [
             ("text", 10),
             ("assistant", 10),
             ("text", 500),
@@ -163,23 +203,23 @@ mod tests {
             ("assistant", 10),
             ("text", 10),
         ];
-        assert_eq!(past(&talk, Some(9)).cuts(), [13, 10, 11]);
-        assert_eq!(past(&talk[..2], None).cuts(), [6]);
-        assert_eq!(past(&talk[..1], Some(5)).cuts(), [6]);
-        assert_eq!(past(&talk[..1], None).cuts(), [] as [i32; 0]);
+        assert_eq!(earlier(&conversation, Some(9)).ends(), [13, 10, 11]);
+        assert_eq!(earlier(&conversation[..2], None).ends(), [6]);
+        assert_eq!(earlier(&conversation[..1], Some(5)).ends(), [6]);
+        assert_eq!(earlier(&conversation[..1], None).ends(), [] as [i32; 0]);
     }
 
     #[test]
-    fn tokens_are_guessed_from_what_was_counted() {
-        let mut past = past(&[], None);
-        assert_eq!(past.guess(), 1000);
+    fn tokens_are_estimated_from_the_last_counted_request() {
+        let mut earlier = earlier(&[], None);
+        assert_eq!(earlier.estimated_tokens(), 1000);
         for (measured, guess) in [
             (Measured { bytes: 2400, tokens: 600 }, 800),
             (Measured { bytes: 2400, tokens: 0 }, 1000),
             (Measured { bytes: 3001, tokens: 9 }, 1000),
         ] {
-            past.measured = Some(measured);
-            assert_eq!(past.guess(), guess);
+            earlier.measured = Some(measured);
+            assert_eq!(earlier.estimated_tokens(), guess);
         }
     }
 }

@@ -1,14 +1,13 @@
-//! Before a run, a history that nears the model's window is summed up by the model's side. What is
-//! stored stays as it is; what is sent begins with the summary from then on.
+//! Compaction: before a run, the model's server summarizes a history that nears the model's context
+//! window. The stored history does not change; requests begin with the summary from then on.
 //!
-//! This happens before a run's first request only, so that what a run does is never cut short while
-//! it runs. A summary that cannot be had fails no run: it goes on with the whole history.
+//! A history is compacted only before the first request of a run, so that no work of a run is lost
+//! while it is executed. A run whose summary fails continues with the whole history.
 
 mod earlier_messages;
 
 use std::time::{Duration, Instant};
 
-use crate::agent::Step;
 use crate::domain::context::Compaction;
 use crate::domain::event::{EventBody, NewEvent};
 use crate::domain::note::Note;
@@ -20,238 +19,273 @@ use crate::faults::{self, Point};
 use crate::metrics::CompactionOutcome;
 use crate::model::{Head, Messages, Reply, Request};
 use crate::store::step::StepCommit;
-use crate::worker::model_call::previews::ReplyIds;
-use crate::worker::model_call::request_record::Asked;
-use crate::worker::run::driver::{Driver, RequestEnd, empty, millis};
-use crate::worker::run::stop_cause::Halt;
+use crate::worker::model_call::parameters::{ReplyIds, RequestParameters};
+use crate::worker::model_call::{ModelCalls, RequestEnd, RequestInFlight};
+use crate::worker::run::state::RunState;
+use crate::worker::run::step_writer::StepWriter;
+use crate::worker::run::stop_cause::StopCause;
+use crate::worker::time::millis_since;
 use crate::worker::transcript::{sent_before, sent_messages};
-use earlier_messages::{Past, Sizes};
+use earlier_messages::{EarlierMessages, RequestSizes, count_tokens, length};
 
-/// What became of a request for a summary.
-enum Summed {
+/// Compacts the history of a run's session.
+#[derive(Debug, Default)]
+pub(in crate::worker) struct Compactor {
+    /// A summary was requested in this run.
+    has_tried: bool,
+}
+
+/// The result of a request for a summary.
+enum SummaryResult {
     Done,
-    /// The model's side does not take the request; a shorter one it may.
+    /// The model's server refuses the request; it may accept a shorter one.
     Refused,
     Failed,
 }
 
-impl Driver<'_> {
-    /// Has what came before this run summed up, if its first request would be too long.
-    pub(in crate::worker) async fn compact(&mut self, head: &Head) -> Result<(), Halt> {
-        let Some(least) = self.run.settings.context.compact_at else { return Ok(()) };
-        let sizes = self.sizes(head);
-        // A token is a byte at least, but for what stands elsewhere.
-        let is_short = sizes.whole < least && !self.transcript.refers();
-        if is_short || !self.may_compact() {
+impl Compactor {
+    /// Compacts the history before this run if its first request would be too long.
+    pub(in crate::worker) async fn compact(
+        &mut self,
+        state: &mut RunState<'_>,
+        model: &mut ModelCalls<'_>,
+        head: &Head,
+    ) -> Result<(), StopCause> {
+        let run = state.run;
+        let context = &run.settings().context;
+        let Some(threshold) = context.compact_at else { return Ok(()) };
+        let sizes = sizes(&state.writer, head);
+        // A token has at least one byte, unless it is in content that a block refers to.
+        let is_short = sizes.whole < threshold && !state.writer.transcript.refers();
+        if is_short || !self.may_compact(state) {
             return Ok(());
         }
-        self.stop_if_draining()?;
-        let Some(past) = self.past(sizes, Some(least)).await? else { return Ok(()) };
-        let counted = self.count(self.transcript.messages()).await;
-        let tokens = counted.unwrap_or_else(|| past.guess());
-        let view = self.transcript.view();
-        let after = view.compaction.as_ref().map(|before| before.tokens_after);
-        if self.run.settings.context.is_due(tokens, after) {
-            self.sum_up_past(&past, tokens).await?;
+        state.progress.stop_if_draining()?;
+        let writer = &state.writer;
+        let earlier = EarlierMessages::read_if_long(run, writer, sizes, threshold).await?;
+        let Some(earlier) = earlier else { return Ok(()) };
+        let counted = count_tokens(run, writer.transcript.messages()).await;
+        let tokens = counted.unwrap_or_else(|| earlier.estimated_tokens());
+        let previous = writer.transcript.view().compaction.as_ref();
+        if context.is_due(tokens, previous.map(|previous| previous.tokens_after)) {
+            self.summarize(state, model, &earlier, tokens).await?;
         }
         Ok(())
     }
 
-    /// The reply to a request. One that is too long is made shorter, once, if it is the run's first.
-    pub(in crate::worker) async fn reply_with_room(
+    /// Sends a request of the loop. If the first request of the run is too long, the history is
+    /// compacted and the request is sent once more.
+    pub(in crate::worker) async fn reply(
         &mut self,
-        head: &Head,
-        choice: &ToolChoice,
-        ids: ReplyIds,
-    ) -> Result<Reply, Halt> {
-        let error = match self.reply(head, choice, None, ids).await {
-            Err(Halt::Model(error)) if error.is_too_long() && self.may_compact() => error,
+        state: &mut RunState<'_>,
+        model: &mut ModelCalls<'_>,
+        parameters: RequestParameters<'_>,
+    ) -> Result<Reply, StopCause> {
+        let error = match model.reply(state, parameters).await {
+            Err(StopCause::Model(error)) if error.is_too_long() && self.may_compact(state) => error,
             ended => return ended,
         };
-        let request = self.unanswered(Some(&error.for_clients()));
-        let step = StepCommit { request: request.as_ref(), is_progress: false, ..empty() };
-        self.store(&[], &step).await?;
-        let past = self.past(self.sizes(head), None).await?;
-        let Some(past) = past else { return Err(Halt::Model(error)) };
-        if !self.sum_up_past(&past, past.guess()).await? {
-            return Err(Halt::Model(error));
+        let request = model.record_failure(Some(&error.for_clients()));
+        let request = request.as_ref();
+        let step = StepCommit { request, is_progress: false, ..StepCommit::default() };
+        state.writer.store(&[], &step).await?;
+        let sizes = sizes(&state.writer, parameters.head);
+        let earlier = EarlierMessages::read(state.run, &state.writer, sizes).await?;
+        let tokens = earlier.estimated_tokens();
+        if !self.summarize(state, model, &earlier, tokens).await? {
+            return Err(StopCause::Model(error));
         }
-        self.reply(head, choice, None, ids).await
+        model.reply(state, parameters).await
     }
 
-    fn sizes(&self, head: &Head) -> Sizes {
-        let messages = length(self.transcript.messages().text.len());
-        let whole = length(head.bytes()) + messages;
-        Sizes { whole, past: whole - length(self.transcript.newest_bytes()), messages }
+    /// True if there is a history to summarize and no summary was requested in this run.
+    fn may_compact(&self, state: &RunState<'_>) -> bool {
+        let run = state.run;
+        let is_enabled = run.settings().context.compact_at.is_some();
+        let last_seq = state.writer.last_message_seq();
+        let has_earlier_messages = last_seq > state.writer.transcript.compacted() + 1;
+        let is_supported = run.services.model.sums_up();
+        state.progress.is_at_first_request()
+            && is_enabled
+            && has_earlier_messages
+            && is_supported
+            && !self.has_tried
     }
 
-    /// Whether there is something to sum up, and nobody has tried in this run.
-    fn may_compact(&self) -> bool {
-        let is_first = matches!(self.agent.step(), Step::CallModel { is_first: true });
-        let is_asked_for = self.run.settings.context.compact_at.is_some();
-        let has_past = self.last_message_seq() > self.compacted() + 1;
-        let can = self.worker.parts.model.sums_up();
-        is_first && is_asked_for && has_past && can && !self.has_tried_to_compact
-    }
-
-    /// The number of the last message that a summary stands for; 0 without one.
-    fn compacted(&self) -> i32 {
-        self.transcript.view().compaction.as_ref().map_or(0, |compaction| compaction.up_to)
-    }
-
-    /// Says whether there is a summary now.
-    async fn sum_up_past(&mut self, past: &Past, tokens: i64) -> Result<bool, Halt> {
-        self.has_tried_to_compact = true;
+    /// Requests summaries until one succeeds or no shorter one can help. Returns true on success.
+    async fn summarize(
+        &mut self,
+        state: &mut RunState<'_>,
+        model: &mut ModelCalls<'_>,
+        earlier: &EarlierMessages,
+        tokens: i64,
+    ) -> Result<bool, StopCause> {
+        self.has_tried = true;
         let mut is_done = false;
-        for cut in past.cuts() {
-            match self.sum_up(past, cut, tokens).await? {
-                Summed::Refused => {}
-                Summed::Failed => break,
-                Summed::Done => {
+        for end in earlier.ends() {
+            let summary = SummaryRequest { earlier, end, tokens };
+            match summary.send(state, model).await? {
+                SummaryResult::Refused => {}
+                SummaryResult::Failed => break,
+                SummaryResult::Done => {
                     is_done = true;
                     break;
                 }
             }
         }
         let outcome = if is_done { CompactionOutcome::Done } else { CompactionOutcome::Failed };
-        self.worker.parts.metrics.compaction(outcome);
+        state.run.services.metrics.compaction(outcome);
         Ok(is_done)
     }
+}
 
-    /// Has the messages before this one summed up.
-    async fn sum_up(&mut self, past: &Past, cut: i32, tokens: i64) -> Result<Summed, Halt> {
-        let Some((request, form)) = self.summary_request(past, cut)? else {
-            return Ok(Summed::Failed);
+fn sizes(writer: &StepWriter<'_>, head: &Head) -> RequestSizes {
+    let transcript = &writer.transcript;
+    let messages = length(transcript.messages().text.len());
+    let whole = length(head.bytes()) + messages;
+    RequestSizes { whole, earlier: whole - length(transcript.newest_bytes()), messages }
+}
+
+/// A request for a summary of the messages before one of them.
+struct SummaryRequest<'a> {
+    earlier: &'a EarlierMessages,
+    /// The first message that is not summarized.
+    end: i32,
+    /// The tokens of the run's first request without the summary.
+    tokens: i64,
+}
+
+impl SummaryRequest<'_> {
+    async fn send(
+        &self,
+        state: &mut RunState<'_>,
+        model: &mut ModelCalls<'_>,
+    ) -> Result<SummaryResult, StopCause> {
+        let run_id = state.run.run_id();
+        let Some((request, form)) = self.request(state, model)? else {
+            return Ok(SummaryResult::Failed);
         };
-        match self.reserve(&request, &form).await {
-            Err(Halt::Budget(exceeded)) => {
-                tracing::info!(run.id = %self.run_id(), %exceeded, "a history is not summed up");
-                return Ok(Summed::Failed);
+        match model.reserve(&state.writer, &request, &form).await {
+            Err(StopCause::Budget(exceeded)) => {
+                tracing::info!(run.id = %run_id, %exceeded, "history not summarized");
+                return Ok(SummaryResult::Failed);
             }
             reserved => reserved?,
         }
-        self.asked = Some(Asked::new(&request, form, cut));
+        model.begin(RequestInFlight::new(&request, form, self.end));
         let started = Instant::now();
-        let reply = match self.request(request, ReplyIds::new()).await {
+        let reply = match model.request(state, request, ReplyIds::new()).await {
             Ok(reply) => reply,
-            Err(Halt::Model(error)) => {
-                tracing::warn!(run.id = %self.run_id(), %error, "a history is not summed up");
-                let request = self.unanswered(Some(&error.for_clients()));
-                let end = RequestEnd { duration_ms: millis(started), ..RequestEnd::default() };
-                self.go_on(end, request, None).await?;
-                return Ok(if error.is_refusal() { Summed::Refused } else { Summed::Failed });
+            Err(StopCause::Model(error)) => {
+                tracing::warn!(run.id = %run_id, %error, "history not summarized");
+                let record = model.record_failure(Some(&error.for_clients()));
+                let end = RequestEnd { duration_ms: millis_since(started), ..Default::default() };
+                store_result(state, model, end, record, None).await?;
+                let is_refusal = error.is_refusal();
+                return Ok(if is_refusal { SummaryResult::Refused } else { SummaryResult::Failed });
             }
-            Err(halt) => return Err(halt),
+            Err(cause) => return Err(cause),
         };
-        // From here on it is not lost what it used, whatever is to stop.
-        let request = self.answered(&reply);
+        // Recorded first: the usage counts whatever stops the run from here on.
+        let record = model.record_reply(&mut state.progress, &reply);
         faults::point(Point::Compacting).await;
-        let compaction = self.compaction(past, cut, tokens, &reply).await?;
-        let summed = match (&compaction, &reply.stop) {
-            (Some(_), _) => Summed::Done,
-            (None, ModelStop::ModelContextWindowExceeded) => Summed::Refused,
-            (None, _) => Summed::Failed,
+        let compaction = self.compaction(state, &reply).await?;
+        let result = match (&compaction, &reply.stop) {
+            (Some(_), _) => SummaryResult::Done,
+            (None, ModelStop::ModelContextWindowExceeded) => SummaryResult::Refused,
+            (None, _) => SummaryResult::Failed,
         };
         let stop = Some(reply.stop.as_str());
-        let duration_ms = millis(started);
+        let duration_ms = millis_since(started);
         let end = RequestEnd { usage: reply.usage, stop, duration_ms, applied_edits: None };
-        self.go_on(end, request, compaction).await?;
-        Ok(summed)
+        store_result(state, model, end, record, compaction).await?;
+        Ok(result)
     }
 
-    fn summary_request(
+    fn request(
         &self,
-        past: &Past,
-        cut: i32,
-    ) -> Result<Option<(Request, RequestForm)>, Halt> {
-        let parts = &self.worker.parts;
-        let settings = self.run.settings.for_summary();
-        let tools = self.run.options.tools.as_deref();
-        let Some(head) = parts.model.summary_head(&settings, tools, parts.prompt_cache)? else {
-            return Ok(None);
-        };
-        let view = self.transcript.view();
-        let text = sent_before(past.up_to(cut), view.clone());
+        state: &RunState<'_>,
+        model: &ModelCalls<'_>,
+    ) -> Result<Option<(Request, RequestForm)>, StopCause> {
+        let (run, services) = (state.run, state.run.services);
+        let settings = run.settings().for_summary();
+        let cache = services.prompt_cache;
+        let head = services.model.summary_head(&settings, run.run_tools(), cache)?;
+        let Some(head) = head else { return Ok(None) };
+        let view = state.writer.transcript.view();
+        let text = sent_before(self.earlier.up_to(self.end), view.clone());
         let is_compacted = view.compaction.is_some();
         let messages = Messages { text: &text, far_mark: None, is_compacted };
-        let form = self.form(messages, &ToolChoice::Auto, Some(settings.max_tokens));
+        let max_tokens = Some(settings.max_tokens);
+        let form = model.form(&state.writer, messages, &ToolChoice::Auto, max_tokens);
         let form = RequestForm { summary: true, ..form };
         Ok(Some((head.request(messages, &ToolChoice::Auto), form)))
     }
 
-    /// What the reply has to be sent in place of the messages before this one, if it has it.
+    /// The summary of the reply, unless there is none or it is no shorter than the history.
     async fn compaction(
         &self,
-        past: &Past,
-        cut: i32,
-        tokens_before: i64,
+        state: &RunState<'_>,
         reply: &Reply,
-    ) -> Result<Option<Compaction>, Halt> {
+    ) -> Result<Option<Compaction>, StopCause> {
+        let (run, tokens_before) = (state.run, self.tokens);
         let summary = reply.content.summary()?.filter(|_| reply.stop == ModelStop::Compaction);
         let Some(content) = summary else {
-            tracing::warn!(run.id = %self.run_id(), stop = reply.stop.as_str(), "no summary came");
+            let stop = reply.stop.as_str();
+            tracing::warn!(run.id = %run.run_id(), stop, "reply to a summary request has no summary");
             return Ok(None);
         };
-        let compaction = Compaction { up_to: cut - 1, content, tokens_before, tokens_after: 0 };
-        let changes = self.transcript.view().changes.clone();
+        let up_to = self.end - 1;
+        let compaction = Compaction { up_to, content, tokens_before, tokens_after: 0 };
+        let changes = state.writer.transcript.view().changes.clone();
         let view = SentView { changes, compaction: Some(compaction.clone()) };
-        let text = sent_messages(&past.lines, view);
+        let text = sent_messages(&self.earlier.lines, view);
         let sent = Messages { text: &text, far_mark: None, is_compacted: true };
-        let counted = self.count(sent).await;
-        let Sizes { whole, messages, .. } = past.sizes;
-        let guess = || {
+        let counted = count_tokens(run, sent).await;
+        let RequestSizes { whole, messages, .. } = self.earlier.sizes;
+        let estimate = || {
             let now = whole - messages + length(text.len());
             tokens_before.saturating_mul(now) / whole.max(1)
         };
-        let tokens_after = counted.unwrap_or_else(guess);
+        let tokens_after = counted.unwrap_or_else(estimate);
         if tokens_after >= tokens_before {
-            tracing::warn!(run.id = %self.run_id(), tokens_before, tokens_after, "a summary is too long");
+            tracing::warn!(run.id = %run.run_id(), tokens_before, tokens_after, "summary too long");
             return Ok(None);
         }
         Ok(Some(Compaction { tokens_after, ..compaction }))
     }
-
-    /// Stores what came of the request, and opens the next one.
-    async fn go_on(
-        &mut self,
-        end: RequestEnd<'_>,
-        request: Option<RequestRecord>,
-        compaction: Option<Compaction>,
-    ) -> Result<(), Halt> {
-        // It is no work of the run, whose limits are for its own.
-        self.claimed_at += Duration::from_millis(end.duration_ms.unsigned_abs());
-        let mut events = Vec::from_iter(self.end_request(&end));
-        let told = compaction.as_ref().map(EventBody::compacted);
-        events.extend(told.as_ref().map(NewEvent::new));
-        self.announce_request(&mut events);
-        let is_compacted = compaction.is_some();
-        if is_compacted {
-            // Whatever becomes of the step, it is not known any more what will be sent.
-            self.transcript.begin_again();
-        }
-        let notes: Vec<Note> = compaction.into_iter().map(Note::Compacted).collect();
-        let usage = end.stop.map(|_| end.usage);
-        let step = StepCommit {
-            events: &events,
-            notes: &notes,
-            usage,
-            request: request.as_ref(),
-            // A worker that dies on what comes next has come no further by a failure.
-            is_progress: is_compacted,
-            ..empty()
-        };
-        self.store(&[], &step).await?;
-        if is_compacted { self.read_again().await } else { Ok(()) }
-    }
 }
 
-impl Driver<'_> {
-    /// Whether the request under way is for a summary, which nobody reads while it comes.
-    pub(in crate::worker) fn asks_for_summary(&self) -> bool {
-        self.asked.as_ref().is_some_and(Asked::is_for_summary)
+/// Stores the result of a summary request, and announces the next request.
+async fn store_result(
+    state: &mut RunState<'_>,
+    model: &mut ModelCalls<'_>,
+    end: RequestEnd<'_>,
+    request: Option<RequestRecord>,
+    compaction: Option<Compaction>,
+) -> Result<(), StopCause> {
+    // The time limit of a run is for its own work.
+    state.progress.exclude(Duration::from_millis(end.duration_ms.unsigned_abs()));
+    let mut events = Vec::from_iter(model.end_event(&end));
+    let compacted = compaction.as_ref().map(EventBody::compacted);
+    events.extend(compacted.as_ref().map(NewEvent::new));
+    model.announce(&mut state.progress, &mut events);
+    let is_compacted = compaction.is_some();
+    if is_compacted {
+        // The transcript is unknown from here on, whether the step is committed or not.
+        state.writer.transcript.reset();
     }
-}
-
-fn length(bytes: usize) -> i64 {
-    i64::try_from(bytes).unwrap_or(i64::MAX)
+    let notes: Vec<Note> = compaction.into_iter().map(Note::Compacted).collect();
+    let usage = end.stop.map(|_| end.usage);
+    let step = StepCommit {
+        events: &events,
+        notes: &notes,
+        usage,
+        request: request.as_ref(),
+        // A failed summary is no progress for a run whose workers stop afterwards.
+        is_progress: is_compacted,
+        ..StepCommit::default()
+    };
+    state.writer.store(&[], &step).await?;
+    if is_compacted { state.writer.reload_transcript().await } else { Ok(()) }
 }

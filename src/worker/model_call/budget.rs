@@ -1,83 +1,101 @@
-//! Whether the next request may be sent. Without a budget nobody is asked.
+//! Budget reservations before a request. Without a budget the database is not asked.
 
+use sqlx::PgConnection;
+
+use super::ModelCalls;
 use crate::domain::budget::{Estimate, Measured};
 use crate::domain::request::RequestForm;
 use crate::model::Request;
 use crate::store::budgets::{Reserved, of_session, reserve};
 use crate::store::requests::{Counted, counted};
-use crate::worker::run::database_retry::{Patience, in_time};
-use crate::worker::run::driver::Driver;
-use crate::worker::run::stop_cause::Halt;
+use crate::worker::run::step_writer::StepWriter;
+use crate::worker::run::stop_cause::StopCause;
 
-impl Driver<'_> {
-    /// Reserves what a request may take at most, of every budget that holds for it.
+impl ModelCalls<'_> {
+    /// Reserves the most that a request can use, in every budget that applies to it.
     pub(in crate::worker) async fn reserve(
-        &mut self,
+        &self,
+        writer: &StepWriter<'_>,
         request: &Request,
         form: &RequestForm,
-    ) -> Result<(), Halt> {
-        let settings = &self.run.settings;
-        if !self.is_budgeted && settings.budget.is_open() {
+    ) -> Result<(), StopCause> {
+        if !writer.is_budgeted() && self.run.settings().budget.is_open() {
             return Ok(());
         }
         let bytes = i64::try_from(request.body.len()).unwrap_or(i64::MAX);
-        let mut patience = Patience::default();
-        loop {
-            match in_time(self.try_reserve(bytes, form)).await {
-                Ok(Reserved::Granted) => return Ok(()),
-                Ok(Reserved::Refused(exceeded)) => return Err(Halt::Budget(exceeded)),
-                Ok(Reserved::Fenced) => return Err(Halt::LeaseLost),
-                Err(halt) => self.wait_out(&mut patience, halt).await?,
-            }
+        let pool = &self.run.services.pool;
+        let reserve = |_| {
+            pool.with(async |conn| {
+                let estimate = self.estimate(conn, writer, bytes, form).await?;
+                self.try_reserve(conn, writer.is_budgeted(), &estimate).await
+            })
+        };
+        match self.run.retry(reserve).await? {
+            Reserved::Granted => Ok(()),
+            Reserved::Refused(exceeded) => Err(StopCause::Budget(exceeded)),
+            Reserved::Fenced => Err(StopCause::LeaseLost),
         }
     }
 
-    /// The session's own budget comes first: it takes no lock.
-    async fn try_reserve(&self, bytes: i64, form: &RequestForm) -> Result<Reserved, Halt> {
-        let settings = &self.run.settings;
-        let mut conn = self.worker.parts.pool.acquire().await?;
-        let carries_on = form.question.is_none();
-        let mut earlier = self.measured.filter(|_| carries_on);
-        if earlier.is_none() && carries_on {
-            // The first request of a run goes by those of the runs before it.
-            let before = counted(&mut conn, self.session_id()).await?;
-            earlier = before.and_then(|before| self.measured_before(before));
+    /// The most that a request of this size can use.
+    async fn estimate(
+        &self,
+        conn: &mut PgConnection,
+        writer: &StepWriter<'_>,
+        bytes: i64,
+        form: &RequestForm,
+    ) -> Result<Estimate, StopCause> {
+        let settings = self.run.settings();
+        let continues_history = form.question.is_none();
+        let mut earlier = self.measured.filter(|_| continues_history);
+        if earlier.is_none() && continues_history {
+            // The first request of a run is estimated from the last request of the session.
+            let last = counted(conn, self.run.session_id()).await?;
+            earlier = last.and_then(|last| self.comparable(writer, last));
         }
         let max_tokens = form.max_tokens.unwrap_or(settings.max_tokens);
-        let mut estimate = Estimate::new(bytes, max_tokens, settings.price, earlier);
-        if carries_on && settings.context.sums_up_within() {
-            estimate = estimate.twice();
-        }
+        let estimate = Estimate::new(bytes, max_tokens, settings.price, earlier);
+        let may_compact = continues_history && settings.context.sums_up_within();
+        Ok(if may_compact { estimate.twice() } else { estimate })
+    }
+
+    /// Checks the budget of the session first: that takes no lock.
+    async fn try_reserve(
+        &self,
+        conn: &mut PgConnection,
+        is_budgeted: bool,
+        estimate: &Estimate,
+    ) -> Result<Reserved, StopCause> {
+        let (claim, settings) = (&self.run.claim, self.run.settings());
         let mut reserved = Reserved::Granted;
         if !settings.budget.is_open() {
-            let standing = of_session(&mut conn, self.session_id(), settings.budget).await?;
-            reserved = standing.refuses(&estimate).map_or(reserved, Reserved::Refused);
+            let used = of_session(conn, self.run.session_id(), settings.budget).await?;
+            reserved = used.refuses(estimate).map_or(reserved, Reserved::Refused);
         }
-        if let Some(parent) = self.run.parent_session
+        if let Some(parent) = claim.parent_session
             && !settings.parent_budget.is_open()
             && reserved == Reserved::Granted
         {
-            // Its own share was cut when it began, and its parent has gone on since.
-            let standing = of_session(&mut conn, parent, settings.parent_budget).await?;
-            reserved = standing.refuses(&estimate).map_or(reserved, Reserved::Refused);
+            // The share of a sub-agent was set when it started; its parent has used more since.
+            let used = of_session(conn, parent, settings.parent_budget).await?;
+            reserved = used.refuses(estimate).map_or(reserved, Reserved::Refused);
         }
-        if self.is_budgeted && reserved == Reserved::Granted {
-            reserved = reserve(&mut conn, self.run.fence, &estimate).await?;
+        if is_budgeted && reserved == Reserved::Granted {
+            reserved = reserve(conn, claim.fence, estimate).await?;
         }
-        conn.give_back();
         Ok(reserved)
     }
 
-    /// What an earlier run's last request says of this one, if this one begins as that one did:
-    /// only then are its tokens among those of this one.
-    fn measured_before(&self, before: Counted) -> Option<Measured> {
-        let Counted { measured, form, prefix } = before;
-        let view = self.transcript.view();
-        let begins_so = prefix.is_some_and(|prefix| {
-            prefix.tools == self.head.tools && prefix.system == self.head.system
+    /// The size of an earlier run's last request, if this request begins with the same content: only
+    /// then are its tokens a part of those of this request.
+    fn comparable(&self, writer: &StepWriter<'_>, last: Counted) -> Option<Measured> {
+        let Counted { measured, form, prefix } = last;
+        let view = writer.transcript.view();
+        let has_same_prefix = prefix.is_some_and(|prefix| {
+            prefix.tools == self.head_hashes.tools && prefix.system == self.head_hashes.system
         }) && form.sent_changes == view.changes.len()
             && form.compacted == view.compaction.as_ref().map(|summary| summary.up_to)
-            && form.chat_completions == self.worker.parts.model.dialect();
-        begins_so.then_some(measured)
+            && form.chat_completions == self.run.services.model.dialect();
+        has_same_prefix.then_some(measured)
     }
 }

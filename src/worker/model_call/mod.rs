@@ -1,11 +1,150 @@
-//! Requests to the model.
+//! Requests to the model: budget, body, retries, record.
 
-pub(in crate::worker) mod budget;
-pub(in crate::worker) mod model_try;
-pub(in crate::worker) mod previews;
-pub(in crate::worker) mod refused_content;
+mod budget;
+mod in_flight;
+mod model_try;
+pub(in crate::worker) mod parameters;
+mod prefix_report;
+mod previews;
+mod refused_content;
 pub(in crate::worker) mod reply_events;
-pub(in crate::worker) mod request_record;
-pub(in crate::worker) mod retry;
-pub(in crate::worker) mod send;
+mod request_record;
+mod retry;
+mod send;
+mod spans;
 pub(in crate::worker) mod truncated_call;
+
+use serde_json::value::RawValue;
+
+pub(in crate::worker) use in_flight::RequestInFlight;
+
+use crate::domain::attempt::Attempt;
+use crate::domain::budget::Measured;
+use crate::domain::claim::Claimed;
+use crate::domain::event::{EventBody, NewEvent};
+use crate::domain::ids::EventId;
+use crate::domain::prefix::{Hash, PrefixChange};
+use crate::domain::usage::Usage;
+use crate::model::Reply;
+use crate::worker::run::context::RunContext;
+use crate::worker::run::progress::Progress;
+use crate::worker::transcript::HeadHashes;
+
+/// The requests of a run to the model, one at a time.
+#[derive(Debug)]
+pub(in crate::worker) struct ModelCalls<'a> {
+    run: &'a RunContext<'a>,
+    /// The hashes of what all requests of the run begin with.
+    head_hashes: HeadHashes,
+    /// The first difference between the request in flight and the request before it.
+    prefix_changed: Option<PrefixChange>,
+    /// The event that announced the request in flight.
+    start_event: Option<EventId>,
+    in_flight: Option<RequestInFlight>,
+    /// The tries of the request in flight.
+    tries: Vec<Attempt>,
+    /// The size of the last request, in bytes and in tokens.
+    measured: Option<Measured>,
+}
+
+/// The end of a request to the model. Without a stop reason the request failed.
+#[derive(Debug, Default)]
+pub(in crate::worker) struct RequestEnd<'a> {
+    pub(in crate::worker) usage: Usage,
+    pub(in crate::worker) stop: Option<&'a str>,
+    pub(in crate::worker) duration_ms: i64,
+    /// The context edits that the model's server applied.
+    pub(in crate::worker) applied_edits: Option<Box<RawValue>>,
+}
+
+impl<'a> RequestEnd<'a> {
+    /// The end of a request with a reply.
+    pub(in crate::worker) fn of(reply: &'a Reply) -> Self {
+        let (usage, stop) = (reply.usage, Some(reply.stop.as_str()));
+        Self { usage, stop, duration_ms: 0, applied_edits: reply.applied_edits.clone() }
+    }
+}
+
+impl<'a> ModelCalls<'a> {
+    pub(in crate::worker) fn new(run: &'a RunContext<'a>) -> Self {
+        Self {
+            run,
+            head_hashes: head_hashes(&run.claim),
+            prefix_changed: None,
+            start_event: None,
+            in_flight: None,
+            tries: Vec::new(),
+            measured: None,
+        }
+    }
+
+    /// Continues with a request that was announced when the message was accepted.
+    pub(in crate::worker) fn continue_request(&mut self, start_event: EventId) {
+        self.start_event = Some(start_event);
+    }
+
+    /// Adds the event that announces the next request, if the loop asks the model next.
+    pub(in crate::worker) fn announce(
+        &mut self,
+        progress: &mut Progress<'_>,
+        events: &mut Vec<NewEvent>,
+    ) {
+        if progress.asks_model_next() {
+            let id = EventId::new();
+            self.start_event = Some(id);
+            events.push(self.start_event(id, None));
+        }
+    }
+
+    /// Adds the event that announces a sampling request of a tool.
+    pub(in crate::worker) fn announce_sampling(
+        &mut self,
+        tool_use_id: String,
+        events: &mut Vec<NewEvent>,
+    ) {
+        let id = EventId::new();
+        self.start_event = Some(id);
+        events.push(self.start_event(id, Some(tool_use_id)));
+    }
+
+    fn start_event(&self, id: EventId, tool_use_id: Option<String>) -> NewEvent {
+        let model = self.run.settings().model.clone();
+        let body = EventBody::ModelRequestStart { model, tool_use_id };
+        NewEvent::with_id(id.to_string(), &body)
+    }
+
+    /// The event that reports the end of the request in flight, if there is one.
+    pub(in crate::worker) fn end_event(&mut self, end: &RequestEnd<'_>) -> Option<NewEvent> {
+        let model_request_start_id = self.start_event.take()?;
+        Some(NewEvent::new(&EventBody::ModelRequestEnd {
+            model_request_start_id,
+            model_usage: end.usage,
+            stop_reason: end.stop.map(str::to_owned),
+            is_error: end.stop.is_none(),
+            duration_ms: end.duration_ms,
+            prefix_changed: self.prefix_changed.take(),
+            applied_edits: end.applied_edits.clone(),
+        }))
+    }
+
+    /// Sets the request in flight.
+    pub(in crate::worker) fn begin(&mut self, request: RequestInFlight) {
+        self.in_flight = Some(request);
+    }
+
+    /// True if the request in flight asks for a summary. It has no reader, and the run can continue
+    /// without it.
+    fn is_summary(&self) -> bool {
+        self.in_flight.as_ref().is_some_and(RequestInFlight::is_summary)
+    }
+}
+
+/// The hashes of what all requests of a run begin with.
+fn head_hashes(run: &Claimed) -> HeadHashes {
+    let tools_of_run = run.options.tools.as_deref();
+    let tools = [Some(run.settings.tools.as_ref()), tools_of_run];
+    HeadHashes {
+        tools: Hash::of(tools.into_iter().flatten().map(RawValue::get)),
+        system: Hash::of([run.settings.system.json().get()]),
+    }
+}

@@ -1,53 +1,52 @@
-//! Previews of a reply while it streams: coalesced, and under the ids of the events to come.
+//! Previews of a reply while it streams: coalesced, with the ids of the events that the reply becomes.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::parameters::ReplyIds;
 use crate::bus::{Bus, PreviewStart};
 use crate::domain::event::PreviewKind;
-use crate::domain::ids::{EventId, RunId, SessionId};
+use crate::domain::ids::{RunId, SessionId};
 use crate::model::Progress;
 
-/// The first piece of text is told at once, later ones together.
+/// Time in which pieces of text are combined. The first piece is published at once.
 const COALESCE: Duration = Duration::from_millis(30);
 
-/// Ids of the events that a reply will become.
-#[derive(Debug, Clone, Copy)]
-pub(in crate::worker) struct ReplyIds {
-    pub(in crate::worker) message: EventId,
-    pub(in crate::worker) thinking: EventId,
+/// The event that a block becomes a part of.
+#[derive(Debug)]
+struct PreviewTarget {
+    event_id: String,
+    /// The index of the block within that event.
+    index: usize,
 }
 
-impl ReplyIds {
-    pub(in crate::worker) fn new() -> Self {
-        Self { message: EventId::new(), thinking: EventId::new() }
-    }
+/// Text that is not published yet.
+#[derive(Debug)]
+struct PendingText {
+    /// The index of its block in the reply.
+    block: usize,
+    text: String,
 }
 
 /// The previews of one request.
 #[derive(Debug)]
-pub(in crate::worker) struct Previews<'a> {
+pub(super) struct Previews<'a> {
     bus: &'a Bus,
     session_id: SessionId,
     run_id: RunId,
     ids: ReplyIds,
-    /// Block by its place in the reply: the event it belongs to, and its place in that event.
-    blocks: HashMap<usize, (String, usize)>,
+    /// The target of each block, by its index in the reply.
+    blocks: HashMap<usize, PreviewTarget>,
     texts: usize,
     thoughts: usize,
-    pending: Option<(usize, String)>,
+    pending: Option<PendingText>,
     flushed_at: Option<Instant>,
 }
 
 impl<'a> Previews<'a> {
-    pub(in crate::worker) fn new(
-        bus: &'a Bus,
-        session_id: SessionId,
-        run_id: RunId,
-        ids: ReplyIds,
-    ) -> Self {
+    pub(super) fn new(bus: &'a Bus, session_id: SessionId, run_id: RunId, ids: ReplyIds) -> Self {
         Self {
             bus,
             session_id,
@@ -61,63 +60,64 @@ impl<'a> Previews<'a> {
         }
     }
 
-    pub(in crate::worker) fn push(&mut self, progress: Progress) {
+    pub(super) fn push(&mut self, progress: Progress) {
         match progress {
             Progress::Nothing => {}
-            Progress::TextStarted { index } => {
-                let place = self.texts;
+            Progress::TextStarted { index: block } => {
+                let (event_id, index) = (self.ids.message.to_string(), self.texts);
                 self.texts += 1;
-                self.open(index, place, self.ids.message.to_string(), PreviewKind::Message, None);
+                self.open(block, PreviewTarget { event_id, index }, PreviewKind::Message, None);
             }
-            Progress::ThinkingStarted { index } => {
-                let place = self.thoughts;
+            Progress::ThinkingStarted { index: block } => {
+                let (event_id, index) = (self.ids.thinking.to_string(), self.thoughts);
                 self.thoughts += 1;
-                let id = self.ids.thinking.to_string();
-                self.open(index, place, id, PreviewKind::Thinking, None);
+                self.open(block, PreviewTarget { event_id, index }, PreviewKind::Thinking, None);
             }
-            Progress::ToolUseStarted { index, id, name } => {
-                self.open(index, 0, id, PreviewKind::ToolUse, Some(name));
+            Progress::ToolUseStarted { index: block, id, name } => {
+                let target = PreviewTarget { event_id: id, index: 0 };
+                self.open(block, target, PreviewKind::ToolUse, Some(name));
             }
             Progress::Delta { index, text } => self.delta(index, &text),
         }
     }
 
-    /// When text that waits must be told; none when nothing waits.
-    pub(in crate::worker) fn flush_at(&self) -> Option<Instant> {
+    /// The time at which pending text must be published; none if there is no such text.
+    pub(super) fn flush_at(&self) -> Option<Instant> {
         self.pending.as_ref().and(self.flushed_at).map(|at| at + COALESCE)
     }
 
-    pub(in crate::worker) fn flush(&mut self) {
-        if let Some((index, text)) = self.pending.take()
-            && let Some((event_id, place)) = self.blocks.get(&index)
+    pub(super) fn flush(&mut self) {
+        if let Some(PendingText { block, text }) = self.pending.take()
+            && let Some(PreviewTarget { event_id, index }) = self.blocks.get(&block)
         {
-            self.bus.preview_delta(self.session_id, event_id, *place, &text);
+            self.bus.preview_delta(self.session_id, event_id, *index, &text);
             self.flushed_at = Some(Instant::now());
         }
     }
 
     fn open(
         &mut self,
-        index: usize,
-        place: usize,
-        event_id: String,
+        block: usize,
+        target: PreviewTarget,
         kind: PreviewKind,
         name: Option<String>,
     ) {
         self.flush();
-        self.blocks.insert(index, (event_id.clone(), place));
-        // Later blocks of the same event go on in the same preview.
-        if place == 0 {
-            let start = PreviewStart { event_id, kind, name };
+        // Later blocks of the same event continue the same preview.
+        if target.index == 0 {
+            let start = PreviewStart { event_id: target.event_id.clone(), kind, name };
             self.bus.preview_start(self.session_id, self.run_id, start);
         }
+        self.blocks.insert(block, target);
     }
 
-    fn delta(&mut self, index: usize, text: &str) {
-        if self.pending.as_ref().is_some_and(|(pending, _)| *pending != index) {
+    fn delta(&mut self, block: usize, text: &str) {
+        if self.pending.as_ref().is_some_and(|pending| pending.block != block) {
             self.flush();
         }
-        self.pending.get_or_insert_with(|| (index, String::new())).1.push_str(text);
+        let pending =
+            self.pending.get_or_insert_with(|| PendingText { block, text: String::new() });
+        pending.text.push_str(text);
         if self.flushed_at.is_none_or(|at| at.elapsed() >= COALESCE) {
             self.flush();
         }

@@ -1,22 +1,22 @@
-//! The events that tell of a reply.
+//! The events that report a reply.
 
+use super::parameters::ReplyIds;
 use crate::domain::context::SummedUp;
 use crate::domain::event::{EventBody, NewEvent};
 use crate::domain::message::{BadContent, Content, View};
 use crate::domain::permission::Permission;
 use crate::domain::tool::ToolCall;
-use crate::worker::model_call::previews::ReplyIds;
-use crate::worker::run::stop_cause::Halt;
+use crate::worker::run::stop_cause::StopCause;
 
-/// What was thought, what was said, and what is asked for.
+/// The events of thinking, of text and of calls, in this order.
 pub(in crate::worker) fn reply_events(
     content: &Content,
     ids: ReplyIds,
-    asked: Vec<NewEvent>,
-) -> Result<Vec<NewEvent>, Halt> {
+    calls: Vec<NewEvent>,
+) -> Result<Vec<NewEvent>, StopCause> {
     let blocks = content.blocks()?;
     let mut events = Vec::new();
-    let thoughts: Vec<&str> = blocks
+    let thinking: Vec<&str> = blocks
         .iter()
         .filter_map(|block| match &block.view {
             View::Thinking(text) => Some(text.as_ref()),
@@ -28,29 +28,29 @@ pub(in crate::worker) fn reply_events(
             | View::Other { .. } => None,
         })
         .collect();
-    if !thoughts.is_empty() {
-        let content = texts(&thoughts)?;
+    if !thinking.is_empty() {
+        let content = texts(&thinking)?;
         let body = EventBody::AgentThinking { content };
         events.push(NewEvent::with_id(ids.thinking.to_string(), &body));
     }
     let is_text = |view: &View<'_>| matches!(view, View::Text(_));
-    let said: Vec<_> =
+    let text_blocks: Vec<_> =
         blocks.iter().filter(|block| is_text(&block.view)).map(|block| block.raw).collect();
-    if !said.is_empty() {
-        let body = EventBody::AgentMessage { content: Content::from_blocks(said)? };
+    if !text_blocks.is_empty() {
+        let body = EventBody::AgentMessage { content: Content::from_blocks(text_blocks)? };
         events.push(NewEvent::with_id(ids.message.to_string(), &body));
     }
-    events.extend(asked);
+    events.extend(calls);
     Ok(events)
 }
 
-/// The model's side summed up what it was sent, by itself.
-pub(in crate::worker) fn summed_up(told: SummedUp) -> NewEvent {
-    let SummedUp { tokens_before, tokens_after, usage: _ } = told;
+/// The event of a compaction that the model's server made within a request.
+pub(in crate::worker) fn compacted_event(summary: SummedUp) -> NewEvent {
+    let SummedUp { tokens_before, tokens_after, usage: _ } = summary;
     NewEvent::new(&EventBody::ContextCompacted { tokens_before, tokens_after, up_to: None })
 }
 
-/// What is asked for; without a permission the client runs it.
+/// The event of a call. Without a permission, the client executes the call.
 pub(in crate::worker) fn call_event(call: &ToolCall, permission: Option<Permission>) -> NewEvent {
     let (name, input) = (call.name.clone(), call.input.clone());
     let body = match permission {

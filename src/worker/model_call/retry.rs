@@ -1,86 +1,100 @@
-//! Waiting until the model is asked again: after a failure, or while it fails everybody.
+//! Waits before a request is sent again: after a failure, or while the circuit breaker is open.
 
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::{Instant, sleep, sleep_until};
 
+use super::ModelCalls;
 use crate::domain::circuit::Circuit;
 use crate::domain::event::{EventBody, NewEvent};
 use crate::model::ModelError;
 use crate::model::upstream::Pass;
-use crate::worker::claim::slots::KEPT_FOR;
-use crate::worker::run::driver::Driver;
-use crate::worker::run::stop_cause::Halt;
+use crate::worker::run::slot::KEPT_FOR;
+use crate::worker::run::state::RunState;
+use crate::worker::run::stop_cause::StopCause;
 
-/// How long a run waits for a model that fails everybody. Nothing is sent meanwhile.
+/// Longest time that a run waits for an open circuit breaker. Nothing is sent meanwhile.
 const GIVE_UP_AFTER: Duration = Duration::from_mins(10);
-/// How long a run waits at most before it looks whether somebody else found the model well.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Longest wait for another run's trial request before the breaker is asked again.
+const TRIAL_TIMEOUT: Duration = Duration::from_secs(1);
 
-impl<'a> Driver<'a> {
-    /// Says when the model will be asked again, and waits until then.
-    pub(in crate::worker) async fn reschedule(
-        &mut self,
+impl<'a> ModelCalls<'a> {
+    /// Announces the next try and waits for it.
+    pub(super) async fn reschedule(
+        &self,
+        state: &mut RunState<'_>,
         failures: u32,
         delay: Duration,
-    ) -> Result<(), Halt> {
-        self.tell_rescheduled(failures, delay).await?;
-        self.rest(sleep(delay), delay > KEPT_FOR).await
+    ) -> Result<(), StopCause> {
+        announce_retry(state, failures, delay).await?;
+        wait(state, sleep(delay), delay > KEPT_FOR).await
     }
 
-    /// Leave to send a request, as soon as there is one.
-    pub(in crate::worker) async fn pass(&mut self, failures: u32) -> Result<Pass<'a>, Halt> {
-        let worker = self.worker;
-        let breaker = &worker.upstream.breaker;
+    /// Waits until the circuit breaker permits a request.
+    pub(super) async fn permit(
+        &self,
+        state: &mut RunState<'_>,
+        failures: u32,
+    ) -> Result<Pass<'a>, StopCause> {
+        let services = self.run.services;
+        let breaker = &services.upstream.breaker;
         let since = Instant::now();
-        let mut is_told = false;
+        let mut is_announced = false;
         loop {
             let now = Instant::now();
             let until = match breaker.enter(now) {
                 Ok(pass) => {
-                    worker.parts.metrics.model_circuit(breaker.circuit());
+                    services.metrics.model_circuit(breaker.circuit());
                     return Ok(pass);
                 }
-                Err(until) => until.unwrap_or(now + LOOK_EVERY),
+                Err(until) => until.unwrap_or(now + TRIAL_TIMEOUT),
             };
             let waited = now - since;
             if waited > GIVE_UP_AFTER {
-                return Err(Halt::Model(ModelError::ShutOut(waited)));
+                return Err(StopCause::Model(ModelError::ShutOut(waited)));
             }
-            if !std::mem::replace(&mut is_told, true) {
-                self.tell_rescheduled(failures, until - now).await?;
+            if !std::mem::replace(&mut is_announced, true) {
+                announce_retry(state, failures, until - now).await?;
             }
             let mut changes = breaker.watch();
-            let found_well = async {
-                // It fails only if the breaker is gone, and this worker has it.
+            let closed = async {
+                // An error would mean that the breaker is dropped, but this run's services own it.
                 let _ = changes.wait_for(|circuit| *circuit == Circuit::Closed).await;
             };
-            let wait = async {
+            let closed_or_due = async {
                 tokio::select! {
-                    () = found_well => {}
+                    () = closed => {}
                     () = sleep_until(until) => {}
                 }
             };
-            self.rest(wait, waited + (until - now) > KEPT_FOR).await?;
+            wait(state, closed_or_due, waited + (until - now) > KEPT_FOR).await?;
         }
     }
+}
 
-    /// Waits, without a place among those that are worked on if it takes long.
-    async fn rest(&mut self, wait: impl Future<Output = ()>, is_long: bool) -> Result<(), Halt> {
-        if is_long {
-            self.slot.give_back();
-        }
-        let signals = self.signals.clone();
-        signals.unless_draining(wait).await?;
-        signals.unless_draining(self.slot.take_again()).await
+/// Waits, and releases the slot of the run during a long wait.
+async fn wait(
+    state: &mut RunState<'_>,
+    wait: impl Future<Output = ()>,
+    is_long: bool,
+) -> Result<(), StopCause> {
+    if is_long {
+        state.slot.release();
     }
+    let signals = &state.run.signals;
+    signals.unless_draining(wait).await?;
+    signals.unless_draining(state.slot.reacquire()).await
+}
 
-    async fn tell_rescheduled(&mut self, failures: u32, delay: Duration) -> Result<(), Halt> {
-        let retry_at = Timestamp::now()
-            .checked_add(SignedDuration::try_from(delay).unwrap_or_default())
-            .unwrap_or(Timestamp::MAX);
-        let event = NewEvent::new(&EventBody::StatusRescheduled { attempt: failures, retry_at });
-        self.tell(&[event]).await
-    }
+async fn announce_retry(
+    state: &mut RunState<'_>,
+    failures: u32,
+    delay: Duration,
+) -> Result<(), StopCause> {
+    let retry_at = Timestamp::now()
+        .checked_add(SignedDuration::try_from(delay).unwrap_or_default())
+        .unwrap_or(Timestamp::MAX);
+    let event = NewEvent::new(&EventBody::StatusRescheduled { attempt: failures, retry_at });
+    state.writer.store_events(&[event]).await
 }

@@ -1,141 +1,132 @@
-//! One request to the model: streamed, previewed, and sent again when that may help.
+//! One request to the model: sent, streamed to readers, and sent again where that can help.
 
 use tokio::time::{Instant, sleep_until};
 
-use crate::domain::tool::ToolChoice;
+use super::model_try::TryRecorder;
+use super::parameters::{ReplyIds, RequestParameters};
+use super::previews::Previews;
+use super::spans::{begin_request_span, end_request_span};
+use super::{ModelCalls, RequestInFlight};
 use crate::domain::trace::Trace;
 use crate::faults::{self, Point};
 use crate::metrics::RequestOutcome;
 use crate::model::upstream::{Pass, Verdict};
-use crate::model::{Head, ModelError, Reply, Request, retry};
+use crate::model::{ModelError, Reply, Request, retry};
 use crate::spans::Open;
-use crate::worker::model_call::model_try::Try;
-use crate::worker::model_call::previews::{Previews, ReplyIds};
-use crate::worker::model_call::request_record::Asked;
-use crate::worker::run::driver::Driver;
-use crate::worker::run::spans::end_chat;
-use crate::worker::run::stop_cause::Halt;
+use crate::worker::run::state::RunState;
+use crate::worker::run::stop_cause::StopCause;
 
-impl Driver<'_> {
-    /// Says what the next request does not send as it is stored.
-    fn report_repairs(&mut self) {
-        for (kind, seq) in self.transcript.take_repairs() {
-            self.worker.parts.metrics.history_repaired(kind);
-            tracing::warn!(
-                session.id = %self.session_id(),
-                repair.kind = kind.as_str(),
-                message.seq = seq,
-                "a stored history is sent repaired"
-            );
-        }
-    }
-
-    /// Asks within what budgets allow. What the model's side refuses to read again is left out, and
-    /// it is asked once more.
+impl ModelCalls<'_> {
+    /// Sends the next request of the loop, as far as budgets allow. If the model's server refuses a
+    /// part of the history, that part is left out and the request is sent once more.
     pub(in crate::worker) async fn reply(
         &mut self,
-        head: &Head,
-        choice: &ToolChoice,
-        max_tokens: Option<u32>,
-        ids: ReplyIds,
-    ) -> Result<Reply, Halt> {
+        state: &mut RunState<'_>,
+        parameters: RequestParameters<'_>,
+    ) -> Result<Reply, StopCause> {
+        let RequestParameters { head, choice, max_tokens, ids } = parameters;
         loop {
-            self.report_repairs();
-            let prefix = self.report_prefix();
-            let messages = self.transcript.messages();
+            let writer = &mut state.writer;
+            self.report_repairs(writer);
+            let prefix = self.report_prefix(writer);
+            let messages = writer.transcript.messages();
             let request = head.request(messages, choice);
-            let form = self.form(messages, choice, max_tokens);
-            self.reserve(&request, &form).await?;
-            self.asked = Some(self.asking(&request, form, prefix));
-            match self.request(request, ids).await {
-                Err(Halt::Model(error)) => self.amend(head, error).await?,
+            let form = self.form(writer, messages, choice, max_tokens);
+            self.reserve(writer, &request, &form).await?;
+            let in_flight = RequestInFlight::new(&request, form, writer.last_message_seq());
+            self.begin(RequestInFlight { prefix: Some(prefix), ..in_flight });
+            match self.request(state, request, ids).await {
+                Err(StopCause::Model(error)) => {
+                    self.leave_out_refused(&mut state.writer, head, error).await?;
+                }
                 ended => return ended,
             }
         }
     }
 
-    /// Asks until there is a reply, or no hope for one.
+    /// Sends a request until there is a reply, or no further try can help.
     pub(in crate::worker) async fn request(
         &mut self,
+        state: &mut RunState<'_>,
         request: Request,
         ids: ReplyIds,
-    ) -> Result<Reply, Halt> {
-        let worker = self.worker;
-        worker.upstream.budget.earn(Instant::now());
+    ) -> Result<Reply, StopCause> {
+        let services = self.run.services;
+        services.upstream.budget.earn(Instant::now());
         let mut failures = 0;
         loop {
-            let pass = self.pass(failures).await?;
-            let error = match self.attempt(request.clone(), ids, pass).await? {
+            let pass = self.permit(state, failures).await?;
+            let error = match self.try_once(request.clone(), ids, pass).await? {
                 Ok(reply) => return Ok(reply),
                 Err(error) => error,
             };
             failures += 1;
-            self.report_failure(failures, &error);
-            // The run can do without a summary, and answers need the retries more.
-            let delay = retry::delay_after(failures, &error).filter(|_| !self.asks_for_summary());
+            self.log_failure(failures, &error);
+            // The run can continue without a summary, and answers need the retry budget more.
+            let delay = retry::delay_after(failures, &error).filter(|_| !self.is_summary());
             let Some(delay) = delay else {
-                return Err(Halt::Model(error));
+                return Err(StopCause::Model(error));
             };
-            let Some(turn) = worker.upstream.budget.spend(Instant::now()) else {
-                worker.parts.metrics.model_retry_withheld();
-                return Err(Halt::Model(error));
+            let Some(turn) = services.upstream.budget.spend(Instant::now()) else {
+                services.metrics.model_retry_withheld();
+                return Err(StopCause::Model(error));
             };
-            worker.parts.metrics.model_retried();
-            self.reschedule(failures, delay.max(turn)).await?;
+            services.metrics.model_retried();
+            self.reschedule(state, failures, delay.max(turn)).await?;
         }
     }
 
-    fn report_failure(&self, failures: u32, error: &ModelError) {
+    fn log_failure(&self, failures: u32, error: &ModelError) {
         let request_id = error.head().and_then(|(_, head)| head.request_id.as_deref());
-        let request_id = request_id
-            .or_else(|| self.attempts.last().and_then(|noted| noted.request_id.as_deref()));
+        let request_id =
+            request_id.or_else(|| self.tries.last().and_then(|last| last.request_id.as_deref()));
         tracing::warn!(
-            run.id = %self.run_id(),
+            run.id = %self.run.run_id(),
             request.id = request_id,
             failures,
             %error,
-            "a model request failed"
+            "model request failed"
         );
     }
 
-    /// One try. The outer error ends the run's drive, the inner one may be tried again.
-    async fn attempt(
+    /// One try. The outer error stops the run; after the inner one the request may be tried again.
+    async fn try_once(
         &mut self,
         request: Request,
         ids: ReplyIds,
         mut pass: Pass<'_>,
-    ) -> Result<Result<Reply, ModelError>, Halt> {
-        let mut noted = Try::begin();
-        let span = self.begin_chat();
-        let here = span.as_ref().and_then(Open::place);
-        let trace = here.or_else(|| self.run.options.trace.map(Trace::next));
+    ) -> Result<Result<Reply, ModelError>, StopCause> {
+        let mut recorder = TryRecorder::begin();
+        let span = begin_request_span(self.run);
+        let trace = span.as_ref().and_then(Open::place);
+        let trace = trace.or_else(|| self.run.claim.options.trace.map(Trace::next));
         let request = Request { trace, ..request };
-        let streamed = self.stream(request, ids, &mut pass, &mut noted);
-        let ended = self.signals.unless_stopped(streamed).await;
+        let streamed = self.stream(request, ids, &mut pass, &mut recorder);
+        let ended = self.run.signals.unless_stopped(streamed).await;
         if let Ok(ended) = &ended {
-            end_chat(span, ended);
-            noted.ended(ended.as_ref().err());
+            end_request_span(span, ended);
+            recorder.ended(ended.as_ref().err());
             let verdict = ended.as_ref().err().map_or(Verdict::Well, Verdict::of);
-            // Who cannot sum up may well be able to answer.
-            if verdict == Verdict::Well || !self.asks_for_summary() {
+            // A server that cannot summarize may be able to answer.
+            if verdict == Verdict::Well || !self.is_summary() {
                 pass.tell(verdict, Instant::now());
             }
         }
-        let noted = noted.over();
+        let finished = recorder.finish();
         tracing::debug!(
-            run.id = %self.run_id(),
-            request.id = noted.request_id,
-            status = noted.status,
-            error = noted.error,
-            head_ms = noted.head_ms,
-            duration_ms = noted.duration_ms,
-            "a model request ended"
+            run.id = %self.run.run_id(),
+            request.id = finished.request_id,
+            status = finished.status,
+            error = finished.error,
+            head_ms = finished.head_ms,
+            duration_ms = finished.duration_ms,
+            "model request ended"
         );
-        self.attempts.push(noted);
+        self.tries.push(finished);
         drop(pass);
-        let metrics = &self.worker.parts.metrics;
-        metrics.model_circuit(self.worker.upstream.breaker.circuit());
-        metrics.model_request(match &ended {
+        let services = self.run.services;
+        services.metrics.model_circuit(services.upstream.breaker.circuit());
+        services.metrics.model_request(match &ended {
             Ok(Ok(_)) => RequestOutcome::Replied,
             Ok(Err(_)) => RequestOutcome::Failed,
             Err(_) => RequestOutcome::Stopped,
@@ -148,17 +139,17 @@ impl Driver<'_> {
         request: Request,
         ids: ReplyIds,
         pass: &mut Pass<'_>,
-        noted: &mut Try,
+        recorder: &mut TryRecorder,
     ) -> Result<Reply, ModelError> {
-        let parts = &self.worker.parts;
-        let is_shown = self.asked.as_ref().is_some_and(Asked::is_shown);
-        let mut previews = Previews::new(&parts.bus, self.session_id(), self.run_id(), ids);
-        let sent = parts.model.send(request).await;
+        let (run, services) = (self.run, self.run.services);
+        let has_previews = self.in_flight.as_ref().is_some_and(RequestInFlight::has_previews);
+        let mut previews = Previews::new(&services.bus, run.session_id(), run.run_id(), ids);
+        let sent = services.model.send(request).await;
         if let Some((status, head)) = sent.as_ref().err().and_then(ModelError::head) {
-            noted.head(status, head);
+            recorder.head(status, head);
         }
         let mut stream = sent?;
-        noted.head(200, stream.head());
+        recorder.head(200, stream.head());
         faults::point(Point::RequestSent).await;
         loop {
             let flush_at = previews.flush_at();
@@ -169,9 +160,9 @@ impl Driver<'_> {
                 }
                 progress = stream.next() => match progress? {
                     Some(progress) => {
-                        // It speaks, so others need not wait for the end of its reply.
+                        // The server works, so other runs need not wait for the end of this reply.
                         pass.tell(Verdict::Well, Instant::now());
-                        if is_shown {
+                        if has_previews {
                             previews.push(progress);
                         }
                         faults::point(Point::InReply).await;

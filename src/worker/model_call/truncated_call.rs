@@ -1,62 +1,88 @@
-//! A reply that was cut in the middle of a call is asked for once more, with a larger budget.
+//! Replies that the output budget truncated within a call: the request is sent once more with a
+//! larger budget.
 
 use std::time::Instant;
 
+use super::parameters::RequestParameters;
+use super::{ModelCalls, RequestEnd};
 use crate::agent::{Step, history};
 use crate::domain::output_budget::larger;
 use crate::domain::session::Settings;
 use crate::domain::tool::ToolChoice;
 use crate::model::{Head, Reply};
 use crate::store::step::StepCommit;
-use crate::worker::model_call::previews::ReplyIds;
-use crate::worker::run::driver::{Driver, RequestEnd, empty, millis};
-use crate::worker::run::stop_cause::Halt;
+use crate::worker::run::progress::Progress;
+use crate::worker::run::state::RunState;
+use crate::worker::run::stop_cause::StopCause;
+use crate::worker::time::millis_since;
 
-impl Driver<'_> {
-    /// The reply to take in, and when it was asked for: this one, or if it was cut in a call the
-    /// next one.
-    pub(in crate::worker) async fn widened(
+/// A reply and the start of its request.
+#[derive(Debug)]
+pub(in crate::worker) struct TimedReply {
+    pub(in crate::worker) reply: Reply,
+    pub(in crate::worker) started: Instant,
+}
+
+/// A head with a larger output budget.
+struct LargerHead {
+    head: Head,
+    max_tokens: u32,
+}
+
+impl ModelCalls<'_> {
+    /// Returns this reply, or the next one if this one was truncated within a call.
+    pub(in crate::worker) async fn retry_truncated_call(
         &mut self,
-        reply: Reply,
-        started: Instant,
-        (choice, ids): (&ToolChoice, ReplyIds),
-    ) -> Result<(Reply, Instant), Halt> {
-        let Some((head, max_tokens)) = self.wider_head(&reply)? else {
-            return Ok((reply, started));
+        state: &mut RunState<'_>,
+        timed: TimedReply,
+        parameters: RequestParameters<'_>,
+    ) -> Result<TimedReply, StopCause> {
+        let Some(LargerHead { head, max_tokens }) =
+            self.larger_head(&state.progress, &timed.reply)?
+        else {
+            return Ok(timed);
         };
-        self.set_aside(&reply, started).await?;
-        let is_over = matches!(self.agent.step(), Step::Exhausted(_));
-        let choice = if is_over { &ToolChoice::None } else { choice };
+        self.discard(state, timed).await?;
+        let is_exhausted = matches!(state.progress.agent.step(), Step::Exhausted(_));
+        let choice = if is_exhausted { &ToolChoice::None } else { parameters.choice };
         let started = Instant::now();
-        let reply = self.reply(&head, choice, Some(max_tokens), ids).await?;
-        Ok((reply, started))
+        let max_tokens = Some(max_tokens);
+        let parameters = RequestParameters { head: &head, choice, max_tokens, ..parameters };
+        let reply = self.reply(state, parameters).await?;
+        Ok(TimedReply { reply, started })
     }
 
-    /// A head with a larger budget, where that may help and the run can pay for it.
-    fn wider_head(&self, reply: &Reply) -> Result<Option<(Head, u32)>, Halt> {
-        let is_cut = history::is_cut_in_a_call(&reply.content, &reply.stop)?;
-        if !is_cut || !self.agent.affords_more_after(reply.usage) {
+    /// A head with a larger output budget, if that can help and the limits of the run allow it.
+    fn larger_head(
+        &self,
+        progress: &Progress<'_>,
+        reply: &Reply,
+    ) -> Result<Option<LargerHead>, StopCause> {
+        let is_truncated = history::is_truncated_in_call(&reply.content, &reply.stop)?;
+        if !is_truncated || !progress.agent.affords_more_after(reply.usage) {
             return Ok(None);
         }
-        let settings = &self.run.settings;
+        let settings = self.run.settings();
         let Some(max_tokens) = larger(&settings.model, settings.max_tokens) else {
             return Ok(None);
         };
-        let settings = Settings { max_tokens, ..settings.clone() };
-        let (parts, tools) = (&self.worker.parts, self.run.options.tools.as_deref());
-        let head = parts.model.head(&settings, tools, parts.prompt_cache)?;
-        Ok(Some((head, max_tokens)))
+        let head = self.run.head(&Settings { max_tokens, ..settings.clone() })?;
+        Ok(Some(LargerHead { head, max_tokens }))
     }
 
-    /// Nothing of the reply is kept but what it used.
-    async fn set_aside(&mut self, reply: &Reply, started: Instant) -> Result<(), Halt> {
-        let end = RequestEnd { duration_ms: millis(started), ..RequestEnd::of(reply) };
-        let mut events = Vec::from_iter(self.end_request(&end));
-        self.agent.spend(reply.usage);
-        let request = self.answered(reply);
-        self.announce_request(&mut events);
+    /// Stores the usage of a reply and nothing else of it.
+    async fn discard(
+        &mut self,
+        state: &mut RunState<'_>,
+        TimedReply { reply, started }: TimedReply,
+    ) -> Result<(), StopCause> {
+        let end = RequestEnd { duration_ms: millis_since(started), ..RequestEnd::of(&reply) };
+        let mut events = Vec::from_iter(self.end_event(&end));
+        state.progress.agent.spend(reply.usage);
+        let request = self.record_reply(&mut state.progress, &reply);
+        self.announce(&mut state.progress, &mut events);
         let (usage, request) = (Some(reply.usage), request.as_ref());
-        let step = StepCommit { events: &events, usage, request, ..empty() };
-        self.store(&[], &step).await
+        let step = StepCommit { events: &events, usage, request, ..StepCommit::default() };
+        state.writer.store(&[], &step).await
     }
 }

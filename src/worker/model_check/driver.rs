@@ -1,17 +1,18 @@
-//! What a driver does next: the order of statements as in `drive`, `begin`, `ledger` and `halt`,
-//! the decisions by the code that they call.
+//! The next step of a driver: the order of statements as in `run::driver` and `tool_round::execute`,
+//! the decisions by the code that these call.
 
+use super::mapping::{calls, file, next_step, rows};
 use super::rules::Rules;
-use super::state::{CALLS, Doing, Driver, EFFECT, Entry, Ledger, State, WRITE};
+use super::state::{CALLS, Driver, EFFECT, Entry, Ledger, Next, State, WRITE};
 use super::store::Step;
-use super::transcribe::{calls, file, next_step, rows};
 use crate::agent;
 use crate::domain::run::RunStatus;
 use crate::domain::tool::CallState;
 use crate::store::claim::MAX_TAKEOVERS;
-use crate::worker::tool_round::plan::{AfterCrash, Round, after_crash};
+use crate::worker::tool_round::ledger::{AfterCrash, after_crash};
+use crate::worker::tool_round::plan::ToolRound;
 
-/// A driver at work on a state of which it is a part.
+/// A driver, and the state that it changes.
 pub(super) struct Work<'a> {
     pub(super) rules: &'a Rules,
     pub(super) process: u8,
@@ -20,25 +21,25 @@ pub(super) struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// Does the next thing; none afterwards if the driver is gone.
-    pub(super) fn go_on(&mut self) -> bool {
-        match self.driver.doing {
-            Doing::Resume => self.resume(),
-            Doing::Announce => self.announce(),
-            Doing::Decide => self.decide(),
-            Doing::Wait => self.take_in(),
-            Doing::Plan => self.plan(),
-            Doing::Run(WRITE) => self.ask_for_the_lease(),
-            Doing::Run(_) => self.begin_effect(),
-            Doing::Write => self.write(),
-            Doing::Effect => self.end_call(EFFECT, CallState::Done),
-            Doing::Close(status) => self.close(status),
-            Doing::Settle(status) => self.settle(status),
+    /// Takes the next step. Returns false if the driver has ended.
+    pub(super) fn advance(&mut self) -> bool {
+        match self.driver.next {
+            Next::Resume => self.resume(),
+            Next::Announce => self.announce(),
+            Next::Decide => self.decide(),
+            Next::Wait => self.store_reply(),
+            Next::Plan => self.plan(),
+            Next::Run(WRITE) => self.check_lease(),
+            Next::Run(_) => self.begin_effect(),
+            Next::Write => self.write(),
+            Next::Effect => self.end_call(EFFECT, CallState::Done),
+            Next::Close(status) => self.close(status),
+            Next::Settle(status) => self.settle(status),
         }
     }
 
-    fn next(&mut self, doing: Doing) -> bool {
-        self.driver.doing = doing;
+    fn next(&mut self, next: Next) -> bool {
+        self.driver.next = next;
         true
     }
 
@@ -52,9 +53,9 @@ impl Work<'_> {
         }
         self.driver.is_resumed = self.driver.history.contains(Entry::User);
         if self.driver.takeovers > MAX_TAKEOVERS {
-            return self.next(Doing::Close(RunStatus::Failed));
+            return self.next(Next::Close(RunStatus::Failed));
         }
-        self.next(Doing::Announce)
+        self.next(Next::Announce)
     }
 
     fn announce(&mut self) -> bool {
@@ -63,18 +64,18 @@ impl Work<'_> {
             self.driver.history.push(message);
         }
         let step = Step { message, is_progress: message.is_some(), ..Step::default() };
-        self.commit(step) && self.next(Doing::Decide)
+        self.commit(step) && self.next(Next::Decide)
     }
 
     fn decide(&mut self) -> bool {
         match next_step(&self.driver.history) {
-            agent::Step::CallModel { .. } | agent::Step::Exhausted(_) => self.next(Doing::Wait),
+            agent::Step::CallModel { .. } | agent::Step::Exhausted(_) => self.next(Next::Wait),
             agent::Step::CallTools(_) => self.call_tools(),
             agent::Step::Finish(_) => unreachable!("a run settles with its last reply"),
         }
     }
 
-    fn take_in(&mut self) -> bool {
+    fn store_reply(&mut self) -> bool {
         let has_called = self.driver.history.contains(Entry::Calls);
         let reply = if has_called { Entry::Answer } else { Entry::Calls };
         let is_planned = !has_called && self.rules.plans_come_with_the_reply;
@@ -86,14 +87,14 @@ impl Work<'_> {
         };
         self.driver.history.push(reply);
         let is_stored = self.commit(step);
-        let doing = if is_planned || has_called { Doing::Decide } else { Doing::Plan };
-        is_stored && !has_called && self.next(doing)
+        let next = if is_planned || has_called { Next::Decide } else { Next::Plan };
+        is_stored && !has_called && self.next(next)
     }
 
     fn plan(&mut self) -> bool {
         let records = [Some(CallState::Planned); CALLS];
         self.commit(Step { records, is_progress: true, ..Step::default() })
-            && self.next(Doing::Decide)
+            && self.next(Next::Decide)
     }
 
     /// The next of the calls, or their results if all have ended.
@@ -105,14 +106,14 @@ impl Work<'_> {
             return self.answer();
         };
         if position < WRITE {
-            // Nobody can tell when a call ran that changes nothing.
+            // The time at which a call without effects runs makes no difference.
             self.driver.results[position] = Some(CallState::Done);
             return self.call_tools();
         }
         let calls = calls();
-        let round = Round::new(&calls, rows(self.driver.ledger));
+        let round = ToolRound::new(&calls, rows(self.driver.ledger));
         let row = round.open(position).expect("a call without a result");
-        let now = (position == WRITE).then(|| Some(file(self.state.witness.is_written)));
+        let now = (position == WRITE).then(|| Some(file(self.state.ghost.is_written)));
         match after_crash(row, now.as_ref()) {
             AfterCrash::Done(_) => self.end_call(position, CallState::Done),
             AfterCrash::Unknown if self.rules.effects_are_not_repeated || position != EFFECT => {
@@ -125,7 +126,7 @@ impl Work<'_> {
     fn read_ledger(&mut self) {
         let ledger = self.state.tables.ledger;
         let calls = calls();
-        let recorded = Round::new(&calls, rows(Some(ledger))).answered().results;
+        let recorded = ToolRound::new(&calls, rows(Some(ledger))).into_results().results;
         for (position, call) in calls.iter().enumerate() {
             let result = recorded.iter().find(|result| result.tool_use_id == call.tool_use_id);
             self.driver.results[position] = result.map(|result| result.state);
@@ -136,10 +137,10 @@ impl Work<'_> {
 
     fn end_call(&mut self, position: usize, state: CallState) -> bool {
         self.driver.results[position] = Some(state);
-        self.next(Doing::Decide)
+        self.next(Next::Decide)
     }
 
-    /// What ended before is recorded first, then the beginning of this call.
+    /// Records the earlier results first, then the start of this call.
     fn start(&mut self, position: usize) -> bool {
         let records = self.unrecorded();
         if records != [None; CALLS] {
@@ -147,12 +148,12 @@ impl Work<'_> {
             return self.commit(Step { records, is_progress: true, ..Step::default() });
         }
         if !self.rules.starts_are_recorded {
-            return self.next(Doing::Run(position));
+            return self.next(Next::Run(position));
         }
         let mut records = [None; CALLS];
         records[position] = Some(CallState::Started);
         self.commit(Step { records, is_progress: true, ..Step::default() })
-            && self.next(Doing::Run(position))
+            && self.next(Next::Run(position))
     }
 
     fn unrecorded(&self) -> Ledger {
@@ -163,20 +164,20 @@ impl Work<'_> {
         records
     }
 
-    /// The tool looks at the clock right before it puts the file in place.
-    fn ask_for_the_lease(&mut self) -> bool {
+    /// The tool checks the lease right before it moves the file into place.
+    fn check_lease(&mut self) -> bool {
         let is_fresh = self.state.tables.is_leased || self.state.tables.status.is_terminal();
-        is_fresh && self.next(Doing::Write)
+        is_fresh && self.next(Next::Write)
     }
 
     fn write(&mut self) -> bool {
-        self.state.witness.is_written = true;
+        self.state.ghost.is_written = true;
         self.end_call(WRITE, CallState::Done)
     }
 
     fn begin_effect(&mut self) -> bool {
-        self.state.witness.effects += 1;
-        self.next(Doing::Effect)
+        self.state.ghost.effects += 1;
+        self.next(Next::Effect)
     }
 
     fn answer(&mut self) -> bool {
@@ -190,10 +191,10 @@ impl Work<'_> {
         let is_stored = self.commit(step);
         self.driver.history.push(results);
         self.driver.forget_calls();
-        is_stored && self.next(Doing::Decide)
+        is_stored && self.next(Next::Decide)
     }
 
-    /// What was in hand may not be what is stored: the calls are closed by the ledger.
+    /// The state in memory may differ from the stored one: the calls are closed by the ledger.
     fn close(&mut self, status: RunStatus) -> bool {
         self.driver.forget_calls();
         self.driver.history = self.state.tables.history;
@@ -202,13 +203,13 @@ impl Work<'_> {
         if closes && matches!(next_step(&self.driver.history), agent::Step::CallTools(_)) {
             let ledger = self.state.tables.ledger;
             let calls = calls();
-            let mut round = Round::new(&calls, rows(Some(ledger)));
+            let mut round = ToolRound::new(&calls, rows(Some(ledger)));
             round.close();
-            for (position, result) in round.answered().results.iter().enumerate() {
+            for (position, result) in round.into_results().results.iter().enumerate() {
                 self.driver.results[position] = Some(result.state);
             }
         }
-        self.next(Doing::Settle(status))
+        self.next(Next::Settle(status))
     }
 
     fn settle(&mut self, status: RunStatus) -> bool {

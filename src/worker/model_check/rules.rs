@@ -1,31 +1,31 @@
-//! The rules that make the service safe. The search takes each of them away to show that it would
-//! notice.
+//! The rules that make the service safe. The tests remove each of them to show that the search finds
+//! the violation.
 
-/// What holds.
+/// The rules that are in force.
 #[derive(Debug, Clone, Copy)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a rule that can be taken away")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a rule that can be removed")]
 pub(super) struct Rules {
-    /// Every step names its attempt and its worker, and is refused if they are not the newest.
+    /// Every step names its attempt and its worker, and is refused if they are not the latest.
     pub(super) steps_are_fenced: bool,
-    /// So are the steps that carry results.
+    /// Steps with results are fenced as well.
     pub(super) results_are_fenced: bool,
-    /// The beginning of a call with effects is stored before it.
+    /// The start of a call with effects is committed before the call runs.
     pub(super) starts_are_recorded: bool,
-    /// A reply and the ledger's rows of its calls are one commit.
+    /// A reply and the ledger rows of its calls are one commit.
     pub(super) plans_come_with_the_reply: bool,
-    /// A call with effects that may have begun is not run again.
+    /// A call with effects that may have started is not run again.
     pub(super) effects_are_not_repeated: bool,
     /// Each claim counts as a takeover.
     pub(super) takeovers_are_counted: bool,
-    /// A committed step starts the count afresh.
+    /// A committed step resets the count of takeovers.
     pub(super) progress_is_noticed: bool,
     /// A run waits until the one before it in its session has settled.
     pub(super) runs_wait_in_line: bool,
-    /// A driver goes on from the stored messages.
+    /// A driver resumes from the stored messages.
     pub(super) drivers_resume: bool,
     /// A run that is stopped answers its open calls.
     pub(super) open_calls_are_closed: bool,
-    /// The lease of a worker that is gone ends.
+    /// The lease of a stopped worker expires.
     pub(super) leases_end: bool,
 }
 

@@ -1,44 +1,44 @@
-//! A search through every state that can be reached, breadth first, so that the first violation
-//! is one of the shortest.
+//! A breadth-first search through all reachable states, so that the first violation has one of the
+//! shortest traces.
 
 use std::collections::HashMap;
 
-use super::laws::broken;
-use super::moves::moves;
+use super::invariants::violated;
 use super::rules::Rules;
 use super::state::State;
 use super::store::Processes;
+use super::transitions::transitions;
 
-/// What the search found.
+/// The result of a search.
 #[derive(Debug)]
 pub(super) struct Found {
-    /// The states that it looked at.
+    /// The number of visited states.
     pub(super) states: usize,
-    /// The law that is broken, and what happened before.
+    /// The violated invariant, and the transitions that lead to it.
     pub(super) violation: Option<(&'static str, Vec<&'static str>)>,
 }
 
-/// Looks at everything that can happen under these rules.
+/// Visits all states that are reachable under these rules.
 pub(super) fn search(rules: &Rules, processes: Processes) -> Found {
     let mut search = Search::default();
     for state in [State::queued(), State::handed_over()] {
-        search.note(state, None);
+        search.add(state, None);
     }
     let mut next = 0;
     while let Some(&state) = search.states.get(next) {
-        if let Some(law) = broken(&state) {
-            return search.violation(law, next);
+        if let Some(name) = violated(&state) {
+            return search.violation(name, next);
         }
-        let found = moves(&state, rules, processes);
-        if found.is_empty() && !state.is_at_rest() {
+        let found = transitions(&state, rules, processes);
+        if found.is_empty() && !state.is_terminal() {
             return search.violation("a run is never stuck", next);
         }
         for (what, after) in found {
-            search.note(after, Some((next, what)));
+            search.add(after, Some((next, what)));
         }
         next += 1;
     }
-    match search.without_a_way_to_rest() {
+    match search.state_without_end() {
         Some(stuck) => search.violation("every run can settle", stuck),
         None => Found { states: search.states.len(), violation: None },
     }
@@ -48,14 +48,14 @@ pub(super) fn search(rules: &Rules, processes: Processes) -> Found {
 struct Search {
     states: Vec<State>,
     numbers: HashMap<State, usize>,
-    /// From where each state was reached first, and by what.
+    /// The first predecessor of each state, and the transition from it.
     first: Vec<Option<(usize, &'static str)>>,
-    /// From where each state was reached at all.
+    /// All predecessors of each state.
     before: Vec<Vec<usize>>,
 }
 
 impl Search {
-    fn note(&mut self, state: State, from: Option<(usize, &'static str)>) {
+    fn add(&mut self, state: State, from: Option<(usize, &'static str)>) {
         let state = state.reduced();
         let new = self.states.len();
         let number = *self.numbers.entry(state).or_insert(new);
@@ -69,20 +69,20 @@ impl Search {
         }
     }
 
-    fn violation(&self, law: &'static str, at: usize) -> Found {
-        let mut story = Vec::new();
+    fn violation(&self, name: &'static str, at: usize) -> Found {
+        let mut trace = Vec::new();
         let mut at = at;
         while let Some((from, what)) = self.first[at] {
-            story.push(what);
+            trace.push(what);
             at = from;
         }
-        story.reverse();
-        Found { states: self.states.len(), violation: Some((law, story)) }
+        trace.reverse();
+        Found { states: self.states.len(), violation: Some((name, trace)) }
     }
 
-    /// A state from which rest cannot be reached: found from the end.
-    fn without_a_way_to_rest(&self) -> Option<usize> {
-        let mut reaches: Vec<bool> = self.states.iter().map(State::is_at_rest).collect();
+    /// A state from which no terminal state can be reached, found by a search from the terminal states.
+    fn state_without_end(&self) -> Option<usize> {
+        let mut reaches: Vec<bool> = self.states.iter().map(State::is_terminal).collect();
         let mut open: Vec<usize> = (0..reaches.len()).filter(|at| reaches[*at]).collect();
         while let Some(at) = open.pop() {
             for &from in &self.before[at] {

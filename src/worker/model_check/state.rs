@@ -1,13 +1,13 @@
-//! One moment of everything: the tables, the drivers, the world outside, and what has gone wrong.
+//! The state of the model: the tables, the drivers, the effects outside, and the faults so far.
 
 use crate::domain::run::RunStatus;
 use crate::domain::tool::CallState;
 
 /// The calls of the one reply that has calls: one pure, one checkable, one with effects.
 pub(super) const CALLS: usize = 3;
-/// The place of the call that writes a file.
+/// The position of the call that writes a file.
 pub(super) const WRITE: usize = 1;
-/// The place of the call whose effects nobody can look at.
+/// The position of the call whose effects cannot be checked.
 pub(super) const EFFECT: usize = 2;
 
 /// A message of the history.
@@ -25,7 +25,7 @@ pub(super) struct History([Option<Entry>; 8]);
 
 impl History {
     pub(super) fn push(&mut self, entry: Entry) {
-        let free = self.0.iter_mut().find(|place| place.is_none());
+        let free = self.0.iter_mut().find(|entry| entry.is_none());
         *free.expect("a history of at most eight messages") = Some(entry);
     }
 
@@ -38,73 +38,73 @@ impl History {
     }
 }
 
-/// A row of the ledger. A row of the call that writes has its hashes from its beginning on.
+/// The rows of the ledger. The row of the call that writes has its hashes from its start on.
 pub(super) type Ledger = [Option<CallState>; CALLS];
 
-/// What the database holds of the run and its session.
+/// The rows of the run and its session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Tables {
     pub(super) status: RunStatus,
     pub(super) is_crash_loop: bool,
     pub(super) attempt: u8,
     pub(super) owner: Option<u8>,
-    /// Whether the lease runs, by the database's clock.
+    /// The lease is valid, by the clock of the database.
     pub(super) is_leased: bool,
     pub(super) takeovers: i32,
     pub(super) is_cancel_requested: bool,
     pub(super) history: History,
     pub(super) ledger: Ledger,
-    /// The run behind this one in the session's queue.
+    /// The run after this one in the queue of the session.
     pub(super) next: RunStatus,
 }
 
-/// What a driver is about to do.
+/// The next step of a driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Doing {
-    /// Read what is stored.
+pub(super) enum Next {
+    /// Read the stored messages.
     Resume,
-    /// Store that it goes on.
+    /// Store that the run continues.
     Announce,
-    /// Ask the loop.
+    /// Ask the agent loop.
     Decide,
     /// Wait for the model, and store its reply.
     Wait,
-    /// Store the rows of the reply's calls; only if that is not one commit with it.
+    /// Store the rows of the calls, if that is not one commit with the reply.
     Plan,
-    /// Call the tool at this place.
+    /// Run the call at this position.
     Run(usize),
-    /// Write the file: the lease was good a moment ago.
+    /// Write the file, after the lease was found valid.
     Write,
-    /// Come to the end of the call with effects, which have begun.
+    /// End the call with effects, which have begun.
     Effect,
-    /// Read what is stored, to settle the run.
+    /// Read the stored messages, to settle the run.
     Close(RunStatus),
-    /// Settle it.
+    /// Settle the run.
     Settle(RunStatus),
 }
 
-/// A driver: what one worker knows of the run that it took up, and what it does next.
+/// A driver: the knowledge of one worker about the run that it claimed, and its next step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Driver {
     pub(super) attempt: u8,
     pub(super) takeovers: i32,
-    pub(super) doing: Doing,
-    /// The messages that it has seen.
+    pub(super) next: Next,
+    /// The messages that it has read.
     pub(super) history: History,
     pub(super) is_resumed: bool,
-    /// The ledger as it read it, if it did.
+    /// The ledger as it was read, if it was.
     pub(super) ledger: Option<Ledger>,
-    /// The results in its hands, and which of them the ledger has.
+    /// The results in memory, and which of them are in the ledger.
     pub(super) results: Ledger,
     pub(super) recorded: [bool; CALLS],
 }
 
 impl Driver {
-    pub(super) fn new(attempt: u8, takeovers: i32, doing: Doing) -> Self {
+    pub(super) fn new(attempt: u8, takeovers: i32, next: Next) -> Self {
         Self {
             attempt,
             takeovers,
-            doing,
+            next,
             history: History::default(),
             is_resumed: false,
             ledger: None,
@@ -113,7 +113,7 @@ impl Driver {
         }
     }
 
-    /// Has no calls in its hands any more.
+    /// Drops the calls in memory.
     pub(super) fn forget_calls(&mut self) {
         self.is_resumed = false;
         self.ledger = None;
@@ -122,44 +122,44 @@ impl Driver {
     }
 }
 
-/// What has gone wrong so far; each kind may happen so often.
+/// The number of faults so far, by kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(super) struct Faults {
-    /// Processes that died, and runs that were let go.
+    /// Processes that stopped, and runs that were released.
     pub(super) ends: u8,
-    /// Leases that ended while their worker lived.
+    /// Leases that expired while their worker was running.
     pub(super) expiries: u8,
 }
 
 impl Faults {
-    /// The most that the search looks at.
+    /// The maximum of the search.
     pub(super) const MOST: Self = Self { ends: 2, expiries: 2 };
 }
 
-/// What nobody in the service sees, and the laws speak of.
+/// State that the service does not have and the invariants need.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub(super) struct Witness {
-    /// Whether the file is as the call leaves it.
+pub(super) struct Ghost {
+    /// The file is as the call leaves it.
     pub(super) is_written: bool,
-    /// How often the call with effects has begun.
+    /// The number of starts of the call with effects.
     pub(super) effects: u8,
-    /// Claims since a step was committed that got the run further.
+    /// Claims since the last committed step with progress.
     pub(super) claims_in_vain: i32,
-    /// Whether a step was written by a driver that had lost the run.
+    /// A driver that had lost the run has written a step.
     pub(super) stale_write: bool,
 }
 
-/// One moment of everything.
+/// One state of the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct State {
     pub(super) tables: Tables,
     pub(super) drivers: [Option<Driver>; 2],
     pub(super) faults: Faults,
-    pub(super) witness: Witness,
+    pub(super) ghost: Ghost,
 }
 
 impl State {
-    /// A run that waits in the queue.
+    /// A queued run.
     pub(super) fn queued() -> Self {
         Self {
             tables: Tables {
@@ -176,11 +176,11 @@ impl State {
             },
             drivers: [None; 2],
             faults: Faults::default(),
-            witness: Witness::default(),
+            ghost: Ghost::default(),
         }
     }
 
-    /// A run that began when its message was accepted, in the hands of the first driver.
+    /// A run that began when its message was accepted, held by the first driver.
     pub(super) fn handed_over() -> Self {
         let mut state = Self::queued();
         state.tables.status = RunStatus::Running;
@@ -188,19 +188,20 @@ impl State {
         state.tables.owner = Some(0);
         state.tables.is_leased = true;
         state.tables.history.push(Entry::User);
-        let mut driver = Driver::new(1, 0, Doing::Decide);
+        let mut driver = Driver::new(1, 0, Next::Decide);
         driver.history = state.tables.history;
         state.drivers[0] = Some(driver);
         state
     }
 
-    /// The same moment without what makes no difference any more, so that it is looked at once.
+    /// The state without values that no longer make a difference, so that equivalent states are visited
+    /// once.
     pub(super) fn reduced(mut self) -> Self {
         let newest = self.tables.attempt;
         for driver in self.drivers.iter_mut().flatten() {
-            // Only whether it is the newest counts: an attempt that is not will never be.
+            // Only the latest attempt matters: an older attempt never becomes the latest.
             driver.attempt = u8::from(driver.attempt == newest && newest > 0);
-            if driver.doing != Doing::Resume {
+            if driver.next != Next::Resume {
                 driver.takeovers = 0;
             }
         }
@@ -209,7 +210,7 @@ impl State {
             self.tables.is_cancel_requested = false;
             self.tables.takeovers = 0;
             if !self.tables.is_crash_loop {
-                self.witness.claims_in_vain = 0;
+                self.ghost.claims_in_vain = 0;
             }
             if self.drivers == [None; 2] {
                 self.faults = Faults::MOST;
@@ -218,8 +219,8 @@ impl State {
         self
     }
 
-    /// Whether nothing is left to do.
-    pub(super) fn is_at_rest(&self) -> bool {
+    /// True if nothing remains to be done.
+    pub(super) fn is_terminal(&self) -> bool {
         self.tables.status.is_terminal()
             && self.tables.next.is_terminal()
             && self.drivers.iter().all(Option::is_none)

@@ -1,10 +1,10 @@
-//! The statements of the store by their meaning: `claim`, `renew`, `release`, `step`.
+//! The effects of the statements of the store: `claim`, `renew`, `release`, `step`.
 
 use super::rules::Rules;
-use super::state::{Doing, Driver, Entry, Ledger, State};
+use super::state::{Driver, Entry, Ledger, Next, State};
 use crate::domain::run::RunStatus;
 
-/// What a step changes, as [`crate::store::step::StepCommit`] says it.
+/// The changes of a step, a model of [`crate::store::step::StepCommit`].
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Step {
     pub(super) message: Option<Entry>,
@@ -17,14 +17,14 @@ pub(super) struct Step {
 pub(super) type Processes = [u8; 2];
 
 impl State {
-    /// Whether a driver's fence holds.
+    /// True if the fence of a driver is valid.
     pub(super) fn holds(&self, driver: &Driver, process: u8) -> bool {
         self.tables.status == RunStatus::Running
             && self.tables.attempt == driver.attempt
             && self.tables.owner == Some(process)
     }
 
-    /// Commits a step, or not, and then the driver must stop.
+    /// Commits a step. Returns false if it is refused; the driver must stop then.
     pub(super) fn commit(
         &mut self,
         rules: &Rules,
@@ -38,7 +38,7 @@ impl State {
         if !holds && is_fenced {
             return false;
         }
-        self.witness.stale_write |= !holds;
+        self.ghost.stale_write |= !holds;
         if let Some(message) = step.message {
             self.tables.history.push(message);
         }
@@ -46,7 +46,7 @@ impl State {
             *row = record.or(*row);
         }
         if step.is_progress && step.settles.is_none() {
-            self.witness.claims_in_vain = 0;
+            self.ghost.claims_in_vain = 0;
         }
         if step.is_progress && rules.progress_is_noticed {
             self.tables.takeovers = 0;
@@ -59,7 +59,7 @@ impl State {
         true
     }
 
-    /// Takes the run up, from the queue or from a worker whose lease ran out.
+    /// Claims the run, from the queue or from a worker whose lease expired.
     pub(super) fn claim(&mut self, rules: &Rules, process: u8) -> Option<Driver> {
         let tables = &mut self.tables;
         let is_expired = tables.status == RunStatus::Running && !tables.is_leased;
@@ -71,11 +71,11 @@ impl State {
         tables.takeovers += i32::from(rules.takeovers_are_counted);
         tables.owner = Some(process);
         tables.is_leased = true;
-        self.witness.claims_in_vain += 1;
-        Some(Driver::new(tables.attempt, tables.takeovers, Doing::Resume))
+        self.ghost.claims_in_vain += 1;
+        Some(Driver::new(tables.attempt, tables.takeovers, Next::Resume))
     }
 
-    /// Renews the lease if the process still has it.
+    /// Renews the lease if the process still holds it.
     pub(super) fn renew(&mut self, process: u8) -> bool {
         let tables = &mut self.tables;
         let has_it = tables.status == RunStatus::Running && tables.owner == Some(process);
@@ -83,7 +83,7 @@ impl State {
         has_it
     }
 
-    /// Lets the run go.
+    /// Releases the run.
     pub(super) fn release(&mut self, driver: &Driver, process: u8, has_failed: bool) {
         if !self.holds(driver, process) {
             return;
@@ -92,7 +92,7 @@ impl State {
         self.tables.owner = None;
         if !has_failed {
             self.tables.takeovers = (self.tables.takeovers - 1).max(0);
-            self.witness.claims_in_vain = (self.witness.claims_in_vain - 1).max(0);
+            self.ghost.claims_in_vain = (self.ghost.claims_in_vain - 1).max(0);
         }
     }
 }

@@ -1,9 +1,19 @@
-//! One run from its claim until it settles or is released.
+//! One run, from its claim until it settles or is released.
+//!
+//! [`driver`] calls the other parts of the worker, which return values to it. The other files
+//! hold what those parts share: the facts of the run, its progress, its slot, its signals, the
+//! writer of its steps.
 
-pub(in crate::worker) mod database_retry;
+pub(in crate::worker) mod context;
 pub(in crate::worker) mod driver;
-pub(in crate::worker) mod resume;
+pub(in crate::worker) mod messages;
+mod outcome;
+pub(in crate::worker) mod progress;
+mod resume;
+pub(in crate::worker) mod signals;
+pub(in crate::worker) mod slot;
 pub(in crate::worker) mod spans;
+pub(in crate::worker) mod state;
 pub(in crate::worker) mod step_writer;
 pub(in crate::worker) mod stop_cause;
-pub(in crate::worker) mod tool_lists;
+mod tool_lists;

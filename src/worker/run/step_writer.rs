@@ -1,109 +1,186 @@
-//! What a driver writes: one step at a time, under its fence, and exactly once.
+//! The writer of a run: one step at a time, fenced by the attempt, and exactly once.
 
 use sqlx::PgConnection;
 
+use super::context::RunContext;
+use super::stop_cause::StopCause;
 use crate::domain::event::NewEvent;
 use crate::domain::note::Note;
 use crate::domain::permission::PermissionMode;
 use crate::faults::{self, Point};
 #[cfg(feature = "faults")]
 use crate::store::bugs::commit;
+use crate::store::retry::{Retry, in_time};
 #[cfg(not(feature = "faults"))]
 use crate::store::step::commit;
 use crate::store::step::{Committed, Landed, NewMessage, StepCommit, landed};
-use crate::worker::run::database_retry::{Patience, in_time};
-use crate::worker::run::driver::{Driver, empty};
-use crate::worker::run::stop_cause::Halt;
+use crate::worker::transcript::Transcript;
 
-impl Driver<'_> {
-    /// Stores events, and nothing else, as a step.
-    pub(in crate::worker) async fn tell(&mut self, events: &[NewEvent]) -> Result<(), Halt> {
-        self.store(&[], &StepCommit { events, ..empty() }).await
+/// Commits the steps of a run and keeps the transcript equal to the stored history.
+#[derive(Debug)]
+pub(in crate::worker) struct StepWriter<'a> {
+    run: &'a RunContext<'a>,
+    pub(in crate::worker) transcript: Transcript,
+    /// The number of committed steps.
+    steps: i32,
+    /// The user message is in the history and the run is out of the queue.
+    is_begun: bool,
+    /// Other runs of the session wait for this one.
+    others_wait: bool,
+    /// The owner of the session has a budget.
+    is_budgeted: bool,
+    permission_mode: Option<PermissionMode>,
+}
+
+impl<'a> StepWriter<'a> {
+    pub(in crate::worker) fn new(run: &'a RunContext<'a>) -> Self {
+        let claim = &run.claim;
+        Self {
+            run,
+            transcript: run.services.transcripts.take(claim.session_id),
+            steps: claim.steps,
+            is_begun: claim.begun.is_some(),
+            others_wait: false,
+            is_budgeted: claim.is_budgeted,
+            permission_mode: claim.permissions.mode,
+        }
     }
 
-    /// Commits a step, tells readers of it, and keeps the transcript in line with the history.
+    pub(in crate::worker) fn is_begun(&self) -> bool {
+        self.is_begun
+    }
+
+    /// Notes that stored messages of the run were found.
+    pub(in crate::worker) fn set_begun(&mut self) {
+        self.is_begun = true;
+    }
+
+    pub(in crate::worker) fn others_wait(&self) -> bool {
+        self.others_wait
+    }
+
+    pub(in crate::worker) fn is_budgeted(&self) -> bool {
+        self.is_budgeted
+    }
+
+    /// The permission mode of the session as of the last step: a client may change it at any time.
+    pub(in crate::worker) fn permission_mode(&self) -> Option<PermissionMode> {
+        self.permission_mode
+    }
+
+    /// The number of the last stored message.
+    pub(in crate::worker) fn last_message_seq(&self) -> i32 {
+        self.transcript.seq()
+    }
+
+    /// Commits a step that has only events.
+    pub(in crate::worker) async fn store_events(
+        &mut self,
+        events: &[NewEvent],
+    ) -> Result<(), StopCause> {
+        self.store(&[], &StepCommit { events, ..StepCommit::default() }).await
+    }
+
+    /// Commits a step, publishes its events and appends its messages to the transcript.
     pub(in crate::worker) async fn store(
         &mut self,
         messages: &[NewMessage],
         step: &StepCommit<'_>,
-    ) -> Result<(), Halt> {
-        if self.signals.lost.is_cancelled() {
-            return Err(Halt::LeaseLost);
+    ) -> Result<(), StopCause> {
+        let services = self.run.services;
+        if self.run.signals.lost.is_cancelled() {
+            return Err(StopCause::LeaseLost);
         }
         let step = StepCommit { messages, ..*step };
-        let mut patience = Patience::default();
-        let committed = loop {
-            match in_time(self.try_store(&step, patience.is_tried())).await {
-                Ok(committed) => break committed,
-                Err(halt) => self.wait_out(&mut patience, halt).await?,
-            }
-        };
+        let committed = self.run.retry(|is_retry| self.try_store(&step, is_retry)).await?;
         self.steps += 1;
         let point = if step.settles.is_some() { Point::Settled } else { Point::StepStored };
         faults::point(point).await;
         if let Some((status, _)) = step.settles {
-            self.worker.parts.metrics.run_settled(status);
+            services.metrics.run_settled(status);
         }
-        let noted = step.notes.iter().rev().find_map(|note| match note {
-            Note::Mode(mode) => Some(*mode),
-            Note::Seen { .. }
-            | Note::Todos(_)
-            | Note::ToldServers(_)
-            | Note::Sent(_)
-            | Note::Compacted(_) => None,
-        });
-        self.take_mode(noted.or(committed.permission_mode));
+        self.permission_mode = new_mode(step.notes).or(committed.permission_mode);
         self.others_wait = committed.queued > 0;
         self.is_budgeted = committed.is_budgeted;
         self.is_begun |= step.dequeues;
-        self.worker.parts.bus.publish(self.run.session_id, committed.frames);
+        services.bus.publish(self.run.session_id(), committed.frames);
         for message in messages {
             self.transcript.push(message.message.role, message.message.content.as_str());
         }
         Ok(())
     }
 
-    /// A client may change the session's permission mode at any time; a step finds out.
-    fn take_mode(&mut self, mode: Option<PermissionMode>) {
-        if mode != self.run.permissions.mode {
-            self.run.permissions.mode = mode;
-            self.policy = None;
-        }
-    }
-
-    /// A step that was tried before may have been written although nobody heard of it.
-    async fn try_store(&self, step: &StepCommit<'_>, is_tried: bool) -> Result<Committed, Halt> {
-        let mut conn = self.worker.parts.pool.acquire().await?;
-        let fence = self.run.fence;
-        let mut committed = None;
-        if is_tried {
-            committed = self.landed(&mut conn).await?;
-        }
-        if committed.is_none() {
-            committed = commit(&mut conn, self.session_id(), fence, self.steps, step).await?;
-        }
-        if committed.is_none() && is_tried {
-            // The first try was still under way.
-            committed = self.landed(&mut conn).await?;
-        }
-        conn.give_back();
-        committed.ok_or_else(|| {
-            self.worker.parts.metrics.step_fenced();
-            Halt::LeaseLost
+    /// Commits a step, unless an earlier try of it was committed although its answer was lost.
+    async fn try_store(
+        &self,
+        step: &StepCommit<'_>,
+        is_retry: bool,
+    ) -> Result<Committed, StopCause> {
+        let services = self.run.services;
+        let (session_id, fence) = (self.run.session_id(), self.run.claim.fence);
+        let committed = services.pool.with(async |conn| {
+            let mut committed = None;
+            if is_retry {
+                committed = self.find_committed(conn).await?;
+            }
+            if committed.is_none() {
+                committed = commit(conn, session_id, fence, self.steps, step).await?;
+            }
+            if committed.is_none() && is_retry {
+                // The first try was still being executed.
+                committed = self.find_committed(conn).await?;
+            }
+            Ok::<_, StopCause>(committed)
+        });
+        committed.await?.ok_or_else(|| {
+            services.metrics.step_fenced();
+            StopCause::LeaseLost
         })
     }
 
-    /// What a step that was written left, if it was.
-    async fn landed(&self, conn: &mut PgConnection) -> Result<Option<Committed>, Halt> {
-        match landed(conn, self.run.fence, self.steps).await? {
+    /// The result of the current step, if an earlier try has committed it.
+    async fn find_committed(
+        &self,
+        conn: &mut PgConnection,
+    ) -> Result<Option<Committed>, StopCause> {
+        match landed(conn, self.run.claim.fence, self.steps).await? {
             Landed::No => Ok(None),
-            Landed::Fenced => Err(Halt::LeaseLost),
+            Landed::Fenced => Err(StopCause::LeaseLost),
             Landed::Yes { queued, is_budgeted, permission_mode } => {
                 // Readers find its events in the database.
-                self.worker.parts.bus.look_again(self.session_id());
+                self.run.services.bus.look_again(self.run.session_id());
                 let frames = Vec::new();
                 Ok(Some(Committed { frames, queued, is_budgeted, permission_mode }))
             }
         }
     }
+
+    /// Reads the messages that the transcript does not have yet.
+    pub(in crate::worker) async fn reload_transcript(&mut self) -> Result<(), StopCause> {
+        let mut retry = Retry::default();
+        loop {
+            match in_time(self.try_reload()).await {
+                Ok(()) => return Ok(()),
+                Err(error) => self.run.pause(&mut retry, error).await?,
+            }
+        }
+    }
+
+    async fn try_reload(&mut self) -> Result<(), StopCause> {
+        let (transcript, session_id) = (&mut self.transcript, self.run.session_id());
+        let load = async |conn: &mut PgConnection| transcript.catch_up(conn, session_id).await;
+        Ok(self.run.services.pool.with(load).await?)
+    }
+}
+
+/// The permission mode that a step sets, if it does.
+fn new_mode(notes: &[Note]) -> Option<PermissionMode> {
+    notes.iter().rev().find_map(|note| match note {
+        Note::Mode(mode) => Some(*mode),
+        Note::Seen { .. }
+        | Note::Todos(_)
+        | Note::ToldServers(_)
+        | Note::Sent(_)
+        | Note::Compacted(_) => None,
+    })
 }

@@ -1,68 +1,63 @@
-//! What a session is told of tool servers that offer other tools than it has of them.
+//! Reports to a session that tool servers offer other tools than the session has pinned.
 
+use super::state::RunState;
+use super::stop_cause::StopCause;
 use crate::agent::Step;
 use crate::domain::event::{EventBody, NewEvent};
 use crate::domain::note::{Note, ToldServers};
 use crate::store::step::StepCommit;
 use crate::store::told_servers;
 use crate::tools::ServerDifference;
-use crate::worker::run::database_retry::{Patience, in_time};
-use crate::worker::run::driver::{Driver, empty};
-use crate::worker::run::stop_cause::Halt;
 
-impl Driver<'_> {
-    /// Whether a server has told a list since the run last looked. A session without tools of
-    /// servers is asked nothing more.
-    pub(in crate::worker) fn may_have_other_lists(&self) -> bool {
-        !self.run.settings.offered_tools.is_empty()
-            && self.lists_told != Some(self.worker.parts.tools.lists_told())
-            && !matches!(self.agent.step(), Step::Finish(_))
+/// Watches the tool lists of servers during a run.
+#[derive(Debug, Default)]
+pub(super) struct ToolListWatch {
+    /// The number of received lists at the last comparison.
+    compared_at: Option<u64>,
+}
+
+impl ToolListWatch {
+    /// True if a server has sent a list since the last comparison. A session without tools of
+    /// servers has nothing to compare.
+    pub(super) fn is_due(&self, state: &RunState<'_>) -> bool {
+        let (services, settings) = (state.run.services, state.run.settings());
+        !settings.offered_tools.is_empty()
+            && self.compared_at != Some(services.tools.lists_told())
+            && !matches!(state.progress.agent.step(), Step::Finish(_))
     }
 
-    /// Tells how the lists of servers differ from what the session has, once a difference.
-    pub(in crate::worker) async fn tell_of_lists(&mut self) -> Result<(), Halt> {
-        // Before the lists are looked at: one that comes in between is looked at again.
-        self.lists_told = Some(self.worker.parts.tools.lists_told());
-        let differences = self.worker.parts.tools.differences(&self.run.settings);
-        let mut told = self.told_servers().await?;
+    /// Reports how the lists of servers differ from the tools of the session, each difference once.
+    pub(super) async fn report(&mut self, state: &mut RunState<'_>) -> Result<(), StopCause> {
+        let (run, tools) = (state.run, &state.run.services.tools);
+        // Read before the comparison: a list that arrives during it is compared next time.
+        self.compared_at = Some(tools.lists_told());
+        let differences = tools.differences(run.settings());
+        let session_id = run.session_id();
+        let pool = &run.services.pool;
+        let find = |_| pool.with(async |conn| Ok(told_servers::find(conn, session_id).await?));
+        let mut reported = run.retry(find).await?;
         let events: Vec<NewEvent> =
-            differences.into_iter().filter_map(|now| news(&mut told, now)).collect();
+            differences.into_iter().filter_map(|now| news(&mut reported, now)).collect();
         if events.is_empty() {
             return Ok(());
         }
-        let notes = [Note::ToldServers(told)];
-        // It is no progress: a worker that dies after this has done nothing yet.
-        let step = StepCommit { events: &events, notes: &notes, is_progress: false, ..empty() };
-        self.store(&[], &step).await
-    }
-
-    async fn told_servers(&mut self) -> Result<ToldServers, Halt> {
-        let mut patience = Patience::default();
-        loop {
-            match in_time(self.find_told_servers()).await {
-                Ok(told) => return Ok(told),
-                Err(halt) => self.wait_out(&mut patience, halt).await?,
-            }
-        }
-    }
-
-    async fn find_told_servers(&self) -> Result<ToldServers, Halt> {
-        let mut conn = self.worker.parts.pool.acquire().await?;
-        let told = told_servers::find(&mut conn, self.session_id()).await?;
-        conn.give_back();
-        Ok(told)
+        let notes = [Note::ToldServers(reported)];
+        // A worker that stops after this step has made no progress.
+        let is_progress = false;
+        let step = StepCommit { events: &events, notes: &notes, is_progress, ..Default::default() };
+        state.writer.store(&[], &step).await
     }
 }
 
-/// The event that tells of a difference, if it is another than the one that was told.
-fn news(told: &mut ToldServers, now: ServerDifference) -> Option<NewEvent> {
+/// The event that reports a difference, if the session has not seen the same difference before.
+fn news(reported: &mut ToldServers, now: ServerDifference) -> Option<NewEvent> {
     let ServerDifference { server, changes, hash } = now;
-    if told.get(&server) == hash.as_ref() {
+    if reported.get(&server) == hash.as_ref() {
         return None;
     }
     match hash {
-        Some(hash) => told.insert(server.clone(), hash),
-        None => told.remove(&server),
+        Some(hash) => reported.insert(server.clone(), hash),
+        None => reported.remove(&server),
     };
     let (added, removed, changed) = (changes.added, changes.removed, changes.altered);
     Some(NewEvent::new(&EventBody::ToolServerChanged { server, added, removed, changed }))
@@ -80,18 +75,18 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_is_told_once_and_so_is_its_end() {
-        let mut told = ToldServers::new();
-        let mut tell = |hash| news(&mut told, difference(hash)).map(|event| event.body);
+    fn a_difference_is_reported_once_and_so_is_its_end() {
+        let mut reported = ToldServers::new();
+        let mut report = |hash| news(&mut reported, difference(hash)).map(|event| event.body);
         let body = |added: &str| {
             format!(r#"{{"type":"session.tool_server_changed","server":"s","added":[{added}],"#)
                 + r#""removed":[],"changed":[]}"#
         };
-        assert_eq!(tell(None), None);
-        assert_eq!(tell(Some("a")), Some(body(r#""mcp__s__a""#)));
-        assert_eq!(tell(Some("a")), None);
-        assert_eq!(tell(Some("b")), Some(body(r#""mcp__s__b""#)));
-        assert_eq!(tell(None), Some(body("")));
-        assert_eq!(tell(None), None);
+        assert_eq!(report(None), None);
+        assert_eq!(report(Some("a")), Some(body(r#""mcp__s__a""#)));
+        assert_eq!(report(Some("a")), None);
+        assert_eq!(report(Some("b")), Some(body(r#""mcp__s__b""#)));
+        assert_eq!(report(None), Some(body("")));
+        assert_eq!(report(None), None);
     }
 }

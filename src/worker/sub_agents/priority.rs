@@ -1,4 +1,4 @@
-//! Runs that others of this process wait for: they are taken up before those that nobody waits for.
+//! Priority of awaited runs: a worker claims them before all others.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -7,14 +7,14 @@ use uuid::Uuid;
 
 use crate::domain::ids::RunId;
 
-/// What runs of this process wait for. Without it, all parents of a long queue would begin before
-/// the first of their sub-agents, and be held in memory.
+/// The runs of sub-agents that runs of this process wait for. Without their priority, all parents of
+/// a long queue would begin before the first of their sub-agents, and stay in memory.
 #[derive(Debug, Default)]
-pub(in crate::worker) struct Awaited(Mutex<HashMap<Uuid, usize>>);
+pub(in crate::worker) struct AwaitedRuns(Mutex<HashMap<Uuid, usize>>);
 
-impl Awaited {
-    /// Notes runs until the guard is dropped.
-    pub(in crate::worker) fn enter(&self, runs: impl IntoIterator<Item = RunId>) -> Awaiting<'_> {
+impl AwaitedRuns {
+    /// Adds runs until the guard is dropped.
+    pub(in crate::worker) fn add(&self, runs: impl IntoIterator<Item = RunId>) -> Awaiting<'_> {
         let runs: Vec<Uuid> = runs.into_iter().map(RunId::as_uuid).collect();
         let mut awaited = self.runs();
         for run in &runs {
@@ -24,7 +24,7 @@ impl Awaited {
         Awaiting { awaited: self, runs }
     }
 
-    /// All of them; none if there are none.
+    /// The awaited runs; none if there are none.
     pub(in crate::worker) fn list(&self) -> Option<Vec<Uuid>> {
         let runs = self.runs();
         (!runs.is_empty()).then(|| runs.keys().copied().collect())
@@ -35,10 +35,10 @@ impl Awaited {
     }
 }
 
-/// Runs that somebody waits for.
+/// The guard of awaited runs.
 #[derive(Debug)]
 pub(in crate::worker) struct Awaiting<'a> {
-    awaited: &'a Awaited,
+    awaited: &'a AwaitedRuns,
     runs: Vec<Uuid>,
 }
 
@@ -46,7 +46,7 @@ impl Drop for Awaiting<'_> {
     fn drop(&mut self) {
         let mut awaited = self.awaited.runs();
         for run in &self.runs {
-            // A parent that was lost may have come back before its last drive has noticed.
+            // A lost parent may have been claimed again before its last drive has ended.
             if let Some(count) = awaited.get_mut(run) {
                 *count -= 1;
                 if *count == 0 {
@@ -62,12 +62,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_run_is_awaited_as_long_as_somebody_waits() {
-        let awaited = Awaited::default();
+    fn a_run_is_awaited_as_long_as_one_parent_waits() {
+        let awaited = AwaitedRuns::default();
         assert_eq!(awaited.list(), None);
         let run = RunId::new();
-        let waiting = awaited.enter([run]);
-        let again = awaited.enter([run]);
+        let waiting = awaited.add([run]);
+        let again = awaited.add([run]);
         drop(waiting);
         assert_eq!(awaited.list(), Some(vec![run.as_uuid()]));
         drop(again);

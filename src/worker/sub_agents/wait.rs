@@ -1,133 +1,127 @@
-//! Waiting for sub-agents: their events are told as they come, and their last words are results.
+//! Waiting for sub-agents: their events are relayed as they are stored, and the reports of the
+//! finished sub-agents are the results of their calls.
 
 use std::time::{Duration, Instant};
 
 use tokio::time::timeout;
 
+use super::SubAgents;
+use super::relay::{News, Relay, SubAgentEnd};
 use crate::domain::event::NewEvent;
 use crate::domain::sub_agent::report;
 use crate::faults::{self, Point};
+use crate::store::step::StepCommit;
 use crate::store::sub_agents::ChildRun;
-use crate::worker::run::database_retry::{Patience, in_time};
-use crate::worker::run::driver::{Driver, empty};
-use crate::worker::run::stop_cause::Halt;
-use crate::worker::sub_agents::relay::{Looked, Thread};
-use crate::worker::tool_round::execute::ended;
-use crate::worker::tool_round::plan::{Ended, Round};
+use crate::worker::run::stop_cause::StopCause;
+use crate::worker::tool_round::ledger::{ended_call, record_results};
+use crate::worker::tool_round::plan::{EndedCall, ToolRound};
 
-/// When it is looked at a sub-agent of which nothing is heard, and how seldom in the end: it may wait
-/// for somebody for an hour.
-const LOOK_AFTER: Duration = Duration::from_secs(1);
-const LOOK_EVERY: Duration = Duration::from_secs(15);
-/// What the model reads where somebody has deleted the sub-agent's session.
-const DELETED: &str = "The sub-agent's session was deleted before it answered.";
+/// Shortest and longest time without a signal after which the sub-agents are polled: a sub-agent may
+/// wait an hour for an approval.
+const FIRST_POLL: Duration = Duration::from_secs(1);
+const LONGEST_POLL: Duration = Duration::from_secs(15);
 
-impl Driver<'_> {
-    /// Tells of what sub-agents do until all of them have ended. Meanwhile this run has no place
-    /// among those that are worked on: they need one.
-    pub(in crate::worker) async fn attend_to(
+impl SubAgents<'_, '_> {
+    /// Relays the events of sub-agents until all of them have ended. Meanwhile this run has no slot:
+    /// the sub-agents need slots.
+    pub(super) async fn wait(
         &mut self,
-        round: &mut Round<'_>,
-        mut threads: Vec<Thread>,
-    ) -> Result<(), Halt> {
-        if threads.is_empty() {
+        round: &mut ToolRound<'_>,
+        mut relays: Vec<Relay>,
+    ) -> Result<(), StopCause> {
+        if relays.is_empty() {
             return Ok(());
         }
-        let worker = self.worker;
-        let _awaiting = worker.awaited.enter(threads.iter().map(Thread::run_id));
-        self.slot.leave();
-        worker.parts.bus.wake_worker();
-        let signals = self.signals.clone();
-        let mut patience = LOOK_AFTER;
-        let mut looked = self.look(&threads).await?;
-        if self.is_resumed {
-            // They were found again, which is progress: worker after worker may die while they work.
-            self.store(&[], &empty()).await?;
+        let (services, signals) = (self.state.run.services, &self.state.run.signals);
+        let _awaiting = services.awaited.add(relays.iter().map(Relay::run_id));
+        self.state.slot.yield_to_sub_agents();
+        services.bus.wake_worker();
+        let mut poll_after = FIRST_POLL;
+        let mut news = self.read_news(&relays).await?;
+        if self.state.progress.is_resumed {
+            // Finding the sub-agents is progress: several workers may stop while they work.
+            self.state.writer.store(&[], &StepCommit::default()).await?;
         }
         loop {
-            let has_more = looked.iter().any(|looked| looked.has_more);
-            self.take_news(round, &mut threads, looked).await?;
-            if threads.is_empty() {
+            let has_more = news.iter().any(|news| news.has_more);
+            self.process(round, &mut relays, news).await?;
+            if relays.is_empty() {
                 break;
             }
             if !has_more {
-                let news = timeout(patience, Thread::any_news(&mut threads));
-                // Whether there was some or not: the database knows.
-                let is_heard = signals.unless_draining(news).await?.is_ok();
-                patience = if is_heard { LOOK_AFTER } else { LOOK_EVERY.min(2 * patience) };
+                let signal = timeout(poll_after, Relay::any_signal(&mut relays));
+                // The database is read with or without a signal.
+                let is_signalled = signals.unless_draining(signal).await?.is_ok();
+                poll_after =
+                    if is_signalled { FIRST_POLL } else { LONGEST_POLL.min(2 * poll_after) };
             }
-            looked = self.look(&threads).await?;
+            news = self.read_news(&relays).await?;
         }
-        signals.unless_draining(self.slot.take_again()).await
+        signals.unless_draining(self.state.slot.reacquire()).await
     }
 
-    /// Looks what is new of each.
-    async fn look(&self, threads: &[Thread]) -> Result<Vec<Looked>, Halt> {
-        let mut patience = Patience::default();
-        loop {
-            let read = async {
-                let mut conn = self.worker.parts.pool.acquire().await?;
-                let looked = Thread::look_at_all(threads, &mut conn).await?;
-                conn.give_back();
-                Ok::<_, Halt>(looked)
-            };
-            match in_time(read).await {
-                Ok(looked) => return Ok(looked),
-                Err(halt) => self.wait_out(&mut patience, halt).await?,
-            }
-        }
+    async fn read_news(&self, relays: &[Relay]) -> Result<Vec<News>, StopCause> {
+        let pool = &self.state.run.services.pool;
+        let read = |_| {
+            pool.with(async |conn| {
+                let mut news = Vec::with_capacity(relays.len());
+                for relay in relays {
+                    news.push(relay.read(conn).await?);
+                }
+                Ok(news)
+            })
+        };
+        self.state.run.retry(read).await
     }
 
-    /// Tells readers what is new, and takes the results of those that have ended.
-    async fn take_news(
+    /// Relays new events, and ends the calls of the sub-agents that have ended.
+    async fn process(
         &mut self,
-        round: &mut Round<'_>,
-        threads: &mut Vec<Thread>,
-        looked: Vec<Looked>,
-    ) -> Result<(), Halt> {
+        round: &mut ToolRound<'_>,
+        relays: &mut Vec<Relay>,
+        news: Vec<News>,
+    ) -> Result<(), StopCause> {
         let events: Vec<NewEvent> =
-            looked.iter().flat_map(|looked| looked.events.iter().cloned()).collect();
+            news.iter().flat_map(|news| news.events.iter().cloned()).collect();
         if !events.is_empty() {
-            self.tell(&events).await?;
+            self.state.writer.store_events(&events).await?;
         }
-        let mut ends = Vec::new();
-        for (thread, looked) in threads.iter_mut().zip(looked) {
-            thread.has_told(looked.up_to);
-            if let Some(end) = looked.end {
-                ends.push((thread.position, thread.run_id(), end));
+        let mut ended = Vec::new();
+        for (mut relay, news) in std::mem::take(relays).into_iter().zip(news) {
+            relay.set_relayed(news.up_to);
+            match news.end {
+                Some(end) => ended.push((relay.position, end)),
+                None => relays.push(relay),
             }
         }
-        threads.retain(|thread| !ends.iter().any(|(_, run_id, _)| *run_id == thread.run_id()));
-        for (position, _, end) in ends {
+        for (position, end) in ended {
             faults::point(Point::ChildEnded).await;
             match end {
-                Some(child) => self.take_report(round, position, child).await,
-                None => self.lose_task(round, position).await,
+                SubAgentEnd::Settled(run) => self.end_settled(round, position, *run).await,
+                SubAgentEnd::Deleted => self.end_deleted(round, position).await,
             }
         }
-        // The last ones are stored with the message of the results.
-        if threads.is_empty() { Ok(()) } else { self.record(round).await }
+        // The last results are stored with the message of results.
+        if relays.is_empty() {
+            return Ok(());
+        }
+        record_results(&mut self.state.writer, round).await
     }
 
-    async fn take_report(&mut self, round: &mut Round<'_>, position: usize, child: ChildRun) {
-        self.agent.spend_for_others(&child.spent);
+    async fn end_settled(&mut self, round: &mut ToolRound<'_>, position: usize, run: ChildRun) {
+        self.state.progress.agent.spend_for_others(&run.spent);
         let Some(call) = round.calls.get(position) else { return };
         let context = self.context.of_call(&call.tool_use_id);
-        let report = report(child.status, child.outcome.as_ref());
-        let answer = self.worker.parts.tools.reported(&context, &call.name, report).await;
-        let duration_ms = child.duration_ms;
-        let ended = ended(position, call, answer, Instant::now());
-        // The execution was counted when it began.
-        round.take(Ended { is_execution: false, is_repeatable: false, duration_ms, ..ended });
-    }
-
-    /// Ends a call whose sub-agent nobody knows any more.
-    pub(in crate::worker) async fn lose_task(&self, round: &mut Round<'_>, position: usize) {
-        let Some(call) = round.calls.get(position) else { return };
-        let context = self.context.of_call(&call.tool_use_id);
-        let report = Err(DELETED.to_owned());
-        let answer = self.worker.parts.tools.reported(&context, &call.name, report).await;
-        let ended = ended(position, call, answer, Instant::now());
-        round.take(Ended { is_execution: false, is_repeatable: false, ..ended });
+        let report = report(run.status, run.outcome.as_ref());
+        let tools = &self.state.run.services.tools;
+        let answer = tools.reported(&context, &call.name, report).await;
+        let ended = ended_call(position, call, answer, Instant::now());
+        // The execution was counted with its start.
+        round.end_executed(EndedCall {
+            is_execution: false,
+            is_repeatable: false,
+            duration_ms: run.duration_ms,
+            ..ended
+        });
     }
 }

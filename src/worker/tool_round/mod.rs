@@ -1,7 +1,11 @@
-//! The tool calls of one reply.
+//! The tool calls of one reply: permissions, execution, ledger, suspension.
 
+mod close;
 pub(in crate::worker) mod execute;
-pub(in crate::worker) mod permission_gate;
+pub(in crate::worker) mod ledger;
+mod permission_decision;
+mod permission_gate;
 pub(in crate::worker) mod plan;
-pub(in crate::worker) mod sampling;
-pub(in crate::worker) mod suspend;
+mod sampling;
+mod spans;
+mod suspend;

@@ -1,10 +1,11 @@
-//! Questions that tools ask the model while they run: requests of the run like any other.
+//! Sampling: requests to the model that tools make while they run. They are requests of the run, with
+//! its budget, its limits and its records.
 
 use std::pin::pin;
 use std::time::Instant;
 
-use crate::domain::event::{EventBody, NewEvent};
-use crate::domain::ids::EventId;
+use tokio::sync::mpsc;
+
 use crate::domain::question::Question;
 use crate::domain::request::{RequestForm, RequestRecord};
 use crate::domain::run::ModelStop;
@@ -12,127 +13,155 @@ use crate::domain::tool::ToolChoice;
 use crate::model::{Messages, ModelError, Reply, Request};
 use crate::store::step::StepCommit;
 use crate::tools::{Inquiry, ToolError};
-use crate::worker::model_call::previews::ReplyIds;
-use crate::worker::model_call::request_record::Asked;
-use crate::worker::run::driver::{Driver, RequestEnd, empty, millis};
-use crate::worker::run::stop_cause::Halt;
+use crate::worker::model_call::parameters::ReplyIds;
+use crate::worker::model_call::{ModelCalls, RequestEnd, RequestInFlight};
+use crate::worker::run::context::RunContext;
+use crate::worker::run::state::RunState;
+use crate::worker::run::stop_cause::StopCause;
+use crate::worker::time::millis_since;
 
-impl Driver<'_> {
-    /// Waits for calls, unless the run is told to stop, and puts to the model what they ask
-    /// meanwhile, one question after the other: a run has one request under way.
-    pub(in crate::worker) async fn attend<T>(
+/// The sampling requests of the calls of a run.
+#[derive(Debug)]
+pub(super) struct Sampling {
+    requests: mpsc::Receiver<Inquiry>,
+}
+
+/// The result of a sampling request.
+struct Sampled {
+    record: Option<RequestRecord>,
+    /// The answer to the tool, if it still waits.
+    answer: Option<Result<String, ToolError>>,
+    reply: Option<Reply>,
+}
+
+impl Sampling {
+    pub(super) fn new(requests: mpsc::Receiver<Inquiry>) -> Self {
+        Self { requests }
+    }
+
+    /// Waits for calls, unless the run is stopped, and serves their sampling requests meanwhile. The
+    /// requests are served one after another, because a run has one request in flight.
+    pub(super) async fn serve_during<T>(
         &mut self,
+        state: &mut RunState<'_>,
+        model: &mut ModelCalls<'_>,
         calls: impl Future<Output = T>,
-    ) -> Result<T, Halt> {
-        let signals = self.signals.clone();
-        let mut calls = pin!(signals.unless_stopped(calls));
+    ) -> Result<T, StopCause> {
+        let run = state.run;
+        let mut calls = pin!(run.signals.unless_stopped(calls));
         loop {
-            let inquiry = tokio::select! {
+            let request = tokio::select! {
                 biased;
                 done = &mut calls => return done,
-                Some(inquiry) = self.inquiries.recv() => inquiry,
+                Some(request) = self.requests.recv() => request,
             };
-            let mut inquiring = Box::pin(self.inquire(inquiry));
+            let mut serving = Box::pin(serve(state, model, request));
             tokio::select! {
                 biased;
-                asked = &mut inquiring => asked?,
+                served = &mut serving => served?,
                 // Another call may still wait for the answer.
                 done = &mut calls => {
                     let done = done?;
-                    inquiring.await?;
+                    serving.await?;
                     return Ok(done);
                 }
             }
         }
     }
-
-    /// Puts a question to the model. What it used is stored before the tool reads the answer.
-    async fn inquire(&mut self, inquiry: Inquiry) -> Result<(), Halt> {
-        let Inquiry { question, mut answer } = inquiry;
-        if answer.is_closed() {
-            return Ok(());
-        }
-        let (request, form) = self.inquiry_request(&question)?;
-        match self.reserve(&request, &form).await {
-            Err(Halt::Budget(exceeded)) => {
-                let refused = ToolError::Failed(format!("the model is not asked: {exceeded}"));
-                let _ = answer.send(Err(refused));
-                return Ok(());
-            }
-            reserved => reserved?,
-        }
-        self.asked = Some(Asked::new(&request, form, 0));
-        let started = Instant::now();
-        let ended = tokio::select! {
-            biased;
-            // The tool's time is over.
-            () = answer.closed() => None,
-            ended = self.request(request, ReplyIds::new()) => Some(ended),
-        };
-        let (record, said, reply) = match ended {
-            None => (self.unanswered(None), None, None),
-            Some(Err(Halt::Model(error))) => {
-                let record = self.unanswered(Some(&error.for_clients()));
-                (record, Some(Err(unanswered(&error))), None)
-            }
-            Some(ended) => {
-                let reply = ended?;
-                self.agent.spend(reply.usage);
-                (self.answered(&reply), Some(said(&reply)), Some(reply))
-            }
-        };
-        let end = reply.as_ref().map(RequestEnd::of).unwrap_or_default();
-        let end = RequestEnd { duration_ms: millis(started), ..end };
-        self.note_inquiry(&question, record, end).await?;
-        if let Some(said) = said {
-            // A tool that has given up meanwhile hears nothing.
-            let _ = answer.send(said);
-        }
-        Ok(())
-    }
-
-    fn inquiry_request(&self, question: &Question) -> Result<(Request, RequestForm), Halt> {
-        let model = &self.worker.parts.model;
-        let head = model.head(&self.run.settings.for_question(question), None, None)?;
-        let text = question.messages();
-        let messages = Messages { text: &text, far_mark: None, is_compacted: false };
-        let form = RequestForm {
-            tool_choice: ToolChoice::Auto,
-            prompt_cache: None,
-            far_mark: None,
-            sent_changes: 0,
-            compacted: None,
-            summary: false,
-            question: Some(question.clone()),
-            chat_completions: model.dialect(),
-            max_tokens: Some(question.max_tokens),
-        };
-        Ok((head.request(messages, &ToolChoice::Auto), form))
-    }
-
-    /// Stores that a question was put, and what it used.
-    async fn note_inquiry(
-        &mut self,
-        question: &Question,
-        record: Option<RequestRecord>,
-        end: RequestEnd<'_>,
-    ) -> Result<(), Halt> {
-        let (id, model) = (EventId::new(), self.run.settings.model.clone());
-        let tool_use_id = Some(question.tool_use_id.clone());
-        let start = EventBody::ModelRequestStart { model, tool_use_id };
-        let mut events = vec![NewEvent::with_id(id.to_string(), &start)];
-        self.span = Some(id);
-        events.extend(self.end_request(&end));
-        let usage = end.stop.map(|_| end.usage);
-        let is_progress = usage.is_some();
-        let request = record.as_ref();
-        let step = StepCommit { events: &events, usage, request, is_progress, ..empty() };
-        self.store(&[], &step).await
-    }
 }
 
-/// What a tool reads of a reply.
-fn said(reply: &Reply) -> Result<String, ToolError> {
+/// Sends a sampling request. Its usage is stored before the tool reads the answer.
+async fn serve(
+    state: &mut RunState<'_>,
+    model: &mut ModelCalls<'_>,
+    inquiry: Inquiry,
+) -> Result<(), StopCause> {
+    let Inquiry { question, mut answer } = inquiry;
+    if answer.is_closed() {
+        return Ok(());
+    }
+    let (request, form) = sampling_request(state.run, &question)?;
+    match model.reserve(&state.writer, &request, &form).await {
+        Err(StopCause::Budget(exceeded)) => {
+            let refused = ToolError::Failed(format!("the model is not asked: {exceeded}"));
+            let _ = answer.send(Err(refused));
+            return Ok(());
+        }
+        reserved => reserved?,
+    }
+    model.begin(RequestInFlight::new(&request, form, 0));
+    let started = Instant::now();
+    let ended = tokio::select! {
+        biased;
+        // The tool has stopped waiting.
+        () = answer.closed() => None,
+        ended = model.request(state, request, ReplyIds::new()) => Some(ended),
+    };
+    let sampled = match ended {
+        None => Sampled { record: model.record_failure(None), answer: None, reply: None },
+        Some(Err(StopCause::Model(error))) => {
+            let record = model.record_failure(Some(&error.for_clients()));
+            Sampled { record, answer: Some(Err(failure(&error))), reply: None }
+        }
+        Some(ended) => {
+            let reply = ended?;
+            state.progress.agent.spend(reply.usage);
+            let record = model.record_reply(&mut state.progress, &reply);
+            Sampled { record, answer: Some(answer_text(&reply)), reply: Some(reply) }
+        }
+    };
+    let end = sampled.reply.as_ref().map(RequestEnd::of).unwrap_or_default();
+    let end = RequestEnd { duration_ms: millis_since(started), ..end };
+    store_record(state, model, &question, sampled.record.as_ref(), end).await?;
+    if let Some(text) = sampled.answer {
+        // A tool that has stopped waiting meanwhile receives nothing.
+        let _ = answer.send(text);
+    }
+    Ok(())
+}
+
+fn sampling_request(
+    run: &RunContext<'_>,
+    question: &Question,
+) -> Result<(Request, RequestForm), StopCause> {
+    let model = &run.services.model;
+    let head = model.head(&run.settings().for_question(question), None, None)?;
+    let text = question.messages();
+    let messages = Messages { text: &text, far_mark: None, is_compacted: false };
+    let form = RequestForm {
+        tool_choice: ToolChoice::Auto,
+        prompt_cache: None,
+        far_mark: None,
+        sent_changes: 0,
+        compacted: None,
+        summary: false,
+        question: Some(question.clone()),
+        chat_completions: model.dialect(),
+        max_tokens: Some(question.max_tokens),
+    };
+    Ok((head.request(messages, &ToolChoice::Auto), form))
+}
+
+/// Stores that a sampling request was made, and its usage.
+async fn store_record(
+    state: &mut RunState<'_>,
+    model: &mut ModelCalls<'_>,
+    question: &Question,
+    record: Option<&RequestRecord>,
+    end: RequestEnd<'_>,
+) -> Result<(), StopCause> {
+    let mut events = Vec::new();
+    model.announce_sampling(question.tool_use_id.clone(), &mut events);
+    events.extend(model.end_event(&end));
+    let usage = end.stop.map(|_| end.usage);
+    let is_progress = usage.is_some();
+    let step =
+        StepCommit { events: &events, usage, request: record, is_progress, ..Default::default() };
+    state.writer.store(&[], &step).await
+}
+
+/// The text of a reply as a tool reads it.
+fn answer_text(reply: &Reply) -> Result<String, ToolError> {
     let failed = |text: &str| Err(ToolError::Failed(text.to_owned()));
     let text = reply.content.joined_text().map_err(|error| ToolError::Failed(error.to_string()))?;
     if reply.stop == ModelStop::Refusal {
@@ -144,7 +173,7 @@ fn said(reply: &Reply) -> Result<String, ToolError> {
     Ok(text)
 }
 
-/// What a tool reads where there was no reply.
-fn unanswered(error: &ModelError) -> ToolError {
+/// The failure of a request as a tool reads it.
+fn failure(error: &ModelError) -> ToolError {
     ToolError::Network(format!("fetch failed: {}", error.for_clients().message))
 }

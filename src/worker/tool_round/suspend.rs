@@ -1,70 +1,76 @@
-//! A run whose calls wait for somebody: it is put down, in nobody's hands, until they are answered.
+//! Suspension of a run whose calls wait for an approval or for the client. No worker holds the run
+//! until they are answered.
 
+use super::plan::{HeldCall, ToolRound};
 use crate::domain::event::{EventBody, NewEvent};
 use crate::domain::permission::Awaits;
 use crate::domain::run::StopReason;
 use crate::domain::tool::{CallState, ToolCall};
 use crate::faults::{self, Point};
 use crate::store::step::{CallRecord, NewWait, StepCommit};
-use crate::tools::without_nul;
 use crate::tools::workspace::hash;
-use crate::worker::run::driver::Driver;
-use crate::worker::run::stop_cause::Halt;
-use crate::worker::tool_round::plan::{Answered, Hold, Round};
+use crate::tools::{ToolContext, without_nul};
+use crate::worker::run::context::RunContext;
+use crate::worker::run::step_writer::StepWriter;
+use crate::worker::run::stop_cause::StopCause;
 
-impl Driver<'_> {
-    /// Puts the run down. What has ended so far is stored with it.
-    pub(in crate::worker) async fn suspend(
-        &mut self,
-        mut round: Round<'_>,
-    ) -> Result<Answered, Halt> {
-        let held = round.held();
-        let event_ids = held.iter().map(|(call, _)| call.tool_use_id.clone()).collect();
-        let stop_reason = StopReason::RequiresAction { event_ids };
-        let mut records = std::mem::take(&mut round.answered.records);
-        for (call, hold) in held {
-            if !round.is_known_to_wait(call) {
-                records.push(self.waiting(call, hold).await);
-            }
-        }
-        let mut events = std::mem::take(&mut round.answered.events);
-        events.push(NewEvent::new(&EventBody::StatusIdle {
-            stop_reason: stop_reason.clone(),
-            limited: None,
-            output_error: None,
-        }));
-        let step = StepCommit {
-            recorded_message_seq: self.last_message_seq(),
-            recorded: &records,
-            events: &events,
-            notes: &round.answered.notes,
-            waits: Some(&stop_reason),
-            ..StepCommit::default()
-        };
-        self.store(&[], &step).await?;
-        faults::point(Point::Suspended).await;
-        Err(Halt::Waiting)
-    }
-
-    /// What the ledger keeps of a call from the moment that it waits.
-    async fn waiting(&self, call: &ToolCall, hold: Hold) -> CallRecord {
-        let Hold { awaits, reason } = hold;
-        let diff = match awaits {
-            Awaits::Approval => self.diff(call).await,
-            Awaits::Client => None,
-        };
-        let (reason, diff) = (reason.map(without_nul), diff.map(without_nul));
-        let within = self.worker.parts.policy.answer_within;
-        CallRecord {
-            wait: Some(NewWait { awaits, within, reason, diff }),
-            input_hash: Some(hash(call.input.get().as_bytes())),
-            ..CallRecord::new(&call.tool_use_id, CallState::Planned)
+/// Suspends the run, and stores the results so far in the same step. Returns the cause for which the
+/// run is no longer driven.
+pub(super) async fn suspend(
+    run: &RunContext<'_>,
+    writer: &mut StepWriter<'_>,
+    context: &ToolContext,
+    mut round: ToolRound<'_>,
+) -> Result<StopCause, StopCause> {
+    let held = round.held();
+    let event_ids = held.iter().map(|held| held.call.tool_use_id.clone()).collect();
+    let stop_reason = StopReason::RequiresAction { event_ids };
+    let mut records = std::mem::take(&mut round.unstored.records);
+    for held in held {
+        if !round.is_recorded_as_waiting(held.call) {
+            records.push(wait_record(run, context, held).await);
         }
     }
+    let mut events = std::mem::take(&mut round.unstored.events);
+    events.push(NewEvent::new(&EventBody::StatusIdle {
+        stop_reason: stop_reason.clone(),
+        limited: None,
+        output_error: None,
+    }));
+    let step = StepCommit {
+        recorded_message_seq: writer.last_message_seq(),
+        recorded: &records,
+        events: &events,
+        notes: &round.unstored.notes,
+        waits: Some(&stop_reason),
+        ..StepCommit::default()
+    };
+    writer.store(&[], &step).await?;
+    faults::point(Point::Suspended).await;
+    Ok(StopCause::Suspended)
+}
 
-    /// What a call would change of a file, for who decides on it.
-    async fn diff(&self, call: &ToolCall) -> Option<String> {
-        let context = self.context.of_call(&call.tool_use_id);
-        self.worker.parts.tools.diff(&context, &call.name, &call.input).await
+/// The ledger record of a call that begins to wait.
+async fn wait_record(
+    run: &RunContext<'_>,
+    context: &ToolContext,
+    HeldCall { call, hold }: HeldCall<'_>,
+) -> CallRecord {
+    let diff = match hold.awaits {
+        Awaits::Approval => diff(run, context, call).await,
+        Awaits::Client => None,
+    };
+    let (reason, diff) = (hold.reason.map(without_nul), diff.map(without_nul));
+    let within = run.services.policy.answer_within;
+    CallRecord {
+        wait: Some(NewWait { awaits: hold.awaits, within, reason, diff }),
+        input_hash: Some(hash(call.input.get().as_bytes())),
+        ..CallRecord::new(&call.tool_use_id, CallState::Planned)
     }
+}
+
+/// The change of a file that a call would make, for the person who decides on it.
+async fn diff(run: &RunContext<'_>, context: &ToolContext, call: &ToolCall) -> Option<String> {
+    let context = context.of_call(&call.tool_use_id);
+    run.services.tools.diff(&context, &call.name, &call.input).await
 }

@@ -1,19 +1,19 @@
-//! Where the last request ended, and how far that is from the end.
+//! Cache markers far from the end of a request.
 
 use std::borrow::Cow;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-/// Blocks that the model's side looks back at from a mark for what it has cached.
+/// Number of blocks before a marker in which the model's server searches for a cached prefix.
 const LOOKBACK: usize = 20;
 
-/// A message in the text of a transcript.
+/// The byte range of a message in a transcript.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Span {
-    /// Where it begins.
+    /// Its start.
     pub(super) start: usize,
-    /// Where it ends.
+    /// Its end.
     pub(super) end: usize,
 }
 
@@ -29,14 +29,14 @@ struct Tag<'a> {
     kind: Cow<'a, str>,
 }
 
-/// The place inside the last block of a message, before its closing brace, if the block can carry
-/// a mark and so many have come since that one at the end would not reach it.
+/// The byte position for a cache marker in the last block of the last request, before its closing
+/// brace. None if the block cannot carry a marker, or if a marker at the end of the request is close
+/// enough to find the prefix of the last request.
 ///
-/// Only what has come since the last request is looked at, so that the cost does not grow with
-/// the history.
+/// Only the text after the last request is parsed, so that the cost does not grow with the history.
 pub(super) fn far_mark(text: &str, last: Span) -> Option<usize> {
     let since = text.get(last.end..)?.strip_prefix(',')?;
-    // A block has a brace at least.
+    // Each block has at least one brace.
     since.matches('{').nth(LOOKBACK - 1)?;
     let since = format!("[{since}]");
     let since: Vec<Blocks<'_>> = serde_json::from_str(&since).ok()?;
@@ -46,14 +46,14 @@ pub(super) fn far_mark(text: &str, last: Span) -> Option<usize> {
     }
     let message = text.get(last.start..last.end)?;
     let asked: Blocks<'_> = serde_json::from_str(message).ok()?;
-    let block = asked.content.last().filter(|block| takes_a_mark(block))?;
-    // Behind the block there are only the ends of its array and of its message.
+    let block = asked.content.last().filter(|block| can_carry_marker(block))?;
+    // Only the ends of its array and of its message follow the block.
     let end = message.rfind(block.get())? + block.get().len();
     Some(last.start + end - "}".len())
 }
 
-/// Thinking takes none, and what has one already must not get a second.
-fn takes_a_mark(block: &RawValue) -> bool {
+/// False for thinking, which the API does not allow to carry a marker, and for a block that has one.
+fn can_carry_marker(block: &RawValue) -> bool {
     let is_thinking = |kind: &str| matches!(kind, "thinking" | "redacted_thinking");
     !block.get().contains(r#""cache_control""#)
         && serde_json::from_str::<Tag<'_>>(block.get()).is_ok_and(|tag| !is_thinking(&tag.kind))
@@ -74,14 +74,14 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_stands_in_the_last_block_of_the_last_request() {
+    fn a_marker_is_in_the_last_block_of_the_last_request() {
         let expected =
             format!(r#"{{"role":"user","content":[{TEXT}, {{"type":"text","text":"x"|}} ]}}"#);
         assert_eq!(marked(r#"{"type":"text","text":"x"}"#, 20), Some(expected));
     }
 
     #[test]
-    fn what_the_end_reaches_and_what_takes_no_mark_gets_none() {
+    fn a_near_block_and_a_block_that_cannot_carry_a_marker_get_none() {
         assert_eq!(marked(TEXT, 19), None);
         for block in [
             r#"{"type":"thinking","thinking":"","signature":"s"}"#,

@@ -1,10 +1,9 @@
-//! The messages of a session as a request carries them: text to be copied. What comes from the
-//! database is looked at once, and repaired if the model would refuse it; what this process has
-//! stored itself is not parsed again.
+//! The messages of a session as requests carry them: text to copy. Messages from the database are
+//! checked once, and repaired if the model would refuse them. Messages that this process stored are
+//! not parsed again.
 //!
-//! A history only ever grows, so what was read once stays right, and a new run of the same
-//! session reads only what was added since. That keeps the cost of a turn from growing with the
-//! history.
+//! A history only grows, so a transcript stays valid and a new run of the same session reads only the
+//! messages that were added since. That keeps the cost of a turn from growing with the history.
 
 mod cache;
 mod marks;
@@ -33,33 +32,34 @@ use prefix::Prefix;
 pub(super) use cache::TranscriptCache;
 pub(super) use prefix::HeadHashes;
 
-/// How blocks say that their content stands elsewhere.
-const ELSEWHERE: [&str; 3] =
+/// The markers of blocks that refer to content outside of the request.
+const REFERENCES: [&str; 3] =
     [r#""type":"url""#, r#""type":"file""#, r#""type":"container_upload""#];
 
-/// Messages joined by commas, up to a place in the history.
+/// The messages up to one of the history, joined by commas.
 #[derive(Debug, Default)]
 pub(super) struct Transcript {
     text: String,
     seq: i32,
-    /// Who spoke last.
+    /// The role of the last message.
     last: Option<Role>,
-    /// Where the assistant's last turn begins; what comes after may tell that it needs a repair.
+    /// The beginning of the last turn of the assistant: a later message may show that the turn needs
+    /// a repair.
     turn: Turn,
-    /// Repairs that nobody has been told of.
+    /// Repairs that are not reported yet.
     repairs: Vec<(RepairKind, i32)>,
-    /// How it is sent otherwise than it is stored.
+    /// The differences between the stored history and the requests.
     view: SentView,
     prefix: Prefix,
-    /// Whether some of it stands elsewhere.
+    /// Some blocks refer to content outside of the request.
     refers: bool,
     /// The last message.
     newest: Span,
-    /// The last message of the request that was answered last.
+    /// The last message of the last answered request.
     asked: Option<Span>,
 }
 
-/// A place in a transcript.
+/// A position in a transcript.
 #[derive(Debug, Clone, Default)]
 struct Turn {
     /// Bytes before it.
@@ -72,7 +72,7 @@ struct Turn {
     before: Span,
 }
 
-/// A message as it stands in a transcript.
+/// A message of a transcript.
 #[derive(Debug, Deserialize)]
 struct Sent<'a> {
     role: Role,
@@ -83,24 +83,24 @@ struct Sent<'a> {
 impl Transcript {
     fn of(lines: &[Line], view: SentView) -> Self {
         let mut transcript = Self { view, ..Self::default() };
-        let summed_up = lines.partition_point(|line| line.seq <= transcript.compacted());
-        transcript.append_stored(lines.get(summed_up..).unwrap_or_default());
+        let summarized = lines.partition_point(|line| line.seq <= transcript.compacted());
+        transcript.append_stored(lines.get(summarized..).unwrap_or_default());
         transcript
     }
 
-    /// Appends the message at the next place, which this process has just stored.
+    /// Appends the next message, which this process has just stored.
     pub(super) fn push(&mut self, role: Role, content: &str) {
         self.append(role, content);
         self.seq += 1;
-        // A turn that paused and was then stopped is only noticed when the user goes on. It is
-        // the one fault that no write path can prevent, and the only one looked for here.
+        // A paused turn that was then stopped is found only with the next user message. It is the one
+        // fault that no write path can prevent, and the only one that is checked here.
         let turn = self.text.get(self.turn.offset..).unwrap_or_default();
         if role == Role::User && turn.contains("server_tool_use") {
             self.repair_last_turn();
         }
     }
 
-    /// Appends what the history has beyond this transcript.
+    /// Appends the messages of the history that this transcript does not have.
     pub(super) async fn catch_up(
         &mut self,
         conn: &mut PgConnection,
@@ -108,7 +108,7 @@ impl Transcript {
     ) -> Result<(), StoreError> {
         let view = sent_changes::view(&mut *conn, session_id).await?;
         if view != self.view {
-            self.begin_again();
+            self.reset();
             self.view = view;
         }
         let lines = list_lines(conn, session_id, self.seq.max(self.compacted())).await?;
@@ -122,24 +122,24 @@ impl Transcript {
         Messages { text: &self.text, far_mark, is_compacted: self.view.compaction.is_some() }
     }
 
-    /// How it is sent otherwise than it is stored.
+    /// The differences between the stored history and the requests.
     pub(super) fn view(&self) -> &SentView {
         &self.view
     }
 
-    /// The number of the last message that a summary stands for; 0 without one.
-    fn compacted(&self) -> i32 {
+    /// The number of the last summarized message; 0 without a summary.
+    pub(super) fn compacted(&self) -> i32 {
         self.view.compaction.as_ref().map_or(0, |compaction| compaction.up_to)
     }
 
-    /// A request is made with all messages. Says what it begins with, and where that differs from
-    /// the last one.
+    /// Records a request with all messages. Returns the hashes of its prefix and the first difference
+    /// from the prefix of the last request.
     pub(super) fn send(&mut self, head: HeadHashes) -> (PrefixHashes, Option<PrefixChange>) {
         self.prefix.send(head)
     }
 
-    /// The texts of the blocks that are sent at these places, as far as a word can stand for them,
-    /// each of them once.
+    /// The JSON of the blocks at these places of the request that a text can replace, each of them
+    /// once.
     pub(super) fn replaceable(&self, places: &[Place]) -> BTreeSet<String> {
         let messages = format!("[{}]", self.text);
         let messages = sent(&messages);
@@ -157,46 +157,47 @@ impl Transcript {
         is_there.then_some(change)
     }
 
-    /// The change that sends the whole history again, if a summary stands for a part of it.
+    /// The change that sends the whole history again, if a summary replaces a part of it.
     pub(super) fn without_summary(&self) -> Option<SentChange> {
         let compaction = self.view.compaction.as_ref()?;
         Some(SentChange::SummaryDropped { up_to: compaction.up_to })
     }
 
-    /// Bytes that it takes.
+    /// The size in memory, in bytes.
     fn size(&self) -> usize {
         self.text.capacity() + self.prefix.size()
     }
 
-    /// Bytes of the last message.
+    /// The size of the last message in bytes.
     pub(super) fn newest_bytes(&self) -> usize {
         self.newest.end - self.newest.start
     }
 
-    /// Whether some of it stands elsewhere, so that its bytes say nothing of its tokens.
+    /// True if some blocks refer to content outside of the request: the number of bytes is then no
+    /// bound of the number of tokens.
     pub(super) fn refers(&self) -> bool {
         self.refers
     }
 
-    /// Forgets all messages: the history is read anew, with what is known of the last request.
-    pub(super) fn begin_again(&mut self) {
+    /// Removes all messages, so that the history is read again. Keeps the hashes of the last request.
+    pub(super) fn reset(&mut self) {
         let mut prefix = std::mem::take(&mut self.prefix);
-        prefix.begin_again();
+        prefix.reset();
         let repairs = std::mem::take(&mut self.repairs);
         *self = Self { repairs, prefix, ..Self::default() };
     }
 
-    /// The place of the last message.
+    /// The number of the last message.
     pub(super) fn seq(&self) -> i32 {
         self.seq
     }
 
-    /// What was repaired since this was last asked, and in which message.
+    /// The repairs since the last call, with the numbers of their messages.
     pub(super) fn take_repairs(&mut self) -> Vec<(RepairKind, i32)> {
         std::mem::take(&mut self.repairs)
     }
 
-    /// Puts the summary where it belongs, if there is one: it comes first, and is nobody's turn.
+    /// Begins with the summary, if there is one. It belongs to no turn.
     fn begin_with_summary(&mut self) {
         let Some(compaction) = self.view.compaction.as_ref().filter(|_| self.text.is_empty())
         else {
@@ -215,7 +216,7 @@ impl Transcript {
         let Some(newest) = lines.last().map(|line| line.seq) else {
             return;
         };
-        let known = self.cut_last_turn();
+        let known = self.split_last_turn();
         let known = sent(&known);
         let mut all: Vec<repair::Line<'_>> = known.iter().map(Sent::line).collect();
         let mut seqs: Vec<i32> = (self.turn.seq + 1..).take(all.len()).collect();
@@ -234,7 +235,7 @@ impl Transcript {
 
     fn repair_last_turn(&mut self) {
         let seq = self.seq;
-        let turn = self.cut_last_turn();
+        let turn = self.split_last_turn();
         let turn = sent(&turn);
         let lines: Vec<repair::Line<'_>> = turn.iter().map(Sent::line).collect();
         let seqs: Vec<i32> = (self.turn.seq + 1..).take(lines.len()).collect();
@@ -242,8 +243,8 @@ impl Transcript {
         self.seq = seq;
     }
 
-    /// Takes the last turn off, as an array, to be appended again with what follows it.
-    fn cut_last_turn(&mut self) -> String {
+    /// Removes the last turn and returns it as an array, to append it again with later messages.
+    fn split_last_turn(&mut self) -> String {
         let turn = self.text.split_off(self.turn.offset);
         self.seq = self.turn.seq;
         self.last = (!self.text.is_empty()).then_some(Role::User);
@@ -255,8 +256,8 @@ impl Transcript {
 
     fn append_repaired(&mut self, lines: &[repair::Line<'_>], seqs: &[i32]) {
         let repaired = repair(lines, self.text.is_empty());
-        for Repair { kind, place } in repaired.iter().flat_map(|repaired| &repaired.repairs) {
-            self.repairs.push((*kind, seqs.get(*place).copied().unwrap_or_default()));
+        for Repair { kind, index } in repaired.iter().flat_map(|repaired| &repaired.repairs) {
+            self.repairs.push((*kind, seqs.get(*index).copied().unwrap_or_default()));
         }
         let lines = repaired.as_ref().map_or(lines, |repaired| &repaired.lines);
         let length: usize = lines.iter().map(|line| line.content.len() + 40).sum();
@@ -271,7 +272,7 @@ impl Transcript {
 
     fn append(&mut self, role: Role, content: &str) {
         if role == Role::Assistant {
-            // A summary is no end of a request.
+            // A request does not end with a summary.
             self.asked = self.last.is_some().then_some(self.newest);
             if self.last != Some(Role::Assistant) {
                 let (offset, before) = (self.text.len(), self.newest);
@@ -279,7 +280,7 @@ impl Transcript {
             }
         }
         self.last = Some(role);
-        self.refers |= ELSEWHERE.iter().any(|source| content.contains(source));
+        self.refers |= REFERENCES.iter().any(|source| content.contains(source));
         let from = self.text.len();
         if !self.text.is_empty() {
             self.text.push(',');
@@ -299,7 +300,7 @@ impl Sent<'_> {
     }
 }
 
-/// The messages of a JSON array that a transcript wrote itself.
+/// The messages of a JSON array that a transcript has written.
 fn sent(turn: &str) -> Vec<Sent<'_>> {
     serde_json::from_str(turn).unwrap_or_default()
 }
@@ -308,12 +309,12 @@ fn message(role: Role, content: &str) -> String {
     format!(r#"{{"role":"{}","content":{content}}}"#, role.as_str())
 }
 
-/// The messages of a history that ends with these lines, as a request carries them in this view.
+/// The messages of these lines as a request carries them in this view.
 pub fn sent_messages(lines: &[Line], view: SentView) -> String {
     Transcript::of(lines, view).text
 }
 
-/// The messages before the last one of these lines, as a request carries them when that follows.
+/// The messages before the last of these lines, as a request carries them that has the last one too.
 pub fn sent_before(lines: &[Line], view: SentView) -> String {
     let mut transcript = Transcript::of(lines, view);
     transcript.text.truncate(transcript.newest.start.saturating_sub(",".len()));

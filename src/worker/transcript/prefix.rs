@@ -1,25 +1,26 @@
-//! What the requests of a session begin with, from one to the next.
+//! The prefixes of the requests of a session, compared from one request to the next.
 
 use crate::domain::prefix::{Chain, Hash, Knot, PrefixChange, PrefixHashes};
 
-/// The hashes of a transcript's messages, and of what was sent of them last.
+/// The hashes of the messages of a transcript, and of the messages of the last request.
 #[derive(Debug, Default)]
 pub(super) struct Prefix {
     chain: Chain,
-    /// The settings of the last request.
+    /// The hashes of the head of the last request.
     head: Option<HeadHashes>,
-    /// The messages of the last request.
+    /// The number of messages of the last request.
     sent: usize,
-    /// What was taken off of those since, from a place on.
-    taken: Option<(usize, Vec<Hash>)>,
+    /// The messages of the last request that were removed since: the index of the first one, and
+    /// their hashes.
+    removed: Option<(usize, Vec<Hash>)>,
 }
 
-/// The hashes of what stands before the messages.
+/// The hashes of the content before the messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::worker) struct HeadHashes {
-    /// Of the tool definitions.
+    /// The hash of the tool definitions.
     pub(in crate::worker) tools: Hash,
-    /// Of the system prompt.
+    /// The hash of the system prompt.
     pub(in crate::worker) system: Hash,
 }
 
@@ -29,33 +30,33 @@ impl Prefix {
         self.chain.push(message);
     }
 
-    /// The place after the last message.
+    /// The position after the last message.
     pub(super) fn knot(&self) -> Knot {
         self.chain.knot()
     }
 
-    /// Takes off the messages beyond a place.
+    /// Removes the messages after a position.
     pub(super) fn go_back(&mut self, knot: Knot) {
-        let mut taken = self.chain.go_back(knot);
+        let mut removed = self.chain.go_back(knot);
         let from = self.chain.len();
-        let (known, more) = self.taken.take().unwrap_or((self.sent, Vec::new()));
-        self.taken = Some(if from < known {
-            // What was taken off before stood behind this.
-            taken.truncate(known - from);
-            taken.extend(more);
-            (from, taken)
+        let (known, more) = self.removed.take().unwrap_or((self.sent, Vec::new()));
+        self.removed = Some(if from < known {
+            // The messages that were removed before came after these.
+            removed.truncate(known - from);
+            removed.extend(more);
+            (from, removed)
         } else {
             (known, more)
         });
     }
 
-    /// Takes off everything: the history is read anew.
-    pub(super) fn begin_again(&mut self) {
+    /// Removes all messages, so that the history is read again.
+    pub(super) fn reset(&mut self) {
         self.go_back(Knot::default());
     }
 
-    /// A request is made with all messages. Says what it begins with, and where that differs from
-    /// the last one.
+    /// Records a request with all messages. Returns the hashes of its prefix and the first difference
+    /// from the prefix of the last request.
     pub(super) fn send(&mut self, head: HeadHashes) -> (PrefixHashes, Option<PrefixChange>) {
         let hashes = PrefixHashes {
             tools: head.tools,
@@ -64,8 +65,8 @@ impl Prefix {
             message_count: self.chain.len(),
         };
         let before = self.head.replace(head).unwrap_or(head);
-        let taken = self.taken.take();
-        let index = taken.and_then(|(from, before)| self.chain.first_change(from, &before));
+        let removed = self.removed.take();
+        let index = removed.and_then(|(from, before)| self.chain.first_change(from, &before));
         self.sent = self.chain.len();
         let change = if before.tools != head.tools {
             Some(PrefixChange::Tools)
@@ -77,7 +78,7 @@ impl Prefix {
         (hashes, change)
     }
 
-    /// Bytes that it takes.
+    /// The size in memory, in bytes.
     pub(super) fn size(&self) -> usize {
         self.chain.size()
     }
@@ -98,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_conversation_that_grows_does_not_change() {
+    fn appended_messages_are_no_change_of_the_prefix() {
         let mut prefix = Prefix::default();
         pushed(&mut prefix, &["a"]);
         let (first, change) = prefix.send(head("t", "s"));
@@ -109,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_is_told_once_and_at_its_highest_level() {
+    fn a_change_is_reported_once_and_at_its_highest_level() {
         let mut prefix = Prefix::default();
         let _ = prefix.send(head("t", "s"));
         assert_eq!(prefix.send(head("t", "other")).1, Some(PrefixChange::System));
@@ -118,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_off_and_put_back_as_it_was_is_no_change() {
+    fn messages_that_are_removed_and_appended_again_are_no_change() {
         let mut prefix = Prefix::default();
         pushed(&mut prefix, &["a"]);
         let early = prefix.knot();
@@ -140,14 +141,14 @@ mod tests {
     }
 
     #[test]
-    fn a_history_that_is_read_anew_is_compared_from_its_beginning() {
+    fn a_history_that_is_read_again_is_compared_from_its_beginning() {
         let mut prefix = Prefix::default();
         pushed(&mut prefix, &["a", "b"]);
         let _ = prefix.send(head("t", "s"));
-        prefix.begin_again();
+        prefix.reset();
         pushed(&mut prefix, &["a", "b", "c"]);
         assert_eq!(prefix.send(head("t", "s")).1, None);
-        prefix.begin_again();
+        prefix.reset();
         pushed(&mut prefix, &["a"]);
         let change = PrefixChange::Messages { index: 1 };
         assert_eq!(prefix.send(head("t", "s")).1, Some(change));

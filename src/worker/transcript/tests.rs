@@ -1,4 +1,4 @@
-//! What a transcript sends of a history.
+//! The text of transcripts, of repaired, changed and summarized histories.
 
 use super::*;
 use crate::domain::context::Compaction;
@@ -22,7 +22,7 @@ fn line(seq: i32, role: Role, content: &str) -> Line {
 }
 
 #[test]
-fn what_is_stored_is_taken_as_it_is_and_so_is_what_follows_it() {
+fn stored_messages_are_copied_unchanged_and_so_are_later_ones() {
     let [asked, called, answered] = [
         r#"[{"type":"text","text":"a"}]"#,
         r#"[{"type":"tool_use","id":"1","name":"f","input":{ }}]"#,
@@ -48,7 +48,7 @@ fn what_is_stored_is_taken_as_it_is_and_so_is_what_follows_it() {
 }
 
 #[test]
-fn a_paused_turn_is_closed_when_the_user_goes_on() {
+fn a_paused_turn_is_closed_with_the_next_user_message() {
     let hello = r#"[{"type":"text","text":"Hello"}]"#;
     let call = r#"{"type":"server_tool_use","id":"s","name":"web_search","input":{}}"#;
     let paused = format!(r#"[{{"type":"text","text":"Let me see."}},{call}]"#);
@@ -69,7 +69,7 @@ fn head() -> HeadHashes {
 }
 
 #[test]
-fn a_long_turn_is_marked_where_the_request_before_it_ended() {
+fn a_long_turn_has_a_marker_at_the_end_of_the_last_request() {
     let hello = r#"[{"type":"text","text":"Hello"}]"#;
     let many = |block: &str| format!("[{}]", [block; 10].join(","));
     let calls = many(r#"{"type":"tool_use","id":"1","name":"f","input":{}}"#);
@@ -87,7 +87,7 @@ fn a_long_turn_is_marked_where_the_request_before_it_ended() {
 }
 
 #[test]
-fn what_is_changed_is_read_so_and_what_comes_later_is_not() {
+fn changes_apply_to_stored_messages_and_not_to_later_ones() {
     let thought =
         r#"[{"type":"thinking","thinking":"","signature":"s"},{"type":"text","text":"a"}]"#;
     let said = r#"[{"type":"text","text":"a"}]"#;
@@ -96,7 +96,7 @@ fn what_is_changed_is_read_so_and_what_comes_later_is_not() {
     transcript.append_stored(&lines);
     let (_, change) = transcript.send(head());
     assert_eq!((change, transcript.without_thinking()), (None, Some(DROPPED)));
-    transcript.begin_again();
+    transcript.reset();
     transcript.view.changes = vec![DROPPED];
     transcript.append_stored(&lines);
     assert_eq!(transcript.without_thinking(), None);
@@ -116,7 +116,7 @@ fn what_is_changed_is_read_so_and_what_comes_later_is_not() {
 const DROPPED: SentChange = SentChange::ThinkingDropped { up_to: 2 };
 
 #[test]
-fn a_summary_comes_first_and_stands_for_what_it_sums_up() {
+fn a_summary_comes_first_and_replaces_the_summarized_messages() {
     let said = |text: &str| format!(r#"[{{"type":"text","text":"{text}"}}]"#);
     let summary = r#"[{"type":"compaction", "content":"All.","signature":"s"}]"#;
     let lines: Vec<Line> = (1..)
@@ -141,7 +141,7 @@ fn a_summary_comes_first_and_stands_for_what_it_sums_up() {
     let mut transcript = Transcript::default();
     transcript.append_stored(&lines);
     let _ = transcript.send(head());
-    transcript.begin_again();
+    transcript.reset();
     transcript.view.compaction = compaction(4);
     transcript.append_stored(&lines[4..]);
     let (hashes, change) = transcript.send(head());

@@ -10,7 +10,7 @@ use super::sources;
 const MAX_LINES: usize = 350;
 
 /// Files that are longer. The list only shrinks.
-const LONGER: [&str; 11] = [
+const LONGER: [&str; 9] = [
     "config/mod.rs",
     "domain/event/mod.rs",
     "domain/run.rs",
@@ -20,12 +20,10 @@ const LONGER: [&str; 11] = [
     "metrics.rs",
     "store/decisions.rs",
     "store/step/mod.rs",
-    "worker/drive.rs",
-    "worker/mod.rs",
 ];
 
 /// The modules whose files are read, and the largest circle of imports that each may have.
-const MAX_CIRCLE: [(&str, usize); 2] = [("http", 21), ("worker", 11)];
+const MAX_CIRCLE: [(&str, usize); 2] = [("http", 21), ("worker", 2)];
 
 /// The path of a module below `src`, such as `["http", "server", "cors"]`.
 type ModulePath = Vec<String>;

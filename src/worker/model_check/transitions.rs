@@ -1,24 +1,25 @@
-//! All that can happen next.
+//! The transitions from one state to the next.
 
 use super::driver::Work;
 use super::rules::Rules;
-use super::state::{Doing, Driver, EFFECT, Entry, Faults, State};
+use super::state::{Driver, EFFECT, Entry, Faults, Next, State};
 use super::store::Processes;
 use crate::domain::run::RunStatus;
 
-/// What happened, and what came of it.
-pub(super) type Move = (&'static str, State);
+/// The name of a transition, and the state after it.
+pub(super) type Transition = (&'static str, State);
 
-/// Every state that may follow this one.
-pub(super) fn moves(state: &State, rules: &Rules, processes: Processes) -> Vec<Move> {
+/// Every transition from this state.
+pub(super) fn transitions(state: &State, rules: &Rules, processes: Processes) -> Vec<Transition> {
     let mut found = Vec::new();
     for (slot, process) in processes.into_iter().enumerate() {
         match state.drivers[slot] {
             None => claim(state, rules, slot, process, &mut found),
             Some(driver) => {
-                go_on(state, rules, (slot, process, driver), &mut found);
-                lose(state, (slot, process, driver), &mut found);
-                let_go(state, (slot, process, driver), &mut found);
+                let seat = Seat { slot, process, driver };
+                advance(state, rules, seat, &mut found);
+                lose(state, seat, &mut found);
+                release(state, seat, &mut found);
             }
         }
     }
@@ -29,34 +30,40 @@ pub(super) fn moves(state: &State, rules: &Rules, processes: Processes) -> Vec<M
     found
 }
 
-type Seat = (usize, u8, Driver);
+/// A driver, its slot in the state and the process in which it runs.
+#[derive(Clone, Copy)]
+struct Seat {
+    slot: usize,
+    process: u8,
+    driver: Driver,
+}
 
-fn claim(state: &State, rules: &Rules, slot: usize, process: u8, found: &mut Vec<Move>) {
+fn claim(state: &State, rules: &Rules, slot: usize, process: u8, found: &mut Vec<Transition>) {
     let mut after = *state;
     if let Some(driver) = after.claim(rules, process) {
         after.drivers[slot] = Some(driver);
-        found.push(("a worker takes the run up", after));
+        found.push(("a worker claims the run", after));
     }
 }
 
-fn go_on(state: &State, rules: &Rules, seat: Seat, found: &mut Vec<Move>) {
-    let (slot, process, driver) = seat;
+fn advance(state: &State, rules: &Rules, seat: Seat, found: &mut Vec<Transition>) {
+    let Seat { slot, process, driver } = seat;
     let mut work = Work { rules, process, driver, state: *state };
-    let is_there = work.go_on();
+    let is_there = work.advance();
     let mut after = work.state;
     after.drivers[slot] = is_there.then_some(work.driver);
-    found.push(("a driver goes on", after));
-    // A run hears of its cancellation where it waits for something.
-    let waits = matches!(driver.doing, Doing::Wait | Doing::Run(EFFECT) | Doing::Effect);
+    found.push(("a driver takes its next step", after));
+    // A driver notices a cancellation where it waits.
+    let waits = matches!(driver.next, Next::Wait | Next::Run(EFFECT) | Next::Effect);
     if waits && state.tables.is_cancel_requested {
         let mut after = *state;
-        after.drivers[slot] = Some(Driver { doing: Doing::Close(RunStatus::Cancelled), ..driver });
-        found.push(("a driver hears that its run is cancelled", after));
+        after.drivers[slot] = Some(Driver { next: Next::Close(RunStatus::Cancelled), ..driver });
+        found.push(("a driver notices that its run is cancelled", after));
     }
 }
 
 /// The heartbeat, and the worker's own clock.
-fn lose(state: &State, (slot, process, _): Seat, found: &mut Vec<Move>) {
+fn lose(state: &State, Seat { slot, process, .. }: Seat, found: &mut Vec<Transition>) {
     let mut renewed = *state;
     if renewed.renew(process) {
         if renewed != *state {
@@ -64,7 +71,7 @@ fn lose(state: &State, (slot, process, _): Seat, found: &mut Vec<Move>) {
         }
     } else {
         renewed.drivers[slot] = None;
-        found.push(("a driver hears that its lease is lost", renewed));
+        found.push(("a driver notices that its lease is lost", renewed));
     }
     if !state.tables.is_leased {
         let mut after = *state;
@@ -74,7 +81,7 @@ fn lose(state: &State, (slot, process, _): Seat, found: &mut Vec<Move>) {
 }
 
 /// The process stops, or the database fails the run.
-fn let_go(state: &State, (slot, process, driver): Seat, found: &mut Vec<Move>) {
+fn release(state: &State, Seat { slot, process, driver }: Seat, found: &mut Vec<Transition>) {
     if state.faults.ends >= Faults::MOST.ends {
         return;
     }
@@ -83,11 +90,11 @@ fn let_go(state: &State, (slot, process, driver): Seat, found: &mut Vec<Move>) {
         after.faults.ends += 1;
         after.release(&driver, process, has_failed);
         after.drivers[slot] = None;
-        found.push(("a driver lets its run go", after));
+        found.push(("a driver releases its run", after));
     }
 }
 
-fn crash(state: &State, processes: Processes, found: &mut Vec<Move>) {
+fn crash(state: &State, processes: Processes, found: &mut Vec<Transition>) {
     if state.faults.ends >= Faults::MOST.ends {
         return;
     }
@@ -100,13 +107,13 @@ fn crash(state: &State, processes: Processes, found: &mut Vec<Move>) {
         }
         if after != *state {
             after.faults.ends += 1;
-            found.push(("a process dies", after));
+            found.push(("a process stops", after));
         }
     }
 }
 
-/// A lease ends by the database's clock: of a worker that is gone, or of one that only sleeps.
-fn expire(state: &State, rules: &Rules, processes: Processes, found: &mut Vec<Move>) {
+/// A lease expires by the clock of the database: of a stopped worker, or of a paused one.
+fn expire(state: &State, rules: &Rules, processes: Processes, found: &mut Vec<Transition>) {
     if state.tables.status != RunStatus::Running || !state.tables.is_leased {
         return;
     }
@@ -116,15 +123,15 @@ fn expire(state: &State, rules: &Rules, processes: Processes, found: &mut Vec<Mo
     let is_held =
         seats.any(|(driver, process)| driver.is_some_and(|driver| state.holds(&driver, process)));
     if !is_held && rules.leases_end {
-        found.push(("the lease of a dead worker ends", after));
+        found.push(("the lease of a stopped worker expires", after));
     } else if is_held && state.faults.expiries < Faults::MOST.expiries {
         after.faults.expiries += 1;
-        found.push(("the lease of a living worker ends", after));
+        found.push(("the lease of a running worker expires", after));
     }
 }
 
-/// The client asks, at any time.
-fn cancel(state: &State, found: &mut Vec<Move>) {
+/// The client cancels, at any time.
+fn cancel(state: &State, found: &mut Vec<Transition>) {
     let mut after = *state;
     match state.tables.status {
         RunStatus::Queued => after.tables.status = RunStatus::Cancelled,
@@ -139,8 +146,8 @@ fn cancel(state: &State, found: &mut Vec<Move>) {
     }
 }
 
-/// The session's next run, which needs no more than a turn.
-fn run_next(state: &State, rules: &Rules, found: &mut Vec<Move>) {
+/// The session's next run, which has no calls.
+fn run_next(state: &State, rules: &Rules, found: &mut Vec<Transition>) {
     let mut after = *state;
     let is_its_turn = state.tables.status.is_terminal() || !rules.runs_wait_in_line;
     let (status, entry) = match state.tables.next {
@@ -154,5 +161,5 @@ fn run_next(state: &State, rules: &Rules, found: &mut Vec<Move>) {
     };
     after.tables.next = status;
     after.tables.history.push(entry);
-    found.push(("the session's next run goes on", after));
+    found.push(("the next run of the session advances", after));
 }

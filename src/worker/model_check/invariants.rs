@@ -1,29 +1,29 @@
-//! What must hold at every moment.
+//! The invariants that every state must satisfy.
 
-use super::state::{CALLS, Doing, Entry, State};
+use super::state::{CALLS, Entry, Next, State};
 use crate::domain::run::RunStatus;
 use crate::domain::tool::CallState;
 use crate::store::claim::MAX_TAKEOVERS;
 
-/// A law's name, and whether a state keeps it.
-type Law = (&'static str, fn(&State) -> bool);
+/// The name of an invariant, and its check.
+type Invariant = (&'static str, fn(&State) -> bool);
 
-/// The first law that a state breaks.
-pub(super) fn broken(state: &State) -> Option<&'static str> {
-    let laws: [Law; 7] = [
-        ("an effect runs at most once", |state| state.witness.effects <= 1),
-        ("no step is written under an old attempt", |state| !state.witness.stale_write),
+/// The first invariant that a state violates.
+pub(super) fn violated(state: &State) -> Option<&'static str> {
+    let invariants: [Invariant; 7] = [
+        ("an effect runs at most once", |state| state.ghost.effects <= 1),
+        ("no step is written under an old attempt", |state| !state.ghost.stale_write),
         ("the model accepts the history", is_history_valid),
         ("messages and ledger agree", does_ledger_agree),
         ("a reply that is stored is not asked for again", is_reply_kept),
         ("takeovers without progress, and they alone, end a run", is_poison_stopped),
         ("a session has one live run", is_one_live),
     ];
-    laws.into_iter().find(|(_, holds)| !holds(state)).map(|(law, _)| law)
+    invariants.into_iter().find(|(_, holds)| !holds(state)).map(|(name, _)| name)
 }
 
-/// Calls are answered by the next message, or are the last message of a live run. Assistant
-/// messages do not follow each other, and no run says its message twice.
+/// Calls are answered by the next message, or are the last message of a live run. No two assistant
+/// messages are adjacent, and no run has its user message twice.
 fn is_history_valid(state: &State) -> bool {
     let entries: Vec<Entry> = state.tables.history.entries().collect();
     let is_live = state.tables.status == RunStatus::Running;
@@ -45,8 +45,8 @@ fn is_history_valid(state: &State) -> bool {
         && users <= 1 + begun
 }
 
-/// Every call has its row from the moment it is in the history; rows have ended when the results
-/// are there, and in the way that the model was told.
+/// Every call in the history has its ledger row. When the results are in the history, the rows have
+/// ended with the same states.
 fn does_ledger_agree(state: &State) -> bool {
     let ledger = state.tables.ledger;
     if !state.tables.history.contains(Entry::Calls) {
@@ -63,22 +63,22 @@ fn does_ledger_agree(state: &State) -> bool {
     }
 }
 
-/// So a fault costs at most one request: the one in flight.
+/// Holds if a fault repeats at most one request: the one in flight.
 fn is_reply_kept(state: &State) -> bool {
     let mut drivers = state.drivers.iter().flatten();
     !drivers.any(|driver| {
         driver.attempt == state.tables.attempt
-            && driver.doing == Doing::Wait
+            && driver.next == Next::Wait
             && state.tables.status == RunStatus::Running
             && driver.history != state.tables.history
     })
 }
 
 fn is_poison_stopped(state: &State) -> bool {
-    let is_stuck = state.witness.claims_in_vain > MAX_TAKEOVERS;
+    let is_stuck = state.ghost.claims_in_vain > MAX_TAKEOVERS;
     let mut drivers = state.drivers.iter().flatten();
     let goes_on =
-        drivers.any(|driver| driver.attempt == state.tables.attempt && driver.doing == Doing::Wait);
+        drivers.any(|driver| driver.attempt == state.tables.attempt && driver.next == Next::Wait);
     (is_stuck || !state.tables.is_crash_loop) && !(is_stuck && goes_on)
 }
 

@@ -1,4 +1,4 @@
-//! Between the small words of the search and the real types that the decisions are made on.
+//! The mapping between the states of the search and the types on which the service decides.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -27,7 +27,7 @@ pub(super) fn calls() -> Vec<ToolCall> {
     ["look", "write", "launch"].iter().map(call).collect()
 }
 
-/// What the loop does after these messages.
+/// The next step of the loop after these messages.
 pub(super) fn next_step(history: &History) -> Step {
     thread_local! {
         static KNOWN: RefCell<HashMap<History, Step>> = RefCell::default();

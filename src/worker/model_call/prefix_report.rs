@@ -1,0 +1,45 @@
+//! Reports of a changed request prefix, which invalidates the prompt cache.
+
+use super::ModelCalls;
+use crate::domain::prefix::PrefixHashes;
+use crate::worker::run::step_writer::StepWriter;
+
+impl ModelCalls<'_> {
+    /// Records the prefix of the next request, and reports if the request before it began with other
+    /// content: the prompt cache is lost then, and thinking may be refused.
+    pub(super) fn report_prefix(&mut self, writer: &mut StepWriter<'_>) -> PrefixHashes {
+        let run = self.run;
+        let (hashes, change) = writer.transcript.send(self.head_hashes);
+        tracing::debug!(
+            run.id = %run.run_id(),
+            prefix.tools = %hashes.tools,
+            prefix.system = %hashes.system,
+            prefix.messages = %hashes.messages,
+            prefix.message_count = hashes.message_count,
+            "model request built"
+        );
+        let Some(change) = change else { return hashes };
+        run.services.metrics.prefix_changed(change);
+        tracing::warn!(
+            session.id = %run.session_id(),
+            run.id = %run.run_id(),
+            prefix.change = ?change,
+            "prefix of a model request changed"
+        );
+        self.prefix_changed.get_or_insert(change);
+        hashes
+    }
+
+    /// Reports the repairs of the history that the next request contains.
+    pub(super) fn report_repairs(&self, writer: &mut StepWriter<'_>) {
+        for (kind, seq) in writer.transcript.take_repairs() {
+            self.run.services.metrics.history_repaired(kind);
+            tracing::warn!(
+                session.id = %self.run.session_id(),
+                repair.kind = kind.as_str(),
+                message.seq = seq,
+                "stored history repaired before it is sent"
+            );
+        }
+    }
+}

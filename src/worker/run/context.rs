@@ -1,0 +1,85 @@
+//! The facts of a run that do not change while it is driven.
+
+use serde_json::value::RawValue;
+
+use super::signals::Signals;
+use super::stop_cause::StopCause;
+use crate::domain::claim::Claimed;
+use crate::domain::ids::{RunId, SessionId};
+use crate::domain::run::Limits;
+use crate::domain::session::Settings;
+use crate::model::Head;
+use crate::store::StoreError;
+use crate::store::retry::{DatabaseFailure as _, Retry, retry_while_unavailable};
+use crate::worker::services::Services;
+
+/// The facts of a run that do not change while it is driven.
+#[derive(Debug)]
+pub(in crate::worker) struct RunContext<'a> {
+    pub(in crate::worker) services: &'a Services,
+    pub(in crate::worker) claim: Claimed,
+    pub(in crate::worker) signals: Signals,
+    /// The limits of the message, completed by those of the session.
+    pub(in crate::worker) limits: Limits,
+}
+
+impl<'a> RunContext<'a> {
+    pub(in crate::worker) fn new(services: &'a Services, claim: Claimed, signals: Signals) -> Self {
+        let limits = claim.options.limits.or(&claim.settings.limits);
+        Self { services, claim, signals, limits }
+    }
+
+    pub(in crate::worker) fn run_id(&self) -> RunId {
+        self.claim.fence.run_id
+    }
+
+    pub(in crate::worker) fn session_id(&self) -> SessionId {
+        self.claim.session_id
+    }
+
+    pub(in crate::worker) fn settings(&self) -> &Settings {
+        &self.claim.settings
+    }
+
+    /// The tool definitions that only this run has.
+    pub(in crate::worker) fn run_tools(&self) -> Option<&RawValue> {
+        self.claim.options.tools.as_deref()
+    }
+
+    /// The head of requests with these settings.
+    pub(in crate::worker) fn head(&self, settings: &Settings) -> Result<Head, StopCause> {
+        let services = self.services;
+        Ok(services.model.head(settings, self.run_tools(), services.prompt_cache)?)
+    }
+
+    /// Runs database work, and again while the database is unavailable, until the lease is lost or
+    /// the run must be released. `operation` receives `true` if an earlier try failed, which may have
+    /// been committed all the same.
+    pub(in crate::worker) async fn retry<T, F>(
+        &self,
+        operation: impl FnMut(bool) -> F,
+    ) -> Result<T, StopCause>
+    where
+        F: Future<Output = Result<T, StopCause>>,
+    {
+        let stop = self.signals.lost_or_released();
+        let result = retry_while_unavailable(stop, operation).await;
+        result.map_err(|error| self.unless_lost(error))
+    }
+
+    /// Pauses before database work is repeated; returns the error if it must not be repeated.
+    pub(in crate::worker) async fn pause(
+        &self,
+        retry: &mut Retry,
+        error: StopCause,
+    ) -> Result<(), StopCause> {
+        let result = retry.pause(error, self.signals.lost_or_released()).await;
+        result.map_err(|error| self.unless_lost(error))
+    }
+
+    /// A lost lease is the cause of all that fails after it.
+    fn unless_lost(&self, error: StopCause) -> StopCause {
+        let is_temporary = error.store_error().is_some_and(StoreError::may_pass);
+        if is_temporary && self.signals.lost.is_cancelled() { StopCause::LeaseLost } else { error }
+    }
+}

@@ -1,0 +1,16 @@
+//! User messages that the worker stores.
+
+use crate::domain::ids::MessageId;
+use crate::domain::message::{Content, Message, Role};
+use crate::domain::usage::Usage;
+use crate::store::step::NewMessage;
+
+/// A message of the user role.
+pub(in crate::worker) fn user_message(content: Content) -> Message {
+    Message { role: Role::User, content, stop_reason: None, usage: Usage::default() }
+}
+
+/// A user message with an id of its own.
+pub(in crate::worker) fn new_user_message(message: Message) -> NewMessage {
+    NewMessage { message_id: MessageId::new().to_string(), model: None, message }
+}

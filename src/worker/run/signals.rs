@@ -1,0 +1,86 @@
+//! The signals that stop a run.
+
+use tokio_util::sync::CancellationToken;
+
+use super::stop_cause::StopCause;
+
+/// The signals that stop one run.
+#[derive(Debug, Clone)]
+pub(in crate::worker) struct Signals {
+    /// The client cancelled the run: settle it.
+    pub(in crate::worker) cancel: CancellationToken,
+    /// The worker is shutting down: release the run at the next safe point.
+    pub(in crate::worker) drain: CancellationToken,
+    /// The drain period has ended: release the run now. It may still write.
+    pub(in crate::worker) release_now: CancellationToken,
+    /// The lease is lost: write nothing more.
+    pub(in crate::worker) lost: CancellationToken,
+}
+
+/// The signals by which a worker stops all of its runs.
+#[derive(Debug, Default)]
+pub(in crate::worker) struct ShutdownSignals {
+    /// Release at the next safe point.
+    pub(in crate::worker) drain: CancellationToken,
+    /// Release now.
+    pub(in crate::worker) release_now: CancellationToken,
+}
+
+impl Signals {
+    /// The signals of a new run of a worker.
+    pub(in crate::worker) fn new(shutdown: &ShutdownSignals) -> Self {
+        Self {
+            cancel: CancellationToken::new(),
+            drain: shutdown.drain.clone(),
+            release_now: shutdown.release_now.clone(),
+            lost: CancellationToken::new(),
+        }
+    }
+
+    /// Completes when the run may wait no longer for the database.
+    pub(in crate::worker) async fn lost_or_released(&self) {
+        tokio::select! {
+            () = self.lost.cancelled() => {}
+            () = self.release_now.cancelled() => {}
+        }
+    }
+
+    /// Runs `work` unless the lease is lost first.
+    pub(in crate::worker) async fn unless_lost<T>(
+        &self,
+        work: impl Future<Output = T>,
+    ) -> Result<T, StopCause> {
+        tokio::select! {
+            biased;
+            () = self.lost.cancelled() => Err(StopCause::LeaseLost),
+            done = work => Ok(done),
+        }
+    }
+
+    /// Runs `work` unless the run is stopped first.
+    pub(in crate::worker) async fn unless_stopped<T>(
+        &self,
+        work: impl Future<Output = T>,
+    ) -> Result<T, StopCause> {
+        tokio::select! {
+            biased;
+            () = self.lost.cancelled() => Err(StopCause::LeaseLost),
+            () = self.cancel.cancelled() => Err(StopCause::Cancelled),
+            () = self.release_now.cancelled() => Err(StopCause::ShuttingDown),
+            done = work => Ok(done),
+        }
+    }
+
+    /// Runs `wait`, which can be abandoned at any point, unless the run is stopped or the worker
+    /// begins to drain first.
+    pub(in crate::worker) async fn unless_draining<T>(
+        &self,
+        wait: impl Future<Output = T>,
+    ) -> Result<T, StopCause> {
+        tokio::select! {
+            biased;
+            () = self.drain.cancelled() => Err(StopCause::ShuttingDown),
+            done = self.unless_stopped(wait) => done,
+        }
+    }
+}

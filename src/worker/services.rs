@@ -1,0 +1,38 @@
+//! The parts of the process that runs use.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::bus::Bus;
+use crate::domain::prompt_cache::CacheTtl;
+use crate::metrics::Metrics;
+use crate::model::Model;
+use crate::model::upstream::Upstream;
+use crate::store::connections::Connections;
+use crate::tools::Registry;
+use crate::tools::lease::LeaseClock;
+use crate::tools::policy::{Evaluator, OperatorPolicy};
+use crate::worker::sub_agents::priority::AwaitedRuns;
+use crate::worker::transcript::TranscriptCache;
+
+/// The parts of the process that all runs share.
+#[derive(Debug)]
+pub(in crate::worker) struct Services {
+    pub(in crate::worker) pool: Connections,
+    pub(in crate::worker) bus: Arc<Bus>,
+    pub(in crate::worker) model: Model,
+    pub(in crate::worker) tools: Arc<Registry>,
+    pub(in crate::worker) policy: Arc<OperatorPolicy>,
+    pub(in crate::worker) evaluator: Option<Evaluator>,
+    /// The parent folder of the session workspaces, unless the operator set one for all sessions.
+    pub(in crate::worker) workspaces: PathBuf,
+    /// The lifetime of the cached prefix that requests ask for, if any.
+    pub(in crate::worker) prompt_cache: Option<CacheTtl>,
+    pub(in crate::worker) metrics: Arc<Metrics>,
+    /// The circuit breaker and the retry budget of the model.
+    pub(in crate::worker) upstream: Upstream,
+    /// The runs of sub-agents that runs of this process wait for.
+    pub(in crate::worker) awaited: AwaitedRuns,
+    pub(in crate::worker) lease: LeaseClock,
+    pub(in crate::worker) transcripts: TranscriptCache,
+}
