@@ -33,7 +33,7 @@ use crate::webhooks::{self, Sender};
 use crate::worker::{Node, Worker, WorkerParts};
 use database::{Pools, open_pools};
 pub use database::{bring_up_to_date, bring_up_to_date_and_grant, open_database};
-use listening::Listening;
+use listening::{Listening, Shared};
 use model::{models_to_refresh, open_model};
 use private_postgres::PrivatePostgres;
 use registry::open_registry;
@@ -113,9 +113,14 @@ impl Application {
             tool_servers: Arc::clone(&tool_servers),
         };
         let figures = Listening::for_figures(config.metrics, &health).await?;
-        let rest = (tools, permissions, &*config.workspaces);
-        let listening =
-            Listening::open(config.listen, (health, pools.api.clone()), &bus, rest).await?;
+        let shared = Shared {
+            pool: pools.api.clone(),
+            bus: Arc::clone(&bus),
+            tools,
+            permissions,
+            workspaces: config.workspaces.as_path().into(),
+        };
+        let listening = Listening::open(config.listen, health, shared).await?;
         Ok(Self {
             listening,
             figures,

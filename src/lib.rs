@@ -15,6 +15,7 @@ pub mod http;
 pub mod metrics;
 pub mod model;
 pub mod outbound;
+pub mod service;
 pub mod spans;
 pub mod store;
 pub mod telemetry;

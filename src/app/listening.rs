@@ -15,12 +15,43 @@ use super::request_body::assemble;
 use crate::bus::Bus;
 use crate::config::{Listen, Serve};
 use crate::http::{
-    Api, Forwarding, Health, Site, Timeouts, health_router, metrics_router, router, serve,
+    Api, Forwarding, Health, Options, Site, Timeouts, health_router, metrics_router, router, serve,
 };
+use crate::service::{Defaults, Parts, Service, check_operator_agents};
 use crate::store::connections::TenantConnections;
 use crate::tokens::Issuer;
 use crate::tools::Registry;
 use crate::tools::policy::OperatorPolicy;
+
+/// The parts of the service that other parts of the process use as well.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) pool: TenantConnections,
+    pub(super) bus: Arc<Bus>,
+    pub(super) tools: Arc<Registry>,
+    pub(super) permissions: Arc<OperatorPolicy>,
+    pub(super) workspaces: Arc<Path>,
+}
+
+impl Shared {
+    fn into_service(self, health: &Health, defaults: Defaults, options: &Options) -> Service {
+        let Self { pool, bus, tools, permissions, workspaces } = self;
+        Service::new(Parts {
+            pool,
+            admission_pool: health.pool.clone(),
+            bus,
+            tools,
+            permissions,
+            defaults: Arc::new(defaults),
+            on_busy: options.on_busy,
+            max_queued: options.max_queued,
+            metrics: Arc::clone(&health.metrics),
+            assemble,
+            workspaces,
+            webhook_hosts: Arc::clone(&options.webhook_hosts),
+        })
+    }
+}
 
 /// An address that was bound, and what is served there.
 #[derive(Debug)]
@@ -37,20 +68,18 @@ impl Listening {
     /// Binds the address that there is to be, if there is to be one.
     pub(super) async fn open(
         listen: Listen,
-        (health, pool): (Health, TenantConnections),
-        bus: &Arc<Bus>,
-        (tools, permissions, workspaces): (Arc<Registry>, Arc<OperatorPolicy>, &Path),
+        health: Health,
+        shared: Shared,
     ) -> anyhow::Result<Option<Self>> {
         let draining = health.draining.clone();
         match listen {
             Listen::Api(serve) => {
                 let Serve { bind, defaults, http, forwarding, .. } = *serve;
                 let (timeouts, issuer) = (http.timeouts, http.tokens.clone());
-                let (settings, rest) = ((defaults, http), (assemble as _, workspaces));
-                let bus = Arc::clone(bus);
-                let api = Api::new((health, pool), bus, tools, permissions, settings, rest);
-                api.check_agents().await.context("the agents of --agents cannot be used")?;
-                let posts = api.posts.clone();
+                let service = Arc::new(shared.into_service(&health, defaults, &http));
+                let api = Api::new(health, service, http);
+                check_operator_agents(&api.service).await.context("the agents of --agents cannot be used")?;
+                let posts = api.tasks.clone();
                 let site = site(router(api), (forwarding, timeouts), &draining);
                 Ok(Some(Self { posts, issuer, ..Self::bind(bind, site).await? }))
             }

@@ -47,9 +47,10 @@ pub use web::{SearchService, WebArgs};
 
 use crate::domain::prompt_cache::CacheTtl;
 use crate::domain::provider::Provider;
-use crate::http::{Defaults, Forwarding, Options as HttpOptions};
+use crate::http::{Forwarding, Options as HttpOptions};
 use crate::model::Server;
 use crate::outbound::AllowedHosts;
+use crate::service::Defaults;
 use crate::tools::mcp::ServerSettings;
 use crate::tools::policy::OperatorPolicy;
 use crate::tools::{Tool, builtin};

@@ -10,7 +10,7 @@ use clap::{ArgAction, Args};
 use crate::domain::model::{Known, Models};
 use crate::domain::provider::Provider;
 use crate::domain::server_tool::ServerTool;
-use crate::http::{MIN_COMPACT_AT, ModelRules, is_beta};
+use crate::service::{MIN_COMPACT_AT, ModelRules, is_beta};
 
 /// Options for the model features that sessions may use.
 #[derive(Debug, Clone, Args)]

@@ -10,7 +10,7 @@ use super::SessionArgs;
 use crate::domain::price::Prices;
 use crate::domain::provider::Provider;
 use crate::domain::run::Limits;
-use crate::http::{Defaults, OperatorAgents};
+use crate::service::{Defaults, OperatorAgents};
 use crate::tools::Tool;
 use crate::tools::workspace::Roots;
 

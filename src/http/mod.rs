@@ -1,24 +1,14 @@
 //! The HTTP surface: JSON and SSE, problem documents for every error.
 
-mod admission;
 mod auth;
-mod blocks;
-mod deletions;
 mod error;
 mod extract;
-mod inherited_fields;
-mod model_rules;
-mod offload;
 mod openapi;
-mod permissions;
 mod resources;
 mod routes;
 mod server;
-mod session_context;
-mod session_system;
 mod state;
 mod stream;
-mod sub_agents;
 
 use std::sync::Arc;
 
@@ -30,15 +20,12 @@ use tower_http::catch_panic::CatchPanicLayer;
 use crate::metrics::Metrics;
 
 use extract::body::MAX_BODY;
-pub use model_rules::{ModelRules, is_beta};
 pub use openapi::document;
-pub use routes::agents::{BadAgentFile, OperatorAgents};
 pub use server::browser_guard::BrowserPolicy;
 pub use server::forwarded::{BadBasePath, BadProxy, BasePath, Forwarding, TrustedProxies};
 pub use server::readiness::{DatabaseProbe, Health};
 pub use server::serve::{Site, Timeouts, serve};
-pub use session_context::MIN_COMPACT_AT;
-pub use state::{Api, Assemble, Defaults, KEEP_ALIVE_EVERY, MAX_MESSAGE, Options};
+pub use state::{Api, KEEP_ALIVE_EVERY, MAX_MESSAGE, Options};
 
 /// All routes.
 pub fn router(api: Api) -> Router {

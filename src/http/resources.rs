@@ -1,7 +1,7 @@
 //! The documents that clients read.
 
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::domain::agent::AgentVersion;
@@ -9,7 +9,6 @@ use crate::domain::budget::Budget;
 use crate::domain::context::Context;
 use crate::domain::fork::ForkedFrom;
 use crate::domain::ids::{RunId, SessionId};
-use crate::domain::message::{Content, Role};
 use crate::domain::model::Effort;
 use crate::domain::model_options::ServiceTier;
 use crate::domain::output_schema::{OutputError, Verdict};
@@ -23,9 +22,7 @@ use crate::domain::sub_agent::{Parent, StartedAgent};
 use crate::domain::system::SystemPrompt;
 use crate::domain::usage::Usage;
 use crate::http::server::forwarded::link;
-use crate::http::session_system::SessionSystem;
-use crate::http::sub_agents::SessionSubAgent;
-use crate::store::messages::Stored;
+use crate::service::session_settings::{ModelMetadata, SessionSubAgent, SessionSystem};
 use crate::tools::policy::OperatorPolicy;
 
 /// A page of a list.
@@ -221,15 +218,6 @@ impl SessionResource {
     }
 }
 
-/// What the model's side is told of the user.
-#[derive(Debug, Default, Serialize, Deserialize, utoipa::ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(in crate::http) struct ModelMetadata {
-    /// An opaque name of the user, at most 256 characters; nothing that tells who they are.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(in crate::http) user_id: Option<String>,
-}
-
 /// The work that one user message started.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub(in crate::http) struct RunResource {
@@ -365,68 +353,6 @@ impl From<Run> for RunResource {
 fn output(outcome: &Outcome) -> Option<Box<RawValue>> {
     let fits = outcome.output == Some(Verdict::Fits);
     fits.then(|| serde_json::from_str(&outcome.output_text).ok()).flatten()
-}
-
-/// One entry of the history, in the form of the Messages API.
-#[derive(Debug, Serialize, utoipa::ToSchema)]
-pub(in crate::http) struct HistoryItem {
-    /// Who speaks.
-    r#type: Role,
-    /// The session.
-    #[schema(value_type = String)]
-    session_id: SessionId,
-    /// The place in the history, from 1.
-    seq: i32,
-    /// The run that wrote it.
-    #[schema(value_type = String)]
-    run_id: RunId,
-    /// When it was stored.
-    #[schema(value_type = String, format = DateTime)]
-    created_at: Timestamp,
-    /// The message.
-    message: HistoryMessage,
-}
-
-/// A message in the form of the Messages API. What a user message does not have is left out.
-#[derive(Debug, Serialize, utoipa::ToSchema)]
-pub(in crate::http) struct HistoryMessage {
-    /// The model's own id of an assistant message, the client's or ours of a user message.
-    id: String,
-    /// Who speaks.
-    role: Role,
-    /// The blocks, byte for byte.
-    #[schema(value_type = Vec<Object>)]
-    content: Content,
-    /// The model that wrote it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    model: Option<String>,
-    /// Why the model stopped, in its own word.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    stop_reason: Option<String>,
-    /// What the request cost.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    usage: Option<Usage>,
-}
-
-impl HistoryItem {
-    pub(in crate::http) fn new(session_id: SessionId, stored: Stored) -> Self {
-        let role = stored.message.role;
-        Self {
-            r#type: role,
-            session_id,
-            seq: stored.seq,
-            run_id: stored.run_id,
-            created_at: stored.created_at,
-            message: HistoryMessage {
-                id: stored.message_id,
-                role,
-                content: stored.message.content,
-                model: stored.model,
-                stop_reason: stored.message.stop_reason.map(|stop| stop.as_str().to_owned()),
-                usage: (role == Role::Assistant).then_some(stored.message.usage),
-            },
-        }
-    }
 }
 
 impl RunResource {

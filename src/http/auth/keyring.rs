@@ -18,8 +18,8 @@ use crate::domain::api_key::{ApiKey, Scope};
 use crate::domain::ids::KeyId;
 use crate::domain::pass::Pass;
 use crate::http::error::ApiError;
-use crate::http::server::concurrency_limit::ConcurrencyLimit;
 use crate::http::server::deadline::in_time;
+use crate::service::concurrency_limit::ConcurrencyLimit;
 use crate::store::StoreError;
 use crate::store::api_keys::{Credential, find_credential, note_use};
 use crate::store::connections::Connections;
@@ -129,9 +129,9 @@ impl Keyring {
             return Ok(answer.credential);
         }
         let was_good = answer.is_some_and(|answer| answer.credential.is_some());
-        let turns = if was_good { &self.known_key_limit } else { &self.unknown_key_limit };
+        let limit = if was_good { &self.known_key_limit } else { &self.unknown_key_limit };
         in_time(async {
-            let _turn = turns.acquire().await.ok_or(ApiError::TooManyStrangers)?;
+            let _permit = limit.acquire().await.ok_or(ApiError::TooManyStrangers)?;
             // Who stood before in the line may have asked for the same key.
             let answer = self.answers().get(&id).copied().filter(Answer::counts);
             match answer {

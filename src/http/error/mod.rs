@@ -1,6 +1,6 @@
 //! Errors as clients see them: problem documents (RFC 9457) with stable codes.
 
-mod agent;
+mod service;
 
 use std::any::Any;
 use std::time::Duration;
@@ -14,9 +14,9 @@ use serde::Serialize;
 use crate::domain::api_key::Scope;
 use crate::domain::ids::{RunId, SessionId};
 use crate::http::server::forwarded::public;
+use crate::service::Error;
+pub(in crate::http) use crate::service::FieldError;
 use crate::store::StoreError;
-use crate::tools::workspace::CopyError;
-pub(in crate::http) use agent::AgentError;
 
 const SHOULD_RETRY: &str = "x-should-retry";
 
@@ -37,36 +37,12 @@ pub(in crate::http) enum ApiError {
     MisdirectedRequest(String),
     #[error("too many requests in a minute; the next may come in {} s", seconds(*.0))]
     RateLimited(Duration),
-    #[error("there is no session {0}")]
-    SessionNotFound(String),
-    #[error("there is no run {0}")]
-    RunNotFound(String),
-    #[error("there is no webhook {0}")]
-    WebhookNotFound(String),
-    #[error(transparent)]
-    Agent(#[from] AgentError),
-    #[error("the webhook has no delivery {0} that has ended")]
-    DeliveryNotFound(String),
-    #[error("there are {0} webhooks already, which is the most")]
-    TooManyWebhooks(i64),
-    #[error("the webhook is disabled; enable it first")]
-    WebhookDisabled,
-    #[error("too many tests of this webhook wait already")]
-    TooManyTests,
-    #[error("the run has no request {0}")]
-    RequestNotFound(String),
-    #[error("the body is not JSON: {0}")]
-    BadJson(String),
     #[error("the body ended before it was complete")]
     BodyIncomplete,
     #[error("the body did not come within {} s", .0.as_secs_f32())]
     RequestTimeout(Duration),
-    #[error("the cursor {0:?} is not one of ours")]
-    InvalidCursor(String),
     #[error("the query is not valid: {0}")]
     InvalidQuery(String),
-    #[error("the request is not valid: {}", first_message(.0))]
-    Validation(Vec<FieldError>),
     #[error("the body must be JSON; send it with Content-Type: application/json")]
     UnsupportedMediaType,
     #[error("the body must be lines of JSON; send it with Content-Type: application/jsonl")]
@@ -75,66 +51,16 @@ pub(in crate::http) enum ApiError {
     BodyTooLarge(usize),
     #[error("this route answers with {0}")]
     NotAcceptable(&'static str),
-    #[error("the session is busy with {active_run_id}")]
-    SessionBusy {
-        /// The live run, or the first that waits.
-        active_run_id: RunId,
-    },
-    #[error("the session waits for the calls of {active_run_id} to be answered")]
-    ActionRequired {
-        /// The live run.
-        active_run_id: RunId,
-    },
-    #[error("no call {0:?} of this session waits for an approval")]
-    ApprovalNotFound(String),
-    #[error("no call {0:?} of this session is the client's to run")]
-    ToolCallNotFound(String),
-    #[error(
-        "the call {0:?} does not wait: it may once the calls before it have ended, which the event \
-         session.status_idle says"
-    )]
-    CallNotWaiting(String),
-    #[error("the call {0:?} has been answered in another way, or its run is over")]
-    AlreadyResolved(String),
-    #[error("the time to decide on the call {0:?} is over")]
-    ApprovalExpired(String),
-    #[error("the time for a result of the call {0:?} is over")]
-    ToolResultExpired(String),
-    #[error("{0} messages of this session wait already")]
-    QueueFull(i32),
-    #[error("the session is archived; take it back with PATCH and {{\"archived\": false}}")]
-    SessionArchived,
-    #[error("too many messages wait already; try again later")]
-    Overloaded,
-    #[error("the idempotency key or message id was used before with another request")]
-    IdempotencyKeyReused {
-        /// The run that it made.
-        run_id: RunId,
-    },
-    #[error("the idempotency key was used before with another request")]
-    KeyReused,
-    #[error("the session has forks, which need its history; `?forks=delete` deletes them, too")]
-    SessionHasForks(Vec<SessionId>),
-    #[error("the session's folder is too large to be copied: {0}")]
-    WorkspaceTooLarge(CopyError),
-    #[error("it has changed: its version is none of those that the request expects")]
-    VersionMismatch,
-    #[error("the service is stopping; try again")]
-    Draining,
     #[error("{0} has too many streams open")]
     TooManyStreams(&'static str),
     #[error("{0} has too many requests that wait for an answer")]
     TooManyWaits(&'static str),
     #[error("too many large bodies are being read; try again")]
     TooManyLargeBodies,
-    #[error("too many folders are being copied for forks; try again")]
-    TooManyCopies,
-    #[error("too many sessions are being deleted; try again")]
-    TooManyDeletions,
-    #[error("too many sessions are being verified; try again")]
-    TooManyVerifications,
     #[error("too many keys that are not known yet are being looked up; try again")]
     TooManyStrangers,
+    #[error(transparent)]
+    Service(Error),
     #[error(transparent)]
     Store(#[from] StoreError),
     #[error("{0}")]
@@ -146,48 +72,28 @@ pub(in crate::http) fn seconds(wait: Duration) -> u64 {
     wait.as_secs() + u64::from(wait.subsec_nanos() > 0)
 }
 
-fn first_message(errors: &[FieldError]) -> String {
-    errors.first().map(|error| format!("{} {}", error.pointer, error.message)).unwrap_or_default()
-}
-
 impl From<sqlx::Error> for ApiError {
     fn from(error: sqlx::Error) -> Self {
         Self::Store(error.into())
     }
 }
 
-/// What is wrong with one member of the body.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
-pub(in crate::http) struct FieldError {
-    /// A JSON pointer to the member; empty for the body as a whole.
-    pub(in crate::http) pointer: String,
-    /// What is wrong with it.
-    pub(in crate::http) message: String,
-}
-
 impl ApiError {
-    /// One wrong member.
+    /// Refuses one member of the body.
     pub(in crate::http) fn field(pointer: &str, message: impl Into<String>) -> Self {
-        let (pointer, message) = (pointer.to_owned(), message.into());
-        Self::Validation(vec![FieldError { pointer, message }])
+        Error::field(pointer, message).into()
     }
 
-    /// The same, of members that stand beneath this place.
-    pub(in crate::http) fn beneath(self, place: &str) -> Self {
-        let Self::Validation(mut errors) = self else { return self };
-        for error in &mut errors {
-            error.pointer.insert_str(0, place);
-        }
-        Self::Validation(errors)
+    /// The same error, for members of a value at this pointer.
+    pub(in crate::http) fn beneath(self, pointer: &str) -> Self {
+        let Self::Service(error) = self else { return self };
+        error.under(pointer).into()
     }
 
-    /// The same, of a member that has another name here.
-    pub(in crate::http) fn renamed(self, pointer: &str, here: &str) -> Self {
-        let Self::Validation(mut errors) = self else { return self };
-        for error in errors.iter_mut().filter(|error| error.pointer == pointer) {
-            here.clone_into(&mut error.pointer);
-        }
-        Self::Validation(errors)
+    /// The same error, with another name for one member.
+    pub(in crate::http) fn renamed(self, pointer: &str, new: &str) -> Self {
+        let Self::Service(error) = self else { return self };
+        error.renamed(pointer, new).into()
     }
 
     /// What the client is told. The cause of a failure of ours goes to the log, and only there.
@@ -202,59 +108,62 @@ impl ApiError {
         }
     }
 
-    /// The run that stands in the way.
+    /// The run that makes the session busy.
     fn active_run_id(&self) -> Option<RunId> {
-        if let Self::SessionBusy { active_run_id } | Self::ActionRequired { active_run_id } = self {
+        if let Self::Service(
+            Error::SessionBusy { active_run_id } | Error::ActionRequired { active_run_id },
+        ) = self
+        {
             return Some(*active_run_id);
         }
         None
     }
 
-    /// The seconds after which it may be worth to try again.
+    /// The seconds after which a client may try again.
     fn retry_after(&self, status: StatusCode) -> Option<u64> {
         if let Self::RateLimited(wait) = self {
             return Some(seconds(*wait));
         }
-        if matches!(self, Self::Overloaded) {
-            // Many runs must end before there is room again for all who come back.
+        if matches!(self, Self::Service(Error::Overloaded)) {
+            // Many runs must end before there is room for all clients that come back.
             return Some(5);
         }
-        let is_brief = matches!(self, Self::SessionBusy { .. });
+        let is_brief = matches!(self, Self::Service(Error::SessionBusy { .. }));
         (is_brief || status == StatusCode::SERVICE_UNAVAILABLE).then_some(1)
     }
 
-    /// What the vendors' SDKs, which repeat what fails by themselves, are told of that; nothing where
-    /// they cannot know what became of the request.
+    /// Whether the vendors' SDKs, which retry by themselves, should retry; none where the request may
+    /// have had an effect.
     fn should_retry(&self, status: StatusCode) -> Option<bool> {
         if status == StatusCode::CONFLICT {
             // The same request would be in the same conflict.
             return Some(false);
         }
-        let is_untouched = matches!(
+        if let Self::Service(error) = self {
+            return service::had_no_effect(error).then_some(true);
+        }
+        let had_no_effect = matches!(
             self,
             Self::RateLimited(_)
-                | Self::Overloaded
-                | Self::Draining
                 | Self::TooManyStreams(_)
                 | Self::TooManyWaits(_)
                 | Self::TooManyLargeBodies
-                | Self::TooManyCopies
-                | Self::TooManyDeletions
-                | Self::TooManyVerifications
                 | Self::TooManyStrangers
         );
-        is_untouched.then_some(true)
+        had_no_effect.then_some(true)
     }
 
-    /// The members that are wrong, and the forks that stand in the way.
+    /// The wrong members of the body, and the forks that need the session.
     fn lists(self) -> (Vec<FieldError>, Vec<SessionId>) {
-        if let Self::SessionHasForks(forks) = self {
+        if let Self::Service(Error::SessionHasForks(forks)) = self {
             return (Vec::new(), forks);
         }
-        (if let Self::Validation(errors) = self { errors } else { Vec::new() }, Vec::new())
+        let errors =
+            if let Self::Service(Error::Validation(errors)) = self { errors } else { vec![] };
+        (errors, Vec::new())
     }
 
-    /// Status and code: the contract.
+    /// The status and the code, which are part of the API.
     fn status_and_code(&self) -> (StatusCode, &'static str) {
         match self {
             Self::NoRoute(_) => (StatusCode::NOT_FOUND, "route_not_found"),
@@ -264,53 +173,19 @@ impl ApiError {
             Self::ForbiddenOrigin => (StatusCode::FORBIDDEN, "forbidden_origin"),
             Self::MisdirectedRequest(_) => (StatusCode::MISDIRECTED_REQUEST, "misdirected_request"),
             Self::RateLimited(_) => (StatusCode::TOO_MANY_REQUESTS, "rate_limited"),
-            Self::SessionNotFound(_) => (StatusCode::NOT_FOUND, "session_not_found"),
-            Self::RunNotFound(_) => (StatusCode::NOT_FOUND, "run_not_found"),
-            Self::WebhookNotFound(_) => (StatusCode::NOT_FOUND, "webhook_not_found"),
-            Self::DeliveryNotFound(_) => (StatusCode::NOT_FOUND, "delivery_not_found"),
-            Self::Agent(error) => error.status_and_code(),
-            Self::WebhookDisabled => (StatusCode::CONFLICT, "webhook_disabled"),
-            Self::TooManyTests => (StatusCode::CONFLICT, "too_many_tests"),
-            Self::TooManyWebhooks(_) => (StatusCode::CONFLICT, "too_many_webhooks"),
-            Self::RequestNotFound(_) => (StatusCode::NOT_FOUND, "request_not_found"),
-            Self::BadJson(_) => (StatusCode::BAD_REQUEST, "bad_json"),
             Self::BodyIncomplete => (StatusCode::BAD_REQUEST, "body_incomplete"),
             Self::RequestTimeout(_) => (StatusCode::REQUEST_TIMEOUT, "request_timeout"),
-            Self::InvalidCursor(_) => (StatusCode::BAD_REQUEST, "invalid_cursor"),
             Self::InvalidQuery(_) => (StatusCode::BAD_REQUEST, "invalid_query"),
-            Self::Validation(_) => (StatusCode::UNPROCESSABLE_ENTITY, "validation_failed"),
             Self::UnsupportedMediaType | Self::NotLines => {
                 (StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type")
             }
             Self::BodyTooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, "body_too_large"),
             Self::NotAcceptable(_) => (StatusCode::NOT_ACCEPTABLE, "not_acceptable"),
-            Self::SessionBusy { .. } => (StatusCode::CONFLICT, "session_busy"),
-            Self::ActionRequired { .. } => (StatusCode::CONFLICT, "action_required"),
-            Self::ApprovalNotFound(_) => (StatusCode::NOT_FOUND, "approval_not_found"),
-            Self::ToolCallNotFound(_) => (StatusCode::NOT_FOUND, "tool_call_not_found"),
-            Self::CallNotWaiting(_) => (StatusCode::CONFLICT, "call_not_waiting"),
-            Self::AlreadyResolved(_) => (StatusCode::CONFLICT, "already_resolved"),
-            Self::ApprovalExpired(_) => (StatusCode::GONE, "approval_expired"),
-            Self::ToolResultExpired(_) => (StatusCode::GONE, "tool_result_expired"),
-            Self::QueueFull(_) => (StatusCode::CONFLICT, "queue_full"),
-            Self::SessionArchived => (StatusCode::CONFLICT, "session_archived"),
-            Self::Overloaded => (StatusCode::TOO_MANY_REQUESTS, "overloaded"),
-            Self::IdempotencyKeyReused { .. } | Self::KeyReused => {
-                (StatusCode::UNPROCESSABLE_ENTITY, "idempotency_key_reused")
-            }
-            Self::SessionHasForks(_) => (StatusCode::CONFLICT, "session_has_forks"),
-            Self::WorkspaceTooLarge(_) => (StatusCode::UNPROCESSABLE_ENTITY, "workspace_too_large"),
-            Self::VersionMismatch => (StatusCode::PRECONDITION_FAILED, "version_mismatch"),
-            Self::Draining => (StatusCode::SERVICE_UNAVAILABLE, "draining"),
             Self::TooManyStreams(_) => (StatusCode::SERVICE_UNAVAILABLE, "too_many_streams"),
             Self::TooManyWaits(_) => (StatusCode::SERVICE_UNAVAILABLE, "too_many_waits"),
             Self::TooManyLargeBodies => (StatusCode::SERVICE_UNAVAILABLE, "too_many_large_bodies"),
-            Self::TooManyCopies => (StatusCode::SERVICE_UNAVAILABLE, "too_many_copies"),
-            Self::TooManyDeletions => (StatusCode::SERVICE_UNAVAILABLE, "too_many_deletions"),
-            Self::TooManyVerifications => {
-                (StatusCode::SERVICE_UNAVAILABLE, "too_many_verifications")
-            }
             Self::TooManyStrangers => (StatusCode::SERVICE_UNAVAILABLE, "too_many_unknown_keys"),
+            Self::Service(error) => service::status_and_code(error),
             Self::Store(error) if error.may_pass() => {
                 (StatusCode::SERVICE_UNAVAILABLE, "database_unavailable")
             }

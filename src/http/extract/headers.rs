@@ -3,6 +3,7 @@
 use http::HeaderMap;
 
 use crate::http::error::ApiError;
+use crate::service::Error;
 
 /// The longest that a client may ask to be kept waiting, in seconds.
 pub(in crate::http) const MAX_WAIT: u64 = 120;
@@ -61,14 +62,14 @@ pub(in crate::http) fn resume_after(
     after: Option<i64>,
 ) -> Result<i64, ApiError> {
     if let Some(after) = after.filter(|after| *after < 0) {
-        return Err(ApiError::InvalidCursor(after.to_string()));
+        return Err(ApiError::Service(Error::InvalidCursor(after.to_string())));
     }
     let Some(value) = headers.get("last-event-id") else {
         return Ok(after.unwrap_or(0));
     };
     let text = value.to_str().unwrap_or_default();
     let seen = text.parse().ok().filter(|seen| *seen >= 0);
-    seen.ok_or_else(|| ApiError::InvalidCursor(text.to_owned()))
+    seen.ok_or_else(|| ApiError::Service(Error::InvalidCursor(text.to_owned())))
 }
 
 #[cfg(test)]

@@ -11,20 +11,14 @@ use sha2::{Digest as _, Sha256};
 use crate::http::error::ApiError;
 use crate::http::extract::body::BodyLimits;
 use crate::http::extract::headers::idempotency_key;
-use crate::http::extract::json_body::{optional, parse};
-
-/// A key, and a hash of what was asked with it.
-#[derive(Debug)]
-pub(in crate::http) struct Keyed {
-    pub(in crate::http) key: String,
-    pub(in crate::http) fingerprint: Vec<u8>,
-}
+use crate::service::idempotency::IdempotencyKey;
+use crate::service::json::parse;
 
 /// A JSON body that may be absent, and by what its request is known again, if it is to be.
 #[derive(Debug)]
 pub(in crate::http) struct KeyedJsonBody<T>(
     pub(in crate::http) T,
-    pub(in crate::http) Option<Keyed>,
+    pub(in crate::http) Option<IdempotencyKey>,
 );
 
 impl<S, T> FromRequest<S> for KeyedJsonBody<T>
@@ -39,7 +33,7 @@ where
         let key = idempotency_key(request.headers())?.map(str::to_owned);
         let body = optional(request, &BodyLimits::from_ref(state)).await?;
         let value = body.as_ref().map(|body| parse(body)).transpose()?.unwrap_or_default();
-        let keyed = key.map(|key| Keyed { key, fingerprint: fingerprint(body.as_ref()) });
+        let keyed = key.map(|key| IdempotencyKey { key, fingerprint: fingerprint(body.as_ref()) });
         Ok(Self(value, keyed))
     }
 }

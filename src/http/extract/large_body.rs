@@ -17,8 +17,9 @@ use tokio::time::timeout;
 
 use crate::http::error::ApiError;
 use crate::http::extract::body::{BodyLimits, content_length, is_json, media_type};
-use crate::http::extract::json_body::parse;
-use crate::http::offload::offload;
+use crate::service::Error;
+use crate::service::json::parse;
+use crate::service::offload::offload;
 
 /// Bodies up to this size are not counted, in bytes.
 const SMALL: usize = 1024 * 1024;
@@ -153,6 +154,6 @@ where
         read = timeout(patience, bodies.read(request.into_body(), announced)) => {
             read.map_err(|_| ApiError::RequestTimeout(patience))?
         }
-        () = limits.stops_soon() => Err(ApiError::Draining),
+        () = limits.stops_soon() => Err(Error::Draining.into()),
     }
 }

@@ -8,6 +8,7 @@ use serde::Deserialize;
 
 use crate::domain::ids::{DeliveryId, RunId, SessionId, WebhookId};
 use crate::http::error::ApiError;
+use crate::service::Error;
 
 /// The session that a path names. A text that is no id names a session that does not exist.
 #[derive(Debug, Clone, Copy)]
@@ -62,7 +63,7 @@ impl Names {
 
     fn session(&self) -> Result<SessionId, ApiError> {
         SessionId::from_str(&self.session_id)
-            .map_err(|_| ApiError::SessionNotFound(self.session_id.clone()))
+            .map_err(|_| ApiError::Service(Error::SessionNotFound(self.session_id.clone())))
     }
 }
 
@@ -80,7 +81,8 @@ impl<S: Send + Sync> FromRequestParts<S> for RunPath {
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
         let names = Names::of(parts, state).await?;
         let run = names.run_id.clone().unwrap_or_default();
-        let run_id = RunId::from_str(&run).map_err(|_| ApiError::RunNotFound(run))?;
+        let run_id =
+            RunId::from_str(&run).map_err(|_| ApiError::Service(Error::RunNotFound(run)))?;
         Ok(Self(names.session()?, run_id))
     }
 }
@@ -91,7 +93,7 @@ impl<S: Send + Sync> FromRequestParts<S> for RequestPath {
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
         let RunPath(session_id, run_id) = RunPath::from_request_parts(parts, state).await?;
         let n = Names::of(parts, state).await?.n.unwrap_or_default();
-        let number = n.parse().map_err(|_| ApiError::RequestNotFound(n))?;
+        let number = n.parse().map_err(|_| ApiError::Service(Error::RequestNotFound(n)))?;
         Ok(Self(session_id, run_id, number))
     }
 }
@@ -104,7 +106,7 @@ impl<S: Send + Sync> FromRequestParts<S> for CallPath {
         let call = names.tool_use_id.clone().unwrap_or_default();
         // What the database cannot hold names no call.
         if call.contains('\0') {
-            return Err(ApiError::ApprovalNotFound(call));
+            return Err(ApiError::Service(Error::ApprovalNotFound(call)));
         }
         Ok(Self(names.session()?, call))
     }
@@ -126,7 +128,7 @@ impl WebhookNames {
 
     fn webhook(&self) -> Result<WebhookId, ApiError> {
         let id = &self.webhook_id;
-        WebhookId::from_str(id).map_err(|_| ApiError::WebhookNotFound(id.clone()))
+        WebhookId::from_str(id).map_err(|_| ApiError::Service(Error::WebhookNotFound(id.clone())))
     }
 }
 
@@ -145,8 +147,8 @@ impl<S: Send + Sync> FromRequestParts<S> for DeliveryPath {
         let names = WebhookNames::of(parts, state).await?;
         let webhook = names.webhook()?;
         let delivery = names.delivery_id.unwrap_or_default();
-        let id =
-            DeliveryId::from_str(&delivery).map_err(|_| ApiError::DeliveryNotFound(delivery))?;
+        let id = DeliveryId::from_str(&delivery)
+            .map_err(|_| ApiError::Service(Error::DeliveryNotFound(delivery)))?;
         Ok(Self(webhook, id))
     }
 }

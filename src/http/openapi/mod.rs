@@ -13,10 +13,9 @@ use crate::http::auth::secure;
 use crate::http::openapi::document::complete;
 use crate::http::openapi::refusals::tell;
 use crate::http::routes::{
-    agents, approvals, docs, events, explain, forks, health, info, messages, models, post_events,
-    post_message, probe, requests, runs, session_changes, session_creation, session_deletion,
-    session_export, session_import, session_list, sessions, tickets, todos, tool_results, tools,
-    usage, verify, webhooks,
+    agents, approvals, docs, events, explain, health, info, messages, models, post_events,
+    post_message, probe, requests, runs, sessions, todos, tool_results, tools, usage, verify,
+    webhooks,
 };
 use crate::http::server::readiness::Health;
 use crate::http::state::Api;
@@ -53,21 +52,21 @@ struct Document;
 /// The routes that are served with and without the version prefix.
 pub(in crate::http) fn routes() -> OpenApiRouter<Api> {
     OpenApiRouter::new()
-        .routes(routes!(session_creation::create_session, session_list::list_sessions))
+        .routes(routes!(sessions::create_session, sessions::list_sessions))
         .routes(routes!(
             sessions::get_session,
-            session_changes::update_session,
-            session_deletion::delete_session
+            sessions::update_session,
+            sessions::delete_session
         ))
-        .routes(routes!(forks::create_fork, forks::list_forks))
-        .routes(routes!(session_import::import_session))
-        .routes(routes!(session_export::export_session))
+        .routes(routes!(sessions::create_fork, sessions::list_forks))
+        .routes(routes!(sessions::import_session))
+        .routes(routes!(sessions::export_session))
         .routes(routes!(verify::verify_session))
         .routes(routes!(todos::get_todos))
         .routes(routes!(post_message::create_message, messages::list_messages))
         .routes(routes!(post_events::create_events, events::list_events))
         .routes(routes!(events::stream_events))
-        .routes(routes!(tickets::create_ticket))
+        .routes(routes!(sessions::create_ticket))
         .routes(routes!(runs::list_runs))
         .routes(routes!(runs::get_run))
         .routes(routes!(explain::explain_run))

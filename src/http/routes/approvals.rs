@@ -10,7 +10,7 @@ use sqlx::{Connection as _, PgConnection};
 
 use super::answering::{Met, end};
 use super::known_session;
-use super::session_checks::is_readable_object;
+use crate::service::session_settings::is_readable_object;
 use crate::domain::event::{EventBody, NewEvent};
 use crate::domain::ids::{SessionId, TenantId};
 use crate::domain::pending::PendingCall;
@@ -24,6 +24,7 @@ use crate::http::extract::path::{CallPath, SessionPath};
 use crate::http::resources::{Page, RunResource};
 use crate::http::server::deadline::in_time;
 use crate::http::state::Api;
+use crate::service::Error;
 use crate::store::decisions::{
     LockedCall, NewDecision, decide, find_input, list_pending, list_remembered, lock_calls,
     remember,
@@ -150,7 +151,7 @@ impl DecideCall {
         refuse(self.remember.is_some() && is_deny, "/remember", "goes with allow only");
         let is_edited = self.remember.is_some() && input.is_some();
         refuse(is_edited, "/remember", "does not go together with an input of its own");
-        if errors.is_empty() { Ok(()) } else { Err(ApiError::Validation(errors)) }
+        if errors.is_empty() { Ok(()) } else { Err(ApiError::Service(Error::Validation(errors))) }
     }
 
     /// Whether the same was decided before.
@@ -233,22 +234,25 @@ impl Deciding<'_> {
     pub(super) async fn meet(&self, conn: &mut PgConnection) -> Result<Met, ApiError> {
         let ids = std::slice::from_ref(self.tool_use_id);
         let calls = lock_calls(conn, self.tenant, self.session_id, ids).await?;
-        let calls = calls.ok_or_else(|| ApiError::SessionNotFound(self.session_id.to_string()))?;
+        let calls = calls.ok_or_else(|| {
+            ApiError::Service(Error::SessionNotFound(self.session_id.to_string()))
+        })?;
         if calls.iter().any(LockedCall::may_wait_yet) {
-            return Err(ApiError::CallNotWaiting(self.tool_use_id.clone()));
+            return Err(ApiError::Service(Error::CallNotWaiting(self.tool_use_id.clone())));
         }
         let asked = calls.into_iter().find(|call| call.awaits == Some(Awaits::Approval));
-        let call = asked.ok_or_else(|| ApiError::ApprovalNotFound(self.tool_use_id.clone()))?;
+        let call = asked
+            .ok_or_else(|| ApiError::Service(Error::ApprovalNotFound(self.tool_use_id.clone())))?;
         if call.is_open() {
             return self.decide(conn, &call).await;
         }
         if call.decision.is_none() && call.is_overdue {
-            return Err(ApiError::ApprovalExpired(self.tool_use_id.clone()));
+            return Err(ApiError::Service(Error::ApprovalExpired(self.tool_use_id.clone())));
         }
         if self.wanted.repeats(&call) && self.is_remembered(conn, &call).await? {
             return Ok(Met::repeated(call.run_id));
         }
-        Err(ApiError::AlreadyResolved(self.tool_use_id.clone()))
+        Err(ApiError::Service(Error::AlreadyResolved(self.tool_use_id.clone())))
     }
 
     async fn decide(&self, conn: &mut PgConnection, call: &LockedCall) -> Result<Met, ApiError> {
@@ -275,7 +279,7 @@ impl Deciding<'_> {
         let problems = self.api.tools.input_problems(&call.name, input);
         let error = |(place, message)| FieldError { pointer: format!("/input{place}"), message };
         let errors: Vec<FieldError> = problems.into_iter().map(error).collect();
-        if errors.is_empty() { Ok(()) } else { Err(ApiError::Validation(errors)) }
+        if errors.is_empty() { Ok(()) } else { Err(ApiError::Service(Error::Validation(errors))) }
     }
 
     async fn remember(&self, conn: &mut PgConnection, call: &LockedCall) -> Result<(), ApiError> {

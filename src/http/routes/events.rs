@@ -7,7 +7,7 @@ use http::{HeaderMap, Uri};
 use serde::Deserialize;
 use sqlx::PgConnection;
 
-use super::paging::{Asked, Order};
+use super::paging::{Order, page_request, links};
 use super::{known_place, known_session};
 use crate::domain::event::{Event, Frame, Streamed};
 use crate::domain::ids::SessionId;
@@ -93,19 +93,19 @@ pub(in crate::http) async fn list_events(
 ) -> Result<Response, ApiError> {
     let SessionPath(session_id) = path;
     let TypedParams(ListEvents { limit, after, before, order, types }) = query;
-    let asked = Asked::read(limit, after, before, order.unwrap_or(Order::Asc))?;
+    let asked = page_request(limit, after, before, order.unwrap_or(Order::Asc))?;
     let types = EventTypes::of(types.as_deref()).of_events()?;
     let newest = known_session(&api, caller.tenant, session_id).await?;
     let wanted = Wanted { session_id, newest, types };
     let mut conn = api.pool.acquire_as(caller.tenant).await?;
     let Found { frames, up_to } = wanted.find(&mut conn, asked.slice()).await?;
     let mut page = asked.page_up_to(frames, up_to, |frame| frame.seq);
-    if let Some(back) = page.back() {
+    if let Some(back) = page.slice_before() {
         let found = wanted.find(&mut conn, back).await?;
-        page.goes_back(!found.frames.is_empty() || found.up_to.is_some());
+        page.set_has_previous(!found.frames.is_empty() || found.up_to.is_some());
     }
     conn.give_back();
-    Ok((page.links(&uri), page_of(page.page)).into_response())
+    Ok((links(&page, &uri), page_of(page.into())).into_response())
 }
 
 /// The events that a list is of.

@@ -17,6 +17,7 @@ use crate::http::extract::path::RunPath;
 use crate::http::resources::run_path;
 use crate::http::server::forwarded::link;
 use crate::http::state::Api;
+use crate::service::Error;
 use crate::store::explain::find;
 use crate::tools::Registry;
 
@@ -133,7 +134,7 @@ pub(in crate::http) async fn explain_run(
     conn.give_back();
     let Some(mut facts) = facts else {
         known_session(&api, caller.tenant, session_id).await?;
-        return Err(ApiError::RunNotFound(run_id.to_string()));
+        return Err(ApiError::Service(Error::RunNotFound(run_id.to_string())));
     };
     for call in &mut facts.calls {
         look_up(&api.tools, call);

@@ -6,7 +6,7 @@ use http::Uri;
 use serde::Deserialize;
 
 use super::known_session;
-use super::paging::{Asked, Order};
+use super::paging::{Order, page_request, respond as respond_page};
 use crate::domain::ids::SessionId;
 use crate::domain::page::Slice;
 use crate::domain::plain::plain;
@@ -14,7 +14,8 @@ use crate::http::auth::Caller;
 use crate::http::error::{ApiError, Problem};
 use crate::http::extract::path::SessionPath;
 use crate::http::extract::query::Params;
-use crate::http::resources::{HistoryItem, Page};
+use crate::http::resources::Page;
+use crate::service::sessions::export::HistoryItem;
 use crate::http::state::Api;
 use crate::store::messages::{Range, list};
 
@@ -71,23 +72,23 @@ pub(in crate::http) async fn list_messages(
 ) -> Result<Response, ApiError> {
     let SessionPath(session_id) = path;
     let Params(ListMessages { limit, after, before, order, view }) = query;
-    let asked = Asked::read(limit, after, before, order.unwrap_or(Order::Asc))?;
+    let asked = page_request(limit, after, before, order.unwrap_or(Order::Asc))?;
     known_session(&api, caller.tenant, session_id).await?;
     let mut conn = api.pool.acquire_as(caller.tenant).await?;
     let stored = list(&mut conn, range(session_id, asked.slice())).await?;
     let mut page = asked.page(stored, |stored| stored.seq);
-    if let Some(back) = page.back() {
-        page.goes_back(!list(&mut conn, range(session_id, back)).await?.is_empty());
+    if let Some(back) = page.slice_before() {
+        page.set_has_previous(!list(&mut conn, range(session_id, back)).await?.is_empty());
     }
     conn.give_back();
     if view == Some(MessageView::Plain) {
-        for stored in &mut page.page.data {
+        for stored in &mut page.items {
             let content = plain(&stored.message.content);
             stored.message.content =
                 content.map_err(|error| ApiError::Internal(error.to_string()))?;
         }
     }
-    Ok(page.map(|stored| HistoryItem::new(session_id, stored)).respond(&uri))
+    Ok(respond_page(page.map(|stored| HistoryItem::new(session_id, stored)), &uri))
 }
 
 /// A history is numbered from 1.

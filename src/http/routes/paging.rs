@@ -1,4 +1,4 @@
-//! Pages of lists, both ways.
+//! Pages of lists: query parameters and `Link` headers.
 
 use std::fmt::Display;
 use std::str::FromStr;
@@ -9,11 +9,16 @@ use http::header::LINK;
 use http::{HeaderName, HeaderValue, Uri};
 use serde::{Deserialize, Serialize};
 
-use super::{cursor, page_limit};
-use crate::domain::page::Slice;
 use crate::http::error::ApiError;
 use crate::http::resources::Page;
 use crate::http::server::forwarded::link;
+use crate::service::Error;
+use crate::service::paging::{ListPage, PageRequest};
+
+/// The number of items of a page if the query has no `limit`.
+pub(in crate::http) const DEFAULT_LIMIT: i64 = 50;
+/// The maximum number of items of a page.
+pub(in crate::http) const MAX_LIMIT: i64 = 200;
 
 /// The order of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, utoipa::ToSchema)]
@@ -25,134 +30,77 @@ pub(in crate::http) enum Order {
     Desc,
 }
 
-/// How a page is asked for. Its items stand in the list's order in all cases.
-#[derive(Debug)]
-pub(super) struct Asked<K> {
-    limit: i64,
-    from: Option<K>,
-    /// Whether the page is the one before `from`, and not the one behind it.
-    is_before: bool,
+/// Parses the query parameters of a list.
+pub(super) fn page_request<K: FromStr>(
+    limit: Option<i64>,
+    after: Option<String>,
+    before: Option<String>,
     order: Order,
+) -> Result<PageRequest<K>, ApiError> {
+    let limit = page_limit(limit)?;
+    if after.is_some() && before.is_some() {
+        let both = "a page is read with `after` or with `before`, not with both";
+        return Err(ApiError::InvalidQuery(both.to_owned()));
+    }
+    let is_before = before.is_some();
+    let from = cursor(after.or(before))?;
+    Ok(PageRequest { limit, from, is_before, is_ascending: order == Order::Asc })
 }
 
-impl<K: Clone + Display + FromStr> Asked<K> {
-    pub(super) fn read(
-        limit: Option<i64>,
-        after: Option<String>,
-        before: Option<String>,
-        order: Order,
-    ) -> Result<Self, ApiError> {
-        let limit = page_limit(limit)?;
-        if after.is_some() && before.is_some() {
-            let both = "a page is read with `after` or with `before`, not with both";
-            return Err(ApiError::InvalidQuery(both.to_owned()));
-        }
-        let is_before = before.is_some();
-        Ok(Self { limit, from: cursor(after.or(before))?, is_before, order })
+/// Checks the `limit` of a list.
+pub(super) fn page_limit(limit: Option<i64>) -> Result<i64, ApiError> {
+    let limit = limit.unwrap_or(DEFAULT_LIMIT);
+    if !(1..=MAX_LIMIT).contains(&limit) {
+        return Err(ApiError::InvalidQuery(format!("limit is 1 to {MAX_LIMIT}, not {limit}")));
     }
+    Ok(limit)
+}
 
-    /// What to read: one item more than the page has, which tells whether there are more.
-    pub(super) fn slice(&self) -> Slice<K> {
-        let is_upwards = (self.order == Order::Asc) != self.is_before;
-        Slice { from: self.from.clone(), is_upwards, limit: self.limit + 1 }
-    }
+/// Parses a cursor.
+pub(super) fn cursor<T: FromStr>(text: Option<String>) -> Result<Option<T>, ApiError> {
+    let cursor = text.map(|text| text.parse().map_err(|_| Error::InvalidCursor(text)));
+    Ok(cursor.transpose()?)
+}
 
-    /// Makes the page of what was read, in the order of keys.
-    pub(super) fn page<T>(&self, read: Vec<T>, key: impl Fn(&T) -> K) -> Paged<T, K> {
-        self.page_up_to(read, None, key)
-    }
+/// A page as JSON, with links to its neighbours.
+pub(super) fn respond<T: Serialize, K: Display>(page: ListPage<T, K>, uri: &Uri) -> Response {
+    (links(&page, uri), Json(Page::from(page))).into_response()
+}
 
-    /// Makes the page of what was found where nobody has looked behind a key yet. Such a page goes
-    /// on from there, even if it has no item.
-    pub(super) fn page_up_to<T>(
-        &self,
-        read: Vec<T>,
-        looked_up_to: Option<K>,
-        key: impl Fn(&T) -> K,
-    ) -> Paged<T, K> {
-        let mut data = self.slice().in_order(read);
-        let limit = usize::try_from(self.limit).unwrap_or(0);
-        let is_full = data.len() > limit;
-        data.truncate(limit);
-        let looked_up_to = looked_up_to.filter(|_| !is_full);
-        // As they were read: from where the page was asked for on.
-        let [near, far] = [data.first(), data.last()].map(|item| item.map(&key));
-        if self.is_before {
-            data.reverse();
-        }
-        Paged {
-            back: near.or_else(|| looked_up_to.clone()).filter(|_| self.from.is_some()),
-            page: Page {
-                data,
-                has_more: is_full || looked_up_to.is_some(),
-                next_cursor: looked_up_to.or(far.filter(|_| is_full)).map(|key| key.to_string()),
-                prev_cursor: None,
-            },
-            slice: self.slice(),
-            is_before: self.is_before,
+impl<T, K: Display> From<ListPage<T, K>> for Page<T> {
+    fn from(page: ListPage<T, K>) -> Self {
+        Self {
+            has_more: page.has_more,
+            next_cursor: page.next.as_ref().map(K::to_string),
+            prev_cursor: page.previous.as_ref().map(K::to_string),
+            data: page.items,
         }
     }
 }
 
-/// A page of a list, and how it was read.
-#[derive(Debug)]
-pub(super) struct Paged<T, K> {
-    pub(super) page: Page<T>,
-    slice: Slice<K>,
-    is_before: bool,
-    /// The item from which one would read back.
-    back: Option<K>,
+/// Links to the next and the previous page in the order of the list (RFC 8288).
+pub(super) fn links<T, K: Display>(
+    page: &ListPage<T, K>,
+    uri: &Uri,
+) -> Option<[(HeaderName, HeaderValue); 1]> {
+    let (next, previous) = if page.is_before {
+        (&page.previous, &page.next)
+    } else {
+        (&page.next, &page.previous)
+    };
+    let links: Vec<String> = [("next", "after", next), ("prev", "before", previous)]
+        .into_iter()
+        .filter_map(|(rel, member, cursor)| {
+            let target = target(uri, member, &cursor.as_ref()?.to_string());
+            Some(format!("<{target}>; rel=\"{rel}\""))
+        })
+        .collect();
+    // Every character of a request target is legal in a header.
+    let value = HeaderValue::from_str(&links.join(", ")).ok();
+    value.filter(|value| !value.is_empty()).map(|value| [(LINK, value)])
 }
 
-impl<T, K: Clone + Display> Paged<T, K> {
-    /// What to read to find whether there is anything to read back to; none for a first page, and
-    /// for one without items.
-    pub(super) fn back(&self) -> Option<Slice<K>> {
-        let from = self.back.clone()?;
-        Some(Slice { from: Some(from), is_upwards: !self.slice.is_upwards, limit: 1 })
-    }
-
-    /// Notes whether there is.
-    pub(super) fn goes_back(&mut self, found_any: bool) {
-        self.page.prev_cursor = self.back.as_ref().filter(|_| found_any).map(K::to_string);
-    }
-
-    pub(super) fn map<U>(self, resource: impl FnMut(T) -> U) -> Paged<U, K> {
-        let Page { data, has_more, next_cursor, prev_cursor } = self.page;
-        let data = data.into_iter().map(resource).collect();
-        let page = Page { data, has_more, next_cursor, prev_cursor };
-        Paged { page, slice: self.slice, is_before: self.is_before, back: self.back }
-    }
-
-    /// The page as JSON, with links to its neighbours.
-    pub(super) fn respond(self, uri: &Uri) -> Response
-    where
-        T: Serialize,
-    {
-        let links = self.links(uri);
-        (links, Json(self.page)).into_response()
-    }
-
-    /// The pages behind and before this one in the list's order, whichever way it was read (RFC
-    /// 8288).
-    pub(super) fn links(&self, uri: &Uri) -> Option<[(HeaderName, HeaderValue); 1]> {
-        let Page { next_cursor, prev_cursor, .. } = &self.page;
-        let (behind, before) =
-            if self.is_before { (prev_cursor, next_cursor) } else { (next_cursor, prev_cursor) };
-        let links: Vec<String> = [("next", "after", behind), ("prev", "before", before)]
-            .into_iter()
-            .filter_map(|(rel, member, cursor)| {
-                let target = target(uri, member, cursor.as_ref()?);
-                Some(format!("<{target}>; rel=\"{rel}\""))
-            })
-            .collect();
-        // What a target may hold, a header may hold.
-        let value = HeaderValue::from_str(&links.join(", ")).ok();
-        value.filter(|value| !value.is_empty()).map(|value| [(LINK, value)])
-    }
-}
-
-/// A request's own target, with another cursor.
+/// The target of the request with another cursor.
 fn target(uri: &Uri, member: &str, cursor: &str) -> String {
     let path = uri.path();
     let path = path.strip_prefix("/v1").unwrap_or(path);
@@ -169,9 +117,9 @@ mod tests {
     use super::Order::{Asc, Desc};
     use super::*;
 
-    /// Reads from a list of the numbers up to ten as a table does.
+    /// Reads a slice of the numbers up to ten as a slice of a table is read.
     fn read(slice: Slice<i64>) -> Vec<i64> {
-        let is_behind = |key: &i64| match slice.from {
+        let is_after = |key: &i64| match slice.from {
             Some(from) if slice.is_upwards => *key > from,
             Some(from) => *key < from,
             None => true,
@@ -181,24 +129,25 @@ mod tests {
             keys.reverse();
         }
         let limit = usize::try_from(slice.limit).unwrap();
-        slice.in_order(keys.into_iter().filter(is_behind).take(limit).collect())
+        slice.in_order(keys.into_iter().filter(is_after).take(limit).collect())
     }
 
     fn page(query: &str, order: Order) -> (Vec<i64>, Option<HeaderValue>) {
         let uri: Uri = format!("/numbers?limit=4&{query}").parse().unwrap();
         let member =
             |name: &str| query.split('&').find_map(|it| Some(it.strip_prefix(name)?.to_owned()));
-        let asked = Asked::read(Some(4), member("after="), member("before="), order).unwrap();
-        let mut paged = asked.page(read(asked.slice()), |key| *key);
-        if let Some(back) = paged.back() {
-            paged.goes_back(!read(back).is_empty());
+        let request =
+            page_request(Some(4), member("after="), member("before="), order).unwrap();
+        let mut page = request.page(read(request.slice()), |key| *key);
+        if let Some(slice) = page.slice_before() {
+            page.set_has_previous(!read(slice).is_empty());
         }
-        let link = paged.links(&uri).map(|[(_, value)]| value);
-        (paged.page.data, link)
+        let link = links(&page, &uri).map(|[(_, value)]| value);
+        (page.items, link)
     }
 
     #[test]
-    fn a_list_is_read_in_both_orders_and_both_ways() {
+    fn a_list_is_read_in_both_orders_and_directions() {
         let link = |links: &[(&str, &str)]| {
             let links = links
                 .iter()
@@ -230,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_keeps_all_of_the_query_but_its_cursor() {
+    fn a_link_keeps_the_query_except_for_its_cursor() {
         let uri: Uri = "/v1/sessions?q=a%20b&after=x&metadata[k]=v&order=asc".parse().unwrap();
         let expected = "/v1/sessions?q=a%20b&metadata[k]=v&order=asc&before=7";
         assert_eq!(target(&uri, "before", "7"), expected);

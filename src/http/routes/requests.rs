@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};
 use tokio::task::spawn_blocking;
 
-use super::paging::{Asked, Order};
+use super::paging::{Order, page_request, respond as respond_page};
 use super::runs::known_run;
 use crate::domain::attempt::Attempt;
 use crate::domain::ids::{RunId, SessionId};
@@ -25,6 +25,7 @@ use crate::http::extract::path::{RequestPath, RunPath};
 use crate::http::extract::query::Params;
 use crate::http::resources::Page;
 use crate::http::state::Api;
+use crate::service::Error;
 use crate::store::requests::{Filter, list, material};
 
 /// A request to the model that has ended.
@@ -148,18 +149,18 @@ pub(in crate::http) async fn list_requests(
 ) -> Result<Response, ApiError> {
     let RunPath(session_id, run_id) = path;
     let Params(ListRequests { limit, after, before, order }) = query;
-    let asked = Asked::read(limit, after, before, order.unwrap_or(Order::Asc))?;
+    let asked = page_request(limit, after, before, order.unwrap_or(Order::Asc))?;
     known_run(&api, caller.tenant, session_id, run_id).await?;
     let filter = |slice| Filter { tenant: caller.tenant, session_id, run_id, slice };
     let mut conn = api.pool.acquire_as(caller.tenant).await?;
     let requests = list(&mut conn, filter(asked.slice())).await?;
     let mut page = asked.page(requests, |request| request.n);
-    if let Some(back) = page.back() {
-        page.goes_back(!list(&mut conn, filter(back)).await?.is_empty());
+    if let Some(back) = page.slice_before() {
+        page.set_has_previous(!list(&mut conn, filter(back)).await?.is_empty());
     }
     conn.give_back();
     let resource = |stored| RequestResource::new(session_id, run_id, stored);
-    Ok(page.map(resource).respond(&uri))
+    Ok(respond_page(page.map(resource), &uri))
 }
 
 /// Reads one request to the model, with its body as it was sent.
@@ -187,14 +188,15 @@ pub(in crate::http) async fn get_request(
     let filter = Filter { tenant: caller.tenant, session_id, run_id, slice };
     let mut conn = api.pool.acquire_as(caller.tenant).await?;
     let found = list(&mut conn, filter).await?.pop().filter(|request| request.n == n);
-    let request = found.ok_or_else(|| ApiError::RequestNotFound(n.to_string()))?;
+    let request = found.ok_or_else(|| ApiError::Service(Error::RequestNotFound(n.to_string())))?;
     let seq = request.record.message_seq;
     let form = request.record.form.clone();
     let material = material(&mut conn, (session_id, run_id), seq, &form).await?;
     conn.give_back();
     let mut resource = RequestResource::new(session_id, run_id, request);
-    let material = material.ok_or_else(|| ApiError::RunNotFound(run_id.to_string()))?;
-    let assemble = api.assemble;
+    let material =
+        material.ok_or_else(|| ApiError::Service(Error::RunNotFound(run_id.to_string())))?;
+    let assemble = api.service.assemble;
     // A long history takes a while.
     let made = spawn_blocking(move || {
         let body = assemble(&material, &form)?;

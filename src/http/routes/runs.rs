@@ -8,8 +8,8 @@ use serde::Deserialize;
 use sqlx::{Connection as _, PgConnection};
 
 use super::events::{StreamEvents, StreamHeaders};
-use super::paging::{Asked, Order};
-use super::stop::Stop;
+use super::paging::{Order, page_request, respond as respond_page};
+use crate::service::cancel::StopRequest;
 use super::{known_place, known_session};
 use crate::domain::event::Streamed;
 use crate::domain::ids::{RunId, SessionId, TenantId};
@@ -25,6 +25,7 @@ use crate::http::state::Api;
 use crate::http::stream::event_types::{EventTypes, TypedParams};
 use crate::http::stream::form::StreamForm;
 use crate::http::stream::sse::{Follow, Phase, respond};
+use crate::service::Error;
 use crate::store::StoreError;
 use crate::store::events::{Range, list as list_events};
 use crate::store::runs::{Filter, find, list};
@@ -66,18 +67,18 @@ pub(in crate::http) async fn list_runs(
 ) -> Result<Response, ApiError> {
     let SessionPath(session_id) = path;
     let Params(ListRuns { limit, after, before, order, status }) = query;
-    let asked = Asked::read(limit, after, before, order.unwrap_or(Order::Asc))?;
+    let asked = page_request(limit, after, before, order.unwrap_or(Order::Asc))?;
     known_session(&api, caller.tenant, session_id).await?;
     let tenant = caller.tenant;
     let filter = |slice| Filter { tenant, session_id, only: None, status, slice };
     let mut conn = api.pool.acquire_as(caller.tenant).await?;
     let runs = list(&mut conn, filter(asked.slice())).await?;
     let mut page = asked.page(runs, |run| run.accepted_seq);
-    if let Some(back) = page.back() {
-        page.goes_back(!list(&mut conn, filter(back)).await?.is_empty());
+    if let Some(back) = page.slice_before() {
+        page.set_has_previous(!list(&mut conn, filter(back)).await?.is_empty());
     }
     conn.give_back();
-    Ok(page.map(RunResource::from).respond(&uri))
+    Ok(respond_page(page.map(RunResource::from), &uri))
 }
 
 /// Finds a run, or that it or its session does not exist.
@@ -94,7 +95,7 @@ pub(super) async fn known_run(
         return Ok(run);
     }
     known_session(api, tenant, session_id).await?;
-    Err(ApiError::RunNotFound(run_id.to_string()))
+    Err(ApiError::Service(Error::RunNotFound(run_id.to_string())))
 }
 
 /// Reads a run.
@@ -266,9 +267,9 @@ async fn cancel(
     }
     let mut conn = api.pool.acquire_as(tenant).await?;
     let mut transaction = conn.begin().await?;
-    let stop = Stop::request(&mut transaction, tenant, session_id, run_id).await?;
+    let stop = StopRequest::make(&mut transaction, tenant, session_id, run_id).await?;
     transaction.commit().await?;
     conn.give_back();
-    stop.announce(api);
+    stop.publish(&api.service);
     known_run(api, tenant, session_id, run_id).await
 }

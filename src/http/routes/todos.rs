@@ -6,13 +6,13 @@ use axum::response::{IntoResponse, Response};
 use http::HeaderMap;
 use serde::Serialize;
 
-use super::version;
 use crate::domain::note::Todo;
 use crate::http::auth::Caller;
 use crate::http::error::{ApiError, Problem};
-use crate::http::extract::conditions::not_modified;
+use crate::http::extract::conditions::{etag, not_modified};
 use crate::http::extract::path::SessionPath;
 use crate::http::state::Api;
+use crate::service::Error;
 use crate::store::sessions::find_todos;
 
 /// The list as the model last wrote it.
@@ -48,9 +48,10 @@ pub(in crate::http) async fn get_todos(
     let mut conn = api.pool.acquire_as(caller.tenant).await?;
     let found = find_todos(&mut conn, caller.tenant, id).await?;
     conn.give_back();
-    let (todos, last_seq) = found.ok_or_else(|| ApiError::SessionNotFound(id.to_string()))?;
+    let (todos, last_seq) =
+        found.ok_or_else(|| ApiError::Service(Error::SessionNotFound(id.to_string())))?;
     if let Some(status) = not_modified(&headers, last_seq) {
-        return Ok((status, version(last_seq)).into_response());
+        return Ok((status, etag(last_seq)).into_response());
     }
-    Ok((version(last_seq), Json(TodoList { todos })).into_response())
+    Ok((etag(last_seq), Json(TodoList { todos })).into_response())
 }

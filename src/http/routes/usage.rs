@@ -7,7 +7,7 @@ use jiff::tz::TimeZone;
 use jiff::{Span, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use super::{cursor, page_limit};
+use super::paging::{cursor, page_limit};
 use crate::domain::budget::Budget;
 use crate::domain::ids::{RunId, SessionId};
 use crate::domain::usage::Spent;
@@ -17,6 +17,7 @@ use crate::http::extract::path::SessionPath;
 use crate::http::extract::query::Params;
 use crate::http::resources::Page;
 use crate::http::state::Api;
+use crate::service::Error;
 use crate::store::sessions::find;
 use crate::store::usage::{
     Days, Group, GroupBy as By, Selection, list, list_runs as list_run_usage, of_session,
@@ -109,7 +110,7 @@ pub(in crate::http) async fn get_session_usage(
     let limit = page_limit(limit)?;
     let after = cursor(after)?.unwrap_or(0);
     let tenant = caller.tenant;
-    let missing = || ApiError::SessionNotFound(session_id.to_string());
+    let missing = || ApiError::Service(Error::SessionNotFound(session_id.to_string()));
     let mut conn = api.pool.acquire_as(caller.tenant).await?;
     let session = find(&mut conn, tenant, session_id).await?.ok_or_else(missing)?;
     let total = of_session(&mut conn, tenant, session_id).await?.ok_or_else(missing)?;
@@ -264,11 +265,12 @@ fn key(by: GroupBy, after: String) -> Result<String, ApiError> {
     match by {
         GroupBy::Session if after == DELETED => Ok(after),
         GroupBy::Session => {
-            let id: SessionId = after.parse().map_err(|_| ApiError::InvalidCursor(after))?;
+            let id: SessionId =
+                after.parse().map_err(|_| ApiError::Service(Error::InvalidCursor(after)))?;
             Ok(id.as_uuid().to_string())
         }
         GroupBy::Day | GroupBy::Model if after.contains('\0') => {
-            Err(ApiError::InvalidCursor(after))
+            Err(ApiError::Service(Error::InvalidCursor(after)))
         }
         GroupBy::Day | GroupBy::Model => Ok(after),
     }

@@ -10,6 +10,7 @@ use crate::http::auth::Caller;
 use crate::http::error::{ApiError, Problem};
 use crate::http::extract::path::SessionPath;
 use crate::http::state::Api;
+use crate::service::Error;
 use crate::store::verify::session;
 
 /// What looking at a session gave.
@@ -56,11 +57,12 @@ pub(in crate::http) async fn verify_session(
 ) -> Result<Json<VerificationResource>, ApiError> {
     let SessionPath(session_id) = path;
     // The gate is for those who come in as well.
-    let _turn = api.verifications.acquire().await.ok_or(ApiError::TooManyVerifications)?;
+    let permit = api.service.verifications.acquire().await;
+    let _permit = permit.ok_or(Error::TooManyVerifications)?;
     // A row that belongs to another tenant is among what it has to find.
-    let mut conn = api.admission_pool.acquire().await?;
+    let mut conn = api.service.admission_pool.acquire().await?;
     let verification = session(&mut conn, Some(caller.tenant), session_id).await?;
     conn.give_back();
-    let missing = || ApiError::SessionNotFound(session_id.to_string());
+    let missing = || ApiError::Service(Error::SessionNotFound(session_id.to_string()));
     Ok(Json(verification.ok_or_else(missing)?.into()))
 }

@@ -1,7 +1,4 @@
-//! An answer in time, also when the database gives none: a server behind a connection that was
-//! cut without a word is silent for many minutes.
-
-use std::time::Duration;
+//! The deadline for requests without a body.
 
 use axum::body::HttpBody as _;
 use axum::extract::Request;
@@ -11,25 +8,23 @@ use http::Method;
 use tokio::time::timeout;
 
 use crate::http::error::ApiError;
+use crate::service::deadline::DEADLINE;
 use crate::store::StoreError;
 
-/// What the work for a request may take, once its body has been read.
-const ANSWER_WITHIN: Duration = Duration::from_secs(10);
-
-/// Does the work for a request, which must be short.
+/// Runs the work of a handler. Fails after the deadline.
 pub(in crate::http) async fn in_time<T>(
     work: impl Future<Output = Result<T, ApiError>>,
 ) -> Result<T, ApiError> {
-    match timeout(ANSWER_WITHIN, work).await {
+    match timeout(DEADLINE, work).await {
         Ok(done) => done,
         Err(_) => Err(StoreError::NoAnswer.into()),
     }
 }
 
-/// For requests without a body. Reading a body has a deadline of its own, and so its handlers
-/// begin to count behind it.
+/// Applies the deadline to requests without a body. Reading a body has its own deadline, so the
+/// handlers of other requests apply this one after the body.
 pub(in crate::http) async fn layer(request: Request, next: Next) -> Response {
-    if !request.body().is_end_stream() || bounds_itself(&request) {
+    if !request.body().is_end_stream() || has_own_deadline(&request) {
         return next.run(request).await;
     }
     match in_time(async { Ok(next.run(request).await) }).await {
@@ -38,9 +33,9 @@ pub(in crate::http) async fn layer(request: Request, next: Next) -> Response {
     }
 }
 
-/// A fork needs no body, and copies files for as long as the disk takes; a deletion takes as long as
-/// there is much to delete. What else they ask of the database they bound by themselves.
-fn bounds_itself(request: &Request) -> bool {
+/// Returns true for a fork, which may copy many files, and for a deletion, which may delete many rows.
+/// Their use cases apply the deadline to the rest of their database work.
+fn has_own_deadline(request: &Request) -> bool {
     let path = request.uri().path();
     let session = path.strip_prefix("/v1").unwrap_or(path).strip_prefix("/sessions/");
     match (request.method(), session) {
@@ -62,7 +57,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn nothing_without_a_body_may_take_long_but_a_fork_and_a_deletion() {
-        let slow = || async { sleep(ANSWER_WITHIN * 3).await };
+        let slow = || async { sleep(DEADLINE * 3).await };
         let router = Router::new()
             .route("/sessions/{id}", delete(slow).get(slow))
             .route("/webhooks/{id}", delete(slow))

@@ -29,7 +29,7 @@ pub(in crate::http) async fn layer(
     }
     let left = CancellationToken::new();
     let _leaves = left.clone().drop_guard();
-    match api.posts.spawn(LEFT.scope(left, carry(next.run(request))).in_current_span()).await {
+    match api.tasks.spawn(LEFT.scope(left, carry(next.run(request))).in_current_span()).await {
         Ok(response) => response,
         Err(error) => ApiError::Internal(format!("a handler stopped: {error}")).into_response(),
     }

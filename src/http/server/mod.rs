@@ -1,7 +1,6 @@
 //! The server: connections, middleware, limits and readiness.
 
 pub(in crate::http) mod browser_guard;
-pub(in crate::http) mod concurrency_limit;
 pub(in crate::http) mod cors;
 pub(in crate::http) mod deadline;
 pub(in crate::http) mod detached;

@@ -11,10 +11,11 @@ use crate::http::routes::answering::{Met, end};
 use crate::http::routes::approvals::Deciding;
 use crate::http::routes::post_message::{Post, Taken};
 use crate::http::routes::runs::list_open;
-use crate::http::routes::stop::Stop;
+use crate::service::cancel::StopRequest;
 use crate::http::routes::tool_results;
 use crate::http::server::deadline::in_time;
 use crate::http::state::Api;
+use crate::service::Error;
 use crate::store::runs::lock_live;
 use crate::store::sessions::last_seq;
 
@@ -29,7 +30,7 @@ pub(super) struct Applying<'a> {
 
 /// What a step has done, to be told after the commit.
 enum Done {
-    Stopped(Vec<Stop>),
+    Stopped(Vec<StopRequest>),
     /// As many events as there were answers.
     Answered(Box<Met>, usize),
 }
@@ -77,7 +78,7 @@ impl Applying<'_> {
         // From here on no message of the session is accepted: one that is not there yet cannot be
         // interrupted by the request that brings it.
         lock_live(conn, self.tenant, self.session_id).await?;
-        let missing = || ApiError::SessionNotFound(self.session_id.to_string());
+        let missing = || ApiError::Service(Error::SessionNotFound(self.session_id.to_string()));
         last_seq(conn, self.tenant, self.session_id).await?.ok_or_else(missing)?;
         if let Some((post, content)) = &self.post
             && post.is_repeated(conn, content).await?
@@ -97,7 +98,7 @@ impl Applying<'_> {
             Step::Interrupt => {
                 let mut stops = Vec::new();
                 for run_id in list_open(conn, tenant, session_id).await? {
-                    stops.push(Stop::request(conn, tenant, session_id, run_id).await?);
+                    stops.push(StopRequest::make(conn, tenant, session_id, run_id).await?);
                 }
                 Ok(Done::Stopped(stops))
             }
@@ -128,9 +129,9 @@ impl Done {
     async fn tell(self, api: &Api, session_id: SessionId, outcomes: &mut Vec<Outcome>) {
         match self {
             Self::Stopped(stops) => {
-                outcomes.push((stops.iter().map(Stop::run_id).collect(), false));
+                outcomes.push((stops.iter().map(StopRequest::run_id).collect(), false));
                 for stop in stops {
-                    stop.announce(api);
+                    stop.publish(&api.service);
                 }
             }
             Self::Answered(met, events) => {

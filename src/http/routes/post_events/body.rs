@@ -9,14 +9,14 @@ use crate::domain::permission::{Decision, PermissionMode};
 use crate::domain::run::{Limits, OnBusy};
 use crate::domain::tool::ToolChoice;
 use crate::domain::word::{word, words};
-use crate::http::blocks::{Given as GivenBlocks, GivenContent};
 use crate::http::error::ApiError;
 use crate::http::extract::idempotency::said;
-use crate::http::extract::json_body::{object, objects, parse};
 use crate::http::routes::approvals::{DecideCall, Remember};
-use crate::http::routes::client_tool::ClientTool;
+use crate::service::client_tool::ClientTool;
 use crate::http::routes::post_message::body::CreateMessage;
 use crate::http::routes::tool_results::{Given, ToolResult, read_results};
+use crate::service::content::{ContentInput, GivenContent};
+use crate::service::json::{object, objects, parse};
 
 /// Events of one post.
 const MAX_EVENTS: usize = 128;
@@ -50,7 +50,7 @@ struct PostedMessage {
     _type: String,
     /// A text, or blocks.
     #[schema(value_type = GivenContent)]
-    content: GivenBlocks,
+    content: ContentInput,
     /// The client's own id of the message.
     #[schema(pattern = "^[A-Za-z0-9_.-]{1,128}$")]
     id: Option<String>,
@@ -234,7 +234,7 @@ impl One {
 }
 
 fn event<T: DeserializeOwned>(raw: &RawValue) -> Result<T, ApiError> {
-    parse(raw.get().as_bytes())
+    Ok(parse(raw.get().as_bytes())?)
 }
 
 impl PostedConfirmation {

@@ -15,17 +15,19 @@ use super::post_message::body::CreateMessage;
 use crate::domain::ids::RunId;
 use crate::domain::message::Content;
 use crate::domain::trace::Trace;
+
 use crate::http::auth::Caller;
 use crate::http::error::{ApiError, Problem, refused_behind};
 use crate::http::extract::headers::idempotency_key;
 use crate::http::extract::idempotency::mark_repeated;
 use crate::http::extract::large_body::LargeJsonBody;
 use crate::http::extract::path::SessionPath;
-use crate::http::offload::offload;
-use crate::http::permissions::check_mode;
 use crate::http::resources::Page;
 use crate::http::server::deadline::in_time;
 use crate::http::state::Api;
+use crate::service::Error;
+use crate::service::offload::offload;
+use crate::service::session_settings::check_mode;
 use apply::{Applying, applied};
 use body::{CreateEvents, Read, place};
 
@@ -92,13 +94,13 @@ pub(in crate::http) async fn create_events(
         offload(room.bytes(), move || events.read()).await??;
     idempotency_key(&headers)?;
     if api.draining.is_cancelled() {
-        return Err(ApiError::Draining);
+        return Err(ApiError::Service(Error::Draining));
     }
     // The first event that is applied makes another version of the session.
     headers.remove(IF_MATCH);
     let (tenant, last) = (caller.tenant, place(kinds.len() - 1));
     let post = |(message, content): (CreateMessage, Content)| {
-        check_mode(&api, message.permission_mode)?;
+        check_mode(&api.service, message.permission_mode)?;
         let asked = (trace, &headers, beside.as_slice());
         Ok((Post::new(&api, (tenant, session_id), message, &content, asked)?, content))
     };

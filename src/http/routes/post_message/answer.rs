@@ -23,6 +23,7 @@ use crate::http::server::stream_permits::StreamPermit;
 use crate::http::stream::event_types::EventTypes;
 use crate::http::stream::form::StreamForm;
 use crate::http::stream::sse::{Follow, Phase, respond};
+use crate::service::Error;
 
 /// How often a run that is waited for is looked at when nothing is told of it.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
@@ -111,7 +112,10 @@ impl Post<'_> {
             // again. It is waited for, as the run is.
             match in_time(known_run(self.api, self.tenant, session_id, id)).await {
                 Ok(now) => run = now,
-                Err(gone @ (ApiError::SessionNotFound(_) | ApiError::RunNotFound(_))) => {
+                Err(
+                    gone @ (ApiError::Service(Error::SessionNotFound(_))
+                    | ApiError::Service(Error::RunNotFound(_))),
+                ) => {
                     return Err(gone);
                 }
                 Err(error) => tracing::warn!(run.id = %id, ?error, "a run cannot be looked at"),

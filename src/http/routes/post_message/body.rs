@@ -7,11 +7,13 @@ use crate::domain::permission::PermissionMode;
 use crate::domain::run::{Limits, OnBusy, RunOptions};
 use crate::domain::tool::ToolChoice;
 use crate::domain::word::words;
-use crate::http::blocks::{Given, GivenContent, read};
 use crate::http::error::{ApiError, FieldError};
-use crate::http::extract::json_body::{object, objects};
-use crate::http::routes::client_tool::{ClientTool, definitions, problems};
-use crate::http::routes::session_checks::limit_errors;
+
+use crate::service::client_tool::{ClientTool, definitions, problems};
+use crate::service::session_settings::limit_errors;
+use crate::service::Error;
+use crate::service::content::{ContentInput, GivenContent, parse as read};
+use crate::service::json::{object, objects};
 
 /// A user message.
 #[derive(Debug, Deserialize, utoipa::ToSchema)]
@@ -19,7 +21,7 @@ use crate::http::routes::session_checks::limit_errors;
 pub(in crate::http) struct CreateMessage {
     /// A text, or blocks: one or more, with at most 100 images and 4 MiB of text.
     #[schema(value_type = GivenContent)]
-    pub(in crate::http::routes) content: Given,
+    pub(in crate::http::routes) content: ContentInput,
     /// The client's own id of the message, 1 to 128 of letters, digits, `_`, `.` and `-`.
     /// A second post with the same id and content gives the same run.
     #[schema(pattern = "^[A-Za-z0-9_.-]{1,128}$")]
@@ -52,7 +54,7 @@ impl CreateMessage {
     /// Checks what can be checked without its session, and takes the content out.
     pub(in crate::http::routes) fn check(mut self) -> Result<(Self, Content), ApiError> {
         let mut errors = limit_errors(&self.limits, "/limits");
-        let given = std::mem::replace(&mut self.content, Given::Blocks(Vec::new()));
+        let given = std::mem::replace(&mut self.content, ContentInput::Blocks(Vec::new()));
         let content = read(given, "/content");
         let is_empty = content.blocks.is_empty() && content.errors.is_empty();
         errors.extend(content.errors);
@@ -67,7 +69,7 @@ impl CreateMessage {
         }
         errors.extend(self.tool_errors(&[]));
         if !errors.is_empty() {
-            return Err(ApiError::Validation(errors));
+            return Err(ApiError::Service(Error::Validation(errors)));
         }
         let text = serde_json::to_string(&content.blocks).map_err(Into::into);
         let content = text.and_then(Content::parse);

@@ -5,8 +5,8 @@ use sqlx::PgConnection;
 use super::Post;
 use crate::domain::media::name;
 use crate::domain::message::{BadContent, Content};
-use crate::http::blocks::{Census, LARGE};
 use crate::http::error::ApiError;
+use crate::service::content::{ContentTotals, LARGE};
 use crate::store::media::list_contents;
 use crate::store::sessions::last_seq;
 
@@ -30,7 +30,7 @@ impl Post<'_> {
         let seq = last_seq(&mut conn, self.tenant, self.session_id).await?;
         let before = list_contents(&mut conn, self.tenant, self.session_id).await?;
         conn.give_back();
-        Census::check(before, vec![input.to_owned()], "/content").await?;
+        ContentTotals::check(before, vec![input.to_owned()], "/content").await?;
         Ok(Count::UpTo(seq))
     }
 
@@ -47,7 +47,7 @@ impl Post<'_> {
             Count::UpTo(seq) => Ok(last_seq(conn, self.tenant, self.session_id).await? == seq),
             Count::Missing => {
                 let before = list_contents(conn, self.tenant, self.session_id).await?;
-                Census::check(before, vec![input.to_owned()], "/content").await?;
+                ContentTotals::check(before, vec![input.to_owned()], "/content").await?;
                 Ok(true)
             }
         }

@@ -5,8 +5,8 @@ use sqlx::{Connection as _, PgConnection};
 use super::Post;
 use super::census::Count;
 use crate::http::error::ApiError;
-use crate::http::extract::conditions::check;
-use crate::http::routes::stop::Stop;
+use crate::service::versions::check_version;
+use crate::service::cancel::StopRequest;
 use crate::store::accept::{Accepted, NewRun, accept};
 use crate::store::runs::lock_live;
 use crate::store::sessions::last_seq;
@@ -15,7 +15,7 @@ use crate::store::sessions::last_seq;
 const COUNTS_BESIDE: usize = 3;
 
 /// What became of a message under the lock; none if its session has changed since it was counted.
-type Met = Option<(Accepted, Option<Stop>)>;
+type Met = Option<(Accepted, Option<StopRequest>)>;
 
 impl Post<'_> {
     /// Accepts a message that interrupts, or that counts in its session: nobody else may be counted
@@ -39,7 +39,7 @@ impl Post<'_> {
             counted += 1;
             if let Some((accepted, stop)) = self.try_locked(new, interrupts, count).await? {
                 if let (Accepted::Run(_), Some(stop)) = (&accepted, stop) {
-                    stop.announce(self.api);
+                    stop.publish(&self.api.service);
                 }
                 return Ok(accepted);
             }
@@ -75,13 +75,13 @@ impl Post<'_> {
     ) -> Result<Met, ApiError> {
         let live = lock_live(conn, self.tenant, self.session_id).await?;
         if let Some(last_seq) = last_seq(conn, self.tenant, self.session_id).await? {
-            check(new.versions, last_seq)?;
+            check_version(new.versions, last_seq)?;
         }
         if !self.still_holds(conn, new.input, count).await? {
             return Ok(None);
         }
         let stop = match live.filter(|_| interrupts) {
-            Some(live) => Some(Stop::request(conn, self.tenant, self.session_id, live).await?),
+            Some(live) => Some(StopRequest::make(conn, self.tenant, self.session_id, live).await?),
             None => None,
         };
         // To ask a run to stop has changed the version that was looked at.

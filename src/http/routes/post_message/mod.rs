@@ -18,18 +18,20 @@ use crate::domain::message::Content;
 use crate::domain::run::Run;
 use crate::domain::trace::Trace;
 use crate::faults::{self, Point};
+
 use crate::http::auth::Caller;
 use crate::http::error::{ApiError, Problem};
 use crate::http::extract::accept::Form;
 use crate::http::extract::headers::wait_seconds;
 use crate::http::extract::large_body::LargeJsonBody;
 use crate::http::extract::path::SessionPath;
-use crate::http::offload::offload;
-use crate::http::permissions::check_mode;
 use crate::http::resources::RunResource;
 use crate::http::server::deadline::in_time;
 use crate::http::state::Api;
 use crate::http::stream::form::StreamForm;
+use crate::service::Error;
+use crate::service::offload::offload;
+use crate::service::session_settings::check_mode;
 use answer::accepted;
 use body::CreateMessage;
 use census::is_counted;
@@ -108,9 +110,9 @@ pub(in crate::http) async fn create_message(
         Form::of(&headers)?
     };
     let (message, content) = offload(room.bytes(), move || message.check()).await??;
-    check_mode(&api, message.permission_mode)?;
+    check_mode(&api.service, message.permission_mode)?;
     if api.draining.is_cancelled() {
-        return Err(ApiError::Draining);
+        return Err(ApiError::Service(Error::Draining));
     }
     // Before the run exists: nobody is refused whose message has been accepted.
     let (stream, wait) = match (form, wait_seconds(&headers)) {

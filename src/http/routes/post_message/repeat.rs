@@ -8,6 +8,7 @@ use crate::domain::message::Content;
 use crate::http::error::ApiError;
 use crate::http::extract::headers::idempotency_key;
 use crate::http::routes::runs::known_run;
+use crate::service::Error;
 use crate::store::accept::{Earlier, find_earlier};
 
 impl Post<'_> {
@@ -30,7 +31,7 @@ impl Post<'_> {
             return Ok(None);
         };
         if before != fingerprint {
-            return Err(ApiError::IdempotencyKeyReused { run_id });
+            return Err(ApiError::Service(Error::IdempotencyKeyReused { run_id }));
         }
         let run = known_run(self.api, self.tenant, session_id, run_id).await?;
         Ok(Some(Taken { run, is_repeated: true }))
@@ -50,7 +51,7 @@ impl Post<'_> {
             Some(Earlier { run_id, fingerprint, .. })
                 if fingerprint != self.fingerprint(content)? =>
             {
-                Err(ApiError::IdempotencyKeyReused { run_id })
+                Err(ApiError::Service(Error::IdempotencyKeyReused { run_id }))
             }
             earlier => Ok(earlier.is_some()),
         }

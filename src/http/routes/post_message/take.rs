@@ -11,11 +11,14 @@ use crate::domain::run::{OnBusy, Run, RunOptions, RunStatus};
 use crate::domain::run_log::RunLog;
 use crate::domain::usage::Usage;
 use crate::faults::{self, Point};
-use crate::http::blocks::check_taken;
+
 use crate::http::error::ApiError;
-use crate::http::extract::conditions::{check, expected};
+use crate::http::extract::conditions::expected;
+use crate::service::versions::check_version;
 use crate::http::routes::known_session;
 use crate::http::routes::runs::known_run;
+use crate::service::Error;
+use crate::service::content::check_model_support;
 use crate::store::accept::{Accepted, AcceptedRun, MAX_QUEUED, NewRun, accept};
 use crate::store::claim::release;
 use crate::store::runs::find_busy;
@@ -59,17 +62,21 @@ impl Post<'_> {
     /// Accepts the message, and hands its run to the worker of this process if it can begin.
     async fn accept(&self, mut new: NewRun<'_>) -> Result<Taken, ApiError> {
         faults::point(Point::PostRead).await;
-        let place = self.api.admission.place(&self.api.admission_pool).await?;
+        let service = &self.api.service;
+        let place = service.admission.reserve(&service.admission_pool).await?;
         let reservation = self.api.bus.reserve();
         if place.is_none() && reservation.is_none() {
             // It could neither wait nor begin.
-            return self.earlier_or(&new, ApiError::Overloaded).await;
+            return self.earlier_or(&new, ApiError::Service(Error::Overloaded)).await;
         }
         new.worker = reservation.as_ref().map(Reservation::worker);
         let has_place = place.is_some();
         let accepted = match self.try_accept(&mut new, has_place).await {
             // The same post may have been accepted a moment ago, and is counted as well.
-            Err(refusal @ (ApiError::Validation(_) | ApiError::VersionMismatch)) => {
+            Err(
+                refusal @ (ApiError::Service(Error::Validation(_))
+                | ApiError::Service(Error::VersionMismatch)),
+            ) => {
                 return self.earlier_or(&new, refusal).await;
             }
             accepted => accepted?,
@@ -79,7 +86,7 @@ impl Post<'_> {
                 let waits = accepted.begun.is_none();
                 let taken = self.begin_or_announce(&new, *accepted, reservation).await?;
                 if let Some(place) = place.filter(|_| waits) {
-                    place.take(&self.api.admission_pool).await;
+                    place.record_queued(&service.admission_pool).await;
                 }
                 Ok(taken)
             }
@@ -156,14 +163,14 @@ impl Post<'_> {
         versions: Option<&[i64]>,
     ) -> Result<ApiError, ApiError> {
         let last_seq = known_session(self.api, self.tenant, self.session_id).await?;
-        if let Err(mismatch) = check(versions, last_seq) {
-            return Ok(mismatch);
+        if let Err(mismatch) = check_version(versions, last_seq) {
+            return Ok(mismatch.into());
         }
         let mut conn = self.api.pool.acquire_as(self.tenant).await?;
         let is_archived = is_archived(&mut conn, self.tenant, self.session_id).await?;
         conn.give_back();
         if is_archived == Some(true) {
-            return Ok(ApiError::SessionArchived);
+            return Ok(ApiError::Service(Error::SessionArchived));
         }
         if self.on_busy() == OnBusy::Reject {
             let mut conn = self.api.pool.acquire_as(self.tenant).await?;
@@ -175,17 +182,21 @@ impl Post<'_> {
             let run = known_run(self.api, self.tenant, self.session_id, active_run_id).await?;
             return Ok(match run.status {
                 RunStatus::RequiresAction if !run.goes_on() => {
-                    ApiError::ActionRequired { active_run_id }
+                    ApiError::Service(Error::ActionRequired { active_run_id })
                 }
                 RunStatus::RequiresAction
                 | RunStatus::Queued
                 | RunStatus::Running
                 | RunStatus::Completed
                 | RunStatus::Failed
-                | RunStatus::Cancelled => ApiError::SessionBusy { active_run_id },
+                | RunStatus::Cancelled => ApiError::Service(Error::SessionBusy { active_run_id }),
             });
         }
-        Ok(if has_place { ApiError::QueueFull(MAX_QUEUED) } else { ApiError::Overloaded })
+        Ok(if has_place {
+            ApiError::Service(Error::QueueFull(MAX_QUEUED))
+        } else {
+            ApiError::Service(Error::Overloaded)
+        })
     }
 
     /// The run that the same post made before, or else this error.
@@ -208,15 +219,16 @@ impl Post<'_> {
             let mut conn = self.api.pool.acquire_as(self.tenant).await?;
             let session = find(&mut conn, self.tenant, self.session_id).await?;
             conn.give_back();
-            let session =
-                session.ok_or_else(|| ApiError::SessionNotFound(self.session_id.to_string()))?;
+            let session = session.ok_or_else(|| {
+                ApiError::Service(Error::SessionNotFound(self.session_id.to_string()))
+            })?;
             let errors = self.message.tool_errors(&session.settings.tool_names());
             if !errors.is_empty() {
-                return Err(ApiError::Validation(errors));
+                return Err(ApiError::Service(Error::Validation(errors)));
             }
             let models = &self.api.defaults.model_rules.models;
             let content = ("/content".to_owned(), content.as_str());
-            check_taken(models, &session.settings.model, &[content]).await?;
+            check_model_support(models, &session.settings.model, &[content]).await?;
             let model = models.find(&session.settings.model);
             let choice = &self.message.tool_choice;
             if let Some(reason) = session.settings.refuses(&model, choice, options) {

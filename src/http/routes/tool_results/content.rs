@@ -6,9 +6,9 @@ use serde_json::value::RawValue;
 
 use crate::domain::media::told;
 use crate::domain::message::{BadContent, Content};
-use crate::http::blocks::{self, Block, Given};
 use crate::http::error::FieldError;
-use crate::http::extract::json_body::{pointer, without_position};
+use crate::service::content::{self, Block, ContentInput};
+use crate::service::json::{pointer, without_position};
 
 /// The text of one result, in bytes: as much as a tool of the service may return.
 const MAX_TEXT: usize = 100 * 1024;
@@ -30,9 +30,9 @@ pub(super) struct Read {
 /// Reads a result that stands at this place.
 pub(super) fn read(raw: Option<&RawValue>, at: &str) -> Result<Read, Vec<FieldError>> {
     let whole = |message: String| vec![FieldError { pointer: at.to_owned(), message }];
-    let blocks = match raw.map_or(Ok(Given::Text(String::new())), |raw| given(raw, at))? {
-        Given::Text(text) => return plain(text).map_err(whole),
-        given @ Given::Blocks(_) => blocks::read(given, at),
+    let blocks = match raw.map_or(Ok(ContentInput::Text(String::new())), |raw| given(raw, at))? {
+        ContentInput::Text(text) => return plain(text).map_err(whole),
+        given @ ContentInput::Blocks(_) => content::parse(given, at),
     };
     if !blocks.errors.is_empty() {
         return Err(blocks.errors);
@@ -52,7 +52,7 @@ pub(super) fn read(raw: Option<&RawValue>, at: &str) -> Result<Read, Vec<FieldEr
     read.map_err(whole)
 }
 
-fn given(raw: &RawValue, at: &str) -> Result<Given, Vec<FieldError>> {
+fn given(raw: &RawValue, at: &str) -> Result<ContentInput, Vec<FieldError>> {
     let json = mended(raw.get());
     let mut deserializer = serde_json::Deserializer::from_str(&json);
     serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {

@@ -15,15 +15,16 @@ use crate::domain::event::{EventBody, NewEvent};
 use crate::domain::ids::{SessionId, TenantId};
 use crate::domain::permission::Awaits;
 use crate::http::auth::Caller;
-use crate::http::blocks::{Census, GivenContent, check_taken};
 use crate::http::error::{ApiError, FieldError, Problem};
-use crate::http::extract::json_body::objects;
 use crate::http::extract::large_body::LargeJsonBody;
 use crate::http::extract::path::SessionPath;
-use crate::http::offload::offload;
 use crate::http::resources::RunResource;
 use crate::http::server::deadline::in_time;
 use crate::http::state::Api;
+use crate::service::Error;
+use crate::service::content::{ContentTotals, GivenContent, check_model_support};
+use crate::service::json::objects;
+use crate::service::offload::offload;
 use crate::store::decisions::{LockedCall, NewResult, finish, lock_calls};
 use crate::store::media::list_contents;
 use crate::store::sessions::find;
@@ -101,7 +102,7 @@ pub(super) fn read_results(
             Err(wrong) => errors.extend(wrong),
         }
     }
-    if errors.is_empty() { Ok(given) } else { Err(ApiError::Validation(errors)) }
+    if errors.is_empty() { Ok(given) } else { Err(ApiError::Service(Error::Validation(errors))) }
 }
 
 /// Hands in results of calls that the client runs, one by one or together.
@@ -168,8 +169,10 @@ pub(super) async fn check_for_model(
     let mut conn = api.pool.acquire_as(tenant).await?;
     let session = find(&mut conn, tenant, session_id).await?;
     conn.give_back();
-    let session = session.ok_or_else(|| ApiError::SessionNotFound(session_id.to_string()))?;
-    check_taken(&api.defaults.model_rules.models, &session.settings.model, &media).await
+    let session =
+        session.ok_or_else(|| ApiError::Service(Error::SessionNotFound(session_id.to_string())))?;
+    check_model_support(&api.defaults.model_rules.models, &session.settings.model, &media).await?;
+    Ok(())
 }
 
 /// Records results in the caller's transaction; what is wrong with all of them together is said of
@@ -185,7 +188,8 @@ pub(super) async fn meet(
     let ids = given.iter().map(|result| result.tool_use_id.clone());
     let ids: Vec<String> = ids.filter(|id| !id.contains('\0')).collect();
     let calls = lock_calls(conn, tenant, session_id, &ids).await?;
-    let calls = calls.ok_or_else(|| ApiError::SessionNotFound(session_id.to_string()))?;
+    let calls =
+        calls.ok_or_else(|| ApiError::Service(Error::SessionNotFound(session_id.to_string())))?;
     check_conversation(conn, tenant, (session_id, &calls), given, place).await?;
     let mut events = Vec::new();
     let mut open = None;
@@ -193,10 +197,12 @@ pub(super) async fn meet(
     for result in given {
         let asked = calls.iter().find(|call| call.tool_use_id == result.tool_use_id);
         if asked.is_some_and(LockedCall::may_wait_yet) {
-            return Err(ApiError::CallNotWaiting(result.tool_use_id.clone()));
+            return Err(ApiError::Service(Error::CallNotWaiting(result.tool_use_id.clone())));
         }
         let asked = asked.filter(|call| call.awaits == Some(Awaits::Client));
-        let call = asked.ok_or_else(|| ApiError::ToolCallNotFound(result.tool_use_id.clone()))?;
+        let call = asked.ok_or_else(|| {
+            ApiError::Service(Error::ToolCallNotFound(result.tool_use_id.clone()))
+        })?;
         last = Some(call.run_id);
         if let Some(event) = result.give(conn, call).await? {
             events.push(event);
@@ -227,7 +233,7 @@ async fn check_conversation(
         return Ok(());
     }
     let before = list_contents(conn, tenant, session_id).await?;
-    Census::check(before, new, place).await
+    Ok(ContentTotals::check(before, new, place).await?)
 }
 
 impl Given {
@@ -254,8 +260,8 @@ impl Given {
             return Ok(None);
         }
         if call.is_overdue {
-            return Err(ApiError::ToolResultExpired(self.tool_use_id.clone()));
+            return Err(ApiError::Service(Error::ToolResultExpired(self.tool_use_id.clone())));
         }
-        Err(ApiError::AlreadyResolved(self.tool_use_id.clone()))
+        Err(ApiError::Service(Error::AlreadyResolved(self.tool_use_id.clone())))
     }
 }

@@ -1,0 +1,44 @@
+//! Lists of sessions.
+
+use axum::extract::State;
+use axum::response::Response;
+use http::Uri;
+
+use super::list_query::{ListSessions, SessionQuery};
+use crate::http::auth::Caller;
+use crate::http::error::{ApiError, Problem};
+use crate::http::resources::{Page, SessionResource};
+use crate::http::routes::paging::respond;
+use crate::http::state::Api;
+use crate::service::sessions;
+
+/// Lists sessions, by default newest first.
+///
+/// A session has to match all filters. Archived sessions are left out unless `archived` selects
+/// them.
+#[utoipa::path(
+    get, path = "/sessions", operation_id = "list_sessions", tag = "sessions",
+    params(
+        ListSessions,
+        ("metadata" = Option<HashMap<String, String>>, Query, style = DeepObject, explode,
+         description = "`metadata[key]=value`: selects sessions whose metadata has this member. The \
+            value is compared with the text of a string, number or boolean. At most 5 members; all \
+            have to match."),
+    ),
+    responses(
+        (status = 200, description = "A page of sessions.", body = Page<SessionResource>,
+         headers(("link" = String, description = "Links to the `next` and `prev` page (RFC 8288)."))),
+        (status = 400, description = "`invalid_cursor`, `invalid_query`", body = Problem, content_type = "application/problem+json"),
+    )
+)]
+pub(in crate::http) async fn list_sessions(
+    State(api): State<Api>,
+    caller: Caller,
+    query: SessionQuery,
+    uri: Uri,
+) -> Result<Response, ApiError> {
+    let SessionQuery { page, filter } = query;
+    let page = sessions::list_sessions(&api.service, caller.tenant, &filter, page).await?;
+    let resource = |session| SessionResource::new(session, &api.service.permissions);
+    Ok(respond(page.map(resource), &uri))
+}

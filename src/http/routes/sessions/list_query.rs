@@ -1,0 +1,140 @@
+//! The query of a list of sessions.
+
+use axum::extract::FromRequestParts;
+use http::request::Parts;
+use jiff::Timestamp;
+use serde::Deserialize;
+
+use crate::domain::ids::SessionId;
+use crate::domain::session_filter::{SessionFilter, Standing};
+use crate::http::error::ApiError;
+use crate::http::extract::query::query;
+use crate::http::routes::paging::{Order, page_request};
+use crate::service::paging::PageRequest;
+
+/// Maximum number of metadata members in a query.
+const MAX_MEMBERS: usize = 5;
+/// Maximum length of the search text, in characters.
+const MAX_WORDS: usize = 200;
+
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(in crate::http) struct ListSessions {
+    /// Maximum number of items, 1 to 200.
+    limit: Option<i64>,
+    /// Returns the page after this session: the `next_cursor` of the previous page.
+    after: Option<String>,
+    /// Returns the page before this session.
+    before: Option<String>,
+    /// The order: `desc`, newest first, or `asc`. When absent, `desc`.
+    #[param(inline)]
+    order: Option<Order>,
+    /// Selects sessions of this status. `requires_action` selects idle sessions whose live run waits
+    /// for a decision or a tool result.
+    #[param(inline)]
+    status: Option<Standing>,
+    /// Selects sessions by their archived state: `false`, `true` or `any`. When absent, `false`.
+    #[param(inline)]
+    archived: Option<Archived>,
+    /// Selects sessions that have all of these words in their title or in one user message; at most
+    /// 200 characters.
+    #[param(max_length = 200)]
+    q: Option<String>,
+    /// Selects sessions that were created after this time.
+    #[param(value_type = Option<String>, format = DateTime)]
+    created_after: Option<Timestamp>,
+    /// Selects sessions that were created before this time.
+    #[param(value_type = Option<String>, format = DateTime)]
+    created_before: Option<Timestamp>,
+    /// Selects the sessions of this session's sub-agents. Without it, sessions of sub-agents are left
+    /// out.
+    #[param(value_type = Option<String>, pattern = "^ses_[0-9a-f]{32}$")]
+    parent: Option<SessionId>,
+}
+
+/// The archived state of sessions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+enum Archived {
+    True,
+    False,
+    Any,
+}
+
+/// The query of a list of sessions.
+#[derive(Debug)]
+pub(in crate::http) struct SessionQuery {
+    pub(super) page: PageRequest<SessionId>,
+    pub(super) filter: SessionFilter,
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for SessionQuery {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
+        Self::read(parts.uri.query().unwrap_or_default())
+    }
+}
+
+impl SessionQuery {
+    fn read(whole: &str) -> Result<Self, ApiError> {
+        // Clients choose the names of these members, so they are parsed separately.
+        let (members, others): (Vec<&str>, Vec<&str>) =
+            whole.split('&').partition(|pair| is_member(pair));
+        let members: Vec<(String, String)> = query(&members.join("&"))?;
+        let list: ListSessions = query(&others.join("&"))?;
+        let order = list.order.unwrap_or(Order::Desc);
+        let page = page_request(list.limit, list.after, list.before, order)?;
+        let filter = SessionFilter {
+            archived: match list.archived.unwrap_or(Archived::False) {
+                Archived::True => Some(true),
+                Archived::False => Some(false),
+                Archived::Any => None,
+            },
+            standing: list.status,
+            metadata: metadata(members)?,
+            words: list.q.map(words).transpose()?,
+            created_after: list.created_after.map(storable),
+            created_before: list.created_before.map(storable),
+            parent: list.parent,
+        };
+        Ok(Self { page, filter })
+    }
+}
+
+/// Returns true if a pair of a query names a metadata member.
+fn is_member(pair: &str) -> bool {
+    let rest = pair.strip_prefix("metadata").unwrap_or_default();
+    ["[", "%5B", "%5b"].iter().any(|bracket| rest.starts_with(bracket))
+}
+
+fn metadata(pairs: Vec<(String, String)>) -> Result<Vec<(String, String)>, ApiError> {
+    let invalid = |cause: &str| Err(ApiError::InvalidQuery(cause.to_owned()));
+    if pairs.len() > MAX_MEMBERS {
+        return invalid("at most 5 metadata members are allowed");
+    }
+    let mut members = Vec::with_capacity(pairs.len());
+    for (name, value) in pairs {
+        let key = name.strip_prefix("metadata[").and_then(|name| name.strip_suffix(']'));
+        let Some(key) = key else { return invalid("a metadata member has the form metadata[key]=value") };
+        if key.contains('\0') || value.contains('\0') {
+            return invalid("a metadata member has a NUL character");
+        }
+        members.push((key.to_owned(), value));
+    }
+    Ok(members)
+}
+
+fn words(q: String) -> Result<String, ApiError> {
+    if q.chars().count() > MAX_WORDS || q.contains('\0') {
+        let cause = "q is longer than 200 characters or has a NUL character";
+        return Err(ApiError::InvalidQuery(cause.to_owned()));
+    }
+    Ok(q)
+}
+
+/// Raises a time to the epoch: no session is older, and Postgres does not store every earlier time.
+fn storable(time: Timestamp) -> Timestamp {
+    time.max(Timestamp::UNIX_EPOCH)
+}

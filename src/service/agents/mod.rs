@@ -1,0 +1,21 @@
+//! Agents: named, versioned sets of session settings.
+
+mod agent;
+mod delete;
+mod list;
+mod profile;
+mod put;
+mod resolve;
+mod shared;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use agent::{Agent, AvailableProfile};
+pub(crate) use delete::{DeleteAgent, delete_agent};
+pub(crate) use list::{AgentEntry, list_agents};
+pub(crate) use profile::AgentProfile;
+pub(crate) use put::{PutAgent, PutOutcome, put_agent};
+pub use resolve::check_operator_agents;
+pub(crate) use resolve::find_agent;
+pub(super) use resolve::resolve_session;
+pub use shared::{BadAgentFile, OperatorAgents};

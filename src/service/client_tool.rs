@@ -1,0 +1,181 @@
+//! Tools that clients declare and run themselves, and the tools that a session names.
+
+use std::fmt;
+
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Error as JsonError, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Map, Value};
+
+use super::error::{Error, FieldError};
+use super::server_tool::SessionServerTool;
+use crate::tools::check_definition;
+
+/// The largest number of tools that one request may declare.
+const MAX_TOOLS: usize = 64;
+const MAX_DESCRIPTION: usize = 10_000;
+const MAX_SCHEMA: usize = 32 * 1024;
+
+/// A tool that the client runs. The run waits until the client has sent the results of its calls.
+#[derive(Debug, Clone, Deserialize, Serialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ClientTool {
+    /// The name: 1 to 64 of `a-z`, `A-Z`, `0-9`, `_` and `-`.
+    #[schema(pattern = "^[A-Za-z0-9_-]{1,64}$")]
+    pub(crate) name: String,
+    /// A description for the model; at most 10000 characters.
+    #[schema(max_length = 10_000)]
+    description: Option<String>,
+    /// The JSON Schema of the input, which is an object; at most 32 kB.
+    #[schema(value_type = Object)]
+    input_schema: Value,
+    /// `true`.
+    client: bool,
+}
+
+/// A tool of a session: a tool of the service or of the model provider by its name, a tool of the
+/// model provider with options, or a tool of the client by its definition.
+#[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
+#[serde(untagged)]
+pub(crate) enum SessionTool {
+    /// The name of a tool of the service or of the model provider.
+    Name(String),
+    /// A tool of the model provider.
+    Server(SessionServerTool),
+    /// A tool that the client runs.
+    Client(ClientTool),
+}
+
+/// The members of all objects that describe tools.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Described {
+    name: String,
+    description: Option<String>,
+    input_schema: Option<Value>,
+    client: Option<bool>,
+    options: Option<Map<String, Value>>,
+}
+
+impl Described {
+    fn into_tool<E: JsonError>(self) -> Result<SessionTool, E> {
+        let Self { name, description, input_schema, client, options } = self;
+        match (options, input_schema, client) {
+            (Some(options), None, None) => {
+                Ok(SessionTool::Server(SessionServerTool { name, options }))
+            }
+            (Some(_), ..) => Err(E::custom("only a tool of the model provider has `options`")),
+            (None, None, _) => Err(E::missing_field("input_schema")),
+            (None, Some(_), None) => Err(E::missing_field("client")),
+            (None, Some(input_schema), Some(client)) => {
+                Ok(SessionTool::Client(ClientTool { name, description, input_schema, client }))
+            }
+        }
+    }
+}
+
+/// Written by hand, so that errors in a definition name the member.
+impl<'de> Deserialize<'de> for SessionTool {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Either;
+
+        impl<'de> Visitor<'de> for Either {
+            type Value = SessionTool;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("the name of a tool, or an object that describes one")
+            }
+
+            fn visit_str<E: JsonError>(self, name: &str) -> Result<SessionTool, E> {
+                Ok(SessionTool::Name(name.to_owned()))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<SessionTool, A::Error> {
+                Described::deserialize(MapAccessDeserializer::new(map))?.into_tool()
+            }
+        }
+
+        deserializer.deserialize_any(Either)
+    }
+}
+
+#[derive(Serialize)]
+struct Definition<'a> {
+    name: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<&'a str>,
+    input_schema: &'a Value,
+}
+
+impl ClientTool {
+    /// The first wrong member, and the reason.
+    fn problem(&self) -> Option<(&'static str, String)> {
+        if !self.client {
+            return Some(("client", "must be true: only the client can run this tool".to_owned()));
+        }
+        let description = self.description.as_deref().unwrap_or_default();
+        if description.chars().count() > MAX_DESCRIPTION {
+            return Some(("description", format!("is longer than {MAX_DESCRIPTION} characters")));
+        }
+        if description.contains('\0') {
+            return Some(("description", "has a NUL".to_owned()));
+        }
+        if self.input_schema.to_string().len() > MAX_SCHEMA {
+            return Some(("input_schema", format!("is larger than {MAX_SCHEMA} bytes")));
+        }
+        let error = check_definition(&self.name, &self.input_schema).err()?;
+        let member = if error.is_name() { "name" } else { "input_schema" };
+        Some((member, error.to_string()))
+    }
+}
+
+/// The errors in declared tools, next to tools of these names. The indexes are those among all tools
+/// of the request.
+pub(crate) fn problems<'a>(
+    tools: impl Iterator<Item = (usize, &'a ClientTool)>,
+    other_tools: &[String],
+) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let mut names: Vec<&str> = other_tools.iter().map(String::as_str).collect();
+    for (count, (index, tool)) in tools.enumerate() {
+        let mut refuse = |member: &str, message: String| {
+            errors.push(FieldError { pointer: format!("/tools/{index}{member}"), message });
+        };
+        if count >= MAX_TOOLS {
+            refuse("", format!("is one too many: at most {MAX_TOOLS} tools may be declared"));
+            break;
+        }
+        if let Some((member, message)) = tool.problem() {
+            refuse(&format!("/{member}"), message);
+        } else if names.contains(&tool.name.as_str()) {
+            refuse("/name", format!("is the name of another tool: {}", tool.name));
+        }
+        names.push(&tool.name);
+    }
+    errors
+}
+
+/// The definitions as the model receives them, in a JSON array.
+pub(crate) fn definitions<'a>(
+    tools: impl Iterator<Item = &'a ClientTool>,
+) -> Result<Box<RawValue>, Error> {
+    let definitions: Vec<Definition<'_>> = tools
+        .map(|ClientTool { name, description, input_schema, .. }| Definition {
+            name,
+            description: description.as_deref().filter(|text| !text.is_empty()),
+            input_schema,
+        })
+        .collect();
+    to_raw_value(&definitions).map_err(Error::internal)
+}
+
+/// Joins two JSON arrays.
+pub(crate) fn joined(first: &RawValue, more: &RawValue) -> Result<Box<RawValue>, Error> {
+    let array = |raw: &RawValue| serde_json::from_str::<Vec<Box<RawValue>>>(raw.get());
+    let all = array(first).and_then(|mut all| {
+        all.extend(array(more)?);
+        to_raw_value(&all)
+    });
+    all.map_err(Error::internal)
+}

@@ -1,0 +1,189 @@
+//! Requests that the service refuses or cannot serve, independent of the front door they came by.
+
+use serde::Serialize;
+
+use super::agent_error::AgentError;
+use crate::domain::ids::{RunId, SessionId};
+use crate::store::StoreError;
+use crate::tools::workspace::CopyError;
+
+/// A request that the service refuses or cannot serve.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The input is not JSON.
+    #[error("the body is not JSON: {0}")]
+    BadJson(String),
+    /// Members of the input are not valid.
+    #[error("the request is not valid: {}", first_message(.0))]
+    Validation(Vec<FieldError>),
+    /// The tenant has no session of this id.
+    #[error("there is no session {0}")]
+    SessionNotFound(String),
+    /// The session has no run of this id.
+    #[error("there is no run {0}")]
+    RunNotFound(String),
+    /// The run has no model request of this number.
+    #[error("the run has no request {0}")]
+    RequestNotFound(String),
+    /// The tenant has no webhook of this id.
+    #[error("there is no webhook {0}")]
+    WebhookNotFound(String),
+    /// The webhook has no finished delivery of this id.
+    #[error("the webhook has no finished delivery {0}")]
+    DeliveryNotFound(String),
+    /// The tenant has the maximum number of webhooks.
+    #[error("there are {0} webhooks already; at most {0} are allowed")]
+    TooManyWebhooks(i64),
+    /// The webhook is disabled.
+    #[error("the webhook is disabled; enable it first")]
+    WebhookDisabled,
+    /// The webhook has the maximum number of queued test deliveries.
+    #[error("too many tests of this webhook are queued already")]
+    TooManyTests,
+    /// A request that concerns an agent.
+    #[error(transparent)]
+    Agent(#[from] AgentError),
+    /// A cursor that names no item of the list.
+    #[error("the cursor {0:?} is not valid")]
+    InvalidCursor(String),
+    /// The session has a live run, and the message may not be queued.
+    #[error("the session is busy with {active_run_id}")]
+    SessionBusy {
+        /// The live run, or the first queued one.
+        active_run_id: RunId,
+    },
+    /// The live run of the session waits for answers to its calls.
+    #[error("the session waits for the calls of {active_run_id} to be answered")]
+    ActionRequired {
+        /// The live run.
+        active_run_id: RunId,
+    },
+    /// No call of this id waits for an approval.
+    #[error("no call {0:?} of this session waits for an approval")]
+    ApprovalNotFound(String),
+    /// No call of this id is run by the client.
+    #[error("no call {0:?} of this session is run by the client")]
+    ToolCallNotFound(String),
+    /// Calls before this one are still running.
+    #[error(
+        "the call {0:?} cannot be answered yet: calls before it are still running; the event \
+         session.status_idle reports when it waits for an answer"
+    )]
+    CallNotWaiting(String),
+    /// The call has another answer, or its run has settled.
+    #[error("the call {0:?} already has another answer, or its run has settled")]
+    AlreadyResolved(String),
+    /// The deadline for a decision has passed.
+    #[error("the deadline for a decision on the call {0:?} has passed")]
+    ApprovalExpired(String),
+    /// The deadline for a result has passed.
+    #[error("the deadline for a result of the call {0:?} has passed")]
+    ToolResultExpired(String),
+    /// The session's queue is full.
+    #[error("the session has {0} queued messages already; at most {0} are allowed")]
+    QueueFull(i32),
+    /// The session is archived.
+    #[error("the session is archived; restore it with PATCH and {{\"archived\": false}}")]
+    SessionArchived,
+    /// The maximum number of runs, over all sessions, is queued.
+    #[error("too many runs are queued; try again later")]
+    Overloaded,
+    /// The key or message id belongs to another message.
+    #[error("the idempotency key or message id was used before with another request")]
+    IdempotencyKeyReused {
+        /// The run of the earlier message.
+        run_id: RunId,
+    },
+    /// The idempotency key belongs to another request.
+    #[error("the idempotency key was used before with another request")]
+    KeyReused,
+    /// Forks share the history of the session.
+    #[error("the session has forks that need its history; `?forks=delete` deletes them as well")]
+    SessionHasForks(Vec<SessionId>),
+    /// The workspace is too large to be copied.
+    #[error("the session's folder is too large to be copied: {0}")]
+    WorkspaceTooLarge(CopyError),
+    /// The resource does not have a version that the request expects.
+    #[error("the version of the resource is not one that the request expects")]
+    VersionMismatch,
+    /// The process is stopping.
+    #[error("the service is stopping; try again")]
+    Draining,
+    /// The limit on concurrent copies of workspaces is reached.
+    #[error("too many folders are being copied for forks; try again")]
+    TooManyCopies,
+    /// The limit on concurrent deletions is reached.
+    #[error("too many sessions are being deleted; try again")]
+    TooManyDeletions,
+    /// The limit on concurrent verifications is reached.
+    #[error("too many sessions are being verified; try again")]
+    TooManyVerifications,
+    /// The database failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A defect of the service.
+    #[error("{0}")]
+    Internal(String),
+}
+
+fn first_message(errors: &[FieldError]) -> String {
+    errors.first().map(|error| format!("{} {}", error.pointer, error.message)).unwrap_or_default()
+}
+
+impl From<sqlx::Error> for Error {
+    fn from(error: sqlx::Error) -> Self {
+        Self::Store(error.into())
+    }
+}
+
+/// A member of the input that is not valid.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+pub struct FieldError {
+    /// A JSON pointer to the member; empty for the body as a whole.
+    pub pointer: String,
+    /// What is wrong with the member.
+    pub message: String,
+}
+
+impl FieldError {
+    /// An error in the member at this pointer.
+    pub(crate) fn new(pointer: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { pointer: pointer.into(), message: message.into() }
+    }
+}
+
+impl Error {
+    /// Refuses one member.
+    pub(crate) fn field(pointer: &str, message: impl Into<String>) -> Self {
+        Self::Validation(vec![FieldError::new(pointer, message)])
+    }
+
+    /// A defect of the service with this cause.
+    #[expect(clippy::needless_pass_by_value, reason = "the signature that map_err expects")]
+    pub(crate) fn internal(cause: impl ToString) -> Self {
+        Self::Internal(cause.to_string())
+    }
+
+    /// Fails with the given errors, if there are any.
+    pub(crate) fn if_any(errors: Vec<FieldError>) -> Result<(), Self> {
+        if errors.is_empty() { Ok(()) } else { Err(Self::Validation(errors)) }
+    }
+
+    /// The same error, for members of a value at this pointer.
+    pub(crate) fn under(self, pointer: &str) -> Self {
+        let Self::Validation(mut errors) = self else { return self };
+        for error in &mut errors {
+            error.pointer.insert_str(0, pointer);
+        }
+        Self::Validation(errors)
+    }
+
+    /// The same error, with another name for one member.
+    pub(crate) fn renamed(self, pointer: &str, new: &str) -> Self {
+        let Self::Validation(mut errors) = self else { return self };
+        for error in errors.iter_mut().filter(|error| error.pointer == pointer) {
+            new.clone_into(&mut error.pointer);
+        }
+        Self::Validation(errors)
+    }
+}

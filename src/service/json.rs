@@ -1,0 +1,179 @@
+//! Strict reading of JSON: each error names the member by a JSON pointer.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{DeserializeOwned, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_path_to_error::{Path as JsonPath, Segment};
+
+use super::error::{Error, FieldError};
+
+/// Reads one JSON object, and nothing after it.
+pub(crate) fn parse<T: DeserializeOwned>(json: &[u8]) -> Result<T, Error> {
+    let mut deserializer = serde_json::Deserializer::from_slice(json);
+    let read: Result<Object<T>, _> = serde_path_to_error::deserialize(&mut deserializer);
+    let Object(value) = read.map_err(|error| {
+        let pointer = pointer(error.path());
+        let cause = error.into_inner();
+        if cause.is_data() {
+            let message = without_position(&cause.to_string());
+            return Error::Validation(vec![FieldError { pointer, message }]);
+        }
+        Error::BadJson(cause.to_string())
+    })?;
+    deserializer.end().map_err(|error| Error::BadJson(error.to_string()))?;
+    Ok(value)
+}
+
+/// A value that must be a JSON object. Without this, serde also accepts an array as the members of
+/// a struct in their order.
+#[derive(Debug)]
+pub(crate) struct Object<T>(pub(crate) T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Members<T>(PhantomData<T>);
+
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Members<T> {
+            type Value = T;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<T, A::Error> {
+                T::deserialize(MapAccessDeserializer::new(map))
+            }
+        }
+
+        deserializer.deserialize_map(Members(PhantomData)).map(Self)
+    }
+}
+
+/// Deserializes a member that must be an object.
+pub(crate) fn object<'de, T, D>(deserializer: D) -> Result<T, D::Error>
+where
+    T: Deserialize<'de>,
+    D: Deserializer<'de>,
+{
+    Object::deserialize(deserializer).map(|Object(value)| value)
+}
+
+/// Deserializes a member that must be a list of objects.
+pub(crate) fn objects<'de, T, D>(deserializer: D) -> Result<Vec<T>, D::Error>
+where
+    T: Deserialize<'de>,
+    D: Deserializer<'de>,
+{
+    let list = Vec::<Object<T>>::deserialize(deserializer)?;
+    Ok(list.into_iter().map(|Object(value)| value).collect())
+}
+
+/// Deserializes an optional list of objects; an empty list differs from an absent one.
+pub(crate) fn object_lists<'de, T, D>(deserializer: D) -> Result<Option<Vec<T>>, D::Error>
+where
+    T: Deserialize<'de>,
+    D: Deserializer<'de>,
+{
+    objects(deserializer).map(Some)
+}
+
+/// Deserializes an optional member that must not be null.
+pub(crate) fn there<'de, T, D>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    T: Deserialize<'de>,
+    D: Deserializer<'de>,
+{
+    T::deserialize(deserializer).map(Some)
+}
+
+/// Deserializes an optional member whose null differs from its absence.
+#[expect(clippy::option_option, reason = "null differs from an absent member")]
+pub(crate) fn given<'de, T, D>(deserializer: D) -> Result<Option<Option<T>>, D::Error>
+where
+    T: Deserialize<'de>,
+    D: Deserializer<'de>,
+{
+    Option::deserialize(deserializer).map(Some)
+}
+
+/// The message of a JSON error without its line and column.
+pub(crate) fn without_position(message: &str) -> String {
+    message.split(" at line ").next().unwrap_or(message).to_owned()
+}
+
+/// The JSON pointer (RFC 6901) of a path.
+pub(crate) fn pointer(path: &JsonPath) -> String {
+    path.iter()
+        .map(|segment| match segment {
+            Segment::Seq { index } => format!("/{index}"),
+            Segment::Map { key } => format!("/{}", escape(key)),
+            Segment::Enum { .. } | Segment::Unknown => String::new(),
+        })
+        .collect()
+}
+
+/// A member's name as one segment of a JSON pointer.
+pub(crate) fn escape(name: &str) -> String {
+    name.replace('~', "~0").replace('/', "~1")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Body {
+        #[serde(default)]
+        _items: Vec<Item>,
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Item {
+        _n: u8,
+    }
+
+    fn refused(body: &str) -> (String, String) {
+        match parse::<Body>(body.as_bytes()) {
+            Err(Error::Validation(mut errors)) => {
+                let FieldError { pointer, message } = errors.remove(0);
+                (pointer, message)
+            }
+            other => panic!("expected a validation error, got {other:?}"),
+        }
+    }
+
+    #[test]
+    fn an_unknown_member_is_reported_by_its_pointer() {
+        let (pointer, message) = refused(r#"{"_items":[{"_n":1},{"x/y":2}]}"#);
+        assert_eq!(pointer, "/_items/1/x~1y");
+        assert_eq!(message, "unknown field `x/y`, expected `_n`");
+    }
+
+    #[test]
+    fn a_wrong_type_is_reported_by_its_pointer() {
+        let (pointer, message) = refused(r#"{"_items":[{"_n":"one"}]}"#);
+        assert_eq!(pointer, "/_items/0/_n");
+        assert_eq!(message, "invalid type: string \"one\", expected u8");
+    }
+
+    #[test]
+    fn an_array_is_not_read_as_an_object() {
+        let (pointer, message) = refused("[[]]");
+        assert_eq!(
+            (pointer.as_str(), message.as_str()),
+            ("", "invalid type: sequence, expected an object")
+        );
+    }
+
+    #[test]
+    fn malformed_json_is_not_a_validation_error() {
+        for body in ["", "{", "{}x", "nope", "{\"\\ud800\":1}"] {
+            assert!(matches!(parse::<Body>(body.as_bytes()), Err(Error::BadJson(_))), "{body}");
+        }
+    }
+}

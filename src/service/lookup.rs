@@ -1,0 +1,63 @@
+//! Sessions and runs that a request names.
+
+use super::Service;
+use super::error::Error;
+use crate::domain::ids::{RunId, SessionId, TenantId};
+use crate::domain::run::Run;
+use crate::store::events::{Range, list as list_events};
+use crate::store::runs::find;
+use crate::store::sessions::last_seq;
+
+/// The number of the newest event of a session; an error if the session does not exist.
+pub(crate) async fn newest_event(
+    service: &Service,
+    tenant: TenantId,
+    session_id: SessionId,
+) -> Result<i64, Error> {
+    let newest = service.pool.with(tenant, async |conn| last_seq(conn, tenant, session_id).await);
+    newest.await?.ok_or_else(|| Error::SessionNotFound(session_id.to_string()))
+}
+
+/// Refuses an event number that the session has not reached. A reader that starts there would take
+/// the next events for old ones.
+pub(crate) async fn check_reached(
+    service: &Service,
+    tenant: TenantId,
+    session_id: SessionId,
+    after: i64,
+) -> Result<(), Error> {
+    if after > newest_event(service, tenant, session_id).await? {
+        return Err(Error::InvalidCursor(after.to_string()));
+    }
+    Ok(())
+}
+
+/// A run; an error if the run or its session does not exist.
+pub(crate) async fn find_run(
+    service: &Service,
+    tenant: TenantId,
+    session_id: SessionId,
+    run_id: RunId,
+) -> Result<Run, Error> {
+    let run = service.pool.with(tenant, async |conn| find(conn, tenant, session_id, run_id).await);
+    if let Some(run) = run.await? {
+        return Ok(run);
+    }
+    newest_event(service, tenant, session_id).await?;
+    Err(Error::RunNotFound(run_id.to_string()))
+}
+
+/// Whether a run has settled and has no event after this one.
+pub(crate) async fn has_ended(
+    service: &Service,
+    tenant: TenantId,
+    run: &Run,
+    after: i64,
+) -> Result<bool, Error> {
+    if !run.status.is_terminal() {
+        return Ok(false);
+    }
+    let range = Range { session_id: run.session_id, run_id: Some(run.id), after, limit: 1 };
+    let later = service.pool.with(tenant, async |conn| list_events(conn, range).await).await?;
+    Ok(later.is_empty())
+}

@@ -1,0 +1,97 @@
+//! Pages of lists that clients read forwards and backwards by the key of an item.
+
+use crate::domain::page::Slice;
+
+/// A request for a page.
+#[derive(Debug)]
+pub(crate) struct PageRequest<K> {
+    /// Maximum number of items.
+    pub(crate) limit: i64,
+    /// The item next to which the page begins; none for the start of the list.
+    pub(crate) from: Option<K>,
+    /// True for the page before `from`, false for the page after it.
+    pub(crate) is_before: bool,
+    /// True for a list in the order of its keys, false for the reverse order.
+    pub(crate) is_ascending: bool,
+}
+
+impl<K: Clone> PageRequest<K> {
+    /// The slice to read. It has one item more than the page, which shows whether there are more.
+    pub(crate) fn slice(&self) -> Slice<K> {
+        let is_upwards = self.is_ascending != self.is_before;
+        Slice { from: self.from.clone(), is_upwards, limit: self.limit + 1 }
+    }
+
+    /// Makes the page from the items of the slice, in the order of their keys.
+    pub(crate) fn page<T>(&self, items: Vec<T>, key: impl Fn(&T) -> K) -> ListPage<T, K> {
+        self.page_up_to(items, None, key)
+    }
+
+    /// Makes the page from the items that were found before the search stopped at a key. Such a
+    /// page continues from that key, even if it has no items.
+    pub(crate) fn page_up_to<T>(
+        &self,
+        items: Vec<T>,
+        searched_up_to: Option<K>,
+        key: impl Fn(&T) -> K,
+    ) -> ListPage<T, K> {
+        let mut items = self.slice().in_order(items);
+        let limit = usize::try_from(self.limit).unwrap_or(0);
+        let is_full = items.len() > limit;
+        items.truncate(limit);
+        let searched_up_to = searched_up_to.filter(|_| !is_full);
+        // The items are in reading order here: the first is next to `from`.
+        let [first, last] = [items.first(), items.last()].map(|item| item.map(&key));
+        if self.is_before {
+            items.reverse();
+        }
+        ListPage {
+            items,
+            has_more: is_full || searched_up_to.is_some(),
+            next: searched_up_to.clone().or(last.filter(|_| is_full)),
+            previous: None,
+            is_before: self.is_before,
+            is_upwards: self.slice().is_upwards,
+            turning_point: first.or(searched_up_to).filter(|_| self.from.is_some()),
+        }
+    }
+}
+
+/// A page of a list.
+#[derive(Debug)]
+pub(crate) struct ListPage<T, K> {
+    /// The items, in the order of the list.
+    pub(crate) items: Vec<T>,
+    /// True if there are more items in the direction of reading.
+    pub(crate) has_more: bool,
+    /// The key from which to read on in the same direction; none on the last page.
+    pub(crate) next: Option<K>,
+    /// The key from which to read back; none on the first page.
+    pub(crate) previous: Option<K>,
+    /// True if the page was read backwards.
+    pub(crate) is_before: bool,
+    is_upwards: bool,
+    /// The key from which reading back would begin.
+    turning_point: Option<K>,
+}
+
+impl<T, K: Clone> ListPage<T, K> {
+    /// The slice that shows whether there are items before this page; none for the first page and
+    /// for a page without items.
+    pub(crate) fn slice_before(&self) -> Option<Slice<K>> {
+        let from = self.turning_point.clone()?;
+        Some(Slice { from: Some(from), is_upwards: !self.is_upwards, limit: 1 })
+    }
+
+    /// Records whether the slice of [`Self::slice_before`] has an item.
+    pub(crate) fn set_has_previous(&mut self, has_previous: bool) {
+        self.previous = self.turning_point.clone().filter(|_| has_previous);
+    }
+
+    /// Converts the items.
+    pub(crate) fn map<U>(self, convert: impl FnMut(T) -> U) -> ListPage<U, K> {
+        let Self { items, has_more, next, previous, is_before, is_upwards, turning_point } = self;
+        let items = items.into_iter().map(convert).collect();
+        ListPage { items, has_more, next, previous, is_before, is_upwards, turning_point }
+    }
+}

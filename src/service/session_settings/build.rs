@@ -1,0 +1,112 @@
+//! Building the pinned settings of a session from a request.
+
+use serde_json::value::RawValue;
+
+use super::members::workspace;
+use super::permissions::{check_mode, check_rules};
+use super::request::CreateSession;
+use super::sub_agents::pin_sub_agents;
+use crate::domain::budget::Budget;
+use crate::domain::context::Context;
+use crate::domain::ids::{SessionId, TenantId};
+use crate::domain::session::Settings;
+use crate::service::error::Error;
+use crate::service::session_tools::{SessionTools, session_tools};
+use crate::service::{Defaults, Service};
+use crate::store::sessions::NewSession;
+
+/// Checked settings of a session that has not been stored.
+pub(in crate::service) struct NewSettings {
+    title: Option<String>,
+    metadata: Box<RawValue>,
+    pub(in crate::service) settings: Settings,
+    workspace: Option<String>,
+}
+
+impl NewSettings {
+    /// Checks a request, and fills absent members with the operator's defaults. The request's
+    /// agent, if any, has to be resolved before.
+    pub(in crate::service) async fn build(
+        service: &Service,
+        mut request: CreateSession,
+    ) -> Result<Self, Error> {
+        request.check()?;
+        let title = request.title.take();
+        let metadata = request.metadata.take().filter(|metadata| metadata.get() != "null");
+        let metadata = match metadata {
+            Some(metadata) => metadata,
+            None => RawValue::from_string("{}".to_owned()).map_err(Error::internal)?,
+        };
+        let workspace = workspace(service, request.workspace.take()).await?;
+        let settings = settings(service, request)?;
+        Ok(Self { title, metadata, settings, workspace })
+    }
+
+    /// The row of the session.
+    pub(in crate::service) fn row(&self, id: SessionId, tenant_id: TenantId) -> NewSession<'_> {
+        NewSession {
+            id,
+            tenant_id,
+            title: self.title.as_deref(),
+            metadata: &self.metadata,
+            settings: &self.settings,
+            workspace: self.workspace.as_deref(),
+            made_by: None,
+        }
+    }
+}
+
+fn settings(service: &Service, mut request: CreateSession) -> Result<Settings, Error> {
+    let defaults: &Defaults = &service.defaults;
+    let model_options = request.take_model_options();
+    check_mode(service, request.permission_mode)?;
+    let permissions = request.permissions.unwrap_or_default();
+    check_rules(service, &permissions)?;
+    let SessionTools { definitions: tools, client_tools } =
+        session_tools(service, request.tools.as_deref(), defaults.tools.as_deref())?;
+    let offered_tools = service.tools.offered_beside(&tools);
+    let model = request.model.unwrap_or_else(|| defaults.model.clone());
+    let limits = request.limits.or(&defaults.limits);
+    let price = defaults.prices.get(&model).copied();
+    let costs = [("/limits/cost", limits.cost), ("/budget/cost", request.budget.cost)];
+    if let (None, Some((pointer, _))) = (price, costs.iter().find(|(_, cost)| cost.is_some())) {
+        let message = format!(
+            "cannot be enforced: the operator has set no price for {model}; prices are set with \
+             --prices"
+        );
+        return Err(Error::field(pointer, message));
+    }
+    let system = match request.system {
+        Some(system) => system.into_prompt()?,
+        None => defaults.system.as_str().into(),
+    };
+    let rules = &defaults.model_rules;
+    let compact_at = rules.compact_at(&model, &request.context);
+    let compact_max_tokens = compact_at.and_then(|_| rules.compact_max_tokens(&model));
+    let context = Context { compact_max_tokens, ..request.context.into_context(compact_at)? };
+    let default_max_tokens = rules.max_tokens(&model, defaults.max_tokens);
+    let mut settings = Settings {
+        model,
+        max_tokens: request.max_tokens.unwrap_or(default_max_tokens),
+        system,
+        tools,
+        thinking: request.thinking,
+        stop_sequences: request.stop_sequences.unwrap_or_default(),
+        model_options: Box::new(model_options),
+        context: Box::new(context),
+        limits,
+        budget: request.budget,
+        parent_budget: Budget::default(),
+        price,
+        permission_mode: request.permission_mode,
+        permissions,
+        offered_tools,
+        client_tools,
+        dispatch: request.dispatch.unwrap_or_default(),
+        sub_agents: Vec::new(),
+        agent: None,
+    };
+    pin_sub_agents(service, request.sub_agents.unwrap_or_default(), &mut settings)?;
+    let errors = rules.problems(&settings);
+    if errors.is_empty() { Ok(settings) } else { Err(Error::Validation(errors)) }
+}

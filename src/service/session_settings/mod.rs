@@ -1,0 +1,22 @@
+//! The settings of a new session: the request for them, its checks, and the pinned result.
+
+mod build;
+mod context;
+mod members;
+mod model_rules;
+mod permissions;
+mod request;
+mod sub_agents;
+mod system_prompt;
+
+pub(in crate::service) use build::NewSettings;
+pub use context::MIN_COMPACT_AT;
+pub(crate) use context::SessionContext;
+pub(crate) use members::{
+    MAX_METADATA, NOT_READABLE, is_readable_object, limit_errors, title_problem,
+};
+pub use model_rules::{ModelRules, is_beta};
+pub(crate) use permissions::{check_mode, check_rules};
+pub(crate) use request::{CreateSession, ModelMetadata};
+pub(crate) use sub_agents::SessionSubAgent;
+pub(crate) use system_prompt::SessionSystem;

@@ -1,0 +1,125 @@
+//! Rules for the model settings of sessions: the operator's rules and the known limits of models.
+
+use std::sync::Arc;
+
+use super::context::SessionContext;
+use crate::domain::context::SUMMARY_TOKENS;
+use crate::domain::model::{Models, Refused};
+use crate::domain::output_schema::{Broken, broken};
+use crate::domain::provider::Provider;
+use crate::domain::server_tool::ServerTool;
+use crate::domain::session::Settings;
+use crate::service::error::FieldError;
+
+/// Maximum number of beta features of a session.
+const MAX_BETAS: usize = 16;
+/// Maximum size of an output schema, in bytes.
+const MAX_SCHEMA: usize = 32 * 1024;
+/// Maximum length of the user id that is sent to the model's API, in characters.
+const MAX_USER_ID: usize = 256;
+
+/// Rules for the model settings of sessions.
+#[derive(Debug, Clone, Default)]
+pub struct ModelRules {
+    /// The capabilities of each known model.
+    pub models: Arc<Models>,
+    /// The server tools that sessions may have: tools that the model's API executes.
+    pub server_tools: Vec<ServerTool>,
+    /// The beta features that sessions may name; all when absent.
+    pub betas: Option<Vec<String>>,
+    /// The default compaction threshold of sessions, in tokens; 0 disables compaction.
+    pub compact_at: Option<i64>,
+    /// True if the model's API refuses output schemas with optional members.
+    pub refuses_optional: bool,
+}
+
+impl ModelRules {
+    /// The compaction threshold of a new session, in tokens; none without compaction.
+    pub(super) fn compact_at(&self, model: &str, context: &SessionContext) -> Option<i64> {
+        if context.compact_at.is_some() {
+            return context.compact_at.filter(|at| *at > 0);
+        }
+        let known = self.models.find(model);
+        let is_supported = self.models.provider() == Provider::Anthropic
+            && known.compaction != Some(false)
+            && !context.has_compact_edit();
+        let max = known.max_input_tokens.and_then(|window| i64::try_from(window / 5 * 4).ok());
+        let at = self.compact_at.map(|at| max.map_or(at, |max| at.min(max))).or(max);
+        at.filter(|at| is_supported && *at > 0)
+    }
+
+    /// The output limit of a summary, where the model's own limit is below the usual one.
+    pub(super) fn compact_max_tokens(&self, model: &str) -> Option<u32> {
+        self.models.find(model).max_tokens.filter(|max| *max < SUMMARY_TOKENS)
+    }
+
+    /// The output limit of a session that specifies none: the default, or the model's own limit if
+    /// that is lower.
+    pub(super) fn max_tokens(&self, model: &str, default: u32) -> u32 {
+        self.models.find(model).max_tokens.map_or(default, |max| max.min(default))
+    }
+
+    /// The settings of a new session that are not valid.
+    pub(super) fn problems(&self, settings: &Settings) -> Vec<FieldError> {
+        let refusals = self.models.find(&settings.model).refusals(settings);
+        let mut errors: Vec<FieldError> = refusals
+            .into_iter()
+            .map(|Refused { pointer, reason }| FieldError::new(pointer, reason))
+            .collect();
+        errors.extend(self.beta_problems(&settings.model_options.betas));
+        let user = settings.model_options.user_id.as_deref();
+        let is_invalid = |user: &str| {
+            user.is_empty()
+                || user.chars().count() > MAX_USER_ID
+                || user.chars().any(char::is_control)
+        };
+        if user.is_some_and(is_invalid) {
+            let message =
+                format!("is not 1 to {MAX_USER_ID} characters without control characters");
+            errors.push(FieldError::new("/model_metadata/user_id", message));
+        }
+        errors.extend(self.schema_problem(settings));
+        errors
+    }
+
+    fn beta_problems(&self, names: &[String]) -> Vec<FieldError> {
+        if names.len() > MAX_BETAS {
+            return vec![FieldError::new("/betas", format!("has more than {MAX_BETAS} names"))];
+        }
+        let mut errors = Vec::new();
+        for (index, name) in names.iter().enumerate() {
+            let message = if !is_beta(name) {
+                "is not 1 to 64 of a-z, 0-9 and '-'"
+            } else if self.betas.as_ref().is_some_and(|allowed| !allowed.contains(name)) {
+                "is not a beta feature that the operator allows"
+            } else if names.iter().take(index).any(|before| before == name) {
+                "repeats an earlier name"
+            } else {
+                continue;
+            };
+            errors.push(FieldError::new(format!("/betas/{index}"), message));
+        }
+        errors
+    }
+
+    fn schema_problem(&self, settings: &Settings) -> Option<FieldError> {
+        let schema = settings.model_options.output_schema.as_ref()?;
+        if schema.get().len() > MAX_SCHEMA {
+            let message = format!("is larger than {MAX_SCHEMA} bytes");
+            return Some(FieldError::new("/output_schema", message));
+        }
+        match serde_json::from_str(schema.get()) {
+            Ok(schema) => {
+                let Broken { pointer, reason } = broken(&schema, !self.refuses_optional)?;
+                Some(FieldError::new(format!("/output_schema{pointer}"), reason))
+            }
+            Err(cause) => Some(FieldError::new("/output_schema", cause.to_string())),
+        }
+    }
+}
+
+/// Returns true if the text is a valid name of a beta feature. Names are sent in a header.
+pub fn is_beta(name: &str) -> bool {
+    let is_legal = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    (1..=64).contains(&name.len()) && name.chars().all(is_legal)
+}

@@ -1,0 +1,168 @@
+//! The request for a new session.
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::context::SessionContext;
+use super::members::{
+    MAX_METADATA, NOT_READABLE, budget_errors, is_readable_object, limit_errors, title_problem,
+};
+use super::sub_agents::SessionSubAgent;
+use super::system_prompt::SessionSystem;
+use crate::domain::agent::AgentChoice;
+use crate::domain::budget::Budget;
+use crate::domain::model::Effort;
+use crate::domain::model_options::{ModelOptions, ServiceTier};
+use crate::domain::permission::{PermissionMode, Rule};
+use crate::domain::run::Limits;
+use crate::domain::session::Dispatch;
+use crate::domain::word::words;
+use crate::service::error::{FieldError, Error};
+use crate::service::json::{object, object_lists, there};
+use crate::service::client_tool::SessionTool;
+
+/// The settings of a new session. All members are optional. After creation only the title, the
+/// metadata, the permission mode and the archived state can change.
+#[derive(Debug, Default, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct CreateSession {
+    /// The agent to create the session from: `coder` for its newest version, or `coder@3`. The
+    /// agent supplies the settings that the request leaves out.
+    #[schema(value_type = Option<String>, pattern = "^[a-z0-9][a-z0-9_-]{0,63}(@[1-9][0-9]*)?$")]
+    pub(in crate::service) agent: Option<AgentChoice>,
+    /// A title for display, at most 500 characters.
+    #[schema(max_length = 500)]
+    pub(super) title: Option<String>,
+    /// An object that is stored with the session unchanged, at most 16 kB.
+    #[schema(value_type = Option<Object>)]
+    pub(super) metadata: Option<Box<RawValue>>,
+    /// The name of the model.
+    #[schema(min_length = 1, max_length = 200)]
+    pub(in crate::service) model: Option<String>,
+    /// The maximum number of output tokens of one model request.
+    #[schema(minimum = 1, maximum = 128_000)]
+    pub(in crate::service) max_tokens: Option<u32>,
+    /// The system prompt: a string or an array of text blocks.
+    pub(in crate::service) system: Option<SessionSystem>,
+    /// The tools that the model may use. When absent, the operator's selection applies, by default
+    /// `read_file`, `write_file`, `list_files` and `get_time`.
+    ///
+    /// Tools that the client executes are given by their definitions. They follow the other tools,
+    /// in the order of the request.
+    pub(in crate::service) tools: Option<Vec<SessionTool>>,
+    /// The executor of tool calls. `auto`: the service executes all tools that the client has not
+    /// declared. `client`: the client executes all tools.
+    #[serde(default, deserialize_with = "words")]
+    pub(super) dispatch: Option<Dispatch>,
+    /// The working directory: one that the operator allows, or a directory inside it. When absent,
+    /// the operator's directory for all sessions, or else a directory of the session's own.
+    pub(super) workspace: Option<String>,
+    /// The thinking configuration. It is passed to the model unchanged if the model supports its
+    /// `type`.
+    #[schema(value_type = Option<Object>)]
+    pub(in crate::service) thinking: Option<Box<RawValue>>,
+    /// Strings that stop the generation of a reply.
+    #[serde(default, deserialize_with = "there")]
+    #[schema(value_type = Vec<String>)]
+    pub(in crate::service) stop_sequences: Option<Vec<String>>,
+    /// The effort that the model spends on a reply. When absent, the model's default.
+    #[serde(default, deserialize_with = "words")]
+    pub(in crate::service) effort: Option<Effort>,
+    /// The service tier of model requests.
+    #[serde(default, deserialize_with = "words")]
+    pub(in crate::service) service_tier: Option<ServiceTier>,
+    /// Metadata about the user that is sent with model requests.
+    #[serde(default, deserialize_with = "object")]
+    pub(super) model_metadata: ModelMetadata,
+    /// A JSON Schema for the final answer, at most 32 kB. If the answer matches, it is in the run's
+    /// `output`; if not, `output_error` states the reason.
+    #[schema(value_type = Option<Object>)]
+    pub(in crate::service) output_schema: Option<Box<RawValue>>,
+    /// Names of beta features of the model's API, at most 16.
+    #[serde(default, deserialize_with = "there")]
+    #[schema(value_type = Vec<String>, max_items = 16)]
+    pub(in crate::service) betas: Option<Vec<String>>,
+    /// Context management: how the conversation is kept within the model's context window.
+    #[serde(default, deserialize_with = "object")]
+    pub(in crate::service) context: SessionContext,
+    /// The limits of runs that specify none.
+    #[serde(default, deserialize_with = "object")]
+    pub(in crate::service) limits: Limits,
+    /// The budget of the session over its whole life. A model request that could exceed the rest of
+    /// the budget is not sent, and its run fails with `budget_exceeded`.
+    #[serde(default, deserialize_with = "object")]
+    pub(in crate::service) budget: Budget,
+    /// The decision on calls that no rule matches. When absent, the operator's mode applies, by
+    /// default `accept_edits`. `bypass` is accepted only if the operator has enabled it.
+    #[serde(default, deserialize_with = "words")]
+    pub(in crate::service) permission_mode: Option<PermissionMode>,
+    /// Permission rules, at most 200. The first rule that matches a call decides. The operator's
+    /// rules are evaluated first.
+    #[serde(default, deserialize_with = "object_lists")]
+    #[schema(value_type = Vec<Rule>, max_items = 200)]
+    pub(in crate::service) permissions: Option<Vec<Rule>>,
+    /// The sub-agents that the model may start with the tool `Task`, at most 16, in addition to
+    /// `general`.
+    #[serde(default, deserialize_with = "object_lists")]
+    #[schema(value_type = Vec<SessionSubAgent>, max_items = 16)]
+    pub(in crate::service) sub_agents: Option<Vec<SessionSubAgent>>,
+}
+
+/// Metadata about the user that is sent with model requests.
+#[derive(Debug, Default, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ModelMetadata {
+    /// An opaque id of the user, at most 256 characters. It must not identify a person.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) user_id: Option<String>,
+}
+
+impl CreateSession {
+    /// Checks the members that need nothing but the request.
+    pub(super) fn check(&self) -> Result<(), Error> {
+        let mut errors = Vec::new();
+        let mut refuse = |is_wrong: bool, pointer: &str, message: &str| {
+            if is_wrong {
+                errors.push(FieldError::new(pointer, message));
+            }
+        };
+        let is_long = |text: &Option<String>, max| {
+            text.as_ref().is_some_and(|text| text.chars().count() > max)
+        };
+        let is_unreadable = |raw: &Option<Box<RawValue>>| {
+            raw.as_ref().is_some_and(|raw| !is_readable_object(raw.get()))
+        };
+        let title = self.title.as_deref().and_then(title_problem);
+        refuse(title.is_some(), "/title", title.unwrap_or_default());
+        refuse(is_unreadable(&self.metadata), "/metadata", NOT_READABLE);
+        let metadata_len = self.metadata.as_ref().map_or(0, |metadata| metadata.get().len());
+        refuse(metadata_len > MAX_METADATA, "/metadata", "is larger than 16 kB");
+        refuse(self.model.as_ref().is_some_and(String::is_empty), "/model", "is empty");
+        refuse(is_long(&self.model, 200), "/model", "is longer than 200 characters");
+        let has_control =
+            self.model.as_ref().is_some_and(|model| model.chars().any(char::is_control));
+        refuse(has_control, "/model", "has a control character");
+        let max_tokens = self.max_tokens.unwrap_or(1);
+        refuse(!(1..=128_000).contains(&max_tokens), "/max_tokens", "is not 1 to 128000");
+        refuse(is_unreadable(&self.thinking), "/thinking", NOT_READABLE);
+        let has_blank = self.stop_sequences.iter().flatten().any(|text| text.trim().is_empty());
+        refuse(has_blank, "/stop_sequences", "has a blank string");
+        refuse(is_unreadable(&self.output_schema), "/output_schema", NOT_READABLE);
+        errors.extend(limit_errors(&self.limits, "/limits"));
+        errors.extend(self.system.iter().flat_map(SessionSystem::problems));
+        errors.extend(self.context.problems());
+        errors.extend(budget_errors(&self.budget));
+        if errors.is_empty() { Ok(()) } else { Err(Error::Validation(errors)) }
+    }
+
+    /// Moves the options of model requests out of the request.
+    pub(super) fn take_model_options(&mut self) -> ModelOptions {
+        ModelOptions {
+            effort: self.effort,
+            service_tier: self.service_tier,
+            user_id: self.model_metadata.user_id.take(),
+            output_schema: self.output_schema.take(),
+            betas: self.betas.take().unwrap_or_default(),
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! Creating a session, once for each idempotency key.
+
+use crate::domain::ids::{SessionId, TenantId};
+use crate::domain::session::Session;
+use crate::service::Service;
+use crate::service::agents::resolve_session;
+use crate::service::deadline::in_time;
+use crate::service::error::Error;
+use crate::service::idempotency::IdempotencyKey;
+use crate::service::session_settings::{CreateSession, NewSettings};
+use crate::store::session_keys::{find_made, take_old_key};
+use crate::store::sessions::{find, insert};
+
+/// The session of a create request.
+#[derive(Debug)]
+pub(crate) struct CreatedSession {
+    pub(crate) session: Session,
+    /// True if an earlier request with the same key created it.
+    pub(crate) is_repeated: bool,
+}
+
+/// Creates a session. A repeated request returns the session of the first one, as it is now.
+pub(crate) async fn create_session(
+    service: &Service,
+    tenant: TenantId,
+    request: CreateSession,
+    key: Option<IdempotencyKey>,
+) -> Result<CreatedSession, Error> {
+    let creation = Creation { service, tenant, key };
+    if let Some(session) = in_time(creation.find_earlier()).await? {
+        return Ok(CreatedSession { session, is_repeated: true });
+    }
+    let new = resolve_session(service, tenant, request).await?;
+    in_time(creation.store(&new)).await
+}
+
+struct Creation<'a> {
+    service: &'a Service,
+    tenant: TenantId,
+    key: Option<IdempotencyKey>,
+}
+
+impl Creation<'_> {
+    /// Finds the session that an earlier request with the same key created.
+    async fn find_earlier(&self) -> Result<Option<Session>, Error> {
+        let Some(IdempotencyKey { key, fingerprint }) = &self.key else { return Ok(None) };
+        let mut conn = self.service.pool.acquire_as(self.tenant).await?;
+        let earlier = match find_made(&mut conn, self.tenant, key).await? {
+            Some((_, before)) if before != *fingerprint => Err(Error::KeyReused),
+            Some((id, _)) => Ok(find(&mut conn, self.tenant, id).await?),
+            None => Ok(None),
+        };
+        conn.give_back();
+        earlier
+    }
+
+    /// Stores the session, or finds the one of a concurrent request with the same key.
+    async fn store(&self, new: &NewSettings) -> Result<CreatedSession, Error> {
+        loop {
+            if let Some(session) = self.try_store(new).await? {
+                return Ok(CreatedSession { session, is_repeated: false });
+            }
+            // None if that session was deleted in between: the key is free again.
+            if let Some(session) = self.find_earlier().await? {
+                return Ok(CreatedSession { session, is_repeated: true });
+            }
+        }
+    }
+
+    /// Stores the session unless another one has its key.
+    async fn try_store(&self, new: &NewSettings) -> Result<Option<Session>, Error> {
+        let id = SessionId::new();
+        let mut row = new.row(id, self.tenant);
+        let mut conn = self.service.pool.acquire_as(self.tenant).await?;
+        if let Some(IdempotencyKey { key, fingerprint }) = &self.key {
+            take_old_key(&mut conn, self.tenant, key).await?;
+            row.made_by = Some((key, fingerprint));
+        }
+        let session = if insert(&mut conn, &row).await? {
+            let missing = || Error::Internal(format!("the session {id} was not stored"));
+            Some(find(&mut conn, self.tenant, id).await?.ok_or_else(missing)?)
+        } else {
+            None
+        };
+        conn.give_back();
+        Ok(session)
+    }
+}

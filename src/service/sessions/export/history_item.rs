@@ -1,0 +1,73 @@
+//! A message of the history in the form of the Messages API.
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use crate::domain::ids::{RunId, SessionId};
+use crate::domain::message::{Content, Role};
+use crate::domain::usage::Usage;
+use crate::store::messages::Stored;
+
+/// A message of a session's history with its position.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub(crate) struct HistoryItem {
+    /// The role of the author.
+    r#type: Role,
+    /// The session.
+    #[schema(value_type = String)]
+    session_id: SessionId,
+    /// The position in the history, from 1.
+    seq: i32,
+    /// The run that the message belongs to.
+    #[schema(value_type = String)]
+    run_id: RunId,
+    /// The time when the message was stored.
+    #[schema(value_type = String, format = DateTime)]
+    created_at: Timestamp,
+    /// The message.
+    message: HistoryMessage,
+}
+
+/// A message in the form of the Messages API. User messages leave out the members that only replies
+/// have.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub(crate) struct HistoryMessage {
+    /// The id: the model's own for a reply, the client's or a generated one for a user message.
+    id: String,
+    /// The role of the author.
+    role: Role,
+    /// The content blocks, unchanged.
+    #[schema(value_type = Vec<Object>)]
+    content: Content,
+    /// The model that wrote the reply.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    model: Option<String>,
+    /// The model's stop reason.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stop_reason: Option<String>,
+    /// The token usage of the model request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    usage: Option<Usage>,
+}
+
+impl HistoryItem {
+    /// A stored message of a session.
+    pub(crate) fn new(session_id: SessionId, stored: Stored) -> Self {
+        let role = stored.message.role;
+        Self {
+            r#type: role,
+            session_id,
+            seq: stored.seq,
+            run_id: stored.run_id,
+            created_at: stored.created_at,
+            message: HistoryMessage {
+                id: stored.message_id,
+                role,
+                content: stored.message.content,
+                model: stored.model,
+                stop_reason: stored.message.stop_reason.map(|stop| stop.as_str().to_owned()),
+                usage: (role == Role::Assistant).then_some(stored.message.usage),
+            },
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! Creating a fork, once for each idempotency key.
+
+use sqlx::{Connection as _, PgConnection};
+
+use super::super::create::CreatedSession;
+use super::files::{CopyFiles, ForkFiles};
+use super::request::CreateFork;
+use crate::domain::event::{EventBody, NewEvent};
+use crate::domain::fork::{ForkedFrom, MessageName, closing};
+use crate::domain::ids::{MessageId, SessionId, TenantId};
+use crate::domain::session::Session;
+use crate::service::Service;
+use crate::service::deadline::in_time;
+use crate::service::error::Error;
+use crate::store::events::append;
+use crate::store::folders::database_id;
+use crate::store::forks::{NewFork, find_earlier, find_message, insert, lock_source, open_calls};
+use crate::store::session_transfer::count_messages;
+use crate::store::sessions::find;
+
+/// The session to fork, and the key of the request.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ForkSource<'a> {
+    pub(crate) tenant: TenantId,
+    pub(crate) session_id: SessionId,
+    pub(crate) key: Option<&'a str>,
+}
+
+/// Forks a session. A repeated request returns the fork of the first one, as it is now.
+pub(crate) async fn create_fork(
+    service: &Service,
+    source: ForkSource<'_>,
+    request: CreateFork,
+) -> Result<CreatedSession, Error> {
+    request.check()?;
+    let fingerprint = request.fingerprint()?;
+    ForkCreation { service, source, request, fingerprint }.run().await
+}
+
+struct ForkCreation<'a> {
+    service: &'a Service,
+    source: ForkSource<'a>,
+    request: CreateFork,
+    fingerprint: Vec<u8>,
+}
+
+/// The state of the source before the fork is made.
+struct SourceState {
+    /// The session in whose workspace the source works; none if a client named the folder.
+    workspace_owner: Option<SessionId>,
+    /// The number of its last message.
+    last: i32,
+    /// The fork of an earlier request with the same key.
+    earlier: Option<Session>,
+    /// The id of the database.
+    database: String,
+}
+
+/// A fork that is ready to be stored.
+struct PreparedFork {
+    id: SessionId,
+    files: ForkFiles,
+    /// True if the fork has the files of the source, as a copy or by a shared folder.
+    has_files: bool,
+    /// The number of the source's last message when the files were copied.
+    last: i32,
+}
+
+impl ForkCreation<'_> {
+    async fn run(&self) -> Result<CreatedSession, Error> {
+        let SourceState { workspace_owner, last, earlier, database } =
+            in_time(self.read_source()).await?;
+        if let Some(session) = earlier {
+            return Ok(CreatedSession { session, is_repeated: true });
+        }
+        let id = SessionId::new();
+        // The files are copied before the fork is stored, so that no fork is seen without them.
+        let files = match workspace_owner {
+            Some(source) if self.request.has_files() => {
+                ForkFiles::copy(self.service, CopyFiles { source, fork: id, database }).await?
+            }
+            Some(_) | None => ForkFiles::NONE,
+        };
+        let has_files = workspace_owner.is_none() || self.request.has_files();
+        let fork = PreparedFork { id, files, has_files, last };
+        in_time(async {
+            if let Some(session) = self.store(fork).await? {
+                return Ok(CreatedSession { session, is_repeated: false });
+            }
+            let earlier = self.read_source().await?.earlier;
+            let missing = || Error::Internal("the fork of an idempotency key is missing".to_owned());
+            Ok(CreatedSession { session: earlier.ok_or_else(missing)?, is_repeated: true })
+        })
+        .await
+    }
+
+    fn not_found(&self) -> Error {
+        Error::SessionNotFound(self.source.session_id.to_string())
+    }
+
+    async fn read_source(&self) -> Result<SourceState, Error> {
+        let ForkSource { tenant, session_id, key } = self.source;
+        let mut conn = self.service.pool.acquire_as(tenant).await?;
+        let source = find(&mut conn, tenant, session_id).await?;
+        let source = source.ok_or_else(|| self.not_found())?;
+        // A sub-agent works in the workspace of its parent.
+        let owner = source.parent.map_or(session_id, |parent| parent.session_id);
+        let workspace_owner = source.workspace.is_none().then_some(owner);
+        let last = count_messages(&mut conn, tenant, session_id).await?;
+        let last = last.ok_or_else(|| self.not_found())?;
+        let earlier = match key {
+            Some(key) => find_earlier(&mut conn, tenant, session_id, key).await?,
+            None => None,
+        };
+        let earlier = match earlier {
+            Some((_, fingerprint)) if fingerprint != self.fingerprint => {
+                return Err(Error::KeyReused);
+            }
+            Some((id, _)) => find(&mut conn, tenant, id).await?,
+            None => None,
+        };
+        let database = database_id(&mut conn).await?;
+        conn.give_back();
+        Ok(SourceState { workspace_owner, last, earlier, database })
+    }
+
+    /// Stores the fork. Returns none if a concurrent request with the same key was faster.
+    async fn store(&self, fork: PreparedFork) -> Result<Option<Session>, Error> {
+        let PreparedFork { id, files, has_files, last } = fork;
+        let mut conn = self.service.pool.acquire_as(self.source.tenant).await?;
+        let mut transaction = conn.begin().await?;
+        let stored = match self.insert(&mut transaction, id, has_files, last).await {
+            Ok(Some(session)) => {
+                // The files stay even if the commit is not confirmed: it may have been carried out.
+                let removal = files.keep();
+                transaction.commit().await?;
+                if let Some(removal) = removal {
+                    removal.cancel();
+                }
+                Ok(Some(session))
+            }
+            Err(error @ Error::Store(_)) => return Err(error),
+            refused => {
+                transaction.rollback().await?;
+                refused
+            }
+        };
+        conn.give_back();
+        stored
+    }
+
+    async fn insert(
+        &self,
+        conn: &mut PgConnection,
+        id: SessionId,
+        has_files: bool,
+        copied_at: i32,
+    ) -> Result<Option<Session>, Error> {
+        let ForkSource { tenant, session_id: source, key } = self.source;
+        let last = lock_source(conn, tenant, source).await?;
+        // Messages that arrived during the copy may refer to files that the copy does not have.
+        let last = last.ok_or_else(|| self.not_found())?.min(copied_at);
+        let at = self.fork_point(conn, last).await?;
+        let open = open_calls(conn, source, at).await?;
+        let closing = (!open.is_empty()).then(|| closing(&open)).transpose();
+        let closing = closing.map_err(Error::internal)?;
+        let message_id = MessageId::new().to_string();
+        let new = NewFork {
+            id,
+            source,
+            at,
+            closing: closing.as_ref().map(|content| (message_id.as_str(), content.as_str())),
+            title: self.request.title.as_deref(),
+            metadata: self.request.metadata.as_deref(),
+            has_files,
+            key,
+            fingerprint: &self.fingerprint,
+        };
+        if !insert(conn, &new).await? {
+            return Ok(None);
+        }
+        let forked_from = ForkedFrom { session_id: source, message_seq: at };
+        let event = NewEvent::new(&EventBody::Forked { forked_from });
+        // The event is not published: a new session has no subscribers.
+        append(conn, id, None, &[event]).await?;
+        let missing = || Error::Internal(format!("the fork {id} was not stored"));
+        find(conn, tenant, id).await?.ok_or_else(missing).map(Some)
+    }
+
+    /// The number of the last message of the fork's history.
+    async fn fork_point(&self, conn: &mut PgConnection, last: i32) -> Result<i32, Error> {
+        let session_id = self.source.session_id;
+        let find = async |conn: &mut PgConnection, name: &MessageName, pointer| {
+            let found = find_message(conn, session_id, last, name).await?;
+            let missing = || Error::field(pointer, "is not a message of the session's history");
+            found.ok_or_else(missing)
+        };
+        match (&self.request.after, &self.request.before) {
+            (Some(name), _) => find(conn, name, "/after").await,
+            (None, Some(name)) => Ok(find(conn, name, "/before").await? - 1),
+            (None, None) => Ok(last),
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! The events of an imported history.
+
+use serde_json::json;
+
+use crate::domain::event::{EventBody, NewEvent};
+use crate::domain::message::{BadContent, Content, View};
+use crate::domain::run::StopReason;
+use crate::domain::tool::ToolCall;
+
+/// The events of a reply: its thinking, and its text.
+pub(super) fn reply_events(content: &Content) -> Result<Vec<NewEvent>, BadContent> {
+    let (mut thinking, mut texts) = (Vec::new(), Vec::new());
+    for block in content.blocks()? {
+        match block.view {
+            View::Thinking(text) => thinking.push(json!({ "type": "text", "text": text })),
+            View::Text(_) => texts.push(block.raw),
+            View::RedactedThinking
+            | View::ToolUse(_)
+            | View::ToolResult { .. }
+            | View::ServerToolUse { .. }
+            | View::Other { .. } => {}
+        }
+    }
+    let mut events = Vec::new();
+    if !thinking.is_empty() {
+        let content = Content::parse(serde_json::Value::from(thinking).to_string())?;
+        events.push(NewEvent::new(&EventBody::AgentThinking { content }));
+    }
+    if !texts.is_empty() {
+        let content = Content::from_blocks(texts)?;
+        events.push(NewEvent::new(&EventBody::AgentMessage { content }));
+    }
+    Ok(events)
+}
+
+/// The event of a call. The call was executed elsewhere, as a call of a client tool is.
+pub(super) fn call_event(call: &ToolCall) -> NewEvent {
+    let (name, input) = (call.name.clone(), call.input.clone());
+    let body = EventBody::AgentCustomToolUse { name, input };
+    NewEvent::with_id(call.tool_use_id.clone(), &body)
+}
+
+/// The event of a tool result.
+pub(super) fn result_event(tool_use_id: &str, content: Content, is_error: bool) -> NewEvent {
+    let custom_tool_use_id = tool_use_id.to_owned();
+    NewEvent::new(&EventBody::UserCustomToolResult { custom_tool_use_id, content, is_error })
+}
+
+/// The event of a settled run.
+pub(super) fn idle_event(stop_reason: &StopReason) -> NewEvent {
+    let stop_reason = stop_reason.clone();
+    NewEvent::new(&EventBody::StatusIdle { stop_reason, limited: None, output_error: None })
+}

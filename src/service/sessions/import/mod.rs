@@ -1,0 +1,73 @@
+//! Importing a session from an export: all of it, or nothing.
+
+mod contents;
+mod events;
+mod history;
+mod lines;
+mod reply;
+
+use bytes::Bytes;
+
+use crate::domain::ids::{SessionId, TenantId};
+use crate::domain::session::Session;
+use crate::service::Service;
+use crate::service::agents::resolve_session;
+use crate::service::content::{ContentTotals, check_model_support};
+use crate::service::deadline::in_time;
+use crate::service::error::Error;
+use crate::service::offload::offload;
+use crate::service::session_settings::NewSettings;
+use crate::service::transaction::in_transaction;
+use crate::store::session_transfer::insert_history;
+use crate::store::sessions::{find, insert};
+use history::ImportedHistory;
+use lines::ExportLines;
+
+/// An export to import.
+pub(crate) struct ImportRequest {
+    pub(crate) tenant: TenantId,
+    /// The lines of the export.
+    pub(crate) body: Bytes,
+    /// The memory that the body takes while it is parsed, in bytes.
+    pub(crate) size: usize,
+}
+
+/// Creates a session with the settings and messages of an export.
+pub(crate) async fn import_session(
+    service: &Service,
+    request: ImportRequest,
+) -> Result<Session, Error> {
+    let ImportRequest { tenant, body, size } = request;
+    let parsed = offload(size, move || {
+        let ExportLines { settings, messages } = ExportLines::parse(&body)?;
+        Ok::<_, Error>((settings, ImportedHistory::build(messages)?))
+    });
+    let (settings, imported) = parsed.await??;
+    let new = resolve_session(service, tenant, settings).await;
+    let new = new.map_err(|error| error.under("/lines/1/settings"))?;
+    let contents: Vec<(String, &str)> = imported
+        .contents
+        .iter()
+        .map(|content| (content.pointer.clone(), content.text.as_str()))
+        .collect();
+    let models = &service.defaults.model_rules.models;
+    check_model_support(models, &new.settings.model, &contents).await?;
+    let contents = imported.contents.iter().map(|content| content.text.clone()).collect();
+    ContentTotals::check(Vec::new(), contents, "/lines").await?;
+    in_time(store(service, tenant, &new, &imported)).await
+}
+
+async fn store(
+    service: &Service,
+    tenant: TenantId,
+    new: &NewSettings,
+    imported: &ImportedHistory,
+) -> Result<Session, Error> {
+    let id = SessionId::new();
+    let stored = in_transaction(service, tenant, async |conn| {
+        insert(conn, &new.row(id, tenant)).await?;
+        insert_history(conn, tenant, id, &imported.history).await?;
+        Ok(find(conn, tenant, id).await?)
+    });
+    stored.await?.ok_or_else(|| Error::Internal(format!("the session {id} was not stored")))
+}

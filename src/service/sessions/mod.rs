@@ -1,0 +1,19 @@
+//! Sessions: creating, listing, changing, forking, exporting, importing and deleting them.
+
+mod create;
+mod delete;
+mod deletion_permits;
+pub(crate) mod export;
+pub(crate) mod fork;
+pub(crate) mod import;
+mod list;
+mod tickets;
+mod update;
+mod workspace_removal;
+
+pub(crate) use create::{CreatedSession, create_session};
+pub(crate) use delete::{DeleteSession, delete_session};
+pub(in crate::service) use deletion_permits::DeletionPermits;
+pub(crate) use list::{find_session, list_forks, list_sessions};
+pub(crate) use tickets::{CreateTicket, CreatedTicket, create_ticket};
+pub(crate) use update::{SessionUpdate, UpdateSession, update_session};

@@ -1,0 +1,43 @@
+//! Tickets: short-lived credentials for the event stream of one session.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use crate::domain::pass::Pass;
+use crate::domain::ids::{SessionId, TenantId};
+use crate::domain::ticket::Ticket;
+use crate::service::Service;
+use crate::service::error::Error;
+use crate::store::stream_tickets::{NewTicket, insert, sweep};
+
+/// Lifetime of a ticket: enough to open one stream.
+const LIFETIME: Duration = Duration::from_mins(1);
+
+/// A request for a ticket.
+pub(crate) struct CreateTicket {
+    pub(crate) tenant: TenantId,
+    pub(crate) session_id: SessionId,
+    /// The credential of the caller; none if the service requires no keys.
+    pub(crate) pass: Option<Pass>,
+}
+
+/// A new ticket.
+pub(crate) struct CreatedTicket {
+    pub(crate) ticket: Ticket,
+    pub(crate) expires_at: Timestamp,
+}
+
+/// Creates a ticket for one stream of a session, and deletes expired ones.
+pub(crate) async fn create_ticket(
+    service: &Service,
+    request: CreateTicket,
+) -> Result<CreatedTicket, Error> {
+    let CreateTicket { tenant, session_id, pass } = request;
+    let ticket = Ticket::generate().map_err(Error::internal)?;
+    let new = NewTicket { hash: ticket.hash(), tenant, session_id, pass, lifetime: LIFETIME };
+    let expires_at = service.pool.with(tenant, async |conn| insert(conn, &new).await).await?;
+    service.admission_pool.with(async |conn| sweep(conn).await).await?;
+    let expires_at = expires_at.ok_or_else(|| Error::SessionNotFound(session_id.to_string()))?;
+    Ok(CreatedTicket { ticket, expires_at })
+}

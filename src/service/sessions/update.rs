@@ -1,0 +1,166 @@
+//! Changing a session: its title, metadata, permission mode and archived state.
+
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+use sqlx::PgConnection;
+
+use crate::domain::event::{EventBody, Frame, NewEvent};
+use crate::domain::ids::{SessionId, TenantId};
+use crate::domain::merge_patch::merge;
+use crate::domain::permission::PermissionMode;
+use crate::domain::session::Session;
+use crate::domain::word::word;
+use crate::service::Service;
+use crate::service::deadline::in_time;
+use crate::service::error::{Error, FieldError};
+use crate::service::json::given;
+use crate::service::session_settings::{
+    MAX_METADATA, NOT_READABLE, check_mode, is_readable_object, title_problem,
+};
+use crate::service::transaction::in_transaction;
+use crate::service::versions::check_version;
+use crate::store::events::append;
+use crate::store::session_changes::{Changeable, change, lock};
+use crate::store::sessions::find;
+
+/// Maximum size of a metadata patch, in bytes: enough to remove every member.
+const MAX_PATCH: usize = 32 * 1024;
+
+/// Changes of a session. Absent members stay unchanged; null removes a value.
+#[derive(Debug, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct UpdateSession {
+    /// A title for display, at most 500 characters.
+    #[expect(clippy::option_option, reason = "null differs from an absent member")]
+    #[serde(default, deserialize_with = "given")]
+    #[schema(value_type = Option<String>, max_length = 500)]
+    title: Option<Option<String>>,
+    /// A merge patch (RFC 7396) of the metadata, at most 32 kB. The patched metadata is at most
+    /// 16 kB.
+    #[expect(clippy::option_option, reason = "null differs from an absent member")]
+    #[serde(default, deserialize_with = "given")]
+    #[schema(value_type = Option<Object>)]
+    metadata: Option<Option<Box<RawValue>>>,
+    /// The decision on calls that no rule matches. It applies from the next step of the live run.
+    /// `bypass` is accepted only if the operator has enabled it.
+    #[serde(default, deserialize_with = "not_null_mode")]
+    #[schema(value_type = PermissionMode)]
+    permission_mode: Option<PermissionMode>,
+    /// Archives or restores the session. An archived session is left out of lists and accepts no
+    /// messages. Its live run and its queued runs continue.
+    #[serde(default, deserialize_with = "not_null_bool")]
+    #[schema(value_type = bool)]
+    archived: Option<bool>,
+}
+
+fn not_null_mode<'de, D>(deserializer: D) -> Result<Option<PermissionMode>, D::Error>
+where
+    D: Deserializer<'de>,
+{
+    word(deserializer).map(Some)
+}
+
+fn not_null_bool<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<bool>, D::Error> {
+    bool::deserialize(deserializer).map(Some)
+}
+
+/// A request to change a session.
+#[derive(Debug)]
+pub(crate) struct SessionUpdate {
+    pub(crate) tenant: TenantId,
+    pub(crate) session_id: SessionId,
+    /// The versions of which the session must have one; none for any.
+    pub(crate) expected: Option<Vec<i64>>,
+    pub(crate) changes: UpdateSession,
+}
+
+/// A changed session, and the events of the change.
+struct Updated {
+    session: Session,
+    frames: Vec<Frame>,
+}
+
+/// Changes a session, and publishes the event of the change.
+pub(crate) async fn update_session(
+    service: &Service,
+    update: SessionUpdate,
+) -> Result<Session, Error> {
+    update.changes.check()?;
+    check_mode(service, update.changes.permission_mode)?;
+    let session_id = update.session_id;
+    let updated = in_transaction(service, update.tenant, async |conn| update.store(conn).await);
+    let Updated { session, frames } = in_time(updated).await?;
+    service.bus.publish(session_id, frames);
+    Ok(session)
+}
+
+impl SessionUpdate {
+    async fn store(self, conn: &mut PgConnection) -> Result<Updated, Error> {
+        let Self { tenant, session_id, expected, changes } = self;
+        let missing = || Error::SessionNotFound(session_id.to_string());
+        let (before, last_seq) = lock(conn, tenant, session_id).await?.ok_or_else(missing)?;
+        check_version(expected.as_deref(), last_seq)?;
+        let Applied { after, event } = changes.apply(&before)?;
+        let mut frames = Vec::new();
+        if let Some(event) = event {
+            change(conn, session_id, &after).await?;
+            frames = append(conn, session_id, None, &[NewEvent::new(&event)]).await?;
+        }
+        let session = find(conn, tenant, session_id).await?.ok_or_else(missing)?;
+        Ok(Updated { session, frames })
+    }
+}
+
+/// The result of applying changes.
+struct Applied {
+    after: Changeable,
+    /// The event with the changed members; none if nothing changed.
+    event: Option<EventBody>,
+}
+
+impl UpdateSession {
+    fn check(&self) -> Result<(), Error> {
+        let mut errors = Vec::new();
+        if let Some(problem) = self.title.iter().flatten().find_map(|title| title_problem(title)) {
+            errors.push(FieldError::new("/title", problem));
+        }
+        if let Some(Some(patch)) = &self.metadata {
+            if !is_readable_object(patch.get()) {
+                errors.push(FieldError::new("/metadata", NOT_READABLE));
+            } else if patch.get().len() > MAX_PATCH {
+                errors.push(FieldError::new("/metadata", "is a patch larger than 32 kB"));
+            }
+        }
+        Error::if_any(errors)
+    }
+
+    fn apply(self, before: &Changeable) -> Result<Applied, Error> {
+        let metadata = match self.metadata {
+            None => before.metadata.clone(),
+            Some(None) => RawValue::from_string("{}".to_owned()).map_err(Error::internal)?,
+            Some(Some(patch)) => merge(&before.metadata, &patch).map_err(Error::internal)?,
+        };
+        if metadata.get().len() > MAX_METADATA {
+            return Err(Error::field("/metadata", "would be larger than 16 kB"));
+        }
+        let after = Changeable {
+            title: self.title.unwrap_or_else(|| before.title.clone()),
+            metadata,
+            permission_mode: self.permission_mode.or(before.permission_mode),
+            is_archived: self.archived.unwrap_or(before.is_archived),
+        };
+        let has_title = after.title != before.title;
+        let has_metadata = after.metadata.get() != before.metadata.get();
+        let has_mode = after.permission_mode != before.permission_mode;
+        let has_archived = after.is_archived != before.is_archived;
+        let event = EventBody::Updated {
+            title: has_title.then(|| after.title.clone()),
+            metadata: has_metadata.then(|| after.metadata.clone()),
+            permission_mode: after.permission_mode.filter(|_| has_mode),
+            archived: has_archived.then_some(after.is_archived),
+            sent_history: None,
+        };
+        let has_changed = has_title || has_metadata || has_mode || has_archived;
+        Ok(Applied { after, event: has_changed.then_some(event) })
+    }
+}
