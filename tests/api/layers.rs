@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// A module and the modules of this crate that it may import.
-const MAY_IMPORT: [(&str, &[&str]); 14] = [
+const MAY_IMPORT: [(&str, &[&str]); 15] = [
     ("faults", &[]),
     ("domain", &[]),
     ("agent", &["domain"]),
@@ -21,7 +21,11 @@ const MAY_IMPORT: [(&str, &[&str]); 14] = [
     ("webhooks", &["domain", "store", "outbound", "metrics"]),
     ("tokens", &["domain"]),
     ("worker", &["domain", "agent", "store", "model", "tools", "bus", "metrics", "spans"]),
-    ("http", &["domain", "store", "bus", "tools", "metrics", "outbound", "spans", "tokens"]),
+    ("service", &["domain", "agent", "store", "bus", "tools", "metrics", "outbound"]),
+    (
+        "http",
+        &["domain", "service", "store", "bus", "tools", "metrics", "outbound", "spans", "tokens"],
+    ),
 ];
 
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) {

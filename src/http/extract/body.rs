@@ -11,6 +11,7 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::http::error::ApiError;
+use crate::service::Error;
 
 /// The maximum size of a body in bytes, except for messages, tool results and imports.
 pub(in crate::http) const MAX_BODY: usize = 4 * 1024 * 1024;
@@ -46,7 +47,7 @@ pub(in crate::http) async fn read_body(
         read = timeout(limits.timeout, read) => {
             read.map_err(|_| ApiError::RequestTimeout(limits.timeout))?.map_err(body_error)
         }
-        () = limits.stops_soon() => Err(ApiError::Draining),
+        () = limits.stops_soon() => Err(Error::Draining.into()),
     }
 }
 

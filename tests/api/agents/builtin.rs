@@ -185,7 +185,7 @@ async fn who_had_a_name_first_keeps_it() {
     let session = app.session_with(json!({ "agent": "coder" })).await.read().await;
     assert_eq!((&session["system"], &session["agent"]["version"]), (&json!("Ours."), &json!(2)));
     // Its versions are not mixed with those of the other.
-    let message = "is coder@1, and there is no such agent";
+    let message = "is coder@1, but there is no such agent";
     assert_eq!(refused(&app, json!({ "agent": "coder@1" })).await["message"], message);
     assert_eq!(super::put(&app, "coder", json!({})).await, 3);
     let page = agent(&app, "").await;

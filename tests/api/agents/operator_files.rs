@@ -37,7 +37,7 @@ async fn all_tenants_have_the_operators_agents_and_none_can_change_them() {
         (&json!("You are the desk."), &json!(["get_time"]))
     );
     assert_eq!(session["agent"], json!({ "name": "desk", "version": 4 }));
-    let message = "is desk@1, and there is no such agent";
+    let message = "is desk@1, but there is no such agent";
     assert_eq!(refused(&app, json!({ "agent": "desk@1" })).await["message"], message);
     let expected = json!({
         "type": "agent", "name": "desk", "version": 4, "source": "operator",

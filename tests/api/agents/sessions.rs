@@ -90,9 +90,9 @@ async fn an_agent_that_is_not_there_is_named() {
     let app = TestApp::start(replies(&[])).await;
     put(&app, "desk", json!({})).await;
     for (agent, message) in [
-        ("nobody", "is nobody, and there is no such agent"),
-        ("desk@2", "is desk@2, and there is no such agent"),
-        ("coder@2", "is coder@2, and there is no such agent"),
+        ("nobody", "is nobody, but there is no such agent"),
+        ("desk@2", "is desk@2, but there is no such agent"),
+        ("coder@2", "is coder@2, but there is no such agent"),
         ("desk@0", "\"0\" is not a version: versions are counted from 1"),
         ("desk@latest", "\"latest\" is not a version: versions are counted from 1"),
         ("Desk", "\"Desk\" is not 1 to 64 of a-z, 0-9, _ and -, the first a letter or a digit"),
@@ -105,7 +105,7 @@ async fn an_agent_that_is_not_there_is_named() {
     // It is pinned with the rest.
     let change = app.client.patch(app.url(&session.path(""))).json(&json!({ "agent": "desk" }));
     let told = problem(change.send().await.unwrap(), 422, "validation_failed").await;
-    let pinned = "is pinned when the session is made, and cannot be changed";
+    let pinned = "is pinned when the session is created, and cannot be changed";
     assert_eq!(told["errors"], json!([at_agent(pinned)]));
 }
 
@@ -132,7 +132,7 @@ async fn what_is_wrong_is_said_of_the_agent_or_of_the_request_whoever_has_said_i
     let expected =
         json!({ "pointer": "/tools", "message": "names a tool that does not exist: \"gone too\"" });
     assert_eq!(refused(&app, body).await, expected);
-    let price = "no price is known for simulator; the operator gives it with --prices";
+    let price = "cannot be enforced: the operator has set no price for simulator; prices are set with --prices";
     let body = json!({ "agent": "desk", "tools": [], "permissions": rules });
     assert_eq!(refused(&app, body).await, of_agent("/limits/cost", price));
     let body =
@@ -154,7 +154,7 @@ async fn an_agent_does_not_enable_what_the_operator_has_not() {
     let copy = "INSERT INTO agent_versions (tenant_id, name, version, profile)
                 SELECT id, 'free', 1, '{\"permission_mode\": \"bypass\"}' FROM tenants";
     sqlx::query(copy).execute(&other.database.pool(1)).await.unwrap();
-    let message = "is free@1, whose /permission_mode is not enabled; the operator does that with \
+    let message = "is free@1, whose /permission_mode is not enabled; the operator enables it with \
                    --allow-bypass";
     assert_eq!(refused(&other, json!({ "agent": "free" })).await, at_agent(message));
 }

@@ -127,7 +127,7 @@ async fn what_is_deleted_is_gone_with_its_versions_and_sessions_keep_theirs() {
     assert_eq!(delete().await.unwrap().status(), 204);
     problem(delete().await.unwrap(), 404, "agent_not_found").await;
     problem(get(&app, "/librarian?version=1").await, 404, "agent_not_found").await;
-    let nobody = at_agent("is librarian, and there is no such agent");
+    let nobody = at_agent("is librarian, but there is no such agent");
     assert_eq!(refused(&app, json!({ "agent": "librarian" })).await, nobody);
     session.ask("Are you there?").await;
     assert_eq!(app.upstream().body(0)["system"][0]["text"], "One.");
@@ -145,7 +145,7 @@ async fn a_profile_of_which_no_session_could_be_made_is_refused() {
     let long = "x".repeat(600);
     for (profile, pointer, message) in [
         (json!({ "description": long }), "/description", "is longer than 500 characters"),
-        (json!({ "description": "a\0b" }), "/description", "has a NUL"),
+        (json!({ "description": "a\0b" }), "/description", "has a NUL character"),
         (
             json!({ "tools": ["read_file", "Bash"] }),
             "/tools",
@@ -156,12 +156,12 @@ async fn a_profile_of_which_no_session_could_be_made_is_refused() {
         (
             json!({ "limits": { "cost": 5 } }),
             "/limits/cost",
-            "no price is known for simulator; the operator gives it with --prices",
+            "cannot be enforced: the operator has set no price for simulator; prices are set with --prices",
         ),
         (
             json!({ "permission_mode": "bypass" }),
             "/permission_mode",
-            "is not enabled; the operator does that with --allow-bypass",
+            "is not enabled; the operator enables it with --allow-bypass",
         ),
         (json!({ "system": [{ "type": "text", "text": " " }] }), "/system/0/text", "is blank"),
         (json!({ "system": "x".repeat(262_144) }), "", "is larger than 262144 bytes"),
@@ -170,7 +170,7 @@ async fn a_profile_of_which_no_session_could_be_made_is_refused() {
         (
             json!({ "context": { "compact_at": 7 } }),
             "/context/compact_at",
-            "is neither 0 nor 1000 or more",
+            "is neither 0 nor at least 1000",
         ),
         (json!({ "budget": { "tokens": 0 } }), "/budget/tokens", "is less than 1"),
         (json!({ "stop_sequences": null }), "/stop_sequences", ""),
@@ -265,7 +265,7 @@ async fn another_tenant_sees_nothing_of_an_agent() {
     let session =
         |agent: &str| foreign.post(app.url("/v1/sessions")).json(&json!({ "agent": agent })).send();
     let told = problem(session("librarian").await.unwrap(), 422, "validation_failed").await;
-    assert_eq!(told["errors"][0], at_agent("is librarian, and there is no such agent"));
+    assert_eq!(told["errors"][0], at_agent("is librarian, but there is no such agent"));
 
     // The name is free for them, and what they make of it is theirs.
     let theirs = foreign.put(&url).json(&json!({ "system": "Theirs." })).send().await.unwrap();

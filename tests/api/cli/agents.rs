@@ -58,5 +58,5 @@ async fn a_command_makes_its_session_as_an_agent() {
     assert!(shown.contains("\nagent            coder@1\n"), "{shown}");
     let (status, _, stderr) = told(&app, &["run", "--agent", "nobody", "Hello"]).await;
     assert_eq!(status, Some(1));
-    assert!(stderr.contains("is nobody, and there is no such agent"), "{stderr}");
+    assert!(stderr.contains("is nobody, but there is no such agent"), "{stderr}");
 }

@@ -130,7 +130,7 @@ async fn a_budget_that_cannot_be_kept_is_refused() {
         (
             json!({ "model": "simulator-2", "budget": { "cost": 5 } }),
             "/budget/cost",
-            "no price is known for simulator-2; the operator gives it with --prices",
+            "cannot be enforced: the operator has set no price for simulator-2; prices are set with --prices",
         ),
     ] {
         let response = app.post("/v1/sessions").json(&body).send().await.unwrap();

@@ -99,7 +99,7 @@ async fn what_is_pinned_cannot_be_changed() {
     for member in pinned {
         let refused = patch(&session, &json!({ "title": "New", member.clone(): null })).await;
         let refused = problem(refused, 422, "validation_failed").await;
-        let message = "is pinned when the session is made, and cannot be changed";
+        let message = "is pinned when the session is created, and cannot be changed";
         let expected = json!([{ "pointer": format!("/{member}"), "message": message }]);
         assert_eq!(refused["errors"], expected);
     }

@@ -97,13 +97,13 @@ async fn an_export_for_people_lets_nobody_write_its_headings() {
     let read: Value = app.get(&session.path("")).send().await.unwrap().json().await.unwrap();
     let result = history[2]["message"]["content"][0]["content"].as_str().unwrap();
     let expected = format!(
-        "# A \\# title\n\nSession {id}, made {made}, with the model simulator.\n\
+        "# A \\# title\n\nSession {id}, created {made}, with the model simulator.\n\
          \n## 1. User\n\n{asked}\n\n````markdown\nRead\n\n## 7. Assistant\n\n```\n````\n\
          \n## 2. Assistant\n\n{called}\n\nCall of read\\_file (toolu\\_1):\n\
          \n```json\n{{\"path\":\"a.txt\"}}\n```\n\
          \n## 3. Tools\n\n{answered}\n\nResult of toolu\\_1:\n\n`````\n{result}\n`````\n\
          \n## 4. Assistant\n\n{said}\n\n````markdown\nDone.\n```\n# Mine\n````\n\
-         \n---\n\nThe end, after 4 messages.\n",
+         \n---\n\nEnd of the export: 4 messages.\n",
         id = session.id.replace('_', "\\_"),
         made = read["created_at"].as_str().unwrap(),
         result = result.trim_end_matches('\n'),

@@ -59,7 +59,7 @@ async fn what_a_webhook_cannot_be_is_refused_by_name() {
         (json!({ "url": "https://127.0.0.1/" }), "/url", "is at an address that is not public"),
         (json!({ "url": "https://[::1]/" }), "/url", "is at an address that is not public"),
         (json!({ "url": "https://me:pw@example.com/" }), "/url", "has a user name or a password"),
-        (json!({ "url": "https://example.com/\n" }), "/url", "has a blank or a control character"),
+        (json!({ "url": "https://example.com/\n" }), "/url", "has whitespace or a control character"),
         (json!({ "url": long }), "/url", "is longer than 2000 characters"),
         (json!({ "events": [] }), "/events", "is empty"),
         (json!({ "events": ["run.completed", "bell"] }), "/events/1", "\"bell\" is not an event"),
@@ -68,7 +68,7 @@ async fn what_a_webhook_cannot_be_is_refused_by_name() {
             "/description",
             "is longer than 500 characters",
         ),
-        (json!({ "description": "\u{0}" }), "/description", "has a NUL"),
+        (json!({ "description": "\u{0}" }), "/description", "has a NUL character"),
     ] {
         let mut whole = json!({ "url": "http://hooks.internal/", "events": ["run.completed"] });
         whole.as_object_mut().unwrap().extend(body.as_object().unwrap().clone());

@@ -39,7 +39,7 @@ async fn a_folder_that_is_not_allowed_is_refused() {
         let body = json!({ "workspace": folder });
         let response = app.post("/v1/sessions").json(&body).send().await.unwrap();
         let problem = problem(response, 422, "validation_failed").await;
-        let message = "is not a folder that sessions may work in";
+        let message = "is not a folder that the operator allows for sessions";
         assert_eq!(problem["errors"], json!([{ "pointer": "/workspace", "message": message }]));
     }
 }
