@@ -21,7 +21,7 @@ use crate::http::stream::probes::Probes;
 use crate::metrics::Metrics;
 use crate::outbound::AllowedHosts;
 use crate::service::{Defaults, Error, Service};
-use crate::store::connections::{Connections, TenantConnections};
+use crate::store::connections::TenantConnections;
 use crate::tokens::Issuer;
 use crate::tools::Registry;
 use crate::tools::policy::OperatorPolicy;

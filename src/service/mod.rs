@@ -136,7 +136,7 @@ pub struct Service {
     /// Work that continues after its request, and that the shutdown waits for.
     pub(crate) tasks: TaskTracker,
     pub(crate) copies: ConcurrencyLimit,
-    pub(crate) deletions: DeletionPermits,
+    deletions: DeletionPermits,
     pub(crate) verifications: ConcurrencyLimit,
 }
 

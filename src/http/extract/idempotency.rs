@@ -11,6 +11,7 @@ use sha2::{Digest as _, Sha256};
 use crate::http::error::ApiError;
 use crate::http::extract::body::BodyLimits;
 use crate::http::extract::headers::idempotency_key;
+use crate::http::extract::json_body::optional;
 use crate::service::idempotency::IdempotencyKey;
 use crate::service::json::parse;
 

@@ -62,5 +62,3 @@ pub(in crate::http) async fn optional(
         (false, false) => Ok(Some(body)),
     }
 }
-
-}

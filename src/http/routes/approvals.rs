@@ -9,7 +9,6 @@ use serde_json::value::RawValue;
 use sqlx::{Connection as _, PgConnection};
 
 use super::answering::{Met, end};
-use super::known_session;
 use crate::service::session_settings::is_readable_object;
 use crate::domain::event::{EventBody, NewEvent};
 use crate::domain::ids::{SessionId, TenantId};
@@ -24,6 +23,7 @@ use crate::http::extract::path::{CallPath, SessionPath};
 use crate::http::resources::{Page, RunResource};
 use crate::http::server::deadline::in_time;
 use crate::http::state::Api;
+use crate::service::lookup::newest_event;
 use crate::service::Error;
 use crate::store::decisions::{
     LockedCall, NewDecision, decide, find_input, list_pending, list_remembered, lock_calls,
@@ -88,7 +88,7 @@ pub(in crate::http) async fn list_approvals(
     path: SessionPath,
 ) -> Result<Json<Page<ApprovalResource>>, ApiError> {
     let SessionPath(session_id) = path;
-    known_session(&api, caller.tenant, session_id).await?;
+    newest_event(&api.service, caller.tenant, session_id).await?;
     let mut conn = api.pool.acquire_as(caller.tenant).await?;
     let pending = list_pending(&mut conn, caller.tenant, session_id).await?;
     conn.give_back();

@@ -8,7 +8,6 @@ use serde::Deserialize;
 use sqlx::PgConnection;
 
 use super::paging::{Order, page_request, links};
-use super::{known_place, known_session};
 use crate::domain::event::{Event, Frame, Streamed};
 use crate::domain::ids::SessionId;
 use crate::domain::page::Slice;
@@ -21,6 +20,7 @@ use crate::http::state::Api;
 use crate::http::stream::event_types::{EventTypes, TypedParams};
 use crate::http::stream::form::StreamForm;
 use crate::http::stream::sse::{Follow, Phase, respond};
+use crate::service::lookup::{check_reached, newest_event};
 use crate::store::StoreError;
 use crate::store::events::list_slice;
 use crate::store::typed_events::{Found, list_types};
@@ -95,7 +95,7 @@ pub(in crate::http) async fn list_events(
     let TypedParams(ListEvents { limit, after, before, order, types }) = query;
     let asked = page_request(limit, after, before, order.unwrap_or(Order::Asc))?;
     let types = EventTypes::of(types.as_deref()).of_events()?;
-    let newest = known_session(&api, caller.tenant, session_id).await?;
+    let newest = newest_event(&api.service, caller.tenant, session_id).await?;
     let wanted = Wanted { session_id, newest, types };
     let mut conn = api.pool.acquire_as(caller.tenant).await?;
     let Found { frames, up_to } = wanted.find(&mut conn, asked.slice()).await?;
@@ -175,7 +175,7 @@ pub(in crate::http) async fn stream_events(
     let TypedParams(StreamEvents { after, deltas, types }) = query;
     let form = StreamForm::of(&headers)?;
     let after = resume_after(&headers, after)?;
-    known_place(&api, caller.tenant, session_id, after).await?;
+    check_reached(&api.service, caller.tenant, session_id, after).await?;
     let subscription = api.bus.subscribe(session_id);
     let follow = Follow {
         tenant: caller.tenant,

@@ -5,7 +5,6 @@ use axum::extract::State;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::known_session;
 use crate::domain::explanation::{Facts, OpenCall, WaitsFor, after};
 use crate::domain::ids::{RunId, SessionId};
 use crate::domain::permission::Awaits;
@@ -17,6 +16,7 @@ use crate::http::extract::path::RunPath;
 use crate::http::resources::run_path;
 use crate::http::server::forwarded::link;
 use crate::http::state::Api;
+use crate::service::lookup::newest_event;
 use crate::service::Error;
 use crate::store::explain::find;
 use crate::tools::Registry;
@@ -133,7 +133,7 @@ pub(in crate::http) async fn explain_run(
     let facts = find(&mut conn, caller.tenant, session_id, run_id).await?;
     conn.give_back();
     let Some(mut facts) = facts else {
-        known_session(&api, caller.tenant, session_id).await?;
+        newest_event(&api.service, caller.tenant, session_id).await?;
         return Err(ApiError::Service(Error::RunNotFound(run_id.to_string())));
     };
     for call in &mut facts.calls {

@@ -5,7 +5,6 @@ use axum::response::Response;
 use http::Uri;
 use serde::Deserialize;
 
-use super::known_session;
 use super::paging::{Order, page_request, respond as respond_page};
 use crate::domain::ids::SessionId;
 use crate::domain::page::Slice;
@@ -17,6 +16,7 @@ use crate::http::extract::query::Params;
 use crate::http::resources::Page;
 use crate::service::sessions::export::HistoryItem;
 use crate::http::state::Api;
+use crate::service::lookup::newest_event;
 use crate::store::messages::{Range, list};
 
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
@@ -73,7 +73,7 @@ pub(in crate::http) async fn list_messages(
     let SessionPath(session_id) = path;
     let Params(ListMessages { limit, after, before, order, view }) = query;
     let asked = page_request(limit, after, before, order.unwrap_or(Order::Asc))?;
-    known_session(&api, caller.tenant, session_id).await?;
+    newest_event(&api.service, caller.tenant, session_id).await?;
     let mut conn = api.pool.acquire_as(caller.tenant).await?;
     let stored = list(&mut conn, range(session_id, asked.slice())).await?;
     let mut page = asked.page(stored, |stored| stored.seq);

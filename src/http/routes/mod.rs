@@ -24,35 +24,4 @@ pub(in crate::http) mod usage;
 pub(in crate::http) mod verify;
 pub(in crate::http) mod webhooks;
 
-use crate::domain::ids::{SessionId, TenantId};
-use crate::http::error::ApiError;
-use crate::http::state::Api;
-use crate::service::Error;
-use crate::store::sessions::last_seq;
 pub(in crate::http) use paging::{DEFAULT_LIMIT, MAX_LIMIT};
-
-/// Refuses a place that the session's events have not reached: its reader would wait for events
-/// that it then takes for old ones.
-async fn known_place(
-    api: &Api,
-    tenant: TenantId,
-    session_id: SessionId,
-    after: i64,
-) -> Result<(), ApiError> {
-    if after > known_session(api, tenant, session_id).await? {
-        return Err(ApiError::Service(Error::InvalidCursor(after.to_string())));
-    }
-    Ok(())
-}
-
-/// The number of a session's newest event, or that there is no such session.
-async fn known_session(
-    api: &Api,
-    tenant: TenantId,
-    session_id: SessionId,
-) -> Result<i64, ApiError> {
-    let mut conn = api.pool.acquire_as(tenant).await?;
-    let last_seq = last_seq(&mut conn, tenant, session_id).await?;
-    conn.give_back();
-    last_seq.ok_or_else(|| ApiError::Service(Error::SessionNotFound(session_id.to_string())))
-}

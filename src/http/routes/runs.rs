@@ -10,7 +10,6 @@ use sqlx::{Connection as _, PgConnection};
 use super::events::{StreamEvents, StreamHeaders};
 use super::paging::{Order, page_request, respond as respond_page};
 use crate::service::cancel::StopRequest;
-use super::{known_place, known_session};
 use crate::domain::event::Streamed;
 use crate::domain::ids::{RunId, SessionId, TenantId};
 use crate::domain::page::Slice;
@@ -25,6 +24,7 @@ use crate::http::state::Api;
 use crate::http::stream::event_types::{EventTypes, TypedParams};
 use crate::http::stream::form::StreamForm;
 use crate::http::stream::sse::{Follow, Phase, respond};
+use crate::service::lookup::{check_reached, newest_event};
 use crate::service::Error;
 use crate::store::StoreError;
 use crate::store::events::{Range, list as list_events};
@@ -68,7 +68,7 @@ pub(in crate::http) async fn list_runs(
     let SessionPath(session_id) = path;
     let Params(ListRuns { limit, after, before, order, status }) = query;
     let asked = page_request(limit, after, before, order.unwrap_or(Order::Asc))?;
-    known_session(&api, caller.tenant, session_id).await?;
+    newest_event(&api.service, caller.tenant, session_id).await?;
     let tenant = caller.tenant;
     let filter = |slice| Filter { tenant, session_id, only: None, status, slice };
     let mut conn = api.pool.acquire_as(caller.tenant).await?;
@@ -94,7 +94,7 @@ pub(super) async fn known_run(
     if let Some(run) = run {
         return Ok(run);
     }
-    known_session(api, tenant, session_id).await?;
+    newest_event(&api.service, tenant, session_id).await?;
     Err(ApiError::Service(Error::RunNotFound(run_id.to_string())))
 }
 
@@ -151,7 +151,7 @@ pub(in crate::http) async fn stream_run(
     let subscription = api.bus.subscribe(session_id);
     let run = known_run(&api, caller.tenant, session_id, run_id).await?;
     if after > 0 {
-        known_place(&api, caller.tenant, session_id, after).await?;
+        check_reached(&api.service, caller.tenant, session_id, after).await?;
     }
     let after = after.max(run.accepted_seq - 1);
     if is_over(&api, caller.tenant, &run, after).await? {
@@ -226,7 +226,7 @@ pub(in crate::http) async fn cancel_session(
 ) -> Result<Response, ApiError> {
     let SessionPath(session_id) = path;
     let tenant = caller.tenant;
-    known_session(&api, tenant, session_id).await?;
+    newest_event(&api.service, tenant, session_id).await?;
     let mut conn = api.pool.acquire_as(tenant).await?;
     let open = list_open(&mut conn, tenant, session_id).await?;
     conn.give_back();

@@ -16,7 +16,7 @@ pub(crate) use members::{
     MAX_METADATA, NOT_READABLE, is_readable_object, limit_errors, title_problem,
 };
 pub use model_rules::{ModelRules, is_beta};
-pub(crate) use permissions::{check_mode, check_rules};
+pub(crate) use permissions::check_mode;
 pub(crate) use request::{CreateSession, ModelMetadata};
 pub(crate) use sub_agents::SessionSubAgent;
 pub(crate) use system_prompt::SessionSystem;

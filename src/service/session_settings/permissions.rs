@@ -23,7 +23,7 @@ pub(crate) fn check_mode(
 }
 
 /// Refuses rules that are not valid.
-pub(crate) fn check_rules(service: &Service, rules: &[Rule]) -> Result<(), Error> {
+pub(super) fn check_rules(service: &Service, rules: &[Rule]) -> Result<(), Error> {
     if rules.len() > MAX_RULES {
         return Err(Error::field("/permissions", format!("has more than {MAX_RULES} rules")));
     }

@@ -7,9 +7,10 @@ use crate::domain::session::Session;
 use crate::domain::session_filter::SessionFilter;
 use crate::service::Service;
 use crate::service::error::Error;
+use crate::service::lookup::newest_event;
 use crate::service::paging::{ListPage, PageRequest};
 use crate::store::session_list;
-use crate::store::sessions::{self, find, last_seq};
+use crate::store::sessions::{self, find};
 
 /// Finds a session.
 pub(crate) async fn find_session(
@@ -51,8 +52,7 @@ pub(crate) async fn list_forks(
     source: SessionId,
     request: PageRequest<SessionId>,
 ) -> Result<ListPage<Session, SessionId>, Error> {
-    let found = service.pool.with(tenant, async |conn| last_seq(conn, tenant, source).await);
-    found.await?.ok_or_else(|| Error::SessionNotFound(source.to_string()))?;
+    newest_event(service, tenant, source).await?;
     let read = service.pool.with(tenant, async |conn| {
         let forks = sessions::list_forks(conn, tenant, source, request.slice()).await?;
         let mut page = request.page(forks, |fork| fork.id);

@@ -15,7 +15,6 @@ use crate::http::error::ApiError;
 use crate::http::extract::headers::resume_after;
 use crate::http::extract::idempotency::mark_repeated;
 use crate::http::resources::{RunResource, run_path};
-use crate::http::routes::known_place;
 use crate::http::routes::runs::{is_over, known_run};
 use crate::http::server::deadline::in_time;
 use crate::http::server::detached::left;
@@ -23,6 +22,7 @@ use crate::http::server::stream_permits::StreamPermit;
 use crate::http::stream::event_types::EventTypes;
 use crate::http::stream::form::StreamForm;
 use crate::http::stream::sse::{Follow, Phase, respond};
+use crate::service::lookup::check_reached;
 use crate::service::Error;
 
 /// How often a run that is waited for is looked at when nothing is told of it.
@@ -64,7 +64,7 @@ impl Post<'_> {
             return Ok((before_run, Phase::Live));
         }
         let after = resume_after(self.headers, None)?;
-        known_place(self.api, self.tenant, run.session_id, after).await?;
+        check_reached(&self.api.service, self.tenant, run.session_id, after).await?;
         let after = after.max(before_run);
         let is_over = is_over(self.api, self.tenant, run, after).await?;
         Ok((after, if is_over { Phase::Ended } else { Phase::Backlog }))

@@ -15,8 +15,8 @@ use crate::faults::{self, Point};
 use crate::http::error::ApiError;
 use crate::http::extract::conditions::expected;
 use crate::service::versions::check_version;
-use crate::http::routes::known_session;
 use crate::http::routes::runs::known_run;
+use crate::service::lookup::newest_event;
 use crate::service::Error;
 use crate::service::content::check_model_support;
 use crate::store::accept::{Accepted, AcceptedRun, MAX_QUEUED, NewRun, accept};
@@ -162,7 +162,7 @@ impl Post<'_> {
         has_place: bool,
         versions: Option<&[i64]>,
     ) -> Result<ApiError, ApiError> {
-        let last_seq = known_session(self.api, self.tenant, self.session_id).await?;
+        let last_seq = newest_event(&self.api.service, self.tenant, self.session_id).await?;
         if let Err(mismatch) = check_version(versions, last_seq) {
             return Ok(mismatch.into());
         }
