@@ -78,7 +78,9 @@ impl Listening {
                 let (timeouts, issuer) = (http.timeouts, http.tokens.clone());
                 let service = Arc::new(shared.into_service(&health, defaults, &http));
                 let api = Api::new(health, service, http);
-                check_operator_agents(&api.service).await.context("the agents of --agents cannot be used")?;
+                check_operator_agents(&api.service)
+                    .await
+                    .context("the agents of --agents cannot be used")?;
                 let posts = api.tasks.clone();
                 let site = site(router(api), (forwarding, timeouts), &draining);
                 Ok(Some(Self { posts, issuer, ..Self::bind(bind, site).await? }))

@@ -74,9 +74,8 @@ pub(crate) async fn cancel_run(
     if run.status.is_terminal() {
         return Ok(run);
     }
-    let request = async |conn: &mut PgConnection| {
-        StopRequest::make(conn, tenant, session_id, run_id).await
-    };
+    let request =
+        async |conn: &mut PgConnection| StopRequest::make(conn, tenant, session_id, run_id).await;
     in_transaction(service, tenant, request).await?.publish(service);
     find_run(service, tenant, session_id, run_id).await
 }

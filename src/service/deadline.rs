@@ -13,9 +13,7 @@ use crate::store::StoreError;
 pub(crate) const DEADLINE: Duration = Duration::from_secs(10);
 
 /// Runs the database work of a request. Fails with [`StoreError::NoAnswer`] after the deadline.
-pub(super) async fn in_time<T>(
-    work: impl Future<Output = Result<T, Error>>,
-) -> Result<T, Error> {
+pub(super) async fn in_time<T>(work: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
     match timeout(DEADLINE, work).await {
         Ok(done) => done,
         Err(_) => Err(StoreError::NoAnswer.into()),

@@ -58,8 +58,7 @@ impl SessionServerTool {
     /// The definition as it is pinned and sent to the model.
     pub(crate) fn definition(&self, tool: &ServerTool) -> Result<Box<RawValue>, Error> {
         let Self { name, options } = self;
-        to_raw_value(&Definition { r#type: &tool.r#type, name, options })
-            .map_err(Error::internal)
+        to_raw_value(&Definition { r#type: &tool.r#type, name, options }).map_err(Error::internal)
     }
 }
 

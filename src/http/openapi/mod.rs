@@ -53,11 +53,7 @@ struct Document;
 pub(in crate::http) fn routes() -> OpenApiRouter<Api> {
     OpenApiRouter::new()
         .routes(routes!(sessions::create_session, sessions::list_sessions))
-        .routes(routes!(
-            sessions::get_session,
-            sessions::update_session,
-            sessions::delete_session
-        ))
+        .routes(routes!(sessions::get_session, sessions::update_session, sessions::delete_session))
         .routes(routes!(sessions::create_fork, sessions::list_forks))
         .routes(routes!(sessions::import_session))
         .routes(routes!(sessions::export_session))

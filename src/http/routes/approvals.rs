@@ -9,7 +9,6 @@ use serde_json::value::RawValue;
 use sqlx::{Connection as _, PgConnection};
 
 use super::answering::{Met, end};
-use crate::service::session_settings::is_readable_object;
 use crate::domain::event::{EventBody, NewEvent};
 use crate::domain::ids::{SessionId, TenantId};
 use crate::domain::pending::PendingCall;
@@ -23,8 +22,9 @@ use crate::http::extract::path::{CallPath, SessionPath};
 use crate::http::resources::{Page, RunResource};
 use crate::http::server::deadline::in_time;
 use crate::http::state::Api;
-use crate::service::lookup::newest_event;
 use crate::service::Error;
+use crate::service::lookup::newest_event;
+use crate::service::session_settings::is_readable_object;
 use crate::store::decisions::{
     LockedCall, NewDecision, decide, find_input, list_pending, list_remembered, lock_calls,
     remember,

@@ -7,7 +7,7 @@ use http::{HeaderMap, Uri};
 use serde::Deserialize;
 use sqlx::PgConnection;
 
-use super::paging::{Order, page_request, links};
+use super::paging::{Order, links, page_request};
 use crate::domain::event::{Event, Frame, Streamed};
 use crate::domain::ids::SessionId;
 use crate::domain::page::Slice;

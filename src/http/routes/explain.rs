@@ -16,8 +16,8 @@ use crate::http::extract::path::RunPath;
 use crate::http::resources::run_path;
 use crate::http::server::forwarded::link;
 use crate::http::state::Api;
-use crate::service::lookup::newest_event;
 use crate::service::Error;
+use crate::service::lookup::newest_event;
 use crate::store::explain::find;
 use crate::tools::Registry;
 

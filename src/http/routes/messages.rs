@@ -14,9 +14,9 @@ use crate::http::error::{ApiError, Problem};
 use crate::http::extract::path::SessionPath;
 use crate::http::extract::query::Params;
 use crate::http::resources::Page;
-use crate::service::sessions::export::HistoryItem;
 use crate::http::state::Api;
 use crate::service::lookup::newest_event;
+use crate::service::sessions::export::HistoryItem;
 use crate::store::messages::{Range, list};
 
 #[derive(Debug, Deserialize, utoipa::IntoParams)]

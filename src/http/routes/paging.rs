@@ -83,11 +83,8 @@ pub(super) fn links<T, K: Display>(
     page: &ListPage<T, K>,
     uri: &Uri,
 ) -> Option<[(HeaderName, HeaderValue); 1]> {
-    let (next, previous) = if page.is_before {
-        (&page.previous, &page.next)
-    } else {
-        (&page.next, &page.previous)
-    };
+    let (next, previous) =
+        if page.is_before { (&page.previous, &page.next) } else { (&page.next, &page.previous) };
     let links: Vec<String> = [("next", "after", next), ("prev", "before", previous)]
         .into_iter()
         .filter_map(|(rel, member, cursor)| {
@@ -136,8 +133,7 @@ mod tests {
         let uri: Uri = format!("/numbers?limit=4&{query}").parse().unwrap();
         let member =
             |name: &str| query.split('&').find_map(|it| Some(it.strip_prefix(name)?.to_owned()));
-        let request =
-            page_request(Some(4), member("after="), member("before="), order).unwrap();
+        let request = page_request(Some(4), member("after="), member("before="), order).unwrap();
         let mut page = request.page(read(request.slice()), |key| *key);
         if let Some(slice) = page.slice_before() {
             page.set_has_previous(!read(slice).is_empty());

@@ -9,7 +9,6 @@ use sqlx::{Connection as _, PgConnection};
 
 use super::events::{StreamEvents, StreamHeaders};
 use super::paging::{Order, page_request, respond as respond_page};
-use crate::service::cancel::StopRequest;
 use crate::domain::event::Streamed;
 use crate::domain::ids::{RunId, SessionId, TenantId};
 use crate::domain::page::Slice;
@@ -24,8 +23,9 @@ use crate::http::state::Api;
 use crate::http::stream::event_types::{EventTypes, TypedParams};
 use crate::http::stream::form::StreamForm;
 use crate::http::stream::sse::{Follow, Phase, respond};
-use crate::service::lookup::{check_reached, newest_event};
 use crate::service::Error;
+use crate::service::cancel::StopRequest;
+use crate::service::lookup::{check_reached, newest_event};
 use crate::store::StoreError;
 use crate::store::events::{Range, list as list_events};
 use crate::store::runs::{Filter, find, list};

@@ -8,8 +8,8 @@ use super::shared::SharedAgent;
 use crate::domain::agent::{AgentName, AgentSource};
 use crate::service::Service;
 use crate::service::agent_error::AgentError;
-use crate::service::error::Error;
 use crate::service::client_tool::SessionTool;
+use crate::service::error::Error;
 use crate::store::agents::Stored;
 
 /// A version of an agent.

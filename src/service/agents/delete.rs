@@ -23,10 +23,7 @@ pub(crate) struct DeleteAgent<'a> {
 }
 
 /// Deletes an agent of the tenant with all of its versions.
-pub(crate) async fn delete_agent(
-    service: &Service,
-    request: DeleteAgent<'_>,
-) -> Result<(), Error> {
+pub(crate) async fn delete_agent(service: &Service, request: DeleteAgent<'_>) -> Result<(), Error> {
     let deleted = in_transaction(service, request.tenant, async |conn| request.delete(conn).await);
     if in_time(deleted).await? {
         return Ok(());

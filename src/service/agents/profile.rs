@@ -9,13 +9,13 @@ use crate::domain::model_options::ServiceTier;
 use crate::domain::permission::{PermissionMode, Rule};
 use crate::domain::run::Limits;
 use crate::domain::word::words;
+use crate::service::client_tool::SessionTool;
 use crate::service::error::Error;
 use crate::service::inherited_fields::InheritedFields;
 use crate::service::json::{object, object_lists, there};
 use crate::service::session_settings::{
     CreateSession, SessionContext, SessionSubAgent, SessionSystem,
 };
-use crate::service::client_tool::SessionTool;
 
 /// Maximum size of a profile, in bytes.
 pub(super) const MAX_PROFILE: usize = 256 * 1024;

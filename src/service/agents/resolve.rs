@@ -6,11 +6,11 @@ use super::shared::{self, BadAgentFile, describe_problem};
 use crate::domain::agent::{AgentName, AgentVersion};
 use crate::domain::ids::TenantId;
 use crate::service::Service;
+use crate::service::client_tool::SessionTool;
 use crate::service::deadline::in_time;
 use crate::service::error::Error;
 use crate::service::inherited_fields::InheritedFields;
 use crate::service::session_settings::{CreateSession, NewSettings};
-use crate::service::client_tool::SessionTool;
 use crate::store::agents;
 
 /// Finds a version of an agent; the newest if none is named. An agent of the tenant hides a shared
@@ -23,8 +23,7 @@ pub(crate) async fn find_agent(
 ) -> Result<Option<Agent>, Error> {
     let own = service.pool.with(tenant, async |conn| {
         let found = agents::find(conn, tenant, name, version).await?;
-        let has_own =
-            found.is_some() || agents::find(conn, tenant, name, None).await?.is_some();
+        let has_own = found.is_some() || agents::find(conn, tenant, name, None).await?.is_some();
         Ok::<_, Error>(has_own.then_some(found))
     });
     match in_time(own).await? {

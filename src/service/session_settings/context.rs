@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::to_raw_value;
 
 use crate::domain::context::Context;
-use crate::service::error::{FieldError, Error};
+use crate::service::error::{Error, FieldError};
 use crate::service::inherited_fields::InheritedFields;
 use crate::service::json::{object, object_lists};
 

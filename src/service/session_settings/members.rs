@@ -7,7 +7,7 @@ use tokio::task::spawn_blocking;
 use crate::domain::budget::Budget;
 use crate::domain::run::Limits;
 use crate::service::Service;
-use crate::service::error::{FieldError, Error};
+use crate::service::error::{Error, FieldError};
 
 /// Maximum size of the metadata of a session, in bytes.
 pub(crate) const MAX_METADATA: usize = 16 * 1024;

@@ -11,10 +11,7 @@ const MAX_RULES: usize = 200;
 const MAX_PATTERNS: usize = 16 * 1024;
 
 /// Refuses a mode that the operator has not enabled.
-pub(crate) fn check_mode(
-    service: &Service,
-    mode: Option<PermissionMode>,
-) -> Result<(), Error> {
+pub(crate) fn check_mode(service: &Service, mode: Option<PermissionMode>) -> Result<(), Error> {
     if mode.is_none_or(|mode| service.permissions.permits(mode)) {
         return Ok(());
     }

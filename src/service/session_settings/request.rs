@@ -17,9 +17,9 @@ use crate::domain::permission::{PermissionMode, Rule};
 use crate::domain::run::Limits;
 use crate::domain::session::Dispatch;
 use crate::domain::word::words;
-use crate::service::error::{FieldError, Error};
-use crate::service::json::{object, object_lists, there};
 use crate::service::client_tool::SessionTool;
+use crate::service::error::{Error, FieldError};
+use crate::service::json::{object, object_lists, there};
 
 /// The settings of a new session. All members are optional. After creation only the title, the
 /// metadata, the permission mode and the archived state can change.

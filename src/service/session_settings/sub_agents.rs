@@ -9,7 +9,7 @@ use crate::domain::run::Limits;
 use crate::domain::session::Settings;
 use crate::domain::sub_agent::{GENERAL, Share, SubAgent, TASK, is_for_sub_agents};
 use crate::service::Service;
-use crate::service::error::{FieldError, Error};
+use crate::service::error::{Error, FieldError};
 
 /// Maximum number of sub-agents of a session.
 const MAX_SUB_AGENTS: usize = 16;
@@ -101,9 +101,7 @@ fn check_models(service: &Service, settings: &Settings) -> Result<(), Error> {
     let cost = settings.limits.cost.or(settings.budget.cost);
     let mut errors = Vec::new();
     for (index, agent) in settings.sub_agents.iter().enumerate() {
-        let own = settings
-            .for_sub_agent(agent, Share::default())
-            .map_err(Error::internal)?;
+        let own = settings.for_sub_agent(agent, Share::default()).map_err(Error::internal)?;
         let pointer = |member: &str| format!("/sub_agents/{index}{member}");
         if own.price.is_none() && cost.or(agent.limits.cost).is_some() {
             let message = format!("has no price, but cost is limited: {}", own.model);

@@ -9,7 +9,7 @@ use serde_json::value::to_raw_value;
 
 use crate::domain::system::SystemPrompt;
 use crate::domain::word::word;
-use crate::service::error::{FieldError, Error};
+use crate::service::error::{Error, FieldError};
 use crate::service::json::objects;
 
 /// A system prompt: a string or an array of text blocks. The service places the cache markers.
@@ -85,9 +85,9 @@ impl SessionSystem {
     pub(super) fn into_prompt(self) -> Result<SystemPrompt, Error> {
         match self {
             Self::Text(text) => Ok(text.into()),
-            Self::Blocks(blocks) => to_raw_value(&blocks)
-                .map(SystemPrompt::from_blocks)
-                .map_err(Error::internal),
+            Self::Blocks(blocks) => {
+                to_raw_value(&blocks).map(SystemPrompt::from_blocks).map_err(Error::internal)
+            }
         }
     }
 }

@@ -232,9 +232,8 @@ impl Deletion<'_> {
 
     async fn is_deleted(&self) -> Result<bool, Error> {
         let DeleteSession { tenant, session_id, .. } = self.request;
-        let deleted = self.service.pool.with(tenant, async |conn| {
-            list_gone(conn, &[session_id]).await
-        });
+        let deleted =
+            self.service.pool.with(tenant, async |conn| list_gone(conn, &[session_id]).await);
         Ok(!deleted.await?.is_empty())
     }
 

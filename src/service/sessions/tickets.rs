@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::domain::pass::Pass;
 use crate::domain::ids::{SessionId, TenantId};
+use crate::domain::pass::Pass;
 use crate::domain::ticket::Ticket;
 use crate::service::Service;
 use crate::service::error::Error;

@@ -95,9 +95,9 @@ pub(crate) async fn delete_webhook(
     tenant: TenantId,
     id: WebhookId,
 ) -> Result<(), Error> {
-    let deleted = service.pool.with(tenant, async |conn| {
-        Ok::<_, Error>(store::delete(conn, tenant, id).await?)
-    });
+    let deleted = service
+        .pool
+        .with(tenant, async |conn| Ok::<_, Error>(store::delete(conn, tenant, id).await?));
     if in_time(deleted).await? { Ok(()) } else { Err(not_found(id)) }
 }
 
@@ -110,9 +110,7 @@ pub(crate) async fn rotate_secret(
 ) -> Result<WebhookSecret, Error> {
     let secret = new_secret()?;
     let replaced = service.pool.with(tenant, async |conn| {
-        Ok::<_, Error>(
-            store::replace_secret(conn, tenant, id, &secret, OLD_SECRET_LIFETIME).await?,
-        )
+        Ok::<_, Error>(store::replace_secret(conn, tenant, id, &secret, OLD_SECRET_LIFETIME).await?)
     });
     if in_time(replaced).await? { Ok(secret) } else { Err(not_found(id)) }
 }

@@ -59,7 +59,11 @@ async fn what_a_webhook_cannot_be_is_refused_by_name() {
         (json!({ "url": "https://127.0.0.1/" }), "/url", "is at an address that is not public"),
         (json!({ "url": "https://[::1]/" }), "/url", "is at an address that is not public"),
         (json!({ "url": "https://me:pw@example.com/" }), "/url", "has a user name or a password"),
-        (json!({ "url": "https://example.com/\n" }), "/url", "has whitespace or a control character"),
+        (
+            json!({ "url": "https://example.com/\n" }),
+            "/url",
+            "has whitespace or a control character",
+        ),
         (json!({ "url": long }), "/url", "is longer than 2000 characters"),
         (json!({ "events": [] }), "/events", "is empty"),
         (json!({ "events": ["run.completed", "bell"] }), "/events/1", "\"bell\" is not an event"),

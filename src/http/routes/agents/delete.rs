@@ -38,8 +38,7 @@ pub(in crate::http) async fn delete_agent(
     let AgentPath(text) = path;
     let name = parse_name(&text)?;
     let versions = expected(&headers);
-    let request =
-        DeleteAgent { tenant: caller.tenant, name: &name, expected: versions.as_deref() };
+    let request = DeleteAgent { tenant: caller.tenant, name: &name, expected: versions.as_deref() };
     agents::delete_agent(&api.service, request).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -11,11 +11,11 @@ use crate::http::routes::answering::{Met, end};
 use crate::http::routes::approvals::Deciding;
 use crate::http::routes::post_message::{Post, Taken};
 use crate::http::routes::runs::list_open;
-use crate::service::cancel::StopRequest;
 use crate::http::routes::tool_results;
 use crate::http::server::deadline::in_time;
 use crate::http::state::Api;
 use crate::service::Error;
+use crate::service::cancel::StopRequest;
 use crate::store::runs::lock_live;
 use crate::store::sessions::last_seq;
 

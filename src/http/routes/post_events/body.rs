@@ -12,9 +12,9 @@ use crate::domain::word::{word, words};
 use crate::http::error::ApiError;
 use crate::http::extract::idempotency::said;
 use crate::http::routes::approvals::{DecideCall, Remember};
-use crate::service::client_tool::ClientTool;
 use crate::http::routes::post_message::body::CreateMessage;
 use crate::http::routes::tool_results::{Given, ToolResult, read_results};
+use crate::service::client_tool::ClientTool;
 use crate::service::content::{ContentInput, GivenContent};
 use crate::service::json::{object, objects, parse};
 

@@ -22,8 +22,8 @@ use crate::http::server::stream_permits::StreamPermit;
 use crate::http::stream::event_types::EventTypes;
 use crate::http::stream::form::StreamForm;
 use crate::http::stream::sse::{Follow, Phase, respond};
-use crate::service::lookup::check_reached;
 use crate::service::Error;
+use crate::service::lookup::check_reached;
 
 /// How often a run that is waited for is looked at when nothing is told of it.
 const LOOK_EVERY: Duration = Duration::from_secs(5);

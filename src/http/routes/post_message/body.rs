@@ -9,11 +9,11 @@ use crate::domain::tool::ToolChoice;
 use crate::domain::word::words;
 use crate::http::error::{ApiError, FieldError};
 
-use crate::service::client_tool::{ClientTool, definitions, problems};
-use crate::service::session_settings::limit_errors;
 use crate::service::Error;
+use crate::service::client_tool::{ClientTool, definitions, problems};
 use crate::service::content::{ContentInput, GivenContent, parse as read};
 use crate::service::json::{object, objects};
+use crate::service::session_settings::limit_errors;
 
 /// A user message.
 #[derive(Debug, Deserialize, utoipa::ToSchema)]

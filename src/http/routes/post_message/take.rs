@@ -14,11 +14,11 @@ use crate::faults::{self, Point};
 
 use crate::http::error::ApiError;
 use crate::http::extract::conditions::expected;
-use crate::service::versions::check_version;
 use crate::http::routes::runs::known_run;
-use crate::service::lookup::newest_event;
 use crate::service::Error;
 use crate::service::content::check_model_support;
+use crate::service::lookup::newest_event;
+use crate::service::versions::check_version;
 use crate::store::accept::{Accepted, AcceptedRun, MAX_QUEUED, NewRun, accept};
 use crate::store::claim::release;
 use crate::store::runs::find_busy;

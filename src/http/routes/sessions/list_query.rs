@@ -117,7 +117,9 @@ fn metadata(pairs: Vec<(String, String)>) -> Result<Vec<(String, String)>, ApiEr
     let mut members = Vec::with_capacity(pairs.len());
     for (name, value) in pairs {
         let key = name.strip_prefix("metadata[").and_then(|name| name.strip_suffix(']'));
-        let Some(key) = key else { return invalid("a metadata member has the form metadata[key]=value") };
+        let Some(key) = key else {
+            return invalid("a metadata member has the form metadata[key]=value");
+        };
         if key.contains('\0') || value.contains('\0') {
             return invalid("a metadata member has a NUL character");
         }

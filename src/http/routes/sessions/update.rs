@@ -88,12 +88,8 @@ pub(in crate::http) async fn update_session(
 ) -> Result<Response, ApiError> {
     let SessionPath(session_id) = path;
     let JsonBody(changes) = body.map_err(explain_pinned)?;
-    let update = SessionUpdate {
-        tenant: caller.tenant,
-        session_id,
-        expected: expected(&headers),
-        changes,
-    };
+    let update =
+        SessionUpdate { tenant: caller.tenant, session_id, expected: expected(&headers), changes };
     let session = sessions::update_session(&api.service, update).await?;
     Ok(session_response(&api, session))
 }

@@ -18,8 +18,8 @@ use crate::http::extract::query::Params;
 use crate::http::resources::Page;
 use crate::http::routes::paging::{Order, page_request, respond};
 use crate::http::state::Api;
-use crate::service::webhooks::{self, DeliveryFilter, WebhookKey};
 use crate::service::Error;
+use crate::service::webhooks::{self, DeliveryFilter, WebhookKey};
 use crate::store::deliveries::Replay;
 
 /// A delivery of an event to a webhook.

@@ -88,7 +88,8 @@ impl ForkCreation<'_> {
                 return Ok(CreatedSession { session, is_repeated: false });
             }
             let earlier = self.read_source().await?.earlier;
-            let missing = || Error::Internal("the fork of an idempotency key is missing".to_owned());
+            let missing =
+                || Error::Internal("the fork of an idempotency key is missing".to_owned());
             Ok(CreatedSession { session: earlier.ok_or_else(missing)?, is_repeated: true })
         })
         .await

@@ -104,7 +104,10 @@ fn tool_result(
         return refuse("/type", "is not tool_result".to_owned());
     }
     if result.tool_use_id != call.tool_use_id {
-        return refuse("/tool_use_id", format!("is not {}, the next call in order", call.tool_use_id));
+        return refuse(
+            "/tool_use_id",
+            format!("is not {}, the next call in order", call.tool_use_id),
+        );
     }
     let is_error = result.is_error.unwrap_or(false);
     let pointer = format!("{at}/content");
@@ -123,7 +126,10 @@ fn tool_result(
         return Err(blocks.errors);
     }
     if is_error && blocks.blocks.iter().any(Block::is_media) {
-        return refuse("/content", "has blocks other than text, which an error result cannot have".to_owned());
+        return refuse(
+            "/content",
+            "has blocks other than text, which an error result cannot have".to_owned(),
+        );
     }
     let texts: Vec<&str> = blocks.blocks.iter().filter_map(Block::as_text).collect();
     let content = result.content.map_or("[]", RawValue::get).to_owned();

@@ -79,7 +79,8 @@ fn problem(raw: &RawValue) -> Option<&'static str> {
                 (!is_object).then_some("has an input that is not an object")
             }
         }
-        View::ServerToolUse { id } => (!is_name(&id)).then_some("has an id that is not 1 to 128 of letters, digits, '_' and '-'"),
+        View::ServerToolUse { id } => (!is_name(&id))
+            .then_some("has an id that is not 1 to 128 of letters, digits, '_' and '-'"),
         View::ToolResult { .. } => Some("has a type that does not occur in replies"),
         View::Other { tool_use_id } => {
             (kind != "compaction" && tool_use_id.is_none()).then_some("has no `tool_use_id`")
