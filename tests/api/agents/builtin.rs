@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use twostep::domain::course::{Course, Form};
 use twostep::domain::ids::TenantId;
-use twostep::http::ModelRules;
+use twostep::service::ModelRules;
 use twostep::store::courses::replace;
 use twostep::tools::builtin::{OpenMeteo, Options, Search, SearchProvider};
 

@@ -5,7 +5,7 @@ use std::fs;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use twostep::http::OperatorAgents;
+use twostep::service::OperatorAgents;
 
 use super::{agent, refused};
 use crate::support::{

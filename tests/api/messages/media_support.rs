@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use twostep::domain::model::{Capabilities, Models};
 use twostep::domain::provider::Provider;
-use twostep::http::ModelRules;
+use twostep::service::ModelRules;
 
 use crate::support::media::{base64, image_at, pdf, pixel};
 use crate::support::{Setup, TestApp, asks, calls_as, problem, replies, says};

@@ -14,8 +14,8 @@ use tokio_util::task::TaskTracker;
 use twostep::domain::model::{Capabilities, Models};
 use twostep::domain::price::Price;
 use twostep::domain::provider::Provider;
-use twostep::http::ModelRules;
 use twostep::model::anthropic::{Client, ClientConfig, NoModels};
+use twostep::service::ModelRules;
 
 use crate::support::{Setup, TestApp, problem, replies, says};
 

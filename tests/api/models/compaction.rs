@@ -297,7 +297,7 @@ async fn a_turn_that_was_left_open_is_summed_up_without_what_is_open() {
         { "when": "Search", "replies": [pause] }, { "replies": [says("Yes.")] },
     ], "compaction": [summary()] });
     let server_tools = vec!["web_search".parse().unwrap()];
-    let model_rules = twostep::http::ModelRules { server_tools, ..Default::default() };
+    let model_rules = twostep::service::ModelRules { server_tools, ..Default::default() };
     let app = TestApp::start_with(script, Setup { model_rules, ..Setup::default() }).await;
     let session = app
         .session_with(json!({ "tools": ["web_search"], "context": { "compact_at": 2000 } }))
@@ -432,7 +432,7 @@ async fn a_model_whose_window_is_known_has_its_histories_summed_up_before_they_o
         assert_eq!(session.read().await["context"]["compact_at"], at, "{asked}");
     }
     drop(app);
-    let model_rules = twostep::http::ModelRules { compact_at: Some(7000), ..Default::default() };
+    let model_rules = twostep::service::ModelRules { compact_at: Some(7000), ..Default::default() };
     let setup = Setup { model_rules, ..Setup::default() };
     let app = TestApp::start_with(replies(&[says("Yes.")]), setup).await;
     assert_eq!(app.session().await.read().await["context"], json!({ "compact_at": 7000 }));

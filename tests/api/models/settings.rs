@@ -2,7 +2,7 @@
 //! would refuse it.
 
 use serde_json::{Value, json};
-use twostep::http::ModelRules;
+use twostep::service::ModelRules;
 
 use crate::support::{Setup, TestApp, assert_refused, invalid, problem, replies, says};
 

@@ -13,11 +13,9 @@ use twostep::domain::price::Prices;
 use twostep::domain::prompt_cache::CacheTtl;
 use twostep::domain::provider::Provider;
 use twostep::domain::run::{Limits, OnBusy};
-use twostep::http::{
-    Defaults, Forwarding, KEEP_ALIVE_EVERY, MAX_MESSAGE, ModelRules, OperatorAgents,
-    Options as HttpOptions, Timeouts,
-};
+use twostep::http::{Forwarding, KEEP_ALIVE_EVERY, MAX_MESSAGE, Options as HttpOptions, Timeouts};
 use twostep::outbound::AllowedHosts;
+use twostep::service::{Defaults, ModelRules, OperatorAgents};
 use twostep::tokens::Issuer;
 use twostep::tools::builtin::bash::Bash;
 use twostep::tools::mcp::ServerSettings;

@@ -1,7 +1,7 @@
 //! Tools that run on the model's side.
 
 use serde_json::{Value, json};
-use twostep::http::ModelRules;
+use twostep::service::ModelRules;
 
 use crate::support::{Setup, TestApp, assert_refused, invalid, replies, says};
 
