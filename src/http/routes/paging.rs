@@ -113,6 +113,7 @@ fn target(uri: &Uri, member: &str, cursor: &str) -> String {
 mod tests {
     use super::Order::{Asc, Desc};
     use super::*;
+    use crate::domain::page::Slice;
 
     /// Reads a slice of the numbers up to ten as a slice of a table is read.
     fn read(slice: Slice<i64>) -> Vec<i64> {
