@@ -22,7 +22,7 @@ Examples:
 pub(super) struct Command {
     #[command(flatten)]
     server: ServerArgs,
-    /// Print JSON, an object a line
+    /// Print JSON, one object per line
     #[arg(long, global = true)]
     json: bool,
     #[command(subcommand)]
@@ -31,11 +31,11 @@ pub(super) struct Command {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// List the agents that sessions can be made as
+    /// List the agents that new sessions can use
     List,
-    /// Show an agent: what its sessions are made with
+    /// Show an agent and the settings of its sessions
     Show {
-        /// The agent: `coder`, the newest version, or `coder@3`
+        /// Name of the agent: `coder` for the newest version, or `coder@3`
         name: AgentChoice,
     },
 }
@@ -61,7 +61,7 @@ async fn list(client: &Client, json: bool) -> anyhow::Result<()> {
         [name, &version(agent), source, word(agent, "description")].map(str::to_owned)
     };
     let rows: Vec<_> = agents.iter().map(row).collect();
-    table::show(["NAME", "VERSION", "OF", "WHAT FOR"], &rows);
+    table::show(["NAME", "VERSION", "SOURCE", "DESCRIPTION"], &rows);
     Ok(())
 }
 
@@ -82,10 +82,10 @@ async fn show(client: &Client, name: &AgentChoice, json: bool) -> anyhow::Result
     let left_out: Vec<&str> =
         items(&agent, "tools_left_out").iter().filter_map(Value::as_str).collect();
     if !left_out.is_empty() {
-        output::say(&one_line(&format!("not here: {}", left_out.join(", "))));
+        output::say(&one_line(&format!("tools not available here: {}", left_out.join(", "))));
     }
     let mut profile = agent.get("profile").cloned().unwrap_or_default();
-    // For people, a prompt is a text with lines.
+    // The prompt is printed as text with its line breaks, not as a JSON string.
     let prompt = some_word(&profile, "system").map(str::to_owned);
     if let Some(members) = profile.as_object_mut() {
         members.remove("description");
@@ -95,7 +95,7 @@ async fn show(client: &Client, name: &AgentChoice, json: bool) -> anyhow::Result
     }
     if profile != json!({}) {
         let text = serde_json::to_string_pretty(&profile)?;
-        let text = if Terminals::look().output { safe_json(&text) } else { text.into() };
+        let text = if Terminals::detect().output { safe_json(&text) } else { text.into() };
         output::say(&format!("\n{text}"));
     }
     if let Some(prompt) = prompt {

@@ -16,7 +16,7 @@ use crate::store::tenants::find;
 pub(super) struct Command {
     #[command(flatten)]
     database: DatabaseArgs,
-    /// Whose budgets
+    /// Tenant whose budgets are shown or changed
     #[arg(long, global = true, default_value = "default", value_name = "NAME")]
     tenant: String,
     #[command(subcommand)]
@@ -25,39 +25,38 @@ pub(super) struct Command {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Show the budgets, and how much of them is spent or reserved
+    /// Show the budgets with the amounts spent and reserved
     List,
-    /// Give a budget in place of the one before, as a whole: what is not named has no bound. What
-    /// was spent before counts
+    /// Replace a budget. An omitted limit is unlimited. Earlier spending counts
     Set {
-        /// For what time
+        /// Period of the budget
         period: Period,
         #[command(flatten)]
-        most: Most,
+        limits: BudgetLimits,
     },
-    /// Take a budget away
+    /// Remove a budget
     Remove {
-        /// For what time
+        /// Period of the budget
         period: Period,
     },
 }
 
 #[derive(Debug, Args)]
 #[group(required = true, multiple = true)]
-struct Most {
-    /// Input and output tokens
+struct BudgetLimits {
+    /// Maximum number of input and output tokens
     #[arg(long, value_parser = clap::value_parser!(i64).range(1..))]
     tokens: Option<i64>,
-    /// Micro-dollars, by the prices of the sessions
+    /// Maximum cost in micro-dollars, by the prices of the sessions
     #[arg(long, value_parser = clap::value_parser!(i64).range(1..))]
     cost: Option<i64>,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Period {
-    /// Each day by UTC
+    /// Each day (UTC)
     Day,
-    /// All time
+    /// All time, without a reset
     Total,
 }
 
@@ -71,7 +70,7 @@ impl From<Period> for budgets::Period {
 }
 
 impl Command {
-    /// Works while the service runs, on the private database too.
+    /// Runs the command. It may run while the service runs, also on the private database.
     pub(super) async fn run(self) -> anyhow::Result<()> {
         let Self { database, tenant, action } = self;
         with_database(database, "twostep budget", async |conn| act(conn, &tenant, action).await)
@@ -80,22 +79,22 @@ impl Command {
 }
 
 async fn act(conn: &mut PgConnection, tenant: &str, action: Action) -> anyhow::Result<()> {
-    let Some(id) = find(conn, tenant).await? else { bail!("there is no tenant {tenant:?}") };
+    let Some(id) = find(conn, tenant).await? else { bail!("tenant {tenant:?} does not exist") };
     match action {
         Action::List => {}
-        Action::Set { period, most: Most { tokens, cost } } => {
+        Action::Set { period, limits: BudgetLimits { tokens, cost } } => {
             set(conn, id, period.into(), Budget { tokens, cost }).await?;
         }
         Action::Remove { period } => {
             if !remove(conn, id, period.into()).await? {
-                bail!("there is no such budget");
+                bail!("the tenant has no such budget");
             }
         }
     }
     show(conn, id).await
 }
 
-/// A line a budget.
+/// Prints one line per budget.
 async fn show(conn: &mut PgConnection, tenant: TenantId) -> anyhow::Result<()> {
     let standings = list(conn, tenant).await?;
     if standings.is_empty() {

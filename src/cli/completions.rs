@@ -11,13 +11,13 @@ Examples:
   twostep completions zsh > ~/.zfunc/_twostep
   twostep completions fish > ~/.config/fish/completions/twostep.fish";
 
-/// What is completed.
+/// The name of the program.
 const NAME: &str = "twostep";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Command {
-    /// The shell
+    /// Shell to generate the completions for
     shell: Shell,
 }
 

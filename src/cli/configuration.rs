@@ -63,7 +63,7 @@ impl Command {
 impl Print {
     fn run(self) -> anyhow::Result<()> {
         if self.json {
-            let is_terminal = Terminals::look().output;
+            let is_terminal = Terminals::detect().output;
             for option in &self.options.options {
                 let json = serde_json::to_string(option)?;
                 output::say(&if is_terminal { safe_json(&json) } else { json.into() });

@@ -1,4 +1,4 @@
-//! A connection for commands that work beside a service.
+//! A database connection for commands that may run while the service runs.
 
 use std::time::Duration;
 
@@ -15,14 +15,14 @@ use crate::store::roles::serve_all;
 use crate::store::verify::{SchemaMismatch, check_schema};
 use private_postgres::Existing;
 
-/// How long a schema is waited for that somebody brings up to date.
-const MIGRATED_WITHIN: Duration = Duration::from_mins(2);
-/// What a service may take from the start of its private database to that of its migrations.
-const BEGUN_WITHIN: Duration = Duration::from_secs(3);
-const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// Maximum time that a command waits while another process migrates the schema.
+const MIGRATION_TIMEOUT: Duration = Duration::from_mins(2);
+/// Maximum time between the start of a private database and the start of its migrations.
+const MIGRATION_START_TIMEOUT: Duration = Duration::from_secs(3);
+const POLL_EVERY: Duration = Duration::from_millis(200);
 
-/// Does the work of the command of this name on a database of this version's schema. It may be the
-/// private one, whether or not a service runs.
+/// Runs the work of a command on a database whose schema has this version. The private database is
+/// started if no service runs.
 pub(super) async fn with_database<T>(
     database: DatabaseArgs,
     command: &str,
@@ -32,13 +32,13 @@ pub(super) async fn with_database<T>(
         Database::Server(options) => connected(&options, command, Duration::ZERO, work).await,
         Database::Embedded(options) => {
             let existing = Existing::open(&options).await?;
-            // Who has just started it makes the schema in a moment.
-            let begins_within = match existing {
+            // The service that has just started it migrates the schema soon.
+            let migration_starts_within = match existing {
                 Existing::Started(_) => Duration::ZERO,
-                Existing::Running(_) => BEGUN_WITHIN,
+                Existing::Running(_) => MIGRATION_START_TIMEOUT,
             };
             let options = existing.connect_options();
-            let done = connected(&options, command, begins_within, work).await;
+            let done = connected(&options, command, migration_starts_within, work).await;
             existing.close().await?;
             done
         }
@@ -48,42 +48,40 @@ pub(super) async fn with_database<T>(
 async fn connected<T>(
     options: &PgConnectOptions,
     command: &str,
-    begins_within: Duration,
+    migration_starts_within: Duration,
     work: impl AsyncFnOnce(&mut PgConnection) -> anyhow::Result<T>,
 ) -> anyhow::Result<T> {
     let options = options.clone().application_name(command);
-    // Who waits for a lock must not hold up all runs behind it.
+    // Runs queue behind a statement that waits for a lock, so the wait is short.
     let options = options.options([("lock_timeout", "5s")]);
     let mut conn = options.connect().await.context("the database cannot be reached")?;
-    check_schema_in_time(&mut conn, begins_within).await?;
+    check_schema_in_time(&mut conn, migration_starts_within).await?;
     serve_all(&mut conn).await?;
     let done = work(&mut conn).await?;
     conn.close().await?;
     Ok(done)
 }
 
-/// Waits for a schema that another process brings up to date just now, or will within this time, and
-/// refuses any other that is not of this version.
+/// Waits while another process migrates the schema, or until it starts to within this time. Any
+/// other schema of another version is an error.
 async fn check_schema_in_time(
     conn: &mut PgConnection,
-    begins_within: Duration,
+    migration_starts_within: Duration,
 ) -> Result<(), SchemaMismatch> {
     let began = Instant::now();
-    let mut is_told = false;
+    let mut is_announced = false;
     loop {
-        // Asked first: what ends in between has made the schema.
+        // Checked first: a migration that ends in between has changed the schema.
         let is_migrating = is_migrating(conn).await?;
-        let patience = if is_migrating { MIGRATED_WITHIN } else { begins_within };
+        let time_limit = if is_migrating { MIGRATION_TIMEOUT } else { migration_starts_within };
         let checked = check_schema(conn).await;
-        if checked.is_ok() || began.elapsed() >= patience {
+        if checked.is_ok() || began.elapsed() >= time_limit {
             return checked;
         }
-        if !is_told {
-            output::complain(
-                "The schema is brought up to date by another process; waiting for it.",
-            );
+        if !is_announced {
+            output::complain("Another process is migrating the schema; waiting for it.");
         }
-        is_told = true;
-        sleep(LOOK_EVERY).await;
+        is_announced = true;
+        sleep(POLL_EVERY).await;
     }
 }

@@ -17,7 +17,7 @@ impl Command {
     pub(super) async fn run(self) -> anyhow::Result<()> {
         let (options, private_postgres) = open_database(self.database.into_database()?).await?;
         for granted in bring_up_to_date_and_grant(options).await? {
-            output::say(&format!("was missing: {granted}"));
+            output::say(&format!("granted: {granted}"));
         }
         if let Some(private_postgres) = private_postgres {
             private_postgres.stop().await?;

@@ -11,7 +11,7 @@ use crate::http::document;
 
 #[derive(Debug, Args)]
 pub(super) struct Command {
-    /// Compare the document with this file, and fail if they differ
+    /// Compare the document with this file; the exit status is 1 if they differ
     #[arg(long, value_name = "FILE")]
     check: Option<PathBuf>,
 }
@@ -26,7 +26,7 @@ impl Command {
         let file = fs::read_to_string(&path)
             .with_context(|| format!("{} cannot be read", path.display()))?;
         if file.trim_end() != document {
-            bail!("{} is not what the handlers say; write it anew", path.display());
+            bail!("{} differs from the document of the handlers; regenerate it", path.display());
         }
         Ok(())
     }

@@ -1,8 +1,8 @@
-//! What commands say: data on stdout, complaints on stderr.
+//! Output of commands: data on stdout, messages on stderr.
 
 use std::io::{ErrorKind, Write as _, stderr, stdout};
 
-/// A line of data. Whoever closes stdout, as `head` does, has read enough: that is no failure.
+/// Prints a line of data. A closed stdout, as with `head`, is not an error.
 pub(super) fn say(line: &str) {
     match writeln!(stdout(), "{line}") {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
@@ -12,20 +12,20 @@ pub(super) fn say(line: &str) {
     }
 }
 
-/// A line for people whose command failed.
+/// Prints a message on stderr.
 pub(super) fn complain(line: &str) {
-    // There is nobody else to tell.
+    // There is no other channel for an error of stderr.
     let _ = writeln!(stderr(), "{line}");
 }
 
-/// A part of a line, at once.
+/// Prints a part of a line without buffering.
 pub(super) fn write(text: &str) {
     let mut stdout = stdout();
-    // Whoever reads no more has read enough, and whatever else is wrong is told with the line.
+    // A closed stdout is not an error. Other errors are reported at the end of the line.
     let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
 }
 
-/// A question to people, on whose line they answer.
+/// Prints a prompt without a line break.
 pub(super) fn ask(question: &str) {
     let mut stderr = stderr();
     let _ = stderr.write_all(question.as_bytes()).and_then(|()| stderr.flush());

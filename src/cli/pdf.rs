@@ -1,4 +1,4 @@
-//! The hidden command that reads PDF documents.
+//! The hidden command that extracts text from PDF documents.
 
 use std::process::ExitCode;
 

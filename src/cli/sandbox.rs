@@ -1,4 +1,4 @@
-//! The hidden command that commands of the model are started by.
+//! The hidden command that starts Bash commands in the sandbox.
 
 use std::process::ExitCode;
 
@@ -17,7 +17,7 @@ pub(super) struct Command {
 }
 
 impl Command {
-    /// What goes wrong before the command begins is told on stderr, which the service reads.
+    /// Runs the command. The service reads errors of the sandbox from stderr.
     pub(super) fn run(&self) -> ExitCode {
         enter(self.stage, &self.surroundings, &self.script).unwrap_or_else(|why| {
             output::complain(&why);

@@ -12,10 +12,10 @@ use simulator::{Options, Script, Simulator};
 
 #[derive(Debug, Args)]
 pub(super) struct Command {
-    /// The address to listen on
+    /// Address to listen on
     #[arg(long, default_value = "127.0.0.1:8089")]
     bind: SocketAddr,
-    /// What it does; a demonstration when absent
+    /// Script of the simulator [default: a demonstration]
     #[arg(long, value_name = "FILE")]
     script: Option<PathBuf>,
 }

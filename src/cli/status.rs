@@ -1,18 +1,18 @@
-//! What commands tell by their exit status.
+//! Exit status codes.
 
 use std::process::ExitCode;
 
 use super::client::Failure;
 use super::signals::ForcedStop;
 
-/// A run waits for somebody who decides.
+/// A run waits for an approval or a client result.
 pub(super) const NEEDS_APPROVAL: u8 = 3;
 /// The service cannot be reached.
 pub(super) const UNREACHABLE: u8 = 4;
-/// Somebody pressed Ctrl-C.
+/// The user pressed Ctrl-C.
 pub(super) const INTERRUPTED: u8 = 130;
 
-/// Options that are each good, and make no sense together or in this place.
+/// Options or arguments that are invalid in combination or in this context.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(super) struct Misused(pub(super) String);
@@ -26,7 +26,7 @@ pub(super) fn of(error: &anyhow::Error) -> ExitCode {
         return ExitCode::from(2);
     }
     match error.downcast_ref() {
-        Some(Failure::Away { .. }) => ExitCode::from(UNREACHABLE),
-        Some(Failure::Refused(_) | Failure::Stranger { .. }) | None => ExitCode::FAILURE,
+        Some(Failure::Unavailable { .. }) => ExitCode::from(UNREACHABLE),
+        Some(Failure::Refused(_) | Failure::Unexpected { .. }) | None => ExitCode::FAILURE,
     }
 }

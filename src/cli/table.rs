@@ -1,9 +1,9 @@
-//! Tables for people.
+//! Text tables.
 
 use super::output;
 use super::terminal::one_line;
 
-/// Prints rows under their heads. The last column may be of any width.
+/// Prints rows below their column heads.
 pub(super) fn show<const N: usize>(heads: [&str; N], rows: &[[String; N]]) {
     let rows: Vec<[String; N]> =
         rows.iter().map(|row| row.each_ref().map(|cell| one_line(cell))).collect();

@@ -14,7 +14,7 @@ use super::{output, table};
 pub(super) struct Command {
     #[command(flatten)]
     server: ServerArgs,
-    /// Print JSON, an object a line
+    /// Print JSON, one object per line
     #[arg(long, global = true)]
     json: bool,
     #[command(subcommand)]
@@ -23,11 +23,11 @@ pub(super) struct Command {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// List the tools that sessions may have
+    /// List the tools that sessions may use
     List,
     /// Print the JSON Schema of a tool's input
     Schema {
-        /// The tool
+        /// Name of the tool
         name: String,
     },
 }
@@ -43,25 +43,29 @@ impl Command {
                 let rows: Vec<_> = tools
                     .iter()
                     .map(|tool| {
-                        let is_usual = tool.get("default") == Some(&Value::Bool(true));
-                        let usual = if is_usual { "yes" } else { "" };
+                        let is_default = tool.get("default") == Some(&Value::Bool(true));
+                        let default = if is_default { "yes" } else { "" };
                         let about = word(tool, "description");
                         let about = about.split_inclusive(". ").next().unwrap_or_default();
-                        [word(tool, "name"), word(tool, "class"), usual, about].map(str::to_owned)
+                        [word(tool, "name"), word(tool, "class"), default, about].map(str::to_owned)
                     })
                     .collect();
-                table::show(["NAME", "CLASS", "DEFAULT", "WHAT FOR"], &rows);
+                table::show(["NAME", "CLASS", "DEFAULT", "DESCRIPTION"], &rows);
             }
             Action::Schema { name } => {
                 let tool = tools.iter().find(|tool| word(tool, "name") == name);
-                let tool = tool.with_context(|| format!("there is no tool {name:?}"))?;
+                let tool = tool.with_context(|| format!("tool {name:?} does not exist"))?;
                 let schema = tool.get("input_schema").unwrap_or(&Value::Null);
                 let json = if self.json {
                     schema.to_string()
                 } else {
                     serde_json::to_string_pretty(schema)?
                 };
-                output::say(&if Terminals::look().output { safe_json(&json) } else { json.into() });
+                output::say(&if Terminals::detect().output {
+                    safe_json(&json)
+                } else {
+                    json.into()
+                });
             }
         }
         Ok(())

@@ -15,29 +15,29 @@ use crate::store::roles::serve_all;
 use crate::store::verify::{check_schema, list_sessions, session};
 use private_postgres::Existing;
 
-/// Sessions whose ids are read at a time.
+/// Number of session ids that are read at once.
 const BATCH: i64 = 100;
 
 #[derive(Debug, Args)]
 pub(super) struct Command {
     #[command(flatten)]
     database: DatabaseArgs,
-    /// Only this session
+    /// Check only this session
     #[arg(long, value_name = "ID")]
     session: Option<SessionId>,
 }
 
 impl Command {
-    /// Says what is wrong, a line a finding. The status is 1 if anything is, and 2 if it could not
-    /// be found out.
+    /// Prints one line per violation. The exit status is 1 if there is one, and 2 if the check could
+    /// not run.
     pub(super) async fn run(self) -> ExitCode {
-        self.look().await.unwrap_or_else(|error| {
+        self.check().await.unwrap_or_else(|error| {
             output::complain(&format!("twostep: {error:#}"));
             ExitCode::from(2)
         })
     }
 
-    async fn look(self) -> anyhow::Result<ExitCode> {
+    async fn check(self) -> anyhow::Result<ExitCode> {
         match self.database.into_database()? {
             Database::Server(options) => verify(&options, self.session).await,
             Database::Embedded(options) => {
@@ -50,7 +50,7 @@ impl Command {
     }
 }
 
-/// What was seen so far.
+/// The totals of the check.
 #[derive(Debug, Default)]
 struct Total {
     sessions: usize,
@@ -62,7 +62,7 @@ struct Total {
 impl Total {
     fn take(&mut self, verification: &Verification) {
         for finding in &verification.findings {
-            // Ids are the model's, and a line is a finding.
+            // Tool call ids come from the model and may contain line breaks.
             output::say(&finding.to_string().replace(char::is_control, " "));
         }
         self.sessions += 1;
@@ -77,7 +77,7 @@ impl Total {
             .map(|(number, noun)| count(number, noun))
             .join(", ");
         let found = match self.findings {
-            0 => "nothing is wrong".to_owned(),
+            0 => "no problems found".to_owned(),
             number => format!("{} in {}", count(number, "finding"), count(self.broken, "session")),
         };
         format!("{} checked ({rows}): {found}", count(self.sessions, "session"))
@@ -100,7 +100,7 @@ async fn verify(options: &PgConnectOptions, only: Option<SessionId>) -> anyhow::
     match only {
         Some(id) => match session(&mut conn, None, id).await? {
             Some(verification) => total.take(&verification),
-            None => bail!("there is no session {id}"),
+            None => bail!("session {id} does not exist"),
         },
         None => verify_all(&mut conn, &mut total).await?,
     }
@@ -109,8 +109,8 @@ async fn verify(options: &PgConnectOptions, only: Option<SessionId>) -> anyhow::
     Ok(if total.findings == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// One session after the other, each in a transaction of its own: a large database takes long,
-/// but neither memory nor a snapshot that keeps old rows alive.
+/// Checks one session after the other, each in a transaction of its own. So a large database needs
+/// neither much memory nor a long snapshot that keeps vacuum from removing rows.
 async fn verify_all(conn: &mut PgConnection, total: &mut Total) -> anyhow::Result<()> {
     let mut after = None;
     loop {
@@ -118,7 +118,7 @@ async fn verify_all(conn: &mut PgConnection, total: &mut Total) -> anyhow::Resul
         let Some(last) = ids.last() else { return Ok(()) };
         after = Some(*last);
         for id in ids {
-            // One that is gone meanwhile has nothing wrong with it.
+            // A session that was deleted in the meantime is skipped.
             if let Some(verification) = session(conn, None, id).await? {
                 total.take(&verification);
             }

@@ -8,7 +8,7 @@ use crate::store::MIGRATIONS;
 
 #[derive(Debug, Args)]
 pub(super) struct Command {
-    /// Print one JSON object, with the version of the database's schema as well
+    /// Print one JSON object that includes the version of the database schema
     #[arg(long)]
     json: bool,
 }

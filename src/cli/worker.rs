@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::serve::{Said, reachable, said_of};
+use super::serve::{Summary, reachable, summarize};
 use super::{output, shutdown_signal};
 use crate::app::Application;
 use crate::config::WorkerArgs;
@@ -16,11 +16,11 @@ pub(super) struct Command {
 impl Command {
     pub(super) async fn run(self) -> anyhow::Result<()> {
         let config = self.args.into_config()?;
-        let Said { database, model, workspace, .. } = said_of(&config);
-        // Before anything is started: a signal must stop it in order.
+        let Summary { database, model, workspace, .. } = summarize(&config);
+        // Before anything is started, so that a signal always shuts down gracefully.
         let shutdown = shutdown_signal()?;
         let app = Application::build(config).await?;
-        output::say(&format!("twostep {} works on runs", env!("CARGO_PKG_VERSION")));
+        output::say(&format!("twostep {} executes runs", env!("CARGO_PKG_VERSION")));
         if let Some(address) = app.address() {
             output::say(&format!("  health     http://{}/readyz", reachable(address)));
         }

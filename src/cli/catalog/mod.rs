@@ -21,7 +21,7 @@ use import::Import;
 pub(super) struct Command {
     #[command(flatten)]
     database: DatabaseArgs,
-    /// Whose courses
+    /// Tenant that owns the courses
     #[arg(long, global = true, default_value = "default", value_name = "NAME")]
     tenant: String,
     #[command(subcommand)]
@@ -30,33 +30,33 @@ pub(super) struct Command {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Take courses in, each in the place of the one of its title if there is one
+    /// Import courses; a course replaces the one with the same title
     Import(Import),
     /// List the courses
     List {
-        /// Print JSON, an object a line
+        /// Print JSON, one object per line
         #[arg(long)]
         json: bool,
     },
-    /// Remove a course with all it has
+    /// Remove a course with all its lessons
     Rm {
-        /// Its title, whole
+        /// Full title of the course
         title: String,
     },
 }
 
 impl Command {
-    /// Works while the service runs, on the private database too.
+    /// Runs the command. It may run while the service runs, also on the private database.
     pub(super) async fn run(self) -> anyhow::Result<()> {
         let Self { database, tenant: name, action } = self;
-        // Whatever is wrong with the files is told before anything is written.
+        // All files are checked before anything is written.
         let files = match &action {
             Action::Import(import) => import.read().await?,
             Action::List { .. } | Action::Rm { .. } => Vec::new(),
         };
         with_database(database, "twostep catalog", async |conn| {
             let tenant = tenants::find(conn, &name).await?;
-            let tenant = tenant.with_context(|| format!("there is no tenant {name:?}"))?;
+            let tenant = tenant.with_context(|| format!("tenant {name:?} does not exist"))?;
             match action {
                 Action::Import(_) => import::store(conn, tenant, &files).await,
                 Action::List { json } => show(&courses::list(conn, tenant).await?, json),
@@ -73,9 +73,9 @@ async fn remove(conn: &mut PgConnection, tenant: TenantId, title: &str) -> anyho
     }
     let titles = courses::list_titles(conn, tenant).await?;
     let titles: Vec<&str> = titles.iter().map(|(_, title)| title.as_str()).collect();
-    match most_like(title, titles.iter().copied()).and_then(|place| titles.get(place)) {
-        Some(like) => bail!("there is no course {title:?}; did you mean {like:?}?"),
-        None => bail!("there is no course {title:?}"),
+    match most_like(title, titles.iter().copied()).and_then(|index| titles.get(index)) {
+        Some(like) => bail!("course {title:?} does not exist; did you mean {like:?}?"),
+        None => bail!("course {title:?} does not exist"),
     }
 }
 

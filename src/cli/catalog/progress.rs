@@ -1,36 +1,36 @@
-//! How far an import is, on a line of its own on the terminal of who waits for it.
+//! The progress bar of an import, on a terminal line of its own.
 
 use crate::cli::output;
 use crate::cli::terminal::{Terminals, one_line};
 
-/// Signs of the bar.
+/// Width of the bar, in characters.
 const WIDTH: usize = 30;
-/// Letters of a title beside it.
+/// Maximum number of characters of a title next to the bar.
 const TITLE: usize = 40;
 
-/// A bar over all passages of an import.
+/// A progress bar over all passages of an import.
 #[derive(Debug)]
 pub(super) struct Progress {
     is_shown: bool,
     all: usize,
-    /// Those of the courses that are done.
+    /// Passages of the courses that are stored.
     done: usize,
     title: String,
 }
 
 impl Progress {
-    /// Nothing is shown where nobody looks.
+    /// Creates the bar. It is shown only if stderr is a terminal.
     pub(super) fn new(all: usize) -> Self {
-        Self { is_shown: Terminals::look().words, all, done: 0, title: String::new() }
+        Self { is_shown: Terminals::detect().messages, all, done: 0, title: String::new() }
     }
 
-    /// A course begins.
+    /// Starts a course.
     pub(super) fn begin(&mut self, title: &str) {
         self.title = one_line(title).chars().take(TITLE).collect();
         self.show(0);
     }
 
-    /// So many of its passages are stored.
+    /// Shows that this many passages of the course are stored.
     pub(super) fn show(&self, stored: usize) {
         if self.is_shown {
             let bar = bar(self.done + stored, self.all);
@@ -38,7 +38,7 @@ impl Progress {
         }
     }
 
-    /// A course has ended, and others may print.
+    /// Ends a course and clears the line for other output.
     pub(super) fn end(&mut self, stored: usize) {
         self.done += stored;
         if self.is_shown {
@@ -47,7 +47,7 @@ impl Progress {
     }
 }
 
-/// A part of a whole, to be looked at.
+/// Draws a bar for a part of a whole.
 fn bar(part: usize, whole: usize) -> String {
     let of = |scale: usize| (part * scale).checked_div(whole).map_or(scale, |it| it.min(scale));
     let full = of(WIDTH);
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bar_is_full_when_all_is_done_and_not_before() {
+    fn the_bar_is_full_only_when_all_passages_are_stored() {
         assert_eq!(bar(0, 7), format!("[{}]   0 %", "-".repeat(30)));
         assert_eq!(bar(199, 200), format!("[{}-]  99 %", "#".repeat(29)));
         for all in [0, 7] {

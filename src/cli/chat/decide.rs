@@ -1,4 +1,4 @@
-//! Calls that wait for somebody who decides: the person at the terminal.
+//! Approvals at the terminal: the user decides on calls that wait.
 
 use serde_json::Map;
 use tokio_util::sync::CancellationToken;
@@ -11,26 +11,26 @@ use crate::cli::talk::{Approval, Turn};
 use crate::cli::terminal::{one_line, safe};
 use crate::domain::permission::Decision;
 
-/// What became of the calls.
+/// The outcome of asking the user about the waiting calls.
 #[derive(Debug)]
 pub(super) enum Decided {
-    /// All are decided, or the run is to be stopped.
+    /// All calls are decided, or the run is being stopped.
     All,
-    /// Nobody is there any more who could decide.
-    Nobody,
-    /// The program is to end.
+    /// Standard input has ended, so no user can decide.
+    InputEnded,
+    /// The program must exit.
     Quit(Quit),
 }
 
-/// What somebody says to a question.
-enum Answer {
+/// The user's reply to a prompt.
+enum Reply {
     Allow,
     Always,
     Deny(Option<String>),
     Unclear,
 }
 
-impl Answer {
+impl Reply {
     fn read(line: &str) -> Self {
         let line = line.trim();
         let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
@@ -44,18 +44,18 @@ impl Answer {
     }
 }
 
-/// Asks about each call that waits.
+/// Asks the user about each waiting call.
 pub(super) async fn decide(
     turn: &mut Turn,
     lines: &mut Lines,
     interrupts: &mut Interrupts,
     stop: &CancellationToken,
 ) -> Result<Decided, Failure> {
-    lines.put_aside();
+    lines.defer_typed();
     for call in turn.approvals().await? {
         show(&call);
         loop {
-            output::ask("Allow it? [y]es, [n]o (and why), [a]lways in this session: ");
+            output::ask("Allow? [y]es, [n]o (with an optional reason), [a]lways in this session: ");
             let line = tokio::select! {
                 line = lines.answer() => line,
                 interrupt = interrupts.next() => {
@@ -67,13 +67,13 @@ pub(super) async fn decide(
                     return Ok(Decided::All);
                 }
             };
-            let Some(line) = line else { return Ok(Decided::Nobody) };
+            let Some(line) = line else { return Ok(Decided::InputEnded) };
             let id = &call.tool_use_id;
-            let decided = match Answer::read(&line) {
-                Answer::Unclear => continue,
-                Answer::Allow => turn.decide(id, Decision::Allow, Map::new()).await,
-                Answer::Always => allow_always(turn, &call).await,
-                Answer::Deny(why) => {
+            let decided = match Reply::read(&line) {
+                Reply::Unclear => continue,
+                Reply::Allow => turn.decide(id, Decision::Allow, Map::new()).await,
+                Reply::Always => allow_always(turn, &call).await,
+                Reply::Deny(why) => {
                     let more = why.map(|why| ("message".to_owned(), why.into()));
                     turn.decide(id, Decision::Deny, more.into_iter().collect()).await
                 }
@@ -85,12 +85,13 @@ pub(super) async fn decide(
     Ok(Decided::All)
 }
 
-/// The service writes what does not show as escapes; nothing is taken on trust here all the same.
+/// Prints a call. The service already escapes control characters; they are escaped here again, so
+/// that the terminal does not depend on the service.
 fn show(call: &Approval) {
-    output::complain(&format!("{} wants to run:", one_line(&call.name)));
+    output::complain(&format!("{} waits for approval:", one_line(&call.name)));
     output::complain(&format!("  {}", safe(&call.display)));
     if let Some(reason) = &call.reason {
-        output::complain(&format!("  because: {}", one_line(reason)));
+        output::complain(&format!("  reason: {}", one_line(reason)));
     }
     if let Some(diff) = &call.diff {
         output::complain(safe(diff).trim_end());
@@ -101,7 +102,7 @@ async fn allow_always(turn: &mut Turn, call: &Approval) -> Result<(), Failure> {
     let always = Map::from_iter([("remember".to_owned(), "session".into())]);
     match turn.decide(&call.tool_use_id, Decision::Allow, always).await {
         Err(failure) if failure.code() == Some("validation_failed") => {
-            output::complain("No rule can stand for this call and no other: it is allowed once.");
+            output::complain("No rule can match only this call, so it is allowed once.");
             turn.decide(&call.tool_use_id, Decision::Allow, Map::new()).await
         }
         decided => decided,

@@ -1,4 +1,4 @@
-//! Ctrl-C: once to stop what runs, twice to quit.
+//! Ctrl-C: once to stop the run, twice to quit.
 
 use tokio_util::sync::CancellationToken;
 
@@ -6,11 +6,11 @@ use crate::cli::output;
 use crate::cli::signals::Signals;
 use crate::cli::status::INTERRUPTED;
 
-/// That the program is to end, and with which status.
+/// A request to exit with this status.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Quit(pub(super) u8);
 
-/// Signals, one after the other.
+/// The signals of the process.
 pub(super) struct Interrupts(Signals);
 
 impl Interrupts {
@@ -18,13 +18,13 @@ impl Interrupts {
         Ok(Self(Signals::new()?))
     }
 
-    /// The next Ctrl-C. Any other signal does not ask twice.
+    /// Waits for the next Ctrl-C. Any other signal is a request to exit.
     pub(super) async fn next(&mut self) -> Result<(), Quit> {
         let status = 128 + self.0.next().await;
         if status == INTERRUPTED { Ok(()) } else { Err(Quit(status)) }
     }
 
-    /// Stops at the first, and returns at the second.
+    /// Cancels `stop` at the first Ctrl-C and returns at the second.
     pub(super) async fn twice(&mut self, stop: &CancellationToken) -> Quit {
         loop {
             if let Err(quit) = self.next().await {

@@ -1,4 +1,4 @@
-//! What is typed, a line at a time.
+//! Standard input, line by line.
 
 use std::collections::VecDeque;
 use std::io::{BufRead as _, stdin};
@@ -6,22 +6,22 @@ use std::thread;
 
 use tokio::sync::mpsc::{Receiver, channel};
 
-/// Lines that are read before anybody wants them.
-const AHEAD: usize = 64;
+/// Number of lines that are read ahead.
+const READ_AHEAD: usize = 64;
 
-/// The lines of stdin.
+/// The lines of standard input.
 #[derive(Debug)]
 pub(super) struct Lines {
-    come: Receiver<String>,
-    /// Typed while something else was asked.
-    kept: VecDeque<String>,
+    receiver: Receiver<String>,
+    /// Lines that the user typed before a question was shown.
+    deferred: VecDeque<String>,
     is_terminal: bool,
 }
 
 impl Lines {
     pub(super) fn open(is_terminal: bool) -> Self {
-        let (sender, come) = channel(AHEAD);
-        // Not a thread of the runtime, whose end would wait for somebody who types.
+        let (sender, receiver) = channel(READ_AHEAD);
+        // Not a thread of the runtime: its shutdown would wait for the blocking read.
         thread::spawn(move || {
             let mut stdin = stdin().lock();
             let mut line = Vec::new();
@@ -33,32 +33,32 @@ impl Lines {
                 line.clear();
             }
         });
-        Self { come, kept: VecDeque::new(), is_terminal }
+        Self { receiver, deferred: VecDeque::new(), is_terminal }
     }
 
-    /// The next one; none at the end. Dropping the future loses nothing.
+    /// Returns the next line, or `None` at the end of input. Cancel safe.
     pub(super) async fn next(&mut self) -> Option<String> {
-        match self.kept.pop_front() {
+        match self.deferred.pop_front() {
             Some(line) => Some(line),
-            None => self.come.recv().await,
+            None => self.receiver.recv().await,
         }
     }
 
-    /// The answer to a question. On a terminal that is a line that was typed after it: what came
-    /// before was meant for something else, and waits.
+    /// Returns the reply to a question. On a terminal, lines that were typed before the question
+    /// are not replies; they stay queued as messages.
     pub(super) async fn answer(&mut self) -> Option<String> {
         if !self.is_terminal {
             return self.next().await;
         }
-        self.come.recv().await
+        self.receiver.recv().await
     }
 
-    /// Puts what was typed so far aside: a question follows.
-    pub(super) fn put_aside(&mut self) {
+    /// Queues the lines typed so far as messages, because a question follows.
+    pub(super) fn defer_typed(&mut self) {
         while self.is_terminal
-            && let Ok(line) = self.come.try_recv()
+            && let Ok(line) = self.receiver.try_recv()
         {
-            self.kept.push_back(line);
+            self.deferred.push_back(line);
         }
     }
 }

@@ -31,9 +31,9 @@ Examples:
   twostep chat --session ses_01…
   twostep chat --local --offline
 
-A line is a message. Ctrl-C stops the run, and quits when it is pressed twice; Ctrl-D ends the chat.
-The status is 0, or 1 if the lines came from a program and a run failed, 3 if a call waits that
-nobody has decided on, 4 if the service cannot be reached, 130 after Ctrl-C.";
+Each line is a message. Ctrl-C stops the run, a second Ctrl-C quits; Ctrl-D ends the chat.
+Exit status: 0; 1 if a run failed and the lines came from a program; 3 if a call waits for a
+decision; 4 if the service cannot be reached; 130 after Ctrl-C.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -42,28 +42,28 @@ pub(super) struct Command {
     server: ServerArgs,
     #[command(flatten)]
     local: LocalArgs,
-    /// The session to go on with [default: a new one]
+    /// Session to continue [default: a new session]
     #[arg(long, value_name = "ID")]
     session: Option<SessionId>,
-    /// Go on with the newest session, if there is one
+    /// Continue the newest session, if one exists
     #[arg(long = "continue", conflicts_with_all = ["session", "new"])]
     goes_on: bool,
-    /// Begin a new session, as without these options
+    /// Start a new session (the default)
     #[arg(long, conflicts_with = "session")]
     new: bool,
     #[command(flatten)]
     new_session: NewSessionArgs,
-    /// What becomes of calls that no rule speaks of, from the first message on
+    /// Permission mode of the session, from the first message
     #[arg(long, value_enum)]
     permission_mode: Option<PermissionMode>,
 }
 
 impl Command {
     pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
-        // Before anything is started: a signal must end it in order.
+        // Before anything is started, so that a signal always shuts down gracefully.
         let interrupts = Interrupts::new()?;
         let service = Service::open(&self.server, &self.local).await?;
-        let terminals = Terminals::look();
+        let terminals = Terminals::detect();
         let mut chat = Chat {
             client: service.client.clone(),
             session: None,
@@ -76,7 +76,7 @@ impl Command {
             has_failed: false,
         };
         let ended = chat.talk(self.session, self.goes_on).await;
-        // Who does not want to wait for the end of a service of their own says it once more.
+        // Another signal skips the graceful shutdown of the local service.
         tokio::select! {
             closed = service.close() => closed?,
             _ = chat.interrupts.next() => {}
@@ -85,13 +85,13 @@ impl Command {
     }
 }
 
-/// A conversation at a terminal, or with a program.
+/// A conversation with a user at a terminal, or with a program.
 struct Chat {
     client: Client,
-    /// Made with its first message.
+    /// Created with the first message.
     session: Option<String>,
     new_session: Value,
-    /// What the next message says of it.
+    /// The mode that the next message sets.
     permission_mode: Option<PermissionMode>,
     lines: Lines,
     interrupts: Interrupts,
@@ -100,10 +100,10 @@ struct Chat {
     has_failed: bool,
 }
 
-/// How a run was left.
-enum Left {
+/// The state in which the chat stopped following a run.
+enum RunState {
     Settled,
-    /// It waits for somebody.
+    /// It waits for a decision or a result.
     Waiting,
     Quit(Quit),
 }
@@ -114,24 +114,24 @@ impl Chat {
         session: Option<SessionId>,
         goes_on: bool,
     ) -> anyhow::Result<ExitCode> {
-        let mut left = self.enter(session, goes_on).await?;
+        let mut state = self.enter(session, goes_on).await?;
         loop {
-            match left {
-                Left::Settled => {}
-                Left::Waiting => return Ok(ExitCode::from(NEEDS_APPROVAL)),
-                Left::Quit(Quit(status)) => return Ok(ExitCode::from(status)),
+            match state {
+                RunState::Settled => {}
+                RunState::Waiting => return Ok(ExitCode::from(NEEDS_APPROVAL)),
+                RunState::Quit(Quit(status)) => return Ok(ExitCode::from(status)),
             }
             let line = match self.line().await {
                 Ok(Some(line)) => line,
                 Ok(None) => break,
                 Err(Quit(status)) => return Ok(ExitCode::from(status)),
             };
-            left = match self.say(&line).await {
-                Ok(left) => left,
-                // A person may want to say it again.
+            state = match self.say(&line).await {
+                Ok(state) => state,
+                // A user at a terminal may send the message again.
                 Err(failure) if self.terminals.input => {
                     output::complain(&format!("twostep: {failure}"));
-                    Left::Settled
+                    RunState::Settled
                 }
                 Err(failure) => return Err(failure.into()),
             };
@@ -140,8 +140,12 @@ impl Chat {
         Ok(if has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
     }
 
-    /// Goes on with a session, and with what it does just now.
-    async fn enter(&mut self, session: Option<SessionId>, goes_on: bool) -> Result<Left, Failure> {
+    /// Continues a session, and its current run if it has one.
+    async fn enter(
+        &mut self,
+        session: Option<SessionId>,
+        goes_on: bool,
+    ) -> Result<RunState, Failure> {
         let session = match session {
             Some(id) => self.client.get(&["sessions", &id.to_string()]).send().await?,
             None if goes_on => {
@@ -150,20 +154,20 @@ impl Chat {
             }
             None => Value::Null,
         };
-        let Some(id) = some_word(&session, "id") else { return Ok(Left::Settled) };
+        let Some(id) = some_word(&session, "id") else { return Ok(RunState::Settled) };
         self.session = Some(id.to_owned());
         self.screen.note(format!("session {id} {}", word(&session, "title")).trim_end());
-        let Some(run) = some_word(&session, "active_run_id") else { return Ok(Left::Settled) };
+        let Some(run) = some_word(&session, "active_run_id") else { return Ok(RunState::Settled) };
         let stop = CancellationToken::new();
         let turn = Turn::of(&self.client, id, run, stop.clone());
-        self.attend(turn, stop).await
+        self.follow(turn, stop).await
     }
 
-    /// The next message; none when there are no more.
+    /// Reads the next message. `None` at the end of input.
     async fn line(&mut self) -> Result<Option<String>, Quit> {
         let mut is_warned = false;
         loop {
-            if self.terminals.input && self.terminals.words {
+            if self.terminals.input && self.terminals.messages {
                 output::ask("> ");
             }
             tokio::select! {
@@ -188,8 +192,8 @@ impl Chat {
         }
     }
 
-    /// Posts a message, and attends to its run.
-    async fn say(&mut self, line: &str) -> Result<Left, Failure> {
+    /// Posts a message and follows its run.
+    async fn say(&mut self, line: &str) -> Result<RunState, Failure> {
         let session = if let Some(session) = &self.session {
             session.clone()
         } else {
@@ -205,39 +209,43 @@ impl Chat {
         let stop = CancellationToken::new();
         let turn = tokio::select! {
             turn = Turn::begin(&self.client, &session, &message, stop.clone()) => turn?,
-            quit = self.interrupts.twice(&stop) => return Ok(Left::Quit(quit)),
+            quit = self.interrupts.twice(&stop) => return Ok(RunState::Quit(quit)),
         };
         self.permission_mode = None;
-        self.attend(turn, stop).await
+        self.follow(turn, stop).await
     }
 
-    /// Shows a run, and asks about its calls, until it has settled.
-    async fn attend(&mut self, mut turn: Turn, stop: CancellationToken) -> Result<Left, Failure> {
+    /// Shows a run and asks about its calls until it has settled.
+    async fn follow(
+        &mut self,
+        mut turn: Turn,
+        stop: CancellationToken,
+    ) -> Result<RunState, Failure> {
         loop {
-            let rest = turn.rest(|came| self.screen.see(came));
+            let settled = turn.follow(|update| self.screen.see(update));
             let run = tokio::select! {
-                run = rest => run,
-                quit = self.interrupts.twice(&stop) => return Ok(Left::Quit(quit)),
+                run = settled => run,
+                quit = self.interrupts.twice(&stop) => return Ok(RunState::Quit(quit)),
             };
             self.screen.end_line();
             let run = run?;
             if run.status != RunStatus::RequiresAction {
                 self.settle(&run);
-                return Ok(Left::Settled);
+                return Ok(RunState::Settled);
             }
             if run.pending.iter().any(|call| call.awaits == Awaits::Client) {
                 for call in &run.pending {
                     output::complain(&call.line());
                 }
-                return Ok(Left::Waiting);
+                return Ok(RunState::Waiting);
             }
             let decided = decide(&mut turn, &mut self.lines, &mut self.interrupts, &stop).await?;
             match decided {
                 Decided::All => {}
-                Decided::Quit(quit) => return Ok(Left::Quit(quit)),
-                Decided::Nobody => {
-                    output::complain("\nNobody has decided: the run waits.");
-                    return Ok(Left::Waiting);
+                Decided::Quit(quit) => return Ok(RunState::Quit(quit)),
+                Decided::InputEnded => {
+                    output::complain("\nNo decision was made: the run waits.");
+                    return Ok(RunState::Waiting);
                 }
             }
         }
@@ -245,8 +253,8 @@ impl Chat {
 
     fn settle(&mut self, run: &Run) {
         self.has_failed |= run.status != RunStatus::Completed;
-        if let Some(trouble) = run.trouble() {
-            output::complain(&format!("twostep: {trouble}"));
+        if let Some(problem) = run.problem() {
+            output::complain(&format!("twostep: {problem}"));
         }
     }
 }

@@ -1,11 +1,11 @@
-//! One request, sent again while that may help and cannot hurt.
+//! One request, with retries where they are safe.
 
 use std::sync::atomic::Ordering;
 
 use reqwest::{RequestBuilder, Response};
 use serde_json::Value;
 
-use super::patience::Patience;
+use super::backoff::Backoff;
 use super::{Client, Failure};
 
 /// A request to be sent.
@@ -30,20 +30,20 @@ impl<'a> Call<'a> {
         Self { request: self.request.header(name, value), ..self }
     }
 
-    /// It is not sent again, because the service would do it again.
+    /// Disables retries, for a request that is not idempotent.
     pub(in crate::cli) fn once(self) -> Self {
         Self { is_once: true, ..self }
     }
 
-    /// Sends it once, and waits for the head of an answer that is a success.
+    /// Sends the request once and returns the response if its status is a success.
     pub(super) async fn head(&self) -> Result<Response, Failure> {
         let Some(request) = self.request.try_clone() else {
-            return Err(Failure::strange(self.client, "the request cannot be sent twice"));
+            return Err(Failure::unexpected(self.client, "the request body cannot be repeated"));
         };
         let had_answered = self.client.has_answered.load(Ordering::Relaxed);
         let answer = request.send().await;
         let answer =
-            answer.map_err(|error| Failure::unanswered(self.client, !had_answered, error))?;
+            answer.map_err(|error| Failure::no_response(self.client, !had_answered, error))?;
         self.client.has_answered.store(true, Ordering::Relaxed);
         if answer.status().is_success() {
             return Ok(answer);
@@ -51,16 +51,16 @@ impl<'a> Call<'a> {
         Err(Failure::of(self.client, answer).await)
     }
 
-    /// Sends it until it is answered, and reads the answer; null if there is nothing in it.
+    /// Sends the request with retries and returns the JSON body; null for an empty body.
     pub(in crate::cli) async fn send(self) -> Result<Value, Failure> {
-        let mut patience = Patience::default();
+        let mut backoff = Backoff::default();
         loop {
             let failure = match self.answer().await {
                 Ok(answer) => return Ok(answer),
                 Err(failure) => failure,
             };
-            let may_try = !self.is_once && failure.may_pass();
-            if !may_try || !patience.wait(failure.retry_after()).await {
+            let may_try = !self.is_once && failure.is_temporary();
+            if !may_try || !backoff.wait(failure.retry_after()).await {
                 return Err(failure);
             }
         }
@@ -68,11 +68,11 @@ impl<'a> Call<'a> {
 
     async fn answer(&self) -> Result<Value, Failure> {
         let body = self.head().await?.bytes().await;
-        let body = body.map_err(|error| Failure::unanswered(self.client, false, error))?;
+        let body = body.map_err(|error| Failure::no_response(self.client, false, error))?;
         if body.is_empty() {
             return Ok(Value::Null);
         }
         serde_json::from_slice(&body)
-            .map_err(|_| Failure::strange(self.client, "with something that is not JSON"))
+            .map_err(|_| Failure::unexpected(self.client, "the body is not JSON"))
     }
 }

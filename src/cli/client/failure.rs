@@ -1,4 +1,4 @@
-//! Why a request to the service came to nothing.
+//! Errors of requests to the service.
 
 use std::error::Error;
 use std::fmt::Write as _;
@@ -11,66 +11,71 @@ use serde::Deserialize;
 use super::Client;
 use crate::cli::terminal::{one_line, safe};
 
-/// How much is read of what says why.
+/// Maximum number of bytes that are read of an error response.
 const MAX_BODY: usize = 64 * 1024;
 
-/// Why a request came to nothing.
+/// An error of a request to the service.
 #[derive(Debug, thiserror::Error)]
 pub(in crate::cli) enum Failure {
-    /// Nobody answered.
+    /// No response.
     #[error(
-        "{place} cannot be reached: {why}{}",
-        if *.is_first { "; start a service with `twostep serve`, or name one with --server" } else { "" }
+        "{location} cannot be reached: {why}{}",
+        if *.is_first { "; start a service with `twostep serve`, or set --server" } else { "" }
     )]
-    Away { place: String, why: String, retry_after: Option<Duration>, is_first: bool },
-    /// The service said no.
-    #[error("{}", told(.0))]
+    Unavailable { location: String, why: String, retry_after: Option<Duration>, is_first: bool },
+    /// The service rejected the request.
+    #[error("{}", describe(.0))]
     Refused(Problem),
-    /// Something else answered.
-    #[error("{place} does not answer as the service does: {what}")]
-    Stranger { place: String, what: String },
+    /// The response does not come from the service.
+    #[error("unexpected response from {location}: {what}")]
+    Unexpected { location: String, what: String },
 }
 
-/// What the service says of a request that it does not serve.
+/// The problem document of a rejected request.
 #[derive(Debug, Deserialize)]
 pub(in crate::cli) struct Problem {
     status: u16,
     code: String,
     detail: String,
     #[serde(default)]
-    errors: Vec<Wrong>,
+    errors: Vec<FieldError>,
     #[serde(skip)]
     retry_after: Option<Duration>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Wrong {
+struct FieldError {
     pointer: String,
     message: String,
 }
 
-fn told(problem: &Problem) -> String {
+fn describe(problem: &Problem) -> String {
     let mut text = problem.detail.clone();
-    // The first of them is told by the detail.
-    for Wrong { pointer, message } in problem.errors.iter().skip(1) {
+    // The detail already contains the first one.
+    for FieldError { pointer, message } in problem.errors.iter().skip(1) {
         let _ = write!(text, "; {pointer} {message}");
     }
     if problem.status == 401 {
-        text.push_str("; say it with TWOSTEP_KEY or --key");
+        text.push_str("; set it with TWOSTEP_KEY or --key");
     }
     safe(&text).into_owned()
 }
 
 impl Failure {
-    /// A request that was not answered.
-    pub(super) fn unanswered(client: &Client, is_first: bool, error: reqwest::Error) -> Self {
+    /// The error of a request without a response.
+    pub(super) fn no_response(client: &Client, is_first: bool, error: reqwest::Error) -> Self {
         let is_first = is_first && error.is_connect();
-        Self::Away { place: client.place(), why: cause(error), retry_after: None, is_first }
+        Self::Unavailable {
+            location: client.display_url(),
+            why: cause(error),
+            retry_after: None,
+            is_first,
+        }
     }
 
-    /// An answer that is not the one that was hoped for.
+    /// The error of a response without a success status.
     pub(super) async fn of(client: &Client, mut response: Response) -> Self {
-        let (status, place) = (response.status(), client.place());
+        let (status, location) = (response.status(), client.display_url());
         let retry_after = retry_after(&response);
         let header = |name| response.headers().get(name).and_then(|value| value.to_str().ok());
         let kind = header(CONTENT_TYPE).unwrap_or("no type").to_owned();
@@ -85,51 +90,53 @@ impl Failure {
         if let Ok(problem) = serde_json::from_slice::<Problem>(&body) {
             return Self::Refused(Problem { retry_after, ..problem });
         }
-        if is_away(status) {
-            let why = format!("what stands before it answers {status}");
-            return Self::Away { place, why, retry_after, is_first: false };
+        if is_unavailable(status) {
+            let why = format!("the proxy in front of it returned {status}");
+            return Self::Unavailable { location, why, retry_after, is_first: false };
         }
         let what = match to {
-            Some(to) => format!("{status}, to {to}; name that with --server if it is the service"),
+            Some(to) => {
+                format!("{status}, redirect to {to}; set --server to that URL if it is the service")
+            }
             None => format!("{status} with {}", one_line(&kind)),
         };
-        Self::Stranger { place, what }
+        Self::Unexpected { location, what }
     }
 
-    /// An answer that ends too early, or is in no form that is known.
-    pub(in crate::cli) fn strange(client: &Client, what: &str) -> Self {
-        Self::Stranger { place: client.place(), what: what.to_owned() }
+    /// The error of a response that is incomplete or has an unknown form.
+    pub(in crate::cli) fn unexpected(client: &Client, what: &str) -> Self {
+        Self::Unexpected { location: client.display_url(), what: what.to_owned() }
     }
 
-    /// Whether the same request may be served a little later.
-    pub(super) fn may_pass(&self) -> bool {
+    /// Returns true if a retry may succeed.
+    pub(super) fn is_temporary(&self) -> bool {
         match self {
-            Self::Away { is_first, .. } => !is_first,
+            Self::Unavailable { is_first, .. } => !is_first,
             Self::Refused(problem) => matches!(problem.status, 408 | 429 | 502 | 503 | 504),
-            Self::Stranger { .. } => false,
+            Self::Unexpected { .. } => false,
         }
     }
 
-    /// For how long the service, or what stands before it, wants to be left alone.
+    /// The delay that the service or a proxy requests in `Retry-After`.
     pub(super) fn retry_after(&self) -> Option<Duration> {
         match self {
-            Self::Away { retry_after, .. } => *retry_after,
+            Self::Unavailable { retry_after, .. } => *retry_after,
             Self::Refused(problem) => problem.retry_after,
-            Self::Stranger { .. } => None,
+            Self::Unexpected { .. } => None,
         }
     }
 
-    /// The service's word for what is wrong.
+    /// The error code of the service.
     pub(in crate::cli) fn code(&self) -> Option<&str> {
         match self {
             Self::Refused(problem) => Some(&problem.code),
-            Self::Away { .. } | Self::Stranger { .. } => None,
+            Self::Unavailable { .. } | Self::Unexpected { .. } => None,
         }
     }
 }
 
-/// What proxies answer when there is nobody behind them.
-fn is_away(status: StatusCode) -> bool {
+/// Returns true for the status codes that proxies return while the service is unavailable.
+fn is_unavailable(status: StatusCode) -> bool {
     matches!(status.as_u16(), 408 | 429 | 502 | 503 | 504)
 }
 
@@ -138,7 +145,8 @@ fn retry_after(response: &Response) -> Option<Duration> {
     text.trim().parse().ok().map(Duration::from_secs)
 }
 
-/// The innermost cause, which says most. The URL may have a password.
+/// The innermost cause of an error, which is the most specific one. The URL is removed because it
+/// may contain a password.
 fn cause(error: reqwest::Error) -> String {
     let error = error.without_url();
     let mut cause: &dyn Error = &error;

@@ -1,4 +1,4 @@
-//! Following a run: its events, each once, over as many connections as it takes.
+//! Follows a run: reads each event once and reconnects when the connection is lost.
 
 use std::fmt;
 use std::pin::Pin;
@@ -10,37 +10,37 @@ use reqwest::header::CONTENT_TYPE;
 use serde::Deserialize;
 use sse_stream::{Sse, SseByteStream};
 
-use super::patience::Patience;
+use super::backoff::Backoff;
 use super::{Client, Failure};
 use crate::domain::event::STATUS_IDLE;
 
-/// The pause before a stream is opened again, unless the service names another.
-const PAUSE: Duration = Duration::from_secs(2);
+/// The delay before a reconnect, unless the service sends another in `retry`.
+const RECONNECT_DELAY: Duration = Duration::from_secs(2);
 
-/// What comes of a run that is followed.
+/// An update of a run that is followed.
 #[derive(Debug)]
-pub(in crate::cli) enum Came {
-    /// An event, or a preview of one: one line of JSON.
+pub(in crate::cli) enum Update {
+    /// An event or a preview, as one line of JSON.
     Event(String),
-    /// The connection is gone; it is made again, and nothing is missed.
-    Lost,
+    /// The connection was lost. The next call reconnects; no event is missed.
+    ConnectionLost,
 }
 
 type Events = Pin<Box<dyn Stream<Item = Result<Sse, sse_stream::Error>> + Send>>;
 
-/// A run that is followed.
+/// The event stream of a run.
 pub(in crate::cli) struct Following {
     client: Client,
     session: String,
     run: String,
-    /// The number of the event that came last.
-    last: Option<i64>,
+    /// The number of the last event.
+    last_seq: Option<i64>,
     events: Option<Events>,
-    pause: Duration,
-    patience: Patience,
-    /// Whether a connection was lost, so that the next one has to wait.
-    is_lost: bool,
-    is_over: bool,
+    delay: Duration,
+    backoff: Backoff,
+    /// True after a lost connection: the next one waits for the delay.
+    was_lost: bool,
+    is_done: bool,
 }
 
 impl fmt::Debug for Following {
@@ -50,60 +50,60 @@ impl fmt::Debug for Following {
 }
 
 impl Following {
-    /// Follows a run from its first event on.
+    /// Follows a run from its first event.
     pub(in crate::cli) fn new(client: &Client, session: &str, run: &str) -> Self {
         Self {
             client: client.clone(),
             session: session.to_owned(),
             run: run.to_owned(),
-            last: None,
+            last_seq: None,
             events: None,
-            pause: PAUSE,
-            patience: Patience::default(),
-            is_lost: false,
-            is_over: false,
+            delay: RECONNECT_DELAY,
+            backoff: Backoff::default(),
+            was_lost: false,
+            is_done: false,
         }
     }
 
-    /// What comes next; none when the run has come to rest. Dropping the future loses nothing.
-    pub(in crate::cli) async fn next(&mut self) -> Result<Option<Came>, Failure> {
-        while !self.is_over {
+    /// Returns the next update, or `None` when the run has settled or waits. Cancel safe.
+    pub(in crate::cli) async fn next(&mut self) -> Result<Option<Update>, Failure> {
+        while !self.is_done {
             let Some(events) = &mut self.events else {
                 self.open().await?;
                 continue;
             };
-            // An end in order is none before the run has come to rest: something on the way has
-            // made one of a connection that broke.
+            // The service never ends a stream before the run settles or waits. A clean end comes
+            // from a proxy whose connection to the service broke.
             let Some(Ok(event)) = events.next().await else {
                 self.events = None;
-                self.is_lost = true;
-                return Ok(Some(Came::Lost));
+                self.was_lost = true;
+                return Ok(Some(Update::ConnectionLost));
             };
             if let Some(json) = self.take(event) {
-                return Ok(Some(Came::Event(json)));
+                return Ok(Some(Update::Event(json)));
             }
         }
         Ok(None)
     }
 
-    /// Goes on with what comes after the rest.
-    pub(in crate::cli) fn go_on(&mut self) {
+    /// Continues with the events that follow the wait.
+    pub(in crate::cli) fn resume(&mut self) {
         self.events = None;
-        self.is_over = false;
+        self.is_done = false;
     }
 
     async fn open(&mut self) -> Result<(), Failure> {
-        let asked = self.is_lost.then_some(self.pause);
+        let requested = self.was_lost.then_some(self.delay);
         loop {
-            if self.is_lost && !self.patience.wait(asked).await {
-                return Err(Failure::strange(&self.client, "its streams break again and again"));
+            if self.was_lost && !self.backoff.wait(requested).await {
+                return Err(Failure::unexpected(&self.client, "its streams break repeatedly"));
             }
-            self.is_lost = false;
+            self.was_lost = false;
             match self.connect().await {
                 Ok(Some(events)) => self.events = Some(events),
-                Ok(None) => self.is_over = true,
-                Err(failure) if failure.may_pass() => {
-                    if self.patience.wait(failure.retry_after()).await {
+                Ok(None) => self.is_done = true,
+                Err(failure) if failure.is_temporary() => {
+                    if self.backoff.wait(failure.retry_after()).await {
                         continue;
                     }
                     return Err(failure);
@@ -114,11 +114,11 @@ impl Following {
         }
     }
 
-    /// Opens the stream behind what came last; none if there is nothing more.
+    /// Opens the stream after the last event. `None` if the service has no further events.
     async fn connect(&self) -> Result<Option<Events>, Failure> {
         let path = ["sessions", &*self.session, "runs", &*self.run, "stream"];
         let mut call = self.client.get(&path).header("accept", "text/event-stream");
-        if let Some(last) = self.last {
+        if let Some(last) = self.last_seq {
             call = call.header("last-event-id", &last.to_string());
         }
         let answer = call.head().await?;
@@ -127,30 +127,30 @@ impl Following {
         }
         let kind = answer.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
         if !kind.is_some_and(|kind| kind.starts_with("text/event-stream")) {
-            return Err(Failure::strange(&self.client, "with something that is no stream"));
+            return Err(Failure::unexpected(&self.client, "the body is not an event stream"));
         }
         Ok(Some(Box::pin(SseByteStream::new(answer.bytes_stream()))))
     }
 
-    /// What an SSE event tells, if it is one that did not come before.
+    /// Returns the data of an SSE event, unless the event was received before.
     fn take(&mut self, event: Sse) -> Option<String> {
         #[derive(Deserialize)]
         struct Tag {
             r#type: String,
         }
-        if let Some(pause) = event.retry {
-            self.pause = Duration::from_millis(pause);
+        if let Some(delay) = event.retry {
+            self.delay = Duration::from_millis(delay);
         }
         let json = event.data?;
         let Tag { r#type: kind } = serde_json::from_str(&json).ok()?;
-        self.patience.renew();
+        self.backoff.reset();
         if let Some(id) = event.id.and_then(|id| id.parse().ok()) {
-            if self.last.is_some_and(|last| id <= last) {
+            if self.last_seq.is_some_and(|last| id <= last) {
                 return None;
             }
-            self.last = Some(id);
+            self.last_seq = Some(id);
         }
-        self.is_over = kind == STATUS_IDLE || kind == "session.deleted";
+        self.is_done = kind == STATUS_IDLE || kind == "session.deleted";
         Some(json)
     }
 }

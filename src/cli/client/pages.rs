@@ -1,15 +1,15 @@
-//! Lists that come in pages.
+//! Lists in pages.
 
 use serde_json::Value;
 
 use super::{Client, Failure};
 use crate::cli::json::some_word;
 
-/// The largest page.
+/// The largest page size.
 const PAGE: usize = 200;
 
 impl Client {
-    /// The first items of a list, and whether there are more.
+    /// Returns up to `most` items of a list, and true if the list has more.
     pub(in crate::cli) async fn list(
         &self,
         path: &[&str],
@@ -26,7 +26,7 @@ impl Client {
             }
             let mut page = self.get_with(path, &query).send().await?;
             let Some(data) = page.get_mut("data").and_then(Value::as_array_mut) else {
-                return Err(Failure::strange(self, "with something that is no list"));
+                return Err(Failure::unexpected(self, "the body is not a list"));
             };
             items.append(data);
             after = some_word(&page, "next_cursor").map(str::to_owned);

@@ -28,12 +28,12 @@ pub(super) struct Command {
 
 #[derive(Debug, Subcommand)]
 enum Subject {
-    /// Try the sandboxes that Bash can run in; the status is 0 if one works, 1 if none does
+    /// Check which sandbox levels of Bash work; the exit status is 0 if one does, 1 if none does
     Sandbox(Sandbox),
 }
 
 impl Command {
-    /// Looks at the way to a service if one is named, else at the machine.
+    /// Checks the proxies in front of a service if a URL is given, otherwise this machine.
     pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
         match self.subject {
             Some(Subject::Sandbox(command)) => command.run().await,

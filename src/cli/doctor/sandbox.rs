@@ -13,7 +13,7 @@ pub(super) struct Sandbox {
     /// Print one JSON object
     #[arg(long)]
     pub(super) json: bool,
-    /// The folder to try them in
+    /// Folder for the test commands
     #[arg(long, value_name = "FOLDER", default_value = "/tmp")]
     pub(super) folder: PathBuf,
 }
@@ -33,7 +33,7 @@ impl Sandbox {
 }
 
 fn lines(facts: &Facts) -> Vec<String> {
-    let yes = |is_so: bool| if is_so { "yes" } else { "no" };
+    let yes = |holds: bool| if holds { "yes" } else { "no" };
     let bubblewrap = facts.bubblewrap.as_ref().map_or_else(
         || "not installed".to_owned(),
         |found| format!("{} ({})", found.path.display(), found.version),
@@ -56,7 +56,7 @@ fn lines(facts: &Facts) -> Vec<String> {
         let outcome = why_not.as_ref().map_or("works".to_owned(), |why| format!("no: {why}"));
         lines.push(format!("{:<18}{outcome}", format!("level {level}")));
     }
-    let auto = facts.auto.map_or("none: Bash is refused".to_owned(), |level| level.to_string());
+    let auto = facts.auto.map_or("none: Bash is unavailable".to_owned(), |level| level.to_string());
     lines.push(format!("auto              {auto}"));
     lines.extend(facts.advice().into_iter().map(|advice| format!("note: {advice}")));
     lines

@@ -24,7 +24,7 @@ use show::{line, show_list, show_new};
 pub(super) struct Command {
     #[command(flatten)]
     database: DatabaseArgs,
-    /// Print JSON, an object a line
+    /// Print JSON, one object per line
     #[arg(long, global = true)]
     json: bool,
     #[command(subcommand)]
@@ -33,25 +33,24 @@ pub(super) struct Command {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Make a key and print it, once: only a hash of it is kept
+    /// Create a key and print it; only its hash is stored, so it cannot be printed again
     Create(Create),
-    /// List keys, without their secrets
+    /// List keys without their secrets
     List {
-        /// Only those of this tenant
+        /// Only the keys of this tenant
         #[arg(long, value_name = "NAME")]
         tenant: Option<String>,
     },
-    /// Take a key back: it is refused everywhere within 5 s, and its streams are torn
+    /// Revoke a key: within 5 s all processes reject it and close its streams
     Revoke {
-        /// The key's id, which is also its first part
+        /// Id of the key, which is also its first part
         id: KeyId,
     },
-    /// Make a key in the place of another, with its name, tenant, scope and length of life, and
-    /// print it
+    /// Create a replacement of a key, with the same name, tenant, scope and lifetime, and print it
     Rotate {
-        /// The id of the key that is replaced
+        /// Id of the key to replace
         id: KeyId,
-        /// How long that one is still good
+        /// Time during which the old key remains valid
         #[arg(long, default_value = "1h", value_parser = length, value_name = "TIME")]
         grace: Duration,
     },
@@ -59,91 +58,91 @@ enum Action {
 
 #[derive(Debug, Args)]
 struct Create {
-    /// What the key is for, at most 100 characters
+    /// Name of the key, at most 100 characters
     name: String,
-    /// Whose sessions it opens
+    /// Tenant whose sessions the key can access
     #[arg(long, default_value = "default", value_name = "NAME")]
     tenant: String,
-    /// Make this tenant, which must be new, for the key
+    /// Create this tenant, which must not exist yet, for the key
     #[arg(long, conflicts_with = "tenant", value_name = "NAME")]
     new_tenant: Option<String>,
-    /// What it may do
+    /// Permissions of the key
     #[arg(long, value_enum, default_value = "write")]
     scope: Scope,
-    /// How long it is good, such as 30d or 12h [default: until it is revoked]
+    /// Lifetime, such as 30d or 12h [default: until the key is revoked]
     #[arg(long, value_parser = length, value_name = "TIME")]
     expires_in: Option<Duration>,
 }
 
-/// A key that was just made.
-struct Made {
+/// A key that was just created.
+struct NewApiKey {
     key: ApiKey,
     record: KeyRecord,
 }
 
 impl Command {
-    /// Works while the service runs, on the private database too.
+    /// Runs the command. It may run while the service runs, also on the private database.
     pub(super) async fn run(self) -> anyhow::Result<()> {
         let Self { database, json, action } = self;
         with_database(database, "twostep keys", async |conn| match action {
-            Action::Create(wish) => {
-                let made = create(conn, &wish).await?;
-                output::complain("This is the key. It is shown only now:");
-                show_new(&made, json)
+            Action::Create(args) => {
+                let new_key = create(conn, &args).await?;
+                output::complain("The key is shown only once:");
+                show_new(&new_key, json)
             }
             Action::List { tenant } => show_list(&list(conn, tenant).await?, json),
             Action::Revoke { id } => {
                 if !api_keys::revoke(conn, id).await? {
-                    bail!("there is no key {id}");
+                    bail!("key {id} does not exist");
                 }
                 show_list(&[known(conn, id).await?], json)
             }
             Action::Rotate { id, grace } => {
-                let made = rotate(conn, id, grace).await?;
-                output::complain(&format!("The key before: {}", line(&known(conn, id).await?)));
-                output::complain("This is the new key. It is shown only now:");
-                show_new(&made, json)
+                let new_key = rotate(conn, id, grace).await?;
+                output::complain(&format!("Old key: {}", line(&known(conn, id).await?)));
+                output::complain("The new key is shown only once:");
+                show_new(&new_key, json)
             }
         })
         .await
     }
 }
 
-async fn create(conn: &mut PgConnection, wish: &Create) -> anyhow::Result<Made> {
-    check_name(&wish.name)?;
-    let key = ApiKey::generate().context("the system gives no random bits")?;
+async fn create(conn: &mut PgConnection, args: &Create) -> anyhow::Result<NewApiKey> {
+    check_name(&args.name)?;
+    let key = ApiKey::generate().context("the system returned no random bytes")?;
     let mut transaction = conn.begin().await?;
-    let tenant_id = match &wish.new_tenant {
+    let tenant_id = match &args.new_tenant {
         Some(name) => new_tenant(&mut transaction, name).await?,
-        None => tenant(&mut transaction, &wish.tenant).await?,
+        None => tenant(&mut transaction, &args.tenant).await?,
     };
     let new = NewKey {
         id: key.id(),
         tenant_id,
-        name: &wish.name,
+        name: &args.name,
         hash: key.hash(),
-        scope: wish.scope,
-        lifetime: wish.expires_in,
+        scope: args.scope,
+        lifetime: args.expires_in,
     };
     api_keys::insert(&mut transaction, &new).await?;
     transaction.commit().await?;
     let record = known(conn, key.id()).await?;
-    Ok(Made { key, record })
+    Ok(NewApiKey { key, record })
 }
 
-async fn rotate(conn: &mut PgConnection, id: KeyId, grace: Duration) -> anyhow::Result<Made> {
+async fn rotate(conn: &mut PgConnection, id: KeyId, grace: Duration) -> anyhow::Result<NewApiKey> {
     let old = known(conn, id).await?;
-    let key = ApiKey::generate().context("the system gives no random bits")?;
+    let key = ApiKey::generate().context("the system returned no random bytes")?;
     if !api_keys::replace(conn, id, (key.id(), key.hash()), grace).await? {
         match old.status {
-            KeyStatus::Active => bail!("the key {id} has been replaced before"),
+            KeyStatus::Active => bail!("the key {id} has already been replaced"),
             status @ (KeyStatus::Expired | KeyStatus::Revoked) => {
-                bail!("the key {id} is {}: make a new one", status.as_str())
+                bail!("the key {id} is {}: create a new key", status.as_str())
             }
         }
     }
     let record = known(conn, key.id()).await?;
-    Ok(Made { key, record })
+    Ok(NewApiKey { key, record })
 }
 
 async fn list(conn: &mut PgConnection, name: Option<String>) -> anyhow::Result<Vec<KeyRecord>> {
@@ -155,28 +154,26 @@ async fn list(conn: &mut PgConnection, name: Option<String>) -> anyhow::Result<V
 }
 
 async fn known(conn: &mut PgConnection, id: KeyId) -> anyhow::Result<KeyRecord> {
-    api_keys::find(conn, id).await?.with_context(|| format!("there is no key {id}"))
+    api_keys::find(conn, id).await?.with_context(|| format!("key {id} does not exist"))
 }
 
 async fn tenant(conn: &mut PgConnection, name: &str) -> anyhow::Result<TenantId> {
     let found = tenants::find(conn, name).await?;
-    found.with_context(|| format!("there is no tenant {name:?}"))
+    found.with_context(|| format!("tenant {name:?} does not exist"))
 }
 
 async fn new_tenant(conn: &mut PgConnection, name: &str) -> anyhow::Result<TenantId> {
     check_name(name)?;
     let id = TenantId::new();
     if !tenants::insert(conn, id, name).await? {
-        bail!("there is a tenant {name:?} already: say --tenant for it");
+        bail!("tenant {name:?} already exists: use --tenant");
     }
     Ok(id)
 }
 
 fn check_name(name: &str) -> anyhow::Result<()> {
     if !is_name(name) {
-        bail!(
-            "{name:?} is no name: it needs 1 to 100 characters, none of them a control character"
-        );
+        bail!("{name:?} is not a valid name: use 1 to 100 characters without control characters");
     }
     Ok(())
 }

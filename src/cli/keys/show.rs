@@ -1,19 +1,19 @@
-//! How keys are printed.
+//! Output of keys.
 
 use serde_json::json;
 
-use super::Made;
+use super::NewApiKey;
 use crate::cli::output;
 use crate::domain::api_key::KeyRecord;
 
-/// Prints a new key: alone on a line, or all that is known of it.
-pub(super) fn show_new(made: &Made, json: bool) -> anyhow::Result<()> {
-    let key = made.key.reveal();
+/// Prints a new key: the key alone, or with its record as JSON.
+pub(super) fn show_new(new_key: &NewApiKey, json: bool) -> anyhow::Result<()> {
+    let key = new_key.key.reveal();
     if !json {
         output::say(&key);
         return Ok(());
     }
-    let mut object = serde_json::to_value(&made.record)?;
+    let mut object = serde_json::to_value(&new_key.record)?;
     if let Some(members) = object.as_object_mut() {
         members.insert("key".to_owned(), json!(key));
     }
@@ -21,7 +21,7 @@ pub(super) fn show_new(made: &Made, json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Prints a line a key.
+/// Prints one line per key.
 pub(super) fn show_list(keys: &[KeyRecord], json: bool) -> anyhow::Result<()> {
     for key in keys {
         output::say(&if json { serde_json::to_string(key)? } else { line(key) });
@@ -32,7 +32,7 @@ pub(super) fn show_list(keys: &[KeyRecord], json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What is known of a key, for people.
+/// The text line of a key.
 pub(super) fn line(key: &KeyRecord) -> String {
     let KeyRecord { id, name, tenant, scope, status, .. } = key;
     let times = [

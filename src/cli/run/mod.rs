@@ -29,53 +29,54 @@ Examples:
   twostep run --session ses_01… --yes 'Go on'
   twostep run --local --offline 'What time is it?'
 
-The status is 0 if the run was completed, 1 if it was not, 2 for options that make no sense,
-3 if it waits for somebody, 4 if the service cannot be reached, 130 after Ctrl-C.";
+Exit status: 0 if the run completed, 1 if it failed or was cancelled, 2 for invalid options,
+3 if it waits for an approval or a client result, 4 if the service cannot be reached, 130 after
+Ctrl-C.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Command {
-    /// What to say; `-`, or nothing, takes it from stdin
+    /// Message to send; `-` or no argument reads it from stdin
     prompt: Option<String>,
     #[command(flatten)]
     server: ServerArgs,
     #[command(flatten)]
     local: LocalArgs,
-    /// The session to go on with [default: a new one]
+    /// Session to continue [default: a new session]
     #[arg(long, value_name = "ID")]
     session: Option<SessionId>,
-    /// What is printed
+    /// Output format
     #[arg(long, value_enum, default_value = "text")]
     output: Output,
-    /// Allow the calls that wait for an approval, all of them
+    /// Allow all calls that wait for an approval
     #[arg(long, conflicts_with = "deny")]
     yes: bool,
-    /// Deny them
+    /// Deny all calls that wait for an approval
     #[arg(long)]
     deny: bool,
     #[command(flatten)]
     new_session: NewSessionArgs,
-    /// What becomes of calls that no rule speaks of, from now on
+    /// Permission mode of the session from now on
     #[arg(long, value_enum)]
     permission_mode: Option<PermissionMode>,
-    /// Rounds of tool calls, before the model is asked for its answer
+    /// Maximum number of rounds of tool calls; after that the model must answer
     #[arg(long, value_name = "NUMBER")]
     max_rounds: Option<u32>,
 }
 
-/// What is printed.
+/// The output format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Output {
-    /// The answer; on a terminal as it comes
+    /// The answer; on a terminal as it streams
     Text,
-    /// The run at rest, one JSON object
+    /// The run after it settled, as one JSON object
     Json,
-    /// Every event and preview, a JSON object a line
+    /// Every event and preview, one JSON object per line
     Jsonl,
 }
 
 impl Command {
-    /// Says it, and prints what comes of it. The first signal stops the run.
+    /// Sends the message and prints the result. The first signal stops the run.
     pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
         let stop = shutdown_signal()?;
         let prompt = tokio::select! {
@@ -100,16 +101,18 @@ impl Command {
         };
         let mut show = Show::new(self.output);
         if self.session.is_some()
-            && let Some(run) = Run::that_waits(client, &session).await?
+            && let Some(run) = Run::find_waiting(client, &session).await?
         {
-            // A message would stand in line behind it until somebody decides.
-            output::complain("twostep: nothing was said, because the session waits for somebody");
+            // The message would be queued until the waiting call is decided.
+            output::complain(
+                "twostep: the message was not sent, because a run of the session waits for an action",
+            );
             show.end(&run, &session);
             return Ok(ExitCode::from(NEEDS_APPROVAL));
         }
         let mut turn = Turn::begin(client, &session, &self.message(prompt), stop.clone()).await?;
         let run = loop {
-            let run = turn.rest(|came| show.see(came)).await?;
+            let run = turn.follow(|update| show.see(update)).await?;
             if !self.decide(&mut turn, &run).await? {
                 break run;
             }
@@ -122,14 +125,15 @@ impl Command {
             RunStatus::Completed => ExitCode::SUCCESS,
             RunStatus::RequiresAction => ExitCode::from(NEEDS_APPROVAL),
             RunStatus::Failed | RunStatus::Cancelled => ExitCode::FAILURE,
-            RunStatus::Queued | RunStatus::Running => bail!("the run {} does not rest", run.id),
+            RunStatus::Queued | RunStatus::Running => bail!("the run {} has not settled", run.id),
         })
     }
 
-    /// Decides on what waits, if it is to be decided here; false if the run is left as it is.
+    /// Decides on the waiting calls if --yes or --deny is set. Returns false if nothing was decided.
     async fn decide(&self, turn: &mut Turn, run: &Run) -> Result<bool, Failure> {
-        let is_ours = run.pending.iter().all(|call| call.awaits == Awaits::Approval);
-        if run.status != RunStatus::RequiresAction || !is_ours || !(self.yes || self.deny) {
+        let awaits_approvals = run.pending.iter().all(|call| call.awaits == Awaits::Approval);
+        if run.status != RunStatus::RequiresAction || !awaits_approvals || !(self.yes || self.deny)
+        {
             return Ok(false);
         }
         let decision = if self.yes { Decision::Allow } else { Decision::Deny };

@@ -1,4 +1,4 @@
-//! What to say: an argument, or stdin.
+//! The message: the argument or standard input.
 
 use std::io::{Read as _, stdin};
 use std::thread;
@@ -10,7 +10,7 @@ use crate::cli::output;
 use crate::cli::status::Misused;
 use crate::cli::terminal::Terminals;
 
-/// The prompt, which has something in it.
+/// Reads the prompt. An empty prompt is an error.
 pub(super) async fn prompt(argument: Option<&str>) -> anyhow::Result<String> {
     let prompt = match argument {
         Some(text) if text != "-" => text.to_owned(),
@@ -23,17 +23,17 @@ pub(super) async fn prompt(argument: Option<&str>) -> anyhow::Result<String> {
 }
 
 async fn from_stdin() -> anyhow::Result<String> {
-    if Terminals::look().input {
-        output::complain("Say it, and end with Ctrl-D:");
+    if Terminals::detect().input {
+        output::complain("Enter the message and end it with Ctrl-D:");
     }
     let (sender, receiver) = oneshot::channel();
-    // Not a thread of the runtime, whose end would wait for somebody who types.
+    // Not a thread of the runtime: its shutdown would wait for the blocking read.
     thread::spawn(move || {
         let mut text = String::new();
         let read = stdin().read_to_string(&mut text).map(|_| text);
         let _ = sender.send(read);
     });
-    let text = receiver.await.context("nobody reads stdin")?;
-    let text = text.context("stdin cannot be read as a text")?;
+    let text = receiver.await.context("the reader of stdin has stopped")?;
+    let text = text.context("stdin is not valid UTF-8 text")?;
     Ok(text.trim_end_matches(['\r', '\n']).to_owned())
 }

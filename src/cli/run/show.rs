@@ -1,13 +1,13 @@
-//! What of a run is printed.
+//! Output of a run.
 
 use super::Output;
-use crate::cli::client::Came;
+use crate::cli::client::Update;
 use crate::cli::output;
 use crate::cli::talk::{Notes, Run, Screen};
 use crate::cli::terminal::{Terminals, safe_json};
 use crate::domain::run::RunStatus;
 
-/// How a run is printed.
+/// The printer of a run.
 #[derive(Debug)]
 pub(super) struct Show {
     output: Output,
@@ -17,20 +17,20 @@ pub(super) struct Show {
 
 impl Show {
     pub(super) fn new(output: Output) -> Self {
-        let terminals = Terminals::look();
+        let terminals = Terminals::detect();
         Self { output, terminals, screen: Screen::new(Notes::of_progress(terminals)) }
     }
 
-    /// Whether the answer is shown as it comes. What a program reads must not be taken back, so it
-    /// gets the answer when it is whole.
+    /// Returns true if the answer is shown while it streams. A program gets only the complete answer,
+    /// because a streamed text can be replaced.
     fn is_live(&self) -> bool {
         self.output == Output::Text && self.terminals.output
     }
 
-    pub(super) fn see(&mut self, came: &Came) {
-        match (self.output, came) {
-            (Output::Jsonl, Came::Event(json)) => self.json(json),
-            _ if self.is_live() => self.screen.see(came),
+    pub(super) fn see(&mut self, update: &Update) {
+        match (self.output, update) {
+            (Output::Jsonl, Update::Event(json)) => self.json(json),
+            _ if self.is_live() => self.screen.see(update),
             _ => {}
         }
     }
@@ -39,7 +39,7 @@ impl Show {
         output::say(&if self.terminals.output { safe_json(json) } else { json.into() });
     }
 
-    /// Prints what is known at the end, and says what is wrong.
+    /// Prints the result of the run, and its problem if it has one.
     pub(super) fn end(&mut self, run: &Run, session: &str) {
         self.screen.end_line();
         match self.output {
@@ -51,8 +51,8 @@ impl Show {
             }
             Output::Text | Output::Jsonl => {}
         }
-        if let Some(trouble) = run.trouble() {
-            output::complain(&format!("twostep: {trouble}"));
+        if let Some(problem) = run.problem() {
+            output::complain(&format!("twostep: {problem}"));
         }
         if run.status == RunStatus::RequiresAction {
             for call in &run.pending {

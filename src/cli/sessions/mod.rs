@@ -29,7 +29,7 @@ Examples:
 pub(super) struct Command {
     #[command(flatten)]
     server: ServerArgs,
-    /// Print JSON, an object a line
+    /// Print JSON, one object per line
     #[arg(long, global = true)]
     json: bool,
     #[command(subcommand)]
@@ -40,35 +40,35 @@ pub(super) struct Command {
 enum Action {
     /// List sessions, newest first
     List {
-        /// How many
+        /// Maximum number of sessions
         #[arg(long, default_value_t = 20, value_name = "NUMBER",
               value_parser = clap::value_parser!(u32).range(1..))]
         limit: u32,
     },
-    /// Show a session, and what was said in it
+    /// Show a session and its messages
     Show {
-        /// The session
+        /// Id of the session
         id: SessionId,
     },
-    /// Stop what a session does, and what waits in it
+    /// Cancel the current run and the queued runs of a session
     Cancel {
-        /// The session
+        /// Id of the session
         id: SessionId,
     },
-    /// Delete sessions, with all that belongs to them
+    /// Delete sessions with all their data
     Rm {
-        /// The sessions
+        /// Ids of the sessions
         #[arg(required = true)]
         ids: Vec<SessionId>,
-        /// Do not ask
+        /// Do not ask for confirmation
         #[arg(long)]
         yes: bool,
     },
-    /// Give a session another title
+    /// Change the title of a session
     Rename {
-        /// The session
+        /// Id of the session
         id: SessionId,
-        /// Its title from now on
+        /// New title
         title: String,
     },
 }
@@ -99,7 +99,7 @@ async fn list(client: &Client, limit: u32, json: bool) -> anyhow::Result<()> {
     }
     print(&sessions, json);
     if has_more {
-        output::complain("There are more: say a larger --limit.");
+        output::complain("More sessions exist: use a larger --limit.");
     }
     Ok(())
 }
@@ -108,7 +108,7 @@ async fn cancel(client: &Client, id: &str, json: bool) -> anyhow::Result<()> {
     let runs = client.post(&["sessions", id, "cancel"]).send().await?;
     let runs = items(&runs, "data");
     if runs.is_empty() {
-        output::complain("nothing runs");
+        output::complain("no run is active");
     } else if json {
         runs.iter().for_each(print_json);
     } else {
@@ -119,11 +119,11 @@ async fn cancel(client: &Client, id: &str, json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Deletes one after the other; a person is asked about each.
+/// Deletes the sessions one after the other, each after a confirmation.
 async fn remove(client: &Client, ids: &[SessionId], yes: bool, json: bool) -> anyhow::Result<()> {
-    let terminals = Terminals::look();
-    if !(yes || terminals.input && terminals.words) {
-        let why = "nobody can be asked here whether to delete them: say --yes";
+    let terminals = Terminals::detect();
+    if !(yes || terminals.input && terminals.messages) {
+        let why = "stdin is not a terminal, so deletion cannot be confirmed: use --yes";
         return Err(Misused(why.to_owned()).into());
     }
     for id in ids {
@@ -131,11 +131,11 @@ async fn remove(client: &Client, ids: &[SessionId], yes: bool, json: bool) -> an
         if !yes {
             let session = client.get(&["sessions", &id]).send().await?;
             let title = one_line(some_word(&session, "title").unwrap_or("no title"));
-            output::ask(&format!("Delete {id} ({title}) with all that was said in it? [y/N] "));
+            output::ask(&format!("Delete {id} ({title}) with all its messages? [y/N] "));
             let mut answer = String::new();
             stdin().read_line(&mut answer).context("stdin cannot be read")?;
             if !matches!(&*answer.trim().to_lowercase(), "y" | "yes") {
-                output::complain("It stays.");
+                output::complain("Not deleted.");
                 continue;
             }
         }
@@ -143,7 +143,7 @@ async fn remove(client: &Client, ids: &[SessionId], yes: bool, json: bool) -> an
         if json {
             print_json(&json!({ "id": id, "deleted": true }));
         } else {
-            output::say(&format!("{id} is deleted"));
+            output::say(&format!("{id} deleted"));
         }
     }
     Ok(())
@@ -162,8 +162,8 @@ fn print(sessions: &[Value], json: bool) {
     table::show(["ID", "STATUS", "UPDATED (UTC)", "TITLE"], &rows);
 }
 
-/// What a session does, in a word. One whose run waits for somebody is at rest as far as the
-/// service goes, and that is not what people want to know of it.
+/// The status of a session in one word. The service reports `idle` for a session whose run waits
+/// for an action; users see `waiting`.
 fn status(session: &Value) -> &str {
     let stopped_for = session.get("stop_reason").map_or("", |reason| word(reason, "type"));
     match word(session, "status") {
@@ -172,13 +172,13 @@ fn status(session: &Value) -> &str {
     }
 }
 
-/// A time of the API as people read it, in UTC.
+/// Formats a timestamp of the API, in UTC.
 fn time(stamp: &str) -> String {
     stamp.split('.').next().unwrap_or_default().trim_end_matches('Z').replace('T', " ")
 }
 
-/// Prints JSON, which must not act on a terminal either.
+/// Prints JSON, escaped for terminals.
 pub(super) fn print_json(value: &Value) {
     let json = value.to_string();
-    output::say(&if Terminals::look().output { safe_json(&json) } else { json.into() });
+    output::say(&if Terminals::detect().output { safe_json(&json) } else { json.into() });
 }

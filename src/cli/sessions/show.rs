@@ -1,4 +1,4 @@
-//! A session, and what was said in it.
+//! `twostep sessions show`.
 
 use serde_json::{Value, json};
 

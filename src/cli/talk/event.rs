@@ -1,10 +1,10 @@
-//! What of the events is shown.
+//! The events that are shown on a terminal.
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
-/// An event, or a preview of one.
+/// An event or a preview.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "type")]
 pub(super) enum Event {
@@ -23,34 +23,34 @@ pub(super) enum Event {
     #[serde(rename = "session.status_rescheduled")]
     Rescheduled(IgnoredAny),
     #[serde(rename = "session.thread_event")]
-    Thread { session_thread_id: String, event: Box<ThreadEvent> },
+    SubAgent { session_thread_id: String, event: Box<SubAgentEvent> },
     #[serde(rename = "session.deleted")]
     Deleted(IgnoredAny),
     #[serde(other)]
     Other,
 }
 
-/// What a sub-agent does.
+/// An event of a sub-agent.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "type")]
-pub(super) enum ThreadEvent {
+pub(super) enum SubAgentEvent {
     #[serde(rename = "agent.tool_use")]
     ToolUse { name: String, input: Value },
     #[serde(rename = "session.status_idle")]
-    Idle { stop_reason: Rest },
+    Idle { stop_reason: IdleReason },
     #[serde(other)]
     Other,
 }
 
-/// Why a sub-agent rests.
+/// The stop reason of a sub-agent.
 #[derive(Debug, Deserialize)]
-pub(super) struct Rest {
+pub(super) struct IdleReason {
     r#type: String,
 }
 
-impl Rest {
-    /// Whether somebody has to decide on what it wants to do.
-    pub(super) fn asks(&self) -> bool {
+impl IdleReason {
+    /// Returns true if the sub-agent waits for an approval or a client result.
+    pub(super) fn needs_action(&self) -> bool {
         self.r#type == "requires_action"
     }
 }
@@ -82,7 +82,7 @@ impl Block {
     }
 }
 
-/// The text of all blocks.
+/// Joins the text of all blocks.
 pub(super) fn text(content: &[Block]) -> String {
     content.iter().map(Block::text).collect()
 }

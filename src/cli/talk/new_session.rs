@@ -1,4 +1,4 @@
-//! What a new session is to be, where none is gone on with.
+//! Options for the session that a command creates.
 
 use clap::Args;
 use serde_json::{Map, Value, json};
@@ -7,19 +7,19 @@ use crate::domain::agent::AgentChoice;
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct NewSessionArgs {
-    /// The agent that a new session is made as: `coder`, or `coder@3` [default: none]
+    /// Agent of the new session: `coder`, or `coder@3` [default: none]
     #[arg(long, value_name = "NAME", conflicts_with = "session")]
     agent: Option<AgentChoice>,
-    /// The model of a new session
+    /// Model of the new session
     #[arg(long, conflicts_with = "session")]
     model: Option<String>,
-    /// The tools of a new session
+    /// Tools of the new session
     #[arg(long, value_delimiter = ',', value_name = "NAMES", conflicts_with = "session")]
     tools: Option<Vec<String>>,
 }
 
 impl NewSessionArgs {
-    /// The body that makes it.
+    /// The request body that creates the session.
     pub(in crate::cli) fn body(&self) -> Value {
         let mut body = Map::new();
         if let Some(agent) = &self.agent {

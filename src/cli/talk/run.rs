@@ -1,4 +1,4 @@
-//! Runs and approvals, as far as somebody at a terminal needs to know them.
+//! Runs and approvals, with the members that commands show.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -16,10 +16,10 @@ pub(in crate::cli) struct Run {
     pub(in crate::cli) output_text: Option<String>,
     stop_reason: Option<StopReason>,
     limited_by: Option<String>,
-    error: Option<Trouble>,
+    error: Option<RunError>,
     #[serde(default)]
     pub(in crate::cli) pending: Vec<Pending>,
-    /// All that the service says of it.
+    /// The complete JSON of the service.
     #[serde(skip)]
     pub(in crate::cli) whole: Value,
 }
@@ -30,12 +30,12 @@ struct StopReason {
 }
 
 #[derive(Debug, Deserialize)]
-struct Trouble {
+struct RunError {
     r#type: String,
     message: String,
 }
 
-/// A call that waits for somebody.
+/// A call that waits for an approval or a client result.
 #[derive(Debug, Deserialize)]
 pub(in crate::cli) struct Pending {
     pub(in crate::cli) name: String,
@@ -44,26 +44,26 @@ pub(in crate::cli) struct Pending {
 }
 
 impl Pending {
-    /// The call on one line.
+    /// Describes the call on one line.
     pub(in crate::cli) fn line(&self) -> String {
         let whom = match self.awaits {
             Awaits::Approval => "an approval",
-            Awaits::Client => "a result that its client gives",
+            Awaits::Client => "a result from its client",
         };
         one_line(&format!("{} waits for {whom}: {}", self.name, self.input))
     }
 }
 
 impl Run {
-    /// Reads what the service says of a run.
+    /// Parses a run.
     pub(super) fn read(client: &Client, whole: Value) -> Result<Self, Failure> {
         let run = Self::deserialize(&whole);
-        let run = run.map_err(|_| Failure::strange(client, "with something that is no run"))?;
+        let run = run.map_err(|_| Failure::unexpected(client, "the body is not a run"))?;
         Ok(Self { whole, ..run })
     }
 
-    /// The run of a session that waits for somebody, if there is one.
-    pub(in crate::cli) async fn that_waits(
+    /// Returns the run of a session that waits for an action, if one exists.
+    pub(in crate::cli) async fn find_waiting(
         client: &Client,
         session: &str,
     ) -> Result<Option<Self>, Failure> {
@@ -73,17 +73,17 @@ impl Run {
         run.map(|run| Self::read(client, run)).transpose()
     }
 
-    /// Why there is no answer, or not the whole of it, on one line.
-    pub(in crate::cli) fn trouble(&self) -> Option<String> {
-        if let Some(Trouble { r#type, message }) = &self.error {
+    /// Describes on one line why the answer is missing or incomplete.
+    pub(in crate::cli) fn problem(&self) -> Option<String> {
+        if let Some(RunError { r#type, message }) = &self.error {
             return Some(one_line(&format!("{type}: {message}")));
         }
         if let Some(limit) = &self.limited_by {
             return Some(one_line(&format!("a limit was reached: {limit}")));
         }
-        let word = self.stop_reason.as_ref().map(|reason| &*reason.r#type)?;
-        let is_plain = matches!(word, "end_turn" | "stop_sequence" | "requires_action");
-        (!is_plain).then(|| one_line(&format!("the answer has ended early: {word}")))
+        let reason = self.stop_reason.as_ref().map(|reason| &*reason.r#type)?;
+        let is_normal = matches!(reason, "end_turn" | "stop_sequence" | "requires_action");
+        (!is_normal).then(|| one_line(&format!("the answer ended early: {reason}")))
     }
 }
 
@@ -98,7 +98,7 @@ pub(in crate::cli) struct Approval {
 }
 
 impl Approval {
-    /// Those of a session, in the order of the calls.
+    /// Returns the approvals of a session, in the order of the calls.
     pub(super) async fn list(client: &Client, session: &str) -> Result<Vec<Self>, Failure> {
         #[derive(Deserialize)]
         struct Page {
@@ -107,6 +107,6 @@ impl Approval {
         let page = client.get(&["sessions", session, "approvals"]).send().await?;
         let page = Page::deserialize(page);
         page.map(|page| page.data)
-            .map_err(|_| Failure::strange(client, "with something that is no list of approvals"))
+            .map_err(|_| Failure::unexpected(client, "the body is not a list of approvals"))
     }
 }

@@ -1,30 +1,30 @@
-//! A run as it looks on a terminal: what the agent says on stdout, as it comes; what it does on
-//! stderr, a line each.
+//! Output of a run on a terminal: the text of the agent on stdout while it streams, and its actions
+//! on stderr, one line each.
 
-use super::event::{Delta, Event, Previewed, ThreadEvent, text};
-use crate::cli::client::Came;
+use super::event::{Delta, Event, Previewed, SubAgentEvent, text};
+use crate::cli::client::Update;
 use crate::cli::output;
 use crate::cli::terminal::{Terminals, one_line, safe};
 
-/// Where it is told what happens, apart from what is said.
+/// The form of the notes about actions on stderr.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::cli) struct Notes {
     is_shown: bool,
     is_dim: bool,
-    /// Whether a note would stand in the middle of what is said.
+    /// True if a note would interrupt a line of the answer.
     interrupts: bool,
 }
 
 impl Notes {
-    /// Only for somebody who looks on.
+    /// Notes that are shown only if stderr is a terminal.
     pub(in crate::cli) fn of_progress(terminals: Terminals) -> Self {
-        let is_shown = terminals.words;
+        let is_shown = terminals.messages;
         Self { is_shown, is_dim: is_shown, interrupts: is_shown && terminals.output }
     }
 
-    /// For everybody.
+    /// Notes that are always shown.
     pub(in crate::cli) fn of_conversation(terminals: Terminals) -> Self {
-        Self { is_shown: true, is_dim: terminals.words, interrupts: terminals.output }
+        Self { is_shown: true, is_dim: terminals.messages, interrupts: terminals.output }
     }
 
     fn line(self, line: &str) {
@@ -39,23 +39,23 @@ impl Notes {
     }
 }
 
-/// A run that somebody watches.
+/// The screen state of a run.
 #[derive(Debug)]
 pub(in crate::cli) struct Screen {
     notes: Notes,
-    /// What is being said.
-    open: Option<Open>,
-    /// Whether the line on stdout has no end yet.
+    /// The text that is streaming.
+    open: Option<StreamedText>,
+    /// True if the current line on stdout is not terminated.
     is_in_line: bool,
 }
 
-/// A text on its way to the screen.
+/// A text that is streaming.
 #[derive(Debug)]
-struct Open {
+struct StreamedText {
     id: String,
-    /// What of it is shown: nothing shown can be taken back.
+    /// The part that is printed; printed text cannot be removed.
     shown: String,
-    /// What is known of it since it last began.
+    /// The text received since its last start.
     known: String,
 }
 
@@ -64,12 +64,12 @@ impl Screen {
         Self { notes, open: None, is_in_line: false }
     }
 
-    /// Shows what came.
-    pub(in crate::cli) fn see(&mut self, came: &Came) {
-        match came {
-            Came::Lost => self.note("connection lost, coming back"),
-            // An event of a later version that looks otherwise is not shown.
-            Came::Event(json) => {
+    /// Shows an update.
+    pub(in crate::cli) fn see(&mut self, update: &Update) {
+        match update {
+            Update::ConnectionLost => self.note("connection lost, reconnecting"),
+            // An event that a later version changed is skipped.
+            Update::Event(json) => {
                 if let Ok(event) = serde_json::from_str(json) {
                     self.show(event);
                 }
@@ -77,7 +77,7 @@ impl Screen {
         }
     }
 
-    /// Tells something that happened.
+    /// Prints a note.
     pub(in crate::cli) fn note(&mut self, line: &str) {
         if self.notes.interrupts {
             self.end_line();
@@ -85,7 +85,7 @@ impl Screen {
         self.notes.line(&one_line(line));
     }
 
-    /// Ends the line on stdout, if there is one.
+    /// Terminates the current line on stdout.
     pub(in crate::cli) fn end_line(&mut self) {
         if std::mem::take(&mut self.is_in_line) {
             output::say("");
@@ -94,7 +94,7 @@ impl Screen {
 
     fn show(&mut self, event: Event) {
         match event {
-            Event::Start { event } => self.begin(event),
+            Event::Start { event } => self.start(event),
             Event::Delta { event_id, delta } => {
                 if let Delta::Content { content } = delta {
                     self.add(&event_id, content.text());
@@ -105,46 +105,47 @@ impl Screen {
             Event::ToolResult { content, is_error: true } => {
                 self.note(&format!("  failed: {}", text(&content)));
             }
-            Event::Compacted(_) => self.note("· the conversation was summed up"),
+            Event::Compacted(_) => self.note("· the conversation was compacted"),
             Event::Rescheduled(_) => {
                 self.open = None;
-                self.note("the model failed, it is asked again");
+                self.note("the model request failed and is retried");
                 self.end_line();
             }
-            Event::Thread { session_thread_id, event } => {
-                self.show_thread(&session_thread_id, &event);
+            Event::SubAgent { session_thread_id, event } => {
+                self.show_sub_agent(&session_thread_id, &event);
             }
             Event::Deleted(_) => self.note("the session was deleted"),
             Event::ToolResult { is_error: false, .. } | Event::Other => {}
         }
     }
 
-    /// What a sub-agent does. That it waits is told to everybody: nobody else would decide.
-    fn show_thread(&mut self, session: &str, event: &ThreadEvent) {
+    /// Shows an event of a sub-agent. A wait for a decision is always shown, because the user must
+    /// decide.
+    fn show_sub_agent(&mut self, session: &str, event: &SubAgentEvent) {
         match event {
-            ThreadEvent::ToolUse { name, input } => {
+            SubAgentEvent::ToolUse { name, input } => {
                 self.note(&format!("  · sub-agent: {name} {input}"));
             }
-            ThreadEvent::Idle { stop_reason } if stop_reason.asks() => {
+            SubAgentEvent::Idle { stop_reason } if stop_reason.needs_action() => {
                 self.end_line();
                 let line = "a sub-agent waits for a decision: twostep chat --session";
                 output::complain(&one_line(&format!("{line} {session}")));
             }
-            ThreadEvent::Idle { .. } | ThreadEvent::Other => {}
+            SubAgentEvent::Idle { .. } | SubAgentEvent::Other => {}
         }
     }
 
-    fn begin(&mut self, event: Previewed) {
+    fn start(&mut self, event: Previewed) {
         let Previewed { r#type, id } = event;
         if r#type != "agent.message" {
             return;
         }
         match &mut self.open {
-            // After a lost connection it begins anew, with all that there is of it.
+            // After a reconnect the preview starts again with its complete text.
             Some(open) if open.id == id => open.known.clear(),
             Some(_) | None => {
                 self.end_line();
-                self.open = Some(Open { id, shown: String::new(), known: String::new() });
+                self.open = Some(StreamedText { id, shown: String::new(), known: String::new() });
             }
         }
     }
@@ -152,25 +153,25 @@ impl Screen {
     fn add(&mut self, id: &str, piece: &str) {
         if let Some(open) = self.open.as_mut().filter(|open| open.id == id) {
             open.known.push_str(piece);
-            self.catch_up();
+            self.print_rest();
         }
     }
 
     fn end(&mut self, id: String, whole: &str) {
         if self.open.as_ref().is_none_or(|open| open.id != id) {
             self.end_line();
-            self.open = Some(Open { id, shown: String::new(), known: String::new() });
+            self.open = Some(StreamedText { id, shown: String::new(), known: String::new() });
         }
         if let Some(open) = &mut self.open {
             whole.clone_into(&mut open.known);
         }
-        self.catch_up();
+        self.print_rest();
         self.open = None;
         self.end_line();
     }
 
-    /// Shows what is known and not shown yet. A text that turned out otherwise is shown again.
-    fn catch_up(&mut self) {
+    /// Prints the part that is not printed yet. A text that was replaced is printed again.
+    fn print_rest(&mut self) {
         let Some(mut open) = self.open.take() else { return };
         if !open.shown.starts_with(&open.known) {
             let more = if let Some(more) = open.known.strip_prefix(&*open.shown) {

@@ -1,40 +1,40 @@
-//! One message and the run that it starts, to the end.
+//! One message and its run.
 
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::run::{Approval, Run};
-use crate::cli::client::{Came, Client, Failure, Following};
+use crate::cli::client::{Client, Failure, Following, Update};
 use crate::cli::json::some_word;
 use crate::domain::permission::Decision;
 use crate::domain::run::RunStatus;
 
-/// A run that somebody waits for.
+/// A run that a command follows.
 #[derive(Debug)]
 pub(in crate::cli) struct Turn {
     client: Client,
     session: String,
     run: String,
     following: Following,
-    /// Fires when the run is to be stopped.
+    /// Cancelled when the run must be stopped.
     stop: CancellationToken,
-    /// Whether the service has been asked to stop it.
+    /// True after the service was asked to stop the run.
     is_stopped: bool,
 }
 
-/// Makes a session, and tells its id.
+/// Creates a session and returns its id.
 pub(in crate::cli) async fn new_session(client: &Client, body: &Value) -> Result<String, Failure> {
-    // A second one would be in nobody's way, and in everybody's list.
+    // Not retried: a second session would appear in the list.
     let session = client.post(&["sessions"]).json(body).once().send().await?;
     match some_word(&session, "id") {
         Some(id) => Ok(id.to_owned()),
-        None => Err(Failure::strange(client, "with something that is no session")),
+        None => Err(Failure::unexpected(client, "the body is not a session")),
     }
 }
 
 impl Turn {
-    /// Posts a message. Should the answer be lost it is posted again, and is one message.
+    /// Posts a message. It is retried with the same idempotency key, so it is accepted once.
     pub(in crate::cli) async fn begin(
         client: &Client,
         session: &str,
@@ -47,7 +47,7 @@ impl Turn {
         Ok(Self::of(client, session, &run.id, stop))
     }
 
-    /// Takes part in a run that is under way.
+    /// Follows a run that already exists.
     pub(in crate::cli) fn of(
         client: &Client,
         session: &str,
@@ -64,23 +64,24 @@ impl Turn {
         }
     }
 
-    /// Follows the run until it rests. One that is to be stopped rests when it has settled.
-    pub(in crate::cli) async fn rest(
+    /// Follows the run until it settles or waits for an action. A run that must be stopped is
+    /// followed until it settles.
+    pub(in crate::cli) async fn follow(
         &mut self,
-        mut see: impl FnMut(&Came),
+        mut see: impl FnMut(&Update),
     ) -> Result<Run, Failure> {
         loop {
-            let came = tokio::select! {
+            let update = tokio::select! {
                 biased;
                 () = self.stop.cancelled(), if !self.is_stopped => {
                     self.cancel().await?;
                     self.is_stopped = true;
                     continue;
                 }
-                came = self.following.next() => came?,
+                update = self.following.next() => update?,
             };
-            if let Some(came) = came {
-                see(&came);
+            if let Some(update) = update {
+                see(&update);
                 continue;
             }
             let run = self.read().await?;
@@ -89,16 +90,16 @@ impl Turn {
             if run.status.is_terminal() || (is_waiting && !must_settle) {
                 return Ok(run);
             }
-            self.following.go_on();
+            self.following.resume();
         }
     }
 
-    /// The calls that wait for a decision.
+    /// Returns the calls that wait for an approval.
     pub(in crate::cli) async fn approvals(&self) -> Result<Vec<Approval>, Failure> {
         Approval::list(&self.client, &self.session).await
     }
 
-    /// Decides on a call. Where somebody else was quicker, that holds.
+    /// Decides on a call. An earlier decision of another client stays in force.
     pub(in crate::cli) async fn decide(
         &mut self,
         tool_use_id: &str,
@@ -108,7 +109,7 @@ impl Turn {
         more.insert("decision".to_owned(), json!(decision));
         let path = ["sessions", &*self.session, "approvals", tool_use_id];
         let decided = self.client.post(&path).json(&more.into()).send().await;
-        self.following.go_on();
+        self.following.resume();
         match decided {
             Err(failure) if !is_decided(&failure) => Err(failure),
             Ok(_) | Err(_) => Ok(()),
@@ -126,8 +127,8 @@ impl Turn {
     }
 }
 
-/// Whether a decision was refused because there is nothing to decide any more.
+/// Returns true if a decision was rejected because the call no longer waits.
 fn is_decided(failure: &Failure) -> bool {
-    let words = ["approval_not_found", "already_resolved", "call_not_waiting", "approval_expired"];
-    failure.code().is_some_and(|code| words.contains(&code))
+    let codes = ["approval_not_found", "already_resolved", "call_not_waiting", "approval_expired"];
+    failure.code().is_some_and(|code| codes.contains(&code))
 }

@@ -162,7 +162,7 @@ async fn a_connection_that_breaks_in_the_middle_of_an_answer_costs_and_repeats_n
     command.env("TWOSTEP_SERVER", &way.url);
     let (status, stdout, stderr) = told_on_stdin(command, "Count\n").await;
     assert_eq!((status, stdout.as_str()), (Some(0), &*format!("{TEXT}\n")), "{stderr}");
-    assert!(stderr.contains("connection lost, coming back"), "{stderr}");
+    assert!(stderr.contains("connection lost, reconnecting"), "{stderr}");
     assert_eq!(way.unbroken(), [""; 0]);
 }
 

@@ -163,7 +163,7 @@ async fn a_private_database_keeps_its_data_from_start_to_start() {
     for said in [
         format!("url        {url}"),
         format!("kept in {}/postgres", folder.path().display()),
-        "model      simulator: a scripted stand-in, not a language model".to_owned(),
+        "model      simulator: scripted answers, not a language model".to_owned(),
         format!("curl -N {url}/v1/sessions/$S/messages -H 'Accept: text/event-stream'"),
     ] {
         assert!(first.greeting.contains(&said), "{said:?}: {}", first.greeting);

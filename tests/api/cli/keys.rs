@@ -182,7 +182,7 @@ async fn a_schema_that_is_made_just_now_is_waited_for() {
     let mut listing = command.spawn().unwrap();
     let mut said = BufReader::new(listing.stderr.take().unwrap()).lines();
     let said = said.next_line().await.unwrap().unwrap();
-    assert_eq!(said, "The schema is brought up to date by another process; waiting for it.");
+    assert_eq!(said, "Another process is migrating the schema; waiting for it.");
     for statement in [
         "INSERT INTO _sqlx_migrations SELECT * FROM undone",
         "DROP TABLE undone",

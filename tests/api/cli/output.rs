@@ -27,7 +27,8 @@ async fn the_options_of_budgets_stand_before_the_action_or_behind_it() {
     let app = TestApp::start(replies(&[])).await;
     let url = app.database.url();
     let options = ["--tenant", "nobody", "--database-url", &url];
-    let expected = (Some(1), String::new(), "twostep: there is no tenant \"nobody\"\n".to_owned());
+    let expected =
+        (Some(1), String::new(), "twostep: tenant \"nobody\" does not exist\n".to_owned());
     for args in [[&["budget"], &options[..], &["list"]], [&["budget"], &["list"], &options[..]]] {
         assert_eq!(outcome(binary(&args.concat())).await, expected, "{args:?}");
     }

@@ -119,7 +119,8 @@ async fn a_call_that_waits_ends_the_command_unless_it_is_told_what_to_decide() {
     assert_eq!((status, stdout, stderr), (Some(3), String::new(), expected.clone()));
     assert_eq!(statuses(&app, &id).await, ["requires_action"]);
     let (status, stdout, stderr) = told(&app, &["run", "--session", &id, "Ring again"]).await;
-    let nothing = "twostep: nothing was said, because the session waits for somebody\n";
+    let nothing =
+        "twostep: the message was not sent, because a run of the session waits for an action\n";
     assert_eq!((status, stdout, stderr), (Some(3), String::new(), format!("{nothing}{expected}")));
     assert_eq!(statuses(&app, &id).await, ["requires_action"]);
 

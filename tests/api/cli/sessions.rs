@@ -40,7 +40,7 @@ async fn sessions_are_listed_the_newest_first() {
     assert_eq!(objects(&json), sessions(&app).await);
     let (status, json, stderr) = told(&app, &["sessions", "--json", "list", "--limit", "1"]).await;
     assert_eq!((status, objects(&json)), (Some(0), vec![second.read().await]));
-    assert_eq!(stderr, "There are more: say a larger --limit.\n");
+    assert_eq!(stderr, "More sessions exist: use a larger --limit.\n");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -116,7 +116,7 @@ async fn what_a_session_does_is_stopped() {
     let stopped = good(told(&app, &["sessions", "cancel", &session.id]).await);
     assert_eq!(rows(&stopped)[1][0], run["id"]);
     assert_eq!(session.settled(&run).await["status"], "cancelled");
-    let nothing = (Some(0), String::new(), "nothing runs\n".to_owned());
+    let nothing = (Some(0), String::new(), "no run is active\n".to_owned());
     assert_eq!(told(&app, &["sessions", "cancel", &session.id]).await, nothing);
 }
 

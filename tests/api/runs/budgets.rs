@@ -258,7 +258,7 @@ async fn an_operator_gives_shows_and_takes_away_budgets() {
     let again = budget(&["remove", "day"]).await;
     assert_eq!(again, (Some(1), String::new(), "twostep: there is no such budget\n".to_owned()));
     let nobody = budget(&["--tenant", "nobody", "list"]).await;
-    let sentence = "twostep: there is no tenant \"nobody\"\n".to_owned();
+    let sentence = "twostep: tenant \"nobody\" does not exist\n".to_owned();
     assert_eq!(nobody, (Some(1), String::new(), sentence));
     assert_eq!(budget(&["set", "day"]).await.0, Some(2));
 }

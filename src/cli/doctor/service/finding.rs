@@ -1,12 +1,12 @@
-//! What was found, and how it is said.
+//! Findings of the checks.
 
 use serde::Serialize;
 use serde_json::json;
 
-use super::hints::{Proxy, Trouble};
+use super::hints::{Fault, Proxy};
 use crate::cli::terminal::one_line;
 
-/// How good it is.
+/// The severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Level {
@@ -15,20 +15,20 @@ pub(super) enum Level {
     Fail,
 }
 
-/// What one look has found.
+/// The result of one check.
 #[derive(Debug)]
 pub(super) struct Finding {
     pub(super) level: Level,
-    /// What was looked at.
+    /// The subject of the check.
     about: &'static str,
     text: String,
-    /// What is to be changed, if that is known.
-    trouble: Option<Trouble>,
+    /// The known fault, which has hints for proxies.
+    fault: Option<Fault>,
 }
 
 impl Finding {
     pub(super) fn ok(about: &'static str, text: impl Into<String>) -> Self {
-        Self { level: Level::Ok, about, text: text.into(), trouble: None }
+        Self { level: Level::Ok, about, text: text.into(), fault: None }
     }
 
     pub(super) fn warn(about: &'static str, text: impl Into<String>) -> Self {
@@ -39,23 +39,22 @@ impl Finding {
         Self { level: Level::Fail, ..Self::ok(about, text) }
     }
 
-    /// The same, and something before it that is not good either.
-    pub(super) fn worse(self, text: String) -> Self {
+    /// Prepends another problem, which makes the finding at least a warning.
+    pub(super) fn with_warning(self, text: String) -> Self {
         let level = if self.level == Level::Ok { Level::Warn } else { self.level };
         Self { level, text: text + &self.text, ..self }
     }
 
-    /// The same, with what is to be changed.
-    pub(super) fn because_of(self, trouble: Trouble) -> Self {
-        Self { trouble: Some(trouble), ..self }
+    /// Adds the fault.
+    pub(super) fn because_of(self, fault: Fault) -> Self {
+        Self { fault: Some(fault), ..self }
     }
 
-    /// A line, and one for what is to be changed in each of these proxies.
+    /// Returns the line of the finding, and one line with the configuration change per proxy.
     pub(super) fn lines(&self, proxies: &[Proxy], json: bool) -> Vec<String> {
-        let Self { level, about, text, trouble } = self;
+        let Self { level, about, text, fault } = self;
         let text = one_line(text);
-        let hints =
-            proxies.iter().filter_map(|proxy| Some((proxy.name(), proxy.hint((*trouble)?)?)));
+        let hints = proxies.iter().filter_map(|proxy| Some((proxy.name(), proxy.hint((*fault)?)?)));
         if json {
             let change: serde_json::Map<_, _> =
                 hints.map(|(name, hint)| (name.to_owned(), json!(hint))).collect();

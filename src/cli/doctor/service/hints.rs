@@ -1,25 +1,25 @@
-//! The lines of a proxy's configuration that let streams through.
+//! The configuration of proxies that lets streams through.
 
 use reqwest::header::{HeaderMap, SERVER, VIA};
 
-/// What stands in the way of streams.
+/// A fault of a proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Trouble {
-    /// Bytes are held back.
+pub(super) enum Fault {
+    /// Responses are buffered.
     Buffering,
-    /// They are compressed on the way.
+    /// Streams are compressed.
     Compression,
-    /// Silence is taken for an end.
+    /// Idle streams are closed.
     Idle,
-    /// The service does not hear that a client has left.
-    Leaving,
-    /// `Last-Event-ID` does not arrive.
+    /// A disconnect of the client does not reach the service.
+    Disconnect,
+    /// `Last-Event-ID` is removed.
     LastEventId,
-    /// `Location` leads elsewhere.
+    /// `Location` lacks the path prefix.
     Location,
 }
 
-/// What may stand before a service.
+/// A reverse proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Proxy {
     Nginx,
@@ -31,7 +31,7 @@ pub(super) enum Proxy {
 impl Proxy {
     pub(super) const ALL: [Self; 4] = [Self::Nginx, Self::Caddy, Self::Ha, Self::Traefik];
 
-    /// The one that names itself in a response. `HAProxy` and Traefik do not.
+    /// Detects the proxy from the headers of a response. `HAProxy` and Traefik send no name.
     pub(super) fn of(headers: &HeaderMap) -> Option<Self> {
         let named = [SERVER, VIA].into_iter().flat_map(|name| headers.get_all(name));
         let named: String = named.filter_map(|value| value.to_str().ok()).collect();
@@ -54,60 +54,60 @@ impl Proxy {
         }
     }
 
-    /// What to change, if there is something.
-    pub(super) const fn hint(self, trouble: Trouble) -> Option<&'static str> {
+    /// Returns the configuration change for a fault, if one exists.
+    pub(super) const fn hint(self, fault: Fault) -> Option<&'static str> {
         match self {
-            Self::Nginx => Some(nginx(trouble)),
-            Self::Caddy => Some(caddy(trouble)),
-            Self::Ha => Some(haproxy(trouble)),
-            Self::Traefik => traefik(trouble),
+            Self::Nginx => Some(nginx(fault)),
+            Self::Caddy => Some(caddy(fault)),
+            Self::Ha => Some(haproxy(fault)),
+            Self::Traefik => traefik(fault),
         }
     }
 }
 
-const fn nginx(trouble: Trouble) -> &'static str {
-    match trouble {
-        Trouble::Buffering => "proxy_buffering off;",
-        Trouble::Compression => "gzip off;",
-        Trouble::Idle => "proxy_read_timeout 75s;",
-        Trouble::Leaving => "proxy_ignore_client_abort off;",
-        Trouble::LastEventId => "proxy_set_header Last-Event-ID $http_last_event_id;",
-        Trouble::Location => "proxy_redirect / /agent/;  # the path that clients use",
+const fn nginx(fault: Fault) -> &'static str {
+    match fault {
+        Fault::Buffering => "proxy_buffering off;",
+        Fault::Compression => "gzip off;",
+        Fault::Idle => "proxy_read_timeout 75s;",
+        Fault::Disconnect => "proxy_ignore_client_abort off;",
+        Fault::LastEventId => "proxy_set_header Last-Event-ID $http_last_event_id;",
+        Fault::Location => "proxy_redirect / /agent/;  # the path that clients use",
     }
 }
 
-const fn caddy(trouble: Trouble) -> &'static str {
-    match trouble {
-        Trouble::Buffering => "take response_buffers out of reverse_proxy",
-        Trouble::Compression => "@whole not path */stream */messages, then: encode @whole gzip",
-        Trouble::Idle => "take read_timeout out of transport http, or make it 75s",
-        Trouble::Leaving => "take flush_interval -1 out of reverse_proxy",
-        Trouble::LastEventId => "take header_up -Last-Event-ID out of reverse_proxy",
-        Trouble::Location => "header_down Location ^/ /agent/  # the path that clients use",
+const fn caddy(fault: Fault) -> &'static str {
+    match fault {
+        Fault::Buffering => "remove response_buffers from reverse_proxy",
+        Fault::Compression => "@whole not path */stream */messages, then: encode @whole gzip",
+        Fault::Idle => "remove read_timeout from transport http, or set it to 75s",
+        Fault::Disconnect => "remove flush_interval -1 from reverse_proxy",
+        Fault::LastEventId => "remove header_up -Last-Event-ID from reverse_proxy",
+        Fault::Location => "header_down Location ^/ /agent/  # the path that clients use",
     }
 }
 
-const fn haproxy(trouble: Trouble) -> &'static str {
-    match trouble {
-        Trouble::Buffering => "option http-no-delay",
-        Trouble::Compression => "take text/event-stream out of compression type",
-        Trouble::Idle => "timeout server 75s, and timeout client 75s",
-        Trouble::Leaving => "option abortonclose",
-        Trouble::LastEventId => "take http-request del-header Last-Event-ID out",
-        Trouble::Location => {
+const fn haproxy(fault: Fault) -> &'static str {
+    match fault {
+        Fault::Buffering => "option http-no-delay",
+        Fault::Compression => "remove text/event-stream from compression type",
+        Fault::Idle => "timeout server 75s and timeout client 75s",
+        Fault::Disconnect => "option abortonclose",
+        Fault::LastEventId => "remove http-request del-header Last-Event-ID",
+        Fault::Location => {
             r"http-response replace-header Location ^/(.*) /agent/\1  # the path that clients use"
         }
     }
 }
 
-const fn traefik(trouble: Trouble) -> Option<&'static str> {
-    match trouble {
-        Trouble::Buffering => Some("take the buffering middleware away"),
-        Trouble::Compression => Some("compress: excludedContentTypes: [text/event-stream]"),
-        Trouble::Idle => Some("entryPoints: respondingTimeouts: writeTimeout: 0"),
-        Trouble::LastEventId => Some("take Last-Event-ID out of headers: customRequestHeaders"),
-        // It passes this on, and has nothing that would change it.
-        Trouble::Leaving | Trouble::Location => None,
+const fn traefik(fault: Fault) -> Option<&'static str> {
+    match fault {
+        Fault::Buffering => Some("remove the buffering middleware"),
+        Fault::Compression => Some("compress: excludedContentTypes: [text/event-stream]"),
+        Fault::Idle => Some("entryPoints: respondingTimeouts: writeTimeout: 0"),
+        Fault::LastEventId => Some("remove Last-Event-ID from headers: customRequestHeaders"),
+        // Traefik forwards these and has no option that changes it.
+        Fault::Disconnect | Fault::Location => None,
     }
 }
 
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_proxy_is_known_by_what_it_says_of_itself() {
+    fn a_proxy_is_detected_by_its_response_headers() {
         let of = |name: &'static str, value| {
             let mut headers = HeaderMap::new();
             headers.insert(name, value);

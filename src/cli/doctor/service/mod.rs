@@ -1,4 +1,4 @@
-//! `twostep doctor URL`: whether streams come through what stands before a service.
+//! `twostep doctor URL`: checks that streams pass the proxies in front of a service.
 
 mod finding;
 mod hints;
@@ -12,28 +12,27 @@ use clap::Args;
 use reqwest::Url;
 use secrecy::SecretString;
 
-use crate::cli::client::{ServerArgs, builder, place, server_url};
+use crate::cli::client::{ServerArgs, builder, display_url, server_url};
 use crate::cli::output;
 use crate::cli::status::UNREACHABLE;
 use crate::cli::terminal::Terminals;
 use finding::{Finding, Level};
 use hints::Proxy;
-use probe::Way;
+use probe::Target;
 
 #[derive(Debug, Args)]
 pub(super) struct Service {
-    /// A service, to look at what stands before it; else the machine is looked at
+    /// URL of a service whose proxies are checked [default: this machine is checked]
     #[arg(value_name = "URL", value_parser = server_url)]
     url: Option<Url>,
-    /// A key of its API. The variable is the better place: others can read arguments
+    /// API key. Prefer the variable, because other users of the machine can read arguments
     #[arg(long, env = "TWOSTEP_KEY", hide_env_values = true, value_name = "KEY")]
     key: Option<SecretString>,
-    /// Seconds of silence that a stream is to survive; the service itself is never silent for
-    /// longer than 15
+    /// Seconds without data that a stream must survive; the service sends a keep-alive every 15 s
     #[arg(long, default_value_t = 20, value_name = "SECONDS",
           value_parser = clap::value_parser!(u64).range(1..=60))]
     idle: u64,
-    /// Print JSON, an object a line
+    /// Print JSON, one object per line
     #[arg(long)]
     pub(super) json: bool,
 }
@@ -43,43 +42,44 @@ impl Service {
         self.url.is_some()
     }
 
-    /// The status is 0 if streams come through, 1 if they do not, 4 if nobody answers.
+    /// Runs the checks. The exit status is 0 if streams pass, 1 if they do not, and 4 if the service
+    /// cannot be reached.
     pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
         let Some(server) = self.url.clone() else { return Ok(ExitCode::FAILURE) };
         let args = ServerArgs { server: server.clone(), key: self.key.clone() };
-        let way = Way { http: builder(&args)?.build()?, base: server };
+        let target = Target { http: builder(&args)?.build()?, base: server };
         let mut report = Report { json: self.json, fails: false, proxies: Proxy::ALL.to_vec() };
-        let reached = match probes::reach(&way).await {
+        let reached = match probes::reach(&target).await {
             Ok(reached) => reached,
             Err(error) => {
                 report.say(&Finding::fail("reached", error.why));
-                let status = if error.is_away { UNREACHABLE } else { 1 };
+                let status = if error.is_unavailable { UNREACHABLE } else { 1 };
                 return Ok(ExitCode::from(status));
             }
         };
         report.proxies = reached.proxies;
         reached.findings.iter().for_each(|finding| report.say(finding));
-        self.progress("sending an even flow of events");
-        probes::flow(&way).await.iter().for_each(|finding| report.say(finding));
-        report.say(&probes::compressed(&way).await);
-        report.say(&probes::resume(&way).await);
-        report.say(&probes::location(&way).await);
-        self.progress("leaving a stream");
-        report.say(&probes::leave(&way).await);
-        self.progress(&format!("listening to {} s of silence", self.idle));
-        report.say(&probes::idle(&way, Duration::from_secs(self.idle)).await);
+        self.progress("receiving evenly spaced events");
+        probes::flow(&target).await.iter().for_each(|finding| report.say(finding));
+        report.say(&probes::compressed(&target).await);
+        report.say(&probes::resume(&target).await);
+        report.say(&probes::location(&target).await);
+        self.progress("closing a stream");
+        report.say(&probes::disconnect(&target).await);
+        self.progress(&format!("waiting {} s without data", self.idle));
+        report.say(&probes::idle(&target, Duration::from_secs(self.idle)).await);
         Ok(if report.fails { ExitCode::FAILURE } else { ExitCode::SUCCESS })
     }
 
-    fn progress(&self, what: &str) {
-        if Terminals::look().words && !self.json {
-            let place = self.url.as_ref().map(place).unwrap_or_default();
-            output::complain(&format!("\u{1b}[2m{place}: {what}\u{1b}[0m"));
+    fn progress(&self, step: &str) {
+        if Terminals::detect().messages && !self.json {
+            let url = self.url.as_ref().map(display_url).unwrap_or_default();
+            output::complain(&format!("\u{1b}[2m{url}: {step}\u{1b}[0m"));
         }
     }
 }
 
-/// What is said of the findings.
+/// The printer of the findings.
 struct Report {
     json: bool,
     fails: bool,

@@ -1,4 +1,4 @@
-//! One stream of a probe, as it arrives.
+//! One probe stream with the arrival times of its data.
 
 use std::time::Duration;
 
@@ -6,28 +6,28 @@ use reqwest::header::HeaderMap;
 use reqwest::{RequestBuilder, Response, Url, Version};
 use tokio::time::{Instant, timeout};
 
-use crate::cli::client::beneath;
+use crate::cli::client::api_url;
 
-/// How long the head of an answer may take.
+/// Time limit for the response headers.
 const HEAD: Duration = Duration::from_secs(15);
 
-/// The way to a service.
+/// The service that is checked.
 #[derive(Debug)]
-pub(super) struct Way {
+pub(super) struct Target {
     pub(super) http: reqwest::Client,
     pub(super) base: Url,
 }
 
-impl Way {
+impl Target {
     pub(super) fn get(&self, path: &[&str], query: &[(&str, &str)]) -> RequestBuilder {
-        let mut url = beneath(&self.base, path);
+        let mut url = api_url(&self.base, path);
         if !query.is_empty() {
             url.query_pairs_mut().extend_pairs(query);
         }
         self.http.get(url).timeout(Duration::from_mins(2))
     }
 
-    /// A stream of so many events, evenly spaced.
+    /// A request for a stream of evenly spaced events.
     pub(super) fn stream(&self, events: usize, every: Duration, silent: bool) -> RequestBuilder {
         let (events, every) = (events.to_string(), every.as_millis().to_string());
         let silent = silent.to_string();
@@ -37,50 +37,50 @@ impl Way {
     }
 }
 
-/// What came of a stream.
+/// A received stream.
 #[derive(Debug)]
 pub(super) struct Arrived {
     pub(super) version: Version,
     pub(super) headers: HeaderMap,
-    /// When each piece came, after the request was sent.
+    /// Arrival time of each chunk, after the request was sent.
     pub(super) times: Vec<Duration>,
     pub(super) text: String,
-    /// Whether it ended in order.
+    /// True if the stream ended cleanly.
     pub(super) is_whole: bool,
-    /// When it ended.
+    /// Time at which it ended.
     pub(super) ended: Duration,
 }
 
-/// Why there is no stream.
+/// The error of a stream that could not be opened.
 #[derive(Debug)]
 pub(super) struct NotReached {
     pub(super) why: String,
-    /// Whether nobody answered at all.
-    pub(super) is_away: bool,
+    /// True if there was no response.
+    pub(super) is_unavailable: bool,
 }
 
-/// Sends a request, and waits for the head of a good answer.
+/// Sends a request and returns the response if its status is a success.
 pub(super) async fn head(request: RequestBuilder) -> Result<Response, NotReached> {
     let sent = timeout(HEAD, request.send()).await;
     let Ok(sent) = sent else {
-        let why = format!("no answer within {} s", HEAD.as_secs());
-        return Err(NotReached { why, is_away: true });
+        let why = format!("no response within {} s", HEAD.as_secs());
+        return Err(NotReached { why, is_unavailable: true });
     };
-    let answer = sent.map_err(|error| NotReached { why: cause(error), is_away: true })?;
+    let answer = sent.map_err(|error| NotReached { why: cause(error), is_unavailable: true })?;
     let status = answer.status();
     if status.is_success() {
         return Ok(answer);
     }
     let hint = match status.as_u16() {
-        401 => ": say a key with TWOSTEP_KEY or --key",
+        401 => ": set a key with TWOSTEP_KEY or --key",
         404 => ": the service is not at this path",
-        502..=504 => ": nobody is behind it",
+        502..=504 => ": the proxy cannot reach the service",
         _ => "",
     };
-    Err(NotReached { why: format!("the answer is {status}{hint}"), is_away: false })
+    Err(NotReached { why: format!("the response is {status}{hint}"), is_unavailable: false })
 }
 
-/// Listens to a stream to its end.
+/// Reads a stream to its end.
 pub(super) async fn listen(request: RequestBuilder) -> Result<Arrived, NotReached> {
     let begun = Instant::now();
     let mut answer = head(request).await?;
@@ -108,14 +108,14 @@ pub(super) async fn listen(request: RequestBuilder) -> Result<Arrived, NotReache
 }
 
 impl Arrived {
-    /// The numbers of its events.
+    /// The ids of its events.
     pub(super) fn numbers(&self) -> Vec<i64> {
         let lines = self.text.lines();
         lines.filter_map(|line| line.strip_prefix("id: ")?.parse().ok()).collect()
     }
 }
 
-/// The innermost cause of an error, without the URL.
+/// Returns the innermost cause of an error, without the URL.
 pub(super) fn cause(error: reqwest::Error) -> String {
     let error = error.without_url();
     let mut cause: &dyn std::error::Error = &error;

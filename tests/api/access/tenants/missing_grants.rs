@@ -63,7 +63,7 @@ async fn a_service_says_which_grants_a_restore_has_left_out_and_migrate_makes_th
         assert_eq!(status, Some(0), "{errors}");
         said
     };
-    assert!(migrate().await.contains(&format!("was missing: {one}\n")));
+    assert!(migrate().await.contains(&format!("granted: {one}\n")));
     assert_eq!(grants(&restored.pool(1)).await, grants(&owner.database.pool(1)).await);
     assert!(!migrate().await.contains("missing"));
     bring_up_to_date(restored_options).await.unwrap();

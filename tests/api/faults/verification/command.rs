@@ -17,7 +17,7 @@ async fn the_command_names_what_is_wrong_and_ends_with_status_1() {
     let url = app.database.url();
     let (one, two) = (sound.events().await.len(), broken.events().await.len());
     let summary = format!("2 sessions checked (8 messages, 2 runs, 4 calls, {} events)", one + two);
-    let clean = format!("{summary}: nothing is wrong\n");
+    let clean = format!("{summary}: no problems found\n");
     assert_eq!(command(&["--database-url", &url]).await, (Some(0), clean, String::new()));
 
     let pool = app.database.pool(1);
@@ -43,7 +43,7 @@ async fn the_command_says_why_it_cannot_look() {
     let url = app.database.url();
     let nobody = "ses_00000000000070008000000000000000";
     let unknown = command(&["--database-url", &url, "--session", nobody]).await;
-    let sentence = format!("twostep: there is no session {nobody}\n");
+    let sentence = format!("twostep: session {nobody} does not exist\n");
     assert_eq!(unknown, (Some(2), String::new(), sentence));
     let usage = command(&["--database-url", &url, "--session", "nonsense"]).await;
     assert_eq!(usage.0, Some(2));
@@ -96,7 +96,7 @@ async fn a_private_database_is_verified_with_its_service_and_without() {
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
     let made = client.post(format!("{}/v1/sessions", service.url)).send().await.unwrap();
     assert!(made.status().is_success());
-    let summary = "1 session checked (0 messages, 0 runs, 0 calls, 0 events): nothing is wrong\n";
+    let summary = "1 session checked (0 messages, 0 runs, 0 calls, 0 events): no problems found\n";
     let expected = (Some(0), summary.to_owned(), String::new());
     assert_eq!(command(&["--data-dir", name]).await, expected);
     let ready = client.get(format!("{}/readyz", service.url)).send().await.unwrap();

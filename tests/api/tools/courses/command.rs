@@ -124,7 +124,7 @@ async fn courses_belong_to_a_tenant() {
     refused(&database, &["rm", "MCP: Apps with Context"]).await;
     assert_eq!(listed(&database, &["--tenant", "acme"]).await, theirs);
     let said = refused(&database, &["import", "--tenant", "nobody", &path]).await;
-    assert_eq!(said, "twostep: there is no tenant \"nobody\"\n");
+    assert_eq!(said, "twostep: tenant \"nobody\" does not exist\n");
 }
 
 #[tokio::test(flavor = "multi_thread")]
