@@ -46,7 +46,7 @@ impl EdgeArgs {
         Ok(BrowserPolicy {
             origins: origins.collect::<anyhow::Result<Vec<_>>>()?.into(),
             hosts: needs_names.then(|| Arc::from(hosts)),
-            refuses_others: auth != Auth::Keys,
+            refuses_other_origins: auth != Auth::Keys,
         })
     }
 }
@@ -115,7 +115,7 @@ mod tests {
     fn host_names_are_checked_without_keys_or_if_a_list_is_configured() {
         let hosts = |names: &[&str], auth| {
             let policy = edge(&[], names).browser_policy(auth).unwrap();
-            (policy.hosts.map(|hosts| hosts.to_vec()), policy.refuses_others)
+            (policy.hosts.map(|hosts| hosts.to_vec()), policy.refuses_other_origins)
         };
         let names = || Some(vec!["twostep.example".to_owned()]);
         assert_eq!(hosts(&[], Auth::Keys), (None, false));

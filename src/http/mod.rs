@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use axum::extract::DefaultBodyLimit;
 use axum::middleware::from_fn_with_state;
+use axum::routing::get;
 use axum::{Router, middleware};
 use tower_http::catch_panic::CatchPanicLayer;
 
@@ -21,6 +22,8 @@ use crate::metrics::Metrics;
 
 use extract::body::MAX_BODY;
 pub use openapi::document;
+use openapi::page::SCRIPT_PATH;
+use routes::docs::get_docs_script;
 pub use server::browser_guard::BrowserPolicy;
 pub use server::forwarded::{BadBasePath, BadProxy, BasePath, Forwarding, TrustedProxies};
 pub use server::readiness::{DatabaseProbe, Health};
@@ -87,5 +90,5 @@ fn operations<S: Clone + Send + Sync + 'static>(health: Health) -> Router<S> {
         operations = operations.merge(openapi::metrics());
     }
     let (operations, _) = operations.split_for_parts();
-    operations.with_state(health)
+    operations.route(SCRIPT_PATH, get(get_docs_script)).with_state(health)
 }

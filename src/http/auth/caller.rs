@@ -14,20 +14,20 @@ pub(super) const API_KEY: &str = "x-api-key";
 /// The caller of a request.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::http) struct Caller {
-    /// Whose sessions these are.
+    /// The tenant whose data the caller sees.
     pub(in crate::http) tenant: TenantId,
     /// The scope of the key or token.
     pub(super) scope: Scope,
-    /// Their key or token, if they were asked for one.
+    /// The key or token, if the service requires one.
     pub(in crate::http) pass: Option<Pass>,
 }
 
 impl Caller {
-    /// Without keys everybody is the default tenant, and may do everything.
+    /// The caller of a service without keys: the default tenant with every scope.
     pub(super) const ANYBODY: Self =
         Self { tenant: TenantId::DEFAULT, scope: Scope::Write, pass: None };
 
-    /// For whom limits count; none: for all who need no key together.
+    /// The key or token that limits apply to. Callers without one share their limits.
     pub(in crate::http) fn holder(self) -> Option<Holder> {
         self.pass.map(Pass::holder)
     }
@@ -37,7 +37,7 @@ impl<S: Sync> FromRequestParts<S> for Caller {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, ApiError> {
-        // A route that is not behind the layer lets nobody in.
+        // A route without the authentication layer refuses all requests.
         parts.extensions.get().copied().ok_or(ApiError::Unauthenticated)
     }
 }

@@ -1,4 +1,4 @@
-//! What the OpenAPI document says of keys.
+//! Authentication in the OpenAPI document.
 
 use utoipa::openapi::path::Operation;
 use utoipa::openapi::security::{
@@ -14,12 +14,12 @@ use super::ticket::{TICKET, is_stream};
 const UNAUTHENTICATED: &str = "Unauthenticated";
 const FORBIDDEN: &str = "Forbidden";
 
-/// Says of every operation how a key is given, and what becomes of a request without a good one.
+/// Adds the security schemes and the responses `401` and `403` to every operation.
 pub(in crate::http) fn secure(document: &mut OpenApi) {
     let components = document.components.get_or_insert_default();
     let bearer = HttpBuilder::new()
         .scheme(HttpAuthScheme::Bearer)
-        .description(Some("A key, or a token (JWT) of the identity provider that is trusted."));
+        .description(Some("An API key, or a token (JWT) of the trusted identity provider."));
     let bearer = SecurityScheme::Http(bearer.build());
     let header = SecurityScheme::ApiKey(ApiKey::Header(ApiKeyValue::new(API_KEY)));
     components.add_security_scheme("bearer", bearer);
@@ -39,7 +39,7 @@ pub(in crate::http) fn secure(document: &mut OpenApi) {
     }
 }
 
-/// The operations of a path, and whether they need the scope `write`.
+/// The operations of a path; `true` for those that need the scope `write`.
 pub(in crate::http) fn operations(
     item: &mut PathItem,
 ) -> impl Iterator<Item = (&mut Operation, bool)> {
@@ -67,14 +67,14 @@ fn unauthenticated() -> Response {
 
 fn forbidden() -> Response {
     problem(
-        "`forbidden`: the key lacks the scope `write`, or the token has no scope that means \
-         something here; `forbidden_origin`: a web page of another origin sent the request, and \
-         the service asks nobody for a key",
+        "`forbidden`: the key lacks the scope `write`, or the token has no known scope; \
+         `forbidden_origin`: a web page of another origin sent the request to a service that \
+         requires no keys",
     )
     .build()
 }
 
-/// A refusal in the document.
+/// A response with a problem document.
 pub(in crate::http) fn problem(description: &str) -> ResponseBuilder {
     let schema = Ref::from_schema_name("Problem");
     ResponseBuilder::new()

@@ -1,7 +1,7 @@
-//! Who calls, and what they may do.
+//! Authentication and authorization.
 //!
-//! Every route of the API is behind [`layer`]. What a request needs goes by its method: reading is
-//! reading, and all else changes something.
+//! Every route of the API is behind [`layer`]. The method of a request decides the scope that it
+//! needs: safe methods need `read`, all others `write`.
 
 mod caller;
 mod document;
@@ -21,15 +21,15 @@ use http::{HeaderMap, HeaderValue, Method};
 use crate::domain::api_key::{ApiKey, Scope};
 use crate::domain::pass::Pass;
 use crate::http::error::ApiError;
-use crate::http::server::request_id::tell_key;
+use crate::http::server::request_id::record_key;
 use caller::API_KEY;
 pub(in crate::http) use caller::Caller;
 pub(in crate::http) use document::{operations, problem, secure};
 pub(in crate::http) use keyring::Keyring;
-use ticket::{Given, is_counter};
+use ticket::{Given, creates_ticket};
 use watch::watched;
 
-/// Lets a request pass if its key is good for it. Without a keyring nobody is asked for a key.
+/// Passes a request on if its key is valid and has the scope. Without a keyring no key is required.
 pub(in crate::http) async fn layer(
     State(keyring): State<Option<Arc<Keyring>>>,
     request: Request,
@@ -37,17 +37,17 @@ pub(in crate::http) async fn layer(
 ) -> Response {
     let (mut parts, body) = request.into_parts();
     let ticket = ticket::take_out(&mut parts).await;
-    let admitted = match &keyring {
-        Some(keyring) => admit(keyring, &parts.headers, ticket).await,
+    let authenticated = match &keyring {
+        Some(keyring) => authenticate(keyring, &parts.headers, ticket).await,
         None => Ok(Caller::ANYBODY),
     };
-    let needed = needed_for(&parts.method, parts.uri.path());
-    match admitted {
-        Ok(caller) if caller.scope < needed => ApiError::Forbidden(needed).into_response(),
+    let required = required_scope(&parts.method, parts.uri.path());
+    match authenticated {
+        Ok(caller) if caller.scope < required => ApiError::Forbidden(required).into_response(),
         Ok(caller) => {
             parts.extensions.insert(caller);
             if let Some(Pass::Key(id)) = caller.pass {
-                tell_key(id);
+                record_key(id);
             }
             let response = next.run(Request::from_parts(parts, body)).await;
             match keyring.zip(caller.pass) {
@@ -59,36 +59,37 @@ pub(in crate::http) async fn layer(
     }
 }
 
-async fn admit(
+async fn authenticate(
     keyring: &Keyring,
     headers: &HeaderMap,
     ticket: Option<Given>,
 ) -> Result<Caller, ApiError> {
     let caller = match (given(headers), ticket) {
-        (Some(Shown::Key(key)), _) => keyring.caller(&key).await?,
-        (Some(Shown::Token(token)), _) => keyring.bearer(token).await?,
+        (Some(Credential::Key(key)), _) => keyring.caller(&key).await?,
+        (Some(Credential::Token(token)), _) => keyring.bearer(token).await?,
         (None, Some(ticket)) => keyring.redeem(&ticket).await?,
         (None, None) => None,
     };
     caller.ok_or(ApiError::Unauthenticated)
 }
 
-/// A ticket lets nobody do more than its maker may, so that making one is reading.
-fn needed_for(method: &Method, path: &str) -> Scope {
-    let is_reading = [Method::GET, Method::HEAD].contains(method) || is_counter(path);
+/// The scope that a request needs. A ticket grants no more than the key that created it, so creating
+/// one needs `read` only.
+fn required_scope(method: &Method, path: &str) -> Scope {
+    let is_reading = [Method::GET, Method::HEAD].contains(method) || creates_ticket(path);
     if is_reading { Scope::Read } else { Scope::Write }
 }
 
-/// What a request gives to be let in.
+/// A credential of a request.
 #[derive(Debug)]
-enum Shown<'a> {
+enum Credential<'a> {
     Key(ApiKey),
-    /// What has the form of one, at a glance.
+    /// A text with the three parts of a JWT.
     Token(&'a str),
 }
 
-/// The key that a request gives: one, however often and in whichever header.
-fn given(headers: &HeaderMap) -> Option<Shown<'_>> {
+/// The credential of a request. Several headers must have the same value.
+fn given(headers: &HeaderMap) -> Option<Credential<'_>> {
     let bearers = headers.get_all(AUTHORIZATION).iter().filter_map(bearer);
     let plain = headers.get_all(API_KEY).iter().map(|value| value.to_str().unwrap_or_default());
     let mut all = bearers.chain(plain.map(str::trim));
@@ -97,12 +98,12 @@ fn given(headers: &HeaderMap) -> Option<Shown<'_>> {
         return None;
     }
     match first.parse() {
-        Ok(key) => Some(Shown::Key(key)),
-        Err(_) => (first.split('.').count() == 3).then_some(Shown::Token(first)),
+        Ok(key) => Some(Credential::Key(key)),
+        Err(_) => (first.split('.').count() == 3).then_some(Credential::Token(first)),
     }
 }
 
-/// What follows the word `Bearer`. Another word is meant for somebody before the service.
+/// The credential after `Bearer`. Other schemes are meant for a proxy before the service.
 fn bearer(value: &HeaderValue) -> Option<&str> {
     let text = value.to_str().ok()?.trim();
     let (scheme, key) = text.split_once(' ').unwrap_or((text, ""));
@@ -119,9 +120,9 @@ mod tests {
         for (name, value) in headers {
             map.append(HeaderName::from_static(name), HeaderValue::from_str(value).unwrap());
         }
-        given(&map).map(|shown| match shown {
-            Shown::Key(key) => key.reveal(),
-            Shown::Token(token) => token.to_owned(),
+        given(&map).map(|credential| match credential {
+            Credential::Key(key) => key.reveal(),
+            Credential::Token(token) => token.to_owned(),
         })
     }
 
@@ -143,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_may_stand_where_a_key_may() {
+    fn a_token_is_accepted_in_place_of_a_key() {
         for headers in [
             &[("authorization", "Bearer e30.e30.c2ln")][..],
             &[("x-api-key", "e30.e30.c2ln")],
@@ -157,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_one_key_is_none() {
+    fn differing_or_malformed_credentials_are_none() {
         let [key, other] = [(); 2].map(|()| ApiKey::generate().unwrap().reveal());
         let (bearer, basic) = (format!("Bearer {key}"), format!("Basic {key}"));
         for headers in [

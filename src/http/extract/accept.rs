@@ -1,4 +1,4 @@
-//! What a client wants to get back, by its `Accept` header (RFC 9110, section 12.5.1).
+//! Content negotiation by the `Accept` header (RFC 9110, section 12.5.1).
 
 use http::HeaderMap;
 use http::header::ACCEPT;
@@ -11,7 +11,7 @@ const WITHOUT_JSON: &str = "text/event-stream, application/jsonl or application/
 const WITH_JSON: &str =
     "application/json, text/event-stream, application/jsonl or application/x-ndjson";
 
-/// What a client wants to get back from a post.
+/// The requested format of the response to a posted message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::http) enum Form {
     /// A JSON document.
@@ -21,8 +21,8 @@ pub(in crate::http) enum Form {
 }
 
 impl Form {
-    /// A client that names nothing, or anything, gets JSON. A stream that is named is wanted, however
-    /// much the document is: clients that take both name both.
+    /// Without `Accept`, or with `*/*`, the response is JSON. An explicitly named stream type wins over
+    /// JSON whatever its quality: clients that accept both name both.
     pub(in crate::http) fn of(headers: &HeaderMap) -> Result<Self, ApiError> {
         let ranges = ranges(headers);
         let named = |form: &StreamForm| exactly(&ranges, form.media_type());
@@ -38,7 +38,7 @@ impl Form {
 }
 
 impl StreamForm {
-    /// The form in which a client wants a stream; server-sent events if it does not care.
+    /// The requested format of a stream; server-sent events by default.
     pub(in crate::http) fn of(headers: &HeaderMap) -> Result<Self, ApiError> {
         let ranges = ranges(headers);
         let wanted = best(|form| quality(&ranges, form.media_type()));
@@ -46,23 +46,23 @@ impl StreamForm {
     }
 }
 
-/// Which of these media types a client wants most, the first of several; none if it takes none.
+/// The media type with the highest quality, the first of several; none if none is acceptable.
 pub(in crate::http) fn preferred<'a>(headers: &HeaderMap, kinds: &[&'a str]) -> Option<&'a str> {
     let ranges = ranges(headers);
     let best = kinds.iter().copied().rev().max_by_key(|kind| quality(&ranges, kind));
     best.filter(|kind| quality(&ranges, kind) > 0)
 }
 
-/// A range of media types, and how much they are wanted, in thousandths.
+/// A media range, and its quality in thousandths.
 type Range = (String, u16);
 
-/// The first of the forms that are wanted most.
+/// The first of the formats with the highest quality.
 fn best(wanted: impl Fn(&StreamForm) -> u16) -> Option<StreamForm> {
     let forms = StreamForm::ALL.into_iter().rev();
     forms.max_by_key(&wanted).filter(|form| wanted(form) > 0)
 }
 
-/// The ranges of all `Accept` headers; anything where there is none.
+/// The ranges of all `Accept` headers; `*/*` without one.
 fn ranges(headers: &HeaderMap) -> Vec<Range> {
     let values = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
     let named = values.flat_map(|value| value.split(',')).map(range);
@@ -80,7 +80,7 @@ fn range(text: &str) -> Range {
     (kind, weight.unwrap_or(1000))
 }
 
-/// A weight of 0 to 1 with at most three decimals. What is no weight takes nothing away.
+/// Parses a weight of 0 to 1 with at most three decimals. An invalid weight counts as 1.
 fn thousandths(weight: &str) -> u16 {
     let (whole, decimals) = weight.split_once('.').unwrap_or((weight, ""));
     let is_short = decimals.len() <= 3 && decimals.bytes().all(|byte| byte.is_ascii_digit());
@@ -90,14 +90,14 @@ fn thousandths(weight: &str) -> u16 {
     }
 }
 
-/// How much a media type is wanted: what the narrowest range that holds it says.
+/// The quality of a media type: that of the most specific range that matches.
 fn quality(ranges: &[Range], kind: &str) -> u16 {
     let family = kind.split('/').next().unwrap_or_default();
     let of = |name: &str| ranges.iter().filter(|(range, _)| range == name).map(|(_, q)| *q).max();
     of(kind).or_else(|| of(&format!("{family}/*"))).or_else(|| of("*/*")).unwrap_or(0)
 }
 
-/// How much a media type is wanted that is named as it is.
+/// The quality of a media type that is named exactly.
 fn exactly(ranges: &[Range], kind: &str) -> u16 {
     ranges.iter().filter(|(range, _)| range == kind).map(|(_, q)| *q).max().unwrap_or(0)
 }

@@ -1,15 +1,15 @@
-//! What clients say in headers about the answer that they want.
+//! Request headers that control the response.
 
 use http::HeaderMap;
 
 use crate::http::error::ApiError;
 use crate::service::Error;
 
-/// The longest that a client may ask to be kept waiting, in seconds.
+/// The maximum time to wait for a run, in seconds.
 pub(in crate::http) const MAX_WAIT: u64 = 120;
 
-/// The seconds of `Prefer: wait=N` (RFC 7240), at most [`MAX_WAIT`]. Of a preference that is there
-/// twice the first counts, and one that cannot be read is as good as none.
+/// The seconds of `Prefer: wait=N` (RFC 7240), at most [`MAX_WAIT`]. The first of several counts, and
+/// a malformed one is ignored.
 pub(in crate::http) fn wait_seconds(headers: &HeaderMap) -> Option<u64> {
     let values = headers.get_all("prefer").iter().filter_map(|value| value.to_str().ok());
     let mut preferences = values.flat_map(|value| unquoted(value, ','));
@@ -22,11 +22,11 @@ pub(in crate::http) fn wait_seconds(headers: &HeaderMap) -> Option<u64> {
     let within = value.strip_prefix('"').and_then(|value| value.strip_suffix('"'));
     let digits = within.unwrap_or(value);
     let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
-    // What is too large for a number is longer than anybody is kept waiting.
+    // A number that overflows exceeds the maximum too.
     is_number.then(|| digits.parse().unwrap_or(MAX_WAIT).min(MAX_WAIT))
 }
 
-/// The parts of a text between separators that are not within quotes.
+/// The parts of a text between unquoted separators.
 fn unquoted(text: &str, separator: char) -> impl Iterator<Item = &str> {
     let (mut is_quoted, mut is_escaped) = (false, false);
     text.split(move |letter| {
@@ -42,7 +42,7 @@ fn unquoted(text: &str, separator: char) -> impl Iterator<Item = &str> {
     })
 }
 
-/// What makes a repeated post the same post.
+/// The value of `Idempotency-Key`.
 pub(in crate::http) fn idempotency_key(headers: &HeaderMap) -> Result<Option<&str>, ApiError> {
     let Some(value) = headers.get("idempotency-key") else {
         return Ok(None);
@@ -56,7 +56,7 @@ pub(in crate::http) fn idempotency_key(headers: &HeaderMap) -> Result<Option<&st
     }
 }
 
-/// Where a stream goes on: `Last-Event-ID`, or else `?after=`. Both have to be numbers of events.
+/// The sequence number after which a stream resumes: `Last-Event-ID`, otherwise `?after=`.
 pub(in crate::http) fn resume_after(
     headers: &HeaderMap,
     after: Option<i64>,
@@ -78,7 +78,7 @@ mod tests {
     use http::HeaderValue;
 
     #[test]
-    fn a_stream_goes_on_behind_an_event_that_there_may_be() {
+    fn a_stream_resumes_after_the_last_event_id_or_the_query() {
         let resume = |seen: Option<&str>, after| {
             let header = seen.map(|seen| ("last-event-id".parse().unwrap(), seen.parse().unwrap()));
             resume_after(&header.into_iter().collect(), after).ok()

@@ -1,4 +1,4 @@
-//! The OpenAPI document, made from the handlers.
+//! The routes and the OpenAPI document that is generated from their handlers.
 
 mod document;
 pub(in crate::http) mod page;
@@ -11,7 +11,6 @@ use utoipa_axum::routes;
 use crate::domain::event::Event;
 use crate::http::auth::secure;
 use crate::http::openapi::document::complete;
-use crate::http::openapi::refusals::tell;
 use crate::http::routes::{
     agents, approvals, docs, events, explain, health, info, messages, models, post_events,
     post_message, probe, requests, runs, sessions, todos, tool_results, tools, usage, verify,
@@ -24,27 +23,27 @@ use crate::http::state::Api;
 #[openapi(
     info(
         title = "twostep",
-        description = "A tool-using agent behind one HTTP endpoint. Post a message to a session; \
-            a worker asks the model, runs the tools that it asks for and hands their results back \
-            until it answers. Every path is also served without its `/v1`. Clients must ignore \
-            members and event types that they do not know: they may be added at any time. A service \
-            that was started with `--auth open` asks nobody for a key.",
+        description = "A tool-using agent behind one HTTP endpoint. Post a message to a session: \
+            a worker sends the conversation to the model, runs the tools that the model calls and \
+            returns their results, until the model answers. Every path is also served without \
+            `/v1`. Clients must ignore unknown members and event types: new ones may be added at \
+            any time. A service started with `--auth open` requires no API key.",
         license(name = "MIT OR Apache-2.0", identifier = "MIT OR Apache-2.0"),
     ),
     components(schemas(Event)),
     tags(
-        (name = "sessions", description = "Conversations."),
-        (name = "messages", description = "What was said, in the form of the Messages API."),
+        (name = "sessions", description = "Conversations with their settings and workspace."),
+        (name = "messages", description = "The messages of a session, in the format of the Messages API."),
         (name = "runs", description = "The work that a message starts."),
-        (name = "usage", description = "What requests to the model used and cost."),
-        (name = "approvals", description = "Calls that wait for somebody: decisions and results."),
-        (name = "events", description = "What happens, numbered."),
-        (name = "service", description = "What this service is."),
-        (name = "agents", description = "Named sets of what sessions are made with."),
-        (name = "tools", description = "What the model may ask for."),
-        (name = "models", description = "Which models there are, and what they accept."),
-        (name = "webhooks", description = "Being told of runs by HTTP requests."),
-        (name = "operations", description = "For those who run the service."),
+        (name = "usage", description = "Tokens and cost of model requests."),
+        (name = "approvals", description = "Tool calls that wait for a decision or a result."),
+        (name = "events", description = "The numbered events of a session, as pages and as streams."),
+        (name = "service", description = "Information about this service."),
+        (name = "agents", description = "Named, versioned settings for new sessions."),
+        (name = "tools", description = "The tools that sessions can use."),
+        (name = "models", description = "The models and their capabilities."),
+        (name = "webhooks", description = "HTTP requests that notify a receiver about runs."),
+        (name = "operations", description = "Health, metrics and documentation for operators."),
     )
 )]
 struct Document;
@@ -92,7 +91,7 @@ pub(in crate::http) fn routes() -> OpenApiRouter<Api> {
         .routes(routes!(probe::list_probes))
 }
 
-/// The routes for those who run the service.
+/// The routes for operators.
 pub(in crate::http) fn operations() -> OpenApiRouter<Health> {
     OpenApiRouter::new()
         .routes(routes!(health::get_health))
@@ -101,12 +100,12 @@ pub(in crate::http) fn operations() -> OpenApiRouter<Health> {
         .routes(routes!(docs::get_docs))
 }
 
-/// The figures, which may have an address of their own.
+/// The route of the metrics, which may have an address of its own.
 pub(in crate::http) fn metrics() -> OpenApiRouter<Health> {
     OpenApiRouter::new().routes(routes!(health::get_metrics))
 }
 
-/// The whole document.
+/// The complete OpenAPI document.
 pub fn document() -> utoipa::openapi::OpenApi {
     let (_, mut v1) = OpenApiRouter::new().nest("/v1", routes()).split_for_parts();
     secure(&mut v1);
@@ -114,7 +113,7 @@ pub fn document() -> utoipa::openapi::OpenApi {
     let mut document = Document::openapi();
     document.merge(v1);
     document.merge(operations);
-    tell(&mut document);
+    refusals::complete(&mut document);
     complete(&mut document);
     document
 }

@@ -1,5 +1,4 @@
-//! What the OpenAPI document says of requests that are refused before their handler: by the rules
-//! for web pages, and by the limit of requests.
+//! Responses of middleware in the OpenAPI document: origins, hosts and rate limits.
 
 use utoipa::openapi::path::Operation;
 use utoipa::openapi::{Header, Object, OpenApi, Ref, RefOr, Response, Type};
@@ -10,8 +9,9 @@ const FORBIDDEN_ORIGIN: &str = "ForbiddenOrigin";
 const MISDIRECTED: &str = "MisdirectedRequest";
 const RATE_LIMITED: &str = "RateLimited";
 
-/// Adds to every operation what it does not say itself. Those that need no key have no limit.
-pub(in crate::http) fn tell(document: &mut OpenApi) {
+/// Adds the responses that operations do not declare themselves. Operations without a key have no
+/// rate limit.
+pub(in crate::http) fn complete(document: &mut OpenApi) {
     let components = document.components.get_or_insert_default();
     let responses = [
         (FORBIDDEN_ORIGIN, forbidden_origin()),
@@ -39,24 +39,26 @@ fn add(operation: &mut Operation, status: &str, response: &str) {
 
 fn forbidden_origin() -> Response {
     problem(
-        "`forbidden_origin`: a web page of another origin sent the request, and the service asks \
-         nobody for a key",
+        "`forbidden_origin`: a web page of another origin sent the request to a service that \
+         requires no keys",
     )
     .build()
 }
 
 fn misdirected() -> Response {
-    problem("`misdirected_request`: the service does not answer for this host").build()
+    problem("`misdirected_request`: the `Host` of the request is not a host of this service")
+        .build()
 }
 
 fn rate_limited() -> Response {
     let header = |kind, text: &str| {
         Header::builder().schema(Some(Object::with_type(kind))).description(Some(text)).build()
     };
-    let policy = "The limit: `\"key\";q=60;w=60` is 60 requests in 60 seconds.";
-    let left = "`\"key\";r=0;t=1`: how many are left, and in how many seconds there is one more.";
-    problem("`rate_limited`: more requests of this key in a minute than it may send")
-        .header("retry-after", header(Type::Integer, "Seconds until there is one more."))
+    let policy = "The limit: `\"key\";q=60;w=60` means 60 requests in 60 seconds.";
+    let left =
+        "`\"key\";r=0;t=1`: the remaining requests, and the seconds until one more is allowed.";
+    problem("`rate_limited`: the key exceeded its requests per minute")
+        .header("retry-after", header(Type::Integer, "Seconds until one more request is allowed."))
         .header("ratelimit-policy", header(Type::String, policy))
         .header("ratelimit", header(Type::String, left))
         .build()

@@ -1,9 +1,9 @@
-//! What web pages may do with the service.
+//! Protection against requests from web pages of other origins.
 //!
-//! A browser lets any page send requests to any address, one on its own machine too. Where keys are
-//! asked for, a page that has none gets nowhere. Where they are not, a page of somebody else must
-//! not be let in, neither by its own origin nor under a name of its own that it has pointed at this
-//! machine (DNS rebinding).
+//! A browser lets any page send requests to any address, including one on the user's machine. A
+//! service that requires keys is safe, because such a page has no key. A service without keys
+//! refuses other origins, and host names that a page may have pointed at this machine (DNS
+//! rebinding).
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -20,27 +20,27 @@ use crate::http::server::forwarded::Origin;
 const SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 
-/// What is asked of requests because they may come from a page.
+/// The origins and host names that requests may name.
 #[derive(Debug, Clone)]
 pub struct BrowserPolicy {
     /// The origins whose pages may use the API.
     pub origins: Arc<[HeaderValue]>,
-    /// The names under which the service may be asked, beside addresses and those of this machine;
-    /// none: any.
+    /// The host names that requests may name, besides IP addresses and `localhost`; none allows
+    /// any.
     pub hosts: Option<Arc<[String]>>,
-    /// Whether pages of other origins are refused even if they cannot read the answer.
-    pub refuses_others: bool,
+    /// Refuses requests from pages of other origins, even if CORS keeps them from reading the answer.
+    pub refuses_other_origins: bool,
 }
 
-/// Lets a request pass if it comes from nobody's page, or from one that may send it.
+/// Refuses requests from pages of origins that are not allowed.
 pub(in crate::http) async fn layer(
     State(pages): State<BrowserPolicy>,
     request: Request,
     next: Next,
 ) -> Response {
-    // A proxy that puts its own name for the service into `Host` says elsewhere whom the client asks.
-    let asked = request.extensions().get::<Origin>().and_then(Origin::host);
-    let checked = match asked {
+    // A proxy may rewrite `Host` and forward the original host in another header.
+    let forwarded_host = request.extensions().get::<Origin>().and_then(Origin::host);
+    let checked = match forwarded_host {
         Some(host) => pages.check_host(host),
         None => Ok(()),
     };
@@ -54,7 +54,7 @@ impl BrowserPolicy {
     fn check(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<(), ApiError> {
         let host = host(uri, headers);
         host.as_deref().map_or(Ok(()), |host| self.check_host(host))?;
-        if self.refuses_others && self.is_of_another(method, host.as_deref(), headers) {
+        if self.refuses_other_origins && self.is_cross_origin(method, host.as_deref(), headers) {
             return Err(ApiError::ForbiddenOrigin);
         }
         Ok(())
@@ -62,37 +62,38 @@ impl BrowserPolicy {
 
     fn check_host(&self, host: &str) -> Result<(), ApiError> {
         match &self.hosts {
-            Some(known) if !is_known(known, name_of(host)) => {
+            Some(known) if !is_allowed_host(known, without_port(host)) => {
                 Err(ApiError::MisdirectedRequest(host.to_owned()))
             }
             Some(_) | None => Ok(()),
         }
     }
 
-    /// Whether a page of another origin sent the request, and is not one that may.
-    fn is_of_another(&self, method: &Method, host: Option<&str>, headers: &HeaderMap) -> bool {
+    /// Reports whether a page of another origin, which is not allowed, sent the request.
+    fn is_cross_origin(&self, method: &Method, host: Option<&str>, headers: &HeaderMap) -> bool {
         let site = headers.get(SITE);
         if let Some(origin) = headers.get(ORIGIN) {
-            // The browser's own word, which no page can forge.
+            // The browser sets `Sec-Fetch-Site`; no page can forge it.
             let is_same = site.is_some_and(|site| site == "same-origin")
-                || host.is_some_and(|host| is_of(origin, host));
+                || host.is_some_and(|host| is_origin_of(origin, host));
             return !is_same && !self.origins.contains(origin);
         }
-        // Somebody may follow a link from elsewhere.
+        // A user may follow a link on another site.
         let follows = method.is_safe() && headers.get(MODE).is_some_and(|it| it == "navigate");
         site.is_some_and(|site| site == "cross-site") && !follows
     }
 }
 
-/// The host that a request names, with its port. What no text is names none of ours.
+/// The host that a request names, with its port. A value that is not text becomes empty, which is
+/// no known host.
 fn host(uri: &Uri, headers: &HeaderMap) -> Option<String> {
     let text = |value: &HeaderValue| value.to_str().unwrap_or_default().to_owned();
     let named = uri.authority().map(|authority| authority.as_str().to_owned());
     named.or_else(|| headers.get(HOST).map(text))
 }
 
-/// The name without the port, and the brackets of an address.
-fn name_of(host: &str) -> &str {
+/// The host name without the port, and an IPv6 address without its brackets.
+fn without_port(host: &str) -> &str {
     let bracketed = host.strip_prefix('[').and_then(|rest| rest.split_once(']'));
     if let Some((address, port)) = bracketed
         && (port.is_empty() || port.starts_with(':'))
@@ -102,8 +103,8 @@ fn name_of(host: &str) -> &str {
     host.rsplit_once(':').map_or(host, |(name, _)| name)
 }
 
-/// Nobody can point an address elsewhere, nor what `localhost` means to a browser.
-fn is_known(known: &[String], name: &str) -> bool {
+/// IP addresses and `localhost` are always allowed: DNS rebinding cannot change them.
+fn is_allowed_host(known: &[String], name: &str) -> bool {
     let name = name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase();
     name.parse::<IpAddr>().is_ok()
         || name == "localhost"
@@ -111,7 +112,7 @@ fn is_known(known: &[String], name: &str) -> bool {
         || known.contains(&name)
 }
 
-fn is_of(origin: &HeaderValue, host: &str) -> bool {
+fn is_origin_of(origin: &HeaderValue, host: &str) -> bool {
     let origin = origin.to_str().unwrap_or_default();
     let named = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
     named.is_some_and(|named| named.eq_ignore_ascii_case(host))
@@ -125,7 +126,7 @@ mod tests {
         BrowserPolicy {
             origins: Arc::new([HeaderValue::from_static("https://app.example")]),
             hosts: Some(Arc::new(["twostep.example".to_owned()])),
-            refuses_others: true,
+            refuses_other_origins: true,
         }
     }
 
@@ -140,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_anybody_could_have_pointed_here_is_refused() {
+    fn an_unknown_host_name_is_refused() {
         for host in [
             "127.0.0.1:8080",
             "[::1]:8080",
@@ -166,7 +167,7 @@ mod tests {
             let refusal = refusal(&Method::GET, &[("host", host)]);
             assert_eq!(refusal.as_deref(), Some("MisdirectedRequest"), "{host}");
         }
-        assert_eq!(refusal(&Method::POST, &[]), None, "no browser leaves the host out");
+        assert_eq!(refusal(&Method::POST, &[]), None, "browsers always send a host");
     }
 
     #[test]
@@ -177,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_of_another_origin_is_refused_whatever_it_asks() {
+    fn a_page_of_another_origin_is_refused_with_every_method() {
         let here = ("host", "localhost:8080");
         for origin in [
             "https://evil.example",
@@ -199,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_browser_says_of_a_page_counts() {
+    fn the_sec_fetch_headers_decide_where_there_is_no_origin() {
         let here = ("host", "localhost");
         let says = |site| ("sec-fetch-site", site);
         let behind_a_proxy = [here, ("origin", "http://localhost:8080"), says("same-origin")];

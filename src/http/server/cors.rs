@@ -1,11 +1,11 @@
-//! Which pages of other origins may use the API from a browser (the CORS protocol).
+//! Access from web pages of other origins (the CORS protocol).
 
 use std::time::Duration;
 
 use http::{HeaderName, HeaderValue, Method};
 use tower_http::cors::CorsLayer;
 
-/// Headers that such a page may send.
+/// Request headers that pages may send.
 const ALLOWED: [&str; 12] = [
     "authorization",
     "x-api-key",
@@ -20,7 +20,7 @@ const ALLOWED: [&str; 12] = [
     "traceparent",
     "tracestate",
 ];
-/// Headers of answers that it may read.
+/// Response headers that pages may read.
 const EXPOSED: [&str; 14] = [
     "location",
     "content-location",
@@ -37,10 +37,10 @@ const EXPOSED: [&str; 14] = [
     "preference-applied",
     "x-should-retry",
 ];
-/// How long a browser may remember this.
+/// How long a browser may cache the result of a preflight request.
 const MAX_AGE: Duration = Duration::from_mins(10);
 
-/// Answers preflights, which need no key, and says on every other answer who may read it.
+/// Answers preflight requests, which need no key, and adds the CORS headers to all other responses.
 pub(in crate::http) fn layer(origins: &[HeaderValue]) -> CorsLayer {
     CorsLayer::new()
         .allow_origin(origins.to_vec())

@@ -1,7 +1,8 @@
-//! Posts and other changes that go on when their client leaves.
+//! Changes that complete even when their client disconnects.
 //!
-//! A handler is dropped with its connection, at whatever point it waits. What a change has begun to
-//! do in the database must be carried to its end: told to readers, handed to the worker.
+//! A handler is dropped with its connection, at any point where it waits. A change that has begun in
+//! the database must complete: its events must reach the readers and its work the worker. Requests
+//! with unsafe methods therefore run in tasks of their own.
 
 use std::future::pending;
 
@@ -16,9 +17,10 @@ use crate::http::server::forwarded::carry;
 use crate::http::state::Api;
 
 tokio::task_local! {
-    static LEFT: CancellationToken;
+    static DISCONNECTED: CancellationToken;
 }
 
+/// Runs requests with unsafe methods in a task that outlives the connection.
 pub(in crate::http) async fn layer(
     State(api): State<Api>,
     request: Request,
@@ -27,19 +29,23 @@ pub(in crate::http) async fn layer(
     if request.method().is_safe() {
         return next.run(request).await;
     }
-    let left = CancellationToken::new();
-    let _leaves = left.clone().drop_guard();
-    match api.tasks.spawn(LEFT.scope(left, carry(next.run(request))).in_current_span()).await {
+    let disconnected = CancellationToken::new();
+    let _guard = disconnected.clone().drop_guard();
+    match api
+        .tasks
+        .spawn(DISCONNECTED.scope(disconnected, carry(next.run(request))).in_current_span())
+        .await
+    {
         Ok(response) => response,
-        Err(error) => ApiError::Internal(format!("a handler stopped: {error}")).into_response(),
+        Err(error) => ApiError::Internal(format!("handler task failed: {error}")).into_response(),
     }
 }
 
-/// Returns when nobody waits for the answer of a change any more. What is done only for the answer
-/// may end then.
-pub(in crate::http) async fn left() {
-    match LEFT.try_with(CancellationToken::clone) {
-        Ok(left) => left.cancelled().await,
+/// Returns when the client of the current request has disconnected. Work that is done only for the
+/// response can stop then.
+pub(in crate::http) async fn disconnected() {
+    match DISCONNECTED.try_with(CancellationToken::clone) {
+        Ok(disconnected) => disconnected.cancelled().await,
         Err(_) => pending().await,
     }
 }

@@ -1,7 +1,7 @@
-//! So many requests a minute for each key.
+//! The rate limit of each key (a token bucket).
 //!
-//! What a key may still ask for fills up again steadily. All that is remembered of a key is the
-//! moment at which it will have the whole again, and nothing of one that has it.
+//! The quota of a key refills steadily. The only state of a key is the time at which its quota is
+//! full again; keys with a full quota have no state.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,33 +16,33 @@ use crate::domain::pass::Holder;
 use crate::http::auth::Caller;
 use crate::http::error::{ApiError, seconds};
 
-/// The time in which a key may ask for the whole of its limit.
+/// The time in which an empty quota refills.
 const WINDOW: Duration = Duration::from_mins(1);
-/// Keys remembered. Who is forgotten may ask for the whole again.
+/// The maximum number of keys with state. A key whose state is dropped has a full quota again.
 const MAX_REMEMBERED: usize = 10_000;
 
-/// How often each key may ask. Those who need no key share one.
+/// The rate limit of each key. Callers without a key share one quota.
 #[derive(Debug)]
 pub(in crate::http) struct RateLimit {
     /// Requests in a window.
     quota: u32,
-    /// When each key will have the whole of its quota again.
+    /// The time at which the quota of each key is full again.
     full_at: Mutex<HashMap<Option<Holder>, Instant>>,
 }
 
-/// What a request was told.
+/// The state of a quota after a request, as the response headers report it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Standing {
-    /// Requests that may follow at once.
+    /// Requests that the quota still allows now.
     remaining: u32,
-    /// The time until there is one more.
+    /// The time until the quota allows one more request.
     next_in: Duration,
-    /// Whether this one was over the limit.
+    /// The request exceeded the limit.
     is_over: bool,
 }
 
 impl RateLimit {
-    /// So many requests a minute; none: as many as they like.
+    /// Limits each key to `quota` requests a minute. Returns none, for no limit, if the quota is 0.
     pub(in crate::http) fn new(quota: u32) -> Option<Self> {
         (quota > 0).then(|| Self { quota, full_at: Mutex::default() })
     }
@@ -70,7 +70,7 @@ impl RateLimit {
     }
 }
 
-/// Forgets when there is too much to remember: first who has the whole of their quota anyway.
+/// Drops state when there is too much of it, that of full quotas first.
 fn make_room(remembered: &mut HashMap<Option<Holder>, Instant>, now: Instant) {
     if remembered.len() >= MAX_REMEMBERED {
         remembered.retain(|_, full_at| *full_at > now);
@@ -80,7 +80,7 @@ fn make_room(remembered: &mut HashMap<Option<Holder>, Instant>, now: Instant) {
     }
 }
 
-/// Refuses what is over the limit of its key, and tells all others how much is left.
+/// Refuses requests over the limit of their key, and adds the `ratelimit` headers to all responses.
 pub(in crate::http) async fn layer(
     State(limit): State<Arc<RateLimit>>,
     caller: Caller,
@@ -124,10 +124,10 @@ mod tests {
         let at = |seconds| limit.take(None, start + Duration::from_secs(seconds));
         assert_eq!([at(0), at(0), at(0)], [at_once(2), at_once(1), at_once(0)]);
         assert_eq!([at(0), at(5)], [over(20), over(15)]);
-        // One is back after each third of a minute; what was refused took nothing.
+        // A third of a minute refills one request, and a refused request uses nothing.
         assert_eq!([at(20), at(20)], [at_once(0), over(20)]);
         assert_eq!([at(60), at(60), at(60)], [at_once(1), at_once(0), over(20)]);
-        // Never more than the whole.
+        // Never more than the quota.
         assert_eq!([at(600), at(600), at(600)], [at_once(2), at_once(1), at_once(0)]);
     }
 

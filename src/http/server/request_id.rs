@@ -1,5 +1,7 @@
-//! Every request has an id and belongs to a trace: the caller's if they are plain ones, else ones of
-//! ours.
+//! The id, the trace and the log line of each request.
+//!
+//! A well-formed `x-request-id` or `traceparent` of the caller is kept; otherwise the service makes
+//! a new one.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -22,9 +24,10 @@ use crate::spans::Open;
 
 const HEADER: &str = "x-request-id";
 const TRACE: &str = "traceparent";
-/// What is asked all the time, and about nobody's work.
+/// Paths that probes request all the time. They are neither logged nor traced.
 pub(in crate::http) const PROBES: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
 
+/// Gives a request its id and trace, logs it, and completes its problem document.
 pub(in crate::http) async fn layer(
     State(metrics): State<Arc<Metrics>>,
     mut request: Request,
@@ -59,29 +62,29 @@ pub(in crate::http) async fn layer(
     response
 }
 
-/// One line a request, when the head of its answer is there.
+/// Writes one log line for a request, when the head of its response is ready.
 fn log(route: Option<&str>, response: &Response, begun: Instant) {
     if route.is_some_and(|route| PROBES.contains(&route)) {
         return;
     }
     let duration_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
     let status = response.status().as_u16();
-    tracing::info!(http.route = route, http.status = status, duration_ms, "answered");
+    tracing::info!(http.route = route, http.status = status, duration_ms, "request completed");
 }
 
-/// Says in all log lines of the request whose key it has.
-pub(in crate::http) fn tell_key(id: KeyId) {
+/// Adds the id of the key to all log lines of the current request.
+pub(in crate::http) fn record_key(id: KeyId) {
     Span::current().record("key.id", display(id));
 }
 
-/// The trace that the caller names, if there is one and it is well formed.
+/// The trace of the caller, if there is exactly one well-formed `traceparent`.
 fn trace_of(headers: &HeaderMap) -> Option<Trace> {
     let mut all = headers.get_all(TRACE).iter();
     let named = all.next().filter(|_| all.next().is_none())?;
     named.to_str().ok()?.parse().ok()
 }
 
-/// What may go into logs and headers as it is.
+/// Reports whether an id can be copied into logs and headers.
 fn is_plain(id: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
     (1..=128).contains(&id.len()) && id.chars().all(is_plain)

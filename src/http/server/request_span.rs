@@ -1,4 +1,4 @@
-//! The span of a request, for those who keep traces.
+//! The trace span of a request.
 
 use axum::extract::{MatchedPath, Request};
 use http::{Method, StatusCode};
@@ -8,7 +8,7 @@ use crate::http::server::forwarded::Origin;
 use crate::http::server::request_id::PROBES;
 use crate::spans::{Kind, Open, Spans};
 
-/// Begins the span of a request that somebody may have caused elsewhere. Probes have none.
+/// Begins the span of a request, as a child of the trace of the caller. Probes have no span.
 pub(in crate::http) fn begin(
     spans: &Spans,
     request: &Request,
@@ -18,7 +18,7 @@ pub(in crate::http) fn begin(
     if route.is_some_and(|route| PROBES.contains(&route)) {
         return None;
     }
-    let method = word(request.method());
+    let method = method_name(request.method());
     let name = || match route {
         Some(route) => format!("{method} {route}"),
         None => method.to_owned(),
@@ -35,7 +35,7 @@ pub(in crate::http) fn begin(
     Some(span)
 }
 
-/// Ends it with the head of the answer.
+/// Ends the span with the head of the response.
 pub(in crate::http) fn end(span: Option<Open>, status: StatusCode) {
     let Some(mut span) = span else { return };
     span.set("http.response.status_code", i64::from(status.as_u16()));
@@ -44,8 +44,9 @@ pub(in crate::http) fn end(span: Option<Open>, status: StatusCode) {
     }
 }
 
-/// A client may send any word as its method.
-fn word(method: &Method) -> &'static str {
+/// The name of a method in spans. Clients can send any text as a method, so unknown ones share one
+/// name.
+fn method_name(method: &Method) -> &'static str {
     match *method {
         Method::GET => "GET",
         Method::HEAD => "HEAD",

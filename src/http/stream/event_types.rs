@@ -1,4 +1,4 @@
-//! Which types of events a reader wants.
+//! The filter of event types (`?types=`).
 
 use std::sync::Arc;
 
@@ -10,12 +10,12 @@ use crate::domain::event::EventBody;
 use crate::http::error::ApiError;
 use crate::http::extract::query::query;
 
-/// The types that are wanted; all of them unless some are named.
+/// The wanted event types; all types if none are named.
 #[derive(Debug, Clone, Default)]
 pub(in crate::http) struct EventTypes(Option<Arc<[String]>>);
 
 impl EventTypes {
-    /// Reads `?types=`. A type that nobody knows is one of another version: nothing is of it.
+    /// Parses `?types=`. An unknown type is one of another version, so it matches no event.
     pub(in crate::http) fn of(types: Option<&str>) -> Self {
         let named = types.unwrap_or_default().split(',').map(str::trim);
         let named: Arc<[String]> =
@@ -23,23 +23,23 @@ impl EventTypes {
         Self((!named.is_empty()).then_some(named))
     }
 
-    /// Whether an event or a preview of this type is wanted.
+    /// Reports whether events and previews of this type are wanted.
     pub(in crate::http) fn hold(&self, kind: &str) -> bool {
         self.0.as_ref().is_none_or(|named| named.iter().any(|name| name == kind))
     }
 
-    /// The types that are named, each of which has to be one of events; none if all are wanted.
-    pub(in crate::http) fn of_events(&self) -> Result<Option<Vec<&'static str>>, ApiError> {
+    /// The named types, each of which must be a type of stored events; none if all are wanted.
+    pub(in crate::http) fn stored_only(&self) -> Result<Option<Vec<&'static str>>, ApiError> {
         let Some(named) = &self.0 else { return Ok(None) };
         if let Some(odd) = named.iter().find(|name| !EventBody::KINDS.contains(&name.as_str())) {
-            let cause = format!("types names {odd:?}, of which no event is");
+            let cause = format!("types names {odd:?}, which is not an event type");
             return Err(ApiError::InvalidQuery(cause));
         }
         Ok(Some(EventBody::KINDS.into_iter().filter(|kind| self.hold(kind)).collect()))
     }
 }
 
-/// A query whose `types` may stand there several times, which means the same as one list of them.
+/// A query in which `types` may occur several times, which means the same as one list.
 #[derive(Debug)]
 pub(in crate::http) struct TypedParams<T>(pub(in crate::http) T);
 
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_named_is_wanted_and_where_nothing_is_everything() {
+    fn named_types_are_wanted_and_all_types_without_a_name() {
         for (types, wanted) in [
             (None, [true, true]),
             (Some(""), [true, true]),
@@ -78,18 +78,18 @@ mod tests {
     }
 
     #[test]
-    fn types_of_events_are_told_from_others() {
-        let of_events = |types| EventTypes::of(types).of_events().ok();
-        assert_eq!(of_events(None), Some(None));
-        assert_eq!(of_events(Some(",")), Some(None));
+    fn only_types_of_events_are_accepted_for_lists() {
+        let stored_only = |types| EventTypes::of(types).stored_only().ok();
+        assert_eq!(stored_only(None), Some(None));
+        assert_eq!(stored_only(Some(",")), Some(None));
         let twice = "user.message,agent.message,user.message";
-        assert_eq!(of_events(Some(twice)), Some(Some(vec!["user.message", "agent.message"])));
-        assert_eq!(of_events(Some("user.message,unheard.of")), None);
-        assert_eq!(of_events(Some("event_delta")), None);
+        assert_eq!(stored_only(Some(twice)), Some(Some(vec!["user.message", "agent.message"])));
+        assert_eq!(stored_only(Some("user.message,unheard.of")), None);
+        assert_eq!(stored_only(Some("event_delta")), None);
     }
 
     #[test]
-    fn types_that_stand_there_several_times_are_one_list() {
+    fn several_types_parameters_are_one_list() {
         for (query, expected) in [
             ("", ""),
             ("limit=2", "limit=2"),

@@ -1,4 +1,4 @@
-//! The two forms of a stream: server-sent events, and JSON, one event a line.
+//! The formats of a stream: server-sent events, or JSON with one event per line.
 
 use axum::response::Response;
 use bytes::Bytes;
@@ -9,10 +9,10 @@ const EVENT_STREAM: &str = "text/event-stream";
 const JSON_LINES: &str = "application/jsonl";
 const ND_JSON: &str = "application/x-ndjson";
 
-/// Where the JSON of a frame begins.
+/// The text before the JSON of an SSE frame.
 const DATA: &[u8] = b"\ndata: ";
 
-/// In what form a stream is written.
+/// The format of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(in crate::http) enum StreamForm {
     /// Server-sent events.
@@ -20,12 +20,12 @@ pub(in crate::http) enum StreamForm {
     EventStream,
     /// One event a line.
     JsonLines,
-    /// The same, under the name that was there before.
+    /// One event a line, under the older name of the media type.
     NdJson,
 }
 
 impl StreamForm {
-    /// All forms, the usual one first.
+    /// All formats, the default first.
     pub(in crate::http) const ALL: [Self; 3] = [Self::EventStream, Self::JsonLines, Self::NdJson];
 
     /// The media type.
@@ -37,8 +37,8 @@ impl StreamForm {
         }
     }
 
-    /// Sent at once, because proxies hold the headers back until the first byte of the body. A line
-    /// is begun only if one will follow.
+    /// The first bytes, sent at once because proxies hold back the headers until the first byte of
+    /// the body. A JSON line is begun only if an event will follow.
     pub(in crate::http) const fn first(self, goes_on: bool) -> Bytes {
         match self {
             Self::EventStream => Bytes::from_static(b"retry: 2000\n"),
@@ -47,9 +47,8 @@ impl StreamForm {
         }
     }
 
-    /// Sent when there is silence. A blank line would be a message to some readers and a broken one
-    /// to others; a comment line is neither, and a space in front of the next line is part of its
-    /// JSON.
+    /// The bytes that keep a silent connection open: a comment line of SSE, or a space before the
+    /// next JSON line. An empty line would be a message to some readers and an error to others.
     pub(in crate::http) const fn keep_alive(self) -> Bytes {
         match self {
             Self::EventStream => Bytes::from_static(b":\n"),
@@ -57,7 +56,8 @@ impl StreamForm {
         }
     }
 
-    /// Sent before a stream is torn because the service stops: another takes over at once.
+    /// The last bytes before the service aborts the stream to stop: a short retry time, because
+    /// another process takes over at once.
     pub(in crate::http) const fn last(self) -> Bytes {
         match self {
             Self::EventStream => Bytes::from_static(b"retry: 1000\n"),
@@ -65,13 +65,13 @@ impl StreamForm {
         }
     }
 
-    /// A frame in this form; all readers share its bytes.
+    /// An SSE frame in this format. It shares the bytes of the frame.
     pub(in crate::http) fn frame(self, sse: Bytes) -> Bytes {
         if self == Self::EventStream {
             return sse;
         }
         let data = memchr::memmem::find(&sse, DATA).map_or(0, |found| found + DATA.len());
-        // With one of the two line ends of the frame.
+        // Keeps one of the two line ends of the frame.
         let end = sse.len().saturating_sub(1);
         sse.slice(data.min(end)..end)
     }
@@ -79,7 +79,7 @@ impl StreamForm {
 
 const SPACE: Bytes = Bytes::from_static(b" ");
 
-/// Whether a response is a stream, in whatever form.
+/// Reports whether a response is a stream of any format.
 pub(in crate::http) fn is_stream(response: &Response) -> bool {
     let kind = response.headers().get(CONTENT_TYPE).map(HeaderValue::as_bytes);
     StreamForm::ALL.iter().any(|form| kind == Some(form.media_type().as_bytes()))

@@ -1,4 +1,4 @@
-//! Streams of events.
+//! Streams of events: filters, formats, readers and probes.
 
 pub(in crate::http) mod event_types;
 pub(in crate::http) mod form;

@@ -1,4 +1,4 @@
-//! What became of the streams that were only opened to see whether they arrive.
+//! The results of stream probes, which test whether streams reach a client unbuffered.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,14 +7,14 @@ use serde::Serialize;
 
 use crate::domain::ids::{ProbeId, TenantId};
 
-/// How many are remembered, of all tenants.
+/// The maximum number of probes kept, of all tenants.
 const KEPT: usize = 256;
 
 /// The newest probes of this process.
 #[derive(Debug, Default)]
 pub(in crate::http) struct Probes(Mutex<VecDeque<Probe>>);
 
-/// One of them.
+/// A stream that was opened as a test.
 #[derive(Debug, Clone, Copy)]
 struct Probe {
     id: ProbeId,
@@ -22,20 +22,20 @@ struct Probe {
     state: ProbeState,
 }
 
-/// What became of a probe.
+/// The state of a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(in crate::http) enum ProbeState {
-    /// Somebody listens.
+    /// The stream is open.
     Open,
-    /// All of it was sent.
+    /// The whole stream was sent.
     Finished,
-    /// Who listened has left.
+    /// The client disconnected before the end.
     Left,
 }
 
 impl Probes {
-    /// Begins a probe.
+    /// Registers a new probe.
     pub(in crate::http) fn begin(self: &Arc<Self>, tenant: TenantId) -> Listener {
         let id = ProbeId::new();
         let mut probes = self.lock();
@@ -46,7 +46,7 @@ impl Probes {
         Listener { id, probes: Arc::clone(self), state: ProbeState::Left }
     }
 
-    /// Those of a tenant, the newest first.
+    /// The probes of a tenant, the newest first.
     pub(in crate::http) fn list(&self, tenant: TenantId) -> Vec<(ProbeId, ProbeState)> {
         let probes = self.lock();
         let own = probes.iter().rev().filter(|probe| probe.tenant == tenant);
@@ -58,17 +58,17 @@ impl Probes {
     }
 }
 
-/// Somebody who listens to a probe, until this is dropped.
+/// An open probe. Dropping it records the final state.
 #[derive(Debug)]
 pub(in crate::http) struct Listener {
     pub(in crate::http) id: ProbeId,
     probes: Arc<Probes>,
-    /// What is noted at the end.
+    /// The state to record on drop.
     state: ProbeState,
 }
 
 impl Listener {
-    /// All was sent.
+    /// Records that the whole stream was sent.
     pub(in crate::http) fn finish(&mut self) {
         self.state = ProbeState::Finished;
     }
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tenant_sees_what_became_of_its_own_probes() {
+    fn a_tenant_sees_the_states_of_its_own_probes() {
         let probes = Arc::new(Probes::default());
         let (one, other) = (TenantId::new(), TenantId::new());
         let open = probes.begin(one);
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn old_ones_are_forgotten() {
+    fn the_oldest_probes_are_dropped() {
         let probes = Arc::new(Probes::default());
         let tenant = TenantId::new();
         let all: Vec<Listener> = (0..=KEPT).map(|_| probes.begin(tenant)).collect();

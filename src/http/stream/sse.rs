@@ -1,7 +1,7 @@
-//! Streams of events: the backlog from the database, then whatever comes.
+//! Streams of events: the backlog from the database, then live events from the bus.
 //!
-//! Frames are written by hand, in the form that `stream_form` gives them. A stream that is not
-//! finished never ends cleanly, because clients take a clean end for success.
+//! An unfinished stream never ends cleanly, because clients take a clean end for success. It is
+//! aborted instead, and clients reconnect.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -27,46 +27,47 @@ use crate::store::StoreError;
 use crate::store::events::{Range, read_some};
 use crate::store::sessions::exists;
 
-/// The pause after a backlog that could not be read, and how many of them a stream survives.
+/// The pause after a failed read of the backlog, and the maximum number of failures in a row.
 const RETRY_EVERY: Duration = Duration::from_secs(1);
 const MAX_FAILURES: u32 = 30;
-/// Time for the last bytes to be written, because an error discards what is not.
-const TEARS_AFTER: Duration = Duration::from_millis(50);
-/// Events read at a time, and remembered.
+/// The time to write the last bytes before an abort, which discards unwritten ones.
+const ABORT_DELAY: Duration = Duration::from_millis(50);
+/// The maximum number of events per read, and of remembered event ids.
 const PAGE: usize = 256;
-/// Bytes read at a time. A reader that stalls holds as much, and its connection about as much
-/// again, so that thousands of them fit into memory.
+/// The maximum number of bytes per read. A stalled reader holds that much, and its connection about
+/// the same, so that thousands of them fit into memory.
 const PAGE_BYTES: usize = 64 * 1024;
 
-/// What a reader follows.
+/// The stream that a reader requested.
 #[derive(Debug, Clone)]
 pub(in crate::http) struct Follow {
-    /// Whose session it is.
+    /// The tenant of the session.
     pub(in crate::http) tenant: TenantId,
     /// The session.
     pub(in crate::http) session_id: SessionId,
-    /// Only this run, whose rest ends the stream.
+    /// The only run to stream, whose terminal event ends the stream; none for all runs.
     pub(in crate::http) run_id: Option<RunId>,
-    /// The number of the event that the reader saw last.
+    /// The sequence number of the last event that the reader has received.
     pub(in crate::http) after: i64,
-    /// Whether previews are wanted.
+    /// Streams previews too.
     pub(in crate::http) deltas: bool,
-    /// Which types of them.
+    /// The wanted event types.
     pub(in crate::http) types: EventTypes,
-    /// Where the stream begins.
+    /// The first phase of the stream.
     pub(in crate::http) begins: Phase,
-    /// How it is written.
+    /// The format of the stream.
     pub(in crate::http) form: StreamForm,
 }
 
-/// What a reader is given next.
+/// The source of the next events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::http) enum Phase {
-    /// What the database has.
+    /// Stored events from the database.
     Backlog,
-    /// What the bus brings. To begin here, the subscription must be older than what is followed.
+    /// Live events from the bus. A stream can begin here only if its subscription is older than the
+    /// run that it follows.
     Live,
-    /// Nothing more: there will never be any.
+    /// None: the stream is complete.
     Ended,
 }
 
@@ -76,15 +77,16 @@ impl Phase {
     }
 }
 
-/// Streams what is followed. A subscription made before the run was accepted misses nothing of it.
+/// Responds with a stream. A subscription that was made before the run was accepted misses none of
+/// its events.
 pub(in crate::http) fn respond(
     api: &Api,
     follow: Follow,
     subscription: Subscription,
-    place: StreamPermit,
+    permit: StreamPermit,
 ) -> Response {
     let form = follow.form;
-    let reader = Reader::new(api.clone(), follow, subscription, place);
+    let reader = Reader::new(api.clone(), follow, subscription, permit);
     let body = stream::unfold(reader, async |mut reader| {
         let item = reader.next().await?;
         Some((item, reader))
@@ -92,7 +94,7 @@ pub(in crate::http) fn respond(
     streamed(Body::from_stream(body), form)
 }
 
-/// A response whose body is a stream of events, on its way to the client as every other.
+/// A response with the headers that keep proxies from caching and buffering a stream.
 pub(in crate::http) fn streamed(body: Body, form: StreamForm) -> Response {
     let mut response = body.into_response();
     let headers = response.headers_mut();
@@ -102,30 +104,30 @@ pub(in crate::http) fn streamed(body: Body, form: StreamForm) -> Response {
     response
 }
 
-/// One reader's place in a stream.
+/// The state of one stream.
 struct Reader {
     api: Api,
     follow: Follow,
-    /// None while there is much to read: signals would only wait.
+    /// None while the backlog is long, because signals would pile up.
     subscription: Option<Subscription>,
     keep_alive: Interval,
-    /// Bytes to be sent before anything else is looked at.
+    /// Bytes to send before anything else.
     ready: Vec<Bytes>,
     ready_bytes: usize,
-    /// The newest events that came from the backlog: what still streams of them is old.
+    /// Ids of the newest events of the backlog. Their previews are obsolete.
     closed: VecDeque<String>,
-    /// The number up to which the backlog is known to reach, whosever events those are.
+    /// The sequence number that the backlog is known to reach, including events of other runs.
     catch_up_to: i64,
     phase: Phase,
-    /// How often in a row the backlog could not be read.
+    /// Failed reads of the backlog in a row.
     failures: u32,
-    is_torn: bool,
-    _place: StreamPermit,
+    is_aborting: bool,
+    _permit: StreamPermit,
     _open: Held,
 }
 
 impl Reader {
-    fn new(api: Api, follow: Follow, subscription: Subscription, place: StreamPermit) -> Self {
+    fn new(api: Api, follow: Follow, subscription: Subscription, permit: StreamPermit) -> Self {
         let mut keep_alive = interval(api.options.keep_alive_every);
         keep_alive.set_missed_tick_behavior(MissedTickBehavior::Delay);
         keep_alive.reset();
@@ -142,12 +144,12 @@ impl Reader {
             closed: VecDeque::new(),
             catch_up_to: 0,
             failures: 0,
-            is_torn: false,
-            _place: place,
+            is_aborting: false,
+            _permit: permit,
         }
     }
 
-    /// The next bytes. An error tears the connection, and the client comes back.
+    /// The next bytes. An error aborts the connection, and the client reconnects.
     async fn next(&mut self) -> Option<io::Result<Bytes>> {
         loop {
             if self.ready_bytes > 0 {
@@ -158,12 +160,12 @@ impl Reader {
                 return None;
             }
             if self.api.draining.is_cancelled() {
-                return Some(self.tear().await);
+                return Some(self.abort().await);
             }
             let Some(subscription) = self.subscription.as_mut().filter(|_| self.phase.is_live())
             else {
                 if let Err(error) = self.read_backlog().await {
-                    return Some(self.wait_out(&error).await);
+                    return Some(self.wait_for_database(&error).await);
                 }
                 self.failures = 0;
                 continue;
@@ -173,7 +175,7 @@ impl Reader {
                 () = self.api.draining.cancelled() => {}
                 signal = subscription.next() => self.take_all(signal),
                 _ = self.keep_alive.tick() => {
-                    // Silence may mean that nobody told us: the database knows.
+                    // A notification may have been lost, so the database is polled.
                     self.phase = Phase::Backlog;
                     return Some(Ok(self.follow.form.keep_alive()));
                 }
@@ -181,11 +183,11 @@ impl Reader {
         }
     }
 
-    /// Waits for a database that is away, and meanwhile tells the client that somebody is there.
-    async fn wait_out(&mut self, error: &StoreError) -> io::Result<Bytes> {
+    /// Waits while the database is unavailable, and sends a keep-alive.
+    async fn wait_for_database(&mut self, error: &StoreError) -> io::Result<Bytes> {
         self.failures += 1;
         if !error.may_pass() || self.failures > MAX_FAILURES {
-            tracing::warn!(%error, "a stream's backlog cannot be read");
+            tracing::warn!(%error, "reading the backlog of a stream failed");
             return Err(io::Error::other("the backlog cannot be read"));
         }
         tokio::select! {
@@ -195,12 +197,12 @@ impl Reader {
         Ok(self.follow.form.keep_alive())
     }
 
-    /// A last word to the client, and then the tear.
-    async fn tear(&mut self) -> io::Result<Bytes> {
-        if !mem::replace(&mut self.is_torn, true) {
+    /// Sends the last bytes, then aborts the stream.
+    async fn abort(&mut self) -> io::Result<Bytes> {
+        if !mem::replace(&mut self.is_aborting, true) {
             return Ok(self.follow.form.last());
         }
-        sleep(TEARS_AFTER).await;
+        sleep(ABORT_DELAY).await;
         Err(io::Error::other("the service is stopping"))
     }
 
@@ -217,7 +219,7 @@ impl Reader {
         let is_deleted = piece.frames.is_empty() && !exists(&mut conn, range.session_id).await?;
         conn.give_back();
         if is_deleted {
-            self.take_leave();
+            self.end_deleted();
             return Ok(());
         }
         for frame in &piece.frames {
@@ -232,7 +234,7 @@ impl Reader {
             return Ok(());
         }
         let Some(subscription) = &mut self.subscription else {
-            // What is stored from now on is heard of; what was stored up to now is read.
+            // The subscription delivers events stored from now on; another read gets those before it.
             self.subscription = Some(self.api.bus.subscribe(self.follow.session_id));
             return Ok(());
         };
@@ -245,14 +247,15 @@ impl Reader {
         Ok(())
     }
 
-    /// What is not there is not told of by events, so the reader has to look for itself.
-    fn take_leave(&mut self) {
+    /// Ends the stream of a deleted session. Its events are deleted with it, so the reader finds out by
+    /// reading.
+    fn end_deleted(&mut self) {
         let farewell = Farewell::SessionDeleted { session_id: self.follow.session_id };
         self.give(farewell.sse().into());
         self.phase = Phase::Ended;
     }
 
-    /// Takes a signal and what came with it, so that they are written together.
+    /// Takes a signal and those already queued, so that one write sends all of them.
     fn take_all(&mut self, first: Option<Signal>) {
         self.take(first);
         while self.phase == Phase::Live
@@ -265,7 +268,7 @@ impl Reader {
 
     fn take(&mut self, signal: Option<Signal>) {
         match signal {
-            // Too slow: begin again where the last event left off.
+            // The reader was too slow: continue from the database after the last event.
             None => {
                 self.subscription = Some(self.api.bus.subscribe(self.follow.session_id));
                 self.phase = Phase::Backlog;
@@ -282,7 +285,7 @@ impl Reader {
             Some(Signal::Look) => self.phase = Phase::Backlog,
             Some(Signal::Stored(seq)) if seq <= self.follow.after => {}
             Some(Signal::Stored(_)) => {
-                // Hearsay: what is read says how far the events reach, not this number.
+                // The number is only a hint; the database has the events.
                 self.closed.clear();
                 self.phase = Phase::Backlog;
             }
@@ -291,8 +294,8 @@ impl Reader {
                     return;
                 }
                 if frame.seq > self.follow.after + 1 {
-                    // Two writers may tell of their events in another order than they stored
-                    // them. Whatever has a lower number is in the database by now.
+                    // Two writers may publish their events in another order than they stored
+                    // them. Events with lower numbers are in the database by now.
                     self.catch_up_to = frame.seq;
                     self.phase = Phase::Backlog;
                     return;
@@ -303,7 +306,7 @@ impl Reader {
         }
     }
 
-    /// Remembers an event as long as the bus may still have something of it.
+    /// Remembers an event while the bus may still have previews of it.
     fn close(&mut self, frame: &Frame) {
         if self.closed.len() == PAGE {
             self.closed.pop_front();
@@ -332,14 +335,14 @@ impl Reader {
         self.ready.push(bytes);
     }
 
-    /// One write for all that is ready.
+    /// Joins all ready bytes into one write.
     fn joined(&mut self) -> Bytes {
         self.ready_bytes = 0;
         if self.ready.len() == 1 {
             return self.ready.pop().unwrap_or_default();
         }
         let joined = self.ready.concat();
-        // Not its room either: a reader may be quiet for hours.
+        // Frees the capacity too: a reader may be idle for hours.
         self.ready = Vec::new();
         joined.into()
     }

@@ -54,7 +54,7 @@ async fn neither_secrets_nor_what_was_said_is_in_a_log_of_everything() {
     program.terminate().await;
 
     let log = std::fs::read_to_string(&log).unwrap();
-    assert!(log.contains("answered") && log.contains(&key.id().to_string()), "{log}");
+    assert!(log.contains("request completed") && log.contains(&key.id().to_string()), "{log}");
     let whole = key.reveal();
     let secret = whole.rsplit_once('_').unwrap().1;
     let told = [secret, ticket, webhook["secret"].as_str().unwrap(), "planted-database-password"];

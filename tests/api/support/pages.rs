@@ -14,6 +14,6 @@ pub(crate) fn of(
     BrowserPolicy {
         origins: origins.iter().map(|origin| HeaderValue::from_static(origin)).collect(),
         hosts: hosts.map(|hosts| Arc::from(names(hosts))),
-        refuses_others: !needs_keys,
+        refuses_other_origins: !needs_keys,
     }
 }

@@ -1,7 +1,7 @@
-//! Blocks of content in answers.
+//! The schemas of content blocks in responses.
 //!
-//! They are what the model and the client wrote, byte for byte, and may be of types that nobody
-//! knows yet: what holds for all of them is little, but what a front end shows is known.
+//! Content blocks are stored byte for byte and may have types that this version does not know. The
+//! schemas describe the members that front ends show.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use super::schemas::object;
 const BLOCK: &str = "ContentBlock";
 const TEXT: &str = "TextBlock";
 
-/// The schemas whose `content` is made of blocks, and which blocks these are.
+/// The schemas with a `content` of blocks, and the schema of these blocks.
 const OWNERS: [(&str, &str); 6] = [
     ("AgentMessageEvent", TEXT),
     ("AgentThinkingEvent", TEXT),
@@ -24,7 +24,7 @@ const OWNERS: [(&str, &str); 6] = [
     ("UserMessageEvent", BLOCK),
 ];
 
-/// Says of the blocks of answers what they have.
+/// Adds the schemas of blocks, and refers to them.
 pub(super) fn complete(document: &mut OpenApi) {
     let schemas = &mut document.components.get_or_insert_default().schemas;
     schemas.insert(BLOCK.to_owned(), Schema::Object(block()).into());
@@ -45,10 +45,12 @@ fn name_items(schemas: &mut BTreeMap<String, RefOr<Schema>>, owner: &str, item: 
 
 fn block() -> Object {
     let kind = ObjectBuilder::new().schema_type(Type::String);
-    let kind = kind.description(Some("Such as `text`, `image`, `thinking` or `tool_use`."));
+    let kind = kind.description(Some(
+        "The type of the block, such as `text`, `image`, `thinking` or `tool_use`.",
+    ));
     let text = ObjectBuilder::new().schema_type(Type::String);
-    let text = text.description(Some("The text of a block of the type `text`."));
-    open("A block of content. What else it has depends on its `type`.")
+    let text = text.description(Some("The text, in blocks of type `text`."));
+    open("A content block. Its other members depend on its `type`.")
         .property("type", kind)
         .required("type")
         .property("text", text)
@@ -59,7 +61,7 @@ fn text_block() -> Object {
     let kind = ObjectBuilder::new().schema_type(Type::String);
     let kind = kind.enum_values(Some([Value::from("text")]));
     let text = ObjectBuilder::new().schema_type(Type::String);
-    open("A block of text.")
+    open("A text block.")
         .property("type", kind)
         .required("type")
         .property("text", text.description(Some("The text.")))
@@ -67,7 +69,7 @@ fn text_block() -> Object {
         .build()
 }
 
-/// An object that may have other members.
+/// An object with additional members.
 fn open(description: &str) -> ObjectBuilder {
     ObjectBuilder::new()
         .schema_type(Type::Object)

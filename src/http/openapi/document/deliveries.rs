@@ -1,5 +1,5 @@
-//! What webhooks get. It is put together where it is stored, some of it in the database; the types
-//! here only describe it.
+//! The schemas of webhook deliveries. The store builds deliveries, partly in SQL; these types only
+//! describe them.
 
 use std::collections::BTreeMap;
 
@@ -9,60 +9,60 @@ use utoipa::ToSchema;
 
 use crate::domain::webhook::WebhookEvent;
 
-/// What a webhook gets.
+/// The body of a webhook delivery.
 #[derive(Serialize, ToSchema)]
 #[serde(untagged)]
 pub(super) enum WebhookDelivery {
-    /// It is told of a run.
+    /// A notification about a run.
     Run(RunDelivery),
-    /// It is tried.
+    /// A test delivery.
     Test(TrialDelivery),
 }
 
-/// A webhook is told of a run.
+/// A notification about a run.
 #[derive(Serialize, ToSchema)]
 pub(super) struct RunDelivery {
-    /// Of what.
+    /// The type of the notification.
     r#type: WebhookEvent,
-    /// When it happened.
+    /// The time of the event.
     #[schema(format = DateTime)]
     timestamp: String,
-    /// What happened, and where.
+    /// The event and the run that it belongs to.
     data: RunDeliveryData,
 }
 
-/// What happened that a webhook is told of, and where.
+/// The event of a notification, and the run that it belongs to.
 #[derive(Serialize, ToSchema)]
 pub(super) struct RunDeliveryData {
-    /// The session.
+    /// The id of the session.
     session_id: String,
-    /// The run.
+    /// The id of the run.
     run_id: String,
-    /// The number of the event in the session.
+    /// The sequence number of the event in the session.
     seq: i64,
-    /// What the event says.
+    /// The event.
     event: ToldEvent,
 }
 
-/// What an event of a session says: a `user.tool_confirmation` for `approval.decided`, else a
-/// `session.status_idle`. It is without the members that all events have.
+/// An event of a session without the members that all events share: a `user.tool_confirmation` for
+/// `approval.decided`, otherwise a `session.status_idle`.
 #[derive(Serialize, ToSchema)]
 pub(super) struct ToldEvent {
-    /// The event's type.
+    /// The type of the event.
     r#type: String,
     #[serde(flatten)]
     members: BTreeMap<String, Value>,
 }
 
-/// A webhook is tried.
+/// A test delivery.
 #[derive(Serialize, ToSchema)]
 pub(super) struct TrialDelivery {
     /// `webhook.test`.
     r#type: String,
-    /// When it was asked for.
+    /// The time at which the test was requested.
     #[schema(format = DateTime)]
     timestamp: String,
-    /// Nothing.
+    /// An empty object.
     #[schema(value_type = Object)]
     data: BTreeMap<String, Value>,
 }

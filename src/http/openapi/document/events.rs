@@ -1,7 +1,7 @@
-//! The union of events: each type by a name of its own, told apart by `type`.
+//! The schemas of events: one named schema for each type, with `type` as the discriminator.
 //!
-//! In the code an event is an envelope around a body. Generators make the best types of plain
-//! objects, one for each type.
+//! In the code an event is an envelope around a body. Client generators produce better types from
+//! one plain object per event type.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use utoipa::openapi::{Object, OneOf, OneOfBuilder, OpenApi, Ref, RefOr, Schema};
 
 type Schemas = BTreeMap<String, RefOr<Schema>>;
 
-/// Names the events and what else a stream may bring.
+/// Names the schemas of events, previews and farewells.
 pub(super) fn name(document: &mut OpenApi) {
     let schemas = &mut document.components.get_or_insert_default().schemas;
     let envelope = envelope(schemas);
@@ -22,13 +22,13 @@ pub(super) fn name(document: &mut OpenApi) {
     replace(schemas, "Streamed", &events);
 }
 
-/// Makes a component the union of these.
+/// Replaces a component by the union of these parts.
 fn replace(schemas: &mut Schemas, name: &str, parts: &[(String, String)]) {
     let description = description(schemas, name);
     schemas.insert(name.to_owned(), union(parts, description));
 }
 
-/// What all events have.
+/// The members that all events share.
 fn envelope(schemas: &Schemas) -> Option<Object> {
     let Some(RefOr::T(Schema::AllOf(event))) = schemas.get("Event") else { return None };
     event.items.iter().find_map(|part| match part {
@@ -45,7 +45,7 @@ fn description(schemas: &Schemas, name: &str) -> Option<String> {
     }
 }
 
-/// Takes a union apart: the types and the names of the schemas that its parts have now.
+/// Moves the parts of a union into named schemas. Returns the type and the name of each.
 fn lift(schemas: &mut Schemas, union: &str, envelope: Option<&Object>) -> Vec<(String, String)> {
     let Some(RefOr::T(Schema::OneOf(OneOf { items, .. }))) = schemas.remove(union) else {
         return Vec::new();
@@ -66,7 +66,7 @@ fn lift(schemas: &mut Schemas, union: &str, envelope: Option<&Object>) -> Vec<(S
     named.collect()
 }
 
-/// The one value that `type` has.
+/// The only value of `type`.
 fn tag_of(part: &Object) -> Option<String> {
     let Some(RefOr::T(Schema::Object(tag))) = part.properties.get("type") else { return None };
     tag.enum_values.as_ref()?.first()?.as_str().map(str::to_owned)

@@ -1,4 +1,4 @@
-//! Examples of bodies.
+//! Examples of request and response bodies.
 
 use utoipa::openapi::content::Content;
 use utoipa::openapi::example::ExampleBuilder;
@@ -7,7 +7,7 @@ use utoipa::openapi::{OpenApi, Ref, RefOr};
 use super::samples::Samples;
 use super::walk::{operations, own, own_responses};
 
-/// Shows an example of every body, but for those of problems.
+/// Adds an example to every body, except problems.
 pub(super) fn complete(document: &mut OpenApi, samples: &Samples) {
     let mut shown = Vec::new();
     for operation in operations(document) {
@@ -29,7 +29,7 @@ pub(super) fn complete(document: &mut OpenApi, samples: &Samples) {
     }
 }
 
-/// Shows an example, and notes which of those that are told once.
+/// Adds an example to a body, and records the shared examples that it refers to.
 fn show(
     content: &mut RefOr<Content>,
     media_type: &str,
@@ -48,7 +48,7 @@ fn show(
     }
 }
 
-/// The schema that a body has.
+/// The name of the schema of a body.
 fn schema_name(content: &Content) -> Option<String> {
     match content.schema.as_ref()? {
         RefOr::Ref(schema) => schema.ref_location.rsplit('/').next().map(str::to_owned),

@@ -1,4 +1,4 @@
-//! Headers of answers that are sent wherever they have a place.
+//! Response headers that many operations share.
 
 use serde_json::Value;
 use utoipa::openapi::schema::SchemaType;
@@ -6,56 +6,56 @@ use utoipa::openapi::{Header, Object, OpenApi, Ref, RefOr, Response, Schema, Typ
 
 use super::walk::{operations, own, own_responses};
 
-/// Name of the component, header, type, what it is, an example.
+/// Component name, header, type, description and example.
 const HEADERS: [(&str, &str, Type, &str, &str); 7] = [
     (
         "RequestId",
         "x-request-id",
         Type::String,
-        "The request's id: the caller's, or one that the service made up.",
+        "The id of the request: the caller's, or one that the service generated.",
         "req_0193a7c2b8f07d3c9e41f2a6b5c8d7e0",
     ),
     (
         "RateLimitPolicy",
         "ratelimit-policy",
         Type::String,
-        "The limit, where there is one: 60 requests in 60 seconds.",
+        "The rate limit, if there is one: 60 requests in 60 seconds.",
         "\"key\";q=60;w=60",
     ),
     (
         "RateLimit",
         "ratelimit",
         Type::String,
-        "How many requests are left, and in how many seconds there is one more.",
+        "The remaining requests, and the seconds until one more is allowed.",
         "\"key\";r=59;t=1",
     ),
     (
         "RetryAfter",
         "retry-after",
         Type::Integer,
-        "Seconds after which it is worth to come back.",
+        "Seconds after which the client should retry.",
         "1",
     ),
     (
         "ShouldRetry",
         "x-should-retry",
         Type::String,
-        "`true` where nothing was done and the same request may succeed later, `false` where it \
-         would fail again; absent where the service cannot know.",
+        "`true` if the request had no effect and may succeed later, `false` if it would fail \
+         again; absent if the service cannot know.",
         "true",
     ),
     (
         "StreamCaching",
         "cache-control",
         Type::String,
-        "Nothing on the way keeps a stream, or compresses it.",
+        "Prevents caching and compression of the stream by proxies.",
         "no-cache, no-transform",
     ),
     (
         "StreamBuffering",
         "x-accel-buffering",
         Type::String,
-        "Nothing on the way holds a stream back.",
+        "Prevents buffering of the stream by proxies.",
         "no",
     ),
 ];
@@ -102,8 +102,8 @@ fn is_problem(response: &Response) -> bool {
     response.content.contains_key("application/problem+json")
 }
 
-/// Adds a shared header, and takes null from those that the response describes itself: a header is
-/// there or not.
+/// Adds a shared header. Removes null from the headers that the response declares itself: a header is
+/// present or absent, never null.
 fn add(response: &mut Response, name: &str) {
     for header in response.headers.values_mut().filter_map(own) {
         if let Some(RefOr::T(Schema::Object(schema))) = &mut header.schema

@@ -1,7 +1,7 @@
-//! What the OpenAPI document says of all operations alike: said here once, and not by each handler.
+//! Parts of the OpenAPI document that apply to many operations, so that handlers do not repeat them.
 
 mod contents;
-#[expect(dead_code, reason = "for the document; deliveries are put together elsewhere")]
+#[expect(dead_code, reason = "the types only describe deliveries; the store builds them")]
 mod deliveries;
 mod events;
 mod examples;
@@ -20,7 +20,7 @@ use utoipa::openapi::OpenApi;
 
 use samples::Samples;
 
-/// Completes what the handlers and the layers before them say.
+/// Completes the document that was generated from the handlers.
 pub(in crate::http) fn complete(document: &mut OpenApi) {
     let samples = Samples::read();
     webhooks::complete(document, &samples);

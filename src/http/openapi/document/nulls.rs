@@ -1,7 +1,7 @@
-//! Null in answers.
+//! Null in response schemas.
 //!
-//! A member that an answer may lack is left out of it; one that may be null is always there. In the
-//! code both are options, which the schemas take for optional and null alike.
+//! A member of a response is either optional and never null, or required and nullable. In the code
+//! both are an `Option`, for which utoipa generates schemas that are optional and nullable.
 
 use std::collections::BTreeSet;
 
@@ -12,29 +12,29 @@ use utoipa::openapi::{Object, OpenApi, RefOr, Schema, Type};
 use super::schemas::each;
 use super::walk::{operations, own};
 
-/// Members that are left out, and for which null is a value of its own.
+/// Members that are both optional and nullable.
 const BOTH: [(&str, &str); 1] = [("SessionUpdatedEvent", "title")];
 
-/// Takes null from what is left out of answers.
+/// Removes null from the optional members of responses.
 pub(super) fn complete(document: &mut OpenApi) {
-    let asked = asked(document);
+    let request_schemas = request_schemas(document);
     let schemas = &mut document.components.get_or_insert_default().schemas;
-    for (name, schema) in schemas.iter_mut().filter(|(name, _)| !asked.contains(*name)) {
+    for (name, schema) in schemas.iter_mut().filter(|(name, _)| !request_schemas.contains(*name)) {
         let Some(schema) = own(schema) else { continue };
-        each(schema, &mut |object| leave_out(name, object));
+        each(schema, &mut |object| make_optional(name, object));
     }
 }
 
-fn leave_out(name: &str, object: &mut Object) {
+fn make_optional(name: &str, object: &mut Object) {
     let Object { properties, required, .. } = object;
     for (member, schema) in properties {
         if !required.contains(member) && !BOTH.contains(&(name, member)) {
-            take_null(schema);
+            remove_null(schema);
         }
     }
 }
 
-fn take_null(described: &mut RefOr<Schema>) {
+fn remove_null(described: &mut RefOr<Schema>) {
     match described {
         RefOr::T(Schema::Object(object)) => one_type(&mut object.schema_type),
         RefOr::T(Schema::Array(array)) => one_type(&mut array.schema_type),
@@ -49,7 +49,7 @@ fn take_null(described: &mut RefOr<Schema>) {
     }
 }
 
-/// Takes null from a type, if it is one of several.
+/// Removes null from a type of several alternatives.
 pub(super) fn one_type(schema_type: &mut SchemaType) {
     if let SchemaType::Array(types) = schema_type {
         let first = types.iter().find(|it| **it != Type::Null).cloned();
@@ -62,23 +62,23 @@ fn is_null(described: &RefOr<Schema>) -> bool {
     matches!(object.schema_type, SchemaType::Type(Type::Null))
 }
 
-/// The schemas of requests, and all that they refer to.
-pub(super) fn asked(document: &mut OpenApi) -> BTreeSet<String> {
+/// The schemas of requests, and all schemas that they refer to.
+pub(super) fn request_schemas(document: &mut OpenApi) -> BTreeSet<String> {
     let mut next: Vec<String> = operations(document)
         .flat_map(|operation| references(&(&operation.request_body, &operation.parameters)))
         .collect();
     let schemas = &document.components.get_or_insert_default().schemas;
-    let mut asked = BTreeSet::new();
+    let mut request_schemas = BTreeSet::new();
     while let Some(name) = next.pop() {
         let schema = schemas.get(&name);
-        if asked.insert(name) {
+        if request_schemas.insert(name) {
             next.extend(schema.map(references).unwrap_or_default());
         }
     }
-    asked
+    request_schemas
 }
 
-/// The names of the schemas that are referred to.
+/// The names of the referenced schemas.
 pub(super) fn references(described: &impl Serialize) -> Vec<String> {
     let text = serde_json::to_string(described).unwrap_or_default();
     let after = text.split("\"#/components/schemas/").skip(1);

@@ -1,27 +1,27 @@
-//! Requests are closed, answers are open.
+//! Additional members: forbidden in requests, allowed in responses.
 //!
-//! A request with a member that nobody knows is refused, and its schema says so. An answer may have
-//! new members at any time, which a client that checks it by its schema must not take for an error.
-//! What stands in both has a second schema for answers.
+//! The service refuses requests with unknown members, so their schemas forbid them. Responses may
+//! get new members at any time, so their schemas allow them. A schema that occurs in both gets a
+//! second, open version for responses.
 
 use std::collections::BTreeSet;
 
 use utoipa::openapi::schema::AdditionalProperties;
 use utoipa::openapi::{OpenApi, RefOr, Schema};
 
-use super::nulls::{asked, references};
+use super::nulls::{references, request_schemas};
 use super::schemas::each;
 use super::walk::own;
 
-/// What the second schema has behind the name of the first.
+/// The suffix of the names of open versions.
 const ANSWER: &str = "Answer";
 
-/// Opens the schemas of answers.
+/// Allows additional members in the schemas of responses.
 pub(super) fn complete(document: &mut OpenApi) {
-    let asked = asked(document);
+    let asked = request_schemas(document);
     let schemas = &mut document.components.get_or_insert_default().schemas;
     let mut closed: BTreeSet<String> = BTreeSet::new();
-    // Whatever refers to a closed schema is another one where that is open.
+    // A schema that refers to a closed one needs an open version as well.
     loop {
         let more = asked.iter().filter(|name| !closed.contains(*name)).filter(|name| {
             let schema = schemas.get(*name);
@@ -72,7 +72,7 @@ fn open(schema: &mut Schema) {
     });
 }
 
-/// The same schema, referring to the open ones in place of those that are closed.
+/// A copy of a schema that refers to the open versions.
 fn referring_to_open(schema: &RefOr<Schema>, closed: &BTreeSet<String>) -> RefOr<Schema> {
     if !references(schema).iter().any(|to| closed.contains(to)) {
         return schema.clone();

@@ -1,4 +1,4 @@
-//! Parameters that mean the same wherever they stand.
+//! Parameters that many operations share.
 
 use serde_json::Value;
 use utoipa::Number;
@@ -12,7 +12,7 @@ use crate::domain::event::EventBody;
 use crate::domain::ids::{DeliveryId, RunId, SessionId, WebhookId};
 use crate::http::routes::{DEFAULT_LIMIT, MAX_LIMIT};
 
-/// Ids in paths, and what they begin with.
+/// Ids in paths, and their prefixes.
 const IDS: [(&str, &str); 4] = [
     ("session_id", SessionId::PREFIX),
     ("run_id", RunId::PREFIX),
@@ -20,20 +20,20 @@ const IDS: [(&str, &str); 4] = [
     ("delivery_id", DeliveryId::PREFIX),
 ];
 
-/// Headers that every request may have: name of the component, header, what it is, an example.
+/// Headers of every request: component name, header, description and example.
 const HEADERS: [(&str, &str, &str, &str); 2] = [
     (
         "RequestId",
         "X-Request-Id",
-        "The request's id in answers and logs, if it is 1 to 128 letters, digits, `_`, `.` and `-`; \
-         else the service makes one up.",
+        "The id of the request in responses and logs: 1 to 128 letters, digits, `_`, `.` or `-`. \
+         Otherwise the service generates one.",
         "checkout-42",
     ),
     (
         "TraceParent",
         "traceparent",
-        "The trace that the request belongs to (W3C Trace Context). What is not well formed begins \
-         a trace here.",
+        "The trace of the request (W3C Trace Context). Without a well-formed one the service \
+         begins a trace.",
         "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
     ),
 ];
@@ -70,7 +70,7 @@ fn describe(parameter: &mut Parameter) {
         return;
     }
     let Some(RefOr::T(Schema::Object(schema))) = &mut parameter.schema else { return };
-    // A parameter is there or not; it is never null.
+    // A parameter is present or absent, never null.
     one_type(&mut schema.schema_type);
     match (&parameter.parameter_in, parameter.name.as_str()) {
         (ParameterIn::Path, name) => identify(schema, name),

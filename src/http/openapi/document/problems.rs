@@ -1,4 +1,4 @@
-//! The codes of problems: which there are, and what each looks like.
+//! The codes of problem documents, with an example of each.
 
 use http::StatusCode;
 use serde_json::{Value, json};
@@ -12,11 +12,11 @@ use crate::http::auth::problem;
 
 const INTERNAL: &str = "Internal";
 const UNAVAILABLE: &str = "Unavailable";
-/// Why the service may be unable to work, whatever is asked of it.
+/// The codes of `503` that every operation can return.
 const ALWAYS: [&str; 3] = ["database_unavailable", "draining", "too_many_unknown_keys"];
 
-/// Lists the codes in the schema of problems, shows each where it is named, and says of every
-/// operation of the API that it may fail for reasons of the service.
+/// Lists the codes in the schema of problems, adds an example wherever a response names a code, and
+/// adds `500` and `503` to every operation of the API.
 pub(super) fn complete(document: &mut OpenApi, samples: &Samples) {
     let components = document.components.get_or_insert_default();
     let codes: Vec<&str> = samples.problems.keys().map(String::as_str).collect();
@@ -30,12 +30,12 @@ pub(super) fn complete(document: &mut OpenApi, samples: &Samples) {
         components.examples.insert(code.clone(), example.into());
     }
     let failures = [
-        ("500", INTERNAL, "`internal`: a defect of the service, whose log says more"),
+        ("500", INTERNAL, "`internal`: an internal error; the log of the service has the cause"),
         (
             "503",
             UNAVAILABLE,
-            "`database_unavailable`: the database is away; `draining`: the service is about to stop; \
-             `too_many_unknown_keys`: too many keys are being looked up",
+            "`database_unavailable`: the database is unreachable; `draining`: the service is \
+             stopping; `too_many_unknown_keys`: too many unknown keys are being looked up",
         ),
     ];
     for (_, name, description) in failures {
@@ -60,7 +60,7 @@ pub(super) fn complete(document: &mut OpenApi, samples: &Samples) {
     }
 }
 
-/// Names those codes that the operation itself has not named.
+/// Adds the codes that the operation does not name itself.
 fn name_always(response: &mut Response) {
     for code in ALWAYS.map(|code| format!("`{code}`")) {
         if !response.description.contains(&code) {
@@ -70,7 +70,7 @@ fn name_always(response: &mut Response) {
     }
 }
 
-/// Shows a problem for each code that the description names.
+/// Adds an example for each code that the description names.
 fn show(response: &mut Response, codes: &[&str]) {
     let Some(RefOr::T(content)) = response.content.get_mut("application/problem+json") else {
         return;

@@ -1,38 +1,41 @@
-//! What examples are made of: a file of them, one for each schema and each code of problems.
+//! The examples of `samples.json`: one for each schema and each problem code.
 
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-/// The file.
+/// The content of `samples.json`.
 #[derive(Deserialize)]
 pub(super) struct Samples {
-    /// By code.
+    /// Problems by code.
     pub(super) problems: BTreeMap<String, Problem>,
-    /// By the name of the schema.
+    /// Bodies by the name of their schema.
     schemas: Map<String, Value>,
-    /// What is no JSON document, by its media type.
+    /// Bodies that are not JSON, by media type.
     texts: Map<String, Value>,
 }
 
-/// A problem as it may be.
+/// An example of a problem.
 #[derive(Deserialize)]
 pub(super) struct Problem {
     pub(super) status: u16,
     pub(super) detail: String,
-    /// What it has beside what all have.
+    /// The members besides those of all problems.
     #[serde(default)]
     pub(super) members: Map<String, Value>,
 }
 
 impl Samples {
     pub(super) fn read() -> Self {
-        #[expect(clippy::expect_used, reason = "the file is a part of the program, and tested")]
+        #[expect(
+            clippy::expect_used,
+            reason = "the file is part of the binary and is parsed by tests"
+        )]
         serde_json::from_str(include_str!("samples.json")).expect("samples.json is well formed")
     }
 
-    /// An example of a schema, or of a page of it.
+    /// The example of a schema, or of a page of its items.
     pub(super) fn of(&self, schema: &str) -> Option<Value> {
         match schema.strip_prefix("Page_") {
             Some(item) => Some(json!({ "data": [self.schemas.get(item)?], "has_more": false })),
@@ -40,7 +43,7 @@ impl Samples {
         }
     }
 
-    /// An example of a text.
+    /// The example of a body that is not JSON.
     pub(super) fn text(&self, media_type: &str) -> Option<Value> {
         self.texts.get(media_type).cloned()
     }

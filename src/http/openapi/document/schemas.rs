@@ -1,4 +1,4 @@
-//! What holds for schemas of all kinds.
+//! Corrections to all generated schemas.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ pub(super) fn complete(document: &mut OpenApi) {
     }
 }
 
-/// A body that may be left out is left out; null is none.
+/// Removes null from an optional body: it is present or absent.
 fn not_null(body: &mut RequestBody) {
     for content in body.content.values_mut().filter_map(own) {
         if let Some(RefOr::T(Schema::OneOf(one))) = &content.schema
@@ -34,7 +34,7 @@ fn not_null(body: &mut RequestBody) {
     }
 }
 
-/// Pages of a kind have their items written out; they are to be what they are elsewhere.
+/// Replaces the inlined item schemas of pages by references to named schemas.
 fn name_items(schemas: &mut BTreeMap<String, RefOr<Schema>>) {
     let mut items = Vec::new();
     for (name, page) in schemas.iter_mut() {
@@ -79,7 +79,8 @@ pub(super) fn each(schema: &mut Schema, visit: &mut impl FnMut(&mut Object)) {
     }
 }
 
-/// An object of which nothing is known may have any member. Generators take silence for none.
+/// Allows any member in an object without properties. Client generators would otherwise assume that
+/// it has none.
 fn open(object: &mut Object) {
     let is_object = is_of(&object.schema_type, &Type::Object);
     if is_object && object.properties.is_empty() && object.additional_properties.is_none() {
@@ -95,7 +96,7 @@ fn is_of(schema_type: &SchemaType, wanted: &Type) -> bool {
     }
 }
 
-/// The `type` of a resource is one word, which its description is.
+/// Makes the `type` of a resource a constant, which its description names.
 fn tag(object: &mut Object) {
     let Some(RefOr::T(Schema::Object(tag))) = object.properties.get_mut("type") else { return };
     let words = tag.description.as_deref().unwrap_or_default();
@@ -107,7 +108,7 @@ fn tag(object: &mut Object) {
     }
 }
 
-/// The object that a component is.
+/// The object schema with a name.
 pub(super) fn object<'a>(
     schemas: &'a mut BTreeMap<String, RefOr<Schema>>,
     name: &str,

@@ -1,4 +1,4 @@
-//! What the service sends by itself.
+//! The requests that the service sends to webhook receivers.
 
 use utoipa::openapi::path::{OperationBuilder, Parameter, ParameterBuilder, ParameterIn, Paths};
 use utoipa::openapi::request_body::RequestBodyBuilder;
@@ -10,34 +10,36 @@ use utoipa::{PartialSchema, ToSchema};
 use super::deliveries::WebhookDelivery;
 use super::samples::Samples;
 
-/// Headers of every delivery: name, what it is, an example.
+/// Headers of every delivery: name, description and example.
 const HEADERS: [(&str, &str, &str); 3] = [
     (
         "webhook-id",
-        "The delivery. It may come twice, and has the same id then.",
+        "The id of the delivery. A delivery can arrive twice, with the same id.",
         "dlv_0193a7c2b8f07d3c9e41f2a6b5c8d7e0",
     ),
     (
         "webhook-timestamp",
-        "When this attempt was sent, in seconds since 1970. Refuse what is five minutes old.",
+        "The time at which this attempt was sent, in seconds since 1970. Refuse deliveries older \
+         than five minutes.",
         "1795356000",
     ),
     (
         "webhook-signature",
-        "`v1,` and the HMAC-SHA256, by the secret, of `webhook-id`, `.`, `webhook-timestamp`, `.` and \
-         the body, as Base64; several with blanks between them while a secret is replaced.",
+        "`v1,` and the Base64 of the HMAC-SHA256 of `webhook-id`, `.`, `webhook-timestamp`, `.` and \
+         the body, keyed with the secret. While a secret is rotated there are several, separated \
+         by spaces.",
         "v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=",
     ),
 ];
 
-/// What the answers of a receiver mean.
+/// The meaning of the status that a receiver returns.
 const ANSWERS: [(&str, &str); 3] = [
-    ("2XX", "It is taken."),
+    ("2XX", "The delivery is accepted."),
     ("410", "The webhook is disabled."),
-    ("default", "It is sent again later, some times."),
+    ("default", "The delivery is retried later, a limited number of times."),
 ];
 
-/// Describes the request that a webhook gets.
+/// Describes the request of a delivery.
 pub(super) fn complete(document: &mut OpenApi, samples: &Samples) {
     let schemas = &mut document.components.get_or_insert_default().schemas;
     let mut parts = Vec::new();
@@ -54,7 +56,7 @@ pub(super) fn complete(document: &mut OpenApi, samples: &Samples) {
     let mut operation = OperationBuilder::new()
         .operation_id(Some("receive_delivery"))
         .tag("webhooks")
-        .summary(Some("Tells a webhook what happened."))
+        .summary(Some("Notifies a webhook receiver about a run."))
         .parameters(Some(HEADERS.map(header)))
         .request_body(Some(body.build()));
     for (status, description) in ANSWERS {

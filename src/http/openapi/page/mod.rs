@@ -1,123 +1,66 @@
-//! The API as a page for people, made of the OpenAPI document: what a program may read there, a
-//! browser shows, without a script and without anything from elsewhere.
-
-mod codes;
-mod html;
-mod operations;
-mod schemas;
-mod shared;
+//! The API reference as a page: Redoc, served from this binary, renders the OpenAPI document.
 
 use std::sync::LazyLock;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
-use crate::http::openapi::document;
-use html::{inline, paragraphs, text};
+/// The version of Redoc, which is part of the path of its script.
+macro_rules! version {
+    () => {
+        "2.5.4"
+    };
+}
 
-/// The page, which is the same as long as the program runs.
+/// The path of the script.
+pub(in crate::http) const SCRIPT_PATH: &str = concat!("/docs/redoc-", version!(), ".js");
+/// The script, compressed with gzip.
+pub(in crate::http) const SCRIPT: &[u8] = include_bytes!("redoc.standalone.js.gz");
+
+/// The page, without the version of the script.
+const TEMPLATE: &str = include_str!("index.html");
+/// The style of the page itself.
+const STYLE: &str = "body{margin:0}";
+/// The styles that Redoc inserts: the empty text of a sheet that it fills by script, and the style
+/// of its scroll bars.
+const REDOC_STYLES: &str = "'sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=' \
+    'sha256-QMIg+bpjm3JdElJ388KYke01izlUW0UoNOeKjpMxdgc='";
+
+/// The page and its content security policy.
 #[derive(Debug)]
 pub(in crate::http) struct Page {
     pub(in crate::http) html: String,
-    /// What a browser is to keep it from: all but its own style, known by its hash.
+    /// Allows scripts, data and images of this service only. The script of the search runs in a
+    /// worker that Redoc creates from a `blob:` URL.
     pub(in crate::http) policy: String,
 }
-
-const STYLE: &str = include_str!("style.css");
 
 /// The page.
 pub(in crate::http) fn page() -> &'static Page {
     static PAGE: LazyLock<Page> = LazyLock::new(|| {
-        let document = serde_json::to_value(document()).unwrap_or_default();
-        let hash = STANDARD.encode(Sha256::digest(STYLE));
+        let style = STANDARD.encode(Sha256::digest(STYLE));
         let policy = format!(
-            "default-src 'none'; style-src 'sha256-{hash}'; base-uri 'none'; form-action 'none'; \
-             frame-ancestors 'none'"
+            "default-src 'none'; script-src 'self'; style-src 'sha256-{style}' {REDOC_STYLES}; \
+             connect-src 'self'; img-src 'self' data:; worker-src blob:; base-uri 'none'; \
+             form-action 'none'; frame-ancestors 'none'"
         );
-        Page { html: render(&document), policy }
+        Page { html: TEMPLATE.replace("{VERSION}", version!()), policy }
     });
     &PAGE
 }
 
-fn render(document: &Value) -> String {
-    let info = &document["info"];
-    let (title, version) = (text(said(info, "title")), text(said(info, "version")));
-    let groups: Vec<Group<'_>> =
-        list(&document["tags"]).iter().map(|tag| Group::of(document, tag)).collect();
-    let contents: String = groups.iter().map(Group::contents).collect();
-    let body: String = groups.iter().map(|group| group.section(document)).collect();
-    format!(
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <title>{title} API</title>\n<style>{STYLE}</style>\n</head>\n<body>\n\
-         <a class=\"skip\" href=\"#content\">Skip to the content</a>\n\
-         <header>\n<h1>{title} {version}</h1>\n{}\
-         <p>This page is made of <a href=\"openapi.json\">the OpenAPI document</a>.</p>\n</header>\n\
-         <nav aria-label=\"Contents\">\n{contents}<ul>\n\
-         <li><a href=\"#shared\">All requests</a></li>\n\
-         <li><a href=\"#codes\">Codes of problems</a></li>\n\
-         <li><a href=\"#schemas\">Schemas</a></li>\n</ul>\n</nav>\n\
-         <main id=\"content\">\n{body}{}{}{}</main>\n</body>\n</html>\n",
-        paragraphs(said(info, "description")),
-        shared::section(document),
-        codes::section(document),
-        schemas::section(document),
-    )
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// The operations under one tag.
-struct Group<'a> {
-    name: &'a str,
-    description: &'a str,
-    operations: Vec<operations::Operation<'a>>,
-}
-
-impl<'a> Group<'a> {
-    fn of(document: &'a Value, tag: &'a Value) -> Self {
-        let name = said(tag, "name");
-        let operations =
-            operations::all(document).filter(|operation| operation.tag() == name).collect();
-        Self { name, description: said(tag, "description"), operations }
+    #[test]
+    fn the_policy_allows_the_style_of_the_page() {
+        assert!(TEMPLATE.contains(&format!("<style>{STYLE}</style>")));
     }
 
-    fn contents(&self) -> String {
-        let links: String = self.operations.iter().map(operations::Operation::link).collect();
-        format!("<h2>{}</h2>\n<ul>\n{links}</ul>\n", text(self.name))
+    #[test]
+    fn the_script_is_compressed() {
+        assert_eq!(SCRIPT[..2], [0x1f, 0x8b]);
     }
-
-    fn section(&self, document: &Value) -> String {
-        let all: String = self.operations.iter().map(|it| it.article(document)).collect();
-        let name = text(self.name);
-        format!(
-            "<section aria-labelledby=\"tag-{name}\">\n<h2 id=\"tag-{name}\">{name}</h2>\n\
-             <p>{}</p>\n{all}</section>\n",
-            inline(self.description),
-        )
-    }
-}
-
-/// A member that is a text; an empty one where there is none.
-fn said<'a>(value: &'a Value, member: &str) -> &'a str {
-    value[member].as_str().unwrap_or_default()
-}
-
-/// What stands at a JSON pointer; null where nothing does.
-fn within<'a>(value: &'a Value, pointer: &str) -> &'a Value {
-    value.pointer(pointer).unwrap_or(&Value::Null)
-}
-
-fn list(value: &Value) -> &[Value] {
-    value.as_array().map(Vec::as_slice).unwrap_or_default()
-}
-
-fn members(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
-    value.as_object().into_iter().flat_map(Map::iter)
-}
-
-/// What is described here, or where it is referred to.
-fn resolve<'a>(document: &'a Value, described: &'a Value) -> &'a Value {
-    let target = described["$ref"].as_str().and_then(|path| path.strip_prefix('#'));
-    target.and_then(|path| document.pointer(path)).unwrap_or(described)
 }

@@ -17,7 +17,7 @@ use crate::http::extract::idempotency::mark_repeated;
 use crate::http::resources::{RunResource, run_path};
 use crate::http::routes::runs::{is_over, known_run};
 use crate::http::server::deadline::in_time;
-use crate::http::server::detached::left;
+use crate::http::server::detached::disconnected;
 use crate::http::server::stream_permits::StreamPermit;
 use crate::http::stream::event_types::EventTypes;
 use crate::http::stream::form::StreamForm;
@@ -106,7 +106,7 @@ impl Post<'_> {
                 }
                 () = self.api.draining.cancelled() => true,
                 // Nobody hears what follows.
-                () = left() => break,
+                () = disconnected() => break,
             };
             // The message is accepted: a database that is away must not make the client post it
             // again. It is waited for, as the run is.

@@ -1,4 +1,4 @@
-//! The path under which clients see the service, and the paths that they are told.
+//! The base path under which clients see the service, and the links below it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,23 +8,23 @@ use http::Uri;
 use http::uri::PathAndQuery;
 
 tokio::task_local! {
-    /// That of the request at hand.
+    /// The base path of the current request.
     pub(in crate::http) static BASE: BasePath;
 }
 
-/// The longest one, in bytes.
+/// The maximum length of a base path in bytes.
 const MAX_LENGTH: usize = 256;
 
-/// The path under which clients see the service: empty, or segments with a slash before each.
+/// The path under which clients see the service: empty, or segments with a slash before each one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BasePath(Arc<str>);
 
-/// A text that is no base path. What it begins with is in every link, so it is held to letters that
-/// mean nothing anywhere.
+/// An invalid base path. A base path is part of every link, so only characters without a special
+/// meaning are allowed.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "a base path is / or segments such as /tools/agent, of letters, digits and -._~, with neither \
-     empty ones nor . or .."
+    "a base path is / or segments such as /tools/agent: letters, digits and -._~ only, no empty \
+     segment, no . or .."
 )]
 pub struct BadBasePath;
 
@@ -52,7 +52,7 @@ impl fmt::Display for BasePath {
 }
 
 impl BasePath {
-    /// The same target without this before its path; None where it is not there.
+    /// The target without this prefix of its path; none if the path does not begin with it.
     pub(super) fn strip(&self, uri: &Uri) -> Option<Uri> {
         let target = uri.path_and_query()?.as_str();
         let rest = target.strip_prefix(&*self.0).filter(|_| !self.0.is_empty())?;
@@ -67,18 +67,17 @@ impl BasePath {
     }
 }
 
-/// The path of something in this API, as the client has to ask for it. All paths that clients are
-/// told are made here.
+/// The link to a path of the API, as clients request it. All links in responses are made here.
 pub(in crate::http) fn link(path: fmt::Arguments<'_>) -> String {
     public(&format!("/v1{path}"))
 }
 
-/// A path that routes know, as the client sees it.
+/// A path of the router, as clients see it.
 pub(in crate::http) fn public(path: &str) -> String {
     format!("{}{path}", of_request())
 }
 
-/// Keeps the base of the request at hand for work that another task does for it.
+/// Carries the base path of the current request into work that another task does for it.
 pub(in crate::http) fn carry<F: Future>(work: F) -> impl Future<Output = F::Output> {
     BASE.scope(of_request(), work)
 }

@@ -1,7 +1,7 @@
-//! What proxies before the service say of a client, and under which path clients see the service.
+//! Forwarded headers: the client address, and the scheme, host and base path that clients use.
 //!
-//! Anybody can send these headers. They are believed from proxies that the operator trusts, and of
-//! a chain of proxies only as far as each of them is trusted.
+//! Any client can send these headers. They count only if the peer is a trusted proxy, and in a chain
+//! of proxies only as far as each proxy is trusted.
 
 mod base;
 mod said;
@@ -19,36 +19,37 @@ pub use base::{BadBasePath, BasePath};
 use said::{Node, Said};
 pub use trusted::{BadProxy, TrustedProxies};
 
-/// How requests come to the service.
+/// The configuration of forwarded headers.
 #[derive(Debug, Clone, Default)]
 pub struct Forwarding {
-    /// Whose headers are believed.
+    /// The proxies whose headers count.
     pub trusted: TrustedProxies,
-    /// Where clients see the service; None: where trusted proxies say.
+    /// The base path under which clients see the service; none for the one that trusted proxies
+    /// forward.
     pub base: Option<BasePath>,
 }
 
-/// Whence a request comes, for logs.
+/// The origin of a request: client address, scheme and host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::http) struct Origin {
-    /// The client, as far as those are trusted who speak for it.
+    /// The address of the nearest hop that is not a trusted proxy.
     pub(in crate::http) client: IpAddr,
-    /// Whether the client speaks TLS, to somebody before us.
+    /// The client uses TLS towards a trusted proxy.
     is_secure: bool,
-    /// Whom the client asks.
+    /// The host that the client requested.
     host: Option<Authority>,
 }
 
 impl Origin {
-    /// Whom the client asks, with the port, as far as those are trusted who say so.
+    /// The host that the client requested, with its port.
     pub(in crate::http) fn host(&self) -> Option<&str> {
         self.host.as_ref().map(Authority::as_str)
     }
 }
 
 impl Forwarding {
-    /// Finds out who asks and under which path, and leaves the request with a path that routes
-    /// know. A proxy may take the base off the path, or leave it.
+    /// Records the origin of a request, removes the base path from its target, and returns the base
+    /// path. A proxy may have removed the base path already.
     pub(in crate::http) fn receive<B>(&self, request: &mut Request<B>, peer: IpAddr) -> BasePath {
         let peer = peer.to_canonical();
         let is_trusted = self.trusted.contains(peer);
@@ -63,7 +64,8 @@ impl Forwarding {
         base
     }
 
-    /// The nearest one that is no trusted proxy. One that a proxy does not name is that proxy.
+    /// The address of the nearest hop that is not a trusted proxy. If a proxy does not name its client,
+    /// the proxy counts as the client.
     fn client(&self, peer: IpAddr, hops: &[Node]) -> IpAddr {
         let mut client = peer;
         for hop in hops.iter().rev() {
@@ -78,7 +80,7 @@ impl Forwarding {
 
 fn host(uri: &Uri, headers: &HeaderMap) -> Option<Authority> {
     let named = || headers.get(HOST)?.to_str().ok()?.parse().ok();
-    // What stands before an `@` may be a password.
+    // The part before an `@` may be a password.
     uri.authority().cloned().or_else(named).filter(|host| !host.as_str().contains('@'))
 }
 

@@ -1,4 +1,4 @@
-//! What the headers of one request say of its way.
+//! The forwarded headers of one request.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
@@ -7,33 +7,33 @@ use http::uri::Authority;
 
 use super::BasePath;
 
-/// One end of a hop.
+/// The client of one hop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Node {
-    /// Somebody at this address.
+    /// A client at this address.
     Address(IpAddr),
-    /// Somebody whom the proxy does not name, or not in a way that can be read.
+    /// A client that the proxy does not name, or names in a form that cannot be parsed.
     Unknown,
 }
 
-/// What proxies say, of whom the nearest has the last word.
+/// The values that proxies forwarded. For scheme and host, those of the nearest proxy.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Said {
-    /// From whom each proxy had the request, the nearest proxy last.
+    /// The client of each proxy, the nearest proxy last.
     pub(super) hops: Vec<Node>,
-    /// Whether the client speaks TLS.
+    /// The client uses TLS.
     pub(super) is_secure: bool,
-    /// Whom the client asked.
+    /// The host that the client requested.
     pub(super) host: Option<Authority>,
-    /// What a proxy took off the path, or would have.
+    /// The base path.
     pub(super) prefix: Option<BasePath>,
 }
 
 const X_HEADERS: [&str; 3] = ["x-forwarded-for", "x-forwarded-proto", "x-forwarded-host"];
 
 impl Said {
-    /// Reads the headers. Most proxies write the `X-` ones and pass on a `Forwarded` that the
-    /// client made up, so this one counts only where there are no others.
+    /// Reads the headers. Most proxies write the `X-` headers and pass on a `Forwarded` header of
+    /// the client, so `Forwarded` counts only if there are no `X-` headers.
     pub(super) fn of(headers: &HeaderMap) -> Self {
         let said = if X_HEADERS.iter().any(|name| headers.contains_key(*name)) {
             Self::of_x_headers(headers)
@@ -53,8 +53,8 @@ impl Said {
         }
     }
 
-    /// RFC 7239. None if it cannot be read in full: a quote that a client leaves open would hide
-    /// what proxies add behind it.
+    /// Reads `Forwarded` (RFC 7239). Returns none if any part is malformed: an unclosed quote of a
+    /// client would hide the elements that proxies append.
     fn of_forwarded(headers: &HeaderMap) -> Option<Self> {
         let mut said = Self::default();
         for line in headers.get_all("forwarded") {
@@ -65,7 +65,7 @@ impl Said {
         Some(said)
     }
 
-    /// Adds what one proxy says.
+    /// Adds the element of one proxy.
     fn add(&mut self, element: &str) -> Option<()> {
         let (mut hop, mut is_secure, mut host) = (Node::Unknown, false, None);
         for pair in split(element, ';')? {
@@ -85,7 +85,7 @@ impl Said {
 }
 
 impl Node {
-    /// An address, with or without a port; one of IPv6 with or without brackets.
+    /// Parses an address, with or without a port; an IPv6 address with or without brackets.
     fn of(text: &str) -> Self {
         let bracketed = || text.strip_prefix('[')?.strip_suffix(']')?.parse::<Ipv6Addr>().ok();
         let address = text
@@ -97,25 +97,25 @@ impl Node {
     }
 }
 
-/// The one prefix that is named. Where there are several, somebody has passed on another's.
+/// The prefix, if there is exactly one. Several mean that a proxy passed on the header of a client.
 fn prefix(headers: &HeaderMap) -> Option<BasePath> {
     let mut all = headers.get_all("x-forwarded-prefix").iter();
     let prefix = all.next().filter(|_| all.next().is_none())?;
     prefix.to_str().ok()?.parse().ok()
 }
 
-/// The values of a header that is a list. A line that is not text is one that says nothing.
+/// The values of a list header. A line that is not text counts as one empty value.
 fn values<'a>(headers: &'a HeaderMap, name: &str) -> Vec<&'a str> {
     let lines = headers.get_all(name).iter().map(|line| line.to_str().unwrap_or_default());
     lines.flat_map(|line| line.split(',')).map(str::trim).collect()
 }
 
-/// A host with or without a port, and nothing else that an authority may have.
+/// A host with or without a port; no user information.
 fn authority(text: &str) -> Option<Authority> {
     text.parse().ok().filter(|_| !text.contains('@'))
 }
 
-/// The parts between separators that stand in no quotes; None if a quote is left open.
+/// The parts between unquoted separators; none if a quote is not closed.
 fn split(text: &str, separator: char) -> Option<Vec<&str>> {
     let (mut is_quoted, mut is_escaped) = (false, false);
     let parts = text.split(|c| {
@@ -131,7 +131,7 @@ fn split(text: &str, separator: char) -> Option<Vec<&str>> {
     (!is_quoted).then_some(parts)
 }
 
-/// A value without its quotes. What may be escaped in them is in no address.
+/// A value without quotes and escapes.
 fn unquoted(value: &str) -> String {
     let inner = value.strip_prefix('"').and_then(|value| value.strip_suffix('"'));
     inner.unwrap_or(value).replace('\\', "")

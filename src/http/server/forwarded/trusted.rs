@@ -1,4 +1,4 @@
-//! The proxies whose headers are believed.
+//! The trusted proxies.
 
 use std::net::IpAddr;
 use std::str::FromStr;
@@ -6,17 +6,17 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 
-/// Networks of proxies.
+/// The networks of trusted proxies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TrustedProxies(Arc<[IpNet]>);
 
-/// A text that names no network.
+/// An invalid address or network.
 #[derive(Debug, thiserror::Error)]
 #[error("{0:?} is neither an address nor a network such as 10.0.0.0/8, and not `none`")]
 pub struct BadProxy(String);
 
 impl Default for TrustedProxies {
-    /// Who is on this machine can be asked for more than headers.
+    /// Loopback addresses: a local process needs no forged headers to reach the service.
     fn default() -> Self {
         let v4 = IpNet::new_assert([127, 0, 0, 0].into(), 8);
         Self([v4, IpNet::from(IpAddr::from(std::net::Ipv6Addr::LOCALHOST))].into())
@@ -26,7 +26,7 @@ impl Default for TrustedProxies {
 impl FromStr for TrustedProxies {
     type Err = BadProxy;
 
-    /// Addresses and networks with commas between them, or `none`.
+    /// Parses comma-separated addresses and networks, or `none`.
     fn from_str(text: &str) -> Result<Self, BadProxy> {
         if text == "none" {
             return Ok(Self([].into()));
@@ -40,7 +40,7 @@ impl FromStr for TrustedProxies {
 }
 
 impl TrustedProxies {
-    /// Whether one of them is at this address.
+    /// Reports whether an address belongs to a trusted proxy.
     pub(super) fn contains(&self, address: IpAddr) -> bool {
         self.0.iter().any(|network| network.contains(&address))
     }

@@ -1,4 +1,4 @@
-//! What a response gives to its connection.
+//! The body of a response on its way to the connection.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -8,30 +8,30 @@ use axum::body::Body;
 use bytes::Bytes;
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
 
-use super::pace::InHand;
-use super::streams::Taken;
+use super::pace::ActiveRequest;
+use super::streams::Progress;
 
-/// What an HTTP/2 stream is given at a time: as much as a frame of it takes.
+/// The size of the pieces for HTTP/2 streams in bytes: one frame.
 const PIECE: usize = 16 * 1024;
 
-/// A response's body, whose request is in hand until it is sent or given up.
-pub(super) struct Held {
+/// The body of a response. Its request counts as active until the body is sent or dropped.
+pub(super) struct TrackedBody {
     body: Body,
-    /// None for HTTP/1.
-    taken: Option<Taken>,
-    /// What the body gave and the connection has not asked for.
+    /// The progress of the HTTP/2 stream; none for HTTP/1.
+    progress: Option<Progress>,
+    /// Data of the body that the connection has not polled yet.
     rest: Bytes,
-    _in_hand: InHand,
+    _active: ActiveRequest,
 }
 
-impl Held {
-    /// The body of this request's response; made by the task that the request has.
-    pub(super) fn new(body: Body, in_hand: InHand) -> Self {
-        Self { body, taken: Taken::of_task(), rest: Bytes::new(), _in_hand: in_hand }
+impl TrackedBody {
+    /// Wraps the body of a response; to be called in the task of the request.
+    pub(super) fn new(body: Body, active: ActiveRequest) -> Self {
+        Self { body, progress: Progress::of_task(), rest: Bytes::new(), _active: active }
     }
 }
 
-impl HttpBody for Held {
+impl HttpBody for TrackedBody {
     type Data = Bytes;
     type Error = Error;
 
@@ -40,10 +40,10 @@ impl HttpBody for Held {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
         let this = self.get_mut();
-        let Some(taken) = &this.taken else {
+        let Some(progress) = &this.progress else {
             return Pin::new(&mut this.body).poll_frame(cx);
         };
-        taken.all();
+        progress.all_read();
         if this.rest.is_empty() {
             match ready!(Pin::new(&mut this.body).poll_frame(cx)) {
                 Some(Ok(frame)) => match frame.into_data() {
@@ -53,7 +53,7 @@ impl HttpBody for Held {
                 end => return Poll::Ready(end),
             }
         }
-        taken.not_yet();
+        progress.piece_sent();
         let piece = this.rest.split_to(this.rest.len().min(PIECE));
         Poll::Ready(Some(Ok(Frame::data(piece))))
     }
@@ -62,7 +62,7 @@ impl HttpBody for Held {
         self.rest.is_empty() && self.body.is_end_stream()
     }
 
-    /// Asked for before the first frame.
+    /// Polled before the first frame.
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
     }

@@ -1,4 +1,4 @@
-//! One connection, HTTP/1 or cleartext HTTP/2, from its first byte to its end.
+//! One connection, HTTP/1 or cleartext HTTP/2.
 
 use std::convert::Infallible;
 use std::net::IpAddr;
@@ -17,7 +17,7 @@ use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
-use super::body::Held;
+use super::body::TrackedBody;
 use super::pace::Pace;
 use super::site::Site;
 use super::stall::Socket;
@@ -25,13 +25,13 @@ use super::streams::Streams;
 use super::timeouts::Timeouts;
 use crate::http::server::forwarded::{BASE, Forwarding};
 
-/// Bytes that a connection holds in each direction, a request's head among them. What waits here
-/// for a client that reads slowly is held for each of them.
+/// The buffer of a connection in each direction in bytes, which bounds the head of a request too.
+/// Each slow reader holds one.
 const BUFFER: usize = 64 * 1024;
-/// How often a client of HTTP/2 must show that it lives, and how long it may take to.
+/// The interval and the timeout of HTTP/2 keep-alive pings.
 const PING_EVERY: Duration = Duration::from_secs(20);
 
-/// What all connections share.
+/// The state that all connections share.
 #[derive(Debug, Clone)]
 pub(super) struct Connection {
     router: Router,
@@ -42,13 +42,13 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// Connections that are served by this site.
+    /// Prepares connections that serve a site.
     pub(super) fn new(site: Site) -> Self {
         let Site { router, forwarding, timeouts, draining } = site;
         let streams = Streams { patience: timeouts.write, draining: draining.clone() };
         let mut protocol = Builder::new(streams);
         protocol.http1().max_buf_size(BUFFER).header_read_timeout(None);
-        // Streams, heads and resets are bounded by the library's defaults.
+        // The defaults of the library bound streams, heads and resets.
         protocol
             .http2()
             .timer(TokioTimer::new())
@@ -58,8 +58,8 @@ impl Connection {
         Self { router, forwarding: Arc::new(forwarding), timeouts, draining, protocol }
     }
 
-    /// Serves requests until the client leaves, is late, or the service drains; what is in hand
-    /// by then is carried to its end.
+    /// Serves requests until the client disconnects or exceeds a timeout, or the service drains.
+    /// Active requests are completed.
     pub(super) async fn serve(self, stream: TcpStream, peer: IpAddr) {
         let Self { router, forwarding, timeouts, draining, protocol } = self;
         let pace = Pace::new(timeouts);
@@ -72,33 +72,33 @@ impl Connection {
             stall: None,
         };
         let service = service_fn(|request: Request<Incoming>| {
-            let in_hand = pace.begin(request.version() == Version::HTTP_2);
+            let active = pace.begin(request.version() == Version::HTTP_2);
             let mut request = request.map(Body::new);
             let base = forwarding.receive(&mut request, peer);
             let response = BASE.scope(base, router.clone().oneshot(request));
             async move {
                 let response = response.await?;
-                Ok::<_, Infallible>(response.map(|body| Held::new(body, in_hand)))
+                Ok::<_, Infallible>(response.map(|body| TrackedBody::new(body, active)))
             }
         });
         let mut connection = pin!(protocol.serve_connection(TokioIo::new(socket), service));
         tokio::select! {
-            ended = &mut connection => return note(ended),
+            ended = &mut connection => return log_end(ended),
             () = pace.late() => {}
             () = draining.cancelled() => {}
         }
         connection.as_mut().graceful_shutdown();
         pace.leave();
         tokio::select! {
-            ended = &mut connection => note(ended),
+            ended = &mut connection => log_end(ended),
             () = pace.late() => {}
         }
     }
 }
 
-/// A connection that breaks is the client's affair, and nobody is left to be told.
-fn note(ended: Result<(), BoxError>) {
+/// Logs a broken connection. It is usually caused by the client, so it is a debug message.
+fn log_end(ended: Result<(), BoxError>) {
     if let Err(error) = ended {
-        tracing::debug!(error, "a connection broke");
+        tracing::debug!(error, "connection broke");
     }
 }

@@ -1,4 +1,4 @@
-//! The accept loop: connections are bounded in number, and each of them in the time it may waste.
+//! The accept loop, which bounds the number of connections and the time that each may take.
 
 mod body;
 mod connection;
@@ -22,14 +22,15 @@ use connection::Connection;
 pub use site::Site;
 pub use timeouts::Timeouts;
 
-/// Connections at a time. Those beyond it wait with the kernel, where they cost nothing, until one
-/// ends; there are fewer streams than this, and everything else ends soon.
+/// The maximum number of open connections. Further ones wait in the backlog of the kernel. It
+/// exceeds the maximum number of streams; all other requests are short.
 const MAX_CONNECTIONS: usize = 12_000;
-/// The pause after the system has refused a connection: it is out of files or memory, which other
-/// connections give back when they end.
+/// The pause after a failed accept: the system is out of file descriptors or memory, which closing
+/// connections release.
 const PAUSE: Duration = Duration::from_millis(100);
-/// Serves until the service drains, and returns when the last connection has ended. Whoever drops
-/// the future ends them.
+
+/// Accepts connections until the service drains, and returns when the last connection is closed.
+/// Dropping the future closes all connections.
 pub async fn serve(listener: TcpListener, site: Site) {
     let connections = TaskTracker::new();
     let ended = CancellationToken::new();
@@ -47,7 +48,7 @@ pub async fn serve(listener: TcpListener, site: Site) {
                 }
             };
             if let Err(error) = stream.set_nodelay(true) {
-                tracing::debug!(%error, "a connection keeps Nagle's algorithm");
+                tracing::debug!(%error, "TCP_NODELAY could not be set");
             }
             let (connection, ended) = (template.clone(), ended.clone());
             connections.spawn(async move {
@@ -57,18 +58,18 @@ pub async fn serve(listener: TcpListener, site: Site) {
         }
     };
     draining.run_until_cancelled(accepting).await;
-    // Who comes now is told at once that nobody is here.
+    // Closing the listener makes the kernel refuse new connections at once.
     drop(listener);
     connections.close();
     connections.wait().await;
 }
 
-/// A client that left before it was met is no reason to pause.
+/// Pauses after a failed accept, unless the client closed the connection before it was accepted.
 async fn pause_after(error: &io::Error) {
     use io::ErrorKind::{ConnectionAborted, ConnectionReset, Interrupted};
     if matches!(error.kind(), ConnectionAborted | ConnectionReset | Interrupted) {
         return;
     }
-    tracing::warn!(%error, "a connection cannot be accepted");
+    tracing::warn!(%error, "accept failed");
     sleep(PAUSE).await;
 }

@@ -1,4 +1,4 @@
-//! Until when a connection may go on without a request in hand.
+//! The idle and head timeouts of a connection.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,9 +6,9 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
-use super::timeouts::{LEAVES_WITHIN, Timeouts};
+use super::timeouts::{SHUTDOWN_TIMEOUT, Timeouts};
 
-/// The clock of one connection.
+/// The deadline of one connection.
 #[derive(Debug)]
 pub(super) struct Pace {
     state: watch::Sender<State>,
@@ -17,27 +17,27 @@ pub(super) struct Pace {
 
 #[derive(Debug, Clone, Copy)]
 struct State {
-    /// Requests whose response has not been sent.
-    in_hand: usize,
-    /// When the connection is late, if none is in hand by then.
+    /// Active requests: their response is not completely sent.
+    active: usize,
+    /// The deadline while no request is active.
     until: Instant,
-    /// Whether the next byte begins a head.
+    /// The next byte begins the head of a request.
     is_idle: bool,
-    /// Whether bytes may come that belong to no request.
+    /// HTTP/2: bytes may belong to no request.
     is_multiplexed: bool,
-    /// Whether the client was told to leave.
+    /// The connection is shutting down.
     is_leaving: bool,
 }
 
-/// A request in hand, until this is dropped.
+/// An active request, until this is dropped.
 #[derive(Debug)]
-pub(super) struct InHand(Arc<Pace>);
+pub(super) struct ActiveRequest(Arc<Pace>);
 
 impl Pace {
-    /// The clock of a connection that has just come: it owes a head.
+    /// The deadline of a new connection, for the head of its first request.
     pub(super) fn new(timeouts: Timeouts) -> Arc<Self> {
         let state = State {
-            in_hand: 0,
+            active: 0,
             until: Instant::now() + timeouts.head,
             is_idle: false,
             is_multiplexed: false,
@@ -46,8 +46,8 @@ impl Pace {
         Arc::new(Self { state: watch::Sender::new(state), timeouts })
     }
 
-    /// Bytes have come. The first of a head set its deadline, which further ones do not move.
-    pub(super) fn heard(&self) {
+    /// Records received bytes. The first byte of a head sets its deadline; further bytes do not move it.
+    pub(super) fn received(&self) {
         self.state.send_if_modified(|state| {
             let begins = state.is_idle && !state.is_multiplexed;
             if begins {
@@ -58,38 +58,38 @@ impl Pace {
         });
     }
 
-    /// A request has come in full but for its body.
-    pub(super) fn begin(self: &Arc<Self>, is_multiplexed: bool) -> InHand {
+    /// Begins a request whose head has been received.
+    pub(super) fn begin(self: &Arc<Self>, is_multiplexed: bool) -> ActiveRequest {
         self.state.send_modify(|state| {
-            state.in_hand += 1;
+            state.active += 1;
             state.is_idle = false;
             state.is_multiplexed = is_multiplexed;
         });
-        InHand(Arc::clone(self))
+        ActiveRequest(Arc::clone(self))
     }
 
-    /// The client was told to leave: it may end what it has begun, and nothing else.
+    /// Begins the shutdown: active requests may complete, and no other may begin.
     pub(super) fn leave(&self) {
         self.state.send_modify(|state| {
             state.is_leaving = true;
-            state.set(LEAVES_WITHIN);
+            state.set(SHUTDOWN_TIMEOUT);
         });
     }
 
-    /// Returns when the connection is late.
+    /// Returns when the deadline has passed.
     pub(super) async fn late(&self) {
         let mut state = self.state.subscribe();
         loop {
-            let State { in_hand, until, .. } = *state.borrow_and_update();
+            let State { active, until, .. } = *state.borrow_and_update();
             let is_over = async {
-                if in_hand > 0 {
+                if active > 0 {
                     std::future::pending::<()>().await;
                 }
                 sleep_until(until).await;
             };
             tokio::select! {
                 () = is_over => return,
-                // The sender is ours, and outlives this.
+                // The sender is a field of this struct, so it cannot be closed here.
                 _ = state.changed() => {}
             }
         }
@@ -98,17 +98,17 @@ impl Pace {
 
 impl State {
     fn set(&mut self, patience: Duration) {
-        let patience = if self.is_leaving { LEAVES_WITHIN } else { patience };
+        let patience = if self.is_leaving { SHUTDOWN_TIMEOUT } else { patience };
         self.until = Instant::now() + patience;
     }
 }
 
-impl Drop for InHand {
+impl Drop for ActiveRequest {
     fn drop(&mut self) {
         let Self(pace) = self;
         pace.state.send_modify(|state| {
-            state.in_hand -= 1;
-            if state.in_hand == 0 {
+            state.active -= 1;
+            if state.active == 0 {
                 state.is_idle = true;
                 state.set(pace.timeouts.idle);
             }
@@ -149,7 +149,7 @@ mod tests {
     async fn bytes_do_not_move_the_deadline_of_a_head() {
         let pace = Pace::new(TIMEOUTS);
         advance(9 * SECOND).await;
-        pace.heard();
+        pace.received();
         assert_about(late_after(&pace).await, 1);
     }
 
@@ -158,9 +158,9 @@ mod tests {
         let pace = Pace::new(TIMEOUTS);
         drop(pace.begin(false));
         advance(70 * SECOND).await;
-        pace.heard();
+        pace.received();
         advance(9 * SECOND).await;
-        pace.heard();
+        pace.received();
         assert_about(late_after(&pace).await, 1);
     }
 
@@ -185,7 +185,7 @@ mod tests {
         let pace = Pace::new(TIMEOUTS);
         drop(pace.begin(true));
         advance(70 * SECOND).await;
-        pace.heard();
+        pace.received();
         assert_about(late_after(&pace).await, 5);
     }
 
@@ -196,7 +196,7 @@ mod tests {
         pace.leave();
         advance(100 * SECOND).await;
         drop(request);
-        pace.heard();
+        pace.received();
         assert_about(late_after(&pace).await, 1);
     }
 }

@@ -6,14 +6,14 @@ use tokio_util::sync::CancellationToken;
 use super::timeouts::Timeouts;
 use crate::http::server::forwarded::Forwarding;
 
-/// What is served.
+/// The routes of a listener, with their configuration.
 #[derive(Debug, Clone)]
 pub struct Site {
     /// The routes.
     pub router: Router,
-    /// What is believed of proxies before it.
+    /// The trusted proxies and the base path.
     pub forwarding: Forwarding,
-    /// How long clients may take.
+    /// The timeouts of clients.
     pub timeouts: Timeouts,
     /// Fires when the service begins to stop.
     pub draining: CancellationToken,

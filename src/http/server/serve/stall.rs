@@ -1,4 +1,4 @@
-//! A socket whose client must take what it is sent.
+//! A socket with a write timeout, for clients that do not read.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -12,30 +12,30 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::pace::Pace;
-use super::timeouts::LEAVES_WITHIN;
+use super::timeouts::SHUTDOWN_TIMEOUT;
 
-/// Bytes that a connection is given before it is others' turn. Many small frames of HTTP/2 are much
-/// work, and who sends them without end would else hold a thread for as long as they come.
-const TURN: usize = 2 * 1024;
+/// The bytes that a connection reads before it yields to others. Many small HTTP/2 frames are much
+/// work, and a client that sends them endlessly would otherwise occupy a thread.
+const READ_QUANTUM: usize = 2 * 1024;
 
-/// The socket of a connection. It tells the clock of what comes, and fails when nothing goes.
+/// The socket of a connection. It reports reads to the deadline, and fails writes that stall.
 #[derive(Debug)]
 pub(super) struct Socket {
     pub(super) stream: TcpStream,
     pub(super) pace: Arc<Pace>,
-    /// How long the client may take nothing.
+    /// The maximum time without a written byte.
     pub(super) patience: Duration,
-    /// Fires when there is no time for that.
+    /// Fires when the service begins to stop, which shortens that time.
     pub(super) draining: CancellationToken,
-    /// Bytes that were read in this turn.
+    /// Bytes read since the last yield.
     pub(super) read: usize,
-    /// Since when the client takes nothing, and the timer of that.
+    /// The time of the last progress while writes are blocked, and the timer of the timeout.
     pub(super) stall: Option<(Instant, Pin<Box<Sleep>>)>,
 }
 
 impl Socket {
-    /// Passes on what became of a write; fails one that has waited for too long.
-    fn judge<T>(
+    /// Passes on the result of a write; fails a write that is blocked for too long.
+    fn check_stall<T>(
         &mut self,
         cx: &mut Context<'_>,
         written: Poll<io::Result<T>>,
@@ -44,7 +44,7 @@ impl Socket {
             self.stall = None;
             return written;
         }
-        let most = if self.draining.is_cancelled() { LEAVES_WITHIN } else { Duration::MAX };
+        let most = if self.draining.is_cancelled() { SHUTDOWN_TIMEOUT } else { Duration::MAX };
         let patience = self.patience.min(most);
         let (since, timer) = self.stall.get_or_insert_with(|| {
             let now = Instant::now();
@@ -54,7 +54,7 @@ impl Socket {
             timer.as_mut().reset(*since + patience);
         }
         ready!(timer.as_mut().poll(cx));
-        // The kernel, too, gives up what the client has not taken.
+        // The kernel drops the unsent data as well.
         let _ = self.stream.set_zero_linger();
         Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client does not read")))
     }
@@ -67,18 +67,18 @@ impl AsyncRead for Socket {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        if this.read >= TURN {
+        if this.read >= READ_QUANTUM {
             this.read = 0;
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
-        let room = buf.remaining().min(TURN - this.read);
+        let room = buf.remaining().min(READ_QUANTUM - this.read);
         let mut part = ReadBuf::new(buf.initialize_unfilled_to(room));
         let read = Pin::new(&mut this.stream).poll_read(cx, &mut part);
         let bytes = part.filled().len();
         buf.advance(bytes);
         if bytes > 0 {
-            this.pace.heard();
+            this.pace.received();
         }
         this.read = if read.is_ready() { this.read + bytes } else { 0 };
         read
@@ -93,7 +93,7 @@ impl AsyncWrite for Socket {
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         let written = Pin::new(&mut this.stream).poll_write(cx, buf);
-        this.judge(cx, written)
+        this.check_stall(cx, written)
     }
 
     fn poll_write_vectored(
@@ -103,14 +103,14 @@ impl AsyncWrite for Socket {
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         let written = Pin::new(&mut this.stream).poll_write_vectored(cx, bufs);
-        this.judge(cx, written)
+        this.check_stall(cx, written)
     }
 
     fn is_write_vectored(&self) -> bool {
         self.stream.is_write_vectored()
     }
 
-    /// A socket has nothing of its own to flush, and so this says nothing of the client.
+    /// A TCP socket has no buffer to flush, so this shows no progress of the client.
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.get_mut().stream).poll_flush(cx)
     }
@@ -150,7 +150,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (stream, _) = listener.accept().await.unwrap();
-        let mut all = vec![0; 3 * TURN];
+        let mut all = vec![0; 3 * READ_QUANTUM];
         client.write_all(&all).await.unwrap();
         while stream.peek(&mut all).await.unwrap() < all.len() {}
         let mut socket = Socket {
@@ -161,6 +161,9 @@ mod tests {
             read: 0,
             stall: None,
         };
-        assert_eq!([(); 4].map(|()| one_turn(&mut socket)), [TURN, TURN, TURN, 0]);
+        assert_eq!(
+            [(); 4].map(|()| one_turn(&mut socket)),
+            [READ_QUANTUM, READ_QUANTUM, READ_QUANTUM, 0]
+        );
     }
 }

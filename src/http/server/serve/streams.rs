@@ -1,5 +1,5 @@
-//! The requests of one HTTP/2 connection. Each client must take its response; the socket does not
-//! tell, because it is read for the sake of all of them.
+//! Write timeouts of the streams of one HTTP/2 connection. The socket cannot detect a stalled
+//! stream, because the client may go on reading other streams.
 
 use std::time::Duration;
 
@@ -9,53 +9,53 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::timeouts::LEAVES_WITHIN;
+use super::timeouts::SHUTDOWN_TIMEOUT;
 
 tokio::task_local! {
-    static TAKEN: Taken;
+    static PROGRESS: Progress;
 }
 
-/// Runs requests, each until it is answered or its client takes nothing of the answer.
+/// Runs the tasks of requests, each until its response is sent or its stream stalls.
 #[derive(Debug, Clone)]
 pub(super) struct Streams {
-    /// How long the client may take nothing.
+    /// The maximum time without progress of a response.
     pub(super) patience: Duration,
-    /// Fires when there is no time for that.
+    /// Fires when the service begins to stop, which shortens that time.
     pub(super) draining: CancellationToken,
 }
 
 impl<F: Future + Send + 'static> Executor<F> for Streams {
     fn execute(&self, stream: F) {
         let Self { patience, draining } = self.clone();
-        let taken = Taken(watch::Sender::new(None));
-        let watched = taken.clone();
-        TaskTracker::new().spawn(TAKEN.scope(taken, async move {
+        let progress = Progress(watch::Sender::new(None));
+        let watched = progress.clone();
+        TaskTracker::new().spawn(PROGRESS.scope(progress, async move {
             tokio::select! {
                 _ = stream => {}
-                // The stream is reset when it is dropped.
+                // Dropping the stream resets it.
                 () = watched.stalls(patience, draining) => {}
             }
         }));
     }
 }
 
-/// Since when a client has taken nothing of what it was given, on behalf of the task it is for.
+/// The progress of the response of one request: the time since which a piece of it is unsent.
 #[derive(Debug, Clone)]
-pub(super) struct Taken(watch::Sender<Option<Instant>>);
+pub(super) struct Progress(watch::Sender<Option<Instant>>);
 
-impl Taken {
-    /// That of the request whose task this is; none for HTTP/1, which has a socket for itself.
+impl Progress {
+    /// The progress of the current task; none for HTTP/1, where the socket has the timeout.
     pub(super) fn of_task() -> Option<Self> {
-        TAKEN.try_with(Self::clone).ok()
+        PROGRESS.try_with(Self::clone).ok()
     }
 
-    /// The client has taken all that it was given.
-    pub(super) fn all(&self) {
+    /// Records that the client has read all_read pieces.
+    pub(super) fn all_read(&self) {
         self.0.send_if_modified(|since| since.take().is_some());
     }
 
-    /// The client was given something.
-    pub(super) fn not_yet(&self) {
+    /// Records a piece that the client has not read yet.
+    pub(super) fn piece_sent(&self) {
         self.0.send_replace(Some(Instant::now()));
     }
 
@@ -68,13 +68,13 @@ impl Taken {
                 tokio::select! {
                     () = sleep_until(begun + patience) => {}
                     () = draining.cancelled() => {
-                        sleep_until(begun + patience.min(LEAVES_WITHIN)).await;
+                        sleep_until(begun + patience.min(SHUTDOWN_TIMEOUT)).await;
                     }
                 }
             };
             tokio::select! {
                 () = is_over => return,
-                // The sender is ours, and outlives this.
+                // The sender is a field of this struct, so it cannot be closed here.
                 _ = since.changed() => {}
             }
         }

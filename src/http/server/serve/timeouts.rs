@@ -1,27 +1,25 @@
-//! The time that clients may take.
+//! The timeouts of clients.
 
 use std::time::Duration;
 
-/// How long a client may take to leave that was told to.
-pub(super) const LEAVES_WITHIN: Duration = Duration::from_secs(1);
+/// The time that a client has to disconnect after a shutdown has begun.
+pub(super) const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How long a client may take. Its connection is closed if it takes longer.
+/// The timeouts of a client. Its connection is closed when one is exceeded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timeouts {
-    /// For the head of a request: from the connection or, after another request, from its first
-    /// byte.
+    /// The head of a request: from the connection or, after another request, from its first byte.
     pub head: Duration,
-    /// For the body, from the head.
+    /// The body of a request, from the end of its head.
     pub body: Duration,
-    /// Between two requests.
+    /// The idle time between two requests.
     pub idle: Duration,
-    /// Without taking a single byte of what it is sent.
+    /// The time without a single byte read by the client while a response is being sent.
     pub write: Duration,
 }
 
 impl Default for Timeouts {
-    /// A client at work on a poor line stays below these; 75 s between requests is what common
-    /// proxies expect.
+    /// Clients on slow connections stay below these; common proxies expect 75 s between requests.
     fn default() -> Self {
         Self {
             head: Duration::from_secs(10),
