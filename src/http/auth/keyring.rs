@@ -1,8 +1,8 @@
-//! The keys that are good, as the database has them, remembered for a moment.
+//! A cache of API keys in front of the database.
 //!
-//! A request with a key that was seen within [`FRESH_FOR`] costs no query. Whoever sends wrong keys,
-//! as many as they like, gets a few queries at a time in a line that is not long, and does not stand in
-//! the line of keys that are known to be good.
+//! A request with a key that was looked up within [`FRESH_FOR`] costs no query. Lookups of unknown
+//! keys have a small concurrency limit with a bounded queue of their own, so that a flood of wrong
+//! keys does not delay the keys that are known to be valid.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -26,37 +26,37 @@ use crate::store::connections::Connections;
 use crate::store::stream_tickets::take;
 use crate::tokens::Issuer;
 
-/// How long an answer of the database counts. A key that was revoked is refused after this time,
-/// and a stream that it opened within another [`super::watch::CHECK_EVERY`].
+/// How long a lookup is cached. A revoked key is refused after this time, and its streams are aborted
+/// within another [`super::watch::CHECK_EVERY`].
 const FRESH_FOR: Duration = Duration::from_secs(2);
-/// Keys remembered, those that do not exist included.
+/// The maximum number of cached lookups, including those of keys that do not exist.
 const MAX_REMEMBERED: usize = 10_000;
-/// Keys that are looked up at a time, in each of the lines; the pool has eight connections.
+/// Concurrent lookups per limit; the pool has eight connections.
 const AT_A_TIME: usize = 2;
-/// Requests in the lines of what anybody can make up: as many as are met in less than a second.
+/// The queue of unknown keys and of tickets: less than a second of lookups.
 const MAX_WAITING: usize = 256;
-/// Longer than any request is in hand.
+/// Longer than any request takes.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// What the database said of a key.
+/// The cached lookup of a key.
 #[derive(Debug, Clone, Copy)]
-struct Answer {
-    /// None: there is no such key, or it is no longer good.
+struct CachedKey {
+    /// None: the key does not exist, is revoked or is expired.
     credential: Option<Credential>,
-    counts_until: Instant,
+    fresh_until: Instant,
 }
 
-/// The keys that are good.
+/// The cache of API keys, and the other ways to authenticate.
 #[derive(Debug)]
 pub(in crate::http) struct Keyring {
     pool: Connections,
-    /// For notes of use, which no request waits for.
+    /// Runs updates of the last use, which no request waits for.
     tasks: TaskTracker,
-    answers: Mutex<HashMap<KeyId, Answer>>,
+    cache: Mutex<HashMap<KeyId, CachedKey>>,
     known_key_limit: ConcurrencyLimit,
     unknown_key_limit: ConcurrencyLimit,
     ticket_limit: ConcurrencyLimit,
-    /// None: only keys are good.
+    /// None: tokens are not accepted.
     tokens: Option<Tokens>,
 }
 
@@ -70,27 +70,27 @@ impl Keyring {
             tokens: issuer.map(|issuer| Tokens::new(issuer, pool.clone())),
             pool,
             tasks,
-            answers: Mutex::default(),
+            cache: Mutex::default(),
             known_key_limit: ConcurrencyLimit::new(AT_A_TIME, Semaphore::MAX_PERMITS, PATIENCE),
             unknown_key_limit: ConcurrencyLimit::new(AT_A_TIME, MAX_WAITING, PATIENCE),
             ticket_limit: ConcurrencyLimit::new(AT_A_TIME, MAX_WAITING, PATIENCE),
         }
     }
 
-    /// Who has this key; none if it is not good.
+    /// The caller of a key; none if the key is invalid.
     pub(super) async fn caller(&self, key: &ApiKey) -> Result<Option<Caller>, ApiError> {
         let credential = self.credential(key.id()).await?;
         let Some(credential) = credential.filter(|found| found.hash == key.hash()) else {
             return Ok(None);
         };
-        if credential.is_note_due && self.takes_note(key.id()) {
-            self.tasks.spawn(note(self.pool.clone(), key.id()));
+        if credential.is_note_due && self.must_record_use(key.id()) {
+            self.tasks.spawn(record_use(self.pool.clone(), key.id()));
         }
         let Credential { tenant, scope, .. } = credential;
         Ok(Some(Caller { tenant, scope, pass: Some(Pass::Key(key.id())) }))
     }
 
-    /// Whom this token is about; none if it is not good.
+    /// The caller of a token; none if the token is invalid.
     pub(super) async fn bearer(&self, token: &str) -> Result<Option<Caller>, ApiError> {
         match &self.tokens {
             Some(tokens) => tokens.caller(token).await,
@@ -98,11 +98,12 @@ impl Keyring {
         }
     }
 
-    /// Who made this ticket, which is then used up; none if it is not good, or what made it no longer is.
+    /// The caller who created a ticket, which is used up; none if the ticket, or the key that created
+    /// it, is invalid.
     pub(super) async fn redeem(&self, given: &Given) -> Result<Option<Caller>, ApiError> {
         let taken = in_time(async {
-            // Anybody can make up tickets.
-            let _turn = self.ticket_limit.acquire().await.ok_or(ApiError::TooManyStrangers)?;
+            // Any client can send made-up tickets.
+            let _permit = self.ticket_limit.acquire().await.ok_or(ApiError::TooManyStrangers)?;
             let mut conn = self.pool.acquire().await?;
             let taken = take(&mut conn, given.ticket.hash(), given.session_id).await?;
             conn.give_back();
@@ -110,32 +111,32 @@ impl Keyring {
         });
         let Some((tenant, Some(pass))) = taken.await? else { return Ok(None) };
         let caller = Caller { tenant, scope: Scope::Read, pass: Some(pass) };
-        let is_good = match pass {
-            Pass::Key(id) => self.is_good(id).await?,
-            // The ticket ends with the token.
+        let is_valid = match pass {
+            Pass::Key(id) => self.is_valid(id).await?,
+            // The ticket expires with the token.
             Pass::Token(..) => self.tokens.is_some(),
         };
-        Ok(is_good.then_some(caller))
+        Ok(is_valid.then_some(caller))
     }
 
-    /// Whether a key is good, whatever its secret.
-    pub(super) async fn is_good(&self, id: KeyId) -> Result<bool, ApiError> {
+    /// Reports whether a key is valid, without a check of its secret.
+    pub(super) async fn is_valid(&self, id: KeyId) -> Result<bool, ApiError> {
         Ok(self.credential(id).await?.is_some())
     }
 
     async fn credential(&self, id: KeyId) -> Result<Option<Credential>, ApiError> {
-        let answer = self.answers().get(&id).copied();
-        if let Some(answer) = answer.filter(Answer::counts) {
-            return Ok(answer.credential);
+        let cached = self.cache().get(&id).copied();
+        if let Some(cached) = cached.filter(CachedKey::is_fresh) {
+            return Ok(cached.credential);
         }
-        let was_good = answer.is_some_and(|answer| answer.credential.is_some());
+        let was_good = cached.is_some_and(|cached| cached.credential.is_some());
         let limit = if was_good { &self.known_key_limit } else { &self.unknown_key_limit };
         in_time(async {
             let _permit = limit.acquire().await.ok_or(ApiError::TooManyStrangers)?;
-            // Who stood before in the line may have asked for the same key.
-            let answer = self.answers().get(&id).copied().filter(Answer::counts);
-            match answer {
-                Some(answer) => Ok(answer.credential),
+            // A request earlier in the queue may have looked up the same key.
+            let cached = self.cache().get(&id).copied().filter(CachedKey::is_fresh);
+            match cached {
+                Some(cached) => Ok(cached.credential),
                 None => self.look_up(id).await,
             }
         })
@@ -143,48 +144,48 @@ impl Keyring {
     }
 
     async fn look_up(&self, id: KeyId) -> Result<Option<Credential>, ApiError> {
-        // Before the database looks: what is revoked later is found out in time.
+        // Taken before the query, so that a later revocation is noticed in time.
         let asked_at = Instant::now();
         let mut conn = self.pool.acquire().await?;
         let credential = find_credential(&mut conn, id).await?;
         conn.give_back();
         let good_for = credential.and_then(|found| found.good_for).unwrap_or(FRESH_FOR);
-        let counts_until = asked_at + good_for.min(FRESH_FOR);
-        let mut answers = self.answers();
-        make_room(&mut answers);
-        answers.insert(id, Answer { credential, counts_until });
+        let fresh_until = asked_at + good_for.min(FRESH_FOR);
+        let mut cache = self.cache();
+        make_room(&mut cache);
+        cache.insert(id, CachedKey { credential, fresh_until });
         Ok(credential)
     }
 
-    /// Whether this is the one to note that a key is used.
-    fn takes_note(&self, id: KeyId) -> bool {
-        let mut answers = self.answers();
-        let credential = answers.get_mut(&id).and_then(|answer| answer.credential.as_mut());
+    /// Reports whether this request must record the use of the key. True once per lookup.
+    fn must_record_use(&self, id: KeyId) -> bool {
+        let mut cache = self.cache();
+        let credential = cache.get_mut(&id).and_then(|cached| cached.credential.as_mut());
         credential.is_some_and(|credential| std::mem::take(&mut credential.is_note_due))
     }
 
-    fn answers(&self) -> MutexGuard<'_, HashMap<KeyId, Answer>> {
-        self.answers.lock().unwrap_or_else(PoisonError::into_inner)
+    fn cache(&self) -> MutexGuard<'_, HashMap<KeyId, CachedKey>> {
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Answer {
-    fn counts(&self) -> bool {
-        Instant::now() < self.counts_until
+impl CachedKey {
+    fn is_fresh(&self) -> bool {
+        Instant::now() < self.fresh_until
     }
 }
 
-/// Forgets when there is too much to remember: first what anybody can make up.
-fn make_room(answers: &mut HashMap<KeyId, Answer>) {
-    if answers.len() >= MAX_REMEMBERED {
-        answers.retain(|_, answer| answer.credential.is_some());
+/// Removes lookups when the cache is full, those of invalid keys first.
+fn make_room(cache: &mut HashMap<KeyId, CachedKey>) {
+    if cache.len() >= MAX_REMEMBERED {
+        cache.retain(|_, cached| cached.credential.is_some());
     }
-    if answers.len() >= MAX_REMEMBERED {
-        answers.clear();
+    if cache.len() >= MAX_REMEMBERED {
+        cache.clear();
     }
 }
 
-async fn note(pool: Connections, id: KeyId) {
+async fn record_use(pool: Connections, id: KeyId) {
     let noted = async {
         let mut conn = pool.acquire().await?;
         note_use(&mut conn, id).await?;
@@ -192,7 +193,7 @@ async fn note(pool: Connections, id: KeyId) {
         Ok::<(), StoreError>(())
     };
     if let Err(error) = noted.await {
-        tracing::warn!(key.id = %id, %error, "it was not noted that a key is used");
+        tracing::warn!(key.id = %id, %error, "recording the use of a key failed");
     }
 }
 
@@ -202,7 +203,7 @@ mod tests {
     use crate::domain::api_key::SecretHash;
     use crate::domain::ids::TenantId;
 
-    fn answer(is_good: bool) -> Answer {
+    fn cached(is_valid: bool) -> CachedKey {
         let credential = Credential {
             hash: SecretHash([0; 32]),
             tenant: TenantId::DEFAULT,
@@ -210,28 +211,28 @@ mod tests {
             good_for: None,
             is_note_due: false,
         };
-        Answer { credential: is_good.then_some(credential), counts_until: Instant::now() }
+        CachedKey { credential: is_valid.then_some(credential), fresh_until: Instant::now() }
     }
 
     #[test]
-    fn keys_that_were_made_up_are_forgotten_before_those_that_are_good() {
-        let good: Vec<KeyId> = (0..10).map(|_| KeyId::new()).collect();
-        let mut answers: HashMap<_, _> = good.iter().map(|id| (*id, answer(true))).collect();
+    fn invalid_keys_leave_the_cache_before_valid_ones() {
+        let valid: Vec<KeyId> = (0..10).map(|_| KeyId::new()).collect();
+        let mut cache: HashMap<_, _> = valid.iter().map(|id| (*id, cached(true))).collect();
         for _ in 0..2 * MAX_REMEMBERED {
-            make_room(&mut answers);
-            answers.insert(KeyId::new(), answer(false));
-            assert!(answers.len() <= MAX_REMEMBERED);
+            make_room(&mut cache);
+            cache.insert(KeyId::new(), cached(false));
+            assert!(cache.len() <= MAX_REMEMBERED);
         }
-        assert!(good.iter().all(|id| answers.contains_key(id)));
+        assert!(valid.iter().all(|id| cache.contains_key(id)));
     }
 
     #[test]
-    fn no_number_of_good_keys_is_too_large() {
-        let mut answers = HashMap::new();
+    fn the_cache_is_bounded_for_valid_keys_too() {
+        let mut cache = HashMap::new();
         for _ in 0..2 * MAX_REMEMBERED {
-            make_room(&mut answers);
-            answers.insert(KeyId::new(), answer(true));
-            assert!(answers.len() <= MAX_REMEMBERED);
+            make_room(&mut cache);
+            cache.insert(KeyId::new(), cached(true));
+            assert!(cache.len() <= MAX_REMEMBERED);
         }
     }
 }

@@ -36,7 +36,7 @@ pub(in crate::http) async fn layer(
     next: Next,
 ) -> Response {
     let (mut parts, body) = request.into_parts();
-    let ticket = ticket::take_out(&mut parts).await;
+    let ticket = ticket::extract_ticket(&mut parts).await;
     let authenticated = match &keyring {
         Some(keyring) => authenticate(keyring, &parts.headers, ticket).await,
         None => Ok(Caller::ANYBODY),

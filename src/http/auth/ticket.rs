@@ -1,5 +1,5 @@
-//! Streams for browsers, whose `EventSource` sends no header of its own: a ticket in the query
-//! stands in for the key that made it.
+//! Stream tickets: one-time credentials in the query, for browsers whose `EventSource` cannot send
+//! headers.
 
 use axum::extract::{FromRequestParts as _, Query};
 use http::request::Parts;
@@ -10,26 +10,26 @@ use crate::domain::ids::SessionId;
 use crate::domain::ticket::Ticket;
 use crate::http::extract::path::SessionPath;
 
-/// The member of the query.
+/// The name of the query parameter.
 pub(super) const TICKET: &str = "ticket";
 
-/// A ticket that a request gives, and the session whose stream it asks for.
+/// A ticket of a request, and the session whose stream it requests.
 #[derive(Debug)]
 pub(super) struct Given {
     pub(super) ticket: Ticket,
     pub(super) session_id: SessionId,
 }
 
-/// Takes the ticket out of a request for a stream, however it is written there and how often. Nobody
-/// who stands behind sees it: whatever they write of the request's target, it is not in there.
-pub(super) async fn take_out(parts: &mut Parts) -> Option<Given> {
+/// Removes the ticket from the target of a request for a stream, however it is encoded and however
+/// often it occurs, so that later layers cannot log it.
+pub(super) async fn extract_ticket(parts: &mut Parts) -> Option<Given> {
     let is_reading = [Method::GET, Method::HEAD].contains(&parts.method);
     if !is_reading || !is_stream(parts.uri.path()) {
         return None;
     }
-    let (tickets, rest) = apart(&parts.uri)?;
+    let (tickets, rest) = split_tickets(&parts.uri)?;
     parts.uri = rest;
-    // A look at the head of a stream uses nothing up.
+    // A `HEAD` request does not use up its ticket.
     let [text] = &*tickets else { return None };
     if parts.method == Method::HEAD {
         return None;
@@ -39,8 +39,8 @@ pub(super) async fn take_out(parts: &mut Parts) -> Option<Given> {
     Some(Given { ticket, session_id })
 }
 
-/// The tickets of a query, and the target without them; none where there are none.
-fn apart(uri: &Uri) -> Option<(Vec<String>, Uri)> {
+/// The tickets of a query, and the target without them; none without a ticket.
+fn split_tickets(uri: &Uri) -> Option<(Vec<String>, Uri)> {
     let Query(named) = Query::<Vec<(String, String)>>::try_from_uri(uri).ok()?;
     let written = uri.query()?.split('&').filter(|pair| !pair.is_empty());
     let (mut tickets, mut rest) = (Vec::new(), Vec::new());
@@ -63,7 +63,7 @@ fn apart(uri: &Uri) -> Option<(Vec<String>, Uri)> {
     Some((tickets, Uri::from_parts(parts).ok()?))
 }
 
-/// Whether a path, or the pattern of one, is that of a stream.
+/// Reports whether a path, or the pattern of a route, is that of a stream.
 pub(super) fn is_stream(path: &str) -> bool {
     matches!(
         *segments(path),
@@ -71,8 +71,8 @@ pub(super) fn is_stream(path: &str) -> bool {
     )
 }
 
-/// Whether a path, or the pattern of one, is where tickets are made.
-pub(super) fn is_counter(path: &str) -> bool {
+/// Reports whether a path, or the pattern of a route, is the one that creates tickets.
+pub(super) fn creates_ticket(path: &str) -> bool {
     matches!(*segments(path), ["sessions", _, "tickets"])
 }
 
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_ticket_and_nothing_else_is_taken_out_of_a_query() {
+    fn only_the_ticket_is_removed_from_a_query() {
         for (whole, tickets, rest) in [
             ("/a/stream?ticket=tst_1", &["tst_1"][..], "/a/stream"),
             ("/a/stream?after=3&ticket=tst_1", &["tst_1"], "/a/stream?after=3"),
@@ -94,7 +94,7 @@ mod tests {
             ("/a/stream?tickets=1&ticket", &[""], "/a/stream?tickets=1"),
             ("http://h/a/stream?ticket=tst_1", &["tst_1"], "http://h/a/stream"),
         ] {
-            let (found, left) = apart(&whole.parse().unwrap()).unwrap();
+            let (found, left) = split_tickets(&whole.parse().unwrap()).unwrap();
             assert_eq!(
                 (&*found, left.to_string().as_str()),
                 (&*tickets.iter().map(|t| (*t).to_owned()).collect::<Vec<_>>(), rest),
@@ -102,23 +102,23 @@ mod tests {
             );
         }
         for whole in ["/a/stream", "/a/stream?after=3", "/a/stream?tickets=1"] {
-            assert_eq!(apart(&whole.parse().unwrap()), None, "{whole}");
+            assert_eq!(split_tickets(&whole.parse().unwrap()), None, "{whole}");
         }
     }
 
     #[tokio::test]
-    async fn a_ticket_of_many_and_one_of_a_look_at_the_head_open_nothing() {
+    async fn several_tickets_and_head_requests_open_no_stream() {
         for (method, query) in [("HEAD", "ticket=tst_1"), ("GET", "ticket=a&ticket=b")] {
             let path = "/v1/sessions/ses_1/events/stream";
             let request = http::Request::builder().method(method).uri(format!("{path}?{query}"));
             let (mut parts, ()) = request.body(()).unwrap().into_parts();
-            assert!(take_out(&mut parts).await.is_none());
+            assert!(extract_ticket(&mut parts).await.is_none());
             assert_eq!(parts.uri, path, "{method}");
         }
     }
 
     #[test]
-    fn only_streams_take_tickets_and_one_place_makes_them() {
+    fn only_streams_accept_tickets_and_one_route_creates_them() {
         for (path, streams, makes) in [
             ("/v1/sessions/ses_1/events/stream", true, false),
             ("/sessions/ses_1/runs/run_1/stream", true, false),
@@ -128,7 +128,7 @@ mod tests {
             ("/v1/sessions/ses_1/approvals/tickets", false, false),
             ("/v1/sessions/ses_1", false, false),
         ] {
-            assert_eq!((is_stream(path), is_counter(path)), (streams, makes), "{path}");
+            assert_eq!((is_stream(path), creates_ticket(path)), (streams, makes), "{path}");
         }
     }
 }

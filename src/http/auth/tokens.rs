@@ -1,4 +1,4 @@
-//! Callers with a token of the identity provider.
+//! Authentication with tokens (JWT) of the identity provider.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,10 +15,10 @@ use crate::store::connections::Connections;
 use crate::store::tenants::find_or_insert;
 use crate::tokens::Issuer;
 
-/// Tenants remembered.
+/// The maximum number of cached tenants.
 const MAX_REMEMBERED: usize = 10_000;
 
-/// Whose tokens are good, and which tenants they have named.
+/// The issuer of tokens, and a cache of the tenants that they name.
 #[derive(Debug)]
 pub(super) struct Tokens {
     issuer: Arc<Issuer>,
@@ -31,23 +31,24 @@ impl Tokens {
         Self { issuer, pool, tenants: Mutex::default() }
     }
 
-    /// Whom this token is about; none if it is not good. A token that allows nothing here is
-    /// refused as one that lacks the smaller scope.
+    /// The caller of a token; none if the token is invalid. A token without a known scope is refused
+    /// like one that lacks `read`.
     pub(super) async fn caller(&self, token: &str) -> Result<Option<Caller>, ApiError> {
-        let said = match self.issuer.verify(token).await {
-            Ok(said) => said,
+        let claims = match self.issuer.verify(token).await {
+            Ok(claims) => claims,
             Err(reason) => {
-                tracing::debug!(%reason, "a token is refused");
+                tracing::debug!(%reason, "token refused");
                 return Ok(None);
             }
         };
-        Span::current().record("token.subject", &*said.subject);
-        let scope = said.scope.ok_or(ApiError::Forbidden(Scope::Read))?;
-        let tenant = self.tenant(&said.tenant).await?;
-        Ok(Some(Caller { tenant, scope, pass: Some(Pass::Token(said.holder, said.until)) }))
+        Span::current().record("token.subject", &*claims.subject);
+        let scope = claims.scope.ok_or(ApiError::Forbidden(Scope::Read))?;
+        let tenant = self.tenant(&claims.tenant).await?;
+        Ok(Some(Caller { tenant, scope, pass: Some(Pass::Token(claims.holder, claims.until)) }))
     }
 
-    /// The tenant of this name, which is made when it is first named: that is the issuer's to do.
+    /// The tenant with this name. The first token that names a tenant creates it: the issuer decides
+    /// which tenants exist.
     async fn tenant(&self, name: &str) -> Result<TenantId, ApiError> {
         let known = self.tenants().get(name).copied();
         if let Some(id) = known {
@@ -60,7 +61,7 @@ impl Tokens {
             Ok(id)
         })
         .await?;
-        tracing::debug!(tenant.id = %id, tenant.name = name, "a token names a tenant");
+        tracing::debug!(tenant.id = %id, tenant.name = name, "tenant resolved from token");
         let mut tenants = self.tenants();
         if tenants.len() >= MAX_REMEMBERED {
             tenants.clear();

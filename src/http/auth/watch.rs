@@ -1,4 +1,4 @@
-//! Streams outlive the moment in which their key or token was looked at.
+//! Revocation of open streams: a stream is aborted when its key or token becomes invalid.
 
 use std::io;
 use std::sync::Arc;
@@ -15,31 +15,31 @@ use crate::domain::ids::KeyId;
 use crate::domain::pass::Pass;
 use crate::http::stream::form::is_stream;
 
-/// The time between two looks at the key of a stream.
+/// The interval at which the key of a stream is checked.
 pub(super) const CHECK_EVERY: Duration = Duration::from_secs(2);
 
-/// The response, which is torn, if it is a stream, when its key is no longer good. A client that
-/// comes back is then told so.
+/// Wraps a response: a stream is aborted when its key becomes invalid. The client reconnects and is
+/// invalid.
 pub(super) fn watched(response: Response, keyring: Arc<Keyring>, pass: Pass) -> Response {
     if !is_stream(&response) {
         return response;
     }
     let (parts, body) = response.into_parts();
-    let refused = Box::pin(until_refused(keyring, pass));
+    let invalid = Box::pin(until_invalid(keyring, pass));
     let items =
-        stream::unfold((body.into_data_stream(), refused), async |(mut body, mut refused)| {
+        stream::unfold((body.into_data_stream(), invalid), async |(mut body, mut invalid)| {
             let item = tokio::select! {
-                () = &mut refused => Err(io::Error::other("the key is no longer good")),
+                () = &mut invalid => Err(io::Error::other("the key is no longer valid")),
                 item = body.next() => item?.map_err(io::Error::other),
             };
-            Some((item, (body, refused)))
+            Some((item, (body, invalid)))
         });
     Response::from_parts(parts, Body::from_stream(items))
 }
 
-async fn until_refused(keyring: Arc<Keyring>, pass: Pass) {
+async fn until_invalid(keyring: Arc<Keyring>, pass: Pass) {
     match pass {
-        Pass::Key(id) => until_taken_back(keyring, id).await,
+        Pass::Key(id) => until_revoked(keyring, id).await,
         Pass::Token(_, until) => {
             let left = until.duration_since(Timestamp::now());
             sleep(Duration::try_from(left).unwrap_or_default()).await;
@@ -47,11 +47,11 @@ async fn until_refused(keyring: Arc<Keyring>, pass: Pass) {
     }
 }
 
-/// Waits until the database says that a key is no longer good. One that is away says nothing.
-async fn until_taken_back(keyring: Arc<Keyring>, id: KeyId) {
+/// Waits until a key is revoked or expired. While the database is unavailable the stream stays open.
+async fn until_revoked(keyring: Arc<Keyring>, id: KeyId) {
     loop {
         sleep(CHECK_EVERY).await;
-        if matches!(keyring.is_good(id).await, Ok(false)) {
+        if matches!(keyring.is_valid(id).await, Ok(false)) {
             return;
         }
     }

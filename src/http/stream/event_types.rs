@@ -29,7 +29,7 @@ impl EventTypes {
     }
 
     /// The named types, each of which must be a type of stored events; none if all are wanted.
-    pub(in crate::http) fn stored_only(&self) -> Result<Option<Vec<&'static str>>, ApiError> {
+    pub(in crate::http) fn of_events(&self) -> Result<Option<Vec<&'static str>>, ApiError> {
         let Some(named) = &self.0 else { return Ok(None) };
         if let Some(odd) = named.iter().find(|name| !EventBody::KINDS.contains(&name.as_str())) {
             let cause = format!("types names {odd:?}, which is not an event type");
@@ -79,13 +79,13 @@ mod tests {
 
     #[test]
     fn only_types_of_events_are_accepted_for_lists() {
-        let stored_only = |types| EventTypes::of(types).stored_only().ok();
-        assert_eq!(stored_only(None), Some(None));
-        assert_eq!(stored_only(Some(",")), Some(None));
+        let of_events = |types| EventTypes::of(types).of_events().ok();
+        assert_eq!(of_events(None), Some(None));
+        assert_eq!(of_events(Some(",")), Some(None));
         let twice = "user.message,agent.message,user.message";
-        assert_eq!(stored_only(Some(twice)), Some(Some(vec!["user.message", "agent.message"])));
-        assert_eq!(stored_only(Some("user.message,unheard.of")), None);
-        assert_eq!(stored_only(Some("event_delta")), None);
+        assert_eq!(of_events(Some(twice)), Some(Some(vec!["user.message", "agent.message"])));
+        assert_eq!(of_events(Some("user.message,unheard.of")), None);
+        assert_eq!(of_events(Some("event_delta")), None);
     }
 
     #[test]

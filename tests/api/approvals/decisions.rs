@@ -298,8 +298,7 @@ async fn a_call_that_nobody_decides_on_in_time_does_not_run() {
     let session = app.session().await;
     let run = session.ask("Ring").await;
     let run = session.settled(&run).await;
-    let told =
-        "It said: Error: The approval of this call was not decided before its deadline, so the call did not run.";
+    let told = "It said: Error: The approval of this call was not decided before its deadline, so the call did not run.";
     assert_eq!(run["output_text"], told);
     for decision in ["allow", "deny"] {
         let late = session.decide("toolu_1", &json!({ "decision": decision }));

@@ -76,7 +76,8 @@ async fn a_type_that_no_event_has_is_named_and_refused() {
         let path = session.path(&format!("/events?{query}"));
         assert_refused(&session, app.get(&path), refusal(400, "invalid_query")).await;
         let refused = problem(app.get(&path).send().await.unwrap(), 400, "invalid_query").await;
-        let detail = format!("the query is not valid: types names {odd:?}, which is not an event type");
+        let detail =
+            format!("the query is not valid: types names {odd:?}, which is not an event type");
         assert_eq!(refused["detail"], detail);
     }
 }

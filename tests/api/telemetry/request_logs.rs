@@ -49,7 +49,8 @@ async fn a_request_is_one_line_and_a_probe_is_none() {
     program.terminate().await;
     let log = std::fs::read_to_string(&log).unwrap();
     let lines = log.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-    let answered: Vec<Value> = lines.filter(|line| line["message"] == "request completed").collect();
+    let answered: Vec<Value> =
+        lines.filter(|line| line["message"] == "request completed").collect();
     assert!(answered.iter().all(|line| line["duration_ms"].is_u64()), "{log}");
     let id = key.id().to_string();
     let one = "/v1/sessions/{session_id}";
