@@ -1,8 +1,8 @@
-//! Bodies that may hold images: larger than others, and never too many at a time.
+//! Large bodies, such as messages with images, with a bound on the memory that all of them hold.
 //!
-//! A body up to [`SMALL`] is read like any other. For a larger one there must be room, which is
-//! given back when its handler says so: whoever sends large bodies, however slowly, and however many
-//! of them, all together hold only so much memory.
+//! A body of up to [`SMALL`] bytes is read like any other. A larger one acquires memory permits,
+//! which it holds until its handler drops them. Many or slow clients with large bodies can
+//! therefore hold only a bounded amount of memory.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,58 +21,58 @@ use crate::service::Error;
 use crate::service::json::parse;
 use crate::service::offload::offload;
 
-/// Bodies up to this size are not counted, in bytes.
+/// The maximum size of bodies that need no permits, in bytes.
 const SMALL: usize = 1024 * 1024;
-/// Bodies of the largest size that there is room for at a time.
+/// The number of concurrent bodies of the maximum size.
 const AT_A_TIME: usize = 4;
-/// What a client on a poor line sends in a second, in bytes: so much longer may a large body take.
-const PACE: usize = 512 * 1024;
-/// Room is counted in pieces of so many bytes.
-const PIECE: usize = 1024;
+/// The minimum rate of a client in bytes per second, which extends the timeout of large bodies.
+const MIN_RATE: usize = 512 * 1024;
+/// The bytes of one memory permit.
+const PERMIT_BYTES: usize = 1024;
 
-/// The room for large bodies.
+/// The memory permits of large bodies.
 #[derive(Debug, Clone)]
 pub(in crate::http) struct LargeBodies {
     max: usize,
     room: Arc<Semaphore>,
 }
 
-/// Room that a body takes up, until it is dropped.
+/// The memory permits of one body, returned on drop.
 #[derive(Debug, Default)]
 pub(in crate::http) struct Room {
     taken: Option<OwnedSemaphorePermit>,
 }
 
 impl Room {
-    /// The size of the body, in bytes, if it is large.
+    /// The bytes of the permits; 0 for a small body.
     pub(in crate::http) fn bytes(&self) -> usize {
-        self.taken.as_ref().map_or(0, |taken| taken.num_permits() * PIECE)
+        self.taken.as_ref().map_or(0, |taken| taken.num_permits() * PERMIT_BYTES)
     }
 }
 
 impl LargeBodies {
     pub(in crate::http) fn new(max: usize) -> Self {
-        Self { max, room: Arc::new(Semaphore::new(pieces(max) * AT_A_TIME)) }
+        Self { max, room: Arc::new(Semaphore::new(permits(max) * AT_A_TIME)) }
     }
 
     fn take(&self, length: usize) -> Result<Room, ApiError> {
-        let pieces = u32::try_from(pieces(length)).unwrap_or(u32::MAX);
-        let taken = Arc::clone(&self.room).try_acquire_many_owned(pieces);
+        let permits = u32::try_from(permits(length)).unwrap_or(u32::MAX);
+        let taken = Arc::clone(&self.room).try_acquire_many_owned(permits);
         let taken = taken.map_err(|_| ApiError::TooManyLargeBodies)?;
         Ok(Room { taken: Some(taken) })
     }
 
-    /// Reads a body whose length may have been announced.
+    /// Reads a body; `announced` is its `Content-Length`, or 0 without one.
     async fn read(&self, body: Body, announced: usize) -> Result<(Bytes, Room), ApiError> {
         let mut room = None;
         if announced > SMALL {
             room = Some(self.take(announced)?);
         }
         let mut read = BytesMut::with_capacity(announced.min(SMALL));
-        let mut pieces = body.into_data_stream();
-        while let Some(piece) = pieces.next().await {
-            let piece = piece.map_err(|_| ApiError::BodyIncomplete)?;
-            let length = read.len() + piece.len();
+        let mut chunks = body.into_data_stream();
+        while let Some(chunk) = chunks.next().await {
+            let chunk = chunk.map_err(|_| ApiError::BodyIncomplete)?;
+            let length = read.len() + chunk.len();
             if length > self.max {
                 return Err(ApiError::BodyTooLarge(self.max));
             }
@@ -82,17 +82,17 @@ impl LargeBodies {
                 }
                 read.reserve(announced.saturating_sub(read.len()));
             }
-            read.extend_from_slice(&piece);
+            read.extend_from_slice(&chunk);
         }
         Ok((read.freeze(), room.unwrap_or_default()))
     }
 }
 
-fn pieces(length: usize) -> usize {
-    length.div_ceil(PIECE)
+fn permits(length: usize) -> usize {
+    length.div_ceil(PERMIT_BYTES)
 }
 
-/// A JSON body that may be large, and the room that it takes up.
+/// A JSON body that may be large, and its memory permits.
 #[derive(Debug)]
 pub(in crate::http) struct LargeJsonBody<T>(pub(in crate::http) T, pub(in crate::http) Room);
 
@@ -115,7 +115,7 @@ where
     }
 }
 
-/// Lines of JSON that may be large, and the room that they take up.
+/// A JSON Lines body that may be large, and its memory permits.
 #[derive(Debug)]
 pub(in crate::http) struct LargeLines(pub(in crate::http) Bytes, pub(in crate::http) Room);
 
@@ -137,7 +137,7 @@ where
     }
 }
 
-/// The whole body, if it comes in time and there is room for it.
+/// Reads the whole body within the limits of time, size and memory.
 async fn receive<S>(request: Request, state: &S) -> Result<(Bytes, Room), ApiError>
 where
     BodyLimits: FromRef<S>,
@@ -148,7 +148,7 @@ where
     if announced > bodies.max {
         return Err(ApiError::BodyTooLarge(bodies.max));
     }
-    let longer = u64::try_from(announced / PACE).unwrap_or(u64::MAX);
+    let longer = u64::try_from(announced / MIN_RATE).unwrap_or(u64::MAX);
     let patience = limits.timeout + Duration::from_secs(longer);
     tokio::select! {
         read = timeout(patience, bodies.read(request.into_body(), announced)) => {

@@ -10,15 +10,15 @@ use crate::domain::ids::{DeliveryId, RunId, SessionId, WebhookId};
 use crate::http::error::ApiError;
 use crate::service::Error;
 
-/// The session that a path names. A text that is no id names a session that does not exist.
+/// The session id of a path. A malformed id is the id of a session that does not exist.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::http) struct SessionPath(pub(in crate::http) SessionId);
 
-/// The session and the run that a path names.
+/// The session id and the run id of a path.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::http) struct RunPath(pub(in crate::http) SessionId, pub(in crate::http) RunId);
 
-/// The session, the run and the request that a path names.
+/// The session id, the run id and the request number of a path.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::http) struct RequestPath(
     pub(in crate::http) SessionId,
@@ -26,22 +26,22 @@ pub(in crate::http) struct RequestPath(
     pub(in crate::http) i32,
 );
 
-/// The session and the call that a path names.
+/// The session id and the tool call id of a path.
 #[derive(Debug, Clone)]
 pub(in crate::http) struct CallPath(pub(in crate::http) SessionId, pub(in crate::http) String);
 
-/// The webhook that a path names.
+/// The webhook id of a path.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::http) struct WebhookPath(pub(in crate::http) WebhookId);
 
-/// The webhook and the delivery that a path names.
+/// The webhook id and the delivery id of a path.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::http) struct DeliveryPath(
     pub(in crate::http) WebhookId,
     pub(in crate::http) DeliveryId,
 );
 
-/// The agent that a path names, as it is written there.
+/// The agent name of a path, unparsed.
 #[derive(Debug, Clone)]
 pub(in crate::http) struct AgentPath(pub(in crate::http) String);
 
@@ -104,7 +104,7 @@ impl<S: Send + Sync> FromRequestParts<S> for CallPath {
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
         let names = Names::of(parts, state).await?;
         let call = names.tool_use_id.clone().unwrap_or_default();
-        // What the database cannot hold names no call.
+        // Postgres cannot store NUL, so no call has such an id.
         if call.contains('\0') {
             return Err(ApiError::Service(Error::ApprovalNotFound(call)));
         }

@@ -1,4 +1,4 @@
-//! Extractor of the query of a request.
+//! Extractor of the query parameters of a request.
 
 use axum::extract::{FromRequestParts, Query};
 use http::Uri;
@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 
 use crate::http::error::ApiError;
 
-/// A query whose members are known.
+/// The query parameters as a struct.
 #[derive(Debug)]
 pub(in crate::http) struct Params<T>(pub(in crate::http) T);
 
@@ -22,7 +22,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Params<T> {
     }
 }
 
-/// Reads a query that is not that of the request, but made of it.
+/// Parses a query string that was derived from the one of the request.
 pub(in crate::http) fn query<T: DeserializeOwned>(query: &str) -> Result<T, ApiError> {
     let uri: Uri = format!("/?{query}")
         .parse()
