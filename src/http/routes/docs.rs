@@ -8,7 +8,7 @@ use http::header::{
 
 use crate::http::openapi::page::{SCRIPT, page};
 
-/// Returns the API reference as a web page
+/// Returns the API reference as a web page.
 ///
 /// The page renders this document with Redoc. It loads nothing from other hosts.
 #[utoipa::path(
