@@ -27,39 +27,38 @@ use crate::tools::Registry;
 use crate::tools::policy::OperatorPolicy;
 use sandbox::Level;
 
-/// The body of a message or of results, in bytes, unless somebody decides otherwise: what the model
-/// takes in one request.
+/// The default maximum size of a message or of tool results in bytes: the maximum of one model
+/// request.
 pub const MAX_MESSAGE: usize = 32_000_000;
-/// The silence of a stream after which a comment is sent, unless somebody decides otherwise: less
-/// than any common proxy waits.
+/// The default keep-alive interval of streams: shorter than the idle timeouts of common proxies.
 pub const KEEP_ALIVE_EVERY: Duration = Duration::from_secs(15);
 
-/// How requests are met.
+/// The configuration of the HTTP interface.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Whether requests need a key of the API.
+    /// Requires an API key or a token.
     pub needs_keys: bool,
-    /// Whose tokens are good where keys are.
+    /// The identity provider whose tokens are accepted.
     pub tokens: Option<Arc<Issuer>>,
-    /// Where webhooks may be.
+    /// The hosts that webhooks may have.
     pub webhook_hosts: Arc<AllowedHosts>,
-    /// The silence of a stream after which a comment is sent.
+    /// The keep-alive interval of silent streams.
     pub keep_alive_every: Duration,
-    /// What a message means for a busy session when it does not say so itself.
+    /// The default of `on_busy` in messages.
     pub on_busy: OnBusy,
-    /// Runs that may wait, of all sessions.
+    /// The maximum number of queued runs of all sessions.
     pub max_queued: u32,
-    /// How long clients may take.
+    /// The timeouts of clients.
     pub timeouts: Timeouts,
-    /// The largest body of a message or of results, in bytes.
+    /// The maximum size of a message or of tool results in bytes.
     pub max_message: usize,
-    /// Streams held at a time.
+    /// The maximum number of open streams.
     pub max_streams: usize,
-    /// Streams that one key may hold at a time.
+    /// The maximum number of open streams of one key.
     pub max_streams_per_key: usize,
-    /// Requests of one key in a minute; 0: as many as it likes.
+    /// The maximum requests of one key per minute; 0 for no limit.
     pub rate_limit: u32,
-    /// What web pages may do.
+    /// The origins and hosts that web pages may use.
     pub browser_policy: BrowserPolicy,
 }
 
@@ -78,7 +77,7 @@ pub struct Api {
     pub permissions: Arc<OperatorPolicy>,
     /// The defaults of new sessions.
     pub defaults: Arc<Defaults>,
-    /// How requests are met.
+    /// The configuration of the HTTP interface.
     pub options: Options,
     /// Fires when the process begins to stop: it is no longer ready, and streams are aborted.
     pub draining: CancellationToken,

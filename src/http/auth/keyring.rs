@@ -103,7 +103,7 @@ impl Keyring {
     pub(super) async fn redeem(&self, given: &Given) -> Result<Option<Caller>, ApiError> {
         let taken = in_time(async {
             // Any client can send made-up tickets.
-            let _permit = self.ticket_limit.acquire().await.ok_or(ApiError::TooManyStrangers)?;
+            let _permit = self.ticket_limit.acquire().await.ok_or(ApiError::TooManyUnknownKeys)?;
             let mut conn = self.pool.acquire().await?;
             let taken = take(&mut conn, given.ticket.hash(), given.session_id).await?;
             conn.give_back();
@@ -132,7 +132,7 @@ impl Keyring {
         let was_good = cached.is_some_and(|cached| cached.credential.is_some());
         let limit = if was_good { &self.known_key_limit } else { &self.unknown_key_limit };
         in_time(async {
-            let _permit = limit.acquire().await.ok_or(ApiError::TooManyStrangers)?;
+            let _permit = limit.acquire().await.ok_or(ApiError::TooManyUnknownKeys)?;
             // A request earlier in the queue may have looked up the same key.
             let cached = self.cache().get(&id).copied().filter(CachedKey::is_fresh);
             match cached {

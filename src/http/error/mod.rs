@@ -1,15 +1,13 @@
-//! Errors as clients see them: problem documents (RFC 9457) with stable codes.
+//! Errors of the HTTP interface: problem documents (RFC 9457) with stable codes.
 
+mod problem;
 mod service;
 
 use std::any::Any;
 use std::time::Duration;
 
-use axum::body::Body;
 use axum::response::{IntoResponse, Response};
-use http::header::{CONNECTION, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
-use http::{HeaderValue, StatusCode};
-use serde::Serialize;
+use http::StatusCode;
 
 use crate::domain::api_key::Scope;
 use crate::domain::ids::{RunId, SessionId};
@@ -17,48 +15,47 @@ use crate::http::server::forwarded::public;
 use crate::service::Error;
 pub(in crate::http) use crate::service::FieldError;
 use crate::store::StoreError;
+pub(in crate::http) use problem::{Problem, refused_after, write_problem};
 
-const SHOULD_RETRY: &str = "x-should-retry";
-
-/// A request that cannot be served.
+/// The reason why a request is refused or has failed.
 #[derive(Debug, thiserror::Error)]
 pub(in crate::http) enum ApiError {
     #[error("there is no route {0}")]
     NoRoute(String),
-    #[error("this route does not take {0}")]
+    #[error("this route does not allow {0}")]
     NoMethod(String),
-    #[error("a key is needed: send it as `Authorization: Bearer KEY` or `x-api-key: KEY`")]
+    #[error("an API key is required: send it as `Authorization: Bearer KEY` or `x-api-key: KEY`")]
     Unauthenticated,
-    #[error("the key may not do this: it lacks the scope `{}`", .0.as_str())]
+    #[error("the key lacks the scope `{}`", .0.as_str())]
     Forbidden(Scope),
-    #[error("pages of this origin may not use the service; --cors-origins names those that may")]
+    #[error("web pages of this origin are not allowed; --cors-origins allows origins")]
     ForbiddenOrigin,
-    #[error("this service does not answer for {0:?}; --allowed-hosts names hosts")]
+    #[error("{0:?} is not a host of this service; --allowed-hosts allows hosts")]
     MisdirectedRequest(String),
-    #[error("too many requests in a minute; the next may come in {} s", seconds(*.0))]
+    #[error("too many requests; the next is allowed in {} s", seconds(*.0))]
     RateLimited(Duration),
     #[error("the body ended before it was complete")]
     BodyIncomplete,
-    #[error("the body did not come within {} s", .0.as_secs_f32())]
+    #[error("the body was not received within {} s", .0.as_secs_f32())]
     RequestTimeout(Duration),
     #[error("the query is not valid: {0}")]
     InvalidQuery(String),
     #[error("the body must be JSON; send it with Content-Type: application/json")]
     UnsupportedMediaType,
-    #[error("the body must be lines of JSON; send it with Content-Type: application/jsonl")]
+    #[error("the body must be JSON Lines; send it with Content-Type: application/jsonl")]
     NotLines,
     #[error("the body is larger than {0} bytes")]
     BodyTooLarge(usize),
-    #[error("this route answers with {0}")]
+    #[error("this route returns {0}")]
     NotAcceptable(&'static str),
     #[error("{0} has too many streams open")]
     TooManyStreams(&'static str),
-    #[error("{0} has too many requests that wait for an answer")]
+    #[error("{0} has too many requests that wait for a run")]
     TooManyWaits(&'static str),
     #[error("too many large bodies are being read; try again")]
     TooManyLargeBodies,
-    #[error("too many keys that are not known yet are being looked up; try again")]
-    TooManyStrangers,
+    #[error("too many unknown keys are being looked up; try again")]
+    TooManyUnknownKeys,
     #[error(transparent)]
     Service(Error),
     #[error(transparent)]
@@ -67,7 +64,7 @@ pub(in crate::http) enum ApiError {
     Internal(String),
 }
 
-/// Whole seconds, and not too few.
+/// The duration in whole seconds, rounded up.
 pub(in crate::http) fn seconds(wait: Duration) -> u64 {
     wait.as_secs() + u64::from(wait.subsec_nanos() > 0)
 }
@@ -96,15 +93,16 @@ impl ApiError {
         error.renamed(pointer, new).into()
     }
 
-    /// What the client is told. The cause of a failure of ours goes to the log, and only there.
+    /// The `detail` of the problem document. The cause of an internal error is logged, and hidden from
+    /// the client.
     fn detail(&self, code: &'static str) -> String {
         if !matches!(self, Self::Store(_) | Self::Internal(_)) {
             return self.to_string();
         }
-        tracing::error!(code, error = %self, "a request failed");
+        tracing::error!(code, error = %self, "request failed");
         match code {
-            "database_unavailable" => "the database cannot be reached; try again".to_owned(),
-            _ => "the service failed; its log says why".to_owned(),
+            "database_unavailable" => "the database is unreachable; try again".to_owned(),
+            _ => "internal error; the log of the service has the cause".to_owned(),
         }
     }
 
@@ -148,7 +146,7 @@ impl ApiError {
                 | Self::TooManyStreams(_)
                 | Self::TooManyWaits(_)
                 | Self::TooManyLargeBodies
-                | Self::TooManyStrangers
+                | Self::TooManyUnknownKeys
         );
         had_no_effect.then_some(true)
     }
@@ -184,7 +182,7 @@ impl ApiError {
             Self::TooManyStreams(_) => (StatusCode::SERVICE_UNAVAILABLE, "too_many_streams"),
             Self::TooManyWaits(_) => (StatusCode::SERVICE_UNAVAILABLE, "too_many_waits"),
             Self::TooManyLargeBodies => (StatusCode::SERVICE_UNAVAILABLE, "too_many_large_bodies"),
-            Self::TooManyStrangers => (StatusCode::SERVICE_UNAVAILABLE, "too_many_unknown_keys"),
+            Self::TooManyUnknownKeys => (StatusCode::SERVICE_UNAVAILABLE, "too_many_unknown_keys"),
             Self::Service(error) => service::status_and_code(error),
             Self::Store(error) if error.may_pass() => {
                 (StatusCode::SERVICE_UNAVAILABLE, "database_unavailable")
@@ -194,123 +192,22 @@ impl ApiError {
     }
 }
 
-/// The body of every error.
-#[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
-pub(in crate::http) struct Problem {
-    /// `about:blank`: the code says what kind of problem it is.
-    r#type: &'static str,
-    /// The status in words.
-    title: &'static str,
-    /// The status.
-    status: u16,
-    /// What happened this time, for people.
-    detail: String,
-    /// The path of the request.
-    instance: String,
-    /// A stable word for programs.
-    code: &'static str,
-    /// The `X-Request-Id` of the response, to be found in the service's log.
-    request_id: String,
-    /// The members of the body that are wrong.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    errors: Vec<FieldError>,
-    /// The run that makes the session busy, for `session_busy` and
-    /// `action_required`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
-    active_run_id: Option<RunId>,
-    /// The forks that need the session, at most 100 of them, for `session_has_forks`.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schema(value_type = Vec<String>)]
-    forks: Vec<SessionId>,
-    /// The events of the request, from the first on, that were applied before one was refused.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    applied: Option<usize>,
-}
-
-impl IntoResponse for ApiError {
-    fn into_response(self) -> Response {
-        let (status, code) = self.status_and_code();
-        let detail = self.detail(code);
-        let (retry_after, should_retry) = (self.retry_after(status), self.should_retry(status));
-        let active_run_id = self.active_run_id();
-        let (errors, forks) = self.lists();
-        let problem = Problem {
-            r#type: "about:blank",
-            title: status.canonical_reason().unwrap_or_default(),
-            status: status.as_u16(),
-            detail,
-            instance: String::new(),
-            code,
-            request_id: String::new(),
-            active_run_id,
-            errors,
-            forks,
-            applied: None,
-        };
-        let mut response = status.into_response();
-        let headers = response.headers_mut();
-        if let Some(seconds) = retry_after {
-            headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
-        }
-        if status == StatusCode::UNAUTHORIZED {
-            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
-        }
-        if status == StatusCode::REQUEST_TIMEOUT {
-            // The rest of the body would be in the way of another request.
-            headers.insert(CONNECTION, HeaderValue::from_static("close"));
-        }
-        if let Some(should_retry) = should_retry {
-            let word = if should_retry { "true" } else { "false" };
-            headers.insert(SHOULD_RETRY, HeaderValue::from_static(word));
-        }
-        // Written out by the outermost layer, which knows the path and the request's id.
-        response.extensions_mut().insert(problem);
-        response
-    }
-}
-
-/// The answer to a request of which so many events were applied before one was refused.
-pub(in crate::http) fn refused_behind(error: ApiError, applied: usize) -> Response {
-    let mut response = error.into_response();
-    if applied > 0 {
-        // Something was done.
-        response.headers_mut().remove(SHOULD_RETRY);
-        if let Some(problem) = response.extensions_mut().get_mut::<Problem>() {
-            problem.applied = Some(applied);
-        }
-    }
-    response
-}
-
-/// Writes out the problem that a handler left in its response.
-pub(in crate::http) fn write_problem(response: Response, path: &str, request_id: &str) -> Response {
-    let (mut parts, body) = response.into_parts();
-    let Some(mut problem) = parts.extensions.remove::<Problem>() else {
-        return Response::from_parts(parts, body);
-    };
-    path.clone_into(&mut problem.instance);
-    request_id.clone_into(&mut problem.request_id);
-    let json = serde_json::to_vec(&problem).unwrap_or_default();
-    let kind = HeaderValue::from_static("application/problem+json");
-    parts.headers.insert(CONTENT_TYPE, kind);
-    Response::from_parts(parts, Body::from(json))
-}
-
+/// Responds to an unknown path.
 pub(in crate::http) async fn no_route(uri: http::Uri) -> ApiError {
     ApiError::NoRoute(public(uri.path()))
 }
 
+/// Responds to a method that a path does not have.
 pub(in crate::http) async fn no_method(method: http::Method) -> ApiError {
     ApiError::NoMethod(method.to_string())
 }
 
-/// A handler that panicked is a defect; the request ends as any other that failed.
-#[expect(clippy::needless_pass_by_value, reason = "the shape that the layer takes")]
+/// Responds to a panic in a handler with an internal error.
+#[expect(clippy::needless_pass_by_value, reason = "the signature that the layer takes")]
 pub(in crate::http) fn panicked(panic: Box<dyn Any + Send + 'static>) -> Response {
     let text = panic
         .downcast_ref::<&str>()
         .map(|text| (*text).to_owned())
         .or_else(|| panic.downcast_ref::<String>().cloned());
-    ApiError::Internal(format!("a handler panicked: {}", text.unwrap_or_default())).into_response()
+    ApiError::Internal(format!("handler panicked: {}", text.unwrap_or_default())).into_response()
 }

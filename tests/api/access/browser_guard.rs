@@ -158,7 +158,7 @@ async fn a_name_that_was_pointed_at_this_machine_opens_nothing() {
     let problem = problem(rebound, 421, "misdirected_request").await;
     assert_eq!(
         problem["detail"],
-        "this service does not answer for \"evil.example\"; --allowed-hosts names hosts"
+        "\"evil.example\" is not a host of this service; --allowed-hosts allows hosts"
     );
 }
 

@@ -101,7 +101,7 @@ async fn a_key_for_reading_changes_nothing() {
     assert_eq!(app.get_as(Some(&key), "/v1/sessions").send().await.unwrap().status(), 200);
     let post = app.post("/v1/sessions").header("x-api-key", &key);
     let refused = problem(post.send().await.unwrap(), 403, "forbidden").await;
-    assert_eq!(refused["detail"], "the key may not do this: it lacks the scope `write`");
+    assert_eq!(refused["detail"], "the key lacks the scope `write`");
     let list: Value = app.get("/v1/sessions").send().await.unwrap().json().await.unwrap();
     assert_eq!(list["data"], json!([]));
 }

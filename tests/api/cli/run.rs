@@ -156,7 +156,10 @@ async fn a_key_is_sent_and_never_said() {
     let app = TestApp::start_with(noon(), keys_needed()).await;
     let (status, _, stderr) = told(&app, &["run", "Hello"]).await;
     assert_eq!(status, Some(1));
-    assert!(stderr.contains("a key is needed") && stderr.contains("TWOSTEP_KEY"), "{stderr}");
+    assert!(
+        stderr.contains("an API key is required") && stderr.contains("TWOSTEP_KEY"),
+        "{stderr}"
+    );
 
     let tenant = twostep::domain::ids::TenantId::DEFAULT;
     let key = app.database.key(tenant, twostep::domain::api_key::Scope::Write).await.reveal();

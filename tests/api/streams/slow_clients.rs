@@ -141,7 +141,7 @@ async fn a_body_that_does_not_come_is_answered_with_a_problem() {
         "type": "about:blank",
         "title": "Request Timeout",
         "status": 408,
-        "detail": "the body did not come within 1.5 s",
+        "detail": "the body was not received within 1.5 s",
         "instance": "/v1/sessions",
         "code": "request_timeout",
     });

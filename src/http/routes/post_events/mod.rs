@@ -17,7 +17,7 @@ use crate::domain::message::Content;
 use crate::domain::trace::Trace;
 
 use crate::http::auth::Caller;
-use crate::http::error::{ApiError, Problem, refused_behind};
+use crate::http::error::{ApiError, Problem, refused_after};
 use crate::http::extract::headers::idempotency_key;
 use crate::http::extract::idempotency::mark_repeated;
 use crate::http::extract::large_body::LargeJsonBody;
@@ -114,7 +114,7 @@ pub(in crate::http) async fn create_events(
     let done = steps.as_ref().map_or(0, Vec::len);
     let taken = match applying.take_message().await {
         Ok(taken) => taken,
-        Err(error) => return Ok(refused_behind(error.beneath(&last), done)),
+        Err(error) => return Ok(refused_after(error.beneath(&last), done)),
     };
     drop(room);
     let is_repeated = taken.as_ref().is_some_and(|taken| taken.is_repeated);

@@ -86,7 +86,7 @@ async fn a_token_allows_what_its_scopes_say_and_without_any_nothing() {
     }
     let token = identity.token(json!({ "scope": null, "tenant": "nobody" }));
     let refused = problem(get(&app, &token).send().await.unwrap(), 403, "forbidden").await;
-    assert_eq!(refused["detail"], "the key may not do this: it lacks the scope `read`");
+    assert_eq!(refused["detail"], "the key lacks the scope `read`");
     assert_eq!(tenants(&app).await, ["default"]);
 }
 

@@ -1,0 +1,115 @@
+//! Problem documents (RFC 9457).
+
+use axum::body::Body;
+use axum::response::{IntoResponse, Response};
+use http::header::{CONNECTION, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::{HeaderValue, StatusCode};
+use serde::Serialize;
+
+use super::{ApiError, FieldError};
+use crate::domain::ids::{RunId, SessionId};
+
+/// The header that advises SDKs whether to retry.
+const SHOULD_RETRY: &str = "x-should-retry";
+
+/// A problem document (RFC 9457), the body of every error response.
+#[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
+pub(in crate::http) struct Problem {
+    /// Always `about:blank`; `code` identifies the problem.
+    r#type: &'static str,
+    /// The reason phrase of the HTTP status.
+    title: &'static str,
+    /// The HTTP status.
+    status: u16,
+    /// A description of this occurrence for people.
+    detail: String,
+    /// The path of the request.
+    instance: String,
+    /// A stable identifier of the problem for programs.
+    code: &'static str,
+    /// The `X-Request-Id` of the response, which the log of the service contains.
+    request_id: String,
+    /// The invalid members of the request body.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    errors: Vec<FieldError>,
+    /// The run that makes the session busy, for `session_busy` and `action_required`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    active_run_id: Option<RunId>,
+    /// The forks that need the session, at most 100 of them, for `session_has_forks`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<String>)]
+    forks: Vec<SessionId>,
+    /// The number of events of the request that were applied before the refused one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    applied: Option<usize>,
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let (status, code) = self.status_and_code();
+        let detail = self.detail(code);
+        let (retry_after, should_retry) = (self.retry_after(status), self.should_retry(status));
+        let active_run_id = self.active_run_id();
+        let (errors, forks) = self.lists();
+        let problem = Problem {
+            r#type: "about:blank",
+            title: status.canonical_reason().unwrap_or_default(),
+            status: status.as_u16(),
+            detail,
+            instance: String::new(),
+            code,
+            request_id: String::new(),
+            active_run_id,
+            errors,
+            forks,
+            applied: None,
+        };
+        let mut response = status.into_response();
+        let headers = response.headers_mut();
+        if let Some(seconds) = retry_after {
+            headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        if status == StatusCode::UNAUTHORIZED {
+            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        if status == StatusCode::REQUEST_TIMEOUT {
+            // The connection cannot be reused, because the rest of the body may still arrive.
+            headers.insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        if let Some(should_retry) = should_retry {
+            let word = if should_retry { "true" } else { "false" };
+            headers.insert(SHOULD_RETRY, HeaderValue::from_static(word));
+        }
+        // The outermost layer serializes it, because it knows the path and the id of the request.
+        response.extensions_mut().insert(problem);
+        response
+    }
+}
+
+/// The response to a request whose first `applied` events took effect before one was refused.
+pub(in crate::http) fn refused_after(error: ApiError, applied: usize) -> Response {
+    let mut response = error.into_response();
+    if applied > 0 {
+        // The request had an effect, so it cannot be repeated unchanged.
+        response.headers_mut().remove(SHOULD_RETRY);
+        if let Some(problem) = response.extensions_mut().get_mut::<Problem>() {
+            problem.applied = Some(applied);
+        }
+    }
+    response
+}
+
+/// Serializes the problem document that a handler attached to its response.
+pub(in crate::http) fn write_problem(response: Response, path: &str, request_id: &str) -> Response {
+    let (mut parts, body) = response.into_parts();
+    let Some(mut problem) = parts.extensions.remove::<Problem>() else {
+        return Response::from_parts(parts, body);
+    };
+    path.clone_into(&mut problem.instance);
+    request_id.clone_into(&mut problem.request_id);
+    let json = serde_json::to_vec(&problem).unwrap_or_default();
+    let kind = HeaderValue::from_static("application/problem+json");
+    parts.headers.insert(CONTENT_TYPE, kind);
+    Response::from_parts(parts, Body::from(json))
+}

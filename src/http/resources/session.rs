@@ -1,0 +1,177 @@
+//! The session as clients read it.
+
+use jiff::Timestamp;
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use crate::domain::agent::AgentVersion;
+use crate::domain::budget::Budget;
+use crate::domain::context::Context;
+use crate::domain::fork::ForkedFrom;
+use crate::domain::ids::{RunId, SessionId};
+use crate::domain::model::Effort;
+use crate::domain::model_options::ServiceTier;
+use crate::domain::permission::{PermissionMode, Rule};
+use crate::domain::run::{Limits, StopReason};
+use crate::domain::session::{Dispatch, Session, SessionStatus};
+use crate::domain::sub_agent::Parent;
+use crate::domain::system::SystemPrompt;
+use crate::domain::usage::Usage;
+use crate::service::session_settings::{ModelMetadata, SessionSubAgent, SessionSystem};
+use crate::tools::policy::OperatorPolicy;
+
+/// A session: a conversation with its settings.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub(in crate::http) struct SessionResource {
+    /// `session`.
+    r#type: &'static str,
+    /// The id of the session.
+    #[schema(value_type = String, example = "ses_0193a7c2b8f07d3c9e41f2a6b5c8d7e0")]
+    id: SessionId,
+    /// The title; null without one.
+    #[schema(required)]
+    title: Option<String>,
+    /// The current status.
+    status: SessionStatus,
+    /// The reason why the last run stopped; null before the first run has finished.
+    #[schema(required)]
+    stop_reason: Option<StopReason>,
+    /// The agent that the session was created from; absent without one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    agent: Option<AgentVersion>,
+    /// The model, pinned at creation.
+    model: String,
+    /// The system prompt, pinned at creation: a text or text blocks.
+    #[schema(value_type = SessionSystem)]
+    system: SystemPrompt,
+    /// The maximum output tokens of one model request.
+    max_tokens: u32,
+    /// The thinking configuration; absent for the default of the model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    thinking: Option<Box<RawValue>>,
+    /// Strings at which the model stops.
+    stop_sequences: Vec<String>,
+    /// The effort of the model; absent for the default of the model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    effort: Option<Effort>,
+    /// The service tier of model requests.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    service_tier: Option<ServiceTier>,
+    /// Metadata that is sent with model requests.
+    model_metadata: ModelMetadata,
+    /// The JSON Schema that answers must match.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    output_schema: Option<Box<RawValue>>,
+    /// Beta features of the model API that are enabled.
+    betas: Vec<String>,
+    /// The context management settings.
+    context: Context,
+    /// The names of the tools, pinned at creation, in their order.
+    tools: Vec<String>,
+    /// The workspace folder; null if the session has a folder of its own.
+    #[schema(required)]
+    workspace: Option<String>,
+    /// The session and the message that it was forked from; absent if it is not a fork.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    forked_from: Option<ForkedFrom>,
+    /// The tool call that started this session as a sub-agent; absent for other sessions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parent: Option<Parent>,
+    /// The sub-agents that the session can start, besides the general one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    sub_agents: Vec<SessionSubAgent>,
+    /// The names of the tools that the client runs.
+    client_tools: Vec<String>,
+    /// Who runs the tools that the client has not declared.
+    dispatch: Dispatch,
+    /// The default limits of runs.
+    limits: Limits,
+    /// The budget of the session over its lifetime.
+    budget: Budget,
+    /// The current permission mode, which decides on tool calls that no rule matches.
+    permission_mode: PermissionMode,
+    /// The permission rules, pinned at creation.
+    permissions: Vec<Rule>,
+    /// Permission rules that were added by decisions with `remember`. They apply after all others.
+    remembered: Vec<Rule>,
+    /// Metadata of the client.
+    #[schema(value_type = Object)]
+    metadata: Box<RawValue>,
+    /// The id of the active run; null without one.
+    #[schema(value_type = Option<String>, required)]
+    active_run_id: Option<RunId>,
+    /// The number of queued runs.
+    queued: i32,
+    /// The sequence number of the newest event.
+    last_seq: i64,
+    /// The token usage of all model requests.
+    usage: Usage,
+    /// The cost of all model requests in micro-dollars; absent if a price is unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cost: Option<i64>,
+    /// `true` if the session is archived. An archived session accepts no messages.
+    archived: bool,
+    /// The time at which the session was archived; absent if it is not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    archived_at: Option<Timestamp>,
+    /// The time of creation.
+    #[schema(value_type = String, format = DateTime)]
+    created_at: Timestamp,
+    /// The time of the last change.
+    #[schema(value_type = String, format = DateTime)]
+    updated_at: Timestamp,
+}
+
+impl SessionResource {
+    pub(in crate::http) fn new(session: Session, operator: &OperatorPolicy) -> Self {
+        let status = session.status();
+        let pinned = session.settings.permission_mode;
+        let tools = session.settings.tool_names();
+        let client_tools = session.settings.clients_tool_names();
+        let options = *session.settings.model_options;
+        Self {
+            r#type: "session",
+            id: session.id,
+            title: session.title,
+            status,
+            stop_reason: session.stop_reason,
+            tools,
+            client_tools,
+            dispatch: session.settings.dispatch,
+            agent: session.settings.agent.map(|agent| *agent),
+            model: session.settings.model,
+            system: session.settings.system,
+            max_tokens: session.settings.max_tokens,
+            thinking: session.settings.thinking,
+            stop_sequences: session.settings.stop_sequences,
+            effort: options.effort,
+            service_tier: options.service_tier,
+            model_metadata: ModelMetadata { user_id: options.user_id },
+            output_schema: options.output_schema,
+            betas: options.betas,
+            context: *session.settings.context,
+            workspace: session.workspace,
+            forked_from: session.forked_from,
+            parent: session.parent,
+            sub_agents: session.settings.sub_agents.into_iter().map(Into::into).collect(),
+            limits: session.settings.limits,
+            budget: session.settings.budget,
+            permission_mode: operator.mode(session.permission_mode, pinned),
+            permissions: session.settings.permissions,
+            remembered: session.remembered,
+            metadata: session.metadata,
+            active_run_id: session.active_run_id,
+            queued: session.queued,
+            last_seq: session.last_seq,
+            usage: session.usage,
+            cost: session.cost,
+            archived: session.archived_at.is_some(),
+            archived_at: session.archived_at,
+            created_at: session.created_at,
+            updated_at: session.updated_at,
+        }
+    }
+}
