@@ -20,7 +20,6 @@ use crate::domain::pass::Pass;
 use crate::http::error::ApiError;
 use crate::http::server::deadline::in_time;
 use crate::service::concurrency_limit::ConcurrencyLimit;
-use crate::store::StoreError;
 use crate::store::api_keys::{Credential, find_credential, note_use};
 use crate::store::connections::Connections;
 use crate::store::stream_tickets::take;
@@ -104,10 +103,8 @@ impl Keyring {
         let taken = in_time(async {
             // Any client can send made-up tickets.
             let _permit = self.ticket_limit.acquire().await.ok_or(ApiError::TooManyUnknownKeys)?;
-            let mut conn = self.pool.acquire().await?;
-            let taken = take(&mut conn, given.ticket.hash(), given.session_id).await?;
-            conn.give_back();
-            Ok(taken)
+            let (ticket, session_id) = (given.ticket.hash(), given.session_id);
+            Ok(self.pool.with(async |conn| take(conn, ticket, session_id).await).await?)
         });
         let Some((tenant, Some(pass))) = taken.await? else { return Ok(None) };
         let caller = Caller { tenant, scope: Scope::Read, pass: Some(pass) };
@@ -146,9 +143,7 @@ impl Keyring {
     async fn look_up(&self, id: KeyId) -> Result<Option<Credential>, ApiError> {
         // Taken before the query, so that a later revocation is noticed in time.
         let asked_at = Instant::now();
-        let mut conn = self.pool.acquire().await?;
-        let credential = find_credential(&mut conn, id).await?;
-        conn.give_back();
+        let credential = self.pool.with(async |conn| find_credential(conn, id).await).await?;
         let good_for = credential.and_then(|found| found.good_for).unwrap_or(FRESH_FOR);
         let fresh_until = asked_at + good_for.min(FRESH_FOR);
         let mut cache = self.cache();
@@ -186,13 +181,8 @@ fn make_room(cache: &mut HashMap<KeyId, CachedKey>) {
 }
 
 async fn record_use(pool: Connections, id: KeyId) {
-    let noted = async {
-        let mut conn = pool.acquire().await?;
-        note_use(&mut conn, id).await?;
-        conn.give_back();
-        Ok::<(), StoreError>(())
-    };
-    if let Err(error) = noted.await {
+    let recorded = pool.with(async |conn| note_use(conn, id).await).await;
+    if let Err(error) = recorded {
         tracing::warn!(key.id = %id, %error, "recording the use of a key failed");
     }
 }

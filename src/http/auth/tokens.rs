@@ -55,10 +55,7 @@ impl Tokens {
             return Ok(id);
         }
         let id = in_time(async {
-            let mut conn = self.pool.acquire().await?;
-            let id = find_or_insert(&mut conn, name).await?;
-            conn.give_back();
-            Ok(id)
+            Ok(self.pool.with(async |conn| find_or_insert(conn, name).await).await?)
         })
         .await?;
         tracing::debug!(tenant.id = %id, tenant.name = name, "tenant resolved from token");
