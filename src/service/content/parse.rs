@@ -327,36 +327,3 @@ impl Allowed {
         }
     }
 }
-
-impl BlockInput {
-    /// The names of the members that are present, without `type`.
-    fn members(&self) -> impl Iterator<Item = &'static str> {
-        let Self { kind: _, text, source, title, context, citations, content } = self;
-        present([
-            ("text", text.is_some()),
-            ("source", source.is_some()),
-            ("title", title.is_some()),
-            ("context", context.is_some()),
-            ("citations", citations.is_some()),
-            ("content", content.is_some()),
-        ])
-    }
-}
-
-impl MediaSourceInput {
-    fn members(&self) -> impl Iterator<Item = &'static str> {
-        let Self { kind: _, media_type, data, url, content } = self;
-        present([
-            ("media_type", media_type.is_some()),
-            ("data", data.is_some()),
-            ("url", url.is_some()),
-            ("content", content.is_some()),
-        ])
-    }
-}
-
-fn present<const N: usize>(
-    members: [(&'static str, bool); N],
-) -> impl Iterator<Item = &'static str> {
-    members.into_iter().filter_map(|(member, is_there)| is_there.then_some(member))
-}

@@ -44,14 +44,14 @@ impl Creation<'_> {
     /// Finds the session that an earlier request with the same key created.
     async fn find_earlier(&self) -> Result<Option<Session>, Error> {
         let Some(IdempotencyKey { key, fingerprint }) = &self.key else { return Ok(None) };
-        let mut conn = self.service.pool.acquire_as(self.tenant).await?;
-        let earlier = match find_made(&mut conn, self.tenant, key).await? {
-            Some((_, before)) if before != *fingerprint => Err(Error::KeyReused),
-            Some((id, _)) => Ok(find(&mut conn, self.tenant, id).await?),
-            None => Ok(None),
-        };
-        conn.give_back();
-        earlier
+        let earlier = self.service.pool.with(self.tenant, async |conn| {
+            Ok::<_, Error>(match find_made(conn, self.tenant, key).await? {
+                Some((_, before)) if before != *fingerprint => Err(Error::KeyReused),
+                Some((id, _)) => Ok(find(conn, self.tenant, id).await?),
+                None => Ok(None),
+            })
+        });
+        earlier.await?
     }
 
     /// Stores the session, or finds the one of a concurrent request with the same key.
@@ -71,18 +71,19 @@ impl Creation<'_> {
     async fn try_store(&self, new: &NewSettings) -> Result<Option<Session>, Error> {
         let id = SessionId::new();
         let mut row = new.row(id, self.tenant);
-        let mut conn = self.service.pool.acquire_as(self.tenant).await?;
         if let Some(IdempotencyKey { key, fingerprint }) = &self.key {
-            take_old_key(&mut conn, self.tenant, key).await?;
             row.made_by = Some((key, fingerprint));
         }
-        let session = if insert(&mut conn, &row).await? {
+        let stored = self.service.pool.with(self.tenant, async |conn| {
+            if let Some(IdempotencyKey { key, .. }) = &self.key {
+                take_old_key(conn, self.tenant, key).await?;
+            }
+            if !insert(conn, &row).await? {
+                return Ok(None);
+            }
             let missing = || Error::Internal(format!("the session {id} was not stored"));
-            Some(find(&mut conn, self.tenant, id).await?.ok_or_else(missing)?)
-        } else {
-            None
-        };
-        conn.give_back();
-        Ok(session)
+            find(conn, self.tenant, id).await?.ok_or_else(missing).map(Some)
+        });
+        stored.await
     }
 }

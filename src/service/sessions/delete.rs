@@ -245,14 +245,11 @@ impl Deletion<'_> {
     /// Counts the events to delete, without a lock: the number only selects the permits.
     async fn count_events(&self) -> Result<i64, Error> {
         let tenant = self.request.tenant;
-        let mut conn = self.service.pool.acquire_as(tenant).await?;
-        let counted = in_time(async {
-            let ids = self.list_sessions(&mut conn).await?;
-            Ok(count_events(&mut conn, tenant, &ids).await?)
+        let counted = self.service.pool.with(tenant, async |conn| {
+            let ids = self.list_sessions(conn).await?;
+            Ok(count_events(conn, tenant, &ids).await?)
         });
-        let events = counted.await?;
-        conn.give_back();
-        Ok(events)
+        in_time(counted).await
     }
 
     /// Waits until a run may have settled.

@@ -68,10 +68,14 @@ impl Export {
     ) -> Result<Self, Error> {
         let ExportRequest { tenant, session_id, .. } = request;
         let not_found = || Error::SessionNotFound(session_id.to_string());
-        let mut conn = service.pool.acquire_as(tenant).await?;
-        let session = find(&mut conn, tenant, session_id).await?.ok_or_else(not_found)?;
-        let count = count_messages(&mut conn, tenant, session_id).await?.ok_or_else(not_found)?;
-        conn.give_back();
+        let (session, count) = service
+            .pool
+            .with(tenant, async |conn| {
+                let session = find(conn, tenant, session_id).await?.ok_or_else(not_found)?;
+                let count = count_messages(conn, tenant, session_id).await?;
+                Ok::<_, Error>((session, count.ok_or_else(not_found)?))
+            })
+            .await?;
         let header = match request.format {
             ExportFormat::Jsonl => {
                 line(&ExportHeader::new(session, service.defaults.workspace.as_deref())?)?

@@ -101,53 +101,55 @@ impl ForkCreation<'_> {
 
     async fn read_source(&self) -> Result<SourceState, Error> {
         let ForkSource { tenant, session_id, key } = self.source;
-        let mut conn = self.service.pool.acquire_as(tenant).await?;
-        let source = find(&mut conn, tenant, session_id).await?;
-        let source = source.ok_or_else(|| self.not_found())?;
-        // A sub-agent works in the workspace of its parent.
-        let owner = source.parent.map_or(session_id, |parent| parent.session_id);
-        let workspace_owner = source.workspace.is_none().then_some(owner);
-        let last = count_messages(&mut conn, tenant, session_id).await?;
-        let last = last.ok_or_else(|| self.not_found())?;
-        let earlier = match key {
-            Some(key) => find_earlier(&mut conn, tenant, session_id, key).await?,
-            None => None,
-        };
-        let earlier = match earlier {
-            Some((_, fingerprint)) if fingerprint != self.fingerprint => {
-                return Err(Error::KeyReused);
-            }
-            Some((id, _)) => find(&mut conn, tenant, id).await?,
-            None => None,
-        };
-        let database = database_id(&mut conn).await?;
-        conn.give_back();
-        Ok(SourceState { workspace_owner, last, earlier, database })
+        let read = self.service.pool.with(tenant, async |conn| {
+            let source = find(conn, tenant, session_id).await?;
+            let source = source.ok_or_else(|| self.not_found())?;
+            // A sub-agent works in the workspace of its parent.
+            let owner = source.parent.map_or(session_id, |parent| parent.session_id);
+            let workspace_owner = source.workspace.is_none().then_some(owner);
+            let last = count_messages(conn, tenant, session_id).await?;
+            let last = last.ok_or_else(|| self.not_found())?;
+            let earlier = match key {
+                Some(key) => find_earlier(conn, tenant, session_id, key).await?,
+                None => None,
+            };
+            let earlier = match earlier {
+                Some((_, fingerprint)) if fingerprint != self.fingerprint => {
+                    return Err(Error::KeyReused);
+                }
+                Some((id, _)) => find(conn, tenant, id).await?,
+                None => None,
+            };
+            let database = database_id(conn).await?;
+            Ok(SourceState { workspace_owner, last, earlier, database })
+        });
+        read.await
     }
 
     /// Stores the fork. Returns none if a concurrent request with the same key was faster.
     async fn store(&self, fork: PreparedFork) -> Result<Option<Session>, Error> {
         let PreparedFork { id, files, has_files, last } = fork;
-        let mut conn = self.service.pool.acquire_as(self.source.tenant).await?;
-        let mut transaction = conn.begin().await?;
-        let stored = match self.insert(&mut transaction, id, has_files, last).await {
-            Ok(Some(session)) => {
-                // The files stay even if the commit is not confirmed: it may have been carried out.
-                let removal = files.keep();
-                transaction.commit().await?;
-                if let Some(removal) = removal {
-                    removal.cancel();
+        let stored = self.service.pool.with(self.source.tenant, async |conn| {
+            let mut transaction = conn.begin().await?;
+            match self.insert(&mut transaction, id, has_files, last).await {
+                Ok(Some(session)) => {
+                    // The files stay even if the commit is not confirmed: it may have been carried
+                    // out.
+                    let removal = files.keep();
+                    transaction.commit().await?;
+                    if let Some(removal) = removal {
+                        removal.cancel();
+                    }
+                    Ok(Ok(Some(session)))
                 }
-                Ok(Some(session))
+                Err(error @ Error::Store(_)) => Err(error),
+                refused => {
+                    transaction.rollback().await?;
+                    Ok(refused)
+                }
             }
-            Err(error @ Error::Store(_)) => return Err(error),
-            refused => {
-                transaction.rollback().await?;
-                refused
-            }
-        };
-        conn.give_back();
-        stored
+        });
+        stored.await?
     }
 
     async fn insert(
