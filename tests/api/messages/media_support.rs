@@ -40,7 +40,7 @@ fn everything() -> Value {
 }
 
 fn refused(what: &str, places: &[&str]) -> Vec<Value> {
-    let message = format!("is {what}, which simulator does not take");
+    let message = format!("is {what}, which simulator does not accept");
     places.iter().map(|place| json!({ "pointer": place, "message": message })).collect()
 }
 

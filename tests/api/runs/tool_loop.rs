@@ -235,7 +235,7 @@ async fn cost_is_a_limit_where_the_model_has_a_price() {
     let other = app.session_with(json!({ "model": "simulator-2" })).await;
     let response = other.message(&message).send().await.unwrap();
     let problem = crate::support::problem(response, 422, "validation_failed").await;
-    let expected = json!([{ "pointer": "/limits/cost", "message": "no price is known for simulator-2; the operator gives it with --prices" }]);
+    let expected = json!([{ "pointer": "/limits/cost", "message": "no price is known for simulator-2; the operator sets prices with --prices" }]);
     assert_eq!(problem["errors"], expected);
 }
 
