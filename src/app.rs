@@ -113,13 +113,7 @@ impl Application {
             tool_servers: Arc::clone(&tool_servers),
         };
         let figures = Listening::for_figures(config.metrics, &health).await?;
-        let shared = Shared {
-            pool: pools.api.clone(),
-            bus: Arc::clone(&bus),
-            tools,
-            permissions,
-            workspaces: config.workspaces.as_path().into(),
-        };
+        let shared = Shared::new(&pools, &bus, tools, permissions, &config.workspaces);
         let listening = Listening::open(config.listen, health, shared).await?;
         Ok(Self {
             listening,

@@ -11,6 +11,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::database::Pools;
 use super::request_body::assemble;
 use crate::bus::Bus;
 use crate::config::{Listen, Serve};
@@ -26,14 +27,25 @@ use crate::tools::policy::OperatorPolicy;
 /// The parts of the service that other parts of the process use as well.
 #[derive(Debug)]
 pub(super) struct Shared {
-    pub(super) pool: TenantConnections,
-    pub(super) bus: Arc<Bus>,
-    pub(super) tools: Arc<Registry>,
-    pub(super) permissions: Arc<OperatorPolicy>,
-    pub(super) workspaces: Arc<Path>,
+    pool: TenantConnections,
+    bus: Arc<Bus>,
+    tools: Arc<Registry>,
+    permissions: Arc<OperatorPolicy>,
+    workspaces: Arc<Path>,
 }
 
 impl Shared {
+    pub(super) fn new(
+        pools: &Pools,
+        bus: &Arc<Bus>,
+        tools: Arc<Registry>,
+        permissions: Arc<OperatorPolicy>,
+        workspaces: &Path,
+    ) -> Self {
+        let (pool, bus) = (pools.api.clone(), Arc::clone(bus));
+        Self { pool, bus, tools, permissions, workspaces: workspaces.into() }
+    }
+
     fn into_service(self, health: &Health, defaults: Defaults, options: &Options) -> Service {
         let Self { pool, bus, tools, permissions, workspaces } = self;
         Service::new(Parts {
