@@ -7,7 +7,6 @@ use axum::extract::FromRef;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::bus::Bus;
 use crate::domain::run::OnBusy;
 use crate::http::auth::{Caller, Keyring};
 use crate::http::error::ApiError;
@@ -20,11 +19,8 @@ use crate::http::server::stream_permits::{StreamPermit, StreamPermits};
 use crate::http::stream::probes::Probes;
 use crate::metrics::Metrics;
 use crate::outbound::AllowedHosts;
-use crate::service::{Defaults, Error, Service};
-use crate::store::connections::TenantConnections;
+use crate::service::{Error, Service};
 use crate::tokens::Issuer;
-use crate::tools::Registry;
-use crate::tools::policy::OperatorPolicy;
 use sandbox::Level;
 
 /// The default maximum size of a message or of tool results in bytes: the maximum of one model
@@ -67,16 +63,6 @@ pub struct Options {
 pub struct Api {
     /// The use cases.
     pub service: Arc<Service>,
-    /// Connections that see the rows of one tenant.
-    pub pool: TenantConnections,
-    /// The bus, which announces work and publishes events.
-    pub bus: Arc<Bus>,
-    /// The catalogue of tools.
-    pub tools: Arc<Registry>,
-    /// The permission policy of the operator.
-    pub permissions: Arc<OperatorPolicy>,
-    /// The defaults of new sessions.
-    pub defaults: Arc<Defaults>,
     /// The configuration of the HTTP interface.
     pub options: Options,
     /// Fires when the process begins to stop: it is no longer ready, and streams are aborted.
@@ -110,11 +96,6 @@ impl Api {
         };
         Self {
             keyring: options.needs_keys.then(keyring),
-            pool: service.pool.clone(),
-            bus: Arc::clone(&service.bus),
-            tools: Arc::clone(&service.tools),
-            permissions: Arc::clone(&service.permissions),
-            defaults: Arc::clone(&service.defaults),
             draining,
             metrics,
             sandbox,

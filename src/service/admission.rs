@@ -72,9 +72,7 @@ impl Admission {
         }
         let begun_at = Instant::now();
         let seen = self.state().added;
-        let mut conn = pool.acquire().await?;
-        let counted = count_queued(&mut conn, self.max).await?;
-        conn.give_back();
+        let counted = pool.with(async |conn| count_queued(conn, self.max).await).await?;
         let mut state = self.state();
         state.counted = counted;
         state.counted_at = Some(begun_at);

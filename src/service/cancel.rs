@@ -41,7 +41,7 @@ impl StopRequest {
         self.run_id
     }
 
-    /// Whether the run has settled, as of the transaction of the request.
+    /// Returns true if the run has settled, as of the transaction of the request.
     pub(crate) fn is_settled(&self) -> bool {
         match self.cancellation {
             None | Some(Cancellation::Queued | Cancellation::Settled) => true,

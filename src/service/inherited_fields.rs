@@ -13,7 +13,7 @@ impl InheritedFields {
         }
     }
 
-    /// Whether the value at this pointer is inherited, or is part of an inherited one.
+    /// Returns true if the value at this pointer is inherited, or is part of an inherited one.
     pub(crate) fn has(&self, pointer: &str) -> bool {
         let rests = self.0.iter().filter_map(|inherited| pointer.strip_prefix(inherited));
         rests.into_iter().any(|rest| rest.is_empty() || rest.starts_with('/'))

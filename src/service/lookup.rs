@@ -47,7 +47,7 @@ pub(crate) async fn find_run(
     Err(Error::RunNotFound(run_id.to_string()))
 }
 
-/// Whether a run has settled and has no event after this one.
+/// Returns true if a run has settled and has no event after this one.
 pub(crate) async fn has_ended(
     service: &Service,
     tenant: TenantId,

@@ -104,7 +104,9 @@ impl Keyring {
             // Any client can send made-up tickets.
             let _permit = self.ticket_limit.acquire().await.ok_or(ApiError::TooManyUnknownKeys)?;
             let (ticket, session_id) = (given.ticket.hash(), given.session_id);
-            Ok(self.pool.with(async |conn| take(conn, ticket, session_id).await).await?)
+            Ok::<_, ApiError>(
+                self.pool.with(async |conn| take(conn, ticket, session_id).await).await?,
+            )
         });
         let Some((tenant, Some(pass))) = taken.await? else { return Ok(None) };
         let caller = Caller { tenant, scope: Scope::Read, pass: Some(pass) };

@@ -55,7 +55,7 @@ impl Tokens {
             return Ok(id);
         }
         let id = in_time(async {
-            Ok(self.pool.with(async |conn| find_or_insert(conn, name).await).await?)
+            Ok::<_, ApiError>(self.pool.with(async |conn| find_or_insert(conn, name).await).await?)
         })
         .await?;
         tracing::debug!(tenant.id = %id, tenant.name = name, "tenant resolved from token");

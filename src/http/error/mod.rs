@@ -81,18 +81,6 @@ impl ApiError {
         Error::field(pointer, message).into()
     }
 
-    /// The same error, for members of a value at this pointer.
-    pub(in crate::http) fn beneath(self, pointer: &str) -> Self {
-        let Self::Service(error) = self else { return self };
-        error.under(pointer).into()
-    }
-
-    /// The same error, with another name for one member.
-    pub(in crate::http) fn renamed(self, pointer: &str, new: &str) -> Self {
-        let Self::Service(error) = self else { return self };
-        error.renamed(pointer, new).into()
-    }
-
     /// The `detail` of the problem document. The cause of an internal error is logged, and hidden from
     /// the client.
     fn detail(&self, code: &'static str) -> String {

@@ -7,11 +7,13 @@ use crate::service::{AgentError, Error};
 
 impl From<Error> for ApiError {
     fn from(error: Error) -> Self {
-        match error {
-            Error::Store(error) => Self::Store(error),
-            Error::Internal(cause) => Self::Internal(cause),
-            refusal => Self::Service(refusal),
+        if let Error::Store(error) = error {
+            return Self::Store(error);
         }
+        if let Error::Internal(cause) = error {
+            return Self::Internal(cause);
+        }
+        Self::Service(error)
     }
 }
 

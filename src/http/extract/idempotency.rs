@@ -1,4 +1,4 @@
-//! Requests that may be sent again: known by a key, and by what they ask.
+//! Idempotency keys: a repeated request is recognized by its key and the fingerprint of its body.
 
 use axum::body::Bytes;
 use axum::extract::{FromRef, FromRequest, Request};
@@ -15,7 +15,7 @@ use crate::http::extract::json_body::optional;
 use crate::service::idempotency::IdempotencyKey;
 use crate::service::json::parse;
 
-/// A JSON body that may be absent, and by what its request is known again, if it is to be.
+/// An optional JSON body, and the idempotency key of the request, if there is one.
 #[derive(Debug)]
 pub(in crate::http) struct KeyedJsonBody<T>(
     pub(in crate::http) T,
@@ -39,23 +39,23 @@ where
     }
 }
 
-/// What makes two bodies the same: what they say, in whichever order and with whatever spaces. No
-/// body is an empty one.
+/// A hash of the JSON value of a body, independent of the order of members and of white space. An
+/// absent body equals an empty object.
 fn fingerprint(body: Option<&Bytes>) -> Vec<u8> {
-    Sha256::digest(said(body.map_or(&b"{}"[..], |body| body))).to_vec()
+    Sha256::digest(canonical(body.map_or(&b"{}"[..], |body| body))).to_vec()
 }
 
-/// What JSON says, in the one form that it has here.
-pub(in crate::http) fn said(json: &[u8]) -> Vec<u8> {
-    let said = serde_json::from_slice(json).map(|mut value: Value| {
+/// JSON in a canonical form: sorted members, no white space.
+pub(in crate::http) fn canonical(json: &[u8]) -> Vec<u8> {
+    let canonical = serde_json::from_slice(json).map(|mut value: Value| {
         value.sort_all_objects();
         value.to_string().into_bytes()
     });
-    // What is nested too deep for this counts as it is.
-    said.unwrap_or_else(|_| json.to_vec())
+    // JSON that is nested too deep is used unchanged.
+    canonical.unwrap_or_else(|_| json.to_vec())
 }
 
-/// Says that an answer is that to an earlier request, if it is.
+/// Marks a response that belongs to an earlier request.
 pub(in crate::http) fn mark_repeated(response: &mut Response, is_repeated: bool) {
     if is_repeated {
         let yes = HeaderValue::from_static("true");
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bodies_that_say_the_same_are_the_same() {
+    fn bodies_of_equal_json_have_equal_fingerprints() {
         let of = |body: &'static str| fingerprint(Some(&Bytes::from_static(body.as_bytes())));
         let first = of(r#"{"a":{"x":1,"y":[1,2]},"b":null}"#);
         assert_eq!(of("{ \"b\": null,\n \"a\": {\"y\": [1, 2], \"x\": 1} }"), first);

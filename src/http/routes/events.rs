@@ -29,19 +29,18 @@ use crate::store::typed_events::{Found, list_types};
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(in crate::http) struct ListEvents {
-    /// Items of the page, 1 to 200.
+    /// The number of items per page, 1 to 200; 50 by default.
     limit: Option<i64>,
-    /// Only events with a greater number; with `order=desc`, with a smaller one.
+    /// Only events with a greater number; with `order=desc`, a smaller one.
     #[param(value_type = Option<i64>)]
     after: Option<String>,
-    /// Only events with a smaller number, or with `order=desc` a greater one; the page is the last
-    /// one before it.
+    /// Only events with a smaller number; with `order=desc`, a greater one. The page ends there.
     #[param(value_type = Option<i64>)]
     before: Option<String>,
-    /// `asc`, which is meant where it is absent, or `desc`, newest first.
+    /// `asc`, oldest first, the default; or `desc`, newest first.
     #[param(inline)]
     order: Option<Order>,
-    /// Only events of these types; several by several `types`, or by one with commas between them.
+    /// Only events of these types, separated by commas, or in several `types`.
     #[param(value_type = Option<Vec<String>>, explode)]
     types: Option<String>,
 }
@@ -50,36 +49,37 @@ pub(in crate::http) struct ListEvents {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(in crate::http) struct StreamEvents {
-    /// The number of the event that was seen last; the `Last-Event-ID` header wins.
+    /// The number of the last event that the client has seen. The header `Last-Event-ID` has
+    /// precedence.
     #[param(minimum = 0)]
     pub(super) after: Option<i64>,
-    /// Whether text is streamed while it is written; `true` when absent.
+    /// True to send previews of text while the model writes it; `true` by default.
     pub(super) deltas: Option<bool>,
-    /// Only events and previews of these types, separated by commas, or by several `types`.
+    /// Only events and previews of these types, separated by commas, or in several `types`.
     #[param(example = "agent.message,session.status_idle")]
     pub(super) types: Option<String>,
 }
 
 #[derive(utoipa::IntoParams)]
 #[into_params(parameter_in = Header)]
-#[expect(dead_code, reason = "for the document; the headers are read as they come")]
+#[expect(dead_code, reason = "for the OpenAPI document; the handler reads the headers themselves")]
 pub(in crate::http) struct StreamHeaders {
-    /// The number of the event that was seen last.
+    /// The number of the last event that the client has seen.
     #[param(rename = "Last-Event-ID", minimum = 0)]
     last_event_id: Option<i64>,
 }
 
-/// Lists the events of a session, oldest first unless `order` says otherwise.
+/// Lists the events of a session, oldest first by default.
 ///
-/// With `types` a page looks at 5000 events at most. If it finds fewer than it may have, and there
-/// are others behind those, it has what it found, be it nothing, and a `next_cursor` from which to
-/// look on.
+/// With `types`, one request searches at most 5000 events. If the search stops before the page is
+/// full and before the end of the list, the page has the events found so far, possibly none, and a
+/// `next_cursor` from which to continue.
 #[utoipa::path(
     get, path = "/sessions/{session_id}/events", operation_id = "list_events", tag = "events",
     params(("session_id" = String, Path, description = "The session."), ListEvents),
     responses(
         (status = 200, description = "A page of events.", body = Page<Event>,
-         headers(("link" = String, description = "Its neighbours: `next` and `prev` (RFC 8288)."))),
+         headers(("link" = String, description = "Links to the next and the previous page (RFC 8288): `next`, `prev`."))),
         (status = 400, description = "`invalid_cursor`, `invalid_query`", body = Problem, content_type = "application/problem+json"),
         (status = 404, description = "`session_not_found`", body = Problem, content_type = "application/problem+json"),
     )
@@ -93,31 +93,33 @@ pub(in crate::http) async fn list_events(
 ) -> Result<Response, ApiError> {
     let SessionPath(session_id) = path;
     let TypedParams(ListEvents { limit, after, before, order, types }) = query;
-    let asked = page_request(limit, after, before, order.unwrap_or(Order::Asc))?;
+    let request = page_request(limit, after, before, order.unwrap_or(Order::Asc))?;
     let types = EventTypes::of(types.as_deref()).of_events()?;
     let newest = newest_event(&api.service, caller.tenant, session_id).await?;
-    let wanted = Wanted { session_id, newest, types };
-    let mut conn = api.pool.acquire_as(caller.tenant).await?;
-    let Found { frames, up_to } = wanted.find(&mut conn, asked.slice()).await?;
-    let mut page = asked.page_up_to(frames, up_to, |frame| frame.seq);
-    if let Some(back) = page.slice_before() {
-        let found = wanted.find(&mut conn, back).await?;
-        page.set_has_previous(!found.frames.is_empty() || found.up_to.is_some());
-    }
-    conn.give_back();
-    Ok((links(&page, &uri), page_of(page.into())).into_response())
+    let query = EventQuery { session_id, newest, types };
+    let read = async |conn: &mut PgConnection| {
+        let Found { frames, up_to } = query.find(conn, request.slice()).await?;
+        let mut page = request.page_up_to(frames, up_to, |frame| frame.seq);
+        if let Some(back) = page.slice_before() {
+            let found = query.find(conn, back).await?;
+            page.set_has_previous(!found.frames.is_empty() || found.up_to.is_some());
+        }
+        Ok::<_, ApiError>(page)
+    };
+    let page = api.service.pool.with(caller.tenant, read).await?;
+    Ok((links(&page, &uri), encode_page(page.into())).into_response())
 }
 
-/// The events that a list is of.
-struct Wanted {
+/// A query for the events of a list.
+struct EventQuery {
     session_id: SessionId,
     /// The number of the session's newest event.
     newest: i64,
-    /// None: all.
+    /// The types of the events; all types when absent.
     types: Option<Vec<&'static str>>,
 }
 
-impl Wanted {
+impl EventQuery {
     async fn find(&self, conn: &mut PgConnection, slice: Slice<i64>) -> Result<Found, StoreError> {
         if let Some(types) = &self.types {
             return list_types(conn, (self.session_id, self.newest), slice, types).await;
@@ -126,8 +128,8 @@ impl Wanted {
     }
 }
 
-/// Events are encoded once; a page only joins them.
-fn page_of(page: Page<Frame>) -> Response {
+/// Joins the events of a page, which are encoded already.
+fn encode_page(page: Page<Frame>) -> Response {
     let mut body = br#"{"data":["#.to_vec();
     for (index, frame) in page.data.iter().enumerate() {
         if index > 0 {
@@ -147,15 +149,16 @@ fn page_of(page: Page<Frame>) -> Response {
 
 /// Streams the events of a session, across its runs, until the client leaves.
 ///
-/// Each SSE event's `data` is one event; its `id` is the event's number. A client that comes back
-/// with `Last-Event-ID` gets every event it missed, once. `event_start` and `event_delta` are
-/// previews without a number: text while it is written, replaced by the event of the same id.
-/// With `Accept: application/jsonl` each line is one event.
+/// The `data` of each SSE event is one event of the session; its `id` is the number of the event. A
+/// client that reconnects with `Last-Event-ID` receives each event that it missed once. `event_start`
+/// and `event_delta` are previews without a number: they contain text while the model writes it, and
+/// are replaced by the event with the same id. With `Accept: application/jsonl`, each line is one
+/// event.
 #[utoipa::path(
     get, path = "/sessions/{session_id}/events/stream", operation_id = "stream_events", tag = "events",
     params(("session_id" = String, Path, description = "The session."), StreamEvents, StreamHeaders),
     responses(
-        (status = 200, description = "The stream; the schema is that of one event's `data`, or of one line.",
+        (status = 200, description = "The stream. The schema describes the `data` of one event, or one line.",
          content((Streamed<'static> = "text/event-stream"), (Streamed<'static> = "application/jsonl"),
                  (Streamed<'static> = "application/x-ndjson"))),
         (status = 400, description = "`invalid_cursor`, `invalid_query`", body = Problem, content_type = "application/problem+json"),
@@ -176,7 +179,7 @@ pub(in crate::http) async fn stream_events(
     let form = StreamForm::of(&headers)?;
     let after = resume_after(&headers, after)?;
     check_reached(&api.service, caller.tenant, session_id, after).await?;
-    let subscription = api.bus.subscribe(session_id);
+    let subscription = api.service.bus.subscribe(session_id);
     let follow = Follow {
         tenant: caller.tenant,
         session_id,

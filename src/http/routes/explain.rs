@@ -1,27 +1,23 @@
-//! Why a run stands where it stands.
+//! An explanation of the state of a run.
 
 use axum::Json;
 use axum::extract::State;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use crate::domain::explanation::{Facts, OpenCall, WaitsFor, after};
+use crate::domain::explanation::{Facts, OpenCall, WaitsFor};
 use crate::domain::ids::{RunId, SessionId};
 use crate::domain::permission::Awaits;
 use crate::domain::run::{RunStatus, StopReason};
-use crate::domain::tool::{CallState, ToolClass};
 use crate::http::auth::Caller;
 use crate::http::error::{ApiError, Problem};
 use crate::http::extract::path::RunPath;
 use crate::http::resources::run_path;
 use crate::http::server::forwarded::link;
 use crate::http::state::Api;
-use crate::service::Error;
-use crate::service::lookup::newest_event;
-use crate::store::explain::find;
-use crate::tools::Registry;
+use crate::service::explanation::explain_run as read_facts;
 
-/// Why a run stands where it stands.
+/// An explanation of the state of a run.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub(in crate::http) struct ExplanationResource {
     /// `run_explanation`.
@@ -29,40 +25,39 @@ pub(in crate::http) struct ExplanationResource {
     /// The run.
     #[schema(value_type = String)]
     run_id: RunId,
-    /// Where it stands.
+    /// The status of the run.
     status: RunStatus,
-    /// What it waits for; null when it has settled.
+    /// The event that the run waits for; null when it has settled.
     #[schema(required)]
     waits_for: Option<WaitsFor>,
-    /// Since when it waits; for a settled run, when it settled.
+    /// The time since which the run waits; for a settled run, the time at which it settled.
     #[schema(value_type = String, format = DateTime)]
     since: Timestamp,
-    /// When the wait ends by itself at the latest, if that is known: the retry, the end of the
-    /// lease with the sweep after it, the deadline of the calls.
+    /// The latest time at which the wait ends by itself, if that is known: the next retry, the
+    /// expiry of the lease and the sweep after it, or the deadline of the calls.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     deadline: Option<Timestamp>,
-    /// Its place in the session's queue, from 1; absent when it does not wait there.
+    /// The position in the session's queue, from 1; absent when the run is not queued.
     #[serde(skip_serializing_if = "Option::is_none")]
     queue_position: Option<i64>,
-    /// The run that goes first.
+    /// The run that is executed before this one.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     behind: Option<RunId>,
-    /// Tool calls that have not ended.
+    /// The tool calls that have not finished.
     calls: Vec<OpenCall>,
-    /// Why it settled.
+    /// The reason why the run settled.
     #[serde(skip_serializing_if = "Option::is_none")]
     stop_reason: Option<StopReason>,
-    /// The call of this API that ends the wait, or the first of several that do; absent when there
-    /// is none.
+    /// The API request that ends the wait, or the first of several; absent when there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     unblocked_by: Option<Remedy>,
-    /// All of it for people.
+    /// The explanation as a sentence.
     sentence: String,
 }
 
-/// A call of this API.
+/// An API request.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub(in crate::http) struct Remedy {
     /// The method.
@@ -74,7 +69,7 @@ pub(in crate::http) struct Remedy {
 impl ExplanationResource {
     fn new(session_id: SessionId, facts: Facts) -> Self {
         let explanation = facts.explain();
-        let answer = answer(session_id, &facts.calls);
+        let answer = answer_path(session_id, &facts.calls);
         let cancel = |run_id| format!("{}/cancel", run_path(session_id, run_id));
         let remedy = answer.or_else(|| explanation.cancel.map(cancel));
         Self {
@@ -94,8 +89,8 @@ impl ExplanationResource {
     }
 }
 
-/// Where the first call is answered that waits for somebody.
-fn answer(session_id: SessionId, calls: &[OpenCall]) -> Option<String> {
+/// The path at which the first waiting call is answered.
+fn answer_path(session_id: SessionId, calls: &[OpenCall]) -> Option<String> {
     let waiting = |who| calls.iter().find(move |call| call.awaits == Some(who));
     if let Some(call) = waiting(Awaits::Approval) {
         return Some(link(format_args!("/sessions/{session_id}/approvals/{}", call.tool_use_id)));
@@ -104,22 +99,13 @@ fn answer(session_id: SessionId, calls: &[OpenCall]) -> Option<String> {
     waiting(Awaits::Client).map(|_| results())
 }
 
-/// Adds what only the catalogue knows.
-fn look_up(tools: &Registry, call: &mut OpenCall) {
-    // A sub-agent may take as long as its own limits let it.
-    if call.state == CallState::Started && tools.class(&call.name) != ToolClass::Child {
-        let timing = tools.timing(&call.name);
-        call.deadline = timing.and_then(|timing| after(call.since, timing.deadline()));
-    }
-}
-
-/// Explains what a run waits for, since when, and what would end the wait.
+/// Explains what a run waits for, since when, and which request would end the wait.
 #[utoipa::path(
     get, path = "/sessions/{session_id}/runs/{run_id}/explain", operation_id = "explain_run", tag = "runs",
     params(("session_id" = String, Path, description = "The session."),
            ("run_id" = String, Path, description = "The run.")),
     responses(
-        (status = 200, description = "The explanation, as of this moment.", body = ExplanationResource),
+        (status = 200, description = "The explanation, at the time of the request.", body = ExplanationResource),
         (status = 404, description = "`session_not_found`, `run_not_found`", body = Problem, content_type = "application/problem+json"),
     )
 )]
@@ -129,15 +115,6 @@ pub(in crate::http) async fn explain_run(
     path: RunPath,
 ) -> Result<Json<ExplanationResource>, ApiError> {
     let RunPath(session_id, run_id) = path;
-    let mut conn = api.pool.acquire_as(caller.tenant).await?;
-    let facts = find(&mut conn, caller.tenant, session_id, run_id).await?;
-    conn.give_back();
-    let Some(mut facts) = facts else {
-        newest_event(&api.service, caller.tenant, session_id).await?;
-        return Err(ApiError::Service(Error::RunNotFound(run_id.to_string())));
-    };
-    for call in &mut facts.calls {
-        look_up(&api.tools, call);
-    }
+    let facts = read_facts(&api.service, caller.tenant, session_id, run_id).await?;
     Ok(Json(ExplanationResource::new(session_id, facts)))
 }

@@ -1,4 +1,4 @@
-//! Whether the process lives, and whether it can serve.
+//! Liveness, readiness, metrics and the OpenAPI document.
 
 use axum::Json;
 use axum::extract::State;
@@ -15,37 +15,37 @@ use crate::http::server::readiness::Checks;
 use crate::http::server::readiness::Health as HealthState;
 use crate::metrics;
 
-/// Whether the process lives.
+/// The liveness of the process.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub(in crate::http) struct Health {
     /// `ok`.
     status: &'static str,
 }
 
-/// Whether the service can serve, check by check.
+/// The readiness of the service, check by check.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub(in crate::http) struct Readiness {
-    /// Whether no check failed.
+    /// True if all checks passed.
     is_ready: bool,
-    /// What was looked at. What was seen of the database may be a second old.
+    /// The checks. The check of the database may be one second old.
     checks: Checks,
 }
 
-/// Says that the process lives. It touches nothing else.
+/// Reports that the process is alive, without any check.
 #[utoipa::path(
     get, path = "/healthz", operation_id = "get_health", tag = "operations",
-    responses((status = 200, description = "It lives.", body = Health))
+    responses((status = 200, description = "The process is alive.", body = Health))
 )]
 pub(in crate::http) async fn get_health() -> Json<Health> {
     Json(Health { status: "ok" })
 }
 
-/// Says whether the service can serve.
+/// Reports whether the service can serve requests.
 #[utoipa::path(
     get, path = "/readyz", operation_id = "get_readiness", tag = "operations",
     responses(
-        (status = 200, description = "It can.", body = Readiness),
-        (status = 503, description = "It cannot: a check failed.", body = Readiness),
+        (status = 200, description = "All checks passed.", body = Readiness),
+        (status = 503, description = "A check failed.", body = Readiness),
     )
 )]
 pub(in crate::http) async fn get_readiness(
@@ -57,13 +57,13 @@ pub(in crate::http) async fn get_readiness(
     (status, Json(Readiness { is_ready, checks }))
 }
 
-/// Figures in the text format that Prometheus reads.
+/// Returns metrics in the text format of Prometheus.
 #[utoipa::path(
     get, path = "/metrics", operation_id = "get_metrics", tag = "operations",
     responses(
-        (status = 200, description = "The figures.", body = String,
+        (status = 200, description = "The metrics.", body = String,
          content_type = "application/openmetrics-text"),
-        (status = 404, description = "`route_not_found`: they have an address of their own.", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "`route_not_found`: metrics have their own address.", body = Problem, content_type = "application/problem+json"),
         (status = 500, description = "`internal`", body = Problem, content_type = "application/problem+json"),
     )
 )]
@@ -74,7 +74,7 @@ pub(in crate::http) async fn get_metrics(
     Ok(([(CONTENT_TYPE, metrics::CONTENT_TYPE)], text))
 }
 
-/// This document.
+/// Returns this OpenAPI document.
 #[utoipa::path(
     get, path = "/openapi.json", operation_id = "get_openapi", tag = "operations",
     responses((status = 200, description = "The OpenAPI document.", body = Object))

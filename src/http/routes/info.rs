@@ -1,4 +1,4 @@
-//! What this service is, in short.
+//! The version, the limits and the features of the service.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -18,7 +18,7 @@ use crate::store::accept::MAX_QUEUED;
 use crate::store::agents::MAX_AGENTS;
 use crate::store::webhooks::MAX_WEBHOOKS;
 
-/// What this service is.
+/// The version, the limits and the features of the service.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub(in crate::http) struct InfoResource {
     /// `info`.
@@ -29,49 +29,49 @@ pub(in crate::http) struct InfoResource {
     api_version: &'static str,
     limits: InfoLimits,
     features: InfoFeatures,
-    /// Protocols of others, and whether they are spoken here.
+    /// Other protocols, and whether this service supports them.
     adapters: BTreeMap<&'static str, bool>,
 }
 
-/// How much of what the service takes.
+/// The limits of the service.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 struct InfoLimits {
-    /// Bytes of a body that holds messages or results.
+    /// The largest body with messages or results, in bytes.
     message_bytes: usize,
-    /// Bytes of every other body.
+    /// The largest other body, in bytes.
     body_bytes: usize,
-    /// Items of a page.
+    /// The largest number of items per page.
     page_items: i64,
-    /// Seconds for which `Prefer: wait` keeps a request waiting.
+    /// The longest wait of `Prefer: wait`, in seconds.
     wait_seconds: u64,
-    /// Messages of one session that wait.
+    /// The largest number of queued messages of a session.
     queued_messages: i32,
-    /// Streams that a key may hold at each process.
+    /// The largest number of open streams of a key at each process.
     streams: usize,
-    /// Requests that a key may send in a minute to each process; absent where it may send as many as
-    /// it likes.
+    /// The largest number of requests of a key per minute at each process; absent if there is no
+    /// limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     requests_per_minute: Option<u32>,
-    /// Webhooks of a tenant.
+    /// The largest number of webhooks of a tenant.
     webhooks: i64,
-    /// Agents of a tenant.
+    /// The largest number of agents of a tenant.
     agents: i64,
 }
 
-/// What the service does.
+/// The features of the service.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 struct InfoFeatures {
-    /// Whether requests need a key or a token.
+    /// True if requests need a key or a token.
     keys: bool,
-    /// Whether tokens of an identity provider are taken where keys are.
+    /// True if tokens of an identity provider are accepted instead of keys.
     tokens: bool,
-    /// Whether sessions may have the permission mode `bypass`.
+    /// True if sessions may have the permission mode `bypass`.
     bypass: bool,
-    /// What a message means for a busy session if it does not say so itself.
+    /// The default effect of a message on a busy session.
     on_busy: OnBusy,
 }
 
-/// Protocols of others, and a path of each.
+/// Other protocols, and a path of each.
 const ADAPTERS: [(&str, &str); 4] = [
     ("ag_ui", "/ag-ui"),
     ("ai_sdk", "/ai-sdk/chat"),
@@ -79,12 +79,12 @@ const ADAPTERS: [(&str, &str); 4] = [
     ("openai", "/v1/chat/completions"),
 ];
 
-/// Tells what this service is: its version, limits and features.
+/// Returns the version, the limits and the features of the service.
 ///
-/// Which tools and models there are, `GET /v1/tools` and `GET /v1/models` say.
+/// `GET /v1/tools` and `GET /v1/models` list its tools and models.
 #[utoipa::path(
     get, path = "/info", operation_id = "get_info", tag = "service",
-    responses((status = 200, description = "What it is.", body = InfoResource))
+    responses((status = 200, description = "The version, the limits and the features.", body = InfoResource))
 )]
 pub(in crate::http) async fn get_info(
     State(api): State<Api>,
@@ -109,14 +109,14 @@ pub(in crate::http) async fn get_info(
         features: InfoFeatures {
             keys: options.needs_keys,
             tokens: options.tokens.is_some(),
-            bypass: api.permissions.allows_bypass,
+            bypass: api.service.permissions.allows_bypass,
             on_busy: options.on_busy,
         },
         adapters: adapters().clone(),
     })
 }
 
-/// Whatever is spoken here is in the document.
+/// The supported protocols: those whose path is in the OpenAPI document.
 fn adapters() -> &'static BTreeMap<&'static str, bool> {
     static ADAPTERS_HERE: LazyLock<BTreeMap<&'static str, bool>> = LazyLock::new(|| {
         let paths = document().paths.paths;

@@ -4,6 +4,7 @@ use axum::extract::State;
 use axum::response::Response;
 use http::Uri;
 use serde::Deserialize;
+use sqlx::PgConnection;
 
 use super::paging::{Order, page_request, respond as respond_page};
 use crate::domain::ids::SessionId;
@@ -23,42 +24,41 @@ use crate::store::messages::{Range, list};
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(in crate::http) struct ListMessages {
-    /// Items of the page, 1 to 200.
+    /// The number of items per page, 1 to 200; 50 by default.
     limit: Option<i64>,
-    /// Only messages behind this place.
+    /// Only messages after this cursor.
     after: Option<String>,
-    /// Only messages before this place; the page is then the last one before it, and its
-    /// `next_cursor` goes on in this direction.
+    /// Only messages before this cursor; the page ends there, and its `next_cursor` continues
+    /// backwards.
     before: Option<String>,
-    /// `asc`, which is meant where it is absent, or `desc`, newest first.
+    /// `asc`, oldest first, the default; or `desc`, newest first.
     #[param(inline)]
     order: Option<Order>,
-    /// How messages are shown: `raw`, as the model reads them, or `plain`, without the
-    /// `<tool_use_error>` tags around results of failed calls, and with images, documents and search
-    /// results only by their names.
+    /// The form of the messages: `raw`, as the model reads them; or `plain`, without the
+    /// `<tool_use_error>` tags around results of failed calls, and with names instead of images,
+    /// documents and search results.
     #[param(inline)]
     view: Option<MessageView>,
 }
 
-/// How messages are shown.
+/// The form of messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(in crate::http) enum MessageView {
     /// As the model reads them, byte for byte.
     #[default]
     Raw,
-    /// As people read them.
+    /// For people.
     Plain,
 }
 
-/// Lists the messages of a session in the form of the Messages API, oldest first unless `order` says
-/// otherwise.
+/// Lists the messages of a session in the form of the Messages API, oldest first by default.
 #[utoipa::path(
     get, path = "/sessions/{session_id}/messages", operation_id = "list_messages", tag = "messages",
     params(("session_id" = String, Path, description = "The session."), ListMessages),
     responses(
         (status = 200, description = "A page of the history.", body = Page<HistoryItem>,
-         headers(("link" = String, description = "Its neighbours: `next` and `prev` (RFC 8288)."))),
+         headers(("link" = String, description = "Links to the next and the previous page (RFC 8288): `next`, `prev`."))),
         (status = 400, description = "`invalid_cursor`, `invalid_query`", body = Problem, content_type = "application/problem+json"),
         (status = 404, description = "`session_not_found`", body = Problem, content_type = "application/problem+json"),
     )
@@ -72,15 +72,17 @@ pub(in crate::http) async fn list_messages(
 ) -> Result<Response, ApiError> {
     let SessionPath(session_id) = path;
     let Params(ListMessages { limit, after, before, order, view }) = query;
-    let asked = page_request(limit, after, before, order.unwrap_or(Order::Asc))?;
+    let request = page_request(limit, after, before, order.unwrap_or(Order::Asc))?;
     newest_event(&api.service, caller.tenant, session_id).await?;
-    let mut conn = api.pool.acquire_as(caller.tenant).await?;
-    let stored = list(&mut conn, range(session_id, asked.slice())).await?;
-    let mut page = asked.page(stored, |stored| stored.seq);
-    if let Some(back) = page.slice_before() {
-        page.set_has_previous(!list(&mut conn, range(session_id, back)).await?.is_empty());
-    }
-    conn.give_back();
+    let read = async |conn: &mut PgConnection| {
+        let stored = list(conn, range(session_id, request.slice())).await?;
+        let mut page = request.page(stored, |stored| stored.seq);
+        if let Some(back) = page.slice_before() {
+            page.set_has_previous(!list(conn, range(session_id, back)).await?.is_empty());
+        }
+        Ok::<_, ApiError>(page)
+    };
+    let mut page = api.service.pool.with(caller.tenant, read).await?;
     if view == Some(MessageView::Plain) {
         for stored in &mut page.items {
             let content = plain(&stored.message.content);
@@ -91,7 +93,7 @@ pub(in crate::http) async fn list_messages(
     Ok(respond_page(page.map(|stored| HistoryItem::new(session_id, stored)), &uri))
 }
 
-/// A history is numbered from 1.
+/// The range of a slice. Messages are numbered from 1.
 fn range(session_id: SessionId, Slice { from, is_upwards, limit }: Slice<i32>) -> Range {
     let (after, before) =
         if is_upwards { (from.unwrap_or(0), None) } else { (0, from.or(Some(i32::MAX))) };

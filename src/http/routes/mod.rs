@@ -1,7 +1,6 @@
-//! One file a resource.
+//! The routes of the API, one file per resource.
 
 pub(in crate::http) mod agents;
-mod answering;
 pub(in crate::http) mod approvals;
 pub(in crate::http) mod docs;
 pub(in crate::http) mod events;

@@ -1,4 +1,4 @@
-//! Which models there are, and what they accept.
+//! The known models and their capabilities.
 
 use axum::Json;
 use axum::extract::State;
@@ -16,38 +16,38 @@ use crate::http::state::Api;
 pub(in crate::http) struct ModelResource {
     /// `model`.
     r#type: &'static str,
-    /// The name, for a session's `model`.
+    /// The name, as in a session's `model`.
     id: String,
-    /// Whose protocol its server speaks.
+    /// The protocol of its server.
     provider: Provider,
-    /// Whether sessions that name no model have it.
+    /// True if this is the default model of new sessions.
     default: bool,
-    /// Whether the server says that it has it; absent when it has not told which it has.
+    /// True if the server reports the model; absent if the server has not listed its models.
     #[serde(skip_serializing_if = "Option::is_none")]
     available: Option<bool>,
-    /// What it accepts. What is not known is absent, and not checked before a request; so is what
-    /// the provider's protocol has no place for.
+    /// The capabilities. Unknown capabilities are absent, and are not checked before a request; so are
+    /// capabilities that the provider's protocol does not support.
     capabilities: Capabilities,
-    /// What the service knows and the provider's protocol has no place for.
+    /// Features of this service that the provider's protocol does not support.
     lacks: &'static [&'static str],
-    /// What its tokens cost, in micro-dollars for a million of each kind; absent where the
-    /// operator has not said so.
+    /// The price of a million tokens of each kind, in micro-dollars; absent if the operator has not
+    /// set it.
     #[serde(skip_serializing_if = "Option::is_none")]
     price: Option<Price>,
 }
 
-/// Lists the models that are known, with what they accept.
+/// Lists the known models with their capabilities.
 ///
-/// Any other name may be tried: nothing is checked for it before the model does so itself.
+/// Sessions may use other models; requests for them are not checked before they are sent.
 #[utoipa::path(
     get, path = "/models", operation_id = "list_models", tag = "models",
-    responses((status = 200, description = "All known models.", body = Page<ModelResource>))
+    responses((status = 200, description = "The known models.", body = Page<ModelResource>))
 )]
 pub(in crate::http) async fn list_models(
     State(api): State<Api>,
     _caller: Caller,
 ) -> Json<Page<ModelResource>> {
-    let (models, default) = (&api.defaults.model_rules.models, &api.defaults.model);
+    let (models, default) = (&api.service.defaults.model_rules.models, &api.service.defaults.model);
     let mut names = models.list();
     if names.iter().all(|(name, _)| name != default) {
         names.push((default.clone(), None));
@@ -59,7 +59,7 @@ pub(in crate::http) async fn list_models(
         available,
         capabilities: models.find_usable(&id),
         lacks: models.provider().lacks(),
-        price: api.defaults.prices.get(&id).copied(),
+        price: api.service.defaults.prices.get(&id).copied(),
         id,
     };
     let data = names.into_iter().map(resource).collect();

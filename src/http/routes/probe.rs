@@ -1,4 +1,4 @@
-//! Streams of nothing, which show what stands between a client and the service.
+//! Probe streams, which show whether proxies between a client and the service buffer streams.
 
 use std::io;
 use std::time::Duration;
@@ -28,31 +28,31 @@ use crate::http::stream::probes::{Listener, ProbeState};
 use crate::http::stream::sse::streamed;
 use crate::metrics::Held;
 
-/// How probes are written.
+/// The format of probe streams.
 const FORM: StreamForm = StreamForm::EventStream;
 const DEFAULT_EVENTS: i64 = 3;
 const MAX_EVENTS: i64 = 240;
 const DEFAULT_EVERY_MS: u64 = 100;
-/// How long a probe may take in all.
+/// The maximum duration of a probe.
 const LONGEST: Duration = Duration::from_mins(1);
 
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(in crate::http) struct StreamProbe {
-    /// How many events, 1 to 240; 3 when absent.
+    /// The number of events, 1 to 240; 3 by default.
     #[param(minimum = 1, maximum = 240)]
     events: Option<i64>,
-    /// Milliseconds between two of them; 100 when absent. All together take at most a minute.
+    /// The interval between two events, in milliseconds; 100 by default. The whole stream takes at
+    /// most one minute.
     #[param(maximum = 60_000)]
     every_ms: Option<u64>,
-    /// Whether nothing at all is sent between two of them, not even the comments that keep other
-    /// streams alive.
+    /// True to omit the comments that keep other streams alive between two events.
     silent: Option<bool>,
 }
 
 impl StreamProbe {
-    /// The number of the last event, and the time between two.
+    /// The number of the last event, and the interval.
     fn check(&self) -> Result<(i64, Duration), ApiError> {
         let events = self.events.unwrap_or(DEFAULT_EVENTS);
         if !(1..=MAX_EVENTS).contains(&events) {
@@ -64,7 +64,7 @@ impl StreamProbe {
         let pauses = u32::try_from(events - 1).unwrap_or(u32::MAX);
         if every.checked_mul(pauses).is_none_or(|all| all > LONGEST) {
             return Err(ApiError::InvalidQuery(
-                "all events together take over a minute".to_owned(),
+                "the whole stream takes more than one minute".to_owned(),
             ));
         }
         Ok((events, every))
@@ -76,25 +76,25 @@ impl StreamProbe {
 pub(in crate::http) struct ProbeEvent {
     /// `probe`.
     r#type: &'static str,
-    /// Its number, from 1.
+    /// The number of the event, from 1.
     seq: i64,
     /// The probe.
     #[schema(value_type = String)]
     probe_id: ProbeId,
 }
 
-/// Streams events that mean nothing, on the way and with the headers of every other stream.
+/// Streams test events with the headers of all other streams.
 ///
-/// It costs no request to a model, and counts as a stream. A client that comes back with
-/// `Last-Event-ID` gets the rest, and 204 when there is none.
+/// A probe makes no model request. It counts as an open stream. A client that reconnects with
+/// `Last-Event-ID` receives the remaining events, or 204 if there are none.
 #[utoipa::path(
     get, path = "/probe/stream", operation_id = "stream_probe", tag = "events",
     params(StreamProbe),
     responses(
-        (status = 200, description = "The stream; the schema is that of one event's `data`.",
+        (status = 200, description = "The stream. The schema describes the `data` of one event.",
          body = ProbeEvent, content_type = "text/event-stream",
-         headers(("location" = String, description = "Where it is told what became of it."))),
-        (status = 204, description = "Nothing is left to stream."),
+         headers(("location" = String, description = "The path with the states of recent probes."))),
+        (status = 204, description = "There are no more events."),
         (status = 400, description = "`invalid_query`, `invalid_cursor`", body = Problem, content_type = "application/problem+json"),
         (status = 503, description = "`too_many_streams`, `draining`", body = Problem, content_type = "application/problem+json"),
     )
@@ -130,22 +130,22 @@ pub(in crate::http) async fn stream_probe(
         Some((item, probe))
     });
     let mut response = streamed(Body::from_stream(body), FORM);
-    let told = HeaderValue::try_from(link(format_args!("/probe/streams")))
+    let location = HeaderValue::try_from(link(format_args!("/probe/streams")))
         .map_err(|error| ApiError::Internal(error.to_string()))?;
-    response.headers_mut().insert(LOCATION, told);
+    response.headers_mut().insert(LOCATION, location);
     Ok(response)
 }
 
-/// A probe on its way.
+/// A probe that is being streamed.
 struct Probe {
     api: Api,
     listener: Listener,
-    /// The number of the event that comes next, and when.
+    /// The number of the next event, and its time.
     next: i64,
     due: Instant,
     last: i64,
     every: Duration,
-    /// When a comment is sent if nothing else is.
+    /// The time of the next comment, unless an event is sent before.
     alive_by: Option<Instant>,
     is_first: bool,
     _place: StreamPermit,
@@ -153,7 +153,7 @@ struct Probe {
 }
 
 impl Probe {
-    /// The next bytes. An error tears the connection, as in every other stream.
+    /// The next bytes. An error aborts the connection, as in all other streams.
     async fn next(&mut self) -> Option<io::Result<Bytes>> {
         if self.next > self.last {
             self.listener.finish();
@@ -184,22 +184,22 @@ impl Probe {
     }
 }
 
-/// What became of a probe.
+/// A recent probe.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub(in crate::http) struct ProbeResource {
     /// `probe`.
     r#type: &'static str,
-    /// The id, which its events name.
+    /// The id, as in its events.
     #[schema(value_type = String)]
     id: ProbeId,
-    /// Whether somebody listens, has heard all, or has left.
+    /// True if the stream is open, was sent completely, or was closed by the client.
     state: ProbeState,
 }
 
-/// Lists the newest probes that this process has streamed, the newest first.
+/// Lists the most recent probes of this process, newest first.
 #[utoipa::path(
     get, path = "/probe/streams", operation_id = "list_probes", tag = "events",
-    responses((status = 200, description = "All that are remembered.", body = Page<ProbeResource>))
+    responses((status = 200, description = "The recent probes.", body = Page<ProbeResource>))
 )]
 pub(in crate::http) async fn list_probes(
     State(api): State<Api>,

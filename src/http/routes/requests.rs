@@ -1,4 +1,4 @@
-//! The exact requests of a run.
+//! The recorded model requests of a run.
 
 use axum::Json;
 use axum::extract::State;
@@ -7,16 +7,13 @@ use http::Uri;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use sha2::{Digest as _, Sha256};
-use tokio::task::spawn_blocking;
+use sqlx::PgConnection;
 
 use super::paging::{Order, page_request, respond as respond_page};
-use super::runs::known_run;
 use crate::domain::attempt::Attempt;
 use crate::domain::ids::{RunId, SessionId};
-use crate::domain::page::Slice;
 use crate::domain::prefix::PrefixHashes;
-use crate::domain::request::{RequestForm, StoredRequest, hexadecimal};
+use crate::domain::request::{RequestForm, StoredRequest};
 use crate::domain::run::RunError;
 use crate::domain::usage::Usage;
 use crate::http::auth::Caller;
@@ -25,10 +22,11 @@ use crate::http::extract::path::{RequestPath, RunPath};
 use crate::http::extract::query::Params;
 use crate::http::resources::Page;
 use crate::http::state::Api;
-use crate::service::Error;
-use crate::store::requests::{Filter, list, material};
+use crate::service::lookup::find_run;
+use crate::service::model_requests::read_model_request;
+use crate::store::requests::{Filter, list};
 
-/// A request to the model that has ended.
+/// A finished model request.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub(in crate::http) struct RequestResource {
     /// `request`.
@@ -39,47 +37,46 @@ pub(in crate::http) struct RequestResource {
     /// The run.
     #[schema(value_type = String)]
     run_id: RunId,
-    /// Its number in the run, from 1.
+    /// The number of the request in the run, from 1.
     n: i32,
-    /// The attempt of the run that sent it.
+    /// The attempt of the run that sent the request.
     attempt: i32,
-    /// The model that was asked.
+    /// The model.
     model: String,
-    /// The last message of the history that it carried.
+    /// The number of the last message in the request.
     message_seq: i32,
-    /// What else varied.
+    /// The parameters that vary between the requests of a run.
     form: RequestForm,
-    /// SHA-256 of the body, in hexadecimal digits.
+    /// The SHA-256 hash of the body, in hexadecimal.
     body_sha256: String,
-    /// Bytes of the body.
+    /// The size of the body, in bytes.
     body_bytes: i64,
-    /// Hashes over the parts that a later request repeats.
+    /// Hashes of the parts that later requests repeat.
     #[serde(skip_serializing_if = "Option::is_none")]
     prefix: Option<PrefixHashes>,
-    /// Its tries, as far as they were kept.
+    /// The HTTP requests that were sent, as far as they were recorded.
     attempts: Vec<Attempt>,
-    /// Why the model stopped, in its own word; absent if there was no reply.
+    /// The model's stop reason; absent if there was no reply.
     #[serde(skip_serializing_if = "Option::is_none")]
     stop_reason: Option<String>,
-    /// Why there was no reply; absent too if the run was stopped meanwhile.
+    /// The reason why there was no reply; absent if the run was stopped meanwhile.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<RunError>,
-    /// What it used.
+    /// The usage.
     usage: Usage,
-    /// What it cost, in micro-dollars; absent where no price is known.
+    /// The cost, in micro-dollars; absent if the model has no known price.
     #[serde(skip_serializing_if = "Option::is_none")]
     cost: Option<i64>,
-    /// When it was first sent.
+    /// The time at which it was first sent.
     #[schema(value_type = String, format = DateTime)]
     started_at: Timestamp,
-    /// When it ended.
+    /// The time at which it ended.
     #[schema(value_type = String, format = DateTime)]
     ended_at: Timestamp,
-    /// From the first try to the end of the last.
+    /// The time from the first HTTP request to the end of the last, in milliseconds.
     duration_ms: i64,
-    /// The body as it was sent, byte for byte. Keys are not in a body. Null where this version of
-    /// the service does not make the same bytes any more: then no others are shown in their place.
-    /// Absent in lists.
+    /// The body exactly as it was sent, without API keys, which are in headers. Null if this version
+    /// of the service can no longer generate the same bytes. Absent in lists.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     body: Option<Box<RawValue>>,
@@ -117,25 +114,25 @@ impl RequestResource {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(in crate::http) struct ListRequests {
-    /// Items of the page, 1 to 200.
+    /// The number of items per page, 1 to 200; 50 by default.
     limit: Option<i64>,
-    /// Only requests behind this one: the `next_cursor` of the page before.
+    /// Only requests after this cursor: the `next_cursor` of another page.
     after: Option<String>,
-    /// Only requests before this one; the page is the last one before it.
+    /// Only requests before this cursor; the page ends there.
     before: Option<String>,
-    /// `asc`, which is meant where it is absent, or `desc`, newest first.
+    /// `asc`, oldest first, the default; or `desc`, newest first.
     #[param(inline)]
     order: Option<Order>,
 }
 
-/// Lists the requests to the model that a run has made, failed ones included, without their bodies.
+/// Lists the model requests of a run, including failed ones, without their bodies.
 #[utoipa::path(
     get, path = "/sessions/{session_id}/runs/{run_id}/requests", operation_id = "list_requests", tag = "runs",
     params(("session_id" = String, Path, description = "The session."),
            ("run_id" = String, Path, description = "The run."), ListRequests),
     responses(
         (status = 200, description = "A page of requests.", body = Page<RequestResource>,
-         headers(("link" = String, description = "Its neighbours: `next` and `prev` (RFC 8288)."))),
+         headers(("link" = String, description = "Links to the next and the previous page (RFC 8288): `next`, `prev`."))),
         (status = 400, description = "`invalid_cursor`, `invalid_query`", body = Problem, content_type = "application/problem+json"),
         (status = 404, description = "`session_not_found`, `run_not_found`", body = Problem, content_type = "application/problem+json"),
     )
@@ -149,24 +146,27 @@ pub(in crate::http) async fn list_requests(
 ) -> Result<Response, ApiError> {
     let RunPath(session_id, run_id) = path;
     let Params(ListRequests { limit, after, before, order }) = query;
-    let asked = page_request(limit, after, before, order.unwrap_or(Order::Asc))?;
-    known_run(&api, caller.tenant, session_id, run_id).await?;
-    let filter = |slice| Filter { tenant: caller.tenant, session_id, run_id, slice };
-    let mut conn = api.pool.acquire_as(caller.tenant).await?;
-    let requests = list(&mut conn, filter(asked.slice())).await?;
-    let mut page = asked.page(requests, |request| request.n);
-    if let Some(back) = page.slice_before() {
-        page.set_has_previous(!list(&mut conn, filter(back)).await?.is_empty());
-    }
-    conn.give_back();
+    let request = page_request(limit, after, before, order.unwrap_or(Order::Asc))?;
+    let tenant = caller.tenant;
+    find_run(&api.service, tenant, session_id, run_id).await?;
+    let filter = |slice| Filter { tenant, session_id, run_id, slice };
+    let read = async |conn: &mut PgConnection| {
+        let requests = list(conn, filter(request.slice())).await?;
+        let mut page = request.page(requests, |request| request.n);
+        if let Some(back) = page.slice_before() {
+            page.set_has_previous(!list(conn, filter(back)).await?.is_empty());
+        }
+        Ok::<_, ApiError>(page)
+    };
+    let page = api.service.pool.with(tenant, read).await?;
     let resource = |stored| RequestResource::new(session_id, run_id, stored);
     Ok(respond_page(page.map(resource), &uri))
 }
 
-/// Reads one request to the model, with its body as it was sent.
+/// Reads one model request, with its body exactly as it was sent.
 ///
-/// The body is made again from what is stored, and shown only if its hash is the one that was
-/// recorded. The work grows with the history.
+/// The body is regenerated from the history, and returned only if its hash equals the recorded one.
+/// The duration grows with the history.
 #[utoipa::path(
     get, path = "/sessions/{session_id}/runs/{run_id}/requests/{n}", operation_id = "get_request", tag = "runs",
     params(("session_id" = String, Path, description = "The session."),
@@ -183,29 +183,8 @@ pub(in crate::http) async fn get_request(
     path: RequestPath,
 ) -> Result<Json<RequestResource>, ApiError> {
     let RequestPath(session_id, run_id, n) = path;
-    known_run(&api, caller.tenant, session_id, run_id).await?;
-    let slice = Slice { from: Some(n.saturating_sub(1)), is_upwards: true, limit: 1 };
-    let filter = Filter { tenant: caller.tenant, session_id, run_id, slice };
-    let mut conn = api.pool.acquire_as(caller.tenant).await?;
-    let found = list(&mut conn, filter).await?.pop().filter(|request| request.n == n);
-    let request = found.ok_or_else(|| ApiError::Service(Error::RequestNotFound(n.to_string())))?;
-    let seq = request.record.message_seq;
-    let form = request.record.form.clone();
-    let material = material(&mut conn, (session_id, run_id), seq, &form).await?;
-    conn.give_back();
-    let mut resource = RequestResource::new(session_id, run_id, request);
-    let material =
-        material.ok_or_else(|| ApiError::Service(Error::RunNotFound(run_id.to_string())))?;
-    let assemble = api.service.assemble;
-    // A long history takes a while.
-    let made = spawn_blocking(move || {
-        let body = assemble(&material, &form)?;
-        let hash = hexadecimal(&Sha256::digest(&body));
-        Ok::<_, serde_json::Error>((serde_json::from_slice::<Box<RawValue>>(&body)?, hash))
-    });
-    let made = made.await.map_err(|error| ApiError::Internal(error.to_string()))?;
-    let (body, hash) = made.map_err(|error| ApiError::Internal(error.to_string()))?;
-    let is_same = hash == resource.body_sha256;
-    resource.body = Some(if is_same { body } else { RawValue::NULL.to_owned() });
+    let request = read_model_request(&api.service, caller.tenant, session_id, run_id, n).await?;
+    let mut resource = RequestResource::new(session_id, run_id, request.stored);
+    resource.body = Some(request.body);
     Ok(Json(resource))
 }

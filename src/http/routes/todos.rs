@@ -1,10 +1,11 @@
-//! The list that the model keeps of its work.
+//! The todo list that the model keeps.
 
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::HeaderMap;
 use serde::Serialize;
+use sqlx::PgConnection;
 
 use crate::domain::note::Todo;
 use crate::http::auth::Caller;
@@ -15,25 +16,25 @@ use crate::http::state::Api;
 use crate::service::Error;
 use crate::store::sessions::find_todos;
 
-/// The list as the model last wrote it.
+/// The todo list, as the model last wrote it.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub(in crate::http) struct TodoList {
-    /// Its items, in the model's order.
+    /// The items, in the model's order.
     todos: Vec<Todo>,
 }
 
-/// Reads the todo list of a session. It is empty before the model has made one.
+/// Reads the todo list of a session. It is empty until the model writes one.
 #[utoipa::path(
     get, path = "/sessions/{session_id}/todos", operation_id = "get_todos", tag = "sessions",
     params(
         ("session_id" = String, Path, description = "The session."),
         ("If-None-Match" = Option<String>, Header,
-         description = "An `ETag` of the session: 304 if nothing has happened in it since."),
+         description = "An `ETag` of the session: 304 if the session has not changed since."),
     ),
     responses(
         (status = 200, description = "The list.", body = TodoList,
          headers(("etag" = String, description = "The session's version."))),
-        (status = 304, description = "It is as the client knows it.",
+        (status = 304, description = "The session has not changed.",
          headers(("etag" = String, description = "The session's version."))),
         (status = 404, description = "`session_not_found`", body = Problem, content_type = "application/problem+json"),
     )
@@ -45,9 +46,9 @@ pub(in crate::http) async fn get_todos(
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     let SessionPath(id) = path;
-    let mut conn = api.pool.acquire_as(caller.tenant).await?;
-    let found = find_todos(&mut conn, caller.tenant, id).await?;
-    conn.give_back();
+    let tenant = caller.tenant;
+    let find = async |conn: &mut PgConnection| find_todos(conn, tenant, id).await;
+    let found = api.service.pool.with(tenant, find).await?;
     let (todos, last_seq) =
         found.ok_or_else(|| ApiError::Service(Error::SessionNotFound(id.to_string())))?;
     if let Some(status) = not_modified(&headers, last_seq) {

@@ -13,7 +13,7 @@ use crate::tools::CatalogEntry;
 pub(in crate::http) struct ToolResource {
     #[serde(flatten)]
     entry: CatalogEntry,
-    /// Whether sessions that name no tools have it.
+    /// True if sessions that name no tools have it.
     default: bool,
 }
 
@@ -23,11 +23,11 @@ pub(in crate::http) struct ToolResource {
     responses((status = 200, description = "All tools.", body = Page<ToolResource>))
 )]
 pub(in crate::http) async fn list_tools(State(api): State<Api>) -> Json<Page<ToolResource>> {
-    let usual = api.defaults.tools.as_ref();
+    let usual = api.service.defaults.tools.as_ref();
     let resource = |entry: CatalogEntry| {
         let default = usual.is_none_or(|names| names.contains(&entry.name));
         ToolResource { entry, default }
     };
-    let data = api.tools.catalog().into_iter().map(resource).collect();
+    let data = api.service.tools.catalog().into_iter().map(resource).collect();
     Json(Page::whole(data))
 }

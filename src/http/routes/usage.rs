@@ -1,4 +1,4 @@
-//! What requests to the model used and cost.
+//! Usage and cost of model requests.
 
 use axum::Json;
 use axum::extract::State;
@@ -18,21 +18,17 @@ use crate::http::extract::query::Params;
 use crate::http::resources::Page;
 use crate::http::state::Api;
 use crate::service::Error;
-use crate::store::sessions::find;
-use crate::store::usage::{
-    Days, Group, GroupBy as By, Selection, list, list_runs as list_run_usage, of_session,
-};
+use crate::service::usage::{TenantUsageQuery, session_usage, tenant_usage};
+use crate::store::usage::{Days, Group, GroupBy as By};
 
-/// Days that a query without a beginning looks back, today included.
+/// The number of days of a query without `from`.
 const USUAL_DAYS: i32 = 30;
-/// Days that a query may ask for.
+/// The largest number of days of a query.
 const MAX_DAYS: i32 = 366;
-/// The key of all sessions that are no more.
+/// The key of the group of all deleted sessions.
 const DELETED: &str = "deleted";
-/// Models that a session is shown with; it has one.
-const MAX_MODELS: i64 = 100;
 
-/// What a session's requests used.
+/// The usage of a session.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub(in crate::http) struct SessionUsage {
     /// `session_usage`.
@@ -40,35 +36,35 @@ pub(in crate::http) struct SessionUsage {
     /// The session.
     #[schema(value_type = String)]
     session_id: SessionId,
-    /// All of them.
+    /// The usage of all its model requests.
     total: Spent,
-    /// What the session may spend over its whole life.
+    /// The budget of the session.
     budget: Budget,
-    /// By the model that was asked.
+    /// The usage of each model.
     by_model: Vec<GroupUsage>,
-    /// By run, oldest first.
+    /// The usage of each run, oldest first.
     by_run: Page<RunUsage>,
 }
 
-/// What the requests of one run used.
+/// The usage of one run.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub(in crate::http) struct RunUsage {
     /// The run.
     #[schema(value_type = String)]
     run_id: RunId,
-    /// What they used.
+    /// The usage.
     #[serde(flatten)]
     spent: Spent,
     #[serde(skip)]
     accepted_seq: i64,
 }
 
-/// What the requests of one group used.
+/// The usage of one group.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub(in crate::http) struct GroupUsage {
-    /// The day, the model, or the session's id; `deleted` for all sessions that are no more.
+    /// The day, the model, or the id of the session; `deleted` for all deleted sessions.
     key: String,
-    /// What they used.
+    /// The usage.
     #[serde(flatten)]
     spent: Spent,
 }
@@ -83,18 +79,18 @@ impl From<Group> for GroupUsage {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(in crate::http) struct GetSessionUsage {
-    /// Runs of the page, 1 to 200.
+    /// The number of runs per page, 1 to 200; 50 by default.
     limit: Option<i64>,
-    /// The `next_cursor` of `by_run` of the page before.
+    /// The `next_cursor` of `by_run` on the page before.
     after: Option<String>,
 }
 
-/// Adds up what a session's requests to the model used and cost: in all, by model and by run.
+/// Adds up the usage and cost of a session's model requests: in total, by model and by run.
 #[utoipa::path(
     get, path = "/sessions/{session_id}/usage", operation_id = "get_session_usage", tag = "usage",
     params(("session_id" = String, Path, description = "The session."), GetSessionUsage),
     responses(
-        (status = 200, description = "The sums.", body = SessionUsage),
+        (status = 200, description = "The usage.", body = SessionUsage),
         (status = 400, description = "`invalid_cursor`, `invalid_query`", body = Problem, content_type = "application/problem+json"),
         (status = 404, description = "`session_not_found`", body = Problem, content_type = "application/problem+json"),
     )
@@ -109,23 +105,8 @@ pub(in crate::http) async fn get_session_usage(
     let Params(GetSessionUsage { limit, after }) = query;
     let limit = page_limit(limit)?;
     let after = cursor(after)?.unwrap_or(0);
-    let tenant = caller.tenant;
-    let missing = || ApiError::Service(Error::SessionNotFound(session_id.to_string()));
-    let mut conn = api.pool.acquire_as(caller.tenant).await?;
-    let session = find(&mut conn, tenant, session_id).await?.ok_or_else(missing)?;
-    let total = of_session(&mut conn, tenant, session_id).await?.ok_or_else(missing)?;
-    let runs = list_run_usage(&mut conn, session_id, after, limit + 1).await?;
-    let selection = Selection {
-        tenant,
-        session_id: Some(session_id),
-        days: None,
-        by: Some(By::Model),
-        after: None,
-        limit: MAX_MODELS,
-    };
-    let by_model = list(&mut conn, selection).await?;
-    conn.give_back();
-    let runs = runs.into_iter().map(|(run_id, accepted_seq, spent)| RunUsage {
+    let usage = session_usage(&api.service, caller.tenant, session_id, after, limit).await?;
+    let runs = usage.runs.into_iter().map(|(run_id, accepted_seq, spent)| RunUsage {
         run_id,
         spent,
         accepted_seq,
@@ -133,23 +114,23 @@ pub(in crate::http) async fn get_session_usage(
     Ok(Json(SessionUsage {
         r#type: "session_usage",
         session_id,
-        total,
-        budget: session.settings.budget,
-        by_model: by_model.into_iter().map(GroupUsage::from).collect(),
+        total: usage.total,
+        budget: usage.budget,
+        by_model: usage.by_model.into_iter().map(GroupUsage::from).collect(),
         by_run: Page::new(runs.collect(), limit, |run| run.accepted_seq.to_string()),
     }))
 }
 
-/// By what usage is grouped.
+/// The grouping of usage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(in crate::http) enum GroupBy {
-    /// Days by UTC.
+    /// By day, in UTC.
     #[default]
     Day,
-    /// The models that were asked.
+    /// By model.
     Model,
-    /// Sessions.
+    /// By session.
     Session,
 }
 
@@ -167,47 +148,47 @@ impl From<GroupBy> for By {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(in crate::http) struct GetUsage {
-    /// The first day, by UTC; 29 days before the last one when absent.
+    /// The first day, in UTC; 29 days before the last day by default.
     #[param(value_type = Option<String>, format = Date)]
     from: Option<Date>,
-    /// The last day, included; today when absent.
+    /// The last day, inclusive; today by default.
     #[param(value_type = Option<String>, format = Date)]
     to: Option<Date>,
-    /// By what the sums are grouped; by day when absent.
+    /// The grouping; by day by default.
     group_by: Option<GroupBy>,
-    /// Groups of the page, 1 to 200.
+    /// The number of groups per page, 1 to 200; 50 by default.
     limit: Option<i64>,
     /// The `next_cursor` of the page before.
     after: Option<String>,
 }
 
-/// What a tenant's requests used in some days.
+/// The usage of a tenant in a period.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub(in crate::http) struct TenantUsage {
     /// `usage`.
     r#type: &'static str,
-    /// The first day, by UTC.
+    /// The first day, in UTC.
     #[schema(value_type = String, format = Date)]
     from: Date,
-    /// The last day, included.
+    /// The last day, inclusive.
     #[schema(value_type = String, format = Date)]
     to: Date,
-    /// All requests of these days.
+    /// The usage of all model requests of the period.
     total: Spent,
-    /// By what they are grouped.
+    /// The grouping.
     group_by: GroupBy,
     /// The groups, in the order of their keys.
     #[serde(flatten)]
     groups: Page<GroupUsage>,
 }
 
-/// Adds up what all requests to the model used and cost in some days, by day, model or session. A
-/// request counts on the day on which it ended.
+/// Adds up the usage and cost of all model requests in a period, by day, model or session. A request
+/// counts on the day on which it ended.
 #[utoipa::path(
     get, path = "/usage", operation_id = "get_usage", tag = "usage",
     params(GetUsage),
     responses(
-        (status = 200, description = "The sums.", body = TenantUsage),
+        (status = 200, description = "The usage.", body = TenantUsage),
         (status = 400, description = "`invalid_cursor`, `invalid_query`", body = Problem, content_type = "application/problem+json"),
     )
 )]
@@ -221,27 +202,20 @@ pub(in crate::http) async fn get_usage(
     let days = days(from, to)?;
     let group_by = group_by.unwrap_or_default();
     let after = after.map(|after| key(group_by, after)).transpose()?;
-    let tenant = caller.tenant;
-    let all =
-        Selection { tenant, session_id: None, days: Some(days), by: None, after: None, limit: 1 };
-    let groups =
-        Selection { by: Some(group_by.into()), after: after.as_deref(), limit: limit + 1, ..all };
-    let mut conn = api.pool.acquire_as(caller.tenant).await?;
-    let total = list(&mut conn, all).await?.pop().map(|group| group.spent);
-    let groups = list(&mut conn, groups).await?;
-    conn.give_back();
-    let groups = groups.into_iter().map(GroupUsage::from).collect();
+    let query = TenantUsageQuery { days, group_by: group_by.into(), after, limit };
+    let usage = tenant_usage(&api.service, caller.tenant, &query).await?;
+    let groups = usage.groups.into_iter().map(GroupUsage::from).collect();
     Ok(Json(TenantUsage {
         r#type: "usage",
         from: days.from,
         to: days.to,
-        total: total.unwrap_or_default(),
+        total: usage.total,
         group_by,
         groups: Page::new(groups, limit, |group: &GroupUsage| group.key.clone()),
     }))
 }
 
-/// The days that a query names.
+/// The period of a query.
 fn days(from: Option<Date>, to: Option<Date>) -> Result<Days, ApiError> {
     let invalid = |message: &str| ApiError::InvalidQuery(message.to_owned());
     let to = to.unwrap_or_else(|| Timestamp::now().to_zoned(TimeZone::UTC).date());
@@ -255,12 +229,12 @@ fn days(from: Option<Date>, to: Option<Date>) -> Result<Days, ApiError> {
     }
     let length = to.since(from).map_or(i32::MAX, |span| span.get_days());
     if length >= MAX_DAYS {
-        return Err(invalid("there are more than 366 days from from to to"));
+        return Err(invalid("the period from `from` to `to` is longer than 366 days"));
     }
     Ok(Days { from, to })
 }
 
-/// The key behind a cursor; sessions have another form in the database.
+/// The key of a cursor. The ids of sessions have another form in the database.
 fn key(by: GroupBy, after: String) -> Result<String, ApiError> {
     match by {
         GroupBy::Session if after == DELETED => Ok(after),

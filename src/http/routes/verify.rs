@@ -1,4 +1,4 @@
-//! Whether a session is sound.
+//! Verification of a session.
 
 use axum::Json;
 use axum::extract::State;
@@ -10,10 +10,9 @@ use crate::http::auth::Caller;
 use crate::http::error::{ApiError, Problem};
 use crate::http::extract::path::SessionPath;
 use crate::http::state::Api;
-use crate::service::Error;
-use crate::store::verify::session;
+use crate::service::verification::verify_session as verify;
 
-/// What looking at a session gave.
+/// The result of a verification.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub(in crate::http) struct VerificationResource {
     /// `verification`.
@@ -21,11 +20,11 @@ pub(in crate::http) struct VerificationResource {
     /// The session.
     #[schema(value_type = String)]
     session_id: SessionId,
-    /// Whether nothing is wrong.
+    /// True if there are no findings.
     is_valid: bool,
-    /// What is wrong.
+    /// The violated invariants.
     findings: Vec<Finding>,
-    /// How many rows were looked at.
+    /// The number of rows that were checked.
     checked: Checked,
 }
 
@@ -37,15 +36,15 @@ impl From<Verification> for VerificationResource {
     }
 }
 
-/// Checks everything that must hold in a session, as it is at this moment.
+/// Checks all invariants of a session, as it is at the time of the request.
 ///
-/// What belongs to a live run, such as a call without its answer, is not a finding. The work
+/// The unfinished state of a live run, such as a call without a result, is not a finding. The duration
 /// grows with the history.
 #[utoipa::path(
     get, path = "/sessions/{session_id}/verify", operation_id = "verify_session", tag = "sessions",
     params(("session_id" = String, Path, description = "The session.")),
     responses(
-        (status = 200, description = "What is wrong, if anything.", body = VerificationResource),
+        (status = 200, description = "The findings, if there are any.", body = VerificationResource),
         (status = 404, description = "`session_not_found`", body = Problem, content_type = "application/problem+json"),
         (status = 503, description = "`database_unavailable`, `too_many_verifications`", body = Problem, content_type = "application/problem+json"),
     )
@@ -56,13 +55,6 @@ pub(in crate::http) async fn verify_session(
     path: SessionPath,
 ) -> Result<Json<VerificationResource>, ApiError> {
     let SessionPath(session_id) = path;
-    // The gate is for those who come in as well.
-    let permit = api.service.verifications.acquire().await;
-    let _permit = permit.ok_or(Error::TooManyVerifications)?;
-    // A row that belongs to another tenant is among what it has to find.
-    let mut conn = api.service.admission_pool.acquire().await?;
-    let verification = session(&mut conn, Some(caller.tenant), session_id).await?;
-    conn.give_back();
-    let missing = || ApiError::Service(Error::SessionNotFound(session_id.to_string()));
-    Ok(Json(verification.ok_or_else(missing)?.into()))
+    let verification = verify(&api.service, caller.tenant, session_id).await?;
+    Ok(Json(verification.into()))
 }

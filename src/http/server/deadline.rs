@@ -12,9 +12,9 @@ use crate::service::deadline::DEADLINE;
 use crate::store::StoreError;
 
 /// Runs the work of a handler. Fails after the deadline.
-pub(in crate::http) async fn in_time<T>(
-    work: impl Future<Output = Result<T, ApiError>>,
-) -> Result<T, ApiError> {
+pub(in crate::http) async fn in_time<T, E: From<StoreError>>(
+    work: impl Future<Output = Result<T, E>>,
+) -> Result<T, E> {
     match timeout(DEADLINE, work).await {
         Ok(done) => done,
         Err(_) => Err(StoreError::NoAnswer.into()),
@@ -27,7 +27,7 @@ pub(in crate::http) async fn layer(request: Request, next: Next) -> Response {
     if !request.body().is_end_stream() || has_own_deadline(&request) {
         return next.run(request).await;
     }
-    match in_time(async { Ok(next.run(request).await) }).await {
+    match in_time(async { Ok::<_, ApiError>(next.run(request).await) }).await {
         Ok(response) => response,
         Err(error) => error.into_response(),
     }

@@ -10,7 +10,7 @@ use crate::domain::ids::{ProbeId, TenantId};
 /// The maximum number of probes kept, of all tenants.
 const KEPT: usize = 256;
 
-/// The newest probes of this process.
+/// The most recent probes of this process.
 #[derive(Debug, Default)]
 pub(in crate::http) struct Probes(Mutex<VecDeque<Probe>>);
 

@@ -214,7 +214,7 @@ impl Reader {
             limit: i64::try_from(PAGE).unwrap_or(i64::MAX),
         };
         let bytes = i64::try_from(PAGE_BYTES).unwrap_or(i64::MAX);
-        let mut conn = self.api.pool.acquire_as(self.follow.tenant).await?;
+        let mut conn = self.api.service.pool.acquire_as(self.follow.tenant).await?;
         let piece = read_some(&mut conn, range, bytes).await?;
         let is_deleted = piece.frames.is_empty() && !exists(&mut conn, range.session_id).await?;
         conn.give_back();
@@ -235,7 +235,7 @@ impl Reader {
         }
         let Some(subscription) = &mut self.subscription else {
             // The subscription delivers events stored from now on; another read gets those before it.
-            self.subscription = Some(self.api.bus.subscribe(self.follow.session_id));
+            self.subscription = Some(self.api.service.bus.subscribe(self.follow.session_id));
             return Ok(());
         };
         let open = mem::take(&mut subscription.open);
@@ -270,7 +270,7 @@ impl Reader {
         match signal {
             // The reader was too slow: continue from the database after the last event.
             None => {
-                self.subscription = Some(self.api.bus.subscribe(self.follow.session_id));
+                self.subscription = Some(self.api.service.bus.subscribe(self.follow.session_id));
                 self.phase = Phase::Backlog;
             }
             Some(Signal::Preview(preview)) => {

@@ -39,7 +39,7 @@ pub(crate) enum Block {
         /// Context about the document for the model; it cannot be cited.
         #[serde(skip_serializing_if = "Option::is_none")]
         context: Option<String>,
-        /// Whether the model cites the document.
+        /// True if the model cites the document.
         #[serde(skip_serializing_if = "Option::is_none")]
         citations: Option<Citations>,
     },
@@ -52,7 +52,7 @@ pub(crate) enum Block {
         /// Text blocks, one or more.
         #[schema(value_type = Vec<Object>)]
         content: Vec<Block>,
-        /// Whether the model cites the result; the same for all search results of a session.
+        /// True if the model cites the result; the same for all search results of a session.
         #[serde(skip_serializing_if = "Option::is_none")]
         citations: Option<Citations>,
     },
@@ -107,10 +107,10 @@ pub(crate) enum DocumentSource {
     },
 }
 
-/// Whether the model cites a block.
+/// True if the model cites a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub(crate) struct Citations {
-    /// Whether citations are enabled.
+    /// True if citations are enabled.
     pub(super) enabled: bool,
 }
 
@@ -123,7 +123,7 @@ impl Block {
         }
     }
 
-    /// Whether this is an image, a document or a search result.
+    /// Returns true if this is an image, a document or a search result.
     pub(crate) const fn is_media(&self) -> bool {
         !matches!(self, Self::Text { .. })
     }

@@ -31,9 +31,9 @@ pub(crate) struct ContentTotals {
     images: usize,
     has_large_image: bool,
     pages: usize,
-    /// Whether the search results are cited, by the first of them.
+    /// True if the search results are cited, by the first of them.
     cites: Option<bool>,
-    /// Whether some search results are cited and others are not.
+    /// True if some search results are cited and others are not.
     has_mixed_citations: bool,
 }
 

@@ -59,7 +59,7 @@ struct Parser {
     images: usize,
     /// The total size of all texts, in bytes.
     text: usize,
-    /// Whether the search results are cited, by the first of them.
+    /// True if the search results are cited, by the first of them.
     cites: Option<bool>,
 }
 
@@ -308,7 +308,8 @@ impl Parser {
     }
 }
 
-/// Whether a text is an `https` URL without white space, control characters and credentials.
+/// Returns true if a text is an `https` URL without white space, control characters and
+/// credentials.
 fn is_https(url: &str) -> bool {
     let is_clean = !url.chars().any(|c| c.is_whitespace() || c.is_control());
     let parsed = Url::parse(url).ok().filter(|parsed| parsed.scheme() == "https");

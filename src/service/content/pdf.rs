@@ -18,7 +18,7 @@ const HEAD: usize = 1024;
 pub(super) struct Pdf {
     /// The number of pages, if it was found.
     pub(super) pages: Option<usize>,
-    /// Whether the document may need a password.
+    /// True if the document may need a password.
     pub(super) is_encrypted: bool,
 }
 
@@ -219,7 +219,7 @@ impl<'a> Iterator for Tokens<'a> {
     }
 }
 
-/// Whether a byte can be part of a name or a number.
+/// Returns true if a byte can be part of a name or a number.
 fn is_regular(byte: u8) -> bool {
     !matches!(
         byte,

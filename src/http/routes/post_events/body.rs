@@ -1,39 +1,38 @@
-//! What a post of events may hold, read whole before anything of it is done.
+//! The body of a request with several events, parsed completely before any event is applied.
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
-use crate::domain::message::Content;
 use crate::domain::permission::{Decision, PermissionMode};
 use crate::domain::run::{Limits, OnBusy};
 use crate::domain::tool::ToolChoice;
 use crate::domain::word::{word, words};
-use crate::http::error::ApiError;
-use crate::http::extract::idempotency::said;
-use crate::http::routes::approvals::{DecideCall, Remember};
-use crate::http::routes::post_message::body::CreateMessage;
-use crate::http::routes::tool_results::{Given, ToolResult, read_results};
+use crate::http::extract::idempotency::canonical;
+use crate::service::Error;
+use crate::service::answers::{ApprovalDecision, Remember, ToolResultInput, parse_results};
+use crate::service::client_events::EventStep;
 use crate::service::client_tool::ClientTool;
 use crate::service::content::{ContentInput, GivenContent};
 use crate::service::json::{object, objects, parse};
+use crate::service::messages::{MessageInput, NewMessage};
 
-/// Events of one post.
+/// The largest number of events of one request.
 const MAX_EVENTS: usize = 128;
 
-/// What a client does in a session.
+/// Events of a client in a session.
 #[derive(Debug, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::http) struct CreateEvents {
-    /// One or more, at most 128, which are applied in their order. A message can only be the last.
+    /// The events, 1 to 128, which are applied in order. A message is allowed only as the last event.
     #[schema(value_type = Vec<PostedEvent>, min_items = 1, max_items = 128)]
     events: Vec<Box<RawValue>>,
 }
 
-/// Something that a client does.
+/// An event of a client.
 #[derive(utoipa::ToSchema)]
 #[serde(untagged)]
-#[expect(dead_code, reason = "for the document; each event is read by its type")]
+#[expect(dead_code, reason = "for the OpenAPI document; each event is parsed by its type")]
 enum PostedEvent {
     Message(PostedMessage),
     Interrupt(PostedInterrupt),
@@ -41,7 +40,7 @@ enum PostedEvent {
     Result(PostedResult),
 }
 
-/// A user message. What its members mean, `POST …/messages` says.
+/// A user message. Its members are those of `POST …/messages`.
 #[derive(Debug, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 struct PostedMessage {
@@ -57,10 +56,10 @@ struct PostedMessage {
     /// The limits of the run; the session's where absent.
     #[serde(default, deserialize_with = "object")]
     limits: Limits,
-    /// How the model may use tools in the first round.
+    /// The use of tools in the first round.
     #[serde(default, deserialize_with = "object")]
     tool_choice: ToolChoice,
-    /// What happens if the session is busy.
+    /// The effect on a busy session.
     #[serde(default, deserialize_with = "words")]
     on_busy: Option<OnBusy>,
     /// Tools that the client runs, for this run only.
@@ -72,7 +71,7 @@ struct PostedMessage {
     permission_mode: Option<PermissionMode>,
 }
 
-/// Stops all that the session does and has waiting.
+/// Stops all live and queued runs of the session.
 #[derive(Debug, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 struct PostedInterrupt {
@@ -90,16 +89,16 @@ struct PostedConfirmation {
     _type: String,
     /// The model's own id of the call.
     tool_use_id: String,
-    /// Whether the call may run.
+    /// True if the call may run.
     #[serde(deserialize_with = "word")]
     result: Decision,
-    /// Why not, for the model; at most 2000 characters. Only with `deny`.
+    /// The reason of a denial, which the model sees; at most 2000 characters. Only with `deny`.
     #[schema(max_length = 2000)]
     deny_message: Option<String>,
-    /// What runs in place of the model's input. Only with `allow`.
+    /// The input that replaces the model's. Only with `allow`.
     #[schema(value_type = Option<Object>)]
     input: Option<Box<RawValue>>,
-    /// `session`: calls like this one run without asking from now on. Only with `allow`.
+    /// `session`: identical calls run without an approval from now on. Only with `allow`.
     #[serde(default, deserialize_with = "words")]
     remember: Option<Remember>,
 }
@@ -116,89 +115,86 @@ struct PostedResult {
     /// A text, or blocks.
     #[schema(value_type = Option<GivenContent>)]
     content: Option<Box<RawValue>>,
-    /// Whether the call failed.
+    /// True if the call failed.
     #[serde(default)]
     is_error: bool,
 }
 
-/// What is done before the message, all of it or nothing.
-#[derive(Debug)]
-pub(super) enum Step {
-    Interrupt,
-    /// The place of the event, the call, and what is decided on it.
-    Confirm(String, String, DecideCall),
-    /// Results that stand behind each other.
-    Results(Vec<Given>),
-}
-
-/// A post that has been read.
+/// The parsed events of a request.
 #[derive(Debug, Default)]
-pub(super) struct Read {
+pub(super) struct ParsedEvents {
     /// The types of the events, in their order.
     pub(super) kinds: Vec<&'static str>,
-    pub(super) steps: Vec<Step>,
-    /// The message and its content.
-    pub(super) message: Option<(CreateMessage, Content)>,
-    /// What stands before the message, to tell a repeated request from another one.
-    pub(super) beside: Vec<u8>,
+    /// The events before the message.
+    pub(super) steps: Vec<EventStep>,
+    /// The message.
+    pub(super) message: Option<NewMessage>,
+    /// The events before the message in canonical JSON; part of the fingerprint of the request.
+    pub(super) canonical_steps: Vec<u8>,
 }
 
 impl CreateEvents {
-    pub(super) fn read(self) -> Result<Read, ApiError> {
+    pub(super) fn parse(self) -> Result<ParsedEvents, Error> {
         if !(1..=MAX_EVENTS).contains(&self.events.len()) {
-            return Err(ApiError::field("/events", format!("is not 1 to {MAX_EVENTS} events")));
+            return Err(Error::field("/events", format!("is not 1 to {MAX_EVENTS} events")));
         }
-        let (mut read, mut results) = (Read::default(), Vec::new());
+        let (mut parsed, mut results) = (ParsedEvents::default(), Vec::new());
         let last = self.events.len() - 1;
         for (index, raw) in self.events.iter().enumerate() {
-            let place = place(index);
-            let event = One::of(raw, index == last).map_err(|error| error.beneath(&place))?;
-            if !matches!(event, One::Result(_)) {
-                read.hand_in(std::mem::take(&mut results))?;
+            let pointer = event_pointer(index);
+            let event = ParsedEvent::parse(raw, index == last);
+            let event = event.map_err(|error| error.under(&pointer))?;
+            if !matches!(event, ParsedEvent::Result(_)) {
+                parsed.add_results(std::mem::take(&mut results))?;
             }
-            read.kinds.push(event.kind());
-            if !matches!(event, One::Message(..)) {
-                read.beside.extend_from_slice(&said(raw.get().as_bytes()));
+            parsed.kinds.push(event.kind());
+            if !matches!(event, ParsedEvent::Message(_)) {
+                parsed.canonical_steps.extend_from_slice(&canonical(raw.get().as_bytes()));
             }
             match event {
-                One::Message(message, content) => read.message = Some((*message, content)),
-                One::Interrupt => read.steps.push(Step::Interrupt),
-                One::Confirmation(call, decision) => {
-                    read.steps.push(Step::Confirm(place, call, decision));
+                ParsedEvent::Message(message) => parsed.message = Some(*message),
+                ParsedEvent::Interrupt => parsed.steps.push(EventStep::Interrupt),
+                ParsedEvent::Confirmation(tool_use_id, decision) => {
+                    parsed.steps.push(EventStep::Confirm { pointer, tool_use_id, decision });
                 }
-                One::Result(result) => results.push((place, result)),
+                ParsedEvent::Result(result) => {
+                    let PostedResult { custom_tool_use_id, content, is_error, .. } = result;
+                    let tool_use_id = custom_tool_use_id;
+                    results.push(ToolResultInput { pointer, tool_use_id, content, is_error });
+                }
             }
         }
-        read.hand_in(results)?;
-        Ok(read)
+        parsed.add_results(results)?;
+        Ok(parsed)
     }
 }
 
-impl Read {
-    fn hand_in(&mut self, results: Vec<(String, ToolResult)>) -> Result<(), ApiError> {
+impl ParsedEvents {
+    /// Adds consecutive results as one step.
+    fn add_results(&mut self, results: Vec<ToolResultInput>) -> Result<(), Error> {
         if !results.is_empty() {
-            let call = "custom_tool_use_id";
-            self.steps.push(Step::Results(read_results(results, call)?));
+            let results = parse_results(results, "custom_tool_use_id")?;
+            self.steps.push(EventStep::Results(results));
         }
         Ok(())
     }
 }
 
-/// Where an event stands.
-pub(super) fn place(index: usize) -> String {
+/// A JSON pointer to an event.
+pub(super) fn event_pointer(index: usize) -> String {
     format!("/events/{index}")
 }
 
-/// One event.
-enum One {
-    Message(Box<CreateMessage>, Content),
+/// One parsed event.
+enum ParsedEvent {
+    Message(Box<NewMessage>),
     Interrupt,
-    Confirmation(String, DecideCall),
-    Result(ToolResult),
+    Confirmation(String, ApprovalDecision),
+    Result(PostedResult),
 }
 
-impl One {
-    fn of(raw: &RawValue, is_last: bool) -> Result<Self, ApiError> {
+impl ParsedEvent {
+    fn parse(raw: &RawValue, is_last: bool) -> Result<Self, Error> {
         #[derive(Deserialize)]
         struct Kind {
             r#type: String,
@@ -207,25 +203,22 @@ impl One {
         let Kind { r#type } = event(raw)?;
         match &*r#type {
             "user.message" if is_last => {
-                let (message, content) =
-                    CreateMessage::from(event::<PostedMessage>(raw)?).check()?;
-                Ok(Self::Message(Box::new(message), content))
+                let message = MessageInput::from(event::<PostedMessage>(raw)?).validate()?;
+                Ok(Self::Message(Box::new(message)))
             }
-            "user.message" => Err(ApiError::field("/type", "is a message, which can only be last")),
+            "user.message" => {
+                Err(Error::field("/type", "is a message, which is allowed only as the last event"))
+            }
             "user.interrupt" => event::<PostedInterrupt>(raw).map(|_| Self::Interrupt),
             "user.tool_confirmation" => event::<PostedConfirmation>(raw)?.into_decision(),
-            "user.custom_tool_result" => {
-                let PostedResult { custom_tool_use_id: tool_use_id, content, is_error, .. } =
-                    event(raw)?;
-                Ok(Self::Result(ToolResult { tool_use_id, content, is_error }))
-            }
-            _ => Err(ApiError::field("/type", "is no type of event that clients post")),
+            "user.custom_tool_result" => event(raw).map(Self::Result),
+            _ => Err(Error::field("/type", "is not a type of event that clients can post")),
         }
     }
 
     const fn kind(&self) -> &'static str {
         match self {
-            Self::Message(..) => "user.message",
+            Self::Message(_) => "user.message",
             Self::Interrupt => "user.interrupt",
             Self::Confirmation(..) => "user.tool_confirmation",
             Self::Result(_) => "user.custom_tool_result",
@@ -233,24 +226,24 @@ impl One {
     }
 }
 
-fn event<T: DeserializeOwned>(raw: &RawValue) -> Result<T, ApiError> {
-    Ok(parse(raw.get().as_bytes())?)
+fn event<T: DeserializeOwned>(raw: &RawValue) -> Result<T, Error> {
+    parse(raw.get().as_bytes())
 }
 
 impl PostedConfirmation {
-    fn into_decision(self) -> Result<One, ApiError> {
+    fn into_decision(self) -> Result<ParsedEvent, Error> {
         let Self { tool_use_id, result: decision, deny_message: message, input, remember, .. } =
             self;
-        let decision = DecideCall { decision, message, input, remember };
-        decision.check().map_err(|error| error.renamed("/message", "/deny_message"))?;
-        Ok(One::Confirmation(tool_use_id, decision))
+        let decision = ApprovalDecision { decision, message, input, remember };
+        decision.validate().map_err(|error| error.renamed("/message", "/deny_message"))?;
+        Ok(ParsedEvent::Confirmation(tool_use_id, decision))
     }
 }
 
-impl From<PostedMessage> for CreateMessage {
+impl From<PostedMessage> for MessageInput {
     fn from(posted: PostedMessage) -> Self {
         let PostedMessage { content, id, limits, tool_choice, on_busy, tools, .. } = posted;
-        let (stream, permission_mode) = (false, posted.permission_mode);
-        Self { content, id, stream, limits, tool_choice, on_busy, tools, permission_mode }
+        let permission_mode = posted.permission_mode;
+        Self { content, id, limits, tool_choice, on_busy, tools, permission_mode }
     }
 }

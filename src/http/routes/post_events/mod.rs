@@ -1,21 +1,15 @@
-//! One door to what clients do in a session: messages, interrupts, decisions and results.
+//! Posting several events in one request: interrupts, decisions, results and a message.
 
-mod apply;
 mod body;
 
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
 use axum::{Extension, Json};
 use http::HeaderMap;
-use http::header::IF_MATCH;
 use serde::Serialize;
 
-use super::post_message::Post;
-use super::post_message::body::CreateMessage;
 use crate::domain::ids::RunId;
-use crate::domain::message::Content;
 use crate::domain::trace::Trace;
-
 use crate::http::auth::Caller;
 use crate::http::error::{ApiError, Problem, refused_after};
 use crate::http::extract::headers::idempotency_key;
@@ -26,47 +20,48 @@ use crate::http::resources::Page;
 use crate::http::server::deadline::in_time;
 use crate::http::state::Api;
 use crate::service::Error;
+use crate::service::client_events::{ClientEvents, EventResult, PostEvents};
+use crate::service::messages::{PostMessage, PostedRun};
 use crate::service::offload::offload;
 use crate::service::session_settings::check_mode;
-use apply::{Applying, applied};
-use body::{CreateEvents, Read, place};
+use body::{CreateEvents, ParsedEvents, event_pointer};
 
-/// What became of an event.
+/// The result of one event.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub(in crate::http) struct AppliedEvent {
     /// The type of the event.
     r#type: &'static str,
-    /// Whether the same was done before, so that nothing was done now.
+    /// True if an earlier request had the same effect, so that this one had none.
     repeated: bool,
-    /// The runs that it has to do with: that of the message or of the call, those that were asked to
-    /// stop; of a repeated request only that of its message.
+    /// The runs that the event concerns: the run of the message or of the call, or the runs that are
+    /// being stopped. For a repeated request, only the run of its message.
     #[schema(value_type = Vec<String>)]
     run_ids: Vec<RunId>,
 }
 
-/// Does several things in a session, in their order: interrupts, decisions, results, and at last a
-/// message.
+/// Applies several events to a session, in order: interrupts, decisions, results, and a message as
+/// the last one.
 ///
-/// Each is what its own route does: `POST …/cancel`, `…/approvals/{tool_use_id}`, `…/tool_results`,
-/// `…/messages`. All that can be known of the request itself and of its session is checked before
-/// anything is done. What stands before the message is then done as a whole, or not at all. The
-/// message is accepted after that: if it is refused, by a queue that is full for instance, what
-/// stands before it has been done, and the problem says so in `applied`.
+/// Each event has the effect of its own route: `POST …/cancel`, `…/approvals/{tool_use_id}`,
+/// `…/tool_results`, `…/messages`. The request is validated completely before an event is applied.
+/// The events before the message are applied in one transaction, all of them or none. The message is
+/// accepted after that. If it is refused, for example because the queue is full, the events before it
+/// have been applied, and `applied` in the problem is their number.
 ///
 /// An `Idempotency-Key`, or an `id` of the message, makes a request with a message safe to repeat:
-/// none of its events is applied a second time. Without a message decisions and results need no
-/// key, and an interrupt stops what runs when it comes.
+/// none of its events is applied twice. Without a message, decisions and results need no key, and an
+/// interrupt stops the runs that are live at that time.
 #[utoipa::path(
     post, path = "/sessions/{session_id}/events", operation_id = "create_events", tag = "events",
     params(
         ("session_id" = String, Path, description = "The session."),
         ("Idempotency-Key" = Option<String>, Header,
-         description = "A second request to this session with the same key and body gives the same \
-            run of the message; with another body 422. Kept as long as the session."),
+         description = "A second request to this session with the same key and body returns the same \
+            run of the message; with another body 422. Valid as long as the session exists."),
     ),
     request_body = CreateEvents,
     responses(
-        (status = 200, description = "What became of each event, in their order.", body = Page<AppliedEvent>,
+        (status = 200, description = "The result of each event, in order.", body = Page<AppliedEvent>,
          headers(("idempotency-replayed" = String, description = "`true` for a repeated request."))),
         (status = 400, description = "`bad_json`, `body_incomplete`", body = Problem, content_type = "application/problem+json"),
         (status = 404, description = "`session_not_found`, `approval_not_found`, `tool_call_not_found`", body = Problem, content_type = "application/problem+json"),
@@ -76,7 +71,7 @@ pub(in crate::http) struct AppliedEvent {
         (status = 413, description = "`body_too_large`", body = Problem, content_type = "application/problem+json"),
         (status = 415, description = "`unsupported_media_type`", body = Problem, content_type = "application/problem+json"),
         (status = 422, description = "`validation_failed`, `idempotency_key_reused`", body = Problem, content_type = "application/problem+json"),
-        (status = 429, description = "`overloaded`: too many runs wait, of all sessions; `rate_limited`: more requests of this key than it may send. `Retry-After` says when to come back.", body = Problem, content_type = "application/problem+json"),
+        (status = 429, description = "`overloaded`: too many runs are queued over all sessions; `rate_limited`: the key has sent too many requests. `Retry-After` is the time after which to retry.", body = Problem, content_type = "application/problem+json"),
         (status = 503, description = "`draining`, `database_unavailable`, `too_many_large_bodies`", body = Problem, content_type = "application/problem+json"),
     )
 )]
@@ -85,41 +80,69 @@ pub(in crate::http) async fn create_events(
     caller: Caller,
     path: SessionPath,
     Extension(trace): Extension<Trace>,
-    mut headers: HeaderMap,
+    headers: HeaderMap,
     body: LargeJsonBody<CreateEvents>,
 ) -> Result<Response, ApiError> {
     let SessionPath(session_id) = path;
     let LargeJsonBody(events, room) = body;
-    let Read { kinds, steps, message, beside } =
-        offload(room.bytes(), move || events.read()).await??;
-    idempotency_key(&headers)?;
+    let ParsedEvents { kinds, steps, message, canonical_steps } =
+        offload(room.bytes(), move || events.parse()).await??;
+    let idempotency_key = idempotency_key(&headers)?.map(str::to_owned);
     if api.draining.is_cancelled() {
-        return Err(ApiError::Service(Error::Draining));
+        return Err(Error::Draining.into());
     }
-    // The first event that is applied makes another version of the session.
-    headers.remove(IF_MATCH);
-    let (tenant, last) = (caller.tenant, place(kinds.len() - 1));
-    let post = |(message, content): (CreateMessage, Content)| {
-        check_mode(&api.service, message.permission_mode)?;
-        let asked = (trace, &headers, beside.as_slice());
-        Ok((Post::new(&api, (tenant, session_id), message, &content, asked)?, content))
-    };
-    let post = message.map(post).transpose().map_err(|error: ApiError| error.beneath(&last))?;
-    let applying = Applying { api: &api, tenant, session_id, steps, post };
-    let steps = Box::pin(in_time(async {
-        applying.check(&last).await?;
-        applying.take_steps().await
-    }));
-    let steps = steps.await?;
+    let (tenant, last_pointer) = (caller.tenant, event_pointer(kinds.len() - 1));
+    if let Some(message) = &message {
+        let checked = check_mode(&api.service, message.permission_mode);
+        checked.map_err(|error| error.under(&last_pointer))?;
+    }
+    let message = message.map(|message| PostMessage {
+        tenant,
+        session_id,
+        message,
+        idempotency_key,
+        // The events before the message change the version of the session.
+        versions: None,
+        trace,
+        other_events: canonical_steps,
+    });
+    let request = PostEvents { tenant, session_id, steps, message, last_pointer };
+    let events = ClientEvents::new(&api.service, &request)?;
+    let steps = Box::pin(in_time(events.apply_steps())).await?;
     let done = steps.as_ref().map_or(0, Vec::len);
-    let taken = match applying.take_message().await {
-        Ok(taken) => taken,
-        Err(error) => return Ok(refused_after(error.beneath(&last), done)),
+    let posted = match Box::pin(in_time(events.post_message())).await {
+        Ok(posted) => posted,
+        Err(error) => {
+            let error = ApiError::from(error.under(&request.last_pointer));
+            return Ok(refused_after(error, done));
+        }
     };
     drop(room);
-    let is_repeated = taken.as_ref().is_some_and(|taken| taken.is_repeated);
-    let data = applied(&kinds, steps, taken.as_ref());
+    let is_repeated = posted.as_ref().is_some_and(|posted| posted.is_repeated);
+    let data = applied(&kinds, steps, posted.as_ref());
     let mut response = Json(Page::whole(data)).into_response();
     mark_repeated(&mut response, is_repeated);
     Ok(response)
+}
+
+/// The result of each event. If the message was accepted before, so were the events before it, and
+/// their runs are not known here.
+fn applied(
+    kinds: &[&'static str],
+    steps: Option<Vec<EventResult>>,
+    message: Option<&PostedRun>,
+) -> Vec<AppliedEvent> {
+    let before = kinds.len() - usize::from(message.is_some());
+    let repeated = EventResult { run_ids: Vec::new(), is_repeated: true };
+    let steps = steps.unwrap_or_else(|| vec![repeated; before]);
+    let message = message.map(|posted| EventResult {
+        run_ids: vec![posted.run.id],
+        is_repeated: posted.is_repeated,
+    });
+    let event = |(kind, event): (&&'static str, EventResult)| AppliedEvent {
+        r#type: kind,
+        repeated: event.is_repeated,
+        run_ids: event.run_ids,
+    };
+    kinds.iter().zip(steps.into_iter().chain(message)).map(event).collect()
 }

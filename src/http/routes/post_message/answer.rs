@@ -1,43 +1,52 @@
-//! The three forms of an answer: accepted, streamed, waited for.
+//! The three forms of the response: the run, a stream of its events, or the settled run.
 
 use std::time::Duration;
 
 use axum::Json;
 use axum::response::{IntoResponse, Response};
 use http::header::{CONTENT_LOCATION, LOCATION};
-use http::{HeaderName, HeaderValue, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use tokio::time::{Instant, timeout_at};
 
-use super::{Post, Taken};
 use crate::bus::{Signal, Subscription};
-use crate::domain::run::Run;
+use crate::domain::ids::{RunId, SessionId, TenantId};
 use crate::http::error::ApiError;
 use crate::http::extract::headers::resume_after;
 use crate::http::extract::idempotency::mark_repeated;
 use crate::http::resources::{RunResource, run_path};
-use crate::http::routes::runs::{is_over, known_run};
 use crate::http::server::deadline::in_time;
 use crate::http::server::detached::disconnected;
 use crate::http::server::stream_permits::StreamPermit;
+use crate::http::state::Api;
 use crate::http::stream::event_types::EventTypes;
 use crate::http::stream::form::StreamForm;
 use crate::http::stream::sse::{Follow, Phase, respond};
 use crate::service::Error;
-use crate::service::lookup::check_reached;
+use crate::service::lookup::{check_reached, find_run, has_ended};
+use crate::service::messages::PostedRun;
 
-/// How often a run that is waited for is looked at when nothing is told of it.
-const LOOK_EVERY: Duration = Duration::from_secs(5);
+/// The interval at which a run is read from the database while no signal comes.
+const POLL_EVERY: Duration = Duration::from_secs(5);
 
-impl Post<'_> {
-    /// Streams the run. A repeated post goes on where the client says that it was.
+/// The request to which the response belongs.
+pub(super) struct Answer<'a> {
+    pub(super) api: &'a Api,
+    pub(super) tenant: TenantId,
+    pub(super) headers: &'a HeaderMap,
+}
+
+impl Answer<'_> {
+    /// Streams the run. The stream of a repeated request begins after the last event that the client
+    /// has seen.
     pub(super) async fn stream(
         &self,
-        taken: &Taken,
+        posted: &PostedRun,
         subscription: Subscription,
-        (form, place): (StreamForm, StreamPermit),
+        form: StreamForm,
+        permit: StreamPermit,
     ) -> Result<Response, ApiError> {
-        let run = &taken.run;
-        let (after, begins) = self.begin(taken).await?;
+        let run = &posted.run;
+        let (after, begins) = self.start(posted).await?;
         let follow = Follow {
             tenant: self.tenant,
             session_id: run.session_id,
@@ -48,87 +57,68 @@ impl Post<'_> {
             begins,
             form,
         };
-        let mut response = respond(self.api, follow, subscription, place);
+        let mut response = respond(self.api, follow, subscription, permit);
         let path = run_path(run.session_id, run.id);
         set(&mut response, LOCATION, &format!("{path}/stream"));
         set(&mut response, CONTENT_LOCATION, &path);
-        mark_repeated(&mut response, taken.is_repeated);
+        mark_repeated(&mut response, posted.is_repeated);
         Ok(response)
     }
 
-    /// A new run is told by the bus alone, which was subscribed to before it was accepted.
-    async fn begin(&self, taken: &Taken) -> Result<(i64, Phase), ApiError> {
-        let run = &taken.run;
+    /// The event after which the stream begins, and its first phase. All events of a new run come by
+    /// the bus, to which the request subscribed before the message was accepted.
+    async fn start(&self, posted: &PostedRun) -> Result<(i64, Phase), ApiError> {
+        let (service, run) = (&self.api.service, &posted.run);
         let before_run = run.accepted_seq - 1;
-        if !taken.is_repeated {
+        if !posted.is_repeated {
             return Ok((before_run, Phase::Live));
         }
         let after = resume_after(self.headers, None)?;
-        check_reached(&self.api.service, self.tenant, run.session_id, after).await?;
+        check_reached(service, self.tenant, run.session_id, after).await?;
         let after = after.max(before_run);
-        let is_over = is_over(self.api, self.tenant, run, after).await?;
-        Ok((after, if is_over { Phase::Ended } else { Phase::Backlog }))
+        let has_ended = has_ended(service, self.tenant, run, after).await?;
+        Ok((after, if has_ended { Phase::Ended } else { Phase::Backlog }))
     }
 
-    /// Answers with the run at rest, settled or waiting for somebody, or with 202 when it does not
-    /// come to rest in time.
+    /// Responds with the run once it has settled or waits for the client, or with 202 after the given
+    /// time.
     pub(super) async fn wait(
         &self,
-        taken: Taken,
+        posted: PostedRun,
         mut subscription: Subscription,
         seconds: u64,
     ) -> Result<Response, ApiError> {
         let until = Instant::now() + Duration::from_secs(seconds);
-        let Run { id, session_id, .. } = taken.run;
-        let mut run = taken.run;
+        let PostedRun { mut run, is_repeated } = posted;
+        let (id, session_id) = (run.id, run.session_id);
         while !run.is_at_rest() {
-            let ended = async {
-                loop {
-                    match subscription.next().await {
-                        Some(Signal::Event(frame))
-                            if frame.run_id == Some(id) && frame.ends_run() =>
-                        {
-                            break;
-                        }
-                        Some(Signal::Event(_) | Signal::Preview(_)) => {}
-                        Some(Signal::Stored(_) | Signal::Look) => break,
-                        // Signals were missed; the database knows.
-                        None => {
-                            subscription = self.api.bus.subscribe(session_id);
-                            break;
-                        }
-                    }
-                }
-            };
             let is_late = tokio::select! {
-                in_time = timeout_at(until.min(Instant::now() + LOOK_EVERY), ended) => {
-                    in_time.is_err() && Instant::now() >= until
-                }
+                in_time = timeout_at(
+                    until.min(Instant::now() + POLL_EVERY),
+                    self.run_changed(&mut subscription, session_id, id),
+                ) => in_time.is_err() && Instant::now() >= until,
                 () = self.api.draining.cancelled() => true,
-                // Nobody hears what follows.
+                // The client has closed its connection.
                 () = disconnected() => break,
             };
-            // The message is accepted: a database that is away must not make the client post it
-            // again. It is waited for, as the run is.
-            match in_time(known_run(self.api, self.tenant, session_id, id)).await {
+            // The message is accepted: an unavailable database must not make the client post it
+            // again. The loop continues until the time is up.
+            let read = find_run(&self.api.service, self.tenant, session_id, id);
+            match in_time(read).await {
                 Ok(now) => run = now,
-                Err(
-                    gone @ (ApiError::Service(Error::SessionNotFound(_))
-                    | ApiError::Service(Error::RunNotFound(_))),
-                ) => {
-                    return Err(gone);
+                Err(gone @ (Error::SessionNotFound(_) | Error::RunNotFound(_))) => {
+                    return Err(gone.into());
                 }
-                Err(error) => tracing::warn!(run.id = %id, ?error, "a run cannot be looked at"),
+                Err(error) => tracing::warn!(run.id = %id, ?error, "a run could not be read"),
             }
             if is_late {
                 break;
             }
         }
-        let is_repeated = taken.is_repeated;
         if !run.is_at_rest() {
-            let mut response = accepted(Taken { run, is_repeated });
+            let mut response = accepted(PostedRun { run, is_repeated });
             if !self.api.draining.is_cancelled() {
-                // So that who is kept waiting for less than they asked learns of it.
+                // The applied time may be less than the requested one.
                 let applied = format!("respond-async, wait={seconds}");
                 set(&mut response, PREFERENCE_APPLIED, &applied);
             }
@@ -141,22 +131,45 @@ impl Post<'_> {
         mark_repeated(&mut response, is_repeated);
         Ok(response)
     }
+
+    /// Returns when a signal says that the run may have settled.
+    async fn run_changed(
+        &self,
+        subscription: &mut Subscription,
+        session_id: SessionId,
+        run_id: RunId,
+    ) {
+        loop {
+            match subscription.next().await {
+                Some(Signal::Event(frame)) if frame.run_id == Some(run_id) && frame.ends_run() => {
+                    return;
+                }
+                Some(Signal::Event(_) | Signal::Preview(_)) => {}
+                Some(Signal::Stored(_) | Signal::Look) => return,
+                // Signals were missed; the database has the current state.
+                None => {
+                    *subscription = self.api.service.bus.subscribe(session_id);
+                    return;
+                }
+            }
+        }
+    }
 }
 
 const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
 
-/// 202 with the run.
-pub(super) fn accepted(taken: Taken) -> Response {
-    let path = run_path(taken.run.session_id, taken.run.id);
-    let resource = RunResource::from(taken.run);
+/// Responds with 202 and the run.
+pub(super) fn accepted(posted: PostedRun) -> Response {
+    let path = run_path(posted.run.session_id, posted.run.id);
+    let resource = RunResource::from(posted.run);
     let mut response = (StatusCode::ACCEPTED, Json(resource)).into_response();
     set(&mut response, LOCATION, &path);
     set(&mut response, PREFERENCE_APPLIED, "respond-async");
-    mark_repeated(&mut response, taken.is_repeated);
+    mark_repeated(&mut response, posted.is_repeated);
     response
 }
 
-/// Paths of ids and numbers always make header values.
+/// Sets a header. Paths of ids and numbers are always valid values.
 fn set(response: &mut Response, name: HeaderName, value: &str) {
     if let Ok(value) = HeaderValue::from_str(value) {
         response.headers_mut().insert(name, value);

@@ -1,11 +1,7 @@
-//! Posting a message: the one endpoint that starts work, in its three forms.
+//! Posting a message, which starts a run: the response is the run, a stream, or the settled run.
 
 mod answer;
-pub(super) mod body;
-mod census;
-mod locked;
-mod repeat;
-mod take;
+mod body;
 
 use axum::Extension;
 use axum::extract::State;
@@ -13,74 +9,73 @@ use axum::response::Response;
 use http::HeaderMap;
 
 use crate::domain::event::Streamed;
-use crate::domain::ids::{SessionId, TenantId};
-use crate::domain::message::Content;
-use crate::domain::run::Run;
 use crate::domain::trace::Trace;
 use crate::faults::{self, Point};
-
 use crate::http::auth::Caller;
 use crate::http::error::{ApiError, Problem};
 use crate::http::extract::accept::Form;
-use crate::http::extract::headers::wait_seconds;
+use crate::http::extract::conditions::expected;
+use crate::http::extract::headers::{idempotency_key, wait_seconds};
 use crate::http::extract::large_body::LargeJsonBody;
 use crate::http::extract::path::SessionPath;
 use crate::http::resources::RunResource;
 use crate::http::server::deadline::in_time;
+use crate::http::server::stream_permits::StreamPermit;
 use crate::http::state::Api;
 use crate::http::stream::form::StreamForm;
 use crate::service::Error;
+use crate::service::messages::{MessageInput, PostMessage, post_message};
 use crate::service::offload::offload;
 use crate::service::session_settings::check_mode;
-use answer::accepted;
+use answer::{Answer, accepted};
 use body::CreateMessage;
-use census::is_counted;
 
-/// Posts a message, which starts a run, or waits for its turn behind the session's live one.
+/// Posts a message, which starts a run or is queued behind the live run of the session.
 ///
-/// Without more, the answer is 202 with the run. `Accept: text/event-stream` streams the run's
-/// events until it rests, settled or waiting for somebody (`requires_action`), and
-/// `application/jsonl` (or `application/x-ndjson`) does it with one event a line. `Prefer: wait=N`
-/// answers with the run as it rests, if it does within N seconds. Leaving does not stop the run.
+/// By default, the response is 202 with the run. With `Accept: text/event-stream`, the response is a
+/// stream of the run's events until the run has settled or waits for the client
+/// (`requires_action`); with `application/jsonl` or `application/x-ndjson`, each line of the stream
+/// is one event. With `Prefer: wait=N`, the response is the run once it has settled or waits for the
+/// client, if that happens within N seconds. Closing the connection does not stop the run.
 ///
-/// Runs of a session begin in the order in which their messages were accepted. `on_busy` says what
-/// a message means while a run is live or others wait; an idle session takes it in all modes.
+/// Runs of a session start in the order in which their messages were accepted. `on_busy` sets the
+/// effect of a message while a run is live or queued; an idle session accepts it in all modes.
 ///
-/// A message may hold images, documents and search results. They are checked before they are
-/// taken, by themselves and together with those that the session has already. Events only name
-/// them; the history has them whole.
+/// A message may have images, documents and search results. They are checked before the message is
+/// accepted, by themselves and together with those of the session. Events contain only their names;
+/// the history contains them completely.
 ///
-/// An `Idempotency-Key`, or an `id` in the body, makes the post safe to repeat: a second one with
-/// the same body gives the same run, however busy the session or the service is, and interrupts
-/// nothing. Both are kept as long as the session.
+/// An `Idempotency-Key`, or an `id` in the body, makes the request safe to repeat: a second request
+/// with the same body returns the same run, even if the session or the service is busy, and
+/// interrupts nothing. Keys and ids are valid as long as the session exists.
 #[utoipa::path(
     post, path = "/sessions/{session_id}/messages", operation_id = "create_message", tag = "messages",
     params(
         ("session_id" = String, Path, description = "The session."),
-        ("Prefer" = Option<String>, Header, description = "`wait=N` to wait up to N seconds for \
-            the answer, 120 at most; `respond-async` is what is done without."),
+        ("Prefer" = Option<String>, Header, description = "`wait=N`: the response waits up to N \
+            seconds, at most 120, for the run. `respond-async`, the default: it does not wait."),
         ("Idempotency-Key" = Option<String>, Header,
-         description = "A second post to this session with the same key and body gives the same run; \
-            with another body, `on_busy` included, 422. Kept as long as the session."),
+         description = "A second request to this session with the same key and body returns the same \
+            run; with another body (`on_busy` included) 422. Valid as long as the session exists."),
         ("If-Match" = Option<String>, Header,
-         description = "The session's `ETag`: 412 if anything has happened in it since. A post that \
-            was accepted before is repeated all the same."),
+         description = "The session's `ETag`: 412 if the session has changed since. It has no effect \
+            on a repeated request."),
         ("Last-Event-ID" = Option<String>, Header,
-         description = "Where a repeated post goes on streaming."),
+         description = "The last event that the client has seen, for the stream of a repeated request."),
     ),
     request_body = CreateMessage,
     responses(
         (status = 202, description = "The run, accepted.", body = RunResource,
          headers(("location" = String, description = "The run's path."),
-                 ("preference-applied" = String, description = "`respond-async`, and `wait=N` if it was waited for."),
-                 ("idempotency-replayed" = String, description = "`true` for a repeated post."))),
-        (status = 200, description = "The run at rest, settled or waiting for somebody; or the stream of its events.",
+                 ("preference-applied" = String, description = "`respond-async`, and `wait=N` if the response has waited."),
+                 ("idempotency-replayed" = String, description = "`true` for a repeated request."))),
+        (status = 200, description = "The run, settled or waiting for the client; or the stream of its events.",
          content((RunResource = "application/json"), (Streamed<'static> = "text/event-stream"),
                  (Streamed<'static> = "application/jsonl"), (Streamed<'static> = "application/x-ndjson")),
          headers(("location" = Option<String>, description = "The path of the stream."),
                  ("content-location" = String, description = "The run's path."),
-                 ("preference-applied" = Option<String>, description = "`wait=N`, for the run at rest."),
-                 ("idempotency-replayed" = Option<String>, description = "`true` for a repeated post."))),
+                 ("preference-applied" = Option<String>, description = "`wait=N`, if the response is the run."),
+                 ("idempotency-replayed" = Option<String>, description = "`true` for a repeated request."))),
         (status = 400, description = "`bad_json`, `body_incomplete`, `invalid_cursor`", body = Problem, content_type = "application/problem+json"),
         (status = 404, description = "`session_not_found`", body = Problem, content_type = "application/problem+json"),
         (status = 406, description = "`not_acceptable`", body = Problem, content_type = "application/problem+json"),
@@ -90,7 +85,7 @@ use census::is_counted;
         (status = 413, description = "`body_too_large`", body = Problem, content_type = "application/problem+json"),
         (status = 415, description = "`unsupported_media_type`", body = Problem, content_type = "application/problem+json"),
         (status = 422, description = "`validation_failed`, `idempotency_key_reused`", body = Problem, content_type = "application/problem+json"),
-        (status = 429, description = "`overloaded`: too many runs wait, of all sessions; `rate_limited`: more requests of this key than it may send. `Retry-After` says when to come back.", body = Problem, content_type = "application/problem+json"),
+        (status = 429, description = "`overloaded`: too many runs are queued over all sessions; `rate_limited`: the key has sent too many requests. `Retry-After` is the time after which to retry.", body = Problem, content_type = "application/problem+json"),
         (status = 503, description = "`draining`, `database_unavailable`, `too_many_streams`, `too_many_waits`, `too_many_large_bodies`", body = Problem, content_type = "application/problem+json"),
     )
 )]
@@ -103,70 +98,53 @@ pub(in crate::http) async fn create_message(
     body: LargeJsonBody<CreateMessage>,
 ) -> Result<Response, ApiError> {
     let SessionPath(session_id) = path;
-    let LargeJsonBody(message, room) = body;
-    let form = if message.stream {
+    let LargeJsonBody(body, room) = body;
+    let form = if body.stream {
         Form::Stream(StreamForm::of(&headers).unwrap_or_default())
     } else {
         Form::of(&headers)?
     };
-    let (message, content) = offload(room.bytes(), move || message.check()).await??;
+    let message = offload(room.bytes(), move || MessageInput::from(body).validate()).await??;
     check_mode(&api.service, message.permission_mode)?;
     if api.draining.is_cancelled() {
-        return Err(ApiError::Service(Error::Draining));
+        return Err(Error::Draining.into());
     }
-    // Before the run exists: nobody is refused whose message has been accepted.
-    let (stream, wait) = match (form, wait_seconds(&headers)) {
-        (Form::Stream(form), _) => (Some((form, api.stream_permit(caller)?)), None),
-        (Form::Json, Some(seconds)) => (None, Some((seconds, api.wait_permit(caller)?))),
-        (Form::Json, None) => (None, None),
+    // Before the message is accepted: a request that gets no stream must not have started a run.
+    let delivery = match (form, wait_seconds(&headers)) {
+        (Form::Stream(form), _) => Delivery::Stream(form, api.stream_permit(caller)?),
+        (Form::Json, Some(seconds)) => Delivery::Wait(seconds, api.wait_permit(caller)?),
+        (Form::Json, None) => Delivery::Respond,
     };
-    // And nothing that it does is missed.
-    let subscription = api.bus.subscribe(session_id);
-    let (Extension(trace), beside) = (trace, &[][..]);
-    let post =
-        Post::new(&api, (caller.tenant, session_id), message, &content, (trace, &headers, beside))?;
-    // Boxed, because it is large.
-    let taken = Box::pin(in_time(post.take(&content))).await?;
-    drop(room);
+    // Before the message is accepted: the stream must have the first events of the run.
+    let subscription = api.service.bus.subscribe(session_id);
+    let Extension(trace) = trace;
+    let request = PostMessage {
+        tenant: caller.tenant,
+        session_id,
+        message,
+        idempotency_key: idempotency_key(&headers)?.map(str::to_owned),
+        versions: expected(&headers),
+        trace,
+        other_events: Vec::new(),
+    };
+    // Boxed, because the future is large.
+    let posted = Box::pin(in_time(post_message(&api.service, &request))).await?;
+    drop((request, room));
     faults::point(Point::BeforeReply).await;
-    match (stream, wait) {
-        (Some(stream), _) => post.stream(&taken, subscription, stream).await,
-        (None, Some((seconds, _place))) => post.wait(taken, subscription, seconds).await,
-        (None, None) => Ok(accepted(taken)),
+    let answer = Answer { api: &api, tenant: caller.tenant, headers: &headers };
+    match delivery {
+        Delivery::Stream(form, permit) => answer.stream(&posted, subscription, form, permit).await,
+        Delivery::Wait(seconds, _permit) => answer.wait(posted, subscription, seconds).await,
+        Delivery::Respond => Ok(accepted(posted)),
     }
 }
 
-/// A message on its way into its session.
-pub(super) struct Post<'a> {
-    api: &'a Api,
-    tenant: TenantId,
-    session_id: SessionId,
-    message: CreateMessage,
-    /// Whether its content counts in its session, beside what that holds already.
-    is_counted: bool,
-    trace: Trace,
-    headers: &'a HeaderMap,
-    /// What is asked together with the message, in the same request.
-    beside: &'a [u8],
-}
-
-impl<'a> Post<'a> {
-    /// A message to a session of a tenant, in a request of this trace, with these headers, and with
-    /// what is asked beside it.
-    pub(super) fn new(
-        api: &'a Api,
-        (tenant, session_id): (TenantId, SessionId),
-        message: CreateMessage,
-        content: &Content,
-        (trace, headers, beside): (Trace, &'a HeaderMap, &'a [u8]),
-    ) -> Result<Self, ApiError> {
-        let is_counted = is_counted(content)?;
-        Ok(Self { api, tenant, session_id, message, is_counted, trace, headers, beside })
-    }
-}
-
-/// The run of a post, and whether it was there before.
-pub(super) struct Taken {
-    pub(super) run: Run,
-    pub(super) is_repeated: bool,
+/// The way in which the client receives the run.
+enum Delivery {
+    /// As a stream of events.
+    Stream(StreamForm, StreamPermit),
+    /// As JSON, after at most this many seconds.
+    Wait(u64, StreamPermit),
+    /// As JSON, at once.
+    Respond,
 }

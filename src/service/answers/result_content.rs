@@ -1,39 +1,43 @@
-//! What a result may hold, and what is kept of it.
+//! The content of a tool result: validation, and the form in which it is stored.
 
 use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 
 use crate::domain::media::told;
-use crate::domain::message::{BadContent, Content};
-use crate::http::error::FieldError;
+use crate::domain::message::Content;
 use crate::service::content::{self, Block, ContentInput};
+use crate::service::error::FieldError;
 use crate::service::json::{pointer, without_position};
 
-/// The text of one result, in bytes: as much as a tool of the service may return.
+/// The largest text of one result, in bytes; the same for tools of the service.
 const MAX_TEXT: usize = 100 * 1024;
 const MAX_BLOCKS: usize = 100;
 
-/// A result as it is kept.
+/// A valid content of a result.
 #[derive(Debug)]
-pub(super) struct Read {
-    /// All text of it.
+pub(super) struct ResultContent {
+    /// The text of all blocks.
     pub(super) text: String,
-    /// Its blocks, if it is more than a text.
+    /// The blocks, if there is more than one text.
     pub(super) content: Option<String>,
-    /// What its event tells: images and the like are only named.
-    pub(super) told: Content,
-    /// Whether it has anything but text.
+    /// The content of its event, in which media are replaced by their names.
+    pub(super) summary: Content,
+    /// True if there are images, documents or search results.
     pub(super) has_media: bool,
 }
 
-/// Reads a result that stands at this place.
-pub(super) fn read(raw: Option<&RawValue>, at: &str) -> Result<Read, Vec<FieldError>> {
-    let whole = |message: String| vec![FieldError { pointer: at.to_owned(), message }];
-    let blocks = match raw.map_or(Ok(ContentInput::Text(String::new())), |raw| given(raw, at))? {
-        ContentInput::Text(text) => return plain(text).map_err(whole),
-        given @ ContentInput::Blocks(_) => content::parse(given, at),
-    };
+/// Parses the content at this pointer.
+pub(super) fn parse(
+    raw: Option<&RawValue>,
+    pointer: &str,
+) -> Result<ResultContent, Vec<FieldError>> {
+    let whole = |message: String| vec![FieldError::new(pointer, message)];
+    let blocks =
+        match raw.map_or(Ok(ContentInput::Text(String::new())), |raw| input(raw, pointer))? {
+            ContentInput::Text(text) => return plain(text).map_err(whole),
+            blocks @ ContentInput::Blocks(_) => content::parse(blocks, pointer),
+        };
     if !blocks.errors.is_empty() {
         return Err(blocks.errors);
     }
@@ -41,19 +45,19 @@ pub(super) fn read(raw: Option<&RawValue>, at: &str) -> Result<Read, Vec<FieldEr
     if blocks.len() > MAX_BLOCKS {
         return Err(whole(format!("has more than {MAX_BLOCKS} blocks")));
     }
-    let read = match (blocks.pop(), blocks.is_empty()) {
+    let parsed = match (blocks.pop(), blocks.is_empty()) {
         (None, _) => plain(String::new()),
         (Some(Block::Text { text }), true) => plain(text),
         (Some(last), _) => {
             blocks.push(last);
-            more(&blocks)
+            several(&blocks)
         }
     };
-    read.map_err(whole)
+    parsed.map_err(whole)
 }
 
-fn given(raw: &RawValue, at: &str) -> Result<ContentInput, Vec<FieldError>> {
-    let json = mended(raw.get());
+fn input(raw: &RawValue, at: &str) -> Result<ContentInput, Vec<FieldError>> {
+    let json = replace_invalid(raw.get());
     let mut deserializer = serde_json::Deserializer::from_str(&json);
     serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
         let pointer = format!("{at}{}", pointer(error.path()));
@@ -62,45 +66,40 @@ fn given(raw: &RawValue, at: &str) -> Result<ContentInput, Vec<FieldError>> {
     })
 }
 
-fn plain(text: String) -> Result<Read, String> {
-    let told = Content::text(&text).map_err(unwritten)?;
-    bounded(Read { text, content: None, told, has_media: false })
+fn plain(text: String) -> Result<ResultContent, String> {
+    let summary = Content::text(&text).map_err(|error| error.to_string())?;
+    check_size(ResultContent { text, content: None, summary, has_media: false })
 }
 
-fn more(blocks: &[Block]) -> Result<Read, String> {
+fn several(blocks: &[Block]) -> Result<ResultContent, String> {
     let text = blocks.iter().filter_map(|block| match block {
         Block::Text { text } => Some(text.as_str()),
         Block::Image { .. } | Block::Document { .. } | Block::SearchResult { .. } => None,
     });
     let text: Vec<&str> = text.collect();
-    let content = serde_json::to_string(blocks).map_err(|error| unwritten(error.into()))?;
-    let told = Content::parse(content.clone()).and_then(|content| told(&content));
+    let content = serde_json::to_string(blocks).map_err(|error| error.to_string())?;
+    let summary = Content::parse(content.clone()).and_then(|content| told(&content));
+    let summary = summary.map_err(|error| error.to_string())?;
     let has_media = blocks.iter().any(Block::is_media);
-    let told = told.map_err(unwritten)?;
-    bounded(Read { text: text.join("\n"), content: Some(content), told, has_media })
+    check_size(ResultContent { text: text.join("\n"), content: Some(content), summary, has_media })
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "the shape that map_err takes")]
-fn unwritten(error: BadContent) -> String {
-    error.to_string()
-}
-
-fn bounded(read: Read) -> Result<Read, String> {
-    if read.text.len() <= MAX_TEXT {
-        return Ok(read);
+fn check_size(content: ResultContent) -> Result<ResultContent, String> {
+    if content.text.len() <= MAX_TEXT {
+        return Ok(content);
     }
     Err(format!("has more than {MAX_TEXT} bytes of text"))
 }
 
-/// JSON whose texts can be read and kept: NUL and halves of characters become U+FFFD.
-fn mended(json: &str) -> Cow<'_, str> {
+/// JSON in which NUL and lone surrogates, which cannot be stored, are replaced by U+FFFD.
+fn replace_invalid(json: &str) -> Cow<'_, str> {
     if !json.contains("\\u") {
         return json.into();
     }
-    let mut mended = String::with_capacity(json.len());
+    let mut replaced = String::with_capacity(json.len());
     let mut rest = json;
     while let Some((before, escape)) = rest.split_once('\\') {
-        mended.push_str(before);
+        replaced.push_str(before);
         let (kept, len) = match unit(escape) {
             None => (true, escape.chars().next().map_or(0, char::len_utf8)),
             Some(0 | 0xdc00..=0xdfff) => (false, 5),
@@ -112,15 +111,15 @@ fn mended(json: &str) -> Cow<'_, str> {
             Some(_) => (true, 5),
         };
         let (escaped, behind) = escape.split_at_checked(len).unwrap_or((escape, ""));
-        mended.push('\\');
-        mended.push_str(if kept { escaped } else { "ufffd" });
+        replaced.push('\\');
+        replaced.push_str(if kept { escaped } else { "ufffd" });
         rest = behind;
     }
-    mended.push_str(rest);
-    mended.into()
+    replaced.push_str(rest);
+    replaced.into()
 }
 
-/// The unit that an escape stands for, without its backslash.
+/// The UTF-16 unit of an escape without its backslash.
 fn unit(escape: &str) -> Option<u16> {
     u16::from_str_radix(escape.strip_prefix('u')?.get(..4)?, 16).ok()
 }
@@ -131,12 +130,12 @@ mod tests {
 
     fn text(json: &str) -> Result<String, String> {
         let raw = RawValue::from_string(json.to_owned()).unwrap();
-        let place = |errors: Vec<FieldError>| errors[0].pointer.clone();
-        read(Some(&raw), "").map(|read| read.text).map_err(place)
+        let pointer = |errors: Vec<FieldError>| errors[0].pointer.clone();
+        parse(Some(&raw), "").map(|content| content.text).map_err(pointer)
     }
 
     #[test]
-    fn what_cannot_be_kept_is_replaced() {
+    fn characters_that_cannot_be_stored_are_replaced() {
         let table = [
             (r#""a\u0000b""#, "a\u{fffd}b"),
             (r#""\ud800""#, "\u{fffd}"),
@@ -152,15 +151,15 @@ mod tests {
     }
 
     #[test]
-    fn one_block_of_text_is_a_text() {
+    fn one_text_block_is_stored_as_text() {
         let raw = RawValue::from_string(r#"[{"type":"text","text":"a"}]"#.to_owned()).unwrap();
-        let read = read(Some(&raw), "").unwrap();
-        assert_eq!((read.text.as_str(), read.content), ("a", None));
+        let content = parse(Some(&raw), "").unwrap();
+        assert_eq!((content.text.as_str(), content.content), ("a", None));
     }
 
     #[test]
-    fn what_does_not_fit_is_pointed_at() {
-        let place = |json: &str| text(json).unwrap_err();
+    fn errors_are_reported_by_pointer() {
+        let pointer = |json: &str| text(json).unwrap_err();
         for (json, expected) in [
             ("1", ""),
             ("null", ""),
@@ -173,9 +172,9 @@ mod tests {
             (r#"[["text","a"]]"#, "/0"),
             (r#"[{"type":"image","source":["url","https://example.org/a.png"]}]"#, "/0/source"),
         ] {
-            assert_eq!(place(json), expected, "{json}");
+            assert_eq!(pointer(json), expected, "{json}");
         }
         let long = format!("\"{}\"", "x".repeat(MAX_TEXT + 1));
-        assert_eq!(place(&long), "");
+        assert_eq!(pointer(&long), "");
     }
 }

@@ -1,0 +1,100 @@
+//! Results of calls that the client runs.
+
+use axum::extract::State;
+use axum::response::Response;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::approvals::answered_run;
+use crate::http::auth::Caller;
+use crate::http::error::{ApiError, Problem};
+use crate::http::extract::large_body::LargeJsonBody;
+use crate::http::extract::path::SessionPath;
+use crate::http::resources::RunResource;
+use crate::http::server::deadline::in_time;
+use crate::http::state::Api;
+use crate::service::Error;
+use crate::service::answers::{ParsedResult, ToolResultInput, add_tool_results, parse_results};
+use crate::service::content::GivenContent;
+use crate::service::json::objects;
+use crate::service::offload::offload;
+
+/// The largest number of results of one request.
+const MAX_RESULTS: usize = 128;
+
+/// Results of calls that the client ran.
+#[derive(Debug, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::http) struct CreateToolResults {
+    /// The results, 1 to 128. Either all of them are recorded, or none.
+    #[serde(deserialize_with = "objects")]
+    #[schema(min_items = 1, max_items = 128)]
+    results: Vec<ToolResult>,
+}
+
+/// The result of one call.
+#[derive(Debug, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+struct ToolResult {
+    /// The model's own id of the call.
+    tool_use_id: String,
+    /// A text, or up to 100 blocks; at most 100 KiB of text. NUL and lone surrogates are replaced by
+    /// U+FFFD.
+    #[schema(value_type = Option<GivenContent>)]
+    content: Option<Box<RawValue>>,
+    /// True if the call failed.
+    #[serde(default)]
+    is_error: bool,
+}
+
+impl CreateToolResults {
+    fn parse(self) -> Result<Vec<ParsedResult>, Error> {
+        if !(1..=MAX_RESULTS).contains(&self.results.len()) {
+            return Err(Error::field("/results", format!("is not 1 to {MAX_RESULTS} results")));
+        }
+        let input = |(index, result)| {
+            let ToolResult { tool_use_id, content, is_error } = result;
+            let pointer = format!("/results/{index}");
+            ToolResultInput { pointer, tool_use_id, content, is_error }
+        };
+        parse_results(self.results.into_iter().enumerate().map(input).collect(), "tool_use_id")
+    }
+}
+
+/// Records results of calls that the client runs, one call or several at once.
+///
+/// The first result of a call is final. The same result again returns the same answer; another one
+/// fails with 409.
+#[utoipa::path(
+    post, path = "/sessions/{session_id}/tool_results", operation_id = "create_tool_results", tag = "approvals",
+    params(("session_id" = String, Path, description = "The session.")),
+    request_body = CreateToolResults,
+    responses(
+        (status = 202, description = "The results are recorded. The run continues when none of its calls waits.", body = RunResource,
+         headers(("idempotency-replayed" = String, description = "`true` if all of them were recorded before."))),
+        (status = 200, description = "The results were recorded before, and the run has settled.", body = RunResource),
+        (status = 400, description = "`bad_json`, `body_incomplete`", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "`session_not_found`, `tool_call_not_found`", body = Problem, content_type = "application/problem+json"),
+        (status = 408, description = "`request_timeout`", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "`already_resolved`: the call has another result, or the run has settled. `call_not_waiting`: calls before it are still running.", body = Problem, content_type = "application/problem+json"),
+        (status = 410, description = "`tool_result_expired`: the call has its default answer.", body = Problem, content_type = "application/problem+json"),
+        (status = 413, description = "`body_too_large`", body = Problem, content_type = "application/problem+json"),
+        (status = 415, description = "`unsupported_media_type`", body = Problem, content_type = "application/problem+json"),
+        (status = 422, description = "`validation_failed`", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "`draining`, `database_unavailable`, `too_many_large_bodies`", body = Problem, content_type = "application/problem+json"),
+    )
+)]
+pub(in crate::http) async fn create_tool_results(
+    State(api): State<Api>,
+    caller: Caller,
+    path: SessionPath,
+    body: LargeJsonBody<CreateToolResults>,
+) -> Result<Response, ApiError> {
+    let SessionPath(session_id) = path;
+    let LargeJsonBody(body, room) = body;
+    let results = offload(room.bytes(), move || body.parse()).await??;
+    let answered = add_tool_results(&api.service, caller.tenant, session_id, &results);
+    let answered = in_time(answered).await;
+    drop(room);
+    Ok(answered_run(answered?))
+}

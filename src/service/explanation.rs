@@ -1,0 +1,39 @@
+//! Facts about a run, from which its current wait is explained.
+
+use sqlx::PgConnection;
+
+use super::Service;
+use super::error::Error;
+use super::lookup::newest_event;
+use crate::domain::explanation::{Facts, OpenCall, after};
+use crate::domain::ids::{RunId, SessionId, TenantId};
+use crate::domain::tool::{CallState, ToolClass};
+use crate::store::explain::find;
+use crate::tools::Registry;
+
+/// Reads the facts about a run, with the deadlines of its running calls.
+pub(crate) async fn explain_run(
+    service: &Service,
+    tenant: TenantId,
+    session_id: SessionId,
+    run_id: RunId,
+) -> Result<Facts, Error> {
+    let find = async |conn: &mut PgConnection| find(conn, tenant, session_id, run_id).await;
+    let Some(mut facts) = service.pool.with(tenant, find).await? else {
+        newest_event(service, tenant, session_id).await?;
+        return Err(Error::RunNotFound(run_id.to_string()));
+    };
+    for call in &mut facts.calls {
+        set_deadline(&service.tools, call);
+    }
+    Ok(facts)
+}
+
+/// Sets the deadline of a running call, which only the tool catalogue knows.
+fn set_deadline(tools: &Registry, call: &mut OpenCall) {
+    // A sub-agent has the limits of its own run instead.
+    if call.state == CallState::Started && tools.class(&call.name) != ToolClass::Child {
+        let timing = tools.timing(&call.name);
+        call.deadline = timing.and_then(|timing| after(call.since, timing.deadline()));
+    }
+}

@@ -1,0 +1,201 @@
+//! Accepts a message: its run starts, is queued, interrupts the live run, or is refused.
+
+use sqlx::PgConnection;
+
+use super::{MessagePost, PostedRun};
+use crate::bus::Reservation;
+use crate::domain::claim::Claimed;
+use crate::domain::event::{EventBody, NewEvent};
+use crate::domain::ids::{MessageId, RunId};
+use crate::domain::media::told;
+use crate::domain::run::{OnBusy, Run, RunOptions, RunStatus};
+use crate::domain::run_log::RunLog;
+use crate::domain::usage::Usage;
+use crate::faults::{self, Point};
+use crate::service::content::check_model_support;
+use crate::service::error::Error;
+use crate::store::accept::{Accepted, AcceptedRun, NewRun, accept};
+use crate::store::claim::release;
+use crate::store::sessions::find;
+
+impl MessagePost<'_> {
+    /// Accepts the message, or finds the run of an earlier identical request.
+    pub(in crate::service) async fn post(&self) -> Result<PostedRun, Error> {
+        let message = self.message;
+        let options = message.options()?;
+        self.check_for_session().await?;
+        let fingerprint = self.fingerprint()?;
+        // The trace is not part of the fingerprint: each request has its own.
+        let options = RunOptions { trace: Some(self.request.trace), ..options };
+        if self.is_repeatable()
+            && let Some(posted) = self.repeated(&fingerprint).await?
+        {
+            return Ok(posted);
+        }
+        let message_id = message.id.clone().unwrap_or_else(|| MessageId::new().to_string());
+        let content = told(&message.content).map_err(Error::internal)?;
+        let event = NewEvent::with_id(message_id.clone(), &EventBody::UserMessage { content });
+        let new = NewRun {
+            id: RunId::new(),
+            tenant: self.tenant,
+            session_id: self.session_id,
+            message_id: &message_id,
+            input: message.content.as_str(),
+            options: &options,
+            idempotency_key: self.request.idempotency_key.as_deref(),
+            client_message_id: message.id.as_deref(),
+            fingerprint: &fingerprint,
+            event: &event,
+            worker: None,
+            may_wait: false,
+            versions: self.request.versions.as_deref(),
+        };
+        self.admit(new).await
+    }
+
+    /// Accepts the message if there is capacity, and hands its run to the worker of this process if
+    /// the run can start.
+    async fn admit(&self, mut new: NewRun<'_>) -> Result<PostedRun, Error> {
+        faults::point(Point::PostRead).await;
+        let service = self.service;
+        let permit = service.admission.reserve(&service.admission_pool).await?;
+        let reservation = service.bus.reserve();
+        if permit.is_none() && reservation.is_none() {
+            // The run could neither start nor be queued.
+            return self.repeated_or(&new, Error::Overloaded).await;
+        }
+        new.worker = reservation.as_ref().map(Reservation::worker);
+        let may_queue = permit.is_some();
+        let accepted = match self.accept(&mut new, may_queue).await {
+            // An identical request may have been accepted meanwhile, and be part of what was checked.
+            Err(refusal @ (Error::Validation(_) | Error::VersionMismatch)) => {
+                return self.repeated_or(&new, refusal).await;
+            }
+            accepted => accepted?,
+        };
+        match accepted {
+            Accepted::Run(accepted) => {
+                let is_queued = accepted.begun.is_none();
+                let posted = self.start_or_announce(&new, *accepted, reservation).await?;
+                if let Some(permit) = permit.filter(|_| is_queued) {
+                    permit.record_queued(&service.admission_pool).await;
+                }
+                Ok(posted)
+            }
+            Accepted::Refused => {
+                let refusal = self.refusal(may_queue, new.versions).await?;
+                // An identical request may have taken the last position meanwhile.
+                self.repeated_or(&new, refusal).await
+            }
+            Accepted::Repeated => {
+                let defect = Error::internal("no earlier run for a repeated key");
+                self.repeated_or(&new, defect).await
+            }
+        }
+    }
+
+    /// An idle session accepts every plain message in one statement; a busy session treats it as
+    /// `on_busy` says.
+    async fn accept(&self, new: &mut NewRun<'_>, may_queue: bool) -> Result<Accepted, Error> {
+        let interrupts = may_queue && self.on_busy() == OnBusy::Interrupt;
+        if self.needs_check {
+            new.may_wait = may_queue && self.on_busy() != OnBusy::Reject;
+            return self.accept_locked(new, interrupts).await;
+        }
+        new.may_wait = may_queue && self.on_busy() == OnBusy::Queue;
+        let run = *new;
+        let accept = async |conn: &mut PgConnection| accept(conn, &run).await;
+        let accepted = self.service.pool.with(self.tenant, accept).await?;
+        if matches!(accepted, Accepted::Refused) && interrupts {
+            new.may_wait = true;
+            return self.accept_locked(new, interrupts).await;
+        }
+        Ok(accepted)
+    }
+
+    /// The effect of the message on a busy session.
+    pub(super) fn on_busy(&self) -> OnBusy {
+        self.message.on_busy.unwrap_or(self.service.on_busy)
+    }
+
+    async fn start_or_announce(
+        &self,
+        new: &NewRun<'_>,
+        accepted: AcceptedRun,
+        reservation: Option<Reservation>,
+    ) -> Result<PostedRun, Error> {
+        faults::point(Point::MessageStored).await;
+        let run = accepted_run(new, &accepted);
+        self.service.metrics.run_accepted();
+        self.service.bus.publish(self.session_id, accepted.frames);
+        match (accepted.begun, reservation) {
+            (Some(begun), Some(reservation)) => self.hand_over(reservation, begun).await?,
+            _ => self.service.bus.announce_work(),
+        }
+        Ok(PostedRun { run, is_repeated: false })
+    }
+
+    async fn hand_over(&self, reservation: Reservation, run: Claimed) -> Result<(), Error> {
+        if let Err(run) = reservation.hand_over(run) {
+            // The worker has stopped meanwhile: the lease is released, so that another one claims the
+            // run at once.
+            let fence = run.fence;
+            let release = async |conn: &mut PgConnection| release(conn, fence, false).await;
+            self.service.pool.with(self.tenant, release).await?;
+        }
+        Ok(())
+    }
+
+    /// Checks that the session supports the message. Plain messages need no read of the session.
+    pub(in crate::service) async fn check_for_session(&self) -> Result<(), Error> {
+        let message = self.message;
+        let options = &message.options()?;
+        let has_cost = message.limits.cost.is_some();
+        let is_plain = !has_cost && options.tools.is_none() && !self.needs_check;
+        if is_plain && !message.tool_choice.is_forced() {
+            return Ok(());
+        }
+        let (tenant, session_id) = (self.tenant, self.session_id);
+        let find = async |conn: &mut PgConnection| find(conn, tenant, session_id).await;
+        let session = self.service.pool.with(tenant, find).await?;
+        let session = session.ok_or_else(|| Error::SessionNotFound(session_id.to_string()))?;
+        let settings = session.settings;
+        Error::if_any(message.tool_errors(&settings.tool_names()))?;
+        let models = &self.service.defaults.model_rules.models;
+        let content = ("/content".to_owned(), message.content.as_str());
+        check_model_support(models, &settings.model, &[content]).await?;
+        let model = models.find(&settings.model);
+        if let Some(reason) = settings.refuses(&model, &message.tool_choice, options) {
+            return Err(Error::field("/tool_choice", reason));
+        }
+        if has_cost && settings.price.is_none() {
+            let model = settings.model;
+            let reason =
+                format!("no price is known for {model}; the operator sets prices with --prices");
+            return Err(Error::field("/limits/cost", reason));
+        }
+        Ok(())
+    }
+}
+
+fn accepted_run(new: &NewRun<'_>, accepted: &AcceptedRun) -> Run {
+    let has_started = accepted.begun.is_some();
+    Run {
+        id: new.id,
+        session_id: new.session_id,
+        message_id: new.message_id.to_owned(),
+        status: if has_started { RunStatus::Running } else { RunStatus::Queued },
+        accepted_seq: accepted.frames.first().map_or(0, |frame| frame.seq),
+        queue_position: (!has_started).then_some(accepted.queued.into()),
+        pending: Vec::new(),
+        log: RunLog::default(),
+        outcome: None,
+        is_imported: false,
+        model_requests: 0,
+        usage: Usage::default(),
+        cost: None,
+        created_at: accepted.created_at,
+        started_at: has_started.then_some(accepted.created_at),
+        finished_at: None,
+    }
+}

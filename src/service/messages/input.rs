@@ -1,0 +1,90 @@
+//! The input of a message and its validation.
+
+use crate::domain::message::Content;
+use crate::domain::permission::PermissionMode;
+use crate::domain::run::{Limits, OnBusy, RunOptions};
+use crate::domain::tool::ToolChoice;
+use crate::service::client_tool::{ClientTool, definitions, problems};
+use crate::service::content::{ContentInput, parse};
+use crate::service::error::{Error, FieldError};
+use crate::service::session_settings::limit_errors;
+
+/// A message as a client writes it. Its errors name the members of `POST …/messages`.
+#[derive(Debug)]
+pub(crate) struct MessageInput {
+    /// The content.
+    pub(crate) content: ContentInput,
+    /// The client's own id of the message.
+    pub(crate) id: Option<String>,
+    /// The limits of the run; the session's where absent.
+    pub(crate) limits: Limits,
+    /// The use of tools in the first round.
+    pub(crate) tool_choice: ToolChoice,
+    /// The effect on a busy session; the operator's choice when absent.
+    pub(crate) on_busy: Option<OnBusy>,
+    /// Tools that the client runs, for this run only.
+    pub(crate) tools: Vec<ClientTool>,
+    /// The permission mode of the session from this message on.
+    pub(crate) permission_mode: Option<PermissionMode>,
+}
+
+/// A message with valid content, limits, id and tools.
+#[derive(Debug)]
+pub(crate) struct NewMessage {
+    pub(super) content: Content,
+    pub(super) id: Option<String>,
+    pub(super) limits: Limits,
+    pub(super) tool_choice: ToolChoice,
+    pub(super) on_busy: Option<OnBusy>,
+    pub(super) tools: Vec<ClientTool>,
+    /// The permission mode of the session from this message on.
+    pub(crate) permission_mode: Option<PermissionMode>,
+}
+
+impl MessageInput {
+    /// Checks everything that does not depend on the session.
+    pub(crate) fn validate(self) -> Result<NewMessage, Error> {
+        let Self { content, id, limits, tool_choice, on_busy, tools, permission_mode } = self;
+        let mut errors = limit_errors(&limits, "/limits");
+        let content = parse(content, "/content");
+        let is_empty = content.blocks.is_empty() && content.errors.is_empty();
+        errors.extend(content.errors);
+        if is_empty {
+            errors.push(FieldError::new("/content", "is empty"));
+        }
+        if id.as_deref().is_some_and(|id| !is_message_id(id)) {
+            let message = "is not 1 to 128 of letters, digits, '_', '.' and '-'";
+            errors.push(FieldError::new("/id", message));
+        }
+        errors.extend(problems(tools.iter().enumerate(), &[]));
+        Error::if_any(errors)?;
+        let text = serde_json::to_string(&content.blocks).map_err(Into::into);
+        let content = text.and_then(Content::parse).map_err(Error::internal)?;
+        Ok(NewMessage { content, id, limits, tool_choice, on_busy, tools, permission_mode })
+    }
+}
+
+impl NewMessage {
+    /// The errors in its tools next to tools of these names.
+    pub(super) fn tool_errors(&self, other_tools: &[String]) -> Vec<FieldError> {
+        problems(self.tools.iter().enumerate(), other_tools)
+    }
+
+    /// The options of its run.
+    pub(super) fn options(&self) -> Result<RunOptions, Error> {
+        let has_tools = !self.tools.is_empty();
+        let tools = has_tools.then(|| definitions(self.tools.iter()));
+        Ok(RunOptions {
+            limits: self.limits.clone(),
+            tool_choice: self.tool_choice.clone(),
+            tools: tools.transpose()?,
+            permission_mode: self.permission_mode,
+            trace: None,
+        })
+    }
+}
+
+fn is_message_id(id: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
+    (1..=128).contains(&id.len()) && id.chars().all(is_plain)
+}
