@@ -1,4 +1,4 @@
-//! The HTTP surface: JSON and SSE, problem documents for every error.
+//! The HTTP interface: routes, middleware and the router that assembles them.
 
 mod auth;
 mod error;
@@ -30,7 +30,7 @@ pub use server::readiness::{DatabaseProbe, Health};
 pub use server::serve::{Site, Timeouts, serve};
 pub use state::{Api, KEEP_ALIVE_EVERY, MAX_MESSAGE, Options};
 
-/// All routes.
+/// The router of a process that serves the API.
 pub fn router(api: Api) -> Router {
     let (v1, _) = openapi::routes().split_for_parts();
     let v1 = match server::rate_limit::RateLimit::new(api.options.rate_limit) {
@@ -42,7 +42,7 @@ pub fn router(api: Api) -> Router {
     let v1 = v1.route_layer(from_fn_with_state(api.keyring.clone(), auth::layer));
     let (pages, metrics) = (api.options.browser_policy.clone(), Arc::clone(&api.metrics));
     let health = api.health.clone();
-    // The version prefix is the promise; the bare paths are for people who type them.
+    // Clients should use the paths with the version prefix; those without are for manual requests.
     let router = Router::new()
         .merge(v1.clone())
         .nest("/v1", v1)
@@ -63,13 +63,13 @@ pub fn router(api: Api) -> Router {
     }
 }
 
-/// The routes of a process that only works on runs.
+/// The router of a process that only executes runs.
 pub fn health_router(health: Health) -> Router {
     let metrics = Arc::clone(&health.metrics);
     finished(operations(health), metrics)
 }
 
-/// The routes of the address that serves `/metrics` alone.
+/// The router of the address that serves `/metrics` alone.
 pub fn metrics_router(health: Health) -> Router {
     let metrics = Arc::clone(&health.metrics);
     let (metrics_routes, _) = openapi::metrics().split_for_parts();

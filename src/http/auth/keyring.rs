@@ -25,7 +25,7 @@ use crate::store::connections::Connections;
 use crate::store::stream_tickets::take;
 use crate::tokens::Issuer;
 
-/// How long a lookup is cached. A revoked key is refused after this time, and its streams are aborted
+/// The lifetime of a cached lookup. A revoked key is refused after this time, and its streams are aborted
 /// within another [`super::watch::CHECK_EVERY`].
 const FRESH_FOR: Duration = Duration::from_secs(2);
 /// The maximum number of cached lookups, including those of keys that do not exist.

@@ -69,7 +69,7 @@ const fn agent_status_and_code(error: &AgentError) -> (StatusCode, &'static str)
     }
 }
 
-/// Whether the request had no effect, so that a client may repeat it without a risk.
+/// Reports whether the request had no effect, so that a client can safely repeat it.
 pub(super) const fn had_no_effect(error: &Error) -> bool {
     matches!(
         error,

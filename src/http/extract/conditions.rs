@@ -1,4 +1,4 @@
-//! Requests that depend on the version which the client knows (RFC 9110, section 13).
+//! Conditional requests by entity tags (RFC 9110, section 13).
 
 use http::header::{AsHeaderName, ETAG, IF_MATCH, IF_NONE_MATCH};
 use http::{HeaderMap, HeaderName, StatusCode};
@@ -25,19 +25,19 @@ pub(in crate::http) fn expected(headers: &HeaderMap) -> Option<Vec<i64>> {
     Some(strong.filter_map(|tag| version_of(tag.opaque)).collect())
 }
 
-/// Whether there must be nothing yet, by `If-None-Match: *`.
+/// Reports whether the resource must not exist yet: `If-None-Match: *`.
 pub(in crate::http) fn expects_none(headers: &HeaderMap) -> bool {
     joined(headers, IF_NONE_MATCH).is_some_and(|list| list.trim() == "*")
 }
 
-/// What a client gets that has this version already, by `If-None-Match`.
+/// Returns `304` if the client has this version already, by `If-None-Match`.
 pub(in crate::http) fn not_modified(headers: &HeaderMap, last_seq: i64) -> Option<StatusCode> {
     let list = joined(headers, IF_NONE_MATCH)?;
     let has_it = || tags(&list).any(|tag| version_of(tag.opaque) == Some(last_seq));
     (list.trim() == "*" || has_it()).then_some(StatusCode::NOT_MODIFIED)
 }
 
-/// A list may come in several fields.
+/// Joins the list of several header lines.
 fn joined(headers: &HeaderMap, name: impl AsHeaderName) -> Option<String> {
     let fields = headers.get_all(name).iter().map(|value| value.to_str().unwrap_or_default());
     let fields: Vec<&str> = fields.collect();

@@ -84,7 +84,7 @@ pub(in crate::http) struct SessionResource {
     sub_agents: Vec<SessionSubAgent>,
     /// The names of the tools that the client runs.
     client_tools: Vec<String>,
-    /// Who runs the tools that the client has not declared.
+    /// The side that runs the tools which the client has not declared.
     dispatch: Dispatch,
     /// The default limits of runs.
     limits: Limits,

@@ -37,7 +37,7 @@ const EXPOSED: [&str; 14] = [
     "preference-applied",
     "x-should-retry",
 ];
-/// How long a browser may cache the result of a preflight request.
+/// The time for which a browser may cache the result of a preflight request.
 const MAX_AGE: Duration = Duration::from_mins(10);
 
 /// Answers preflight requests, which need no key, and adds the CORS headers to all other responses.

@@ -18,7 +18,7 @@ pub(super) fn own_responses(
     all.filter_map(|(status, response)| Some((status, own(response)?)))
 }
 
-/// What is said here, and not referred to.
+/// The value itself, if it is not a reference.
 pub(super) fn own<T>(described: &mut RefOr<T>) -> Option<&mut T> {
     match described {
         RefOr::T(own) => Some(own),

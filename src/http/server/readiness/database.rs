@@ -13,7 +13,7 @@ use crate::store::connections::Connections;
 use crate::store::grants::Ungranted;
 use crate::store::verify::{SchemaMismatch, check_schema};
 
-/// How long a result is reused, so that frequent probes cost the database nothing.
+/// The lifetime of a cached result, which bounds the load of frequent probes.
 const CACHED_FOR: Duration = Duration::from_secs(1);
 /// The maximum time for an answer: probes commonly time out after 3 s.
 const TIMEOUT: Duration = Duration::from_secs(2);

@@ -132,7 +132,7 @@ mod tests {
         write: Duration::ZERO,
     };
 
-    /// How long it takes until the connection is late, if nothing more happens.
+    /// The time until the deadline passes, if nothing more happens.
     async fn late_after(pace: &Pace) -> Duration {
         let begun = Instant::now();
         pace.late().await;
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_request_in_hand_has_all_the_time_it_takes() {
+    async fn an_active_request_has_no_deadline() {
         let pace = Pace::new(TIMEOUTS);
         let (request, other) = (pace.begin(true), pace.begin(true));
         advance(1000 * SECOND).await;
@@ -174,14 +174,14 @@ mod tests {
         tokio::pin!(watched);
         tokio::select! {
             biased;
-            _ = &mut watched => panic!("a request was in hand"),
+            _ = &mut watched => panic!("a request was active"),
             () = tokio::time::sleep(1000 * SECOND) => drop(other),
         }
         assert_about(watched.await, 1075);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn signs_of_life_are_no_request() {
+    async fn http2_frames_without_a_request_do_not_move_the_deadline() {
         let pace = Pace::new(TIMEOUTS);
         drop(pace.begin(true));
         advance(70 * SECOND).await;
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_client_that_was_told_to_leave_ends_what_it_has_begun() {
+    async fn during_shutdown_only_active_requests_complete() {
         let pace = Pace::new(TIMEOUTS);
         let request = pace.begin(false);
         pace.leave();

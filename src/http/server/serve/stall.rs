@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_client_that_sends_without_end_is_read_by_turns() {
+    async fn reading_yields_after_each_quantum() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (stream, _) = listener.accept().await.unwrap();
