@@ -4,7 +4,7 @@
 //! of proxies only as far as each proxy is trusted.
 
 mod base;
-mod said;
+mod headers;
 mod trusted;
 
 use std::fmt;
@@ -16,7 +16,7 @@ use http::{HeaderMap, Request, Uri};
 
 pub(in crate::http) use base::{BASE, carry, link, public};
 pub use base::{BadBasePath, BasePath};
-use said::{Node, Said};
+use headers::{ForwardedHeaders, Node};
 pub use trusted::{BadProxy, TrustedProxies};
 
 /// The configuration of forwarded headers.
@@ -53,14 +53,18 @@ impl Forwarding {
     pub(in crate::http) fn receive<B>(&self, request: &mut Request<B>, peer: IpAddr) -> BasePath {
         let peer = peer.to_canonical();
         let is_trusted = self.trusted.contains(peer);
-        let said = if is_trusted { Said::of(request.headers()) } else { Said::default() };
-        let base = self.base.clone().or(said.prefix).unwrap_or_default();
+        let forwarded = if is_trusted {
+            ForwardedHeaders::of(request.headers())
+        } else {
+            ForwardedHeaders::default()
+        };
+        let base = self.base.clone().or(forwarded.prefix).unwrap_or_default();
         if let Some(uri) = base.strip(request.uri()) {
             *request.uri_mut() = uri;
         }
-        let host = said.host.or_else(|| host(request.uri(), request.headers()));
-        let client = self.client(peer, &said.hops);
-        request.extensions_mut().insert(Origin { client, is_secure: said.is_secure, host });
+        let host = forwarded.host.or_else(|| host(request.uri(), request.headers()));
+        let client = self.client(peer, &forwarded.hops);
+        request.extensions_mut().insert(Origin { client, is_secure: forwarded.is_secure, host });
         base
     }
 

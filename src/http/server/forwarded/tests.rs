@@ -48,7 +48,7 @@ fn the_client_is_the_nearest_hop_that_is_not_trusted() {
 }
 
 #[test]
-fn lines_of_a_header_are_one_list() {
+fn several_header_lines_are_one_list() {
     let lines = [("x-forwarded-for", "198.51.100.1"), ("x-forwarded-for", "203.0.113.7")];
     assert_eq!(client("10.0.0.1", &lines), "203.0.113.7");
     let lines = [("forwarded", "for=198.51.100.1"), ("forwarded", "for=203.0.113.7")];
@@ -56,7 +56,7 @@ fn lines_of_a_header_are_one_list() {
 }
 
 #[test]
-fn what_a_proxy_forwards_is_read() {
+fn the_forwarded_header_is_parsed() {
     for (header, expected) in [
         ("for=203.0.113.7", "203.0.113.7"),
         ("For=\"[2001:db8:cafe::17]:4711\"", "2001:db8:cafe::17"),
@@ -72,7 +72,7 @@ fn what_a_proxy_forwards_is_read() {
 }
 
 #[test]
-fn a_forwarded_beside_the_usual_headers_is_the_clients_own() {
+fn forwarded_is_ignored_next_to_x_headers() {
     let headers = [("forwarded", "for=198.51.100.1"), ("x-forwarded-for", "203.0.113.7")];
     assert_eq!(client("10.0.0.1", &headers), "203.0.113.7");
     let headers = [("forwarded", "for=198.51.100.1"), ("x-forwarded-proto", "https")];
@@ -80,7 +80,7 @@ fn a_forwarded_beside_the_usual_headers_is_the_clients_own() {
 }
 
 #[test]
-fn headers_from_elsewhere_say_nothing() {
+fn headers_of_untrusted_peers_are_ignored() {
     let headers = [
         ("x-forwarded-for", "203.0.113.7"),
         ("x-forwarded-proto", "https"),
@@ -100,7 +100,7 @@ fn headers_from_elsewhere_say_nothing() {
 }
 
 #[test]
-fn the_origin_is_the_last_that_was_said() {
+fn the_origin_is_that_of_the_nearest_proxy() {
     let origin =
         |headers: &[(&'static str, &str)]| received(&behind(None), "10.0.0.1", "/", headers).3;
     assert_eq!(origin(&[("forwarded", "host=a.example;proto=https")]), "https://a.example");
@@ -112,7 +112,7 @@ fn the_origin_is_the_last_that_was_said() {
 }
 
 #[test]
-fn a_base_is_taken_off_the_path_whole_or_not_at_all() {
+fn a_base_path_is_removed_from_the_target_only_as_a_whole() {
     for (target, left) in [
         ("/agent/v1/tools", "/v1/tools"),
         ("/agent/v1/tools?limit=1", "/v1/tools?limit=1"),
@@ -132,14 +132,14 @@ fn a_base_is_taken_off_the_path_whole_or_not_at_all() {
 }
 
 #[test]
-fn the_operators_base_stands_above_what_proxies_say() {
+fn the_configured_base_path_wins_over_forwarded_ones() {
     let headers = [("x-forwarded-prefix", "/other")];
     assert_eq!(received(&behind(Some("/agent")), "10.0.0.1", "/", &headers).0, "/agent");
     assert_eq!(received(&behind(Some("/")), "10.0.0.1", "/", &headers).0, "");
 }
 
 #[test]
-fn only_plain_paths_are_bases() {
+fn only_plain_paths_are_valid_base_paths() {
     for (text, expected) in [
         ("/", Some("")),
         ("/agent", Some("/agent")),
@@ -172,15 +172,15 @@ fn only_plain_paths_are_bases() {
 }
 
 #[test]
-fn several_prefixes_are_none() {
+fn several_prefixes_are_ignored() {
     let headers = [("x-forwarded-prefix", "/one"), ("x-forwarded-prefix", "/two")];
     assert_eq!(received(&behind(None), "10.0.0.1", "/", &headers).0, "");
 }
 
 #[test]
-fn proxies_are_addresses_and_networks() {
+fn trusted_proxies_are_addresses_and_networks() {
     let named: TrustedProxies = "192.0.2.1, 10.0.0.0/8,fd00::/8".parse().unwrap();
-    let nobody: TrustedProxies = "none".parse().unwrap();
+    let no_proxy: TrustedProxies = "none".parse().unwrap();
     let ours = TrustedProxies::default();
     for (address, expected) in [
         ("192.0.2.1", [true, false, false]),
@@ -192,7 +192,7 @@ fn proxies_are_addresses_and_networks() {
         ("::2", [false, false, false]),
     ] {
         let address: IpAddr = address.parse().unwrap();
-        let found = [&named, &nobody, &ours].map(|proxies| proxies.contains(address));
+        let found = [&named, &no_proxy, &ours].map(|proxies| proxies.contains(address));
         assert_eq!(found, expected, "{address}");
     }
     for text in ["", "10.0.0.0/33", "localhost", "10.0.0.1,", "none,10.0.0.1"] {
@@ -201,7 +201,7 @@ fn proxies_are_addresses_and_networks() {
 }
 
 #[test]
-fn links_begin_with_the_base_of_the_request_at_hand() {
+fn links_begin_with_the_base_path_of_the_request() {
     let link = || link(format_args!("/tools"));
     assert_eq!(link(), "/v1/tools");
     let base: BasePath = "/agent".parse().unwrap();

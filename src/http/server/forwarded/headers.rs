@@ -18,7 +18,7 @@ pub(super) enum Node {
 
 /// The values that proxies forwarded. For scheme and host, those of the nearest proxy.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Said {
+pub(super) struct ForwardedHeaders {
     /// The client of each proxy, the nearest proxy last.
     pub(super) hops: Vec<Node>,
     /// The client uses TLS.
@@ -31,16 +31,16 @@ pub(super) struct Said {
 
 const X_HEADERS: [&str; 3] = ["x-forwarded-for", "x-forwarded-proto", "x-forwarded-host"];
 
-impl Said {
+impl ForwardedHeaders {
     /// Reads the headers. Most proxies write the `X-` headers and pass on a `Forwarded` header of
     /// the client, so `Forwarded` counts only if there are no `X-` headers.
     pub(super) fn of(headers: &HeaderMap) -> Self {
-        let said = if X_HEADERS.iter().any(|name| headers.contains_key(*name)) {
+        let forwarded = if X_HEADERS.iter().any(|name| headers.contains_key(*name)) {
             Self::of_x_headers(headers)
         } else {
             Self::of_forwarded(headers).unwrap_or_default()
         };
-        Self { prefix: prefix(headers), ..said }
+        Self { prefix: prefix(headers), ..forwarded }
     }
 
     fn of_x_headers(headers: &HeaderMap) -> Self {
@@ -56,13 +56,13 @@ impl Said {
     /// Reads `Forwarded` (RFC 7239). Returns none if any part is malformed: an unclosed quote of a
     /// client would hide the elements that proxies append.
     fn of_forwarded(headers: &HeaderMap) -> Option<Self> {
-        let mut said = Self::default();
+        let mut forwarded = Self::default();
         for line in headers.get_all("forwarded") {
             for element in split(line.to_str().ok()?, ',')? {
-                said.add(element)?;
+                forwarded.add(element)?;
             }
         }
-        Some(said)
+        Some(forwarded)
     }
 
     /// Adds the element of one proxy.
