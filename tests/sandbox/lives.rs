@@ -248,8 +248,10 @@ async fn a_protected_name_that_is_a_link_is_refused() {
     std::os::unix::fs::symlink("elsewhere", workspace.join(".git")).unwrap();
     let job = Job { protected: &[".missing", ".git"], ..job("true", &workspace, LONG) };
     let refused = sandbox.run(&job, &CancellationToken::new()).await;
-    assert!(matches!(refused, Err(SandboxError::SetUp(why)) if why.contains(".git is a link")));
-    assert!(!workspace.join(".missing").exists(), "what stood in for it is left");
+    assert!(
+        matches!(refused, Err(SandboxError::SetUp(why)) if why.contains(".git is a symbolic link"))
+    );
+    assert!(!workspace.join(".missing").exists(), "a placeholder is left");
 }
 
 #[tokio::test]
@@ -266,7 +268,8 @@ async fn the_basic_level_refuses_a_workspace_that_others_use() {
 async fn a_helper_that_does_nothing_is_no_sandbox() {
     use sandbox::Setting;
     let world = World::new();
-    for (helper, why) in [("/bin/true", "it ended"), ("/nonexistent", "cannot be started")] {
+    for (helper, why) in [("/bin/true", "the helper ended"), ("/nonexistent", "cannot be started")]
+    {
         let sandbox = Sandbox::with_helper(Setting::Auto, helper.into()).unwrap();
         let refused = sandbox.open(world.private()).await.unwrap_err().to_string();
         assert_eq!(refused.matches(why).count(), 2, "{refused}");
