@@ -21,9 +21,9 @@ pub enum BadReply {
     Content(#[from] BadContent),
 }
 
-/// The steps that may follow a reply.
+/// The mode in which a reply was requested.
 #[derive(Debug, Clone, Copy)]
-pub struct Turn {
+pub struct ReplyMode {
     /// The reply was requested without tools.
     pub is_final: bool,
     /// A paused turn is resumed.
@@ -35,14 +35,18 @@ pub struct Turn {
 /// Kept blocks are never changed. Left out are blank texts (the model emits them and then refuses
 /// them), calls that will not be answered (of a truncated reply, or of a reply that must not contain
 /// calls), and all blocks of a refused draft.
-pub fn keep(content: &Content, stop: &ModelStop, turn: Turn) -> Result<Option<Content>, BadReply> {
+pub fn keep(
+    content: &Content,
+    stop: &ModelStop,
+    mode: ReplyMode,
+) -> Result<Option<Content>, BadReply> {
     if *stop == ModelStop::Refusal {
         return Ok(None);
     }
     let blocks = content.blocks()?;
     refuse_repeated_ids(&blocks)?;
-    let calls_are_answered = *stop == ModelStop::ToolUse && !turn.is_final;
-    let turn_goes_on = calls_are_answered || (stop.wants_to_go_on() && turn.may_pause);
+    let calls_are_answered = *stop == ModelStop::ToolUse && !mode.is_final;
+    let turn_continues = calls_are_answered || (stop.wants_to_go_on() && mode.may_pause);
     let answered: HashSet<&str> = blocks.iter().filter_map(|block| answers(&block.view)).collect();
 
     let kept: Vec<&Block<'_>> = blocks
@@ -50,7 +54,7 @@ pub fn keep(content: &Content, stop: &ModelStop, turn: Turn) -> Result<Option<Co
         .filter(|block| match &block.view {
             View::Text(text) => !text.trim().is_empty(),
             View::ToolUse(_) => calls_are_answered,
-            View::ServerToolUse { id } => turn_goes_on || answered.contains(id.as_ref()),
+            View::ServerToolUse { id } => turn_continues || answered.contains(id.as_ref()),
             // The model cannot answer calls.
             View::ToolResult { .. } => false,
             View::Thinking(_) | View::RedactedThinking | View::Other { .. } => true,
@@ -162,8 +166,8 @@ mod tests {
 
     fn kept(blocks: &[&str], stop: &str, is_final: bool) -> Option<String> {
         let content = Content::parse(format!("[{}]", blocks.join(", "))).unwrap();
-        let turn = Turn { is_final, may_pause: true };
-        keep(&content, &ModelStop::from(stop), turn)
+        let mode = ReplyMode { is_final, may_pause: true };
+        keep(&content, &ModelStop::from(stop), mode)
             .unwrap()
             .map(|content| content.as_str().to_owned())
     }
@@ -247,8 +251,8 @@ mod tests {
     #[test]
     fn an_open_server_call_of_a_pause_that_is_not_resumed_is_left_out() {
         let content = Content::parse(format!("[{TEXT}, {SERVER_CALL}]")).unwrap();
-        let turn = Turn { is_final: false, may_pause: false };
-        let kept = keep(&content, &ModelStop::PauseTurn, turn).unwrap().unwrap();
+        let mode = ReplyMode { is_final: false, may_pause: false };
+        let kept = keep(&content, &ModelStop::PauseTurn, mode).unwrap().unwrap();
         assert_eq!(kept.as_str(), format!("[{TEXT}]"));
     }
 
@@ -267,7 +271,7 @@ mod tests {
     fn a_repeated_call_id_is_refused() {
         let content = Content::parse(format!("[{CALL},{CALL}]")).unwrap();
         assert!(matches!(
-            keep(&content, &ModelStop::ToolUse, Turn { is_final: false, may_pause: true }),
+            keep(&content, &ModelStop::ToolUse, ReplyMode { is_final: false, may_pause: true }),
             Err(BadReply::RepeatedToolUseId(id)) if id == "toolu_1"
         ));
     }

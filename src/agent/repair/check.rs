@@ -12,7 +12,7 @@ pub(super) fn is_valid(lines: &[Line<'_>], is_start: bool) -> bool {
     if is_start && lines.first().is_some_and(|first| first.role != Role::User) {
         return false;
     }
-    let mut turn = Turn::default();
+    let mut turn = TurnState::default();
     let mut calls: Vec<Cow<'_, str>> = Vec::new();
     for line in lines {
         if may_be_blank(&line.content) && !has_content(&line.content) {
@@ -74,12 +74,12 @@ fn answers(tags: &[Tag<'_>], calls: &[Cow<'_, str>]) -> bool {
 
 /// A turn of the assistant and the turn of the user after it, each of one or more messages.
 #[derive(Debug, Default)]
-struct Turn {
+struct TurnState {
     last: Option<Role>,
     open: Vec<String>,
 }
 
-impl Turn {
+impl TurnState {
     /// False if a user message has other content than results while a call of a server tool is open.
     fn takes(&mut self, role: Role, tags: &[Tag<'_>]) -> bool {
         if role == Role::User {

@@ -13,7 +13,7 @@ use super::state::RunState;
 use super::stop_cause::{Ending, StopCause};
 use super::tool_lists::ToolListWatch;
 use crate::agent::Step;
-use crate::agent::history::{self, Turn};
+use crate::agent::history::{self, ReplyMode};
 use crate::domain::claim::Claimed;
 use crate::domain::event::{EventBody, NewEvent};
 use crate::domain::ids::MessageId;
@@ -191,8 +191,8 @@ impl Driver<'_> {
     ) -> Result<(), StopCause> {
         let progress = &mut self.state.progress;
         let agent = &mut progress.agent;
-        let turn = Turn { is_final: agent.is_final(), may_pause: agent.may_pause() };
-        let kept = history::keep(&reply.content, &reply.stop, turn)?;
+        let mode = ReplyMode { is_final: agent.is_final(), may_pause: agent.may_pause() };
+        let kept = history::keep(&reply.content, &reply.stop, mode)?;
         let message = Message {
             role: Role::Assistant,
             content: kept.clone().map_or_else(|| Content::from_blocks([]), Ok)?,

@@ -6,7 +6,7 @@
 //! messages that were added since. That keeps the cost of a turn from growing with the history.
 
 mod cache;
-mod marks;
+mod cache_marker;
 mod prefix;
 
 use std::borrow::Cow;
@@ -26,7 +26,7 @@ use crate::model::Messages;
 use crate::store::StoreError;
 use crate::store::messages::{Line, list_lines};
 use crate::store::sent_changes;
-use marks::{Span, far_mark};
+use cache_marker::{MessageRange, far_mark};
 use prefix::Prefix;
 
 pub(super) use cache::TranscriptCache;
@@ -45,7 +45,7 @@ pub(super) struct Transcript {
     last: Option<Role>,
     /// The beginning of the last turn of the assistant: a later message may show that the turn needs
     /// a repair.
-    turn: Turn,
+    turn: TurnStart,
     /// Repairs that are not reported yet.
     repairs: Vec<(RepairKind, i32)>,
     /// The differences between the stored history and the requests.
@@ -54,14 +54,14 @@ pub(super) struct Transcript {
     /// Some blocks refer to content outside of the request.
     refers: bool,
     /// The last message.
-    newest: Span,
+    newest: MessageRange,
     /// The last message of the last answered request.
-    asked: Option<Span>,
+    asked: Option<MessageRange>,
 }
 
 /// A position in a transcript.
 #[derive(Debug, Clone, Default)]
-struct Turn {
+struct TurnStart {
     /// Bytes before it.
     offset: usize,
     /// Messages of the history before it.
@@ -69,7 +69,7 @@ struct Turn {
     /// The hashes up to it.
     knot: Knot,
     /// The message before it.
-    before: Span,
+    before: MessageRange,
 }
 
 /// A message of a transcript.
@@ -205,10 +205,10 @@ impl Transcript {
         };
         self.text = message(Role::Assistant, &compaction.content);
         self.seq = compaction.up_to;
-        self.newest = Span { start: 0, end: self.text.len() };
+        self.newest = MessageRange { start: 0, end: self.text.len() };
         self.prefix.push(&self.text);
         let (offset, seq) = (self.text.len(), self.seq);
-        self.turn = Turn { offset, seq, knot: self.prefix.knot(), before: self.newest };
+        self.turn = TurnStart { offset, seq, knot: self.prefix.knot(), before: self.newest };
     }
 
     fn append_stored(&mut self, lines: &[Line]) {
@@ -276,7 +276,7 @@ impl Transcript {
             self.asked = self.last.is_some().then_some(self.newest);
             if self.last != Some(Role::Assistant) {
                 let (offset, before) = (self.text.len(), self.newest);
-                self.turn = Turn { offset, seq: self.seq, knot: self.prefix.knot(), before };
+                self.turn = TurnStart { offset, seq: self.seq, knot: self.prefix.knot(), before };
             }
         }
         self.last = Some(role);
@@ -289,7 +289,7 @@ impl Transcript {
         for part in [r#"{"role":""#, role.as_str(), r#"","content":"#, content, "}"] {
             self.text.push_str(part);
         }
-        self.newest = Span { start, end: self.text.len() };
+        self.newest = MessageRange { start, end: self.text.len() };
         self.prefix.push(self.text.get(from..).unwrap_or_default());
     }
 }

@@ -10,7 +10,7 @@ const LOOKBACK: usize = 20;
 
 /// The byte range of a message in a transcript.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Span {
+pub(super) struct MessageRange {
     /// Its start.
     pub(super) start: usize,
     /// Its end.
@@ -34,7 +34,7 @@ struct Tag<'a> {
 /// enough to find the prefix of the last request.
 ///
 /// Only the text after the last request is parsed, so that the cost does not grow with the history.
-pub(super) fn far_mark(text: &str, last: Span) -> Option<usize> {
+pub(super) fn far_mark(text: &str, last: MessageRange) -> Option<usize> {
     let since = text.get(last.end..)?.strip_prefix(',')?;
     // Each block has at least one brace.
     since.matches('{').nth(LOOKBACK - 1)?;
@@ -69,7 +69,7 @@ mod tests {
         let asked = format!(r#"{{"role":"user","content":[{TEXT}, {last} ]}}"#);
         let blocks = vec![TEXT; since].join(",");
         let text = format!(r#"{asked},{{"role":"assistant","content":[{blocks}]}}"#);
-        let at = far_mark(&text, Span { start: 0, end: asked.len() })?;
+        let at = far_mark(&text, MessageRange { start: 0, end: asked.len() })?;
         Some(format!("{}|{}", &text[..at], &text[at..asked.len()]))
     }
 
