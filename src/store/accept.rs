@@ -1,5 +1,5 @@
-//! Accepting a message: the run, its place in the queue and its event, in one statement; and the
-//! run's beginning with it, when nothing stands in its way.
+//! Accepting a message: the run, its position in the queue and its event in one statement. If the
+//! session is idle and a worker has a free slot, the same statement starts the run.
 
 use std::time::Duration;
 
@@ -10,67 +10,69 @@ use uuid::Uuid;
 
 use super::claim::permissions;
 use super::{StoreError, unreadable};
-use crate::domain::claim::{Claimed, Fence};
+use crate::domain::claim::{Claimed, Fence, LEASE};
 use crate::domain::event::{EventBody, Frame, NewEvent, Stamp};
 use crate::domain::ids::{EventId, RunId, SessionId, TenantId, WorkerId};
 use crate::domain::run::RunOptions;
 
-/// Messages of one session that may wait.
+/// Maximum number of queued messages of one session.
 pub const MAX_QUEUED: i32 = 16;
 
 /// A run to be accepted.
 #[derive(Debug, Clone, Copy)]
 pub struct NewRun<'a> {
-    /// The id.
+    /// The ID.
     pub id: RunId,
     /// The owner of the session.
     pub tenant: TenantId,
     /// The session.
     pub session_id: SessionId,
-    /// The id of the user message.
+    /// The ID of the user message.
     pub message_id: &'a str,
     /// The blocks of the user message.
     pub input: &'a str,
-    /// What the message asks of its run.
+    /// The options of the run.
     pub options: &'a RunOptions,
     /// The client's `Idempotency-Key`.
     pub idempotency_key: Option<&'a str>,
-    /// The client's own id of the message.
+    /// The client's own ID of the message.
     pub client_message_id: Option<&'a str>,
-    /// A hash of the request, to tell a repeated post from another one with the same key.
+    /// A hash of the request, which distinguishes a repeated post from a different one with the
+    /// same key.
     pub fingerprint: &'a [u8],
     /// The `user.message` event.
     pub event: &'a NewEvent,
-    /// Who takes the run up at once, if the session is idle.
+    /// The worker that starts the run at once if the session is idle.
     pub worker: Option<WorkerId>,
-    /// Whether it may wait behind other runs of its session.
+    /// True if the run may wait in the queue of its session.
     pub may_wait: bool,
-    /// The numbers of which one has to be that of the session's newest event; none if any will do.
+    /// Session versions (numbers of the newest event) of which one must match; `None` if any will
+    /// do.
     pub versions: Option<&'a [i64]>,
 }
 
-/// How a message was met.
+/// The outcome of an accept.
 #[derive(Debug)]
 pub enum Accepted {
-    /// It has a run.
+    /// The message has a run.
     Run(Box<AcceptedRun>),
-    /// The session has as many waiting messages as it may, or it is busy and the message may not
-    /// wait, or it is not of an expected version, or it is put away, or it does not exist.
+    /// The queue of the session is full, or the session is busy and the message may not wait, or
+    /// has another version than expected, or is archived, or does not exist.
     Refused,
-    /// A run was accepted before under the same key or message id.
+    /// A run was accepted before with the same key or message ID.
     Repeated,
 }
 
-/// A run that was accepted.
+/// An accepted run.
 #[derive(Debug)]
 pub struct AcceptedRun {
     /// Its events, to be published.
     pub frames: Vec<Frame>,
-    /// When it was accepted.
+    /// The time of acceptance.
     pub created_at: jiff::Timestamp,
-    /// How many runs of the session wait, this one included; 0 if it has begun.
+    /// Number of queued runs of the session, including this one; 0 if the run has started.
     pub queued: i32,
-    /// The run in the hands of the worker that was named, if it has begun.
+    /// The run as claimed by the worker, if it has started.
     pub begun: Option<Claimed>,
 }
 
@@ -91,35 +93,23 @@ struct Row {
     is_budgeted: bool,
 }
 
-/// Accepts a message, or says why not. The session stays locked for the rest of the caller's
-/// transaction, if there is one; it must be rolled back unless the message has a run then.
+/// Accepts a message. The session stays locked until the end of the caller's transaction, if there
+/// is one; roll the transaction back unless the outcome is [`Accepted::Run`].
 pub async fn accept(conn: &mut PgConnection, new: &NewRun<'_>) -> Result<Accepted, StoreError> {
     let options = serde_json::to_string(new.options).map_err(unreadable("runs", "options"))?;
     let running = NewEvent::new(&EventBody::StatusRunning { attempt: 1 });
     let span = EventId::new();
-    let rows = sqlx::query_file_as!(
-        Row,
-        "src/store/accept.sql",
-        new.session_id.as_uuid(),
-        new.tenant.as_uuid(),
-        MAX_QUEUED,
-        new.id.as_uuid(),
-        new.message_id,
-        new.input,
-        options,
-        new.idempotency_key,
-        new.client_message_id,
-        new.fingerprint,
-        new.event.kind,
-        new.event.body,
-        new.worker.map(WorkerId::as_uuid),
-        running.id,
-        running.kind,
-        running.body,
-        span.to_string(),
-        new.may_wait,
-        new.versions as _,
-    )
+    let rows = query_file_named!(Row, "src/store/accept.sql", {
+        session_id: new.session_id.as_uuid(), tenant_id: new.tenant.as_uuid(),
+        run_id: new.id.as_uuid(), message_id: new.message_id, input: new.input,
+        options: options, idempotency_key: new.idempotency_key,
+        client_message_id: new.client_message_id, fingerprint: new.fingerprint,
+        event_type: new.event.kind, event_body: new.event.body,
+        max_queued: MAX_QUEUED, may_wait: new.may_wait, versions: new.versions as _,
+        worker: new.worker.map(WorkerId::as_uuid), lease_seconds: LEASE.as_secs_f64(),
+        running_event_id: running.id, running_event_type: running.kind,
+        running_event_body: running.body, request_event_id: span.to_string(),
+    })
     .fetch_all(conn)
     .await;
     match rows {
@@ -171,18 +161,18 @@ fn accepted(new: &NewRun<'_>, span: EventId, rows: Vec<Row>) -> Result<Accepted,
     Ok(Accepted::Run(Box::new(AcceptedRun { frames, created_at, queued, begun })))
 }
 
-/// A run that was accepted before.
+/// A run that was accepted earlier.
 #[derive(Debug)]
 pub struct Earlier {
     /// The run.
     pub run_id: RunId,
     /// Its session.
     pub session_id: SessionId,
-    /// The hash of the request that made it.
+    /// The hash of the request that created it.
     pub fingerprint: Vec<u8>,
 }
 
-/// Finds the run that was accepted under a key or a message id.
+/// Finds the run that was accepted with an idempotency key or a client message ID.
 pub async fn find_earlier(
     conn: &mut PgConnection,
     tenant: TenantId,

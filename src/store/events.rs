@@ -1,4 +1,4 @@
-//! Events: written with the step that they tell of, read by number.
+//! Events: written in the statement that makes the change which they report, read by number.
 
 use jiff_sqlx::Timestamp;
 use sqlx::PgConnection;
@@ -8,20 +8,20 @@ use crate::domain::event::{Frame, NewEvent, Stamp};
 use crate::domain::ids::{RunId, SessionId};
 use crate::domain::page::Slice;
 
-/// Which events of a session to read.
+/// A selection of a session's events.
 #[derive(Debug, Clone, Copy)]
 pub struct Range {
     /// The session.
     pub session_id: SessionId,
-    /// Only those of this run.
+    /// Only events of this run.
     pub run_id: Option<RunId>,
-    /// Only those with a greater number.
+    /// Only events with a greater number.
     pub after: i64,
-    /// At most so many.
+    /// Maximum number of events.
     pub limit: i64,
 }
 
-/// Reads a part of a session's events, by their numbers and in their order.
+/// Reads one page of a session's events, in the order of their numbers.
 pub async fn list_slice(
     conn: &mut PgConnection,
     session_id: SessionId,
@@ -75,23 +75,24 @@ pub async fn list(conn: &mut PgConnection, range: Range) -> Result<Vec<Frame>, S
         .collect())
 }
 
-/// A piece of what is to be read, for one who reads on when it is used up.
+/// One part of a longer read.
 #[derive(Debug)]
 pub struct Piece {
     /// The events, in their order.
     pub frames: Vec<Frame>,
-    /// Whether there was nothing more.
+    /// True if there were no further events.
     pub is_last: bool,
 }
 
-/// Reads events up to a number of bytes of their bodies, and the one that goes beyond it: however
-/// large events are, and however many, this is all that the reader and the server hold of them.
+/// Reads events until the sum of their body sizes reaches `bytes`; the event that crosses the limit
+/// is included. This bounds the memory of the reader and of the server, however large or numerous
+/// the events are.
 pub async fn read_some(
     conn: &mut PgConnection,
     range: Range,
     bytes: i64,
 ) -> Result<Piece, StoreError> {
-    // Step by step, because only a body that is looked at has to be fetched and unpacked.
+    // Recursive, so that only the bodies that are returned are fetched and decompressed.
     let rows = sqlx::query!(
         r#"WITH RECURSIVE piece AS (
                (SELECT seq, run_id, event_id, type AS kind, body::text AS body, created_at,
@@ -139,7 +140,7 @@ pub async fn read_some(
     Ok(Piece { frames: frames.collect(), is_last })
 }
 
-/// Appends events outside of a worker's step: what a client did to a run, or to its session.
+/// Appends events outside of a worker's step: a client's change of a run or of its session.
 pub async fn append(
     conn: &mut PgConnection,
     session_id: SessionId,
@@ -162,9 +163,9 @@ pub async fn append(
         session_id.as_uuid(),
         run_id.map(RunId::as_uuid),
         columns.len(),
-        &columns.ids,
-        &columns.kinds,
-        &columns.bodies,
+        &columns.ids as _,
+        &columns.kinds as _,
+        &columns.bodies as _,
     )
     .fetch_one(conn)
     .await?;
@@ -172,21 +173,21 @@ pub async fn append(
     Ok(encode(events, &first))
 }
 
-/// Events as the arrays that a statement takes.
+/// Events as the array parameters of a statement.
 #[derive(Debug, Default)]
-pub(super) struct Columns {
-    pub(super) ids: Vec<String>,
-    pub(super) kinds: Vec<String>,
-    pub(super) bodies: Vec<String>,
+pub(super) struct Columns<'a> {
+    pub(super) ids: Vec<&'a str>,
+    pub(super) kinds: Vec<&'static str>,
+    pub(super) bodies: Vec<&'a str>,
 }
 
-impl Columns {
-    pub(super) fn of(events: &[NewEvent]) -> Self {
+impl<'a> Columns<'a> {
+    pub(super) fn of(events: &'a [NewEvent]) -> Self {
         let mut columns = Self::default();
         for event in events {
-            columns.ids.push(event.id.clone());
-            columns.kinds.push(event.kind.to_owned());
-            columns.bodies.push(event.body.clone());
+            columns.ids.push(&event.id);
+            columns.kinds.push(event.kind);
+            columns.bodies.push(&event.body);
         }
         columns
     }
@@ -196,7 +197,7 @@ impl Columns {
     }
 }
 
-/// Encodes events that were stored in a row, the first of them with this stamp.
+/// Encodes consecutive events; `first` is the stamp of the first one.
 pub(super) fn encode(events: &[NewEvent], first: &Stamp) -> Vec<Frame> {
     let mut stamp = first.clone();
     let mut frames = Vec::with_capacity(events.len());

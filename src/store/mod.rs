@@ -1,28 +1,16 @@
 //! All SQL: one module for each table, with functions over a connection whose caller owns the
 //! transaction.
 
-/// The counts of a row, which has a column for each.
-macro_rules! usage_of {
-    ($row:expr) => {
-        $crate::domain::usage::Usage {
-            input_tokens: $row.input_tokens,
-            cache_creation_input_tokens: $row.cache_creation_input_tokens,
-            cache_read_input_tokens: $row.cache_read_input_tokens,
-            output_tokens: $row.output_tokens,
-            cache_creation_1h_input_tokens: $row.cache_creation_1h_input_tokens,
-            thinking_tokens: $row.thinking_tokens,
-            web_search_requests: $row.web_search_requests,
-            web_fetch_requests: $row.web_fetch_requests,
-        }
-    };
-}
+#[macro_use]
+mod named_parameters;
+#[macro_use]
+mod usage_columns;
 
 pub mod accept;
 pub mod agents;
+pub mod announced_tool_lists;
 pub mod api_keys;
 pub mod budgets;
-#[cfg(feature = "faults")]
-pub(crate) mod bugs;
 pub mod claim;
 pub mod connections;
 pub mod courses;
@@ -35,10 +23,11 @@ pub mod folders;
 pub mod forks;
 pub mod give_up;
 pub mod grants;
+#[cfg(feature = "faults")]
+pub(crate) mod injected_bugs;
 pub mod media;
 pub mod messages;
 pub mod migrating;
-mod notes;
 pub mod records;
 pub mod requests;
 pub mod retry;
@@ -51,6 +40,7 @@ pub mod session_changes;
 pub mod session_deletion;
 pub mod session_keys;
 pub mod session_list;
+mod session_state;
 pub mod session_transfer;
 pub mod sessions;
 pub mod step;
@@ -58,7 +48,6 @@ pub mod stopping;
 pub mod stream_tickets;
 pub mod sub_agents;
 pub mod tenants;
-pub mod told_servers;
 pub mod tool_calls;
 pub mod typed_events;
 pub mod usage;
@@ -180,7 +169,7 @@ pub enum PoolRole {
     /// Requests of clients, each on the rows of one tenant.
     Api,
     /// Authentication and admission of requests.
-    Gate,
+    Admission,
     /// Runs.
     Worker,
     /// Renewing leases.
@@ -197,7 +186,7 @@ impl PoolRole {
         match self {
             Self::Login => "twostep login",
             Self::Api => "twostep api",
-            Self::Gate => "twostep gate",
+            Self::Admission => "twostep admission",
             Self::Worker => "twostep worker",
             Self::Heartbeat => "twostep heartbeat",
             Self::Bus => "twostep bus",
@@ -207,7 +196,7 @@ impl PoolRole {
     const fn size(self) -> u32 {
         match self {
             Self::Login => 1,
-            Self::Api | Self::Gate | Self::Worker => 8,
+            Self::Api | Self::Admission | Self::Worker => 8,
             // One in use, and one that is being closed because it no longer answers.
             Self::Heartbeat | Self::Bus => 2,
         }
@@ -218,7 +207,7 @@ impl PoolRole {
         match self {
             Self::Login => None,
             Self::Api => Some(roles::TENANT),
-            Self::Gate | Self::Worker | Self::Heartbeat | Self::Bus => Some(roles::SERVICE),
+            Self::Admission | Self::Worker | Self::Heartbeat | Self::Bus => Some(roles::SERVICE),
         }
     }
 }

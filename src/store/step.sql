@@ -1,74 +1,106 @@
--- One step of a run: all of it or nothing, and nothing at all by a worker that lost its claim.
--- The session is locked before the run, as everywhere: a message that is accepted holds its
--- session while a unique key makes it wait for a run that is being changed.
-WITH locked AS (
-    SELECT id FROM sessions WHERE id = $32 FOR NO KEY UPDATE
+-- One step of a run: written as a whole or not at all, and not at all by a worker that lost its
+-- claim. The session is locked before the run, as everywhere: an accept that waits for a run on a
+-- unique key holds the lock on its session.
+--
+-- `p` gives each parameter its name; the build compares these names with the caller's. It is not
+-- materialized, so it costs nothing.
+WITH p AS NOT MATERIALIZED (
+    SELECT $1::uuid AS session_id, $2::uuid AS run_id, $3::integer AS attempt, $4::uuid AS worker,
+           $5::integer AS steps, $6::boolean AS is_progress, $7::integer AS dequeued,
+           $8::text AS status, $9::text AS outcome, $10::text AS stop_reason,
+           $11::integer AS model_requests, $12::bigint AS input_tokens,
+           $13::bigint AS cache_creation_input_tokens, $14::bigint AS cache_read_input_tokens,
+           $15::bigint AS output_tokens, $16::bigint AS cache_creation_1h_input_tokens,
+           $17::bigint AS thinking_tokens, $18::bigint AS web_search_requests,
+           $19::bigint AS web_fetch_requests, $20::bigint AS cost, $21::text AS request,
+           $22::text[] AS event_ids, $23::text[] AS event_types, $24::text[] AS event_bodies,
+           $25::text[] AS message_roles, $26::text[] AS message_ids,
+           $27::text[] AS message_contents, $28::text[] AS message_models,
+           $29::text[] AS message_stop_reasons, $30::text[] AS message_usages,
+           $31::text[] AS planned_ids, $32::text[] AS planned_names,
+           $33::integer AS recorded_message_seq, $34::text[] AS call_ids,
+           $35::text[] AS call_states, $36::text[] AS call_results,
+           $37::integer[] AS call_executions, $38::bytea[] AS call_hashes_before,
+           $39::bytea[] AS call_hashes_after, $40::text[] AS call_change_paths,
+           $41::text[] AS call_change_results, $42::text[] AS call_error_types,
+           $43::text[] AS call_awaits, $44::float8[] AS call_answer_ins,
+           $45::bytea[] AS call_input_hashes, $46::text[] AS call_sandboxes,
+           $47::text[] AS call_wait_reasons, $48::text[] AS call_diffs,
+           $49::text[] AS call_sources, $50::uuid[] AS call_sub_agent_runs
+), locked AS (
+    SELECT s.id FROM sessions s, p WHERE s.id = p.session_id FOR NO KEY UPDATE OF s
 ), fence AS (
-    UPDATE runs SET
-        steps = steps + 1,
-        takeovers = CASE WHEN $31::bool THEN 0 ELSE takeovers END,
-        status = coalesce($4, status),
-        outcome = coalesce(($5::text)::json, outcome),
-        finished_at = CASE WHEN $4::text IS NULL OR $4 = 'requires_action' THEN NULL ELSE now() END,
-        waiting_since = CASE WHEN $4 = 'requires_action' THEN now() END,
-        lease_owner = CASE WHEN $4::text IS NULL THEN lease_owner END,
-        lease_until = CASE WHEN $4::text IS NULL THEN lease_until END,
-        model_requests = model_requests + $6,
-        input_tokens = input_tokens + $7,
-        cache_creation_input_tokens = cache_creation_input_tokens + $8,
-        cache_read_input_tokens = cache_read_input_tokens + $9,
-        output_tokens = output_tokens + $10,
-        cache_creation_1h_input_tokens = cache_creation_1h_input_tokens + $43,
-        thinking_tokens = thinking_tokens + $44,
-        web_search_requests = web_search_requests + $45,
-        web_fetch_requests = web_fetch_requests + $46,
-        cost = coalesce(cost + $48, $48, cost),
-        last_request = last_request + CASE WHEN $47::text IS NULL THEN 0 ELSE 1 END
-    FROM locked
-    WHERE runs.id = $1 AND session_id = locked.id
-      AND attempt = $2 AND lease_owner = $3 AND status = 'running'
-      -- A step that is sent again, because nobody heard what became of it, is written once.
-      AND steps = $33
-    RETURNING runs.id, session_id, tenant_id, attempt, last_request
+    UPDATE runs r SET
+        steps = r.steps + 1,
+        takeovers = CASE WHEN p.is_progress THEN 0 ELSE r.takeovers END,
+        status = coalesce(p.status, r.status),
+        outcome = coalesce(p.outcome::json, r.outcome),
+        finished_at = CASE WHEN p.status IS NULL OR p.status = 'requires_action' THEN NULL
+                           ELSE now() END,
+        waiting_since = CASE WHEN p.status = 'requires_action' THEN now() END,
+        lease_owner = CASE WHEN p.status IS NULL THEN r.lease_owner END,
+        lease_until = CASE WHEN p.status IS NULL THEN r.lease_until END,
+        model_requests = r.model_requests + p.model_requests,
+        input_tokens = r.input_tokens + p.input_tokens,
+        cache_creation_input_tokens =
+            r.cache_creation_input_tokens + p.cache_creation_input_tokens,
+        cache_read_input_tokens = r.cache_read_input_tokens + p.cache_read_input_tokens,
+        output_tokens = r.output_tokens + p.output_tokens,
+        cache_creation_1h_input_tokens =
+            r.cache_creation_1h_input_tokens + p.cache_creation_1h_input_tokens,
+        thinking_tokens = r.thinking_tokens + p.thinking_tokens,
+        web_search_requests = r.web_search_requests + p.web_search_requests,
+        web_fetch_requests = r.web_fetch_requests + p.web_fetch_requests,
+        cost = coalesce(r.cost + p.cost, p.cost, r.cost),
+        last_request = r.last_request + CASE WHEN p.request IS NULL THEN 0 ELSE 1 END
+    FROM locked, p
+    WHERE r.id = p.run_id AND r.session_id = locked.id
+      AND r.attempt = p.attempt AND r.lease_owner = p.worker AND r.status = 'running'
+      -- A step that is repeated after a lost reply is written once.
+      AND r.steps = p.steps
+    RETURNING r.id, r.session_id, r.tenant_id, r.attempt, r.last_request
 ), session AS (
     UPDATE sessions s SET
-        last_seq = s.last_seq + cardinality($11::text[]),
-        last_message_seq = s.last_message_seq + cardinality($14::text[]),
-        queued = s.queued - $21,
-        -- A run that settles is not the active one any more; one that waits holds its place.
-        active_run_id = CASE WHEN $4 <> 'requires_action' THEN NULL
-                             WHEN $21 > 0 THEN fence.id
+        last_seq = s.last_seq + cardinality(p.event_ids),
+        last_message_seq = s.last_message_seq + cardinality(p.message_roles),
+        queued = s.queued - p.dequeued,
+        -- A settled run is no longer the active one; a waiting run still is.
+        active_run_id = CASE WHEN p.status <> 'requires_action' THEN NULL
+                             WHEN p.dequeued > 0 THEN fence.id
                              ELSE s.active_run_id END,
-        stop_reason = coalesce(($22::text)::json, s.stop_reason),
-        input_tokens = s.input_tokens + $7,
-        cache_creation_input_tokens = s.cache_creation_input_tokens + $8,
-        cache_read_input_tokens = s.cache_read_input_tokens + $9,
-        output_tokens = s.output_tokens + $10,
-        cache_creation_1h_input_tokens = s.cache_creation_1h_input_tokens + $43,
-        thinking_tokens = s.thinking_tokens + $44,
-        web_search_requests = s.web_search_requests + $45,
-        web_fetch_requests = s.web_fetch_requests + $46,
-        cost = coalesce(s.cost + $48, $48, s.cost),
-        -- What no event tells of is nothing that clients see of a session.
-        updated_at = CASE WHEN cardinality($11::text[]) > 0 THEN now() ELSE s.updated_at END
-    FROM fence
+        stop_reason = coalesce(p.stop_reason::json, s.stop_reason),
+        input_tokens = s.input_tokens + p.input_tokens,
+        cache_creation_input_tokens =
+            s.cache_creation_input_tokens + p.cache_creation_input_tokens,
+        cache_read_input_tokens = s.cache_read_input_tokens + p.cache_read_input_tokens,
+        output_tokens = s.output_tokens + p.output_tokens,
+        cache_creation_1h_input_tokens =
+            s.cache_creation_1h_input_tokens + p.cache_creation_1h_input_tokens,
+        thinking_tokens = s.thinking_tokens + p.thinking_tokens,
+        web_search_requests = s.web_search_requests + p.web_search_requests,
+        web_fetch_requests = s.web_fetch_requests + p.web_fetch_requests,
+        cost = coalesce(s.cost + p.cost, p.cost, s.cost),
+        -- Clients see a session change only through its events.
+        updated_at = CASE WHEN cardinality(p.event_ids) > 0 THEN now() ELSE s.updated_at END
+    FROM fence, p
     WHERE s.id = fence.session_id
-    RETURNING s.last_seq - cardinality($11::text[]) AS last_seq,
-              s.last_message_seq - cardinality($14::text[]) AS last_message_seq, s.queued,
+    RETURNING s.last_seq - cardinality(p.event_ids) AS last_seq,
+              s.last_message_seq - cardinality(p.message_roles) AS last_message_seq, s.queued,
               s.permission_mode
 ), message AS (
     INSERT INTO messages (session_id, seq, tenant_id, run_id, attempt, role, message_id, content,
                           model, stop_reason, usage)
     SELECT f.session_id, s.last_message_seq + m.ord, f.tenant_id, f.id, f.attempt, m.role,
            m.message_id, m.content::json, m.model, m.stop_reason, m.usage::json
-    FROM fence f, session s,
-         unnest($14::text[], $15::text[], $16::text[], $17::text[], $18::text[], $19::text[])
+    FROM fence f, session s, p,
+         unnest(p.message_roles, p.message_ids, p.message_contents, p.message_models,
+                p.message_stop_reasons, p.message_usages)
              WITH ORDINALITY AS m (role, message_id, content, model, stop_reason, usage, ord)
 ), planned AS (
     INSERT INTO tool_calls (session_id, message_seq, tool_use_id, tenant_id, run_id, position, name)
     SELECT f.session_id, s.last_message_seq + 1, c.tool_use_id, f.tenant_id, f.id, c.ord, c.name
-    FROM fence f, session s,
-         unnest($23::text[], $24::text[]) WITH ORDINALITY AS c (tool_use_id, name, ord)
+    FROM fence f, session s, p,
+         unnest(p.planned_ids, p.planned_names) WITH ORDINALITY AS c (tool_use_id, name, ord)
 ), recorded AS (
     UPDATE tool_calls c SET
         state = r.state,
@@ -87,21 +119,27 @@ WITH locked AS (
         diff = coalesce(r.diff, c.diff),
         sandbox = coalesce(r.sandbox, c.sandbox),
         sources = coalesce(r.sources::json, c.sources),
-        child_run_id = coalesce(r.child_run, c.child_run_id),
+        child_run_id = coalesce(r.sub_agent_run, c.child_run_id),
         finished_at = CASE WHEN r.result IS NULL THEN NULL ELSE now() END
-    FROM fence f,
-         unnest($25::text[], $26::text[], $27::text[], $28::int[], $29::bytea[], $30::bytea[],
-                $34::text[], $35::text[], $36::text[], $37::text[], $38::float8[], $39::bytea[],
-                $40::text[], $41::text[], $42::text[], $49::text[], $50::uuid[])
-             AS r (tool_use_id, state, result, executions, hash_before, hash_after, change_path,
-                   change_result, error_type, awaits, answer_in, input_hash, sandbox,
-                   wait_reason, diff, sources, child_run)
-    WHERE c.session_id = f.session_id AND c.message_seq = $20 AND c.tool_use_id = r.tool_use_id
+    FROM fence f, p,
+         unnest(p.call_ids, p.call_states, p.call_results, p.call_executions, p.call_hashes_before,
+                p.call_hashes_after, p.call_change_paths, p.call_change_results,
+                p.call_error_types, p.call_awaits, p.call_answer_ins, p.call_input_hashes,
+                p.call_sandboxes, p.call_wait_reasons, p.call_diffs, p.call_sources,
+                p.call_sub_agent_runs)
+             AS r (tool_use_id, state, result, executions, hash_before,
+                   hash_after, change_path, change_result,
+                   error_type, awaits, answer_in, input_hash,
+                   sandbox, wait_reason, diff, sources,
+                   sub_agent_run)
+    WHERE c.session_id = f.session_id AND c.message_seq = p.recorded_message_seq
+      AND c.tool_use_id = r.tool_use_id
 ), event AS (
     INSERT INTO events (session_id, seq, tenant_id, run_id, event_id, type, body)
-    SELECT f.session_id, s.last_seq + e.ord, f.tenant_id, f.id, e.id, e.kind, e.body::json
-    FROM fence f, session s,
-         unnest($11::text[], $12::text[], $13::text[]) WITH ORDINALITY AS e (id, kind, body, ord)
+    SELECT f.session_id, s.last_seq + e.ord, f.tenant_id, f.id, e.id, e.type, e.body::json
+    FROM fence f, session s, p,
+         unnest(p.event_ids, p.event_types, p.event_bodies)
+             WITH ORDINALITY AS e (id, type, body, ord)
 ), request AS (
     INSERT INTO requests (session_id, run_id, n, tenant_id, attempt, model, message_seq, form,
                           body_hash, body_length, prefix, attempts, stop_reason, error,
@@ -110,25 +148,31 @@ WITH locked AS (
                           web_search_requests, web_fetch_requests, cost, duration_ms)
     SELECT f.session_id, f.id, f.last_request, f.tenant_id, f.attempt, r.model, r.message_seq,
            r.form, decode(r.body_hash, 'hex'), r.body_length, r.prefix, r.attempts, r.stop_reason,
-           r.error, $7, $8, $9, $10, $43, $44, $45, $46, $48, r.duration_ms
-    FROM fence f, json_to_record(($47::text)::json)
+           r.error, p.input_tokens, p.cache_creation_input_tokens, p.cache_read_input_tokens,
+           p.output_tokens, p.cache_creation_1h_input_tokens, p.thinking_tokens,
+           p.web_search_requests, p.web_fetch_requests, p.cost, r.duration_ms
+    FROM fence f, p, json_to_record(p.request::json)
              AS r (model text, message_seq integer, form json, body_hash text, body_length bigint,
                    prefix json, attempts json, stop_reason text, error json, duration_ms bigint)
-    WHERE $47::text IS NOT NULL
+    WHERE p.request IS NOT NULL
 ), spent AS (
-    -- What was reserved becomes spending; a budget may also be younger than the request.
+    -- The reservation becomes spending. The budget may be younger than the request, which then has
+    -- no reservation.
     INSERT INTO reservations AS r (run_id, tenant_id, tokens, cost, spent_at)
-    SELECT f.id, f.tenant_id, $7::bigint + $8 + $9 + $10, coalesce($48, 0), now()
-    FROM fence f
-    WHERE $6 > 0 AND EXISTS (SELECT FROM budgets b WHERE b.tenant_id = f.tenant_id)
+    SELECT f.id, f.tenant_id,
+           p.input_tokens + p.cache_creation_input_tokens + p.cache_read_input_tokens
+               + p.output_tokens,
+           coalesce(p.cost, 0), now()
+    FROM fence f, p
+    WHERE p.model_requests > 0 AND EXISTS (SELECT FROM budgets b WHERE b.tenant_id = f.tenant_id)
     ON CONFLICT (run_id) DO UPDATE SET
         tokens = excluded.tokens + CASE WHEN r.spent_at IS NULL THEN 0 ELSE r.tokens END,
         cost = excluded.cost + CASE WHEN r.spent_at IS NULL THEN 0 ELSE r.cost END,
         spent_at = excluded.spent_at
 ), freed AS (
-    -- A run that comes to rest has no request under way.
-    DELETE FROM reservations r USING fence f
-    WHERE $6 = 0 AND $4::text IS NOT NULL AND r.run_id = f.id AND r.spent_at IS NULL
+    -- A run that settles or waits has no request under way.
+    DELETE FROM reservations r USING fence f, p
+    WHERE p.model_requests = 0 AND p.status IS NOT NULL AND r.run_id = f.id AND r.spent_at IS NULL
 )
 SELECT last_seq, queued, permission_mode, now() AS "now!: Timestamp",
        EXISTS (SELECT FROM budgets b, fence f WHERE b.tenant_id = f.tenant_id) AS "is_budgeted!"

@@ -9,11 +9,11 @@ use crate::domain::note::Note;
 use crate::domain::permission::PermissionMode;
 use crate::faults::{self, Point};
 #[cfg(feature = "faults")]
-use crate::store::bugs::commit;
+use crate::store::injected_bugs::commit;
 use crate::store::retry::{Retry, in_time};
 #[cfg(not(feature = "faults"))]
 use crate::store::step::commit;
-use crate::store::step::{Committed, Landed, NewMessage, StepCommit, landed};
+use crate::store::step::{CommitStatus, Committed, NewMessage, StepCommit, commit_status};
 use crate::worker::transcript::Transcript;
 
 /// Commits the steps of a run and keeps the transcript equal to the stored history.
@@ -143,10 +143,10 @@ impl<'a> StepWriter<'a> {
         &self,
         conn: &mut PgConnection,
     ) -> Result<Option<Committed>, StopCause> {
-        match landed(conn, self.run.claim.fence, self.steps).await? {
-            Landed::No => Ok(None),
-            Landed::Fenced => Err(StopCause::LeaseLost),
-            Landed::Yes { queued, is_budgeted, permission_mode } => {
+        match commit_status(conn, self.run.claim.fence, self.steps).await? {
+            CommitStatus::Absent => Ok(None),
+            CommitStatus::Fenced => Err(StopCause::LeaseLost),
+            CommitStatus::Committed { queued, is_budgeted, permission_mode } => {
                 // Readers find its events in the database.
                 self.run.services.bus.look_again(self.run.session_id());
                 let frames = Vec::new();
@@ -179,7 +179,7 @@ fn new_mode(notes: &[Note]) -> Option<PermissionMode> {
         Note::Mode(mode) => Some(*mode),
         Note::Seen { .. }
         | Note::Todos(_)
-        | Note::ToldServers(_)
+        | Note::AnnouncedToolLists(_)
         | Note::Sent(_)
         | Note::Compacted(_) => None,
     })

@@ -1,0 +1,204 @@
+//! Each value of a step, and of an accepted message, is stored in its own column. All values of a
+//! test differ, so that a swap of two is found.
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::domain::prefix::PrefixHashes;
+use crate::domain::request::{RequestForm, RequestRecord};
+use crate::domain::source::Source;
+use crate::domain::tool::ToolChoice;
+use crate::domain::tool_error::ToolErrorType;
+
+impl Bed {
+    /// The only row of a query, as JSON.
+    async fn row(&self, query: &str) -> Value {
+        let query = format!("SELECT to_json(t)::text FROM ({query}) t");
+        let row: String =
+            sqlx::query_scalar(sqlx::AssertSqlSafe(query)).fetch_one(&self.pool).await.unwrap();
+        serde_json::from_str(&row).unwrap()
+    }
+
+    async fn started(&self) -> Claimed {
+        let Accepted::Run(run) = self.post(None, Some(WorkerId::new())).await else {
+            panic!("refused")
+        };
+        run.begun.unwrap()
+    }
+}
+
+const USAGE: &str = "input_tokens, cache_creation_input_tokens, cache_read_input_tokens, \
+    output_tokens, cache_creation_1h_input_tokens, thinking_tokens, web_search_requests, \
+    web_fetch_requests, cost";
+
+fn usage() -> Usage {
+    Usage {
+        input_tokens: 101,
+        cache_creation_input_tokens: 102,
+        cache_read_input_tokens: 103,
+        output_tokens: 104,
+        cache_creation_1h_input_tokens: 105,
+        thinking_tokens: 106,
+        web_search_requests: 107,
+        web_fetch_requests: 108,
+    }
+}
+
+fn with_usage(mut row: Value) -> Value {
+    let mut usage = serde_json::to_value(usage()).unwrap();
+    usage["cost"] = 109.into();
+    row.as_object_mut().unwrap().append(usage.as_object_mut().unwrap());
+    row
+}
+
+fn request() -> RequestRecord {
+    RequestRecord {
+        model: "asked".into(),
+        message_seq: 1,
+        form: RequestForm {
+            tool_choice: ToolChoice::Any,
+            prompt_cache: None,
+            far_mark: None,
+            sent_changes: 0,
+            compacted: None,
+            summary: false,
+            question: None,
+            chat_completions: None,
+            max_tokens: None,
+        },
+        body_hash: "ab".repeat(32),
+        body_length: 201,
+        prefix: None::<PrefixHashes>,
+        attempts: Vec::new(),
+        stop_reason: Some("tool_use".into()),
+        error: None,
+        usage: usage(),
+        cost: Some(109),
+        duration_ms: 202,
+    }
+}
+
+#[tokio::test]
+async fn a_reply_its_request_and_its_usage_are_stored_in_their_columns() {
+    let bed = bed().await;
+    let run = bed.started().await;
+    let content = "[{\"type\":\"text\", \"text\":\"nul \\u0000\",\"text\":\"twice\"}]";
+    let mut reply = message(Role::Assistant, content);
+    (reply.message_id, reply.model, reply.message.usage) =
+        ("msg_reply".into(), Some("answered".into()), usage());
+    let event = NewEvent::with_id("evt_1".into(), &EventBody::StatusRunning { attempt: 7 });
+    let request = request();
+    let step = StepCommit {
+        messages: &[reply],
+        planned: &[call("toolu_1")],
+        events: &[event],
+        usage: Some(usage()),
+        request: Some(&request),
+        ..StepCommit::default()
+    };
+    assert!(bed.commit(&run, &step).await);
+
+    let stored = bed
+        .row(
+            "SELECT seq, attempt, role, message_id, model, stop_reason, usage,
+                    content::text AS content
+             FROM messages WHERE role = 'assistant'",
+        )
+        .await;
+    let expected = json!({ "seq": 2, "attempt": 1, "role": "assistant",
+        "message_id": "msg_reply", "model": "answered", "stop_reason": "tool_use",
+        "usage": usage(), "content": content });
+    assert_eq!(stored, expected);
+    let planned = "SELECT message_seq, tool_use_id, position, name, state FROM tool_calls";
+    let expected = json!({ "message_seq": 2, "tool_use_id": "toolu_1", "position": 1,
+        "name": "get_time", "state": "planned" });
+    assert_eq!(bed.row(planned).await, expected);
+    let event = "SELECT seq, event_id, type, body FROM events WHERE seq = 4";
+    let expected = json!({ "seq": 4, "event_id": "evt_1", "type": "session.status_running",
+        "body": { "type": "session.status_running", "attempt": 7 } });
+    assert_eq!(bed.row(event).await, expected);
+    let stored = format!(
+        "SELECT n, attempt, model, message_seq, form, encode(body_hash, 'hex') AS body_hash,
+                body_length, prefix, attempts, stop_reason, error, duration_ms, {USAGE}
+         FROM requests"
+    );
+    let expected = with_usage(json!({ "n": 1, "attempt": 1, "model": "asked", "message_seq": 1,
+        "form": { "tool_choice": { "type": "any" } }, "body_hash": "ab".repeat(32),
+        "body_length": 201, "prefix": null, "attempts": [], "stop_reason": "tool_use",
+        "error": null, "duration_ms": 202 }));
+    assert_eq!(bed.row(&stored).await, expected);
+    let run = format!("SELECT status, steps, model_requests, last_request, {USAGE} FROM runs");
+    let expected = json!({ "status": "running", "steps": 1, "model_requests": 1,
+        "last_request": 1 });
+    assert_eq!(bed.row(&run).await, with_usage(expected));
+    let session = format!("SELECT last_seq, last_message_seq, {USAGE} FROM sessions");
+    let expected = json!({ "last_seq": 4, "last_message_seq": 2 });
+    assert_eq!(bed.row(&session).await, with_usage(expected));
+}
+
+#[tokio::test]
+async fn a_change_of_a_call_is_stored_in_its_columns() {
+    let bed = bed().await;
+    let run = bed.started().await;
+    let reply = [message(Role::Assistant, r#"[{"type":"x"}]"#)];
+    let planned = [call("a")];
+    let step = StepCommit { messages: &reply, planned: &planned, ..StepCommit::default() };
+    assert!(bed.commit(&run, &step).await);
+    let child_run = run.fence.run_id;
+    let recorded = [CallRecord {
+        tool_use_id: "a".into(),
+        state: CallState::Failed,
+        result: Some("the \"result\"\n".into()),
+        is_execution: true,
+        change: Some(ChangeRecord {
+            path: "a/path".into(),
+            before: Some(b"before".to_vec()),
+            after: b"after".to_vec(),
+            result: "the change's result".into(),
+        }),
+        error_type: Some(ToolErrorType::ReadRequired),
+        wait: Some(NewWait {
+            awaits: Awaits::Approval,
+            within: Duration::from_secs(90),
+            reason: Some("the reason".into()),
+            diff: Some("the diff".into()),
+        }),
+        input_hash: Some(b"input".to_vec()),
+        sandbox: Some("bubblewrap"),
+        sources: vec![Source { title: "nul \0, kept".into(), url: Some("https://a".into()) }],
+        child_run: Some(child_run),
+    }];
+    let step = StepCommit { recorded_message_seq: 2, recorded: &recorded, ..StepCommit::default() };
+    assert!(bed.commit(&run, &step).await);
+    let stored = "SELECT state, result, executions, convert_from(hash_before, 'UTF8') AS before,
+                convert_from(hash_after, 'UTF8') AS after, change_path, change_result, error_type,
+                awaits, answer_by - started_at AS time_limit, wait_reason, diff,
+                convert_from(input_hash, 'UTF8') AS input, sandbox, sources::text AS sources,
+                child_run_id, finished_at IS NOT NULL AS has_finished
+         FROM tool_calls";
+    let expected = json!({ "state": "failed", "result": "the \"result\"\n", "executions": 1,
+        "before": "before", "after": "after", "change_path": "a/path",
+        "change_result": "the change's result",
+        "error_type": ToolErrorType::ReadRequired.as_str(), "awaits": Awaits::Approval.as_str(),
+        "time_limit": "00:01:30", "wait_reason": "the reason", "diff": "the diff",
+        "input": "input", "sandbox": "bubblewrap",
+        "sources": r#"[{"title":"nul \u0000, kept","url":"https://a"}]"#,
+        "child_run_id": child_run.as_uuid(), "has_finished": true });
+    assert_eq!(bed.row(stored).await, expected);
+}
+
+#[tokio::test]
+async fn a_step_that_settles_a_run_stores_its_outcome_and_stop_reason() {
+    let bed = bed().await;
+    let run = bed.started().await;
+    let outcome = Outcome { output_text: "nul \0, kept".into(), ..outcome() };
+    assert!(bed.commit(&run, &settling(&outcome)).await);
+    let stored = "SELECT r.status, r.outcome::text AS outcome, s.stop_reason, r.lease_owner,
+                s.active_run_id, r.finished_at IS NOT NULL AS has_finished
+         FROM runs r, sessions s";
+    let expected = json!({ "status": "completed",
+        "outcome": serde_json::to_string(&outcome).unwrap(),
+        "stop_reason": { "type": "end_turn" }, "lease_owner": null, "active_run_id": null,
+        "has_finished": true });
+    assert_eq!(bed.row(stored).await, expected);
+}
