@@ -5,10 +5,10 @@ use sqlx::PgConnection;
 use super::Service;
 use super::error::Error;
 use crate::domain::budget::Budget;
-use crate::domain::ids::{RunId, SessionId, TenantId};
+use crate::domain::ids::{SessionId, TenantId};
 use crate::domain::usage::Spent;
 use crate::store::sessions::find;
-use crate::store::usage::{Days, Group, GroupBy, Selection, list, list_runs, of_session};
+use crate::store::usage::{Days, Group, GroupBy, RunUsage, Selection, list, list_runs, of_session};
 
 /// The largest number of models in the usage of a session; a session usually has one.
 const MAX_MODELS: i64 = 100;
@@ -23,7 +23,7 @@ pub(crate) struct SessionUsage {
     /// The usage of each model.
     pub(crate) by_model: Vec<Group>,
     /// The usage of each run of the page, oldest first, and of one more if there is one.
-    pub(crate) runs: Vec<(RunId, i64, Spent)>,
+    pub(crate) runs: Vec<RunUsage>,
 }
 
 /// Adds up the usage of a session. The page of runs begins after this run and has `limit` items.

@@ -1,4 +1,4 @@
-//! Requests to the model, as there is to look at afterwards. Steps write them.
+//! Requests to the model, as records for inspection. Steps write them.
 
 use jiff::SignedDuration;
 use jiff_sqlx::Timestamp;
@@ -18,29 +18,22 @@ use crate::domain::session::Settings;
 
 const TABLE: &str = "requests";
 
-struct Row {
-    n: i32,
-    attempt: i32,
-    model: String,
-    message_seq: i32,
-    form: String,
-    body_hash: String,
-    body_length: i64,
-    prefix: Option<String>,
-    attempts: String,
-    stop_reason: Option<String>,
-    error: Option<String>,
-    input_tokens: i64,
-    cache_creation_input_tokens: i64,
-    cache_read_input_tokens: i64,
-    output_tokens: i64,
-    cache_creation_1h_input_tokens: i64,
-    thinking_tokens: i64,
-    web_search_requests: i64,
-    web_fetch_requests: i64,
-    cost: Option<i64>,
-    duration_ms: i64,
-    created_at: Timestamp,
+row_with_usage! {
+    struct Row {
+        n: i32,
+        attempt: i32,
+        model: String,
+        message_seq: i32,
+        form: String,
+        body_hash: String,
+        body_length: i64,
+        prefix: Option<String>,
+        attempts: String,
+        stop_reason: Option<String>,
+        error: Option<String>,
+        duration_ms: i64,
+        created_at: Timestamp,
+    }
 }
 
 fn json<'a, T: Deserialize<'a>>(column: &'static str, text: &'a str) -> Result<T, StoreError> {
@@ -76,7 +69,7 @@ impl TryFrom<Row> for StoredRequest {
     }
 }
 
-/// Which requests of a run to read.
+/// A selection of the requests of a run.
 #[derive(Debug, Clone, Copy)]
 pub struct Filter {
     /// The owner.
@@ -85,7 +78,7 @@ pub struct Filter {
     pub session_id: SessionId,
     /// The run.
     pub run_id: RunId,
-    /// Which part of them, by their numbers.
+    /// The page, by request number.
     pub slice: Slice<i32>,
 }
 
@@ -94,19 +87,19 @@ pub async fn list(
     conn: &mut PgConnection,
     filter: Filter,
 ) -> Result<Vec<StoredRequest>, StoreError> {
-    let rows = sqlx::query_as!(
+    let rows = query_with_usage!(
         Row,
         r#"SELECT n, attempt, model, message_seq, form::text AS "form!",
                   encode(body_hash, 'hex') AS "body_hash!", body_length, prefix::text,
-                  attempts::text AS "attempts!", stop_reason, error::text, input_tokens,
-                  cache_creation_input_tokens, cache_read_input_tokens, output_tokens,
-                  cache_creation_1h_input_tokens, thinking_tokens, web_search_requests,
-                  web_fetch_requests, cost, duration_ms, created_at AS "created_at: Timestamp"
+                  attempts::text AS "attempts!", stop_reason, error::text, duration_ms,
+                  created_at AS "created_at: Timestamp", "#
+            + USAGE
+            + "
            FROM requests
            WHERE session_id = $1 AND run_id = $2 AND tenant_id = $3
              AND ($4::int IS NULL OR CASE WHEN $5 THEN n > $4 ELSE n < $4 END)
            ORDER BY CASE WHEN $5 THEN n ELSE -n END
-           LIMIT $6"#,
+           LIMIT $6",
         filter.session_id.as_uuid(),
         filter.run_id.as_uuid(),
         filter.tenant.as_uuid(),
@@ -119,20 +112,20 @@ pub async fn list(
     filter.slice.in_order(rows).into_iter().map(StoredRequest::try_from).collect()
 }
 
-/// What the body of a request was made from, besides the request's own form.
+/// The sources of a request's body, besides the request's own form.
 #[derive(Debug)]
 pub struct Material {
-    /// What the session pinned.
+    /// The settings of the session.
     pub settings: Settings,
-    /// What the message asked of its run.
+    /// The options of the run.
     pub options: RunOptions,
-    /// The history that it carried.
+    /// The messages of the history that the request contained.
     pub lines: Vec<Line>,
-    /// How it was sent, with all changes that were made since as well.
+    /// The changes to these messages, including those that were made later.
     pub view: SentView,
 }
 
-/// Reads what a request of a run was made from: nothing of it has changed since.
+/// Reads the sources of a request's body. They have not changed since.
 pub async fn material(
     conn: &mut PgConnection,
     (session_id, run_id): (SessionId, RunId),
@@ -172,18 +165,18 @@ pub async fn material(
     }))
 }
 
-/// What the model's side counted of a request, and what it was made of.
+/// The token count of a request as the model reported it, and the request's form.
 #[derive(Debug)]
 pub struct Counted {
     /// The count.
     pub measured: Measured,
-    /// How it was made.
+    /// The form.
     pub form: RequestForm,
-    /// What it began with.
+    /// Hashes of the body's prefix.
     pub prefix: Option<PrefixHashes>,
 }
 
-/// Reads what the model's side counted of the newest request of a session that has an answer.
+/// Reads the token count of the newest answered request of a session.
 pub async fn counted(
     conn: &mut PgConnection,
     session_id: SessionId,
@@ -208,8 +201,8 @@ pub async fn counted(
     }))
 }
 
-/// Finds the last message of the user, of those between these two, that a request which was answered
-/// ended with: so much fits into the model's window.
+/// Finds the last user message between `after` and `before` that ended an answered request: a
+/// history up to that message fits into the model's context window.
 pub async fn last_answered(
     conn: &mut PgConnection,
     session_id: SessionId,
@@ -232,8 +225,8 @@ pub async fn last_answered(
     .await?)
 }
 
-/// Reads how many bytes the longest request for a summary had that came to nothing, if the messages
-/// up to this one are summed up.
+/// Returns the size in bytes of the longest summary request that failed, among those for the
+/// messages after `compacted`.
 pub async fn failed_summary(
     conn: &mut PgConnection,
     session_id: SessionId,

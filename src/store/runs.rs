@@ -13,28 +13,21 @@ use crate::domain::run_log::RunLog;
 
 const TABLE: &str = "runs";
 
-struct Row {
-    id: Uuid,
-    session_id: Uuid,
-    message_id: String,
-    status: String,
-    accepted_seq: i64,
-    queue_position: Option<i64>,
-    outcome: Option<String>,
-    imported: bool,
-    model_requests: i32,
-    input_tokens: i64,
-    cache_creation_input_tokens: i64,
-    cache_read_input_tokens: i64,
-    output_tokens: i64,
-    cache_creation_1h_input_tokens: i64,
-    thinking_tokens: i64,
-    web_search_requests: i64,
-    web_fetch_requests: i64,
-    cost: Option<i64>,
-    created_at: Timestamp,
-    started_at: Option<Timestamp>,
-    finished_at: Option<Timestamp>,
+row_with_usage! {
+    struct Row {
+        id: Uuid,
+        session_id: Uuid,
+        message_id: String,
+        status: String,
+        accepted_seq: i64,
+        queue_position: Option<i64>,
+        outcome: Option<String>,
+        imported: bool,
+        model_requests: i32,
+        created_at: Timestamp,
+        started_at: Option<Timestamp>,
+        finished_at: Option<Timestamp>,
+    }
 }
 
 impl TryFrom<Row> for Run {
@@ -66,24 +59,24 @@ impl TryFrom<Row> for Run {
     }
 }
 
-/// Which runs of a session to read.
+/// A selection of the runs of a session.
 #[derive(Debug, Clone, Copy)]
 pub struct Filter {
     /// The owner.
     pub tenant: TenantId,
     /// The session.
     pub session_id: SessionId,
-    /// Only this one.
+    /// Only this run.
     pub only: Option<RunId>,
-    /// Only those that stand here.
+    /// Only runs with this status.
     pub status: Option<RunStatus>,
-    /// Which part of them, by the events that accepted them.
+    /// The page, by the numbers of the events that accepted the runs.
     pub slice: Slice<i64>,
 }
 
 /// Lists runs of a session, in the order of their acceptance.
 pub async fn list(conn: &mut PgConnection, filter: Filter) -> Result<Vec<Run>, StoreError> {
-    let rows = sqlx::query_as!(
+    let rows = query_with_usage!(
         Row,
         r#"SELECT r.id, r.session_id, r.message_id, r.status, r.accepted_seq,
                   CASE WHEN r.status = 'queued' THEN (
@@ -91,12 +84,11 @@ pub async fn list(conn: &mut PgConnection, filter: Filter) -> Result<Vec<Run>, S
                       WHERE earlier.session_id = r.session_id AND earlier.status = 'queued'
                         AND earlier.accepted_seq <= r.accepted_seq) END AS queue_position,
                   r.outcome::text, r.imported, r.model_requests,
-                  r.input_tokens, r.cache_creation_input_tokens, r.cache_read_input_tokens,
-                  r.output_tokens, r.cache_creation_1h_input_tokens, r.thinking_tokens,
-                  r.web_search_requests, r.web_fetch_requests, r.cost,
                   r.created_at AS "created_at: Timestamp",
                   r.started_at AS "started_at: Timestamp",
-                  r.finished_at AS "finished_at: Timestamp"
+                  r.finished_at AS "finished_at: Timestamp", "#
+            + USAGE
+            + "
            FROM runs r
            WHERE r.session_id = $1 AND r.tenant_id = $2
              AND ($3::uuid IS NULL OR r.id = $3)
@@ -104,7 +96,7 @@ pub async fn list(conn: &mut PgConnection, filter: Filter) -> Result<Vec<Run>, S
              AND ($5::bigint IS NULL
                   OR CASE WHEN $6 THEN r.accepted_seq > $5 ELSE r.accepted_seq < $5 END)
            ORDER BY CASE WHEN $6 THEN r.accepted_seq ELSE -r.accepted_seq END
-           LIMIT $7"#,
+           LIMIT $7",
         filter.session_id.as_uuid(),
         filter.tenant.as_uuid(),
         filter.only.map(RunId::as_uuid),
@@ -117,14 +109,14 @@ pub async fn list(conn: &mut PgConnection, filter: Filter) -> Result<Vec<Run>, S
     .await?;
     let rows = filter.slice.in_order(rows);
     let mut runs: Vec<Run> = rows.into_iter().map(Run::try_from).collect::<Result<_, _>>()?;
-    // At most one of a session.
+    // At most one run of a session waits.
     if let Some(run) = runs.iter_mut().find(|run| run.status == RunStatus::RequiresAction) {
         run.pending = list_pending(conn, filter.tenant, filter.session_id).await?;
     }
     Ok(runs)
 }
 
-/// Finds one run of a session, with what it has called.
+/// Finds a run of a session, including its tool calls.
 pub async fn find(
     conn: &mut PgConnection,
     tenant: TenantId,
@@ -134,35 +126,34 @@ pub async fn find(
     let slice = Slice::first(1);
     let filter = Filter { tenant, session_id, only: Some(id), status: None, slice };
     let Some(mut run) = list(conn, filter).await?.pop() else { return Ok(None) };
-    // The first request of a run is its last one if nothing was called.
+    // A completed run with a single request has called no tool.
     if run.status != RunStatus::Completed || run.model_requests > 1 {
         run.log = run_log::find(conn, id).await?;
     }
     Ok(Some(run))
 }
 
-/// What a request to cancel met.
+/// The state of a run when its cancellation was requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cancellation {
-    /// A worker holds the run and has been asked to stop.
+    /// A worker holds the run and was asked to stop.
     Requested,
-    /// Nobody holds the run. It can be taken up at once by a worker, which settles it.
+    /// No worker holds the run. A worker can claim it at once and settle it.
     Unheld,
-    /// The run was asked to stop before.
+    /// Cancellation was requested before.
     Repeated,
-    /// The run has not begun and can be settled at once.
+    /// The run has not started and can be settled at once.
     Queued,
-    /// There is nothing to stop.
+    /// The run has settled.
     Settled,
 }
 
-/// Asks for a run to be cancelled. It, and its session, stay locked for the rest of the caller's
-/// transaction, so that no worker takes it up or settles it in between. The session is locked
-/// first, as everywhere.
+/// Requests the cancellation of a run. The run and its session stay locked until the end of the
+/// caller's transaction, so that no worker claims or settles the run in between. The session is
+/// locked first, as everywhere.
 ///
-/// A run that waits for the client is in nobody's hands, and only a worker can answer its open
-/// calls: it is put where workers find what another one has let go. It got to where it waits, so
-/// its takeovers count from the beginning.
+/// A run that waits for the client has no worker, and only a worker can answer its open calls: it
+/// becomes claimable at once. Reaching the wait was progress, so its takeovers start again at zero.
 pub async fn request_cancel(
     conn: &mut PgConnection,
     tenant: TenantId,
@@ -204,14 +195,15 @@ pub async fn request_cancel(
     }))
 }
 
-/// Finds the live run of a session. The session stays locked for the rest of the caller's
+/// Finds the live run of a session. The session stays locked until the end of the caller's
 /// transaction, so that the run does not settle in between.
 pub async fn lock_live(
     conn: &mut PgConnection,
     tenant: TenantId,
     session_id: SessionId,
 ) -> Result<Option<RunId>, StoreError> {
-    // A statement of its own: the next one sees what was done while this one waited.
+    // A separate statement: the next one sees what was committed while this one waited for the
+    // lock.
     sqlx::query!(
         "SELECT id FROM sessions WHERE id = $1 AND tenant_id = $2 FOR NO KEY UPDATE",
         session_id.as_uuid(),
@@ -230,8 +222,8 @@ pub async fn lock_live(
     Ok(live.map(Into::into))
 }
 
-/// Finds the run that makes a session busy: the live one, or else the first that waits. One that
-/// has settled a moment ago is still the one that stood in the way.
+/// Finds the run that makes a session busy: the live run, otherwise the first queued one. A run
+/// that settled a moment ago counts: it was the one that blocked the message.
 pub async fn find_busy(
     conn: &mut PgConnection,
     tenant: TenantId,
@@ -254,7 +246,7 @@ pub async fn find_busy(
     Ok(busy.flatten().map(Into::into))
 }
 
-/// Counts the runs that wait, of all sessions, up to a number that is enough to know.
+/// Counts the queued runs of all sessions, up to `enough`.
 pub async fn count_queued(conn: &mut PgConnection, enough: i64) -> Result<i64, StoreError> {
     let count = sqlx::query_scalar!(
         r#"SELECT count(*) AS "count!"
@@ -266,7 +258,7 @@ pub async fn count_queued(conn: &mut PgConnection, enough: i64) -> Result<i64, S
     Ok(count)
 }
 
-/// Settles a run that has never begun. Its message never enters the history.
+/// Settles a run that has not started. Its message does not enter the history.
 pub async fn cancel_queued(
     conn: &mut PgConnection,
     id: RunId,

@@ -16,55 +16,48 @@ use crate::domain::session::{Session, Settings};
 
 const TABLE: &str = "sessions";
 
-/// A session to be stored.
+/// A session to be inserted.
 #[derive(Debug)]
 pub struct NewSession<'a> {
-    /// The id.
+    /// The ID.
     pub id: SessionId,
     /// The owner.
     pub tenant_id: TenantId,
-    /// A name for people.
+    /// A title for people.
     pub title: Option<&'a str>,
-    /// What the client attached.
+    /// Metadata from the client.
     pub metadata: &'a RawValue,
-    /// What is pinned.
+    /// The settings that are pinned at creation.
     pub settings: &'a Settings,
-    /// The folder that it works in, if not one of its own.
+    /// The workspace folder; `None` for a folder of the session's own.
     pub workspace: Option<&'a str>,
-    /// The client's `Idempotency-Key`, and a hash of the request.
+    /// The client's `Idempotency-Key` and a hash of the request.
     pub made_by: Option<(&'a str, &'a [u8])>,
 }
 
-struct Row {
-    id: Uuid,
-    title: Option<String>,
-    metadata: String,
-    settings: String,
-    workspace: Option<String>,
-    forked_from: Option<Uuid>,
-    forked_at: Option<i32>,
-    parent_session_id: Option<Uuid>,
-    parent_run_id: Option<Uuid>,
-    parent_tool_use_id: Option<String>,
-    permission_mode: Option<String>,
-    remembered: String,
-    active_run_id: Option<Uuid>,
-    is_waiting: bool,
-    queued: i32,
-    last_seq: i64,
-    input_tokens: i64,
-    cache_creation_input_tokens: i64,
-    cache_read_input_tokens: i64,
-    output_tokens: i64,
-    cache_creation_1h_input_tokens: i64,
-    thinking_tokens: i64,
-    web_search_requests: i64,
-    web_fetch_requests: i64,
-    cost: Option<i64>,
-    stop_reason: Option<String>,
-    archived_at: Option<Timestamp>,
-    created_at: Timestamp,
-    updated_at: Timestamp,
+row_with_usage! {
+    struct Row {
+        id: Uuid,
+        title: Option<String>,
+        metadata: String,
+        settings: String,
+        workspace: Option<String>,
+        forked_from: Option<Uuid>,
+        forked_at: Option<i32>,
+        parent_session_id: Option<Uuid>,
+        parent_run_id: Option<Uuid>,
+        parent_tool_use_id: Option<String>,
+        permission_mode: Option<String>,
+        remembered: String,
+        active_run_id: Option<Uuid>,
+        is_waiting: bool,
+        queued: i32,
+        last_seq: i64,
+        stop_reason: Option<String>,
+        archived_at: Option<Timestamp>,
+        created_at: Timestamp,
+        updated_at: Timestamp,
+    }
 }
 
 impl TryFrom<Row> for Session {
@@ -106,7 +99,7 @@ impl TryFrom<Row> for Session {
     }
 }
 
-/// Stores a new session. Says whether it is the first one under its key; else nothing is stored.
+/// Inserts a session. Returns false, and inserts nothing, if its key was used before.
 pub async fn insert(conn: &mut PgConnection, new: &NewSession<'_>) -> Result<bool, StoreError> {
     let settings = serde_json::to_string(new.settings).map_err(unreadable(TABLE, "settings"))?;
     let inserted = sqlx::query!(
@@ -138,8 +131,7 @@ pub async fn find(
     Ok(select(conn, tenant, &[id.as_uuid()]).await?.pop())
 }
 
-/// Lists the sessions that were forked from this one, in the order of their ids, which is that of
-/// their making.
+/// Lists the forks of a session, in the order of their IDs, which is the order of creation.
 pub async fn list_forks(
     conn: &mut PgConnection,
     tenant: TenantId,
@@ -163,13 +155,13 @@ pub async fn list_forks(
     select(conn, tenant, &ids).await
 }
 
-/// Reads those of these sessions that the tenant has, in the order of their ids.
+/// Reads the sessions with these IDs that belong to the tenant, in the order of their IDs.
 pub(super) async fn select(
     conn: &mut PgConnection,
     tenant: TenantId,
     ids: &[Uuid],
 ) -> Result<Vec<Session>, StoreError> {
-    let rows = sqlx::query_as!(
+    let rows = query_with_usage!(
         Row,
         r#"SELECT s.id, s.title, s.metadata::text AS "metadata!", s.settings::text AS "settings!",
                   s.workspace, s.forked_from, s.forked_at, s.parent_session_id,
@@ -177,14 +169,12 @@ pub(super) async fn select(
                   s.remembered::text AS "remembered!", s.active_run_id, s.queued, s.last_seq,
                   EXISTS (SELECT FROM runs r WHERE r.id = s.active_run_id
                             AND r.status = 'requires_action') AS "is_waiting!",
-                  s.input_tokens, s.cache_creation_input_tokens, s.cache_read_input_tokens,
-                  s.output_tokens, s.cache_creation_1h_input_tokens, s.thinking_tokens,
-                  s.web_search_requests, s.web_fetch_requests, s.cost, s.stop_reason::text,
-                  s.archived_at AS "archived_at: Timestamp",
-                  s.created_at AS "created_at: Timestamp", s.updated_at AS "updated_at: Timestamp"
-           FROM sessions s
-           WHERE s.tenant_id = $1 AND s.id = ANY ($2)
-           ORDER BY s.id"#,
+                  s.stop_reason::text, s.archived_at AS "archived_at: Timestamp",
+                  s.created_at AS "created_at: Timestamp", s.updated_at AS "updated_at: Timestamp", "#
+            + USAGE
+            + " FROM sessions s
+                WHERE s.tenant_id = $1 AND s.id = ANY ($2)
+                ORDER BY s.id",
         tenant.as_uuid(),
         ids,
     )
@@ -193,8 +183,8 @@ pub(super) async fn select(
     rows.into_iter().map(Session::try_from).collect()
 }
 
-/// A session's todo list, empty before there is one, and the number of its newest event; none for
-/// a session that the tenant does not have.
+/// Returns a session's todo list, which is empty at first, and the number of its newest event.
+/// Returns `None` if the tenant does not have the session.
 pub async fn find_todos(
     conn: &mut PgConnection,
     tenant: TenantId,
@@ -212,7 +202,7 @@ pub async fn find_todos(
     Ok(Some((todos.map_err(unreadable(TABLE, "todos"))?.unwrap_or_default(), row.last_seq)))
 }
 
-/// Whether a session is put away; none for one that the tenant does not have.
+/// Returns whether a session is archived, or `None` if the tenant does not have it.
 pub async fn is_archived(
     conn: &mut PgConnection,
     tenant: TenantId,
@@ -228,7 +218,7 @@ pub async fn is_archived(
     .await?)
 }
 
-/// Whether there is such a session, whoever has it.
+/// Returns whether a session exists, for any tenant.
 pub async fn exists(conn: &mut PgConnection, id: SessionId) -> Result<bool, StoreError> {
     Ok(sqlx::query_scalar!(
         r#"SELECT EXISTS (SELECT FROM sessions WHERE id = $1) AS "exists!""#,
@@ -238,7 +228,7 @@ pub async fn exists(conn: &mut PgConnection, id: SessionId) -> Result<bool, Stor
     .await?)
 }
 
-/// The number of a session's newest event; none for a session that the tenant does not have.
+/// Returns the number of a session's newest event, or `None` if the tenant does not have it.
 pub async fn last_seq(
     conn: &mut PgConnection,
     tenant: TenantId,

@@ -1,4 +1,4 @@
-//! Sub-agents: the sessions of their own in which they work, and what became of them.
+//! Sub-agents: their sessions and runs, and the outcomes of these.
 
 use sha2::{Digest as _, Sha256};
 use sqlx::PgConnection;
@@ -16,30 +16,30 @@ use crate::domain::session::Settings;
 use crate::domain::sub_agent::{Child, Parent, StartedAgent};
 use crate::domain::usage::Spent;
 
-/// Sub-agents of one run that are told of at most.
+/// Maximum number of sub-agents that are listed for one run.
 const MOST: i64 = 1000;
 
 /// A sub-agent to be started.
 #[derive(Debug)]
-pub struct NewChild {
-    /// Whose it is, and which session and run it gets.
+pub struct NewSubAgent {
+    /// The parent, and the session and run of the sub-agent.
     pub child: Child,
-    /// What it is to do, in a few words.
+    /// A short description of its task.
     pub title: String,
-    /// What is pinned for it.
+    /// The settings that are pinned for it.
     pub settings: Settings,
-    /// What it is told.
+    /// Its task: the user message of its run.
     pub prompt: String,
-    /// What its message asks of its run.
+    /// The options of its run.
     pub options: RunOptions,
 }
 
-/// Makes the session of a sub-agent, with its run, in the transaction of its parent's step. It works
-/// in its parent's folder, under the permissions that hold there now.
+/// Inserts the session and the run of a sub-agent, in the transaction of its parent's step. The
+/// sub-agent works in its parent's folder, with the permissions that its parent has now.
 pub(super) async fn insert(
     conn: &mut PgConnection,
     parent: (SessionId, RunId),
-    new: &NewChild,
+    new: &NewSubAgent,
 ) -> Result<(), StoreError> {
     let settings =
         serde_json::to_string(&new.settings).map_err(unreadable("sessions", "settings"))?;
@@ -81,34 +81,36 @@ pub(super) async fn insert(
     };
     match accept(conn, &run).await? {
         Accepted::Run(_) => Ok(()),
-        // A session that was made a moment ago takes its first message.
+        // A new session accepts its first message.
         Accepted::Refused | Accepted::Repeated => Err(sqlx::Error::RowNotFound.into()),
     }
 }
 
-/// Where a sub-agent stands.
+/// The state of a sub-agent.
 #[derive(Debug)]
-pub struct ChildRun {
-    /// Where its run stands.
+pub struct SubAgentRun {
+    /// The status of its run.
     pub status: RunStatus,
-    /// What it left, once it has settled.
+    /// The outcome of its run, once settled.
     pub outcome: Option<Outcome>,
-    /// What it used.
+    /// Usage and cost.
     pub spent: Spent,
-    /// The time from its beginning to its end, or to now.
+    /// Time in ms from its creation to its end, or to now.
     pub duration_ms: i64,
 }
 
-/// Looks where a sub-agent stands; none if its session was deleted.
-pub async fn find(conn: &mut PgConnection, run_id: RunId) -> Result<Option<ChildRun>, StoreError> {
-    let row = sqlx::query!(
-        r#"SELECT status, outcome::text, model_requests::bigint AS "requests!", input_tokens,
-                  cache_creation_input_tokens, cache_read_input_tokens, output_tokens,
-                  cache_creation_1h_input_tokens, thinking_tokens, web_search_requests,
-                  web_fetch_requests, cost,
+/// Reads the state of a sub-agent. Returns `None` if its session was deleted.
+pub async fn find(
+    conn: &mut PgConnection,
+    run_id: RunId,
+) -> Result<Option<SubAgentRun>, StoreError> {
+    let row = query_with_usage!(
+        _,
+        r#"SELECT status, outcome::text, model_requests::bigint AS "requests!",
                   (1000 * extract(epoch FROM coalesce(finished_at, now()) - created_at))::bigint
-                      AS "duration_ms!"
-           FROM runs WHERE id = $1"#,
+                      AS "duration_ms!", "#
+            + USAGE
+            + " FROM runs WHERE id = $1",
         run_id.as_uuid(),
     )
     .fetch_optional(conn)
@@ -116,7 +118,7 @@ pub async fn find(conn: &mut PgConnection, run_id: RunId) -> Result<Option<Child
     let Some(row) = row else { return Ok(None) };
     let outcome = row.outcome.as_deref().map(serde_json::from_str).transpose();
     let usage = usage_of!(row);
-    Ok(Some(ChildRun {
+    Ok(Some(SubAgentRun {
         status: status(&row.status)?,
         outcome: outcome.map_err(unreadable("runs", "outcome"))?,
         spent: Spent { requests: row.requests, usage, cost: row.cost },
@@ -128,7 +130,7 @@ fn status(word: &str) -> Result<RunStatus, StoreError> {
     RunStatus::parse(word).ok_or_else(|| unreadable("runs", "status")(word))
 }
 
-/// The session of a run; none if it was deleted.
+/// Returns the session of a run, or `None` if it was deleted.
 pub async fn session_of(
     conn: &mut PgConnection,
     run_id: RunId,
@@ -137,14 +139,13 @@ pub async fn session_of(
     Ok(id.fetch_optional(conn).await?.map(Into::into))
 }
 
-/// The number of the last event of a sub-agent's session that its parent has told of; 0 if it has
-/// told of none.
-pub async fn last_told(
+/// Returns the number of the last event of a sub-agent's session that its parent has relayed, or 0.
+pub async fn last_relayed(
     conn: &mut PgConnection,
     parent: (SessionId, RunId),
     child: SessionId,
 ) -> Result<i64, StoreError> {
-    // From the newest back: a parent that waits tells of nothing else.
+    // Newest first: a waiting parent writes no other events.
     let seq = sqlx::query_scalar!(
         "SELECT (body #>> '{event,seq}')::bigint FROM events
          WHERE session_id = $1 AND type = $3 AND body ->> 'session_thread_id' = $4
@@ -160,24 +161,14 @@ pub async fn last_told(
     Ok(seq.flatten().unwrap_or(0))
 }
 
-/// What those sub-agents of a run used whose calls have ended.
+/// Returns the usage of the sub-agents of a run whose calls have ended.
 pub async fn used_by_ended(conn: &mut PgConnection, run_id: RunId) -> Result<Spent, StoreError> {
-    let row = sqlx::query!(
-        r#"SELECT coalesce(sum(r.model_requests), 0)::bigint AS "requests!",
-                  coalesce(sum(r.input_tokens), 0)::bigint AS "input_tokens!",
-                  coalesce(sum(r.cache_creation_input_tokens), 0)::bigint
-                      AS "cache_creation_input_tokens!",
-                  coalesce(sum(r.cache_read_input_tokens), 0)::bigint
-                      AS "cache_read_input_tokens!",
-                  coalesce(sum(r.output_tokens), 0)::bigint AS "output_tokens!",
-                  coalesce(sum(r.cache_creation_1h_input_tokens), 0)::bigint
-                      AS "cache_creation_1h_input_tokens!",
-                  coalesce(sum(r.thinking_tokens), 0)::bigint AS "thinking_tokens!",
-                  coalesce(sum(r.web_search_requests), 0)::bigint AS "web_search_requests!",
-                  coalesce(sum(r.web_fetch_requests), 0)::bigint AS "web_fetch_requests!",
-                  sum(r.cost)::bigint AS cost
-           FROM tool_calls c JOIN runs r ON r.id = c.child_run_id
-           WHERE c.run_id = $1 AND c.state <> 'started'"#,
+    let row = query_with_usage!(
+        _,
+        r#"SELECT coalesce(sum(r.model_requests), 0)::bigint AS "requests!", "#
+            + SUMS
+            + " FROM tool_calls c JOIN runs r ON r.id = c.child_run_id
+                WHERE c.run_id = $1 AND c.state <> 'started'",
         run_id.as_uuid(),
     )
     .fetch_one(conn)
@@ -185,18 +176,17 @@ pub async fn used_by_ended(conn: &mut PgConnection, run_id: RunId) -> Result<Spe
     Ok(Spent { requests: row.requests, usage: usage_of!(row), cost: row.cost })
 }
 
-/// The sub-agents that a run has started, in the order of their calls.
+/// Lists the sub-agents of a run, in the order of their calls.
 pub(super) async fn list(
     conn: &mut PgConnection,
     run_id: RunId,
 ) -> Result<Vec<StartedAgent>, StoreError> {
-    let rows = sqlx::query!(
-        "SELECT c.tool_use_id, r.session_id, r.id, r.status, r.input_tokens,
-                r.cache_creation_input_tokens, r.cache_read_input_tokens, r.output_tokens,
-                r.cache_creation_1h_input_tokens, r.thinking_tokens, r.web_search_requests,
-                r.web_fetch_requests, r.cost
-         FROM tool_calls c JOIN runs r ON r.id = c.child_run_id
-         WHERE c.run_id = $1 ORDER BY c.message_seq, c.position LIMIT $2",
+    let rows = query_with_usage!(
+        _,
+        "SELECT c.tool_use_id, r.session_id, r.id, r.status, "
+            + USAGE
+            + " FROM tool_calls c JOIN runs r ON r.id = c.child_run_id
+                WHERE c.run_id = $1 ORDER BY c.message_seq, c.position LIMIT $2",
         run_id.as_uuid(),
         MOST,
     )
@@ -215,7 +205,7 @@ pub(super) async fn list(
     started.collect()
 }
 
-/// The call whose sub-agent works in a session, of the columns of its row.
+/// Returns the parent call of a sub-agent's session, from the columns of its row.
 pub(super) fn parent(
     session_id: Option<Uuid>,
     run_id: Option<Uuid>,
@@ -225,24 +215,25 @@ pub(super) fn parent(
     Some(Parent { session_id: session_id.into(), run_id: run_id.into(), tool_use_id })
 }
 
-/// Runs that were asked to stop, to be told of after the commit.
+/// A run whose cancellation was requested. Publish its events after the commit.
 #[derive(Debug)]
-pub struct StoppedChild {
+pub struct StoppedSubAgent {
     /// The session.
     pub session_id: SessionId,
     /// The run.
     pub run_id: RunId,
-    /// How it met the request.
+    /// The state of the run at the request.
     pub met: Cancellation,
     /// Its events.
     pub frames: Vec<Frame>,
 }
 
-/// Asks the run of a sub-agent to stop, in the caller's transaction; none if it was deleted.
+/// Requests the cancellation of a sub-agent's run, in the caller's transaction. Returns `None` if
+/// the run was deleted.
 pub async fn stop(
     conn: &mut PgConnection,
     run_id: RunId,
-) -> Result<Option<StoppedChild>, StoreError> {
+) -> Result<Option<StoppedSubAgent>, StoreError> {
     let row =
         sqlx::query!("SELECT session_id, tenant_id FROM runs WHERE id = $1", run_id.as_uuid())
             .fetch_optional(&mut *conn)
@@ -250,5 +241,5 @@ pub async fn stop(
     let Some(row) = row else { return Ok(None) };
     let (session_id, tenant): (SessionId, TenantId) = (row.session_id.into(), row.tenant_id.into());
     let (met, frames) = request_stop(conn, tenant, session_id, run_id).await?;
-    Ok(met.map(|met| StoppedChild { session_id, run_id, met, frames }))
+    Ok(met.map(|met| StoppedSubAgent { session_id, run_id, met, frames }))
 }

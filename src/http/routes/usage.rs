@@ -106,10 +106,10 @@ pub(in crate::http) async fn get_session_usage(
     let limit = page_limit(limit)?;
     let after = cursor(after)?.unwrap_or(0);
     let usage = session_usage(&api.service, caller.tenant, session_id, after, limit).await?;
-    let runs = usage.runs.into_iter().map(|(run_id, accepted_seq, spent)| RunUsage {
-        run_id,
-        spent,
-        accepted_seq,
+    let runs = usage.runs.into_iter().map(|run| RunUsage {
+        run_id: run.run_id,
+        spent: run.spent,
+        accepted_seq: run.accepted_seq,
     });
     Ok(Json(SessionUsage {
         r#type: "session_usage",

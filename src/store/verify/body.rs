@@ -1,17 +1,17 @@
-//! What an event tells.
+//! The content of an event.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::parts::{Hash, Told, hash, hash_of_line};
+use super::parts::{Hash, Output, hash, hash_of_line};
 use crate::domain::run::StopReason;
 use crate::domain::usage::Usage;
 
-/// What an event tells, as far as it can be compared.
+/// The comparable part of an event's content.
 #[derive(Debug)]
 pub(super) enum Body {
     UserMessage(Hash),
-    Told(Told),
+    Output(Output),
     ToolResult {
         tool_use_id: String,
         hash: Hash,
@@ -21,7 +21,7 @@ pub(super) enum Body {
         usage: Usage,
         is_error: bool,
     },
-    /// The run came to rest; it goes on if somebody must act.
+    /// The run settled, or waits for an answer.
     Idle {
         goes_on: bool,
     },
@@ -30,7 +30,7 @@ pub(super) enum Body {
 }
 
 impl Body {
-    /// Reads what is stored. The type is in the body, too.
+    /// Parses a stored body, which contains its type.
     pub(super) fn read(kind: &str, id: &str, body: &str) -> Self {
         #[derive(Deserialize)]
         struct Type {
@@ -39,17 +39,17 @@ impl Body {
         match serde_json::from_str::<Type>(body) {
             Err(error) => return Self::Unreadable(error.to_string()),
             Ok(named) if named.r#type != kind => {
-                return Self::Unreadable(format!("its body is of the type {}", named.r#type));
+                return Self::Unreadable(format!("the type in the body is {}", named.r#type));
             }
             Ok(_) => {}
         }
         let read = match kind {
             "user.message" => said(body).map(|said| Self::UserMessage(hash_of_line(said.get()))),
             "agent.message" => {
-                said(body).map(|said| Self::Told(Told::Message(hash_of_line(said.get()))))
+                said(body).map(|said| Self::Output(Output::Message(hash_of_line(said.get()))))
             }
-            "agent.thinking" => thought(body).map(Self::Told),
-            "agent.tool_use" | "agent.custom_tool_use" => asked(id, body).map(Self::Told),
+            "agent.thinking" => thought(body).map(Self::Output),
+            "agent.tool_use" | "agent.custom_tool_use" => asked(id, body).map(Self::Output),
             "agent.tool_result" | "user.custom_tool_result" => answered(body),
             "span.model_request_end" => request_end(body),
             "session.status_idle" => idle(body),
@@ -72,19 +72,19 @@ struct Text {
     text: String,
 }
 
-fn thought(body: &str) -> Result<Told, serde_json::Error> {
+fn thought(body: &str) -> Result<Output, serde_json::Error> {
     let texts: Vec<Text> = serde_json::from_str(said(body)?.get())?;
-    Ok(Told::thinking(texts.iter().map(|block| block.text.as_str())))
+    Ok(Output::thinking(texts.iter().map(|block| block.text.as_str())))
 }
 
-fn asked(id: &str, body: &str) -> Result<Told, serde_json::Error> {
+fn asked(id: &str, body: &str) -> Result<Output, serde_json::Error> {
     #[derive(Deserialize)]
     struct Asked {
         name: String,
         input: Box<RawValue>,
     }
     let Asked { name, input } = serde_json::from_str(body)?;
-    Ok(Told::tool_use(id, &name, &input))
+    Ok(Output::tool_use(id, &name, &input))
 }
 
 fn answered(body: &str) -> Result<Body, serde_json::Error> {

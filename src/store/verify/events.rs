@@ -1,53 +1,54 @@
-//! Whether the events, read from the first on, tell what the history and the ledger say.
+//! Checks of the events, in order, against the history and the ledger.
 
 use std::collections::{HashMap, VecDeque};
 
 use super::Report;
 use super::body::Body;
 use super::facts::{CallFacts, EventFacts, Facts, MessageFacts, RunFacts};
-use super::parts::Told;
+use super::parts::Output;
 use crate::domain::ids::RunId;
 use crate::domain::run::RunStatus;
 use crate::domain::verification::{Invariant, Place};
 
 /// The events of one run.
 #[derive(Debug, Default)]
-struct OfRun<'a> {
+struct RunEvents<'a> {
     announced: Vec<&'a EventFacts>,
-    told: VecDeque<(i64, &'a Told)>,
+    output: VecDeque<(i64, &'a Output)>,
     ends: Vec<i64>,
     last: i64,
-    /// When it last began to wait for somebody, and the last event that is not a client's.
+    /// The last event that reports the run as waiting for an answer.
     rest: i64,
+    /// The last event that reports no action of a client.
     last_of_ours: i64,
 }
 
 pub(super) fn check(facts: &Facts, report: &mut Report) {
     numbers(facts, report);
-    let mut of_runs = by_run(facts, report);
+    let mut by_run = group_by_run(facts, report);
     let mut messages: HashMap<RunId, Vec<&MessageFacts>> = HashMap::new();
-    // The client's own message is told by the event that accepts it.
+    // The client's own message is reported by the event that accepts it.
     let said = facts.messages.iter().filter(|message| !message.is_inherited);
     for message in said.filter(|message| !message.is_users()) {
         messages.entry(message.run_id).or_default().push(message);
     }
     for run in facts.runs.iter() {
-        let mut events = of_runs.remove(&run.id).unwrap_or_default();
+        let mut events = by_run.remove(&run.id).unwrap_or_default();
         let said = messages.remove(&run.id).unwrap_or_default();
         announced(run, &events, report);
-        told(&said, run, &mut events, report);
+        output(&said, run, &mut events, report);
         ended(run, &events, report);
     }
     results(facts, report);
 }
 
-/// Sorts the events by their runs, and names those that have none or cannot be read.
-fn by_run<'a>(facts: &'a Facts, report: &mut Report) -> HashMap<RunId, OfRun<'a>> {
-    let mut of_runs: HashMap<RunId, OfRun<'_>> = HashMap::new();
+/// Groups the events by run, and reports those without one and those that are unreadable.
+fn group_by_run<'a>(facts: &'a Facts, report: &mut Report) -> HashMap<RunId, RunEvents<'a>> {
+    let mut by_run: HashMap<RunId, RunEvents<'_>> = HashMap::new();
     for event in &facts.events {
         let place = report.session().event(event.seq);
         if let Body::Unreadable(cause) = &event.body {
-            let detail = format!("the event cannot be read: {cause}");
+            let detail = format!("unreadable event: {cause}");
             report.add(Invariant::Readable, place.clone(), detail);
         }
         let Some(run_id) = event.run_id.filter(|id| facts.runs.find(*id).is_some()) else {
@@ -57,14 +58,14 @@ fn by_run<'a>(facts: &'a Facts, report: &mut Report) -> HashMap<RunId, OfRun<'a>
             }
             continue;
         };
-        let run = of_runs.entry(run_id).or_default();
+        let run = by_run.entry(run_id).or_default();
         run.last = event.seq;
         if !event.is_clients {
             run.last_of_ours = event.seq;
         }
         match &event.body {
             Body::UserMessage(_) => run.announced.push(event),
-            Body::Told(told) => run.told.push_back((event.seq, told)),
+            Body::Output(output) => run.output.push_back((event.seq, output)),
             Body::Idle { goes_on: true } => run.rest = event.seq,
             Body::Idle { goes_on: false } => run.ends.push(event.seq),
             Body::ToolResult { .. }
@@ -73,89 +74,94 @@ fn by_run<'a>(facts: &'a Facts, report: &mut Report) -> HashMap<RunId, OfRun<'a>
             | Body::Unreadable(_) => {}
         }
     }
-    of_runs
+    by_run
 }
 
 fn numbers(facts: &Facts, report: &mut Report) {
     let gap = (1..).zip(&facts.events).find(|(expected, event)| event.seq != *expected);
     let count = i64::try_from(facts.events.len()).unwrap_or(i64::MAX);
     if let Some((expected, event)) = gap {
-        let detail = format!("event {} stands where {expected} is due", event.seq);
+        let detail = format!("event {} follows where event {expected} is expected", event.seq);
         report.add(Invariant::EventsNumbered, report.session().event(event.seq), detail);
     } else if count != facts.session.last_seq {
         let detail =
-            format!("the session counts {} events, and has {count}", facts.session.last_seq);
+            format!("the session counts {} events, but has {count}", facts.session.last_seq);
         report.add(Invariant::EventsNumbered, report.session(), detail);
     }
 }
 
-fn announced(run: &RunFacts, events: &OfRun<'_>, report: &mut Report) {
+fn announced(run: &RunFacts, events: &RunEvents<'_>, report: &mut Report) {
     let place = report.session().run(run.id);
-    let tells =
-        |event: &EventFacts| matches!(event.body, Body::UserMessage(told) if told == run.announced);
+    let matches = |event: &EventFacts| matches!(event.body, Body::UserMessage(reported) if reported == run.announced);
     let detail = match events.announced.as_slice() {
         [event] if event.seq != run.accepted_seq || event.id != run.message_id => {
             "the event of the run's message is not the one that accepted it"
         }
-        [event] if !tells(event) => "the event of the run's message does not tell the message",
+        [event] if !matches(event) => {
+            "the event of the run's message has other content than the message"
+        }
         [_] => return,
-        [] => "no event tells of the run's message",
-        _ => "more than one event tells of the run's message",
+        [] => "no event reports the run's message",
+        _ => "more than one event reports the run's message",
     };
     report.add(Invariant::RunsAnnounced, place, detail);
 }
 
-/// What the model said, block by block.
-fn told(said: &[&MessageFacts], run: &RunFacts, events: &mut OfRun<'_>, report: &mut Report) {
+/// The model's output, block by block.
+fn output(said: &[&MessageFacts], run: &RunFacts, events: &mut RunEvents<'_>, report: &mut Report) {
     let place = report.session().run(run.id);
     for message in said {
-        for part in &message.parts.told {
-            let (place, detail) = match events.told.pop_front() {
-                Some((_, told)) if told == part => continue,
-                Some((seq, told)) => (
+        for part in &message.parts.output {
+            let (place, detail) = match events.output.pop_front() {
+                Some((_, output)) if output == part => continue,
+                Some((seq, output)) => (
                     place.message(message.seq).event(seq),
                     format!(
-                        "event {seq} ({}) does not tell what message {} says ({})",
-                        told.kind(),
+                        "event {seq} ({}) differs from the content of message {} ({})",
+                        output.kind(),
                         message.seq,
                         part.kind()
                     ),
                 ),
                 None => (
                     place.message(message.seq),
-                    format!("no event tells what message {} says ({})", message.seq, part.kind()),
+                    format!(
+                        "no event reports the content of message {} ({})",
+                        message.seq,
+                        part.kind()
+                    ),
                 ),
             };
-            // What follows is out of step, too.
+            // All later blocks differ, too.
             return report.add(Invariant::EventsTellAll, place, detail);
         }
     }
-    if let Some((seq, told)) = events.told.front() {
-        let detail = format!("event {seq} ({}) tells what no message says", told.kind());
+    if let Some((seq, output)) = events.output.front() {
+        let detail = format!("event {seq} ({}) has content that no message has", output.kind());
         report.add(Invariant::EventsTellAll, place.event(*seq), detail);
     }
 }
 
-fn ended(run: &RunFacts, events: &OfRun<'_>, report: &mut Report) {
+fn ended(run: &RunFacts, events: &RunEvents<'_>, report: &mut Report) {
     let place = report.session().run(run.id);
     let waits = run.status == Some(RunStatus::RequiresAction);
     if waits && events.rest != events.last_of_ours {
-        let detail = "the run waits for somebody, and its last event does not say so";
+        let detail = "the run waits for an answer, but its last event does not report the wait";
         report.add(Invariant::EndToldOnce, place.clone(), detail);
     }
     let detail = match (run.is_settled(), events.ends.as_slice()) {
         (true, [end]) if *end == events.last => return,
         (false, []) => return,
-        (true, []) => "the run has settled, and no event says so".to_owned(),
+        (true, []) => "the run has settled, but no event reports it".to_owned(),
         (true, [_]) => format!("event {} comes after the run's end", events.last),
-        (true, _) => "more than one event says that the run has settled".to_owned(),
-        (false, _) => "an event says that the run has settled, and it has not".to_owned(),
+        (true, _) => "more than one event reports that the run has settled".to_owned(),
+        (false, _) => "an event reports that the run has settled, but it has not".to_owned(),
     };
     report.add(Invariant::EndToldOnce, place, detail);
 }
 
-/// The results of calls: each told once, as the ledger has it. An id that comes again belongs to
-/// a later round.
+/// The results of calls: each is reported once, as in the ledger. A repeated ID belongs to a later
+/// round.
 fn results(facts: &Facts, report: &mut Report) {
     let mut ended: HashMap<(RunId, &str), VecDeque<&CallFacts>> = HashMap::new();
     for row in facts.calls.iter().filter(|row| row.result.is_some()) {
@@ -168,23 +174,23 @@ fn results(facts: &Facts, report: &mut Report) {
             .run_id
             .and_then(|run_id| ended.get_mut(&(run_id, tool_use_id.as_str()))?.pop_front());
         let detail = match row {
-            // Of an image, events tell only that it is there.
+            // Events contain only the presence of an image.
             Some(row)
                 if (row.has_blocks || row.result == Some(*hash)) && row.is_error() == *is_error =>
             {
                 continue;
             }
-            Some(_) => "does not tell the result that the ledger has",
-            None => "tells a result that the ledger does not have",
+            Some(_) => "differs from the result in the ledger",
+            None => "reports a result that the ledger does not have",
         };
-        let detail = format!("event {} {detail}, of the call {tool_use_id}", event.seq);
+        let detail = format!("event {} of call {tool_use_id} {detail}", event.seq);
         report.add(Invariant::EventsTellAll, place, detail);
     }
-    let mut untold: Vec<&CallFacts> = ended.into_values().flatten().collect();
-    untold.sort_by_key(|row| (row.message_seq, row.position));
-    for row in untold {
+    let mut unreported: Vec<&CallFacts> = ended.into_values().flatten().collect();
+    unreported.sort_by_key(|row| (row.message_seq, row.position));
+    for row in unreported {
         let place: Place = report.session().run(row.run_id).message(row.message_seq);
-        let detail = format!("no event tells the result of the call {}", row.tool_use_id);
+        let detail = format!("no event reports the result of call {}", row.tool_use_id);
         report.add(Invariant::EventsTellAll, place.call(&row.tool_use_id), detail);
     }
 }

@@ -1,5 +1,5 @@
-//! What is known of a session's rows. Long texts are reduced to their hashes, so that a long
-//! history is checked in little memory.
+//! Extracts of a session's rows. Long texts are reduced to hashes, so that a long history is
+//! verified in little memory.
 
 use std::collections::HashMap;
 
@@ -13,20 +13,20 @@ use crate::domain::run::{ModelStop, RunStatus};
 use crate::domain::tool::CallState;
 use crate::domain::usage::Usage;
 
-/// A session with all that belongs to it.
+/// A session with all of its rows.
 #[derive(Debug)]
 pub(super) struct Facts {
-    /// The moment, by the database's clock.
+    /// The time of the read, by the database's clock.
     pub(super) now: jiff::Timestamp,
     pub(super) session: SessionFacts,
     pub(super) runs: Runs,
     /// By run.
     pub(super) requests: HashMap<RunId, RequestFacts>,
-    /// In the order of their places, those that the session has from others included.
+    /// By position, including inherited messages.
     pub(super) messages: Vec<MessageFacts>,
-    /// In the order of messages, and of calls in a message.
+    /// By message, and by position in the message.
     pub(super) calls: Vec<CallFacts>,
-    /// In the order of their numbers.
+    /// By number.
     pub(super) events: Vec<EventFacts>,
 }
 
@@ -57,7 +57,7 @@ impl Runs {
         self.places.get(&id).and_then(|place| self.all.get(*place))
     }
 
-    /// Whether a run may still write.
+    /// Returns whether the run may still write.
     pub(super) fn is_live(&self, id: RunId) -> bool {
         self.find(id).is_some_and(RunFacts::is_live)
     }
@@ -72,7 +72,7 @@ pub(super) struct SessionFacts {
     pub(super) active_run_id: Option<RunId>,
     pub(super) usage: Usage,
     pub(super) cost: Option<i64>,
-    /// Columns that cannot be read, and why.
+    /// Unreadable columns, and the reasons.
     pub(super) unreadable: Vec<String>,
 }
 
@@ -81,19 +81,19 @@ pub(super) struct SessionFacts {
 pub(super) struct RunFacts {
     pub(super) id: RunId,
     pub(super) has_tenant: bool,
-    /// None for a word that this version does not know.
+    /// `None` for a status that this version does not know.
     pub(super) status: Option<RunStatus>,
     pub(super) accepted_seq: i64,
     pub(super) message_id: String,
-    /// Its message.
+    /// A hash of its message.
     pub(super) input: Hash,
-    /// Its message, as its event must tell it.
+    /// A hash of its message, in the form of an event.
     pub(super) announced: Hash,
     pub(super) attempt: i32,
     pub(super) has_lease: bool,
-    /// When it is to be taken up, if it waits for somebody, and whether that is long ago.
+    /// The time at which a waiting run becomes claimable, and whether that time is long past.
     pub(super) wake: Option<(jiff::Timestamp, bool)>,
-    /// When its lease ran out, if that is so long ago that no worker can be alive.
+    /// The expiry of its lease, if that is so long ago that no worker can hold it.
     pub(super) abandoned_at: Option<jiff::Timestamp>,
     pub(super) has_outcome: bool,
     pub(super) has_finished: bool,
@@ -102,7 +102,7 @@ pub(super) struct RunFacts {
     pub(super) cost: Option<i64>,
     /// The number of its newest request.
     pub(super) last_request: i32,
-    /// Whether a part of a budget is kept for a request of it.
+    /// True if part of a budget is reserved for a request of it.
     pub(super) has_reservation: bool,
     pub(super) unreadable: Vec<String>,
 }
@@ -120,7 +120,7 @@ impl RunFacts {
 #[derive(Debug)]
 pub(super) struct MessageFacts {
     pub(super) seq: i32,
-    /// Whether it stands in another session, and is checked there with what belongs to it.
+    /// True if it belongs to another session, with which it is verified.
     pub(super) is_inherited: bool,
     pub(super) run_id: RunId,
     pub(super) has_tenant: bool,
@@ -128,7 +128,7 @@ pub(super) struct MessageFacts {
     pub(super) role: Role,
     pub(super) message_id: String,
     pub(super) stop: Option<ModelStop>,
-    /// The whole content.
+    /// A hash of the whole content.
     pub(super) hash: Hash,
     pub(super) parts: Parts,
     pub(super) unreadable: Vec<String>,
@@ -139,19 +139,19 @@ impl MessageFacts {
         self.role == Role::User
     }
 
-    /// Whether it is what a fork begins with to answer the calls that it has from its source: it
-    /// ends a turn of a run that is not the fork's.
+    /// Returns true for the message with which a fork answers the open calls that it inherits: it ends
+    /// a turn of a run that is not the fork's.
     pub(super) fn closes(&self, before: Option<&Self>) -> bool {
         let is_asked =
             before.is_some_and(|before| before.is_inherited && before.run_id == self.run_id);
-        is_asked && !self.is_inherited && self.is_users() && self.parts.only_answers
+        is_asked && !self.is_inherited && self.is_users() && self.parts.only_results
     }
 
     pub(super) fn is_paused(&self) -> bool {
         self.stop.as_ref().is_some_and(ModelStop::wants_to_go_on)
     }
 
-    /// Whether the turn was to go on behind it.
+    /// Returns true if the model's stop reason lets the turn continue after it.
     pub(super) fn goes_on(&self) -> bool {
         self.is_paused() || self.stop == Some(ModelStop::ToolUse)
     }
@@ -166,22 +166,22 @@ pub(super) struct CallFacts {
     pub(super) tool_use_id: String,
     pub(super) position: i32,
     pub(super) name: String,
-    /// None for a word that this version does not know.
+    /// `None` for a state that this version does not know.
     pub(super) state: Option<CallState>,
     pub(super) executions: i32,
-    /// Whether the file tells what a crash left, so that the call may be made again.
+    /// True if the file shows the effect of an interrupted call, so that the call may be repeated.
     pub(super) has_evidence: bool,
-    /// Who had to act before it went on, and whether somebody still has to.
+    /// The party whose answer the call awaited, and whether it still does.
     pub(super) awaits: Option<(Awaits, bool)>,
-    /// The hash of the input that was decided on, or ran.
+    /// The hash of the input that was decided on, or that ran.
     pub(super) input_hash: Option<Vec<u8>>,
-    /// What somebody put in place of the model's input.
+    /// The hash of the input that replaces the model's.
     pub(super) input: Option<Hash>,
     pub(super) result: Option<Hash>,
-    /// Whether the result is more than a text.
+    /// True if the result is more than a text.
     pub(super) has_blocks: bool,
-    /// Whether the history tells the same; none while it tells nothing.
-    pub(super) is_told: Option<bool>,
+    /// True if the history has the same result; `None` if it has none.
+    pub(super) history_agrees: Option<bool>,
 }
 
 impl CallFacts {
@@ -195,11 +195,11 @@ pub(super) struct EventFacts {
     pub(super) seq: i64,
     pub(super) run_id: Option<RunId>,
     pub(super) has_tenant: bool,
-    /// Whether it tells what a client did.
+    /// True if it reports an action of a client.
     pub(super) is_clients: bool,
-    /// Whether it tells of the session, and so belongs to no run.
+    /// True if it belongs to the session and to no run.
     pub(super) is_sessions: bool,
-    /// Its own id, or that of what it tells of.
+    /// Its own ID, or the ID of the message or call that it reports.
     pub(super) id: String,
     pub(super) body: Body,
 }

@@ -1,10 +1,10 @@
-//! Whether the model accepts the history, and whether it is in order.
+//! Checks that the history is in order and valid for the model.
 
 use std::collections::HashSet;
 
 use super::Report;
 use super::facts::{Facts, MessageFacts, RunFacts};
-use super::parts::Answer;
+use super::parts::CallResult;
 use crate::domain::ids::RunId;
 use crate::domain::message::Role;
 use crate::domain::run::RunStatus;
@@ -15,7 +15,7 @@ struct Walk<'a> {
     facts: &'a Facts,
     report: &'a mut Report,
     call_ids: HashSet<&'a str>,
-    /// Calls of the model's own tools that have no result yet, and must get one.
+    /// Calls of the provider's server tools that have no result yet.
     open: Vec<&'a str>,
     seen: HashSet<RunId>,
 }
@@ -46,7 +46,8 @@ impl<'a> Walk<'a> {
     fn numbers(&mut self) {
         for (expected, message) in (1..).zip(&self.facts.messages) {
             if message.seq != expected {
-                let detail = format!("message {} stands where {expected} is due", message.seq);
+                let detail =
+                    format!("message {} follows where message {expected} is expected", message.seq);
                 let place = self.at(message);
                 return self.report.add(Invariant::MessagesNumbered, place, detail);
             }
@@ -55,17 +56,17 @@ impl<'a> Walk<'a> {
 
     fn role(&mut self, before: Option<&MessageFacts>, message: &MessageFacts) {
         let detail = match (before, message.role) {
-            (None, Role::Assistant) => "the history begins with the assistant",
+            (None, Role::Assistant) => "the history begins with an assistant message",
             (Some(before), Role::Assistant)
                 if before.role == Role::Assistant
                     && !(before.is_paused() && before.run_id == message.run_id) =>
             {
-                "two messages of the assistant follow each other"
+                "two assistant messages follow each other"
             }
             (Some(before), Role::User)
                 if before.role == Role::User && before.run_id == message.run_id =>
             {
-                "two messages of the user follow each other in one run"
+                "two user messages of one run follow each other"
             }
             _ => return,
         };
@@ -79,12 +80,12 @@ impl<'a> Walk<'a> {
             self.report.add(Invariant::ContentNotBlank, place.clone(), "the message is empty");
         }
         if message.parts.has_blank_text {
-            let detail = "the message has a text without a word";
+            let detail = "the message has a blank text block";
             self.report.add(Invariant::ContentNotBlank, place.clone(), detail);
         }
         for call in &message.parts.calls {
             if !self.call_ids.insert(&call.id) {
-                let detail = format!("the call id {} was used before", call.id);
+                let detail = format!("the call ID {} was used before", call.id);
                 self.report.add(Invariant::CallIdsUnique, place.clone().call(&call.id), detail);
             }
         }
@@ -97,39 +98,39 @@ impl<'a> Walk<'a> {
             .flat_map(|before| before.parts.calls.iter().map(|call| call.id.as_str()))
             .collect();
         let answers = match message.role {
-            Role::User => message.parts.answers.as_slice(),
+            Role::User => message.parts.results.as_slice(),
             Role::Assistant => &[],
         };
         let answered: Vec<&str> = answers.iter().map(|answer| answer.id.as_str()).collect();
         if asked != answered {
             self.explain_answers(&asked, answers, message);
-        } else if message.parts.answers_are_late {
+        } else if message.parts.results_are_late {
             let place = self.at(message);
-            let detail = "something stands before the answers of calls";
+            let detail = "another block precedes the tool results";
             self.report.add(Invariant::CallsAnswered, place, detail);
         }
     }
 
-    fn explain_answers(&mut self, asked: &[&str], answers: &[Answer], message: &MessageFacts) {
+    fn explain_answers(&mut self, asked: &[&str], answers: &[CallResult], message: &MessageFacts) {
         let place = self.at(message);
         let times = |id: &str| answers.iter().filter(|answer| answer.id == id).count();
         let mut is_explained = false;
         for id in asked {
             let detail = match times(id) {
-                0 => format!("the call {id} of the message before is not answered"),
+                0 => format!("call {id} of the previous message has no result"),
                 1 => continue,
-                times => format!("the call {id} of the message before is answered {times} times"),
+                times => format!("call {id} of the previous message has {times} results"),
             };
             is_explained = true;
             self.report.add(Invariant::CallsAnswered, place.clone().call(id), detail);
         }
-        for Answer { id, .. } in answers.iter().filter(|it| !asked.contains(&it.id.as_str())) {
+        for CallResult { id, .. } in answers.iter().filter(|it| !asked.contains(&it.id.as_str())) {
             is_explained = true;
-            let detail = format!("no call {id} of the message before asks for this answer");
+            let detail = format!("the previous message has no call {id} for this result");
             self.report.add(Invariant::CallsAnswered, place.clone().call(id), detail);
         }
         if !is_explained {
-            let detail = "the answers are not in the order of the calls";
+            let detail = "the results are not in the order of the calls";
             self.report.add(Invariant::CallsAnswered, place, detail);
         }
     }
@@ -138,12 +139,12 @@ impl<'a> Walk<'a> {
         match message.role {
             Role::Assistant => {
                 let calls = message.parts.server_calls.iter();
-                // What a turn left open that was to go on is left out of what is sent.
+                // An unfinished turn that was to continue is omitted from requests.
                 self.open.extend(calls.map(String::as_str).filter(|_| !message.goes_on()));
-                self.open.retain(|id| !message.parts.server_answers.iter().any(|it| it == id));
+                self.open.retain(|id| !message.parts.server_results.iter().any(|it| it == id));
             }
-            // Answers of our own tools do not end the assistant's turn.
-            Role::User if message.parts.only_answers => {}
+            // Results of server tools do not end the assistant's turn.
+            Role::User if message.parts.only_results => {}
             Role::User => {
                 let place = self.at(message);
                 self.open_server_calls(&place);
@@ -153,13 +154,13 @@ impl<'a> Walk<'a> {
 
     fn open_server_calls(&mut self, place: &Place) {
         for id in std::mem::take(&mut self.open) {
-            let detail = format!("the call {id} of the model's own tool was never answered");
+            let detail = format!("server tool call {id} has no result");
             self.report.add(Invariant::ServerCallsClosed, place.clone().call(id), detail);
         }
     }
 
     fn run(&mut self, before: Option<&MessageFacts>, message: &MessageFacts) {
-        // What belongs to other sessions is checked with them.
+        // Inherited messages are verified with their own sessions.
         if message.is_inherited || message.closes(before) {
             return;
         }
@@ -180,10 +181,16 @@ impl<'a> Walk<'a> {
     fn attempt(&mut self, before: Option<&MessageFacts>, message: &MessageFacts, run: &RunFacts) {
         let detail = match before {
             Some(before) if message.attempt < before.attempt => {
-                format!("attempt {} wrote it after attempt {}", message.attempt, before.attempt)
+                format!(
+                    "attempt {} wrote the message after attempt {}",
+                    message.attempt, before.attempt
+                )
             }
             _ if message.attempt > run.attempt => {
-                format!("attempt {} wrote it, and the run is at {}", message.attempt, run.attempt)
+                format!(
+                    "attempt {} wrote the message, but the run is at attempt {}",
+                    message.attempt, run.attempt
+                )
             }
             _ => return,
         };
@@ -194,13 +201,13 @@ impl<'a> Walk<'a> {
     /// The first message of a run's part of the history.
     fn turn(&mut self, earlier: Option<&RunFacts>, message: &MessageFacts, run: &RunFacts) {
         let detail = if !self.seen.insert(run.id) {
-            "the run's messages are torn apart by another run's"
+            "messages of another run are between the run's messages"
         } else if run.message_id != message.message_id || run.input != message.hash {
-            "the run does not begin with the message that was accepted"
+            "the run does not begin with its accepted message"
         } else if earlier.is_some_and(|earlier| earlier.accepted_seq > run.accepted_seq) {
-            "the run began after one that was accepted later"
+            "the run started after a run that was accepted later"
         } else if run.status == Some(RunStatus::Queued) {
-            "the run waits in the queue, and has begun"
+            "the run is queued, but has messages"
         } else {
             return;
         };
@@ -208,14 +215,14 @@ impl<'a> Walk<'a> {
         self.report.add(Invariant::RunsInOrder, place, detail);
     }
 
-    /// What may be open while a run is live must not be when it has settled.
+    /// Calls may be open while a run is live, and not after it has settled.
     fn end(&mut self, last: &MessageFacts) {
         if self.facts.runs.is_live(last.run_id) {
             return;
         }
         let place = self.at(last);
         for call in &last.parts.calls {
-            let detail = format!("the call {} is not answered, and its run has settled", call.id);
+            let detail = format!("call {} has no result, but its run has settled", call.id);
             self.report.add(Invariant::CallsAnswered, place.clone().call(&call.id), detail);
         }
         self.open_server_calls(&place);

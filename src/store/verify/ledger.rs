@@ -1,4 +1,4 @@
-//! Whether the ledger has every call, once, as it ended.
+//! Checks that the ledger has every call once, with its final state.
 
 use super::Report;
 use super::facts::{CallFacts, Facts, MessageFacts};
@@ -32,7 +32,7 @@ fn at(row: &CallFacts, report: &Report) -> Place {
 fn strays(rows: &[CallFacts], report: &mut Report) {
     for row in rows {
         let place = at(row, report);
-        report.add(Invariant::LedgerComplete, place, "the ledger's row belongs to no message");
+        report.add(Invariant::LedgerComplete, place, "the ledger row belongs to no message");
     }
 }
 
@@ -40,16 +40,16 @@ fn complete(message: &MessageFacts, rows: &[CallFacts], report: &mut Report) {
     for (position, call) in (1..).zip(&message.parts.calls) {
         let place = report.session().run(message.run_id).message(message.seq).call(&call.id);
         let detail = match rows.iter().find(|row| row.tool_use_id == call.id) {
-            None => format!("the call {} has no row in the ledger", call.id),
+            None => format!("call {} has no row in the ledger", call.id),
             Some(row) if row.name != call.name || row.position != position => {
                 format!(
-                    "the ledger has the call {} as {} at place {}, and the message as {} at \
-                         place {position}",
+                    "the ledger has call {} as {} at position {}, the message has it as {} at \
+                         position {position}",
                     call.id, row.name, row.position, call.name
                 )
             }
             Some(row) if row.run_id != message.run_id => {
-                format!("the ledger has the call {} in another run", call.id)
+                format!("the ledger has call {} in another run", call.id)
             }
             Some(row) => {
                 approved(call, row, report);
@@ -60,41 +60,42 @@ fn complete(message: &MessageFacts, rows: &[CallFacts], report: &mut Report) {
     }
     for row in rows {
         if !message.parts.calls.iter().any(|call| call.id == row.tool_use_id) {
-            let detail = format!("the message does not ask for the call {}", row.tool_use_id);
+            let detail = format!("the message does not contain call {}", row.tool_use_id);
             report.add(Invariant::LedgerComplete, at(row, report), detail);
         }
     }
 }
 
-/// The input that was decided on, or ran, is the model's own, or what somebody put in its place.
+/// The input that was decided on, or that ran, is the model's own or its replacement.
 fn approved(call: &Call, row: &CallFacts, report: &mut Report) {
     let input = row.input.unwrap_or(call.input);
     if row.input_hash.as_ref().is_some_and(|hash| *hash != input) {
-        let detail = format!("the call {} is not the one that was decided on, or ran", call.id);
+        let detail =
+            format!("the input of call {} is not the one that was decided on or that ran", call.id);
         report.add(Invariant::InputsApproved, at(row, report), detail);
     }
 }
 
 fn call(facts: &Facts, row: &CallFacts, may_be_open: bool, report: &mut Report) {
     let Some(state) = row.state else {
-        return report.add(Invariant::Readable, at(row, report), "its state is no word of ours");
+        return report.add(Invariant::Readable, at(row, report), "unknown state");
     };
     let (id, word) = (&row.tool_use_id, state.as_str());
     let is_open = matches!(state, CallState::Planned | CallState::Started);
     if is_open != row.result.is_none() {
-        let detail = format!("the call {id} is {word}, which does not go with its result");
+        let detail = format!("call {id} is {word}, which contradicts its result");
         report.add(Invariant::CallsEnded, at(row, report), detail);
     }
     if is_open && !may_be_open {
-        let detail = format!("the call {id} is {word}, and its round is over");
+        let detail = format!("call {id} is {word}, but its round has ended");
         report.add(Invariant::CallsEnded, at(row, report), detail);
     }
-    // A call whose file tells what a crash left may be made again, once by each attempt.
+    // A call whose file shows the effect of a crash may be repeated, once by each attempt.
     let attempts = facts.runs.find(row.run_id).map_or(1, |run| run.attempt);
     let is_clients = row.awaits.is_some_and(|(awaits, _)| awaits == Awaits::Client);
     let most = match state {
         CallState::Planned | CallState::Denied => 0,
-        // The client made it, and only the client knows how often.
+        // The client executed it, and only the client knows how often.
         _ if is_clients => 0,
         CallState::Started | CallState::Done | CallState::Failed | CallState::Interrupted => {
             if row.has_evidence { attempts } else { 1 }
@@ -103,11 +104,11 @@ fn call(facts: &Facts, row: &CallFacts, may_be_open: bool, report: &mut Report) 
     let is_made = matches!(state, CallState::Started | CallState::Done);
     let least = i32::from(is_made && !is_clients);
     if !(least..=most).contains(&row.executions) {
-        let detail = format!("the call {id} is {word} and was made {} times", row.executions);
+        let detail = format!("call {id} is {word}, but was executed {} times", row.executions);
         report.add(Invariant::CallsMadeOnce, at(row, report), detail);
     }
-    if row.is_told == Some(false) {
-        let detail = format!("the history does not tell the result of the call {id}");
+    if row.history_agrees == Some(false) {
+        let detail = format!("the history does not contain the result of call {id}");
         report.add(Invariant::AnswersRecorded, at(row, report), detail);
     }
 }

@@ -1,5 +1,5 @@
-//! Whether a session is sound: its history one that the model accepts, its ledger, events and
-//! counters telling the same story. Reads only, and takes no lock that anybody waits for.
+//! Verification of a session: its history is valid for the model, and ledger, events and counters
+//! agree with it. Read-only; takes no lock that a writer waits for.
 
 mod body;
 mod events;
@@ -20,7 +20,7 @@ use crate::domain::verification::{Checked, Finding, Invariant, Place, Verificati
 use facts::Facts;
 pub use schema::{SchemaMismatch, check_schema};
 
-/// What is found, in the order of finding.
+/// The findings, in the order of detection.
 #[derive(Debug)]
 struct Report {
     session: Place,
@@ -32,14 +32,14 @@ impl Report {
         self.findings.push(Finding { invariant, place, detail: detail.into() });
     }
 
-    /// The place that all others are in.
+    /// The invariant under which findings of unreadable rows are filed.
     fn session(&self) -> Place {
         self.session.clone()
     }
 }
 
-/// Checks one session as it is at this moment; none if it does not exist, or is not the tenant's
-/// where one is named. The connection must not be in a transaction: all rows are read in one
+/// Verifies a session in its current state. Returns `None` if it does not exist, or does not belong
+/// to the named tenant. The connection must not be in a transaction: all rows are read in one
 /// snapshot.
 pub async fn session(
     conn: &mut PgConnection,
@@ -52,7 +52,7 @@ pub async fn session(
     Ok(facts.as_ref().map(check))
 }
 
-/// The next sessions in the order of their ids, for those who check all of them.
+/// Lists the next sessions in the order of their IDs, to verify all of them.
 pub async fn list_sessions(
     conn: &mut PgConnection,
     after: Option<SessionId>,
@@ -86,7 +86,7 @@ fn check(facts: &Facts) -> Verification {
     Verification { session_id, findings: report.findings, checked }
 }
 
-/// Columns that cannot be read, and rows of another tenant.
+/// Reports unreadable columns, and rows of another tenant.
 fn check_reading(facts: &Facts, report: &mut Report) {
     let at = report.session();
     let session = facts.session.unreadable.iter().map(|cause| (at.clone(), cause));

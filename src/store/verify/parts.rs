@@ -1,4 +1,4 @@
-//! What the blocks of a message are, as far as rules and events speak of them.
+//! The blocks of a message, as far as rules and events concern them.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -9,36 +9,36 @@ use sha2::{Digest as _, Sha256};
 
 use crate::domain::message::{BadContent, Content, View};
 
-/// The hash of a text.
+/// Returns the hash of a text.
 pub(super) type Hash = [u8; 32];
 
 pub(super) fn hash(text: &str) -> Hash {
     Sha256::digest(text.as_bytes()).into()
 }
 
-/// The hash of JSON as an event carries it: on one line.
+/// Returns the hash of JSON as an event carries it: on one line.
 pub(super) fn hash_of_line(json: &str) -> Hash {
     hash(&json.replace(['\n', '\r'], " "))
 }
 
-/// What the blocks of a message are, as far as rules speak of them.
+/// The properties of a message's blocks that rules concern.
 #[derive(Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "facts, each of its own")]
 pub(super) struct Parts {
     pub(super) is_empty: bool,
     pub(super) has_blank_text: bool,
     pub(super) calls: Vec<Call>,
-    pub(super) answers: Vec<Answer>,
-    /// Whether something stands before an answer.
-    pub(super) answers_are_late: bool,
-    /// Whether there is nothing but answers.
-    pub(super) only_answers: bool,
-    /// Calls of the model's own tools.
+    pub(super) results: Vec<CallResult>,
+    /// True if another block precedes a result.
+    pub(super) results_are_late: bool,
+    /// True if all blocks are results.
+    pub(super) only_results: bool,
+    /// IDs of calls of the provider's server tools.
     pub(super) server_calls: Vec<String>,
-    /// The calls that their results name.
-    pub(super) server_answers: Vec<String>,
-    /// What events must tell of it.
-    pub(super) told: Vec<Told>,
+    /// IDs of the calls that server tool results name.
+    pub(super) server_results: Vec<String>,
+    /// The parts that events must report.
+    pub(super) output: Vec<Output>,
 }
 
 #[derive(Debug)]
@@ -49,18 +49,18 @@ pub(super) struct Call {
 }
 
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(super) struct CallResult {
     pub(super) id: String,
     pub(super) is_error: bool,
-    pub(super) text: AnswerText,
+    pub(super) text: ResultText,
 }
 
-/// What the model was told of a call's result.
+/// A call's result as the model read it.
 #[derive(Debug)]
-pub(super) enum AnswerText {
+pub(super) enum ResultText {
     Whole(Hash),
-    /// The first bytes of it, because the results of the round were too long.
-    Cut {
+    /// The first bytes of the result, because the results of the round were too long together.
+    Truncated {
         len: usize,
         hash: Hash,
     },
@@ -68,9 +68,9 @@ pub(super) enum AnswerText {
     Other,
 }
 
-const CUT: &str = "\n[cut here: the results of this round are too long]";
+const TRUNCATED: &str = "\n[cut here: the results of this round are too long]";
 
-impl AnswerText {
+impl ResultText {
     fn read(block: &RawValue) -> Result<Self, BadContent> {
         #[derive(Deserialize)]
         struct ToolResult<'a> {
@@ -85,34 +85,34 @@ impl AnswerText {
     }
 
     fn of(text: &str) -> Self {
-        match text.strip_suffix(CUT) {
-            Some(kept) => Self::Cut { len: kept.len(), hash: hash(kept) },
+        match text.strip_suffix(TRUNCATED) {
+            Some(kept) => Self::Truncated { len: kept.len(), hash: hash(kept) },
             None => Self::Whole(hash(text)),
         }
     }
 
-    /// Whether the model was told this, or the beginning of it.
-    fn tells(&self, result: &str) -> bool {
+    /// Returns whether the model read this result, or its truncated form.
+    fn is_of(&self, result: &str) -> bool {
         match self {
-            Self::Whole(told) => *told == hash(result),
-            // A tool may end its own text with the same words.
-            Self::Cut { len, hash: told } => {
-                result.get(..*len).is_some_and(|kept| *told == hash(kept))
+            Self::Whole(stored) => *stored == hash(result),
+            // A tool's own text may end with the same words.
+            Self::Truncated { len, hash: stored } => {
+                result.get(..*len).is_some_and(|kept| *stored == hash(kept))
             }
             Self::Other => true,
         }
     }
 }
 
-/// What an event and a part of a message have in common.
+/// The common parts of an event and a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Told {
+pub(super) enum Output {
     Thinking(Hash),
     Message(Hash),
     ToolUse { id: String, hash: Hash },
 }
 
-impl Told {
+impl Output {
     pub(super) const fn kind(&self) -> &'static str {
         match self {
             Self::Thinking(_) => "agent.thinking",
@@ -139,17 +139,17 @@ impl Told {
 impl Parts {
     pub(super) fn read(content: &Content) -> Result<Self, BadContent> {
         let blocks = content.blocks()?;
-        let mut parts = Self { is_empty: blocks.is_empty(), only_answers: true, ..Self::default() };
+        let mut parts = Self { is_empty: blocks.is_empty(), only_results: true, ..Self::default() };
         let (mut thoughts, mut said, mut asked) = (Vec::new(), Vec::new(), Vec::new());
         for block in &blocks {
-            let is_answer = matches!(block.view, View::ToolResult { .. });
-            parts.answers_are_late |= is_answer && !parts.only_answers;
-            parts.only_answers &= is_answer;
+            let is_result = matches!(block.view, View::ToolResult { .. });
+            parts.results_are_late |= is_result && !parts.only_results;
+            parts.only_results &= is_result;
             match &block.view {
                 View::ToolResult { tool_use_id, is_error } => {
                     let id = tool_use_id.clone().into_owned();
-                    let text = AnswerText::read(block.raw)?;
-                    parts.answers.push(Answer { id, is_error: *is_error, text });
+                    let text = ResultText::read(block.raw)?;
+                    parts.results.push(CallResult { id, is_error: *is_error, text });
                 }
                 View::Text(text) => {
                     parts.has_blank_text |= text.trim().is_empty();
@@ -158,37 +158,37 @@ impl Parts {
                 View::Thinking(text) => thoughts.push(text.as_ref()),
                 View::ToolUse(call) => {
                     let (id, name) = (call.id.clone().into_owned(), call.name.clone().into_owned());
-                    asked.push(Told::tool_use(&id, &name, call.input));
+                    asked.push(Output::tool_use(&id, &name, call.input));
                     parts.calls.push(Call { id, name, input: hash(call.input.get()) });
                 }
                 View::RedactedThinking => {}
                 View::ServerToolUse { id } => parts.server_calls.push(id.clone().into_owned()),
                 View::Other { tool_use_id } => {
-                    parts.server_answers.extend(tool_use_id.clone().map(Cow::into_owned));
+                    parts.server_results.extend(tool_use_id.clone().map(Cow::into_owned));
                 }
             }
         }
-        parts.told.extend((!thoughts.is_empty()).then(|| Told::thinking(thoughts.into_iter())));
-        let message = || Told::Message(hash_of_line(&format!("[{}]", said.join(","))));
-        parts.told.extend((!said.is_empty()).then(message));
-        parts.told.append(&mut asked);
+        parts.output.extend((!thoughts.is_empty()).then(|| Output::thinking(thoughts.into_iter())));
+        let message = || Output::Message(hash_of_line(&format!("[{}]", said.join(","))));
+        parts.output.extend((!said.is_empty()).then(message));
+        parts.output.append(&mut asked);
         Ok(parts)
     }
 }
 
-/// What the history tells of a call, by the message that asks for it and the call's id.
-pub(super) type Answers<'a> = HashMap<(i32, &'a str), &'a Answer>;
+/// The results in the history, by the message with the call and the call's ID.
+pub(super) type Results<'a> = HashMap<(i32, &'a str), &'a CallResult>;
 
-/// Whether the history tells this result of a call; none while it tells nothing.
-pub(super) fn is_told(
-    answers: &Answers<'_>,
+/// Returns whether the history has this result of a call; `None` if it has none.
+pub(super) fn history_agrees(
+    answers: &Results<'_>,
     seq: i32,
     id: &str,
     row: (&str, bool),
 ) -> Option<bool> {
     let (result, is_error) = row;
     let answer = answers.get(&(seq, id))?;
-    Some(answer.text.tells(result) && answer.is_error == is_error)
+    Some(answer.text.is_of(result) && answer.is_error == is_error)
 }
 
 #[cfg(test)]
@@ -200,27 +200,30 @@ mod tests {
     }
 
     #[test]
-    fn a_result_that_was_cut_tells_the_beginning_of_the_whole_one() {
+    fn a_truncated_result_matches_the_beginning_of_the_whole_one() {
         let cut = serde_json::json!([{
-            "type": "tool_result", "tool_use_id": "a", "content": format!("one two{CUT}"),
+            "type": "tool_result", "tool_use_id": "a", "content": format!("one two{TRUNCATED}"),
         }]);
         let parts = parts(&cut.to_string());
-        let text = &parts.answers[0].text;
-        assert!(text.tells("one two three"));
-        assert!(text.tells(&format!("one two{CUT}")), "a tool may use the same words");
-        assert!(!text.tells("one too many"));
-        assert!(!text.tells("one"));
+        let text = &parts.results[0].text;
+        assert!(text.is_of("one two three"));
+        assert!(
+            text.is_of(&format!("one two{TRUNCATED}")),
+            "a tool may end its text with the same words"
+        );
+        assert!(!text.is_of("one too many"));
+        assert!(!text.is_of("one"));
     }
 
     #[test]
-    fn events_tell_of_thoughts_first_then_of_what_is_said_then_of_calls() {
+    fn events_report_thinking_first_then_text_then_calls() {
         let json = r#"[{"type":"tool_use","id":"a","name":"f","input":{}},
             {"type":"text","text":"One"},{"type":"thinking","thinking":"hm","signature":"s"},
             {"type":"text","text":"two"}]"#;
-        let told = parts(json).told;
-        let kinds: Vec<&str> = told.iter().map(Told::kind).collect();
+        let output = parts(json).output;
+        let kinds: Vec<&str> = output.iter().map(Output::kind).collect();
         assert_eq!(kinds, ["agent.thinking", "agent.message", "agent.tool_use"]);
         let said = r#"[{"type":"text","text":"One"},{"type":"text","text":"two"}]"#;
-        assert_eq!(told[1], Told::Message(hash(said)));
+        assert_eq!(output[1], Output::Message(hash(said)));
     }
 }

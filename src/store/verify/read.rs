@@ -1,4 +1,4 @@
-//! Reading the rows of one session, one at a time: what is kept of each is small.
+//! Reading the rows of a session as a stream: only a small extract of each row is kept.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use sqlx::PgConnection;
 
 use super::body::Body;
 use super::facts::{CallFacts, EventFacts, Facts, MessageFacts, RunFacts, SessionFacts};
-use super::parts::{Answers, Parts, hash, hash_of_line, is_told};
+use super::parts::{Parts, Results, hash, hash_of_line, history_agrees};
 use super::requests;
 use crate::domain::ids::{SessionId, TenantId};
 use crate::domain::media::told;
@@ -22,21 +22,21 @@ use crate::domain::tool::CallState;
 use crate::domain::usage::Usage;
 use crate::store::StoreError;
 
-/// The types of events that tell of a session, and not of a run of it.
+/// The types of events that belong to a session and not to one of its runs.
 const OF_SESSIONS: [&str; 2] = ["session.forked", "session.updated"];
 
-/// Notes what cannot be read, in place of failing.
+/// Records an unreadable value instead of failing.
 fn try_read<'a, T: Deserialize<'a>>(
     column: &str,
     text: Option<&'a str>,
     unreadable: &mut Vec<String>,
 ) {
     if let Some(Err(error)) = text.map(serde_json::from_str::<T>) {
-        unreadable.push(format!("{column} cannot be read: {error}"));
+        unreadable.push(format!("unreadable {column}: {error}"));
     }
 }
 
-/// What the event of a message tells of it.
+/// The extract of a message that its event must contain.
 fn announced(input: &str) -> String {
     let content = Content::parse(input.to_owned()).and_then(|content| told(&content));
     content.map_or_else(|_| input.to_owned(), |content| content.as_str().to_owned())
@@ -47,7 +47,7 @@ pub(super) async fn facts(
     tenant: Option<TenantId>,
     id: SessionId,
 ) -> Result<Option<Facts>, StoreError> {
-    let Some((session, tenant, now)) = session(conn, tenant, id).await? else {
+    let Some(SessionRow { session, tenant, now }) = session(conn, tenant, id).await? else {
         return Ok(None);
     };
     let runs = runs(conn, id, tenant).await?;
@@ -58,19 +58,24 @@ pub(super) async fn facts(
     Ok(Some(Facts { now, session, runs: runs.into(), requests, messages, calls, events }))
 }
 
+struct SessionRow {
+    session: SessionFacts,
+    tenant: TenantId,
+    now: jiff::Timestamp,
+}
+
 async fn session(
     conn: &mut PgConnection,
     tenant: Option<TenantId>,
     id: SessionId,
-) -> Result<Option<(SessionFacts, TenantId, jiff::Timestamp)>, StoreError> {
-    let row = sqlx::query!(
-        r#"SELECT tenant_id, last_seq, last_message_seq, queued, active_run_id, input_tokens,
-                  cache_creation_input_tokens, cache_read_input_tokens, output_tokens,
-                  cache_creation_1h_input_tokens, thinking_tokens, web_search_requests,
-                  web_fetch_requests, cost,
+) -> Result<Option<SessionRow>, StoreError> {
+    let row = query_with_usage!(
+        _,
+        r#"SELECT tenant_id, last_seq, last_message_seq, queued, active_run_id,
                   settings::text AS "settings!", metadata::text AS "metadata!", stop_reason::text,
-                  remembered::text AS "remembered!", now() AS "now!: Timestamp"
-           FROM sessions WHERE id = $1 AND ($2::uuid IS NULL OR tenant_id = $2)"#,
+                  remembered::text AS "remembered!", now() AS "now!: Timestamp", "#
+            + USAGE
+            + " FROM sessions WHERE id = $1 AND ($2::uuid IS NULL OR tenant_id = $2)",
         id.as_uuid(),
         tenant.map(TenantId::as_uuid),
     )
@@ -92,13 +97,13 @@ async fn session(
         cost: row.cost,
         unreadable,
     };
-    Ok(Some((session, row.tenant_id.into(), row.now.to_jiff())))
+    Ok(Some(SessionRow { session, tenant: row.tenant_id.into(), now: row.now.to_jiff() }))
 }
 
 fn status(word: &str, unreadable: &mut Vec<String>) -> Option<RunStatus> {
     let status = RunStatus::parse(word);
     if status.is_none() {
-        unreadable.push(format!("{word} is no status of ours"));
+        unreadable.push(format!("unknown status {word}"));
     }
     status
 }
@@ -108,22 +113,22 @@ async fn runs(
     id: SessionId,
     tenant: TenantId,
 ) -> Result<Vec<RunFacts>, StoreError> {
-    let mut rows = sqlx::query!(
+    let mut rows = query_with_usage!(
+        _,
         r#"SELECT id, tenant_id, status, accepted_seq, message_id, input::text AS "input!",
                   options::text AS "options!", attempt, lease_until IS NOT NULL AS "has_lease!",
-                  -- A run that was let go in order waits for a worker; nobody is at fault.
+                  -- A run whose lease was released waits for a worker; that is no finding.
                   CASE WHEN lease_owner IS NOT NULL AND lease_until < now() - interval '1 minute'
                        THEN lease_until END
                       AS "abandoned_at: Timestamp",
                   wake_at AS "wake_at: Timestamp",
                   coalesce(wake_at < now() - interval '1 minute', false) AS "is_forgotten!",
                   outcome::text, finished_at IS NOT NULL AS "has_finished!", model_requests,
-                  input_tokens, cache_creation_input_tokens, cache_read_input_tokens, output_tokens,
-                  cache_creation_1h_input_tokens, thinking_tokens, web_search_requests,
-                  web_fetch_requests, cost, last_request,
+                  last_request,
                   EXISTS (SELECT FROM reservations v
-                          WHERE v.run_id = runs.id AND v.spent_at IS NULL) AS "has_reservation!"
-           FROM runs WHERE session_id = $1 ORDER BY accepted_seq, id"#,
+                          WHERE v.run_id = runs.id AND v.spent_at IS NULL) AS "has_reservation!", "#
+            + USAGE
+            + " FROM runs WHERE session_id = $1 ORDER BY accepted_seq, id",
         id.as_uuid(),
     )
     .fetch(conn);
@@ -204,9 +209,9 @@ async fn calls(
     tenant: TenantId,
     messages: &[MessageFacts],
 ) -> Result<Vec<CallFacts>, StoreError> {
-    let mut answers: Answers<'_> = HashMap::new();
+    let mut answers: Results<'_> = HashMap::new();
     for message in messages {
-        let of_message = message.parts.answers.iter();
+        let of_message = message.parts.results.iter();
         answers.extend(of_message.map(|answer| ((message.seq - 1, answer.id.as_str()), answer)));
     }
     let mut rows = sqlx::query!(
@@ -221,9 +226,9 @@ async fn calls(
     let mut calls = Vec::new();
     while let Some(row) = rows.try_next().await? {
         let state = CallState::parse(&row.state);
-        let told = row.result.as_deref().and_then(|result| {
+        let agrees = row.result.as_deref().and_then(|result| {
             let is_error = state != Some(CallState::Done);
-            is_told(&answers, row.message_seq, &row.tool_use_id, (result, is_error))
+            history_agrees(&answers, row.message_seq, &row.tool_use_id, (result, is_error))
         });
         calls.push(CallFacts {
             message_seq: row.message_seq,
@@ -244,7 +249,7 @@ async fn calls(
             input: row.input.as_deref().map(hash),
             result: row.result.as_deref().map(hash),
             has_blocks: row.has_blocks,
-            is_told: told,
+            history_agrees: agrees,
         });
     }
     Ok(calls)

@@ -1,4 +1,4 @@
-//! Whether the requests to the model add up to what their runs say.
+//! Checks of recorded requests against the counters of their runs.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ use crate::domain::usage::Usage;
 use crate::domain::verification::Invariant;
 use crate::store::StoreError;
 
-/// The requests of one run, added up.
+/// The sum of one run's requests.
 #[derive(Debug, Default)]
 pub(super) struct RequestFacts {
     has_tenant: bool,
@@ -29,19 +29,12 @@ pub(super) async fn read(
     id: SessionId,
     tenant: TenantId,
 ) -> Result<HashMap<RunId, RequestFacts>, StoreError> {
-    let mut rows = sqlx::query!(
+    let mut rows = query_with_usage!(
+        _,
         r#"SELECT run_id, count(*) AS "count!", max(n) AS "newest!",
-                  count(stop_reason) AS "answered!", bool_and(tenant_id = $2) AS "has_tenant!",
-                  sum(input_tokens)::bigint AS "input_tokens!",
-                  sum(cache_creation_input_tokens)::bigint AS "cache_creation_input_tokens!",
-                  sum(cache_read_input_tokens)::bigint AS "cache_read_input_tokens!",
-                  sum(output_tokens)::bigint AS "output_tokens!",
-                  sum(cache_creation_1h_input_tokens)::bigint AS "cache_creation_1h_input_tokens!",
-                  sum(thinking_tokens)::bigint AS "thinking_tokens!",
-                  sum(web_search_requests)::bigint AS "web_search_requests!",
-                  sum(web_fetch_requests)::bigint AS "web_fetch_requests!",
-                  sum(cost)::bigint AS cost
-           FROM requests WHERE session_id = $1 GROUP BY run_id"#,
+                  count(stop_reason) AS "answered!", bool_and(tenant_id = $2) AS "has_tenant!", "#
+            + SUMS
+            + " FROM requests WHERE session_id = $1 GROUP BY run_id",
         id.as_uuid(),
         tenant.as_uuid(),
     )
@@ -75,12 +68,12 @@ pub(super) fn check(facts: &Facts, report: &mut Report) {
 fn of_run(run: &RunFacts, requests: &RequestFacts, report: &mut Report) {
     let place = report.session().run(run.id);
     if !requests.has_tenant {
-        let detail = "the row of a request belongs to another tenant";
+        let detail = "a request belongs to another tenant";
         report.add(Invariant::TenantsAgree, place.clone(), detail);
     }
     let newest = run.last_request;
     if requests.newest != newest || requests.count != i64::from(newest) {
-        let detail = format!("the run counts {newest} requests, and has {}", requests.count);
+        let detail = format!("the run counts {newest} requests, but has {}", requests.count);
         report.add(Invariant::CountersAgree, place.clone(), detail);
     }
     // The first requests of a run may be older than the table.
@@ -92,13 +85,13 @@ fn of_run(run: &RunFacts, requests: &RequestFacts, report: &mut Report) {
         ("cost", cost(run.cost), cost(requests.cost)),
     ] {
         if said != counted {
-            let detail = format!("the run says of {what}: {said}; its requests say: {counted}");
+            let detail = format!("{what}: the run has {said}, its requests have {counted}");
             report.add(Invariant::CountersAgree, place.clone(), detail);
         }
     }
 }
 
-/// What something cost.
+/// Formats a cost.
 pub(super) fn cost(cost: Option<i64>) -> String {
-    cost.map_or("nothing known".to_owned(), |cost| format!("{cost} micro-dollars"))
+    cost.map_or("unknown".to_owned(), |cost| format!("{cost} micro-dollars"))
 }

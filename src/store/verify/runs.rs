@@ -1,4 +1,4 @@
-//! Whether runs stand where their rows say, and the session's counters with them.
+//! Checks of runs and of the session's counters.
 
 use std::collections::{HashMap, HashSet};
 
@@ -18,7 +18,7 @@ pub(super) fn check(facts: &Facts, report: &mut Report) {
     let live: Vec<&RunFacts> = facts.runs.iter().filter(|run| run.is_live()).collect();
     if live.len() > 1 {
         let ids: Vec<String> = live.iter().map(|run| run.id.to_string()).collect();
-        let detail = format!("the runs {} are live at a time", ids.join(" and "));
+        let detail = format!("the runs {} are live at the same time", ids.join(" and "));
         report.add(Invariant::OneLiveRun, report.session(), detail);
     }
     for run in live.iter().filter(|run| run.status == Some(RunStatus::RequiresAction)) {
@@ -34,25 +34,22 @@ fn state(run: &RunFacts, report: &mut Report) {
     let is_running = status == RunStatus::Running;
     let word = status.as_str();
     for (is_wrong, detail) in [
-        (
-            run.has_lease != is_running,
-            format!("the run is {word}, which does not go with its lease"),
-        ),
+        (run.has_lease != is_running, format!("the run is {word}, which contradicts its lease")),
         (
             run.wake.is_some() != (status == RunStatus::RequiresAction),
-            format!("the run is {word}, which does not go with the time of its waking"),
+            format!("the run is {word}, which contradicts its wake-up time"),
         ),
         (
             run.has_reservation && !is_running,
-            format!("the run is {word}, and a part of a budget is kept for it"),
+            format!("the run is {word}, but has a budget reservation"),
         ),
         (
             run.has_finished != status.is_terminal(),
-            format!("the run is {word}, which does not go with its end"),
+            format!("the run is {word}, which contradicts its end time"),
         ),
         (
             run.has_outcome != status.is_terminal(),
-            format!("the run is {word}, which does not go with its outcome"),
+            format!("the run is {word}, which contradicts its outcome"),
         ),
     ] {
         if is_wrong {
@@ -60,29 +57,30 @@ fn state(run: &RunFacts, report: &mut Report) {
         }
     }
     if let Some(at) = run.abandoned_at.filter(|_| is_running) {
-        let detail = format!("the lease ran out at {at:.0}, and no worker took the run over");
+        let detail = format!("the lease expired at {at:.0}, but no worker took the run over");
         report.add(Invariant::LeaseRenewed, place, detail);
     }
 }
 
-/// A run that waits and is not due waits for somebody to answer a call.
+/// A waiting run that is not due has a call that awaits an answer.
 fn waits(facts: &Facts, run: &RunFacts, report: &mut Report) {
     let Some((wake_at, is_forgotten)) = run.wake else { return };
     let place = report.session().run(run.id);
     if is_forgotten {
-        let detail = format!("the run was to go on at {wake_at:.0}, and no worker took it up");
+        let detail = format!("the run was due at {wake_at:.0}, but no worker claimed it");
         return report.add(Invariant::WaitsEnd, place, detail);
     }
     let is_open = |call: &&CallFacts| {
         call.run_id == run.id && call.awaits.is_some_and(|(_, is_undecided)| is_undecided)
     };
     if facts.now < wake_at && facts.calls.iter().find(is_open).is_none() {
-        let detail = format!("the run waits until {wake_at:.0}, and none of its calls does");
+        let detail =
+            format!("the run waits until {wake_at:.0}, but none of its calls awaits an answer");
         report.add(Invariant::WaitsEnd, place, detail);
     }
 }
 
-/// A run that a worker has taken up counts as waiting until its message enters the history.
+/// A claimed run counts as queued until its message enters the history.
 fn counters(facts: &Facts, live: &[&RunFacts], report: &mut Report) {
     let begun: HashSet<RunId> = facts.messages.iter().map(|message| message.run_id).collect();
     let has_begun = |run: &&&RunFacts| begun.contains(&run.id);
@@ -99,56 +97,42 @@ fn counters(facts: &Facts, live: &[&RunFacts], report: &mut Report) {
         spent = run.cost.map_or(spent, |cost| Some(spent.unwrap_or(0) + cost));
     }
     for (what, said, counted) in [
-        ("runs that wait", session.queued.to_string(), queued.to_string()),
-        ("the live run", name(session.active_run_id), name(active)),
+        ("queued runs", session.queued.to_string(), queued.to_string()),
+        ("live run", name(session.active_run_id), name(active)),
         ("messages", session.last_message_seq.to_string(), facts.messages.len().to_string()),
         ("tokens", tokens(session.usage), tokens(usage)),
         ("cost", cost(session.cost), cost(spent)),
     ] {
         if said != counted {
-            let detail = format!("the session says of {what}: {said}; its rows say: {counted}");
+            let detail = format!("{what}: the session has {said}, its rows have {counted}");
             report.add(Invariant::CountersAgree, report.session(), detail);
         }
     }
 }
 
+/// Formats usage in the form of the API.
 pub(super) fn tokens(usage: Usage) -> String {
-    let Usage {
-        input_tokens,
-        cache_creation_input_tokens,
-        cache_read_input_tokens,
-        output_tokens,
-        cache_creation_1h_input_tokens,
-        thinking_tokens,
-        web_search_requests,
-        web_fetch_requests,
-    } = usage;
-    format!(
-        "{input_tokens} in, {cache_creation_input_tokens} into the cache \
-         ({cache_creation_1h_input_tokens} for an hour), {cache_read_input_tokens} from the cache, \
-         {output_tokens} out ({thinking_tokens} of thinking), {web_search_requests} searches, \
-         {web_fetch_requests} fetches"
-    )
+    serde_json::to_string(&usage).unwrap_or_default()
 }
 
-/// Requests and tokens of each run are those that its events tell of.
+/// The requests and tokens of each run equal those that its events report.
 fn requests(facts: &Facts, report: &mut Report) {
-    let mut told: HashMap<RunId, (i32, Usage)> = HashMap::new();
+    let mut reported: HashMap<RunId, (i32, Usage)> = HashMap::new();
     for event in &facts.events {
         if let (Some(run_id), Body::RequestEnd { usage, is_error }) = (event.run_id, &event.body) {
-            let (requests, sum) = told.entry(run_id).or_default();
+            let (requests, sum) = reported.entry(run_id).or_default();
             *requests += i32::from(!is_error);
             *sum += *usage;
         }
     }
     for run in facts.runs.iter() {
-        let (requests, usage) = told.get(&run.id).copied().unwrap_or_default();
+        let (requests, usage) = reported.get(&run.id).copied().unwrap_or_default();
         for (what, said, counted) in [
             ("requests", run.model_requests.to_string(), requests.to_string()),
             ("tokens", tokens(run.usage), tokens(usage)),
         ] {
             if said != counted {
-                let detail = format!("the run says of {what}: {said}; its events say: {counted}");
+                let detail = format!("{what}: the run has {said}, its events have {counted}");
                 report.add(Invariant::CountersAgree, report.session().run(run.id), detail);
             }
         }

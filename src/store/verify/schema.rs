@@ -1,4 +1,4 @@
-//! Whether the database has the schema of this version.
+//! Comparison of the database's schema with this version's.
 
 use std::collections::BTreeSet;
 
@@ -7,26 +7,26 @@ use sqlx::PgConnection;
 use crate::store::grants::{Ungranted, find_missing};
 use crate::store::{MIGRATIONS, StoreError};
 
-/// Why the rows of a database cannot be understood.
+/// The reason why a database cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum SchemaMismatch {
-    /// Nobody has made the tables.
-    #[error("the database has no schema of twostep; serve or migrate makes it")]
+    /// The tables do not exist.
+    #[error("the database has no schema; `twostep migrate` creates it")]
     Missing,
-    /// Another version made them.
-    #[error("the schema is at version {found}, and this program's is {expected}; {advice}")]
+    /// The tables belong to another version.
+    #[error("the database schema has version {found}, this program needs {expected}; {advice}")]
     Version {
         /// The newest migration in the database.
         found: i64,
         /// The newest migration of this version.
         expected: i64,
-        /// What to do.
+        /// The remedy.
         advice: &'static str,
     },
-    /// The roles may not work with it.
+    /// The roles lack privileges.
     #[error(transparent)]
     Ungranted(#[from] Ungranted),
-    /// The database refused, or is away.
+    /// The database is unavailable or refused the statement.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -37,8 +37,8 @@ impl From<sqlx::Error> for SchemaMismatch {
     }
 }
 
-/// Refuses a schema that is not exactly this version's, or that the roles may not work with. It
-/// changes nothing.
+/// Checks that the schema is exactly this version's and that the roles have their privileges.
+/// Read-only.
 pub async fn check_schema(conn: &mut PgConnection) -> Result<(), SchemaMismatch> {
     let migrations = sqlx::query!(
         r#"SELECT to_regclass('_sqlx_migrations') IS NOT NULL AS "exist!",
@@ -65,9 +65,9 @@ pub async fn check_schema(conn: &mut PgConnection) -> Result<(), SchemaMismatch>
     }
     let newest = |versions: &BTreeSet<i64>| versions.last().copied().unwrap_or(0);
     let advice = if applied.is_subset(&ours) {
-        "migrate brings it up to date"
+        "run `twostep migrate`"
     } else {
-        "use the program that made it"
+        "use the program version that created it"
     };
     Err(SchemaMismatch::Version { found: newest(&applied), expected: newest(&ours), advice })
 }
