@@ -7,14 +7,20 @@ use super::permission::{PermissionMode, Rule};
 use super::run::RunOptions;
 use super::session::Settings;
 
-/// What every write of a run must name.
+/// Duration of a lease, by the database's clock.
+pub const LEASE: Duration = Duration::from_secs(12);
+/// Time after the last renewal at which a worker treats its leases as lost. The difference to
+/// [`LEASE`] is the time in which it stops its tools before another worker may start.
+pub const LEASE_TRUSTED_FOR: Duration = Duration::from_secs(8);
+
+/// The fence of a run: every write names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fence {
     /// The run.
     pub run_id: RunId,
-    /// The claim under which the writer works.
+    /// The fencing number of the writer's claim.
     pub attempt: i32,
-    /// The writer.
+    /// The writer's process.
     pub worker: WorkerId,
 }
 

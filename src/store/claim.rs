@@ -1,4 +1,4 @@
-//! Leases: taking runs up, keeping them, letting them go. All times are the database's.
+//! Claims and leases of runs. All times are the database's.
 
 use std::time::Duration;
 
@@ -6,11 +6,11 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::{StoreError, unreadable};
-use crate::domain::claim::{Claimed, Fence, Permissions};
+use crate::domain::claim::{Claimed, Fence, LEASE, Permissions};
 use crate::domain::ids::{RunId, SessionId, WorkerId};
 use crate::domain::permission::PermissionMode;
 
-/// Takeovers without a committed step after which a run is given up.
+/// Number of takeovers without a committed step after which a run is given up.
 pub const MAX_TAKEOVERS: i32 = 3;
 
 struct Row {
@@ -50,14 +50,14 @@ impl Row {
             elapsed: Duration::try_from_secs_f64(self.elapsed).unwrap_or_default(),
             is_cancelled: self.is_cancelled,
             permissions: permissions(self.permission_mode.as_deref(), &self.remembered)?,
-            // The step that says so comes before its first request.
+            // Set by the step that precedes the first request.
             is_budgeted: false,
             begun: None,
         })
     }
 }
 
-/// Reads what a session's permissions have become.
+/// Reads a session's current permissions.
 pub(super) fn permissions(mode: Option<&str>, remembered: &str) -> Result<Permissions, StoreError> {
     Ok(Permissions {
         mode: mode.and_then(PermissionMode::parse),
@@ -66,28 +66,29 @@ pub(super) fn permissions(mode: Option<&str>, remembered: &str) -> Result<Permis
     })
 }
 
-/// What a worker took up.
+/// Claimed runs.
 #[derive(Debug, Default)]
 pub struct Claims {
     /// Runs to drive.
     pub runs: Vec<Claimed>,
-    /// Runs that this version cannot read. Another one may, when their leases have run out.
+    /// Runs that this version cannot read. Another version may be able to, after their leases
+    /// expire.
     pub unreadable: Vec<Unreadable>,
 }
 
-/// What can be said of a run that cannot be read.
+/// A claimed run that cannot be read.
 #[derive(Debug, Clone, Copy)]
 pub struct Unreadable {
-    /// The right to end it.
+    /// The fence, with which the run can be settled.
     pub fence: Fence,
     /// The session.
     pub session_id: SessionId,
-    /// Claims since the last committed step, this one included.
+    /// Claims since the last committed step, including this one.
     pub takeovers: i32,
 }
 
 impl Claims {
-    /// A run that cannot be read must not hold up the others.
+    /// A run that cannot be read must not block the others.
     fn of(rows: Vec<Row>, worker: WorkerId) -> Self {
         let mut claims = Self::default();
         for row in rows {
@@ -96,7 +97,7 @@ impl Claims {
             match row.claimed(worker) {
                 Ok(run) => claims.runs.push(run),
                 Err(error) => {
-                    tracing::error!(run.id = %fence.run_id, %error, "a run is unreadable");
+                    tracing::error!(run.id = %fence.run_id, %error, "claimed run cannot be read");
                     claims.unreadable.push(Unreadable { fence, session_id, takeovers });
                 }
             }
@@ -105,8 +106,8 @@ impl Claims {
     }
 }
 
-/// Takes up runs that wait and are the first of their session, oldest first; only some of them where
-/// these are named.
+/// Claims queued runs that are the first of their session, oldest first. `only` restricts the
+/// choice to these runs.
 pub async fn claim_queued(
     conn: &mut PgConnection,
     worker: WorkerId,
@@ -118,7 +119,7 @@ pub async fn claim_queued(
         r#"WITH run AS (
                UPDATE runs SET status = 'running', attempt = attempt + 1,
                       takeovers = takeovers + 1, lease_owner = $1,
-                      lease_until = now() + interval '12 seconds',
+                      lease_until = now() + make_interval(secs => $4),
                       started_at = coalesce(started_at, now())
                WHERE id IN (
                    SELECT r.id FROM runs r
@@ -142,13 +143,14 @@ pub async fn claim_queued(
         worker.as_uuid(),
         limit,
         only,
+        LEASE.as_secs_f64(),
     )
     .fetch_all(conn)
     .await?;
     Ok(Claims::of(rows, worker))
 }
 
-/// Takes over runs whose worker has not renewed its lease.
+/// Takes over runs whose lease has expired.
 pub async fn claim_expired(
     conn: &mut PgConnection,
     worker: WorkerId,
@@ -158,7 +160,7 @@ pub async fn claim_expired(
         Row,
         r#"WITH run AS (
                UPDATE runs SET attempt = attempt + 1, takeovers = takeovers + 1,
-                      lease_owner = $1, lease_until = now() + interval '12 seconds'
+                      lease_owner = $1, lease_until = now() + make_interval(secs => $3)
                WHERE id IN (
                    SELECT r.id FROM runs r
                    WHERE r.status = 'running' AND r.lease_until < now()
@@ -167,7 +169,7 @@ pub async fn claim_expired(
                    FOR UPDATE SKIP LOCKED)
                RETURNING *
            ), freed AS (
-               -- Of a request whose reply nobody will store.
+               -- The reply to a request of the earlier attempt will not be stored.
                DELETE FROM reservations r USING run WHERE r.run_id = run.id AND r.spent_at IS NULL
            )
            SELECT run.id, run.session_id, run.attempt, run.steps, run.takeovers, run.message_id,
@@ -179,14 +181,15 @@ pub async fn claim_expired(
            FROM run JOIN sessions s ON s.id = run.session_id"#,
         worker.as_uuid(),
         limit,
+        LEASE.as_secs_f64(),
     )
     .fetch_all(conn)
     .await?;
     Ok(Claims::of(rows, worker))
 }
 
-/// Takes up runs that waited for somebody: for an answer that is there now, or that did not come
-/// in time. A run that got to where it waited has made progress.
+/// Claims waiting runs whose answer has arrived or whose deadline has passed. Reaching the wait
+/// counts as progress, so `takeovers` starts again.
 pub async fn claim_woken(
     conn: &mut PgConnection,
     worker: WorkerId,
@@ -196,7 +199,7 @@ pub async fn claim_woken(
         Row,
         r#"WITH run AS (
                UPDATE runs SET status = 'running', attempt = attempt + 1, takeovers = 1,
-                      lease_owner = $1, lease_until = now() + interval '12 seconds',
+                      lease_owner = $1, lease_until = now() + make_interval(secs => $3),
                       waited = waited + coalesce(now() - waiting_since, '0'),
                       waiting_since = NULL, wake_at = NULL
                WHERE id IN (
@@ -216,13 +219,15 @@ pub async fn claim_woken(
            FROM run JOIN sessions s ON s.id = run.session_id"#,
         worker.as_uuid(),
         limit,
+        LEASE.as_secs_f64(),
     )
     .fetch_all(conn)
     .await?;
     Ok(Claims::of(rows, worker))
 }
 
-/// Ends the leases of workers that are known to be dead, so that nobody waits for them.
+/// Expires the leases of workers that are known to be dead, so that their runs are taken over at
+/// once.
 pub async fn expire(conn: &mut PgConnection, dead: &[WorkerId]) -> Result<u64, StoreError> {
     let dead: Vec<Uuid> = dead.iter().map(|worker| worker.as_uuid()).collect();
     let done = sqlx::query!(
@@ -238,17 +243,18 @@ pub async fn expire(conn: &mut PgConnection, dead: &[WorkerId]) -> Result<u64, S
     Ok(done.rows_affected())
 }
 
-/// A lease that was renewed.
+/// A renewed lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Renewed {
     /// The run.
     pub run_id: RunId,
-    /// Whether the client has asked to cancel it.
+    /// True if the client has requested cancellation.
     pub is_cancelled: bool,
 }
 
-/// Renews the leases of runs that a worker drives, if it still has them. A run that is its own by
-/// the table and driven by nobody, for whatever reason, must run out and be taken over.
+/// Renews the leases of the runs in `held` that still belong to the worker. A run that belongs to
+/// the worker in the database only, and that it does not drive, is not renewed: it expires and is
+/// taken over.
 pub async fn renew(
     conn: &mut PgConnection,
     worker: WorkerId,
@@ -256,15 +262,16 @@ pub async fn renew(
 ) -> Result<Vec<Renewed>, StoreError> {
     let held: Vec<Uuid> = held.iter().map(|run_id| run_id.as_uuid()).collect();
     let rows = sqlx::query!(
-        r#"UPDATE runs SET lease_until = now() + interval '12 seconds'
+        r#"UPDATE runs SET lease_until = now() + make_interval(secs => $3)
            WHERE id IN (
-               -- In the order in which whoever deletes several sessions locks their runs.
+               -- The same lock order as a deletion of several sessions.
                SELECT id FROM runs
                WHERE lease_owner = $1 AND status = 'running' AND id = ANY($2)
                ORDER BY id FOR NO KEY UPDATE)
            RETURNING id, cancel_requested_at IS NOT NULL AS "is_cancelled!""#,
         worker.as_uuid(),
         &held,
+        LEASE.as_secs_f64(),
     )
     .fetch_all(conn)
     .await?;
@@ -274,8 +281,8 @@ pub async fn renew(
     Ok(renewed.collect())
 }
 
-/// Lets a run go, so that another worker takes it over at once. A run that has failed counts as
-/// taken over without progress; one whose worker stops does not.
+/// Releases the lease of a run, so that another worker takes it over at once. A failed run keeps
+/// its count of takeovers without progress; a run whose worker shuts down does not.
 pub async fn release(
     conn: &mut PgConnection,
     fence: Fence,

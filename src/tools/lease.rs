@@ -6,9 +6,7 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// A lease lasts 12 s by the database's clock. After 8 s without a renewal it is taken for lost,
-/// which leaves time to stop before anybody else may begin.
-const FRESH_FOR: Duration = Duration::from_secs(8);
+use crate::domain::claim::LEASE_TRUSTED_FOR;
 
 /// When the leases of a worker were last renewed.
 #[derive(Debug, Clone)]
@@ -34,7 +32,7 @@ impl LeaseClock {
     /// slept, finds them stale before anything else has told it.
     pub fn is_fresh(&self) -> bool {
         let renewed_at = Duration::from_millis(self.0.load(Ordering::Relaxed));
-        since_boot().saturating_sub(renewed_at) <= FRESH_FOR
+        since_boot().saturating_sub(renewed_at) <= LEASE_TRUSTED_FOR
     }
 }
 
@@ -52,7 +50,7 @@ mod tests {
     fn a_lease_is_fresh_for_a_while_after_its_renewal() {
         let clock = LeaseClock::default();
         assert!(clock.is_fresh());
-        clock.renewed(since_boot().saturating_sub(FRESH_FOR + Duration::from_millis(1)));
+        clock.renewed(since_boot().saturating_sub(LEASE_TRUSTED_FOR + Duration::from_millis(1)));
         assert!(!clock.is_fresh());
     }
 }
