@@ -26,7 +26,7 @@ impl Pools {
         let pool = |role| store::pool(options, role);
         Self {
             api: pool(PoolRole::Api).into(),
-            gate: pool(PoolRole::Gate).into(),
+            gate: pool(PoolRole::Admission).into(),
             worker: pool(PoolRole::Worker).into(),
             heartbeat: pool(PoolRole::Heartbeat).into(),
             bus: pool(PoolRole::Bus),

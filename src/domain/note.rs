@@ -26,14 +26,14 @@ pub enum Note {
     Mode(PermissionMode),
     /// What is sent otherwise than it is stored from now on.
     Sent(SentChange),
-    /// What has been told of each tool server, as a hash, by their names.
-    ToldServers(ToldServers),
+    /// The tool lists that have been announced to the model.
+    AnnouncedToolLists(AnnouncedToolLists),
     /// What is sent in place of the beginning of the history from now on.
     Compacted(Compaction),
 }
 
-/// By the names of tool servers, a hash of how their lists differ from what the session has.
-pub type ToldServers = BTreeMap<String, String>;
+/// For each tool server, by name, a hash of the announced differences from the session's tools.
+pub type AnnouncedToolLists = BTreeMap<String, String>;
 
 /// One item of a todo list.
 #[derive(

@@ -1,4 +1,4 @@
-//! The outbox of webhooks. What is due is made by a trigger of the table of events.
+//! The outbox of webhooks. A trigger on the table of events inserts the deliveries.
 
 use std::time::Duration;
 
@@ -13,47 +13,48 @@ use crate::domain::webhook::{Delivery, DeliveryState, WebhookEvent, WebhookSecre
 
 const TABLE: &str = "webhook_deliveries";
 
-/// How long it is known what was sent, and can be sent again.
+/// Time in which deliveries are kept and can be sent again.
 const KEPT_DAYS: i32 = 30;
-/// Tests of a webhook that may wait.
+/// Maximum number of pending test deliveries of a webhook.
 const MAX_TESTS: i64 = 20;
 /// Rows deleted in one statement.
 const SWEEP_BATCH: i64 = 1000;
 
-/// A delivery that is to be sent now, and by nobody else meanwhile.
+/// A claimed delivery, which no other process sends meanwhile.
 #[derive(Debug)]
 pub struct Due {
-    /// Which.
+    /// The ID.
     pub id: DeliveryId,
-    /// To whom.
+    /// The webhook.
     pub webhook_id: WebhookId,
     /// The number of this attempt, from 1.
     pub attempt: i32,
-    /// Until when nobody else takes it.
+    /// The end of the claim.
     pub taken_until: jiff::Timestamp,
-    /// What is sent.
+    /// The body.
     pub body: String,
-    /// Where.
+    /// The URL.
     pub url: String,
-    /// What signs it: the secret, and for a while after a change the one before.
+    /// The secrets that sign it: the current one and, for a while after a rotation, the previous
+    /// one.
     pub secrets: Vec<WebhookSecret>,
 }
 
-/// How many deliveries may be under way.
+/// Limits on concurrent deliveries.
 #[derive(Debug, Clone, Copy)]
 pub struct Most {
-    /// Of a webhook.
+    /// Of one webhook.
     pub of_webhook: i64,
-    /// Of a tenant.
+    /// Of one tenant.
     pub of_tenant: i64,
-    /// More than there are, of all.
+    /// Of all, in addition to those under way.
     pub more: i64,
 }
 
-/// Takes what is due, as far as there is room beside what is under way. Tenants take turns, and so
-/// do the webhooks of each: those that are slow, or nowhere, stand in nobody else's way. Who takes
-/// one and does not settle it in time has to bear that another does.
-pub async fn take_due(
+/// Claims due deliveries, as far as the limits allow besides those under way. Tenants take turns,
+/// and so do the webhooks of each tenant, so that slow or unreachable ones do not delay others. A
+/// delivery that is not settled before its claim ends is sent again by another process.
+pub async fn claim_due(
     conn: &mut PgConnection,
     under_way: &[(WebhookId, i64)],
     most: Most,
@@ -62,7 +63,7 @@ pub async fn take_due(
     let (busy, counts): (Vec<Uuid>, Vec<i64>) =
         under_way.iter().map(|(id, count)| (id.as_uuid(), *count)).unzip();
     let rows = sqlx::query_file!(
-        "src/store/take_due.sql",
+        "src/store/claim_due.sql",
         &busy,
         &counts,
         most.of_webhook,
@@ -89,19 +90,20 @@ pub async fn take_due(
         .collect()
 }
 
-/// What comes after an attempt.
+/// The consequence of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
-    /// Nothing: it was taken.
+    /// None: the delivery succeeded.
     Delivered,
     /// Another attempt, after a pause.
     After(Duration),
-    /// Nothing: it is given up.
+    /// None: the delivery is given up.
     Failed,
 }
 
-/// Notes how an attempt ended, unless another has begun since. Who takes a delivery has it until a
-/// moment that no other taking of it ends at; the number of an attempt comes again after a replay.
+/// Records the outcome of an attempt, unless another attempt has started since. The end of the
+/// claim identifies the attempt: it is unique, while the number of an attempt starts again with a
+/// replay.
 pub async fn settle(
     conn: &mut PgConnection,
     (id, taken_until): (DeliveryId, jiff::Timestamp),
@@ -164,20 +166,20 @@ impl TryFrom<Row> for Delivery {
     }
 }
 
-/// Which deliveries to read.
+/// A selection of deliveries.
 #[derive(Debug, Clone, Copy)]
 pub struct Selection {
     /// The owner.
     pub tenant: TenantId,
-    /// Whose.
+    /// The webhook.
     pub webhook_id: WebhookId,
-    /// Only those in this state.
+    /// Only deliveries in this state.
     pub state: Option<DeliveryState>,
-    /// Which part of them.
+    /// The page.
     pub slice: Slice<DeliveryId>,
 }
 
-/// Lists deliveries, in the order of their ids, which is that of their making.
+/// Lists deliveries, in the order of their IDs, which is the order of creation.
 pub async fn list(
     conn: &mut PgConnection,
     selection: Selection,
@@ -205,8 +207,7 @@ pub async fn list(
     slice.in_order(rows).into_iter().map(TryInto::try_into).collect()
 }
 
-/// Makes a delivery by which the owner of a webhook sees that it is heard, if it is enabled and has
-/// not too many of them that wait.
+/// Inserts a test delivery, if the webhook is enabled and has not too many pending ones.
 pub async fn insert_test(
     conn: &mut PgConnection,
     (tenant, webhook_id): (TenantId, WebhookId),
@@ -231,16 +232,16 @@ pub async fn insert_test(
     Ok(done.rows_affected() > 0)
 }
 
-/// What to send once more.
+/// A selection of deliveries to send again.
 #[derive(Debug, Clone, Copy)]
 pub enum Replay {
-    /// This one, however it ended.
+    /// This delivery, however it ended.
     One(DeliveryId),
-    /// All since a moment that ended like this.
+    /// All deliveries since a time that ended in this state.
     Since(jiff::Timestamp, DeliveryState),
 }
 
-/// Sends once more what has ended, and says how many that are.
+/// Schedules settled deliveries again and returns their number.
 pub async fn replay(
     conn: &mut PgConnection,
     (tenant, webhook_id): (TenantId, WebhookId),
@@ -268,8 +269,8 @@ pub async fn replay(
     Ok(done.rows_affected())
 }
 
-/// Deletes what was made long ago, a part at a time, and says whether there may be more. What is
-/// pending by then belongs to webhooks that are disabled.
+/// Deletes some old deliveries. Returns true if there may be more. Old deliveries that are still
+/// pending belong to disabled webhooks.
 pub async fn sweep(conn: &mut PgConnection) -> Result<bool, StoreError> {
     let done = sqlx::query!(
         "DELETE FROM webhook_deliveries WHERE id IN (

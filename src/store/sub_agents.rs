@@ -19,9 +19,9 @@ use crate::domain::usage::Spent;
 /// Maximum number of sub-agents that are listed for one run.
 const MOST: i64 = 1000;
 
-/// A sub-agent to be started.
+/// The rows of a sub-agent to be started.
 #[derive(Debug)]
-pub struct NewSubAgent {
+pub struct SubAgentRow {
     /// The parent, and the session and run of the sub-agent.
     pub child: Child,
     /// A short description of its task.
@@ -39,7 +39,7 @@ pub struct NewSubAgent {
 pub(super) async fn insert(
     conn: &mut PgConnection,
     parent: (SessionId, RunId),
-    new: &NewSubAgent,
+    new: &SubAgentRow,
 ) -> Result<(), StoreError> {
     let settings =
         serde_json::to_string(&new.settings).map_err(unreadable("sessions", "settings"))?;

@@ -18,7 +18,7 @@ use crate::metrics::{Metrics, WebhookOutcome};
 use crate::outbound::Outbound;
 use crate::store::StoreError;
 use crate::store::connections::Connections;
-use crate::store::deliveries::{Due, Most, Next, settle, sweep, take_due};
+use crate::store::deliveries::{Due, Most, Next, claim_due, settle, sweep};
 use crate::store::webhooks::note_gone;
 pub use attempt::TIMEOUT;
 use attempt::{Attempt, GONE};
@@ -89,7 +89,7 @@ impl Sender {
         let more = ALL - counts.values().sum::<i64>();
         let most = Most { of_webhook: OF_WEBHOOK, of_tenant: OF_TENANT, more };
         let counts: Vec<_> = counts.into_iter().collect();
-        let due = self.pool.with(async |conn| take_due(conn, &counts, most, TAKEN_FOR).await);
+        let due = self.pool.with(async |conn| claim_due(conn, &counts, most, TAKEN_FOR).await);
         due.await.unwrap_or_else(|error| {
             tracing::warn!(%error, "webhook outbox could not be read");
             Vec::new()

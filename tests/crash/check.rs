@@ -205,7 +205,7 @@ impl Arena {
             let rows: Vec<(String, String, i64)> =
                 sqlx::query_as(rows).fetch_all(&self.pool).await?;
             let most = |name: &str| match name {
-                "twostep api" | "twostep gate" | "twostep worker" => 8,
+                "twostep api" | "twostep admission" | "twostep worker" => 8,
                 "twostep bus" => 2,
                 _ => 1,
             };

@@ -97,7 +97,7 @@ impl TenantConnections {
 
     /// A connection that sees this tenant's rows. If an idle connection was last used for the same
     /// tenant, this costs no round trip.
-    pub async fn acquire_as(&self, tenant: TenantId) -> Result<Lent, sqlx::Error> {
+    pub async fn acquire_as(&self, tenant: TenantId) -> Result<PooledConnection, sqlx::Error> {
         self.0.checkout(Some(tenant)).await
     }
 
@@ -107,10 +107,9 @@ impl TenantConnections {
     }
 }
 
-/// A connection in use. Dropping it closes the connection; [`Lent::give_back`] returns it to the
-/// pool.
+/// A connection in use. [`PooledConnection::give_back`] returns it to the pool; dropping it closes it.
 #[derive(Debug)]
-pub struct Lent {
+pub struct PooledConnection {
     /// Empty once it has been returned.
     conn: Option<PoolConnection<Postgres>>,
     home: Connections,
@@ -145,11 +144,11 @@ impl Connections {
     }
 
     /// A connection, as soon as one is free.
-    pub async fn acquire(&self) -> Result<Lent, sqlx::Error> {
+    pub async fn acquire(&self) -> Result<PooledConnection, sqlx::Error> {
         self.checkout(None).await
     }
 
-    async fn checkout(&self, tenant: Option<TenantId>) -> Result<Lent, sqlx::Error> {
+    async fn checkout(&self, tenant: Option<TenantId>) -> Result<PooledConnection, sqlx::Error> {
         let limit = self.pool.options().get_acquire_timeout();
         let permit = timeout(limit, Arc::clone(&self.permits).acquire_owned())
             .await
@@ -163,11 +162,12 @@ impl Connections {
             None => self.pool.acquire().await?,
         };
         let home = self.clone();
-        let mut lent = Lent { conn: Some(conn), home, survived: breaks, tenant, _permit: permit };
+        let mut acquired =
+            PooledConnection { conn: Some(conn), home, survived: breaks, tenant, _permit: permit };
         if let Some(tenant) = tenant.filter(|_| is_new) {
-            set_tenant(&mut lent, tenant).await?;
+            set_tenant(&mut acquired, tenant).await?;
         }
-        Ok(lent)
+        Ok(acquired)
     }
 
     /// An idle connection that works. Broken ones that are found on the way are closed.
@@ -208,7 +208,7 @@ impl Connections {
     }
 }
 
-impl Lent {
+impl PooledConnection {
     /// Runs `work`, and returns the connection to the pool if the work succeeds.
     async fn run<T, E>(
         mut self,
@@ -234,7 +234,7 @@ impl Lent {
     }
 }
 
-impl Drop for Lent {
+impl Drop for PooledConnection {
     /// A connection that was not returned failed or was abandoned in the middle of a statement. Its
     /// server may be gone or have become read-only, so it is closed.
     fn drop(&mut self) {
@@ -245,7 +245,7 @@ impl Drop for Lent {
     }
 }
 
-impl Deref for Lent {
+impl Deref for PooledConnection {
     type Target = PgConnection;
 
     #[expect(clippy::expect_used, reason = "only `give_back` takes it, and consumes the guard")]
@@ -254,7 +254,7 @@ impl Deref for Lent {
     }
 }
 
-impl DerefMut for Lent {
+impl DerefMut for PooledConnection {
     #[expect(clippy::expect_used, reason = "only `give_back` takes it, and consumes the guard")]
     fn deref_mut(&mut self) -> &mut PgConnection {
         self.conn.as_mut().expect("a connection in use is present")

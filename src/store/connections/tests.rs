@@ -10,7 +10,7 @@ async fn backend(conn: &mut PgConnection) -> i32 {
 }
 
 #[tokio::test]
-async fn a_connection_that_is_given_back_is_lent_again() {
+async fn a_returned_connection_is_used_again() {
     let database = database().await;
     let connections = Connections::from(database.pool(2));
     let mut conn = connections.acquire().await.unwrap();
@@ -19,11 +19,11 @@ async fn a_connection_that_is_given_back_is_lent_again() {
     let mut again = connections.acquire().await.unwrap();
     assert_eq!(backend(&mut again).await, first);
     let mut other = connections.acquire().await.unwrap();
-    assert_ne!(backend(&mut other).await, first, "the first one is on loan");
+    assert_ne!(backend(&mut other).await, first, "the first one is in use");
 }
 
 #[tokio::test]
-async fn a_connection_that_broke_is_not_lent_again() {
+async fn a_broken_connection_is_not_used_again() {
     let database = database().await;
     let connections = Connections::from(database.pool(1));
     let mut conn = connections.acquire().await.unwrap();
@@ -36,16 +36,16 @@ async fn a_connection_that_broke_is_not_lent_again() {
 }
 
 #[tokio::test]
-async fn what_lay_idle_when_a_connection_broke_is_looked_at_before_it_is_lent() {
+async fn idle_connections_are_pinged_after_another_one_broke() {
     let database = database().await;
     let connections = Connections::from(database.pool(3));
-    let mut lent = Vec::new();
+    let mut in_use = Vec::new();
     for _ in 0..3 {
-        lent.push(connections.acquire().await.unwrap());
+        in_use.push(connections.acquire().await.unwrap());
     }
-    let mut broken = lent.pop().unwrap();
-    let mut witness = lent.pop().unwrap();
-    let mut idle = lent.pop().unwrap();
+    let mut broken = in_use.pop().unwrap();
+    let mut witness = in_use.pop().unwrap();
+    let mut idle = in_use.pop().unwrap();
     let backends = [backend(&mut broken).await, backend(&mut idle).await];
     idle.give_back();
     sqlx::query("SELECT pg_terminate_backend(pid, 5000) FROM unnest($1::int[]) AS pid")
@@ -60,7 +60,7 @@ async fn what_lay_idle_when_a_connection_broke_is_looked_at_before_it_is_lent() 
 }
 
 #[tokio::test]
-async fn closing_waits_for_no_idle_connection() {
+async fn closing_does_not_wait_for_idle_connections() {
     let database = database().await;
     let connections = Connections::from(database.pool(2));
     connections.acquire().await.unwrap().give_back();
@@ -68,15 +68,15 @@ async fn closing_waits_for_no_idle_connection() {
     assert!(matches!(connections.acquire().await, Err(sqlx::Error::PoolClosed)));
 }
 
-/// Connections as the role that sees one tenant, at most so many.
-fn apart(database: &TestDatabase, size: u32) -> TenantConnections {
+/// Connections with the role that sees one tenant, at most `size`.
+fn tenant_connections(database: &TestDatabase, size: u32) -> TenantConnections {
     let api = pool(&database.options(), PoolRole::Api);
     let options = api.options().clone().max_connections(size);
     options.connect_lazy_with((*api.connect_options()).clone()).into()
 }
 
-/// As whom a connection works, and for whom.
-async fn standing(conn: &mut PgConnection) -> (String, String) {
+/// The role of a connection, and its tenant.
+async fn role_and_tenant(conn: &mut PgConnection) -> (String, String) {
     sqlx::query_as("SELECT current_user::text, current_setting('twostep.tenant')")
         .fetch_one(conn)
         .await
@@ -84,31 +84,31 @@ async fn standing(conn: &mut PgConnection) -> (String, String) {
 }
 
 #[tokio::test]
-async fn a_connection_shows_the_rows_of_whom_it_is_lent_for() {
+async fn a_connection_sees_the_rows_of_the_tenant_it_was_acquired_for() {
     let database = database().await;
-    let connections = apart(&database, 1);
+    let connections = tenant_connections(&database, 1);
     let [one, other] = [TenantId::new(), TenantId::new()];
     for tenant in [one, other, other, one] {
         let mut conn = connections.acquire_as(tenant).await.unwrap();
         let expected = ("twostep_tenant".to_owned(), tenant.as_uuid().to_string());
-        assert_eq!(standing(&mut conn).await, expected);
+        assert_eq!(role_and_tenant(&mut conn).await, expected);
         conn.give_back();
     }
 }
 
 #[tokio::test]
-async fn a_tenant_gets_the_connection_that_it_had() {
+async fn a_tenant_gets_the_connection_that_it_used_last() {
     let database = database().await;
-    let connections = apart(&database, 3);
+    let connections = tenant_connections(&database, 3);
     let tenants = [TenantId::new(), TenantId::new(), TenantId::new()];
-    let mut lent = Vec::new();
+    let mut in_use = Vec::new();
     let mut backends = Vec::new();
     for tenant in tenants {
         let mut conn = connections.acquire_as(tenant).await.unwrap();
         backends.push(backend(&mut conn).await);
-        lent.push(conn);
+        in_use.push(conn);
     }
-    lent.into_iter().for_each(Lent::give_back);
+    in_use.into_iter().for_each(PooledConnection::give_back);
     for (tenant, expected) in tenants.into_iter().zip(backends) {
         let mut conn = connections.acquire_as(tenant).await.unwrap();
         assert_eq!(backend(&mut conn).await, expected);
@@ -117,9 +117,9 @@ async fn a_tenant_gets_the_connection_that_it_had() {
 }
 
 #[tokio::test]
-async fn a_new_tenant_gets_the_connection_that_was_left_alone_longest() {
+async fn a_new_tenant_gets_the_connection_that_was_idle_longest() {
     let database = database().await;
-    let connections = apart(&database, 2);
+    let connections = tenant_connections(&database, 2);
     let [seldom, often] = [TenantId::new(), TenantId::new()];
     let mut left = connections.acquire_as(seldom).await.unwrap();
     let used = connections.acquire_as(often).await.unwrap();
@@ -131,9 +131,9 @@ async fn a_new_tenant_gets_the_connection_that_was_left_alone_longest() {
 }
 
 #[tokio::test]
-async fn a_broken_connection_is_found_out_when_it_is_told_whom_it_is_for() {
+async fn a_broken_connection_is_detected_when_its_tenant_is_set() {
     let database = database().await;
-    let connections = apart(&database, 1);
+    let connections = tenant_connections(&database, 1);
     let mut conn = connections.acquire_as(TenantId::new()).await.unwrap();
     let broken = backend(&mut conn).await;
     conn.give_back();
@@ -145,19 +145,19 @@ async fn a_broken_connection_is_found_out_when_it_is_told_whom_it_is_for() {
     let other = TenantId::new();
     let mut conn = connections.acquire_as(other).await.unwrap();
     assert_ne!(backend(&mut conn).await, broken);
-    assert_eq!(standing(&mut conn).await.1, other.as_uuid().to_string());
+    assert_eq!(role_and_tenant(&mut conn).await.1, other.as_uuid().to_string());
 }
 
 #[tokio::test]
-async fn two_thousand_loans_of_four_connections_are_never_for_another_tenant() {
+async fn two_thousand_uses_of_four_connections_never_see_another_tenant() {
     let database = database().await;
-    let connections = apart(&database, 4);
+    let connections = tenant_connections(&database, 4);
     let tenants = [TenantId::new(), TenantId::new(), TenantId::new()];
     join_all((0..20).map(async |task: usize| {
         for turn in 0..100 {
             let tenant = tenants[(task + turn) % tenants.len()];
             let mut conn = connections.acquire_as(tenant).await.unwrap();
-            assert_eq!(standing(&mut conn).await.1, tenant.as_uuid().to_string());
+            assert_eq!(role_and_tenant(&mut conn).await.1, tenant.as_uuid().to_string());
             conn.give_back();
         }
     }))
@@ -201,7 +201,7 @@ async fn a_connection_is_closed_after_work_that_fails() {
 #[tokio::test]
 async fn work_for_a_tenant_sees_its_rows_in_a_future_that_can_be_spawned() {
     let database = database().await;
-    let connections = apart(&database, 1);
+    let connections = tenant_connections(&database, 1);
     let tenant = TenantId::new();
     // A request handler's future must be `Send`, also when the work borrows from its caller.
     let spawned = TaskTracker::new().spawn({

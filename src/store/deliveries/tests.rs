@@ -2,14 +2,14 @@ use std::time::Duration;
 
 use sqlx::{Executor as _, PgConnection};
 
-use super::{Due, Most, Next, Replay, replay, settle, take_due};
+use super::{Due, Most, Next, Replay, claim_due, replay, settle};
 use crate::domain::ids::{TenantId, WebhookId};
 use crate::store::testing::database;
 
 /// Takes the only delivery that there is; at once it is due again.
 async fn take(conn: &mut PgConnection) -> Due {
     let most = Most { of_webhook: 8, of_tenant: 8, more: 8 };
-    let mut due = take_due(conn, &[], most, Duration::ZERO).await.unwrap();
+    let mut due = claim_due(conn, &[], most, Duration::ZERO).await.unwrap();
     assert_eq!(due.len(), 1);
     due.remove(0)
 }
@@ -20,7 +20,7 @@ async fn state(conn: &mut PgConnection) -> (String, i32, Option<i32>) {
 }
 
 #[tokio::test]
-async fn a_sender_from_before_a_replay_does_not_say_how_the_next_one_ended() {
+async fn a_sender_from_before_a_replay_does_not_settle_the_next_attempt() {
     let database = database().await;
     let mut conn = database.pool(1).acquire().await.unwrap();
     let webhook = WebhookId::new();
@@ -44,7 +44,7 @@ async fn a_sender_from_before_a_replay_does_not_say_how_the_next_one_ended() {
     let once_more = Replay::One(next.id);
     assert_eq!(replay(&mut conn, (TenantId::DEFAULT, webhook), once_more).await.unwrap(), 1);
     let replayed = take(&mut conn).await;
-    assert_eq!(replayed.attempt, slow.attempt, "attempts are counted anew");
+    assert_eq!(replayed.attempt, slow.attempt, "attempts are counted from 1 again");
     let how = (slow.id, slow.taken_until);
     settle(&mut conn, how, (Some(500), Some("answered 500")), Next::Failed).await.unwrap();
     assert_eq!(state(&mut conn).await, ("pending".to_owned(), 1, Some(200)));

@@ -11,7 +11,7 @@ mod write;
 
 use sqlx::{Connection as _, PgConnection};
 
-use super::sub_agents::{self, NewSubAgent};
+use super::sub_agents::{self, SubAgentRow};
 use super::{StoreError, session_state};
 use crate::domain::claim::Fence;
 use crate::domain::event::{Frame, NewEvent};
@@ -66,7 +66,7 @@ pub struct StepCommit<'a> {
     /// Other changes of the session.
     pub notes: &'a [Note],
     /// Sub-agents to start.
-    pub children: &'a [NewSubAgent],
+    pub children: &'a [SubAgentRow],
 }
 
 impl Default for StepCommit<'_> {

@@ -147,7 +147,7 @@ impl Worker {
             ClaimSource::Queued => self.claim_queued(conn, limit).await,
             ClaimSource::Expired => {
                 #[cfg(feature = "faults")]
-                crate::store::bugs::expire_by_process_clock(&mut *conn).await?;
+                crate::store::injected_bugs::expire_by_process_clock(&mut *conn).await?;
                 claim_expired(conn, self.id, limit).await
             }
             ClaimSource::Answered => claim_woken(conn, self.id, limit).await,

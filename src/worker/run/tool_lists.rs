@@ -4,9 +4,9 @@ use super::state::RunState;
 use super::stop_cause::StopCause;
 use crate::agent::Step;
 use crate::domain::event::{EventBody, NewEvent};
-use crate::domain::note::{Note, ToldServers};
+use crate::domain::note::{AnnouncedToolLists, Note};
+use crate::store::announced_tool_lists;
 use crate::store::step::StepCommit;
-use crate::store::told_servers;
 use crate::tools::ServerDifference;
 
 /// Watches the tool lists of servers during a run.
@@ -34,14 +34,15 @@ impl ToolListWatch {
         let differences = tools.differences(run.settings());
         let session_id = run.session_id();
         let pool = &run.services.pool;
-        let find = |_| pool.with(async |conn| Ok(told_servers::find(conn, session_id).await?));
+        let find =
+            |_| pool.with(async |conn| Ok(announced_tool_lists::find(conn, session_id).await?));
         let mut reported = run.retry(find).await?;
         let events: Vec<NewEvent> =
             differences.into_iter().filter_map(|now| news(&mut reported, now)).collect();
         if events.is_empty() {
             return Ok(());
         }
-        let notes = [Note::ToldServers(reported)];
+        let notes = [Note::AnnouncedToolLists(reported)];
         // A worker that stops after this step has made no progress.
         let is_progress = false;
         let step = StepCommit { events: &events, notes: &notes, is_progress, ..Default::default() };
@@ -50,7 +51,7 @@ impl ToolListWatch {
 }
 
 /// The event that reports a difference, if the session has not seen the same difference before.
-fn news(reported: &mut ToldServers, now: ServerDifference) -> Option<NewEvent> {
+fn news(reported: &mut AnnouncedToolLists, now: ServerDifference) -> Option<NewEvent> {
     let ServerDifference { server, changes, hash } = now;
     if reported.get(&server) == hash.as_ref() {
         return None;
@@ -76,7 +77,7 @@ mod tests {
 
     #[test]
     fn a_difference_is_reported_once_and_so_is_its_end() {
-        let mut reported = ToldServers::new();
+        let mut reported = AnnouncedToolLists::new();
         let mut report = |hash| news(&mut reported, difference(hash)).map(|event| event.body);
         let body = |added: &str| {
             format!(r#"{{"type":"session.tool_server_changed","server":"s","added":[{added}],"#)

@@ -5,7 +5,7 @@ use sqlx::Connection as _;
 use crate::domain::run::RunStatus;
 use crate::domain::tool::CallState;
 use crate::store::runs::Cancellation;
-use crate::store::sub_agents::{StoppedChild, stop};
+use crate::store::sub_agents::{StoppedSubAgent, stop};
 use crate::worker::run::context::RunContext;
 use crate::worker::run::stop_cause::StopCause;
 use crate::worker::services::Services;
@@ -42,8 +42,8 @@ pub(in crate::worker) async fn cancel_sub_agent(
 }
 
 /// Notifies readers, and the worker that must act on the cancellation.
-fn announce(services: &Services, stopped: StoppedChild) {
-    let StoppedChild { session_id, run_id, met, frames } = stopped;
+fn announce(services: &Services, stopped: StoppedSubAgent) {
+    let StoppedSubAgent { session_id, run_id, met, frames } = stopped;
     services.bus.publish(session_id, frames);
     match met {
         Cancellation::Requested | Cancellation::Repeated => services.bus.cancel(run_id),

@@ -13,7 +13,7 @@ use crate::domain::ids::RunId;
 use crate::domain::sub_agent::Child;
 use crate::domain::tool::ToolCall;
 use crate::store::events::{Range, read_some};
-use crate::store::sub_agents::{ChildRun, find, last_told, session_of};
+use crate::store::sub_agents::{SubAgentRun, find, last_relayed, session_of};
 use crate::worker::run::context::RunContext;
 use crate::worker::run::stop_cause::StopCause;
 
@@ -64,7 +64,7 @@ pub(super) struct News {
 #[derive(Debug)]
 pub(super) enum SubAgentEnd {
     /// Its run has settled.
-    Settled(Box<ChildRun>),
+    Settled(Box<SubAgentRun>),
     /// Its session was deleted.
     Deleted,
 }
@@ -83,7 +83,8 @@ impl Relay {
         run_id: RunId,
     ) -> Result<Option<Self>, StopCause> {
         let Some(session_id) = session_of(conn, run_id).await? else { return Ok(None) };
-        let relayed = last_told(conn, (parent.session_id(), parent.run_id()), session_id).await?;
+        let relayed =
+            last_relayed(conn, (parent.session_id(), parent.run_id()), session_id).await?;
         let child = Child { tool_use_id: call.tool_use_id.clone(), session_id, run_id };
         Ok(Some(Self::new(&parent.services.bus, position, child, relayed)))
     }

@@ -10,7 +10,7 @@ use crate::domain::tool::{CallState, ToolCall};
 use crate::faults::{self, Point};
 use crate::store::budgets::of_session;
 use crate::store::step::{CallRecord, StepCommit};
-use crate::store::sub_agents::NewChild;
+use crate::store::sub_agents::SubAgentRow;
 use crate::tools::without_nul;
 use crate::tools::workspace::hash;
 use crate::worker::run::stop_cause::StopCause;
@@ -25,7 +25,7 @@ pub(super) struct Start<'a> {
 
 /// The changes that start one sub-agent.
 struct NewSubAgent {
-    row: NewChild,
+    row: SubAgentRow,
     record: CallRecord,
     event: NewEvent,
 }
@@ -84,7 +84,7 @@ impl SubAgents<'_, '_> {
             agent_name: agent.name.clone(),
             description: description.clone(),
         });
-        let row = NewChild {
+        let row = SubAgentRow {
             child,
             title: description,
             settings: claim.settings.for_sub_agent(agent, share)?,

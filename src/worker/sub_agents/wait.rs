@@ -11,7 +11,7 @@ use crate::domain::event::NewEvent;
 use crate::domain::sub_agent::report;
 use crate::faults::{self, Point};
 use crate::store::step::StepCommit;
-use crate::store::sub_agents::ChildRun;
+use crate::store::sub_agents::SubAgentRun;
 use crate::worker::run::stop_cause::StopCause;
 use crate::worker::tool_round::ledger::{ended_call, record_results};
 use crate::worker::tool_round::plan::{EndedCall, ToolRound};
@@ -108,7 +108,7 @@ impl SubAgents<'_, '_> {
         record_results(&mut self.state.writer, round).await
     }
 
-    async fn end_settled(&mut self, round: &mut ToolRound<'_>, position: usize, run: ChildRun) {
+    async fn end_settled(&mut self, round: &mut ToolRound<'_>, position: usize, run: SubAgentRun) {
         self.state.progress.agent.spend_for_others(&run.spent);
         let Some(call) = round.calls.get(position) else { return };
         let context = self.context.of_call(&call.tool_use_id);

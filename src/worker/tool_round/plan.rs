@@ -242,7 +242,7 @@ impl<'a> ToolRound<'a> {
 fn note_event(note: &Note) -> Option<NewEvent> {
     let body = match note {
         // The worker stores these notes together with their events.
-        Note::Seen { .. } | Note::ToldServers(_) => return None,
+        Note::Seen { .. } | Note::AnnouncedToolLists(_) => return None,
         Note::Todos(todos) => EventBody::Todos { todos: todos.clone() },
         Note::Mode(permission_mode) => EventBody::mode(*permission_mode),
         Note::Sent(change) => EventBody::sent(change.clone()),

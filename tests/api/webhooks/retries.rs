@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use twostep::domain::api_key::Scope;
 use twostep::domain::ids::{DeliveryId, WebhookId};
 use twostep::domain::webhook::DeliveryState;
-use twostep::store::deliveries::{Most, Next, settle, take_due};
+use twostep::store::deliveries::{Most, Next, claim_due, settle};
 use twostep::store::webhooks::note_gone;
 
 use super::{Answer, Receiver, Webhook, secret, telling};
@@ -165,7 +165,7 @@ async fn who_died_with_a_delivery_is_followed_by_another_and_not_heard_any_more(
     let pool = app.database.pool(1);
     let mut conn = pool.acquire().await.unwrap();
     let mut take =
-        async |busy: &[_]| take_due(&mut conn, busy, MOST, Duration::from_mins(1)).await.unwrap();
+        async |busy: &[_]| claim_due(&mut conn, busy, MOST, Duration::from_mins(1)).await.unwrap();
     let first = take(&[]).await;
     assert_eq!((first.len(), first[0].id, first[0].attempt), (1, id, 1));
     // Nobody else takes it meanwhile.
@@ -254,7 +254,7 @@ async fn tenants_take_turns_and_so_do_the_webhooks_of_each() {
     let mut conn = pool.acquire().await.unwrap();
     let mut take = async |busy: &[_], more| {
         let most = Most { more, ..MOST };
-        let due = take_due(&mut conn, busy, most, Duration::from_mins(1)).await.unwrap();
+        let due = claim_due(&mut conn, busy, most, Duration::from_mins(1)).await.unwrap();
         let mut counts: BTreeMap<WebhookId, i64> = BTreeMap::new();
         for due in due {
             *counts.entry(due.webhook_id).or_default() += 1;

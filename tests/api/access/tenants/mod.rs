@@ -123,7 +123,7 @@ async fn nothing_is_there_for_nobody() {
 async fn what_works_for_all_tenants_sees_the_rows_of_all() {
     let shared = Shared::new().await;
     let expected: Owners = [shared.one, shared.other].into();
-    for role in [PoolRole::Gate, PoolRole::Worker, PoolRole::Heartbeat, PoolRole::Bus] {
+    for role in [PoolRole::Admission, PoolRole::Worker, PoolRole::Heartbeat, PoolRole::Bus] {
         let mut conn = pool(&shared.database.options(), role).acquire().await.unwrap();
         for (table, column) in tables(&shared.database).await {
             let found = owners(&mut conn, &table, column).await.unwrap();

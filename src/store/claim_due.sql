@@ -1,6 +1,6 @@
--- Takes deliveries that are due, and counts the attempts that are about to be made. The webhooks in
--- $1 have as many attempts under way as $2 says; $3 are the most of a webhook, $4 of a tenant, and $5
--- how many more there may be. Nobody else takes them for $6 seconds.
+-- Claims due deliveries for $6 seconds and counts the attempts that follow. The webhooks in $1 have
+-- as many attempts under way as $2 says; $3 is the maximum of a webhook, $4 of a tenant, and $5 the
+-- maximum of all in addition to those under way.
 WITH busy AS (
     SELECT w.id, w.tenant_id, b.count
     FROM unnest($1::uuid[], $2::bigint[]) AS b (id, count) JOIN webhooks w USING (id)

@@ -1,5 +1,5 @@
-//! Defects that the crash test switches on to see that it would notice them. None of this is in a
-//! build without the feature `faults`.
+//! Defects that the crash test injects to check that it detects them. Only in builds with the
+//! feature `faults`.
 
 use jiff_sqlx::ToSqlx as _;
 use sqlx::PgConnection;
@@ -12,7 +12,7 @@ use crate::domain::ids::SessionId;
 use crate::domain::tool::ToolCall;
 use crate::faults::{self, Bug, Point};
 
-/// [`step::commit`], with its defects.
+/// [`step::commit`] with the injected defects.
 pub(crate) async fn commit(
     conn: &mut PgConnection,
     session_id: SessionId,
@@ -32,7 +32,7 @@ pub(crate) async fn commit(
     Ok(committed)
 }
 
-/// No attempt check: whoever writes names the attempt, the owner and the step that the run has now.
+/// No attempt check: the write uses the run's current attempt, owner and step number.
 async fn now(conn: &mut PgConnection, fence: Fence) -> Result<Option<(Fence, i32)>, StoreError> {
     let run = sqlx::query_as(
         "SELECT attempt, lease_owner, steps FROM runs WHERE id = $1 AND lease_owner IS NOT NULL",
@@ -42,7 +42,7 @@ async fn now(conn: &mut PgConnection, fence: Fence) -> Result<Option<(Fence, i32
     Ok(run.map(|(attempt, owner, steps)| (Fence { attempt, worker: owner.into(), ..fence }, steps)))
 }
 
-/// Two commits in place of one: the second.
+/// Two commits in place of one: the second one.
 async fn plan_late(
     conn: &mut PgConnection,
     session_id: SessionId,
@@ -60,7 +60,7 @@ async fn plan_late(
     Ok(())
 }
 
-/// The clock of the process: ends leases that have run out by it.
+/// The clock of the process: expires leases by it.
 pub(crate) async fn expire_by_process_clock(conn: &mut PgConnection) -> Result<(), StoreError> {
     if !faults::has(Bug::ProcessClock) {
         return Ok(());

@@ -1,13 +1,14 @@
-//! What steps leave in their session. Written with the step that tells of it.
+//! Changes that steps make to their session besides messages and events. Written in the transaction
+//! of the step.
 
 use sqlx::PgConnection;
 
-use super::{StoreError, sent_changes, told_servers, unreadable};
+use super::{StoreError, announced_tool_lists, sent_changes, unreadable};
 use crate::domain::ids::SessionId;
 use crate::domain::note::Note;
 
-/// Stores notes, in their order.
-pub(super) async fn keep(
+/// Stores the changes, in their order.
+pub(super) async fn store(
     conn: &mut PgConnection,
     session_id: SessionId,
     notes: &[Note],
@@ -26,7 +27,9 @@ pub(super) async fn keep(
                 .execute(&mut *conn)
                 .await?;
             }
-            Note::ToldServers(told) => told_servers::keep(conn, session_id, told).await?,
+            Note::AnnouncedToolLists(lists) => {
+                announced_tool_lists::store(conn, session_id, lists).await?
+            }
             Note::Sent(change) => sent_changes::insert(conn, session_id, change).await?,
             Note::Compacted(compaction) => {
                 sent_changes::insert_compaction(conn, session_id, compaction).await?;
