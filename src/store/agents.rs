@@ -1,4 +1,4 @@
-//! Agents of tenants: a row for each name, and one for each of its versions.
+//! Agents of tenants: one row for each name, and one for each version.
 
 use jiff_sqlx::Timestamp;
 use serde_json::value::RawValue;
@@ -8,9 +8,9 @@ use super::{StoreError, unreadable};
 use crate::domain::agent::AgentName;
 use crate::domain::ids::TenantId;
 
-/// How many a tenant may have: all are read for a page of the list.
+/// Maximum number of agents of a tenant: a page of the list reads all of them.
 pub const MAX_AGENTS: i64 = 200;
-/// How many versions one may have, all of which are kept.
+/// Maximum number of versions of an agent, all of which are kept.
 pub const MAX_VERSIONS: i32 = 1000;
 
 /// A version of an agent.
@@ -18,22 +18,22 @@ pub const MAX_VERSIONS: i32 = 1000;
 pub struct Stored {
     /// Its number.
     pub version: i32,
-    /// What it says, in the form of requests.
+    /// The profile, in the form of requests.
     pub profile: Box<RawValue>,
-    /// When it was made.
+    /// The time of its creation.
     pub created_at: jiff::Timestamp,
 }
 
-/// An agent as lists show it.
+/// An agent as an item of a list.
 #[derive(Debug, Clone)]
 pub struct Summary {
     /// The name.
     pub name: AgentName,
     /// The newest version.
     pub version: i32,
-    /// What that says of itself.
+    /// The description in the newest version.
     pub description: Option<String>,
-    /// When that was made.
+    /// The time of the newest version's creation.
     pub updated_at: jiff::Timestamp,
 }
 
@@ -55,7 +55,7 @@ pub async fn list(conn: &mut PgConnection, tenant: TenantId) -> Result<Vec<Summa
         .collect()
 }
 
-/// Finds a version of an agent of a tenant; the newest, if none is named.
+/// Finds a version of a tenant's agent; `None` selects the newest.
 pub async fn find(
     conn: &mut PgConnection,
     tenant: TenantId,
@@ -78,7 +78,7 @@ pub async fn find(
     Ok(Some(Stored { version: row.version, profile, created_at: row.created_at.to_jiff() }))
 }
 
-/// Has whoever changes the agents of a tenant wait for each other, until the end of the transaction.
+/// Serializes changes of a tenant's agents until the end of the transaction.
 pub async fn lock(conn: &mut PgConnection, tenant: TenantId) -> Result<(), StoreError> {
     sqlx::query!("SELECT FROM tenants WHERE id = $1 FOR NO KEY UPDATE", tenant.as_uuid())
         .execute(conn)
@@ -86,7 +86,7 @@ pub async fn lock(conn: &mut PgConnection, tenant: TenantId) -> Result<(), Store
     Ok(())
 }
 
-/// How many agents a tenant has.
+/// Counts the agents of a tenant.
 pub async fn count(conn: &mut PgConnection, tenant: TenantId) -> Result<i64, StoreError> {
     let count = sqlx::query_scalar!(
         r#"SELECT count(*) AS "count!" FROM agents WHERE tenant_id = $1"#,
@@ -95,7 +95,7 @@ pub async fn count(conn: &mut PgConnection, tenant: TenantId) -> Result<i64, Sto
     Ok(count.fetch_one(conn).await?)
 }
 
-/// Stores the next version of an agent, which may be its first. The caller has the lock.
+/// Inserts the next version of an agent, or its first one. The caller holds the lock.
 pub async fn insert(
     conn: &mut PgConnection,
     tenant: TenantId,
@@ -120,7 +120,7 @@ pub async fn insert(
     Ok(())
 }
 
-/// Deletes an agent with all of its versions, and says whether there was one.
+/// Deletes an agent with all of its versions. Returns false if there is no such agent.
 pub async fn delete(
     conn: &mut PgConnection,
     tenant: TenantId,

@@ -1,4 +1,4 @@
-//! Keys of the API.
+//! API keys.
 
 use std::time::Duration;
 
@@ -12,35 +12,35 @@ use crate::domain::ids::{KeyId, TenantId};
 
 const TABLE: &str = "api_keys";
 
-/// A key to be stored.
+/// A key to be inserted.
 #[derive(Debug)]
 pub struct NewKey<'a> {
-    /// The id.
+    /// The ID.
     pub id: KeyId,
-    /// The owner of what it opens.
+    /// The tenant.
     pub tenant_id: TenantId,
     /// A name for people.
     pub name: &'a str,
-    /// What is kept of its secret.
+    /// The hash of its secret.
     pub hash: SecretHash,
-    /// What it may do.
+    /// The scope.
     pub scope: Scope,
-    /// How long it is good, if not for ever.
+    /// Its lifetime; `None` for unlimited.
     pub lifetime: Option<Duration>,
 }
 
-/// What it takes to judge a key.
+/// The facts by which a key is verified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Credential {
     /// The hash of its secret.
     pub hash: SecretHash,
-    /// The owner of what it opens.
+    /// The tenant.
     pub tenant: TenantId,
-    /// What it may do.
+    /// The scope.
     pub scope: Scope,
-    /// How long it is still good, if not for ever.
+    /// Its remaining lifetime; `None` for unlimited.
     pub good_for: Option<Duration>,
-    /// Whether its last use was noted so long ago that this one is worth a note.
+    /// True if the last recorded use is old enough to record this one.
     pub is_note_due: bool,
 }
 
@@ -85,7 +85,7 @@ impl TryFrom<Row> for KeyRecord {
     }
 }
 
-/// Stores a new key.
+/// Inserts a key.
 pub async fn insert(conn: &mut PgConnection, new: &NewKey<'_>) -> Result<(), StoreError> {
     sqlx::query!(
         "INSERT INTO api_keys (id, tenant_id, name, secret_hash, scope, expires_at)
@@ -102,7 +102,7 @@ pub async fn insert(conn: &mut PgConnection, new: &NewKey<'_>) -> Result<(), Sto
     Ok(())
 }
 
-/// Finds what it takes to judge a key, if there is one that is good.
+/// Finds the facts by which a key is verified, if the key is valid.
 pub async fn find_credential(
     conn: &mut PgConnection,
     id: KeyId,
@@ -130,7 +130,7 @@ pub async fn find_credential(
     }))
 }
 
-/// Notes that a key is used now, unless somebody has done so within a minute.
+/// Records the use of a key, at most once a minute.
 pub async fn note_use(conn: &mut PgConnection, id: KeyId) -> Result<(), StoreError> {
     sqlx::query!(
         "UPDATE api_keys SET last_used_at = now()
@@ -142,7 +142,7 @@ pub async fn note_use(conn: &mut PgConnection, id: KeyId) -> Result<(), StoreErr
     Ok(())
 }
 
-/// Whether anybody has a key that opens anything.
+/// Returns whether any valid key exists.
 pub async fn is_any_good(conn: &mut PgConnection) -> Result<bool, StoreError> {
     let is_any = sqlx::query_scalar!(
         r#"SELECT EXISTS (
@@ -160,7 +160,7 @@ pub async fn find(conn: &mut PgConnection, id: KeyId) -> Result<Option<KeyRecord
     Ok(select(conn, Some(id), None).await?.pop())
 }
 
-/// Lists the keys of a tenant, or of all, oldest first.
+/// Lists the keys of a tenant, or of all tenants, oldest first.
 pub async fn list(
     conn: &mut PgConnection,
     tenant: Option<TenantId>,
@@ -191,7 +191,7 @@ async fn select(
     rows.into_iter().map(TryInto::try_into).collect()
 }
 
-/// Takes a key back, once and for all, and says whether there is one of this id.
+/// Revokes a key permanently. Returns false if there is no such key.
 pub async fn revoke(conn: &mut PgConnection, id: KeyId) -> Result<bool, StoreError> {
     let done = sqlx::query!(
         "UPDATE api_keys SET revoked_at = coalesce(revoked_at, now()) WHERE id = $1",
@@ -202,9 +202,9 @@ pub async fn revoke(conn: &mut PgConnection, id: KeyId) -> Result<bool, StoreErr
     Ok(done.rows_affected() > 0)
 }
 
-/// Stores a key in the place of one that is good and was not replaced before, and says whether
-/// there was such a one. The new key has its name, owner, scope and length of life; the old one is
-/// good for the time of grace, and no longer than it was before.
+/// Inserts a key that replaces a valid one. Returns false if there is no valid key of this ID, or
+/// if it was replaced before. The new key has the name, owner, scope and lifetime of the old one,
+/// which expires after the grace period at the latest.
 pub async fn replace(
     conn: &mut PgConnection,
     old: KeyId,
@@ -212,7 +212,7 @@ pub async fn replace(
     grace: Duration,
 ) -> Result<bool, StoreError> {
     let mut transaction = conn.begin().await?;
-    // Two who replace the same key must not both succeed.
+    // Two concurrent replacements of a key must not both succeed.
     sqlx::query!("SELECT FROM api_keys WHERE id = $1 FOR UPDATE", old.as_uuid())
         .execute(&mut *transaction)
         .await?;

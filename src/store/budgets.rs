@@ -1,8 +1,8 @@
-//! Budgets: what a tenant may spend, and what is reserved of it for requests under way.
+//! Budgets of tenants, and reservations for requests under way.
 //!
-//! Whoever reserves holds the lock on the tenant's budgets, so that two requests never count on the
-//! same remainder. Nobody else needs it: a step turns its own reservation into spending, and the
-//! next one to reserve adds that up.
+//! A reservation holds the lock on the tenant's budgets, so that two requests never count on the
+//! same remainder. Nothing else needs the lock: a step turns its run's reservation into spending,
+//! and the next reservation adds that to the budgets.
 
 use sqlx::{Connection as _, PgConnection};
 use uuid::Uuid;
@@ -12,10 +12,10 @@ use crate::domain::budget::{Budget, Estimate, Exceeded, Scope, Standing};
 use crate::domain::claim::Fence;
 use crate::domain::ids::{SessionId, TenantId};
 
-/// What became of a wish to reserve.
+/// The outcome of a reservation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reserved {
-    /// It is reserved.
+    /// The amount is reserved.
     Granted,
     /// A budget does not allow it.
     Refused(Exceeded),
@@ -23,9 +23,9 @@ pub enum Reserved {
     Fenced,
 }
 
-/// Reserves what a request may take at most, of the budgets of the session's owner. A reservation
-/// belongs to the run's attempt: it ends with the step that stores the reply or settles the run, or
-/// when another worker takes the run over.
+/// Reserves the estimated maximum of a request from the budgets of the session's owner. A
+/// reservation belongs to an attempt of a run: it ends with the step that stores the reply or
+/// settles the run, or when another worker takes the run over.
 pub async fn reserve(
     conn: &mut PgConnection,
     fence: Fence,
@@ -53,8 +53,8 @@ pub async fn reserve(
     Ok(refused.map_or(Reserved::Granted, Reserved::Refused))
 }
 
-/// Locks the run, so that nobody takes it over meanwhile, and then the budgets of its tenant. A
-/// statement of its own: the next one sees what was done while this one waited.
+/// Locks the run, so that no worker takes it over meanwhile, and then the budgets of its tenant. A
+/// separate statement: the next one sees what was committed while this one waited.
 async fn lock(conn: &mut PgConnection, fence: Fence) -> Result<Option<Uuid>, StoreError> {
     let tenant = sqlx::query_scalar!(
         "SELECT tenant_id FROM runs
@@ -79,8 +79,8 @@ async fn lock_budgets(conn: &mut PgConnection, tenant: Uuid) -> Result<(), Store
     Ok(())
 }
 
-/// Adds what has become spending to the tenant's budgets, which the caller has locked, and says
-/// where they stand, without what is reserved for this run.
+/// Adds settled spending to the tenant's budgets, which the caller has locked, and returns their
+/// standings. The reservation of `run_id` is not counted.
 async fn add_up(
     conn: &mut PgConnection,
     tenant: Uuid,
@@ -133,8 +133,7 @@ async fn add_up(
         .collect())
 }
 
-/// Adds what has become spending to a tenant's budgets: the runs that it is noted for are about to
-/// be deleted.
+/// Adds settled spending to a tenant's budgets before the runs that it belongs to are deleted.
 pub(super) async fn add_up_spent(
     conn: &mut PgConnection,
     tenant: TenantId,
@@ -144,7 +143,7 @@ pub(super) async fn add_up_spent(
     Ok(())
 }
 
-/// Does so at once, so that nobody has to while runs are being deleted.
+/// Adds settled spending to a tenant's budgets in a transaction of its own, ahead of a deletion.
 pub async fn settle_spent(conn: &mut PgConnection, tenant: TenantId) -> Result<(), StoreError> {
     let mut transaction = conn.begin().await?;
     add_up_spent(&mut transaction, tenant).await?;
@@ -152,8 +151,8 @@ pub async fn settle_spent(conn: &mut PgConnection, tenant: TenantId) -> Result<(
     Ok(())
 }
 
-/// Where the budget of a session stands. Only one of its runs is live, and so nothing else is
-/// under way when its driver asks.
+/// Returns the standing of a session's budget. Only one run of a session is live, so no other
+/// request is under way when its driver calls this.
 pub async fn of_session(
     conn: &mut PgConnection,
     session_id: SessionId,
@@ -171,17 +170,17 @@ pub async fn of_session(
     Ok(Standing { scope: Scope::Session, budget, tokens: row.tokens, cost: row.cost })
 }
 
-/// For what time a tenant's budget is.
+/// The period of a tenant's budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Period {
-    /// A day by UTC.
+    /// A UTC day.
     Day,
     /// All time.
     Total,
 }
 
 impl Period {
-    /// The word in the database.
+    /// The value in the database.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Day => "day",
@@ -190,7 +189,7 @@ impl Period {
     }
 }
 
-/// Gives a tenant a budget, or another one. What was spent before counts.
+/// Sets a tenant's budget. Earlier spending counts.
 pub async fn set(
     conn: &mut PgConnection,
     tenant: TenantId,
@@ -198,7 +197,7 @@ pub async fn set(
     budget: Budget,
 ) -> Result<(), StoreError> {
     let mut transaction = conn.begin().await?;
-    // Steps that are under way end first, and the next ones know of the budget.
+    // Waits for running steps; later ones see the budget.
     sqlx::query!("LOCK TABLE requests IN SHARE MODE").execute(&mut *transaction).await?;
     lock_budgets(&mut transaction, tenant.as_uuid()).await?;
     add_up(&mut transaction, tenant.as_uuid(), None).await?;
@@ -232,7 +231,7 @@ pub async fn set(
     Ok(())
 }
 
-/// Takes a budget away, and says whether there was one.
+/// Removes a budget. Returns false if there was none.
 pub async fn remove(
     conn: &mut PgConnection,
     tenant: TenantId,
@@ -247,7 +246,7 @@ pub async fn remove(
     )
     .execute(&mut *transaction)
     .await?;
-    // Without a budget no step turns what is reserved into spending.
+    // Without a budget no step turns reservations into spending.
     sqlx::query!(
         "DELETE FROM reservations WHERE tenant_id = $1
            AND NOT EXISTS (SELECT FROM budgets WHERE tenant_id = $1)",
@@ -259,7 +258,7 @@ pub async fn remove(
     Ok(done.rows_affected() > 0)
 }
 
-/// Lists where a tenant's budgets stand.
+/// Lists the standings of a tenant's budgets.
 pub async fn list(conn: &mut PgConnection, tenant: TenantId) -> Result<Vec<Standing>, StoreError> {
     let mut transaction = conn.begin().await?;
     lock_budgets(&mut transaction, tenant.as_uuid()).await?;

@@ -1,15 +1,15 @@
-//! What deleted sessions have used: sums by day and model, which stay.
+//! Usage of deleted sessions: sums by day and model, which are kept.
 
 use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::StoreError;
 
-/// Sums that are in no table, as JSON.
+/// Sums that are not stored yet, as JSON.
 #[derive(Debug)]
 pub(super) struct Sums(String);
 
-/// Deletes the requests of sessions, and says what they come to.
+/// Deletes the requests of sessions and returns their sums.
 pub(super) async fn take(conn: &mut PgConnection, sessions: &[Uuid]) -> Result<Sums, StoreError> {
     let sums = sqlx::query_scalar!(
         r#"WITH gone AS (
@@ -35,8 +35,8 @@ pub(super) async fn take(conn: &mut PgConnection, sessions: &[Uuid]) -> Result<S
     Ok(Sums(sums))
 }
 
-/// Adds sums to those of their owners. From here on others who delete of the same owner wait, so it
-/// is the last thing before the commit. All of them lock the rows in the same order.
+/// Adds sums to those of their owners. Concurrent deletions of the same owner wait from here on, so
+/// this is the last statement before the commit. All deletions lock the rows in the same order.
 pub(super) async fn add(conn: &mut PgConnection, sums: &Sums) -> Result<(), StoreError> {
     sqlx::query!(
         "INSERT INTO deleted_usage AS d

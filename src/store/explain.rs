@@ -1,4 +1,4 @@
-//! What is known of a run at one moment, in one statement.
+//! The facts that explain a run's state, read in one statement.
 
 use jiff_sqlx::Timestamp;
 use serde::Deserialize;
@@ -33,10 +33,10 @@ struct Row {
     latest_at: Option<Timestamp>,
 }
 
-/// Reads what explains a run; none if the tenant has no such run.
+/// Reads the facts that explain a run. Returns `None` if the tenant does not have the run.
 ///
-/// How long tools may take is not in the database: calls come without a deadline, but for those
-/// that wait for somebody.
+/// The time limits of tools are not in the database: calls have no deadline here, except those that
+/// await an answer.
 pub async fn find(
     conn: &mut PgConnection,
     tenant: TenantId,

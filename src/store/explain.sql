@@ -1,5 +1,5 @@
--- All that explains a run. Events are looked at from the newest on, and only of a run that is
--- driven: its newest one is near the end, however long the session is.
+-- The facts that explain a run. Events are read newest first, and only for a run that has a worker:
+-- its newest event is near the end, however long the session is.
 SELECT now() AS "now!: Timestamp", r.status, r.created_at AS "created_at: Timestamp",
        r.started_at AS "started_at: Timestamp", r.finished_at AS "finished_at: Timestamp",
        r.cancel_requested_at AS "cancel_requested_at: Timestamp",
@@ -31,7 +31,7 @@ LEFT JOIN LATERAL (
     SELECT json_agg(json_build_object(
         'tool_use_id', c.tool_use_id, 'name', c.name, 'state', c.state,
         'since', coalesce(c.started_at, m.created_at),
-        -- What has been decided waits for nobody any more.
+        -- A decided call no longer awaits an answer.
         'awaits', CASE WHEN c.state = 'planned' AND c.decision IS NULL THEN c.awaits END,
         'answer_by', CASE WHEN c.state = 'planned' AND c.decision IS NULL THEN c.answer_by END)
         ORDER BY c.position) AS calls

@@ -1,4 +1,4 @@
-//! What the database knows of sessions' folders.
+//! Facts about the workspace folders of sessions.
 
 use sqlx::PgConnection;
 use uuid::Uuid;
@@ -6,14 +6,14 @@ use uuid::Uuid;
 use super::StoreError;
 use crate::domain::ids::SessionId;
 
-/// Which database this is, among all that there are: those that were made of a dump of this one are
-/// others, where the server lets its users ask which it is.
+/// Returns the identity of this database. A database restored from a dump of this one has another
+/// identity, if the server lets its users read the system identifier.
 pub async fn database_id(conn: &mut PgConnection) -> Result<String, StoreError> {
     let id = sqlx::query_scalar!(r#"SELECT database_identity() AS "id!""#).fetch_one(conn).await?;
     Ok(id)
 }
 
-/// Those of these sessions that do not exist, whoever's they would be.
+/// Returns those of the sessions that no longer exist, for any tenant.
 pub async fn list_gone(
     conn: &mut PgConnection,
     ids: &[SessionId],

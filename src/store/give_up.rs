@@ -1,8 +1,8 @@
-//! The last resort: a run whose rows nobody can read, or live to have read, is ended by what its
-//! own row says.
+//! Giving up: a run that no worker can read, or that crashed too many workers, is settled from its
+//! own row.
 //!
-//! Its open calls get their answers in the ledger only; where they are missing in the history,
-//! requests are mended before they are sent.
+//! Its open calls get their results in the ledger only. If these are missing in the history, later
+//! requests are repaired before they are sent.
 
 use sqlx::{Connection as _, PgConnection};
 
@@ -14,7 +14,8 @@ use crate::domain::ids::SessionId;
 use crate::domain::run::Outcome;
 use crate::domain::tool::INTERRUPTED;
 
-/// Ends a run as failed, with these events; none if the worker has lost its claim.
+/// Settles a run as failed and appends these events. Returns `None` if the worker has lost its
+/// claim.
 pub async fn give_up(
     conn: &mut PgConnection,
     session_id: SessionId,
@@ -41,7 +42,7 @@ pub async fn give_up(
              FROM run WHERE c.run_id = run.id AND c.state IN ('planned', 'started')
          )
          UPDATE sessions s SET
-             -- Only a run that has begun is the active one; another still counts as waiting.
+             -- A run that has not started is not the active one, and still counts as queued.
              queued = s.queued - CASE WHEN s.active_run_id = run.id THEN 0 ELSE 1 END,
              active_run_id = nullif(s.active_run_id, run.id),
              stop_reason = ($6::text)::json

@@ -1,23 +1,23 @@
-//! What the roles of [`super::roles`] may do with the tables. Migrations grant it, once; a restore
-//! without privileges leaves it out.
+//! Privileges of the [`roles`](super::roles) on the tables. Migrations grant them once; a restore
+//! without privileges omits them.
 
 use sqlx::{AssertSqlSafe, PgConnection, raw_sql};
 
 use super::roles::{SERVICE, TENANT};
 
-/// A role may not do what the service needs.
+/// A role lacks a privilege.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "{TENANT} and {SERVICE} may not do all that the service needs, as after a restore without \
-     privileges; `twostep migrate` grants it, or the owner of the tables runs: {}",
+    "roles {TENANT} and {SERVICE} lack privileges that the service needs, as after a restore \
+     without privileges; run `twostep migrate`, or as the owner of the tables: {}",
     statements.join(" ")
 )]
 pub struct Ungranted {
-    /// What grants it.
+    /// The statements that grant the missing privileges.
     pub statements: Vec<String>,
 }
 
-/// The statements that grant what is missing, if anything is.
+/// Returns the statements that grant the missing privileges, if any are missing.
 pub async fn find_missing(conn: &mut PgConnection) -> Result<Option<Ungranted>, sqlx::Error> {
     let statements: Vec<String> =
         sqlx::query_file_scalar!("src/store/missing_grants.sql").fetch_all(conn).await?;
@@ -25,10 +25,10 @@ pub async fn find_missing(conn: &mut PgConnection) -> Result<Option<Ungranted>, 
     Ok(if statements.is_empty() { None } else { Some(Ungranted { statements }) })
 }
 
-/// Grants what is missing.
+/// Grants the missing privileges.
 pub async fn grant(conn: &mut PgConnection, missing: &Ungranted) -> Result<(), sqlx::Error> {
     for statement in &missing.statements {
-        // The database itself has written it, and quoted the names.
+        // The statements come from the database itself, which has quoted the names.
         raw_sql(AssertSqlSafe(statement.as_str())).execute(&mut *conn).await?;
     }
     Ok(())

@@ -1,5 +1,5 @@
-//! The history. That of a fork begins with messages of other sessions, which the view `history`
-//! puts before its own.
+//! The history. The history of a fork begins with messages of other sessions; the view `history`
+//! puts these before its own.
 
 use jiff_sqlx::Timestamp;
 use sqlx::PgConnection;
@@ -13,20 +13,20 @@ use crate::domain::usage::Usage;
 
 const TABLE: &str = "messages";
 
-/// A message with its place in the history.
+/// A message with its position in the history.
 #[derive(Debug)]
 pub struct Stored {
-    /// The place, from 1.
+    /// The position, from 1.
     pub seq: i32,
     /// The run that wrote it.
     pub run_id: RunId,
-    /// The model's, the client's or our id.
+    /// The model's, the client's or our ID.
     pub message_id: String,
     /// The model that wrote it.
     pub model: Option<String>,
     /// Role, blocks, stop reason, usage.
     pub message: Message,
-    /// When it was stored.
+    /// The time at which it was stored.
     pub created_at: jiff::Timestamp,
 }
 
@@ -66,16 +66,16 @@ impl TryFrom<Row> for Stored {
     }
 }
 
-/// Which part of a history to read.
+/// A part of a history.
 #[derive(Debug, Clone, Copy)]
 pub struct Range {
     /// The session.
     pub session_id: SessionId,
-    /// Only places greater than this.
+    /// Only positions greater than this.
     pub after: i32,
-    /// Only places less than this.
+    /// Only positions less than this.
     pub before: Option<i32>,
-    /// At most so many, counted from `after`, or back from `before` if that is set.
+    /// Maximum number of messages, counted from `after`, or backwards from `before` if that is set.
     pub limit: i64,
 }
 
@@ -87,7 +87,7 @@ pub async fn list(conn: &mut PgConnection, range: Range) -> Result<Vec<Stored>, 
                   content::text AS "content!", model, stop_reason, usage::text,
                   created_at AS "created_at!: Timestamp"
            FROM history
-           -- Numbers have no gaps. With both ends known, no more is read of any part of a history.
+           -- Numbers have no gaps. With both ends known, no other rows of the history are read.
            WHERE session_id = $1
              AND seq > greatest($2::int, CASE WHEN $3::int IS NOT NULL THEN
                  least($3::int, (SELECT last_message_seq + 1 FROM sessions WHERE id = $1))
@@ -104,7 +104,7 @@ pub async fn list(conn: &mut PgConnection, range: Range) -> Result<Vec<Stored>, 
     rows.into_iter().map(Stored::try_from).collect()
 }
 
-/// Reads the messages of one run, in order.
+/// Reads the messages of a run, in order.
 pub async fn list_of_run(
     conn: &mut PgConnection,
     run_id: RunId,
@@ -114,7 +114,7 @@ pub async fn list_of_run(
         r#"SELECT seq, run_id, message_id, role, content::text AS "content!", model, stop_reason,
                   usage::text, created_at AS "created_at: Timestamp"
            FROM messages
-           -- A fork may have ended a turn of the run, in its own history.
+           -- A fork may have ended a turn of the run in its own history.
            WHERE run_id = $1 AND session_id = (SELECT r.session_id FROM runs r WHERE r.id = $1)
            ORDER BY seq"#,
         run_id.as_uuid(),
@@ -124,18 +124,18 @@ pub async fn list_of_run(
     rows.into_iter().map(Stored::try_from).collect()
 }
 
-/// A message as a request needs it: nothing but text to be copied.
+/// A message as text, to be copied into a request.
 #[derive(Debug)]
 pub struct Line {
-    /// The place, from 1.
+    /// The position, from 1.
     pub seq: i32,
-    /// Who speaks.
+    /// The role.
     pub role: String,
     /// The blocks, as stored.
     pub content: String,
 }
 
-/// Reads the texts of all messages after a place.
+/// Reads the texts of all messages after a position.
 pub async fn list_lines(
     conn: &mut PgConnection,
     session_id: SessionId,

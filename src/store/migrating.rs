@@ -1,11 +1,12 @@
-//! Whether somebody brings the schema up to date.
+//! Detection of a running migration.
 
 use sqlx::PgConnection;
 
 use super::StoreError;
 
-/// Whether a process is at it now, or waits to be. Migrations are made under a lock of the whole
-/// database, whose number sqlx makes of the database's name; no other lock of ours is such a one.
+/// Returns whether a process is running migrations or waits to run them. Migrations hold an
+/// advisory lock on the database, whose number sqlx derives from the database's name; the service
+/// takes no other lock of this kind.
 pub async fn is_migrating(conn: &mut PgConnection) -> Result<bool, StoreError> {
     Ok(sqlx::query_scalar!(
         r#"SELECT EXISTS (SELECT FROM pg_locks

@@ -1,5 +1,5 @@
--- The grants that the two roles lack of those that migrations have made, as statements: a restore
--- without privileges leaves them out. A new migration that grants something adds it here as well.
+-- The grants of the migrations that the two roles lack, as statements: a restore without privileges
+-- omits them. A new migration that grants something adds it here as well.
 WITH needed (role, privileges, columns, tables) AS (
     VALUES
         ('twostep_service', '{SELECT,INSERT,UPDATE,DELETE}'::text[], '{}'::text[], '{

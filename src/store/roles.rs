@@ -1,42 +1,43 @@
-//! As whom the service works on the database.
+//! The database roles of the service.
 //!
-//! The wall between tenants (`migrations/0019_row_level_security.sql`) holds for roles that own
-//! nothing. The user who logs in may own everything, so connections take one of these at once.
+//! Row-level security (`migrations/0019_row_level_security.sql`) applies to roles that own nothing.
+//! The user who logs in may own everything, so each connection switches to one of these roles at
+//! once.
 
 use sqlx::PgConnection;
 use sqlx::error::DatabaseError;
 
-/// Sees and writes the rows of one tenant at a time: the one that `twostep.tenant` names.
+/// Reads and writes the rows of one tenant at a time, which the setting `twostep.tenant` names.
 pub const TENANT: &str = "twostep_tenant";
-/// Sees and writes the rows of all tenants.
+/// Reads and writes the rows of all tenants.
 pub const SERVICE: &str = "twostep_service";
 
-/// The user who logs in may not do what the service needs.
+/// The login user lacks something that the service needs.
 #[derive(Debug, thiserror::Error)]
 pub enum RoleError {
-    /// A role is missing, or may not be taken.
+    /// A role is missing, or the user may not switch to it.
     #[error(
-        "the database user {user} cannot work as {TENANT} and {SERVICE}, which keep tenants apart; \
-         an administrator has to run, as far as it is not done: CREATE ROLE {TENANT} NOLOGIN; \
-         CREATE ROLE {SERVICE} NOLOGIN; GRANT {TENANT}, {SERVICE} TO {user};"
+        "database user {user} cannot switch to the roles {TENANT} and {SERVICE}, which isolate \
+         tenants; an administrator has to run, as far as it is not done: CREATE ROLE {TENANT} \
+         NOLOGIN; CREATE ROLE {SERVICE} NOLOGIN; GRANT {TENANT}, {SERVICE} TO {user};"
     )]
     Refused {
-        /// Who logs in, as SQL writes it.
+        /// The login user, quoted as in SQL.
         user: String,
     },
-    /// Somebody has given the role more than the wall allows.
+    /// The role [`TENANT`] has a privilege that bypasses row-level security.
     #[error(
-        "the role {TENANT} is a superuser, has BYPASSRLS, or is a member of {SERVICE}, and so sees \
-         the rows of all tenants: take that from it"
+        "role {TENANT} is a superuser, has BYPASSRLS or is a member of {SERVICE}, and so sees the \
+         rows of all tenants; revoke that"
     )]
     SeesAll,
-    /// The database is away, or refuses something else.
+    /// The database is unavailable or refused another statement.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
 }
 
-/// Makes sure that the user who has logged in can be both, and has what both may do: functions that
-/// look before the wall do so as their owner.
+/// Checks that the login user can switch to both roles and inherits their privileges: functions
+/// that bypass row-level security run as their owner.
 pub async fn check(conn: &mut PgConnection) -> Result<(), RoleError> {
     let row = sqlx::query!(
         r#"SELECT quote_ident(session_user) AS "user!",
@@ -62,13 +63,13 @@ pub async fn check(conn: &mut PgConnection) -> Result<(), RoleError> {
     if row.sees_all { Err(RoleError::SeesAll) } else { Ok(()) }
 }
 
-/// The schema in which the user who has logged in finds the tables, as SQL writes it. A schema of the
-/// user's own name, which the usual search path begins with, no role would find.
+/// Returns the schema in which the login user finds the tables, quoted as in SQL. The roles would
+/// not find a schema with the user's own name, with which the default search path begins.
 pub async fn schema(conn: &mut PgConnection) -> Result<Option<String>, sqlx::Error> {
     sqlx::query_scalar!("SELECT quote_ident(current_schema())").fetch_one(conn).await
 }
 
-/// Works for all tenants from now on, until the connection is closed.
+/// Switches the connection to [`SERVICE`] until it is closed.
 pub async fn serve_all(conn: &mut PgConnection) -> Result<(), sqlx::Error> {
     sqlx::query_scalar!(
         "SELECT set_config('search_path', coalesce(quote_ident(current_schema()), ''), false)"
@@ -79,7 +80,7 @@ pub async fn serve_all(conn: &mut PgConnection) -> Result<(), sqlx::Error> {
     Ok(())
 }
 
-/// There is no such role, or it may not be taken.
+/// The role does not exist, or the user may not switch to it.
 fn is_refused(error: &sqlx::Error) -> bool {
     let code = error.as_database_error().and_then(DatabaseError::code);
     matches!(code.as_deref(), Some("22023" | "42501"))

@@ -1,4 +1,4 @@
-//! The calls of a run, as its result tells of them.
+//! The calls of a run, as its result lists them.
 
 use sqlx::PgConnection;
 
@@ -9,10 +9,10 @@ use crate::domain::run_log::{LoggedCall, RunLog};
 use crate::domain::source::{Source, each_once};
 use crate::domain::tool::CallState;
 
-/// Calls of one run that are told at most.
+/// Maximum number of calls that are listed for one run.
 const MOST: i64 = 1000;
 
-/// Reads what a run has called, in the order in which the model asked for it.
+/// Reads the calls of a run, in the order in which the model made them.
 pub(super) async fn find(conn: &mut PgConnection, run_id: RunId) -> Result<RunLog, StoreError> {
     let rows = sqlx::query!(
         "SELECT tool_use_id, name, state, sources::text, child_run_id

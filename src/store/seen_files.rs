@@ -1,11 +1,11 @@
-//! The files that the model has seen. Rows are written with the steps of runs; this reads them.
+//! The files that the model has read. Steps write the rows.
 
 use sqlx::PgConnection;
 
 use super::StoreError;
 use crate::domain::ids::SessionId;
 
-/// The hash of a file as the model last saw it.
+/// Returns the hash of a file as the model last read it.
 pub async fn find(
     conn: &mut PgConnection,
     session_id: SessionId,

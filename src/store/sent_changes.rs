@@ -1,4 +1,5 @@
-//! What is sent of a history otherwise than it is stored: changes and summaries.
+//! Differences between the stored history and the history as it is sent to the model: changes of
+//! blocks, and summaries.
 
 use sqlx::PgConnection;
 
@@ -7,7 +8,7 @@ use crate::domain::context::Compaction;
 use crate::domain::ids::SessionId;
 use crate::domain::sent::{SentChange, SentView};
 
-/// Stores a change, unless it has been made before.
+/// Stores a change, unless it exists already.
 pub(super) async fn insert(
     conn: &mut PgConnection,
     session_id: SessionId,
@@ -35,7 +36,7 @@ pub(super) async fn insert(
     Ok(())
 }
 
-/// A summary was not taken back. It stays, for the requests that carried it.
+/// A summary is not withdrawn; it stays for the requests that contained it.
 async fn refuse(
     conn: &mut PgConnection,
     session_id: SessionId,
@@ -74,15 +75,15 @@ pub(super) async fn insert_compaction(
     Ok(())
 }
 
-/// Reads how a session's history is sent now: with all changes, in the order in which they were
-/// made, and the newest summary.
+/// Reads how a session's history is sent now: all changes, in the order of their creation, and the
+/// newest summary.
 pub async fn view(conn: &mut PgConnection, session_id: SessionId) -> Result<SentView, StoreError> {
     let rows = sqlx::query!(
         r#"SELECT id AS "id!", message_seq AS "message_seq!", block, part, NULL AS content,
                   0::bigint AS "tokens_before!", 0::bigint AS "tokens_after!"
            FROM sent_changes WHERE session_id = $1
            UNION ALL
-           -- One that was refused leaves none: those before it are of the same kind.
+           -- A refused summary leaves none: the earlier ones are of the same kind.
            (SELECT 0, up_to, NULL, NULL, content::text, tokens_before, tokens_after
             FROM (SELECT * FROM compactions WHERE session_id = $1
                   ORDER BY up_to DESC LIMIT 1) newest
@@ -112,7 +113,7 @@ pub async fn view(conn: &mut PgConnection, session_id: SessionId) -> Result<Sent
     Ok(view)
 }
 
-/// Reads the summary that stands for all messages up to this one.
+/// Reads the summary of all messages up to this one.
 pub(super) async fn compaction(
     conn: &mut PgConnection,
     session_id: SessionId,

@@ -1,4 +1,4 @@
-//! What clients change of a session that is there.
+//! Changes of existing sessions by clients.
 
 use serde_json::value::RawValue;
 use sqlx::PgConnection;
@@ -9,21 +9,21 @@ use crate::domain::permission::PermissionMode;
 
 const TABLE: &str = "sessions";
 
-/// What of a session can be changed.
+/// The members of a session that clients can change.
 #[derive(Debug, Clone)]
 pub struct Changeable {
-    /// A name for people.
+    /// A title for people.
     pub title: Option<String>,
-    /// What the client attached.
+    /// Metadata from the client.
     pub metadata: Box<RawValue>,
-    /// The permission mode, if something has changed it.
+    /// The permission mode, if it was changed.
     pub permission_mode: Option<PermissionMode>,
-    /// Whether it is put away.
+    /// True if the session is archived.
     pub is_archived: bool,
 }
 
-/// Reads what can be changed of a session, and the number of its newest event. The session stays
-/// locked for the rest of the caller's transaction.
+/// Reads the members of a session that clients can change, and the number of its newest event. The
+/// session stays locked until the end of the caller's transaction.
 pub async fn lock(
     conn: &mut PgConnection,
     tenant: TenantId,
@@ -49,7 +49,7 @@ pub async fn lock(
     Ok(Some((changeable, row.last_seq)))
 }
 
-/// Changes a session that is locked.
+/// Changes a locked session.
 pub async fn change(
     conn: &mut PgConnection,
     id: SessionId,

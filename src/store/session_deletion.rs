@@ -1,4 +1,4 @@
-//! Deleting sessions with all that belongs to them.
+//! Deletion of sessions with all their rows.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -9,27 +9,27 @@ use uuid::Uuid;
 use super::{StoreError, budgets, deleted_usage};
 use crate::domain::ids::{RunId, SessionId, TenantId};
 
-/// How long a statement may take that deletes much. A session with hundreds of thousands of messages
-/// takes seconds.
+/// Time limit of a statement that deletes many rows. A session with hundreds of thousands of
+/// messages takes seconds.
 pub const DELETES_WITHIN: Duration = Duration::from_mins(2);
 
 /// A session that is about to be deleted.
 #[derive(Debug)]
 pub struct Doomed {
-    /// Which.
+    /// The ID.
     pub id: SessionId,
     /// The number of its newest event.
     pub last_seq: i64,
-    /// Whether the folder that it works in is one of its own.
+    /// True if the session has a workspace folder of its own.
     pub has_own_folder: bool,
-    /// Its runs that have not settled; those that wait come first, or one of them would begin when
-    /// the live one ends.
+    /// Its runs that have not settled, queued ones first: otherwise one of them would start when
+    /// the live run ends.
     pub open: Vec<RunId>,
 }
 
-/// Finds those of these sessions that are there, with their open runs, which all stay locked for the
-/// rest of the caller's transaction: no message is accepted, and no run is taken up, reserved for or
-/// settled. In the order of their ids, as everybody locks several of them.
+/// Finds those of the sessions that exist, with their unsettled runs. All of them stay locked until
+/// the end of the caller's transaction: no message is accepted, and no run is claimed, budgeted or
+/// settled. Rows are locked in the order of their IDs, as everywhere.
 pub async fn lock(
     conn: &mut PgConnection,
     tenant: TenantId,
@@ -70,7 +70,7 @@ pub async fn lock(
     Ok(doomed.collect())
 }
 
-/// How many events these sessions have. How long it takes to delete them follows from it.
+/// Counts the events of these sessions. The duration of a deletion follows from it.
 pub async fn count_events(
     conn: &mut PgConnection,
     tenant: TenantId,
@@ -88,9 +88,10 @@ pub async fn count_events(
     Ok(events)
 }
 
-/// Takes runs that have not settled away from their workers, for longer than a deletion takes, and
-/// says how many had one. A worker that renews its leases must not wait for a row that is being
-/// deleted: all of its runs would. If the runs are not deleted, another worker goes on with them.
+/// Takes unsettled runs from their workers, for longer than a deletion takes, and returns how many
+/// a worker held. The heartbeat of a worker must not wait for a row that is being deleted, because
+/// it renews the leases of all the worker's runs. If the runs are not deleted after all, another
+/// worker takes them over.
 pub async fn take_away(conn: &mut PgConnection, runs: &[RunId]) -> Result<u64, StoreError> {
     let ids: Vec<Uuid> = runs.iter().map(|id| id.as_uuid()).collect();
     let done = sqlx::query!(
@@ -105,11 +106,12 @@ pub async fn take_away(conn: &mut PgConnection, runs: &[RunId]) -> Result<u64, S
     Ok(done.rows_affected())
 }
 
-/// Lets the caller's transaction take its time: between its statements files are noted.
+/// Raises the timeouts of the caller's transaction, which also works on files between its
+/// statements.
 pub async fn be_patient(conn: &mut PgConnection) -> Result<(), StoreError> {
     sqlx::query!(
         "SELECT set_config('statement_timeout', $1, true) AS statement,
-                -- Two who delete wait for each other's sums for a moment, and nobody else does.
+                -- Concurrent deletions wait for each other's sums for a moment; nothing else does.
                 set_config('lock_timeout', $1, true) AS lock,
                 set_config('idle_in_transaction_session_timeout', '10s', true) AS idle",
         DELETES_WITHIN.as_millis().to_string(),
@@ -119,11 +121,12 @@ pub async fn be_patient(conn: &mut PgConnection) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Deletes sessions that are locked, and of which no other is a fork. What their requests used stays
+/// Deletes locked sessions that have no forks besides each other. The usage of their requests stays
 /// in the sums of their owner.
 ///
-/// Nobody waits for it: the sums, which others who delete of the same owner add to as well, are
-/// written last. Events go with their session, because nobody may take them otherwise.
+/// Nothing waits long for a deletion: the sums, to which other deletions of the same owner add as
+/// well, are written last. Events are deleted by cascade, because the roles may not delete them
+/// directly.
 pub async fn delete(
     conn: &mut PgConnection,
     tenant: TenantId,
@@ -131,21 +134,21 @@ pub async fn delete(
 ) -> Result<(), StoreError> {
     let ids: Vec<Uuid> = sessions.iter().map(|id| id.as_uuid()).collect();
     keep_spending(conn, tenant, &ids).await?;
-    // What forks refer to must not be in the way of their sources.
+    // References from forks must not block the deletion of their sources.
     sqlx::query!("DELETE FROM inherited WHERE session_id = ANY ($1)", &ids)
         .execute(&mut *conn)
         .await?;
-    // Messages and calls go with them.
+    // Messages and calls are deleted by cascade.
     sqlx::query!("DELETE FROM runs WHERE session_id = ANY ($1)", &ids).execute(&mut *conn).await?;
     let sums = deleted_usage::take(conn, &ids).await?;
-    // All other rows go with them.
+    // All other rows are deleted by cascade.
     sqlx::query!("DELETE FROM sessions WHERE id = ANY ($1)", &ids).execute(&mut *conn).await?;
     deleted_usage::add(conn, &sums).await
 }
 
-/// Adds what the runs have spent to the budgets of their owner. Who deletes has just done so, in a
-/// transaction of its own: here something is left only if it was spent in between. Else the budgets,
-/// without which nobody of this owner can ask the model, would be locked until all is deleted.
+/// Adds the spending of the runs to the budgets of their owner. The caller has just done so in a
+/// separate transaction, so that only spending since then is left here. Otherwise the budgets,
+/// which every model request of this owner needs, would stay locked until the deletion ends.
 async fn keep_spending(
     conn: &mut PgConnection,
     tenant: TenantId,
@@ -159,7 +162,7 @@ async fn keep_spending(
     .fetch_one(&mut *conn)
     .await?;
     if is_left {
-        // The order of who sets a budget.
+        // The same lock order as setting a budget.
         sqlx::query!("LOCK TABLE requests IN ROW EXCLUSIVE MODE").execute(&mut *conn).await?;
         budgets::add_up_spent(conn, tenant).await?;
     }
@@ -176,7 +179,7 @@ mod tests {
 
     const OWNER: TenantId = TenantId::DEFAULT;
 
-    /// Sessions with a run each that a worker has, and which rows come first is none of their order.
+    /// Sessions with a claimed run each, created in an order that differs from that of the rows.
     async fn bed(worker: WorkerId) -> (TestDatabase, PgPool, [(SessionId, RunId); 2]) {
         let database = database().await;
         let pool = database.pool(3);
@@ -208,14 +211,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn leases_are_renewed_while_a_run_is_deleted_that_did_not_stop() {
+    async fn leases_are_renewed_while_a_running_run_is_deleted() {
         let worker = WorkerId::new();
         let (_database, pool, [(session, run), (_, other)]) = bed(worker).await;
         let mut heart = pool.acquire().await.unwrap();
         heart.execute("SET lock_timeout = '200ms'").await.unwrap();
         let mut conn = pool.acquire().await.unwrap();
         assert_eq!(take_away(&mut conn, &[run]).await.unwrap(), 1);
-        assert_eq!(take_away(&mut conn, &[run]).await.unwrap(), 0, "nobody has it");
+        assert_eq!(take_away(&mut conn, &[run]).await.unwrap(), 0, "no worker holds it");
 
         let mut transaction = conn.begin().await.unwrap();
         let doomed = lock(&mut transaction, OWNER, &[session]).await.unwrap();
@@ -227,7 +230,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_deletes_and_who_renews_lock_runs_in_one_order() {
+    async fn deletions_and_heartbeats_lock_runs_in_the_same_order() {
         let worker = WorkerId::new();
         let (_database, pool, sessions) = bed(worker).await;
         let [first, second] = sessions.map(|(_, run)| run);
@@ -241,7 +244,7 @@ mod tests {
             let waiting = "SELECT count(*) FROM pg_stat_activity
                 WHERE datname = current_database() AND wait_event_type = 'Lock'";
             while sqlx::query_scalar::<_, i64>(waiting).fetch_one(&pool).await.unwrap() < 1 {}
-            // Whoever waits for the first does not have the second.
+            // A transaction that waits for the first row does not hold the second.
             sqlx::query(row).bind(second.as_uuid()).execute(&mut *deletes).await.unwrap();
             deletes.rollback().await.unwrap();
         };

@@ -1,12 +1,12 @@
-//! The keys under which sessions were made: each names one for a day.
+//! Idempotency keys of session creation. Each names a session for a day.
 
 use sqlx::PgConnection;
 
 use super::StoreError;
 use crate::domain::ids::{SessionId, TenantId};
 
-/// Finds the session that was made under a key within the last day, and the hash of the request that
-/// made it.
+/// Finds the session that was created with a key within the last day, and the hash of the request
+/// that created it.
 pub async fn find_made(
     conn: &mut PgConnection,
     tenant: TenantId,
@@ -24,7 +24,7 @@ pub async fn find_made(
     Ok(row.map(|row| (row.id.into(), row.fingerprint)))
 }
 
-/// Takes a key away from a session that has had it for a day.
+/// Removes a key from a session that has had it for a day.
 pub async fn take_old_key(
     conn: &mut PgConnection,
     tenant: TenantId,

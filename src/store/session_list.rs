@@ -1,4 +1,4 @@
-//! Finding the sessions of a tenant.
+//! Listing and filtering of a tenant's sessions.
 
 use jiff_sqlx::{Timestamp, ToSqlx};
 use sqlx::PgConnection;
@@ -11,8 +11,8 @@ use crate::domain::page::Slice;
 use crate::domain::session::Session;
 use crate::domain::session_filter::{SessionFilter, Standing};
 
-/// The ids of a page, from these rows of sessions. Sessions that do something are few among those
-/// that rest, so they are looked up by their runs.
+/// Selects the IDs of a page of sessions. Active sessions are few among the idle ones, so they are
+/// found by their runs.
 macro_rules! ids {
     ($from:literal, $($arg:expr),+) => {
         sqlx::query_scalar!(
@@ -45,8 +45,8 @@ LIMIT $4",
     };
 }
 
-/// Lists sessions of a tenant, in the order of their ids, which is that of their making. For the
-/// rest of the caller's transaction, statements are planned for what they look for.
+/// Lists sessions of a tenant, in the order of their IDs, which is the order of creation. For the
+/// rest of the caller's transaction, statements are planned for their actual parameters.
 pub async fn list(
     conn: &mut PgConnection,
     tenant: TenantId,
@@ -103,15 +103,15 @@ SELECT s.id FROM sessions_with_words($12) AS found (id) JOIN sessions s ON s.id 
     select(conn, tenant, &ids).await
 }
 
-/// How metadata is looked up.
+/// The lookup of metadata.
 struct Plan {
     terms: Vec<i64>,
-    /// The sessions that have all of these terms, where they are few enough to be named.
+    /// The sessions that have all of these terms, if they are few enough to be listed.
     candidates: Option<Vec<Uuid>>,
 }
 
-/// Has each statement planned anew, because a plan for all filters is a good one for none; and
-/// looks metadata up. No index of it serves a query behind the wall between tenants.
+/// Disables generic plans, because one plan for all filters is good for none of them, and looks up
+/// the metadata. Row-level security keeps a query from using an index on metadata.
 async fn plan(conn: &mut PgConnection, metadata: &[(String, String)]) -> Result<Plan, StoreError> {
     let (keys, values): (Vec<String>, Vec<String>) = metadata.iter().cloned().unzip();
     let row = sqlx::query!(

@@ -1,4 +1,4 @@
-//! Sessions on their way out of the database and into it.
+//! Export and import of sessions.
 
 use serde::Serialize;
 use sqlx::PgConnection;
@@ -12,8 +12,8 @@ use crate::domain::run::{Outcome, RunStatus};
 use crate::domain::tool::CallState;
 use crate::domain::usage::Usage;
 
-/// Counts the messages of a session, which are numbered from 1 without a gap; none for a session
-/// that the tenant does not have.
+/// Counts the messages of a session, which are numbered from 1 without a gap. Returns `None` if the
+/// tenant does not have the session.
 pub async fn count_messages(
     conn: &mut PgConnection,
     tenant: TenantId,
@@ -28,33 +28,33 @@ pub async fn count_messages(
     .await?)
 }
 
-/// The history of a session that was somewhere else before.
+/// The history of an imported session.
 #[derive(Debug, Default)]
 pub struct History {
     /// Its runs, in their order.
     pub runs: Vec<ImportedRun>,
     /// Its messages, in their order.
     pub messages: Vec<ImportedMessage>,
-    /// The calls in them.
+    /// Their tool calls.
     pub calls: Vec<ImportedCall>,
-    /// What tells of all this, in order.
+    /// The events that report all this, in order.
     pub events: Vec<(RunId, NewEvent)>,
 }
 
-/// A run that has settled.
+/// A settled run.
 #[derive(Debug)]
 pub struct ImportedRun {
-    /// The id.
+    /// The ID.
     pub id: RunId,
-    /// How it ended.
+    /// The final status.
     pub status: RunStatus,
     /// The number of the event of its message.
     pub accepted_seq: i64,
-    /// The id of its message.
+    /// The ID of its message.
     pub message_id: String,
     /// The blocks of its message.
     pub input: String,
-    /// What it left behind.
+    /// The outcome.
     pub outcome: Outcome,
 }
 
@@ -63,38 +63,39 @@ pub struct ImportedRun {
 pub struct ImportedMessage {
     /// Its run.
     pub run_id: RunId,
-    /// Who speaks.
+    /// The role.
     pub role: Role,
-    /// The model's, the client's or our id.
+    /// The model's, the client's or our ID.
     pub message_id: String,
     /// The blocks.
     pub content: String,
     /// The model that wrote it.
     pub model: Option<String>,
-    /// Why the model stopped, in its own word.
+    /// The model's stop reason, as sent by the model.
     pub stop_reason: Option<String>,
-    /// What the request cost where it was made.
+    /// The usage of the request, as reported where it was made.
     pub usage: Option<Usage>,
 }
 
-/// A call and its answer. It was made elsewhere, so the ledger has it as one of the client's.
+/// A tool call with its result. It was executed elsewhere, so the ledger treats it as a client's
+/// call.
 #[derive(Debug)]
 pub struct ImportedCall {
     /// Its run.
     pub run_id: RunId,
-    /// The message that asks for it.
+    /// The message that contains the call.
     pub message_seq: i32,
-    /// Its place among the calls of the message, from 1.
+    /// Its position among the calls of the message, from 1.
     pub position: i32,
-    /// The model's own id.
+    /// The model's ID of the call.
     pub tool_use_id: String,
     /// The tool's name.
     pub name: String,
-    /// How it ended.
+    /// The final state.
     pub state: CallState,
-    /// What the model reads.
+    /// The result as the model reads it.
     pub result: String,
-    /// Blocks of a result that is more than a text.
+    /// Content blocks of a result that is more than a text.
     pub content: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Asking a run to stop.
+//! Cancellation of runs.
 
 use sqlx::PgConnection;
 
@@ -9,8 +9,9 @@ use crate::domain::event::{EventBody, Frame, NewEvent};
 use crate::domain::ids::{RunId, SessionId, TenantId};
 use crate::domain::run::Outcome;
 
-/// Asks a run to stop; one that has not begun is settled. The run and its session stay locked for the
-/// rest of the caller's transaction. How it was met, and the events of it.
+/// Requests the cancellation of a run; a run that has not started is settled. The run and its
+/// session stay locked until the end of the caller's transaction. Returns the state of the run at
+/// the request, and the events.
 pub async fn request_stop(
     conn: &mut PgConnection,
     tenant: TenantId,

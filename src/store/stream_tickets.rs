@@ -1,4 +1,4 @@
-//! Tickets for streams.
+//! Tickets for event streams.
 
 use std::time::Duration;
 
@@ -10,22 +10,23 @@ use crate::domain::api_key::SecretHash;
 use crate::domain::ids::{KeyId, SessionId, TenantId};
 use crate::domain::pass::{Pass, SubjectHash};
 
-/// A ticket to be stored.
+/// A ticket to be inserted.
 #[derive(Debug)]
 pub struct NewTicket {
-    /// What is kept of it.
+    /// The hash of its secret.
     pub hash: SecretHash,
     /// The owner of the session.
     pub tenant: TenantId,
     /// The session whose stream it opens.
     pub session_id: SessionId,
-    /// What it is made with, if its maker was asked for something.
+    /// The credentials that created it, if the service requires any.
     pub pass: Option<Pass>,
-    /// How long it is good, if that is.
+    /// The remaining lifetime of these credentials, if limited.
     pub lifetime: Duration,
 }
 
-/// Stores a ticket and says when it expires, or that the tenant has no such session.
+/// Inserts a ticket and returns when it expires. Returns `None` if the tenant does not have the
+/// session.
 pub async fn insert(
     conn: &mut PgConnection,
     new: &NewTicket,
@@ -54,8 +55,8 @@ pub async fn insert(
     Ok(expires_at.map(Timestamp::to_jiff))
 }
 
-/// Sweeps some of those that have expired, whoever's they are. Done for each that is stored, it
-/// takes more than come, so that they do not pile up.
+/// Deletes some expired tickets of any tenant. It runs with each insert and deletes more than one,
+/// so that expired tickets do not accumulate.
 pub async fn sweep(conn: &mut PgConnection) -> Result<(), StoreError> {
     sqlx::query!(
         "DELETE FROM stream_tickets WHERE secret_hash IN (
@@ -68,8 +69,8 @@ pub async fn sweep(conn: &mut PgConnection) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Takes a ticket, if it is good for this session: who takes it first is the only one. It was made
-/// with nothing where nobody is asked for anything.
+/// Redeems a ticket for this session; only the first caller succeeds. A ticket has no credentials
+/// if the service requires none.
 pub async fn take(
     conn: &mut PgConnection,
     hash: SecretHash,

@@ -1,11 +1,11 @@
-//! Who owns sessions.
+//! Tenants: the owners of sessions.
 
 use sqlx::PgConnection;
 
 use super::{StoreError, unreadable};
 use crate::domain::ids::{SessionId, TenantId};
 
-/// The name of a session's owner; none if the session is gone.
+/// Returns the name of a session's owner, or `None` if the session is deleted.
 pub async fn name_of_owner(
     conn: &mut PgConnection,
     session_id: SessionId,
@@ -20,7 +20,7 @@ pub async fn name_of_owner(
     Ok(name)
 }
 
-/// A session's owner; none if the session is gone.
+/// Returns a session's owner, or `None` if the session is deleted.
 pub async fn owner(
     conn: &mut PgConnection,
     session_id: SessionId,
@@ -40,7 +40,7 @@ pub async fn find(conn: &mut PgConnection, name: &str) -> Result<Option<TenantId
     Ok(id.map(Into::into))
 }
 
-/// Stores a new tenant, and says whether there was none of this name.
+/// Inserts a tenant. Returns false if the name exists.
 pub async fn insert(conn: &mut PgConnection, id: TenantId, name: &str) -> Result<bool, StoreError> {
     let done = sqlx::query!(
         "INSERT INTO tenants (id, name) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING",
@@ -52,7 +52,7 @@ pub async fn insert(conn: &mut PgConnection, id: TenantId, name: &str) -> Result
     Ok(done.rows_affected() > 0)
 }
 
-/// Finds a tenant by its name, or stores a new one of this name.
+/// Finds a tenant by its name, or inserts a new one.
 pub async fn find_or_insert(conn: &mut PgConnection, name: &str) -> Result<TenantId, StoreError> {
     if let Some(id) = find(conn, name).await? {
         return Ok(id);
@@ -61,6 +61,6 @@ pub async fn find_or_insert(conn: &mut PgConnection, name: &str) -> Result<Tenan
     if insert(conn, id, name).await? {
         return Ok(id);
     }
-    // Somebody was faster, and tenants stay.
-    find(conn, name).await?.ok_or_else(|| unreadable("tenants", "name")("it is gone"))
+    // Another process inserted it first. Tenants are never deleted.
+    find(conn, name).await?.ok_or_else(|| unreadable("tenants", "name")("the row was deleted"))
 }

@@ -1,4 +1,4 @@
-//! The ledger of tool calls. Rows are written by [`super::step`]; this reads them.
+//! The ledger of tool calls. [`super::step`] writes the rows.
 
 use sqlx::{Connection as _, PgConnection};
 
@@ -8,58 +8,59 @@ use crate::domain::permission::{Awaits, Decision};
 use crate::domain::tool::CallState;
 use crate::domain::tool_error::ToolErrorType;
 
-/// Where one call stands.
+/// The ledger row of a call.
 #[derive(Debug)]
 pub struct LedgerRow {
-    /// The model's id of the call.
+    /// The model's ID of the call.
     pub tool_use_id: String,
-    /// Where it stands.
+    /// The state.
     pub state: CallState,
-    /// The file before the change; none if there was no file, or no change of one file.
+    /// SHA-256 of the file before the change; `None` if there was no file, or if the call changes
+    /// none.
     pub hash_before: Option<Vec<u8>>,
-    /// The file after the change.
+    /// SHA-256 of the file after the change.
     pub hash_after: Option<Vec<u8>>,
-    /// The file that is changed, and what the model reads when it is.
+    /// The path of the changed file, and the result that the model reads after the change.
     pub change: Option<(String, String)>,
-    /// What the model reads, once the call has ended.
+    /// The result as the model reads it, once the call has ended.
     pub result: Option<String>,
-    /// Blocks of a result that is more than a text.
+    /// Content blocks of a result that is more than a text.
     pub content: Option<String>,
-    /// Of what type the failure was.
+    /// The type of the failure.
     pub error_type: Option<ToolErrorType>,
-    /// What the call waits for, or waited for.
+    /// The answer that the call awaits or awaited.
     pub wait: Option<Wait>,
-    /// The run of the sub-agent that it started.
+    /// The run of the sub-agent that the call started.
     pub child_run: Option<RunId>,
 }
 
-/// What a call waits for, and what came of it.
+/// The wait of a call for an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wait {
-    /// Who must act.
+    /// The party whose answer is awaited.
     pub awaits: Awaits,
-    /// What was decided.
+    /// The decision.
     pub decision: Option<Decision>,
-    /// Why it was denied, in the words of who decided.
+    /// The reason of a denial, in the words of the person who decided.
     pub message: Option<String>,
-    /// What runs in place of the model's input.
+    /// The input that replaces the model's.
     pub input: Option<String>,
     /// SHA-256 of the input that was decided on.
     pub input_hash: Option<Vec<u8>>,
-    /// Whether the time for an answer is over.
+    /// True if the deadline has passed.
     pub is_overdue: bool,
 }
 
 impl LedgerRow {
-    /// Whether the time for an answer is over, and there is none.
+    /// Returns true if the deadline has passed without an answer.
     fn is_given_up(&self) -> bool {
         let is_open = |wait: &Wait| wait.is_overdue && wait.decision.is_none();
         self.result.is_none() && self.wait.as_ref().is_some_and(is_open)
     }
 }
 
-/// The rows of one assistant message, in the order of its calls. Where one says that nobody
-/// answered in time, that is final.
+/// Lists the rows of an assistant message, in the order of its calls, after pending answers were
+/// committed: a row that is overdue here stays overdue.
 pub async fn list_final(
     conn: &mut PgConnection,
     session_id: SessionId,
@@ -69,8 +70,7 @@ pub async fn list_final(
     if !rows.iter().any(LedgerRow::is_given_up) {
         return Ok(rows);
     }
-    // Who answers holds the session: an answer that came in time is waited for, and one that
-    // comes later is refused.
+    // Answering locks the session: an answer in time is waited for, and a later one is refused.
     let mut transaction = conn.begin().await?;
     sqlx::query!("SELECT id FROM sessions WHERE id = $1 FOR NO KEY UPDATE", session_id.as_uuid())
         .fetch_optional(&mut *transaction)
@@ -80,7 +80,7 @@ pub async fn list_final(
     Ok(rows)
 }
 
-/// The rows of one assistant message, in the order of its calls.
+/// Lists the rows of an assistant message, in the order of its calls.
 pub async fn list(
     conn: &mut PgConnection,
     session_id: SessionId,

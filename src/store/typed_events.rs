@@ -1,4 +1,4 @@
-//! Events of some types, found among the others within a bound.
+//! Search for events of given types, with a bound on the work.
 
 use jiff_sqlx::Timestamp;
 use sqlx::PgConnection;
@@ -8,17 +8,16 @@ use crate::domain::event::{Frame, Stamp};
 use crate::domain::ids::SessionId;
 use crate::domain::page::Slice;
 
-/// Events that are looked at for one page, however few of them are of its types: their types are in
-/// no index, which every event would have to pay for.
+/// Maximum number of events that are read for one page, however few of them match: event types have
+/// no index, which every insert would have to maintain.
 pub const LOOKS_AT: i64 = 5000;
 
-/// What was found.
+/// The result of a search.
 #[derive(Debug)]
 pub struct Found {
     /// The events, by their numbers.
     pub frames: Vec<Frame>,
-    /// The number up to which was looked, if fewer were found than were wanted and there are others
-    /// behind it.
+    /// The number up to which events were read, if the page is not full and there are more events.
     pub up_to: Option<i64>,
 }
 
@@ -69,7 +68,7 @@ pub async fn list_types(
     Ok(Found { frames: frames.collect(), up_to: behind.filter(|_| is_short) })
 }
 
-/// The numbers that are looked at; they have no gaps.
+/// The range of numbers to read; numbers have no gaps.
 fn range(slice: Slice<i64>, newest: i64) -> (i64, i64) {
     if slice.is_upwards {
         let first = slice.from.unwrap_or(0).saturating_add(1).max(1);
@@ -84,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_looks_at_so_many_numbers_on_either_side() {
+    fn a_page_reads_a_bounded_range_of_numbers_in_either_direction() {
         let (far, many) = (i64::MAX, LOOKS_AT);
         for (from, is_upwards, expected) in [
             (None, true, (1, many)),

@@ -12,26 +12,26 @@ use crate::domain::webhook::{Disabled, Webhook, WebhookEvent, WebhookSecret};
 
 const TABLE: &str = "webhooks";
 
-/// How many a tenant may have: each costs a row for each event that it is told of.
+/// Maximum number of webhooks of a tenant: each costs a row for each event that it receives.
 pub const MAX_WEBHOOKS: i64 = 20;
 
 /// Deliveries deleted in one statement.
 const BATCH: i64 = 1000;
 
-/// A webhook to be stored.
+/// A webhook to be inserted.
 #[derive(Debug)]
 pub struct NewWebhook<'a> {
-    /// The id.
+    /// The ID.
     pub id: WebhookId,
-    /// The owner of the sessions that it is told of.
+    /// The owner of the sessions whose events it receives.
     pub tenant_id: TenantId,
-    /// Where.
+    /// The URL.
     pub url: &'a str,
-    /// A name for people.
+    /// A description for people.
     pub description: Option<&'a str>,
-    /// Of what.
+    /// The event types.
     pub events: &'a [WebhookEvent],
-    /// What signs deliveries.
+    /// The secret that signs deliveries.
     pub secret: &'a WebhookSecret,
 }
 
@@ -68,10 +68,10 @@ fn words(events: &[WebhookEvent]) -> Vec<String> {
     events.iter().map(|event| event.as_str().to_owned()).collect()
 }
 
-/// Stores a new webhook, and says whether there was room for one more.
+/// Inserts a webhook. Returns false if the tenant has the maximum number.
 pub async fn insert(conn: &mut PgConnection, new: &NewWebhook<'_>) -> Result<bool, StoreError> {
     let mut transaction = conn.begin().await?;
-    // Two at once must not both be the last one.
+    // Two concurrent inserts must not both be the last one allowed.
     sqlx::query!("SELECT FROM tenants WHERE id = $1 FOR NO KEY UPDATE", new.tenant_id.as_uuid())
         .execute(&mut *transaction)
         .await?;
@@ -125,20 +125,20 @@ async fn select(
     rows.into_iter().map(TryInto::try_into).collect()
 }
 
-/// What of a webhook is to be another; what is none stays as it is.
+/// Changes of a webhook. `None` leaves a member unchanged.
 #[derive(Debug, Default)]
 pub struct Changes<'a> {
-    /// Where.
+    /// The URL.
     pub url: Option<&'a str>,
-    /// A name for people, or that there is none.
+    /// The description; `Some(None)` removes it.
     pub description: Option<Option<&'a str>>,
-    /// Of what.
+    /// The event types.
     pub events: Option<&'a [WebhookEvent]>,
-    /// Whether it is told anything.
+    /// True if it receives events.
     pub is_enabled: Option<bool>,
 }
 
-/// Changes a webhook, and gives it as it is then, if there is one.
+/// Changes a webhook and returns the result, or `None` if there is no such webhook.
 pub async fn update(
     conn: &mut PgConnection,
     tenant: TenantId,
@@ -173,8 +173,8 @@ pub async fn update(
     .transpose()
 }
 
-/// Gives a webhook another secret, and says whether there is one. The one before signs as well for
-/// a while.
+/// Replaces the secret of a webhook. Returns false if there is no such webhook. The previous secret
+/// also signs for a while.
 pub async fn replace_secret(
     conn: &mut PgConnection,
     tenant: TenantId,
@@ -197,7 +197,7 @@ pub async fn replace_secret(
     Ok(done.rows_affected() > 0)
 }
 
-/// Notes that nobody is at a webhook's address any more, unless it has another one since.
+/// Disables a webhook whose address reported that it is gone, unless its URL has changed since.
 pub async fn note_gone(
     conn: &mut PgConnection,
     id: WebhookId,
@@ -214,9 +214,9 @@ pub async fn note_gone(
     Ok(())
 }
 
-/// Deletes a webhook with its deliveries, and says whether there was one.
+/// Deletes a webhook with its deliveries. Returns false if there is no such webhook.
 ///
-/// From the first statement on it is told nothing more, so that no step has to wait for the others.
+/// It is disabled first, so that no step has to wait while its deliveries are being deleted.
 pub async fn delete(
     conn: &mut PgConnection,
     tenant: TenantId,
@@ -237,7 +237,7 @@ pub async fn delete(
     Ok(done.rows_affected() > 0)
 }
 
-/// Deletes a part of a webhook's deliveries, and says whether there may be more.
+/// Deletes some of a webhook's deliveries. Returns true if there may be more.
 async fn empty(conn: &mut PgConnection, id: WebhookId) -> Result<bool, StoreError> {
     let done = sqlx::query!(
         "DELETE FROM webhook_deliveries WHERE id IN (

@@ -1,4 +1,4 @@
-//! Courses, their lessons and what they say: imported as a whole, and looked up.
+//! Courses with their lessons and passages: imported as a whole, and searched.
 
 pub mod search;
 
@@ -10,15 +10,15 @@ use super::StoreError;
 use crate::domain::course::{Course, LessonTitle, Outline, Passage};
 use crate::domain::ids::{CourseId, TenantId};
 
-/// Courses of one tenant at most. A name that is nearly right is compared with all of them.
+/// Maximum number of courses of a tenant. An inexact name is compared with all of them.
 pub const MAX_COURSES: i64 = 10_000;
-/// Passages that are stored with one statement.
+/// Passages inserted in one statement.
 const AT_A_TIME: usize = 250;
 
-/// A course that was not stored.
+/// An import that failed.
 #[derive(Debug, thiserror::Error)]
 pub enum NotStored {
-    /// There are as many as there may be.
+    /// The tenant has the maximum number of courses.
     #[error("there are {MAX_COURSES} courses already")]
     TooMany,
     /// The database failed.
@@ -32,8 +32,8 @@ impl From<sqlx::Error> for NotStored {
     }
 }
 
-/// Stores a course in the place of the one of its title, if there is one: all of it or nothing.
-/// Whoever asks meanwhile finds the one before. Says how many passages are stored as it goes on.
+/// Inserts a course, or replaces the one with its title, in one transaction: readers see the
+/// earlier one until the commit. Calls `stored` with the number of passages inserted so far.
 pub async fn replace(
     conn: &mut PgConnection,
     tenant: TenantId,
@@ -53,7 +53,7 @@ pub async fn replace(
     Ok(())
 }
 
-/// Stores the course without anything in it. Another import of the same course waits here.
+/// Inserts the course itself. A concurrent import of the same course waits here.
 async fn insert(
     conn: &mut PgConnection,
     tenant: TenantId,
@@ -107,8 +107,8 @@ async fn insert_lessons(
     Ok(())
 }
 
-/// Stores passages from a place on. What a lesson is about counts more than what it says, and that
-/// more than the name of the course, which all of its passages share.
+/// Inserts passages from a number on. Words in the title of a lesson weigh more than words in its
+/// text, and these more than words in the title of the course, which all of its passages share.
 async fn insert_passages(
     conn: &mut PgConnection,
     (tenant, id): (TenantId, CourseId),
@@ -138,7 +138,7 @@ async fn insert_passages(
     Ok(())
 }
 
-/// The titles of a tenant's courses.
+/// Lists the titles of a tenant's courses.
 pub async fn list_titles(
     conn: &mut PgConnection,
     tenant: TenantId,
@@ -152,7 +152,7 @@ pub async fn list_titles(
     Ok(rows.into_iter().map(|row| (row.id.into(), row.title)).collect())
 }
 
-/// Finds what a course has, but for what it says.
+/// Reads the outline of a course, without its passages.
 pub async fn find_outline(
     conn: &mut PgConnection,
     tenant: TenantId,
@@ -181,16 +181,16 @@ pub async fn find_outline(
     Ok(outline)
 }
 
-/// A course, and how much there is of it.
+/// A course and its size.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Summary {
-    /// Its name.
+    /// The title.
     pub title: String,
-    /// Its lessons.
+    /// The number of lessons.
     pub lessons: i64,
-    /// Its passages.
+    /// The number of passages.
     pub passages: i64,
-    /// When it was last imported.
+    /// The time of the last import.
     pub imported_at: jiff::Timestamp,
 }
 
@@ -208,7 +208,7 @@ impl From<Row> for Summary {
     }
 }
 
-/// Lists the courses of a tenant by their titles.
+/// Lists the courses of a tenant by title.
 pub async fn list(conn: &mut PgConnection, tenant: TenantId) -> Result<Vec<Summary>, StoreError> {
     let rows = sqlx::query_as!(
         Row,
@@ -223,7 +223,7 @@ pub async fn list(conn: &mut PgConnection, tenant: TenantId) -> Result<Vec<Summa
     Ok(rows.into_iter().map(Summary::from).collect())
 }
 
-/// Removes the course of this title with all it has, and says whether there was one.
+/// Deletes the course with this title. Returns false if there is none.
 pub async fn remove(
     conn: &mut PgConnection,
     tenant: TenantId,

@@ -1,59 +1,59 @@
-//! Searching what courses say, by words and their rank.
+//! Full-text search in course passages, by words and their rank.
 //!
-//! A question has words that are rare and words that are in every second passage, and not all of
-//! them are where its answer is. So the passages that have them all are ranked, and if there are too
-//! few of these, those that have one. To rank every passage that has a common word takes long and
-//! tells little: of each word only so many are looked at, which are all that there are of a rare one.
+//! A query has rare words and common words, and a passage that answers it may lack some of them. So
+//! the passages that contain all words are ranked, and if these are too few, the passages that
+//! contain any word. Ranking every passage with a common word is slow and gains little: for each
+//! word only a bounded number of passages is read, which for a rare word are all of them.
 
 use sqlx::PgConnection;
 
 use crate::domain::ids::{CourseId, TenantId};
 use crate::store::StoreError;
 
-/// Words of a question that count.
+/// Maximum number of words of a query.
 const MAX_WORDS: i64 = 8;
-/// Passages that have all of the words, of which the best are found.
+/// Maximum number of passages with all words that are ranked.
 const WITH_ALL: i64 = 200;
-/// Passages that have one of the words, of which the best are found.
+/// Maximum number of passages with one of the words that are ranked.
 const WITH_ONE: i64 = 100;
 
-/// What is looked for, and where.
+/// A query and its scope.
 #[derive(Debug, Clone, Copy)]
 pub struct Search<'a> {
-    /// Whose courses.
+    /// The tenant.
     pub tenant: TenantId,
     /// The words.
     pub query: &'a str,
     /// Only in this course.
     pub course: Option<CourseId>,
-    /// Only in lessons of this number.
+    /// Only in lessons with this number.
     pub lesson: Option<i32>,
-    /// How many passages at most.
+    /// Maximum number of passages.
     pub limit: i64,
 }
 
 /// A passage that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
-    /// The course.
+    /// The title of the course.
     pub course: String,
-    /// Where that is.
+    /// The link of the course.
     pub course_link: Option<String>,
-    /// The lesson's number; none for what stands before the first one.
+    /// The number of the lesson; `None` for passages before the first lesson.
     pub lesson: Option<i32>,
-    /// The lesson's title.
+    /// The title of the lesson.
     pub lesson_title: Option<String>,
-    /// Where the lesson is.
+    /// The link of the lesson.
     pub lesson_link: Option<String>,
-    /// What it says.
+    /// The text.
     pub text: String,
 }
 
-/// Finds the passages that fit best, the best first.
+/// Finds the best matching passages, best first.
 ///
-/// What a word is worth follows from how many passages have it; one that more than `WITH_ONE` have
-/// only decides between passages that are worth the same. The title of a course is in all of its
-/// passages: it can be what a passage lacks of all words, but alone it finds none.
+/// The weight of a word follows from the number of passages that contain it; a word in more than
+/// `WITH_ONE` passages only breaks ties. The title of a course is part of all its passages: it
+/// completes a match, but does not make one alone.
 pub async fn find(conn: &mut PgConnection, search: &Search<'_>) -> Result<Vec<Found>, StoreError> {
     let found = sqlx::query_file_as!(
         Found,

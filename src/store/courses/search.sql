@@ -1,4 +1,4 @@
--- $1 tenant, $2 query, $3 course, $4 lesson, $5 how many, $6 to $8 the constants beside the function.
+-- $1 tenant, $2 query, $3 course, $4 lesson, $5 limit, $6 to $8 the constants of the module.
 WITH word AS MATERIALIZED (
     SELECT '''' || replace(replace(lexeme, '\', '\\'), '''', '''''') || '''' AS quoted
     FROM unnest(to_tsvector('english', $2)) ORDER BY positions[1] LIMIT $6
@@ -11,12 +11,12 @@ WITH word AS MATERIALIZED (
       AND ($4::int IS NULL OR lesson_number = $4)
     LIMIT $7
 ), hit AS MATERIALIZED (
-    -- In all courses, by the index of words; unless there are enough that have them all.
+    -- In all courses: by the index of words, unless enough passages have all of them.
     SELECT one.course_id, one.n, quoted
     FROM word, LATERAL chunks_with_word($1, (quoted || ':AB')::tsquery, $4, $8) one
     WHERE $3::uuid IS NULL AND (SELECT count(*) FROM whole) < $5
     UNION ALL
-    -- In one, which is small enough to look at all that it says.
+    -- In one course, whose passages are few enough to be read.
     SELECT course_id, n, quoted
     FROM word JOIN chunks ON course_id = $3 AND tenant_id = $1
          AND words @@ (quoted || ':AB')::tsquery AND ($4::int IS NULL OR lesson_number = $4)
@@ -29,7 +29,7 @@ WITH word AS MATERIALIZED (
     GROUP BY course_id, n
 ), best AS (
     SELECT course_id, n, words @@ all_of AS has_all, worth,
-           -- Of D, C, B and A.
+           -- The weights of D, C, B and A.
            ts_rank('{0, 0, 0.4, 1}', words, any_of) AS rank
     FROM candidate JOIN chunks USING (course_id, n), asked
     ORDER BY has_all DESC, worth DESC, rank DESC, course_id, n LIMIT $5

@@ -1,4 +1,4 @@
-//! Making a fork: what it has from its source, and where that stands.
+//! Insertion of a fork, and of the references to its inherited messages.
 
 use serde_json::value::RawValue;
 use sqlx::PgConnection;
@@ -7,31 +7,32 @@ use sqlx::error::ErrorKind;
 use crate::domain::ids::SessionId;
 use crate::store::StoreError;
 
-/// A fork to be stored.
+/// A fork to be inserted.
 #[derive(Debug, Clone, Copy)]
 pub struct NewFork<'a> {
-    /// The id.
+    /// The ID.
     pub id: SessionId,
-    /// The session that it is made from.
+    /// The source session.
     pub source: SessionId,
-    /// The last message that it has from there; 0 for none.
+    /// The last message that it inherits; 0 for none.
     pub at: i32,
-    /// The message that answers the calls which the last one leaves open: its id and blocks.
+    /// The message that answers the open calls of the last inherited message: its ID and blocks.
     pub closing: Option<(&'a str, &'a str)>,
-    /// A name for people; none for the source's.
+    /// A title for people; `None` for the source's.
     pub title: Option<&'a str>,
-    /// What the client attached; none for the source's.
+    /// Metadata from the client; `None` for the source's.
     pub metadata: Option<&'a RawValue>,
-    /// Whether it works with the files that the source has worked with.
+    /// True if it works in the source's folder.
     pub has_files: bool,
     /// The client's `Idempotency-Key`.
     pub key: Option<&'a str>,
-    /// A hash of the request, to tell a repeated one from another one with the same key.
+    /// A hash of the request, which distinguishes a repeated request from a different one with the
+    /// same key.
     pub fingerprint: &'a [u8],
 }
 
-/// Stores a fork of a session that is locked, with what it has from there. Says whether it is the
-/// first one under its key; else the caller's transaction has failed.
+/// Inserts a fork of a locked session. Returns false if the key was used before; then the caller's
+/// transaction has failed.
 pub async fn insert(conn: &mut PgConnection, new: &NewFork<'_>) -> Result<bool, StoreError> {
     match insert_session(conn, new).await {
         Err(sqlx::Error::Database(error)) if error.kind() == ErrorKind::UniqueViolation => {
@@ -50,7 +51,7 @@ pub async fn insert(conn: &mut PgConnection, new: &NewFork<'_>) -> Result<bool, 
     Ok(true)
 }
 
-/// What is pinned is the same text: the model's side has cached what it begins.
+/// The settings are copied as text: the model's prompt cache begins with them.
 async fn insert_session(conn: &mut PgConnection, new: &NewFork<'_>) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "INSERT INTO sessions (id, tenant_id, title, metadata, model, settings, workspace, todos,
@@ -73,7 +74,7 @@ async fn insert_session(conn: &mut PgConnection, new: &NewFork<'_>) -> Result<()
     Ok(())
 }
 
-/// Says where the messages stand: those that the source has from others, and those of its own.
+/// Inserts the references to the inherited messages: those that the source inherits, and its own.
 async fn inherit(conn: &mut PgConnection, new: &NewFork<'_>) -> Result<(), StoreError> {
     sqlx::query!(
         "INSERT INTO inherited (session_id, tenant_id, source_id, after_seq, up_to)
@@ -93,8 +94,8 @@ async fn inherit(conn: &mut PgConnection, new: &NewFork<'_>) -> Result<(), Store
     Ok(())
 }
 
-/// The messages are sent as the source sends them now: that is what the model's side has cached,
-/// and has not refused.
+/// The messages are sent as the source sends them now: the model has cached and accepted them in
+/// that form.
 async fn inherit_view(conn: &mut PgConnection, new: &NewFork<'_>) -> Result<(), StoreError> {
     sqlx::query!(
         "INSERT INTO sent_changes (session_id, tenant_id, kind, message_seq, block, part)
@@ -109,7 +110,7 @@ async fn inherit_view(conn: &mut PgConnection, new: &NewFork<'_>) -> Result<(), 
     )
     .execute(&mut *conn)
     .await?;
-    // Where the newest summary was refused, those before it are not sent either.
+    // If the newest summary was refused, the earlier ones are not sent either.
     sqlx::query!(
         "INSERT INTO compactions (session_id, tenant_id, up_to, content, tokens_before,
                                   tokens_after, created_at, refused_at)
@@ -127,8 +128,8 @@ async fn inherit_view(conn: &mut PgConnection, new: &NewFork<'_>) -> Result<(), 
     Ok(())
 }
 
-/// What was seen behind the fork point, the fork's model has not seen. A file that was seen before
-/// and again behind it counts as not seen: it is read once more.
+/// The fork's model has not read what was read after the fork point. A file that was read before
+/// and again after it counts as unread: it is read once more.
 async fn inherit_seen_files(conn: &mut PgConnection, new: &NewFork<'_>) -> Result<(), StoreError> {
     sqlx::query!(
         "INSERT INTO seen_files (session_id, tenant_id, path, hash, seen_at)
@@ -144,7 +145,7 @@ async fn inherit_seen_files(conn: &mut PgConnection, new: &NewFork<'_>) -> Resul
     Ok(())
 }
 
-/// The first message of the fork's own ends the turn of a run of the source.
+/// The fork's first own message ends the turn of a run of the source.
 async fn close(
     conn: &mut PgConnection,
     new: &NewFork<'_>,

@@ -1,4 +1,4 @@
-//! Forks: sessions that have the beginning of their history from others.
+//! Forks: sessions whose history begins with messages of other sessions.
 
 mod insert;
 
@@ -13,15 +13,15 @@ use crate::domain::tool::CallState;
 
 pub use insert::{NewFork, insert};
 
-/// The number of the last message of a session that is to be forked. It stays as it is for the rest
-/// of the caller's transaction, and so do those that it has its history from: who deletes them waits.
+/// Returns the number of the last message of a session that is to be forked. Until the end of the
+/// caller's transaction the session and those that it inherits from cannot be deleted.
 pub async fn lock_source(
     conn: &mut PgConnection,
     tenant: TenantId,
     id: SessionId,
 ) -> Result<Option<i32>, StoreError> {
-    // In the order of their ids, as whoever deletes several sessions locks them. Who goes on with
-    // one of them does not wait for that.
+    // In the order of their IDs, as for a deletion of several sessions. Runs of these sessions do
+    // not wait for the lock.
     sqlx::query!(
         "SELECT FROM sessions
          WHERE id = ANY (ARRAY(SELECT source_id FROM inherited WHERE session_id = $1) || $1)
@@ -43,7 +43,7 @@ pub async fn lock_source(
     Ok(last)
 }
 
-/// Finds a message by what a client calls it, in a history that ends with this one.
+/// Finds a message by its ID for clients, in a history that ends with `last`.
 pub async fn find_message(
     conn: &mut PgConnection,
     session_id: SessionId,
@@ -54,7 +54,7 @@ pub async fn find_message(
         MessageName::Seq(seq) => {
             return Ok(i32::try_from(*seq).ok().filter(|seq| (1..=last).contains(seq)));
         }
-        // The database has no text with a NUL.
+        // Postgres texts contain no NUL.
         MessageName::Id(id) if id.contains('\0') => return Ok(None),
         MessageName::Id(id) => id,
     };
@@ -69,7 +69,8 @@ pub async fn find_message(
     Ok(found)
 }
 
-/// The calls of a message, in its order, and how far they are; none where it asks for none.
+/// Lists the calls of a message, in its order, with their states. The list is empty if the message
+/// has no calls.
 pub async fn open_calls(
     conn: &mut PgConnection,
     session_id: SessionId,
@@ -105,13 +106,13 @@ pub async fn open_calls(
     let open = ids.map(|tool_use_id| {
         let state = ledger.iter().find(|row| row.tool_use_id == tool_use_id);
         let state = state.and_then(|row| CallState::parse(&row.state));
-        // What nobody knows may have run.
+        // A call without a ledger row may have run.
         OpenCall { tool_use_id, state: state.unwrap_or(CallState::Interrupted) }
     });
     Ok(open.collect())
 }
 
-/// Finds the fork that was made under a key, and the hash of the request that made it.
+/// Finds the fork that was created with a key, and the hash of the request that created it.
 pub async fn find_earlier(
     conn: &mut PgConnection,
     tenant: TenantId,
@@ -130,7 +131,7 @@ pub async fn find_earlier(
     Ok(row.map(|row| (row.id.into(), row.fingerprint)))
 }
 
-/// Some of the sessions that were forked from these.
+/// Lists some of the forks of these sessions.
 pub async fn list_ids(
     conn: &mut PgConnection,
     sources: &[SessionId],
@@ -147,8 +148,8 @@ pub async fn list_ids(
     Ok(ids.into_iter().map(Into::into).collect())
 }
 
-/// A session with those of its sub-agents, and with all forks if they are wanted, in the order in
-/// which several sessions are locked.
+/// Lists a session and its sub-agents' sessions, and all forks if wanted, in the order in which
+/// several sessions are locked.
 pub async fn list_tree(
     conn: &mut PgConnection,
     root: SessionId,

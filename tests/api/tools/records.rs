@@ -126,12 +126,13 @@ async fn a_table_that_could_be_written_or_is_not_there_is_refused() {
     let database = tables().await;
     let writer = database.options();
     let role = writer.get_username().to_owned();
-    let expected = format!("the role {role} may write {PEOPLE}: name one that may only read it");
+    let expected =
+        format!("role {role} may write table {PEOPLE}; use a role that may only read it");
     assert_eq!(refusal(writer, PEOPLE, None).await, expected);
-    let expected = "there is no table shop.nowhere";
+    let expected = "table shop.nowhere does not exist";
     assert_eq!(refusal(reader(&database), "shop.nowhere", None).await, expected);
     let columns = Some(vec!["id".to_owned(), "secret".to_owned()]);
-    let expected = format!("{PEOPLE} has no column secret that the role may read");
+    let expected = format!("table {PEOPLE} has no column secret that the role may read");
     assert_eq!(refusal(reader(&database), PEOPLE, columns).await, expected);
 }
 
@@ -144,5 +145,5 @@ async fn a_service_whose_role_may_write_the_table_does_not_start() {
     command.env("TWOSTEP_DATA_DIR", TempDir::new().unwrap().path());
     let (status, _, stderr) = outcome(command).await;
     assert_eq!(status, Some(1), "{stderr}");
-    assert!(stderr.contains("the table of records cannot be searched: the role "), "{stderr}");
+    assert!(stderr.contains("the table of records cannot be searched: role "), "{stderr}");
 }

@@ -97,7 +97,7 @@ async fn a_user_who_may_not_make_the_roles_is_told_what_an_administrator_has_to_
     // Somebody else has brought the schema up to date.
     execute(&owner.database, format!("REVOKE twostep_tenant FROM {:?}", owner.name)).await;
     let error = format!("{:#}", bring_up_to_date(owner.options()).await.unwrap_err());
-    assert!(error.starts_with("the database user ") && error.ends_with(&needed), "{error}");
+    assert!(error.starts_with("database user ") && error.ends_with(&needed), "{error}");
     owner.allow().await;
     bring_up_to_date(owner.options()).await.unwrap();
 }

@@ -49,9 +49,9 @@ async fn a_service_says_which_grants_a_restore_has_left_out_and_migrate_makes_th
 
     let restored_options = restored.options().username(&owner.name).password("own");
     let refused = bring_up_to_date(restored_options.clone()).await.unwrap_err().to_string();
-    let why = "twostep_tenant and twostep_service may not do all that the service needs, as after a \
-               restore without privileges; `twostep migrate` grants it, or the owner of the tables \
-               runs: GRANT ";
+    let why = "roles twostep_tenant and twostep_service lack privileges that the service needs, as \
+               after a restore without privileges; run `twostep migrate`, or as the owner of the \
+               tables: GRANT ";
     assert!(refused.starts_with(why), "{refused}");
     let one = "GRANT INSERT, SELECT ON agent_versions, events, messages TO twostep_tenant;";
     assert!(refused.contains(one), "{refused}");

@@ -24,7 +24,7 @@ async fn the_command_names_what_is_wrong_and_ends_with_status_1() {
     let off = "UPDATE sessions SET queued = 1 WHERE id = $1";
     sqlx::query(off).bind(broken.uuid()).execute(&pool).await.unwrap();
     let finding = format!(
-        "counters_agree: the session says of runs that wait: 1; its rows say: 0 ({})\n",
+        "counters_agree: queued runs: the session has 1, its rows have 0 ({})\n",
         broken.id
     );
     let all = format!("{finding}{summary}: 1 finding in 1 session\n");
@@ -57,20 +57,20 @@ async fn the_command_says_why_it_cannot_look() {
             "DELETE FROM _sqlx_migrations
              WHERE version = (SELECT max(version) FROM _sqlx_migrations)",
             format!(
-                "the schema is at version {before}, and this program's is {newest}; migrate \
-                 brings it up to date"
+                "the database schema has version {before}, this program needs {newest}; run \
+                 `twostep migrate`"
             ),
         ),
         (
             "INSERT INTO _sqlx_migrations SELECT 9999, 'later', now(), true, '', 0",
             format!(
-                "the schema is at version 9999, and this program's is {newest}; use the program \
-                 that made it"
+                "the database schema has version 9999, this program needs {newest}; use the \
+                 program version that created it"
             ),
         ),
         (
             "DROP TABLE _sqlx_migrations",
-            "the database has no schema of twostep; serve or migrate makes it".to_owned(),
+            "the database has no schema; `twostep migrate` creates it".to_owned(),
         ),
     ] {
         sqlx::query(statement).execute(&pool).await.unwrap();

@@ -156,7 +156,7 @@ async fn a_finding_says_where_and_how() {
         "invariant": "calls_answered",
         "place": { "session_id": session.id, "run_id": run["id"], "message_seq": 3,
                    "tool_use_id": id },
-        "detail": format!("the call {id} of the message before is not answered"),
+        "detail": format!("call {id} of the previous message has no result"),
     }]);
     assert_eq!(verification["findings"], expected);
     app.stop_unchecked().await;
