@@ -1,4 +1,4 @@
-//! The right to drive a run, and what a worker must know to do it.
+//! Claims and fences of runs.
 
 use std::time::Duration;
 
@@ -24,49 +24,50 @@ pub struct Fence {
     pub worker: WorkerId,
 }
 
-/// What changes of a session's permissions while it lives.
+/// The permissions of a session that change during its life.
 #[derive(Debug, Clone, Default)]
 pub struct Permissions {
-    /// The mode, once something has changed it.
+    /// The mode, if it was changed.
     pub mode: Option<PermissionMode>,
-    /// Rules that people made while they decided on calls.
+    /// Rules that users added with their decisions.
     pub remembered: Vec<Rule>,
 }
 
-/// A run that a worker has taken up.
+/// A run that a worker has claimed.
 #[derive(Debug)]
 pub struct Claimed {
-    /// The right to write.
+    /// The fence.
     pub fence: Fence,
     /// The session.
     pub session_id: SessionId,
-    /// What the session pinned.
+    /// The settings that are pinned for the session.
     pub settings: Settings,
-    /// The operator's folder for all sessions, if there is one.
+    /// The workspace folder that the operator chose for all sessions, if any.
     pub workspace: Option<String>,
-    /// The session whose sub-agent works in this one, and in whose folder.
+    /// The parent's session, if this is the session of a sub-agent; it works in the parent's
+    /// folder.
     pub parent_session: Option<SessionId>,
-    /// The id of the user message.
+    /// The ID of the user message.
     pub message_id: String,
     /// The blocks of the user message.
     pub input: String,
-    /// What the message asks of its run.
+    /// The options of the run.
     pub options: RunOptions,
-    /// The length of the history.
+    /// The number of messages in the history.
     pub last_message_seq: i32,
-    /// Steps that are committed.
+    /// Committed steps.
     pub steps: i32,
-    /// Claims since the last committed step, this one included.
+    /// Claims since the last committed step, including this one.
     pub takeovers: i32,
-    /// The time since a worker first took the run up.
+    /// Time since the first claim, without waits for answers.
     pub elapsed: Duration,
-    /// Whether the client has asked to cancel it.
+    /// True if the client has requested cancellation.
     pub is_cancelled: bool,
-    /// What the session's permissions have become since its creation.
+    /// The session's current permissions.
     pub permissions: Permissions,
-    /// Whether the owner of the session has a budget.
+    /// True if the owner of the session has a budget.
     pub is_budgeted: bool,
-    /// The event that opened the first request, if the run was begun when it was accepted: the
-    /// user message is in the history then.
+    /// The event that announces the first request, if the run was started by the accept; then the
+    /// user message is in the history.
     pub begun: Option<EventId>,
 }

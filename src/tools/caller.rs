@@ -1,4 +1,4 @@
-//! On whose behalf a call is made.
+//! The caller of a tool.
 
 use sqlx::PgConnection;
 
@@ -8,10 +8,10 @@ use crate::store::StoreError;
 use crate::store::connections::Connections;
 use crate::store::tenants::{name_of_owner, owner};
 
-/// The name of a caller who belongs to no session.
+/// The name of a caller without a session.
 const LOCAL: &str = "local";
 
-/// The owner of the session that a call belongs to, if it belongs to one.
+/// The owner of the session that a call belongs to, if any.
 #[derive(Debug, Clone, Default)]
 pub struct Caller(Option<(Connections, SessionId)>);
 
@@ -21,8 +21,8 @@ impl Caller {
         Self(Some((pool, session_id)))
     }
 
-    /// Runs `work` on a connection with the owner's ID, or without one for a caller without a
-    /// session. An error closes the connection.
+    /// Runs `work` on a connection, with the ID of the owner. Returns `None`, without running it,
+    /// for a caller without a session. An error closes the connection.
     pub(in crate::tools) async fn with_owner<T, E>(
         &self,
         work: impl AsyncFnOnce(&mut PgConnection, TenantId) -> Result<T, E>,
@@ -38,7 +38,7 @@ impl Caller {
         .await
     }
 
-    /// The owner's name. It is looked up for each call: few calls ask.
+    /// Returns the owner's name. It is read for each call, because few calls need it.
     pub async fn name(&self) -> Result<String, ToolError> {
         let Some((pool, session_id)) = &self.0 else { return Ok(LOCAL.to_owned()) };
         let found = pool.with(async |conn| name_of_owner(conn, *session_id).await);

@@ -1,4 +1,4 @@
-//! The lease of a run as its tools see it: whether what they are about to do is still theirs to do.
+//! The lease of a run as its tools see it: they check it before they write.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,12 +8,12 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::domain::claim::LEASE_TRUSTED_FOR;
 
-/// When the leases of a worker were last renewed.
+/// The time at which the leases of a worker were last renewed.
 #[derive(Debug, Clone)]
 pub struct LeaseClock(Arc<AtomicU64>);
 
 impl Default for LeaseClock {
-    /// Renewed just now.
+    /// Renewed now.
     fn default() -> Self {
         let clock = Self(Arc::default());
         clock.renewed(since_boot());
@@ -22,21 +22,21 @@ impl Default for LeaseClock {
 }
 
 impl LeaseClock {
-    /// Notes a renewal that was asked for at this time since boot.
+    /// Records a renewal that was requested at this time since boot.
     pub fn renewed(&self, asked_at: Duration) {
         let millis = u64::try_from(asked_at.as_millis()).unwrap_or(u64::MAX);
         self.0.store(millis, Ordering::Relaxed);
     }
 
-    /// Whether the leases can still be relied on. A process that was stopped, or a machine that
-    /// slept, finds them stale before anything else has told it.
+    /// Returns whether the leases are still valid. A process that was stopped, or a machine that
+    /// was suspended, finds them expired before anything else reports it.
     pub fn is_fresh(&self) -> bool {
         let renewed_at = Duration::from_millis(self.0.load(Ordering::Relaxed));
         since_boot().saturating_sub(renewed_at) <= LEASE_TRUSTED_FOR
     }
 }
 
-/// Time since boot, sleep included.
+/// Time since boot, including time in suspend.
 pub fn since_boot() -> Duration {
     let now = clock_gettime(ClockId::Boottime);
     Duration::new(now.tv_sec.try_into().unwrap_or(0), now.tv_nsec.try_into().unwrap_or(0))

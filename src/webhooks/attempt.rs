@@ -1,4 +1,4 @@
-//! One attempt to deliver.
+//! One delivery attempt.
 
 use std::error::Error;
 use std::time::Duration;
@@ -11,23 +11,23 @@ use crate::domain::webhook::pause_after;
 use crate::outbound::Outbound;
 use crate::store::deliveries::{Due, Next};
 
-/// How long a receiver may take to answer.
+/// Time limit for the answer of a receiver.
 pub const TIMEOUT: Duration = Duration::from_secs(15);
-/// The status by which a receiver says that it is no more.
+/// The status with which a receiver reports that it no longer exists.
 pub(super) const GONE: u16 = 410;
-/// The longest pause that a receiver can ask for.
+/// The longest pause that a receiver can request.
 const MAX_ASKED: Duration = Duration::from_hours(1);
-/// What is kept of an error, in characters.
+/// Maximum length of a stored error, in characters.
 const MAX_ERROR: usize = 300;
 
-/// How an attempt ended.
+/// The outcome of an attempt.
 #[derive(Debug, Default)]
 pub(super) struct Attempt {
-    /// What it was answered with.
+    /// The status of the answer.
     pub(super) status: Option<u16>,
-    /// Why it was not taken.
+    /// The reason of a failure.
     pub(super) error: Option<String>,
-    /// The pause that the receiver asks for.
+    /// The pause that the receiver requests.
     asked: Option<Duration>,
 }
 
@@ -40,10 +40,10 @@ impl Attempt {
         };
         let client = match outbound.client(&url) {
             Ok(client) => client,
-            // The operator may have changed their mind since, and may do so again.
+            // The operator's address rules may have changed since the webhook was created.
             Err(refused) => return Self::failed(&format!("the URL {refused}")),
         };
-        // Receivers refuse what was signed long ago, so each attempt is signed anew.
+        // Receivers refuse old signatures, so each attempt has a new one.
         let timestamp = Timestamp::now().as_second();
         let signatures: Vec<String> =
             due.secrets.iter().map(|secret| secret.sign(due.id, timestamp, &due.body)).collect();
@@ -56,7 +56,7 @@ impl Attempt {
             .body(due.body.clone());
         match request.send().await {
             Ok(answer) => Self::answered(answer.status().as_u16(), answer.headers()),
-            // The URL may hold a secret of the receiver's.
+            // The URL may contain a secret of the receiver.
             Err(error) => Self::failed(&causes(&error.without_url())),
         }
     }
@@ -78,7 +78,7 @@ impl Attempt {
         }
     }
 
-    /// What comes after the attempt of this number.
+    /// Returns the consequence of the attempt with this number.
     pub(super) fn next(&self, attempt: i32) -> Next {
         if self.error.is_none() {
             return Next::Delivered;
@@ -86,7 +86,7 @@ impl Attempt {
         match pause_after(attempt) {
             Some(pause) if self.status != Some(GONE) => {
                 let pause = pause.max(self.asked.unwrap_or_default().min(MAX_ASKED));
-                // All that failed together must not come back together.
+                // Jitter: deliveries that failed together must not be retried together.
                 Next::After(pause.mul_f64(1.0 + fastrand::f64() / 10.0))
             }
             _ => Next::Failed,
@@ -94,7 +94,7 @@ impl Attempt {
     }
 }
 
-/// An error with all that caused it.
+/// Formats an error with all of its causes.
 fn causes(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

@@ -1,7 +1,7 @@
-//! Webhooks: sends what the outbox has, at least once, and again if it was not taken.
+//! Webhooks: delivers the events in the outbox at least once, with retries.
 //!
-//! Every process that works on runs sends. Who takes a delivery has it for a while; if it dies
-//! meanwhile, another sends it once more, with the same id.
+//! Every process that executes runs delivers. A delivery is claimed for a while; if the process
+//! dies meanwhile, another one sends it again, with the same ID.
 
 mod attempt;
 
@@ -23,42 +23,42 @@ use crate::store::webhooks::note_gone;
 pub use attempt::TIMEOUT;
 use attempt::{Attempt, GONE};
 
-/// How often the outbox is looked at.
+/// Interval between two reads of the outbox.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// How often what ended long ago is deleted.
+/// Interval between two deletions of old deliveries.
 const SWEEP_EVERY: Duration = Duration::from_mins(10);
-/// How long a delivery that was taken is left to who took it: more than any attempt takes.
+/// Duration of the claim of a delivery: longer than any attempt.
 const TAKEN_FOR: Duration = Duration::from_mins(1);
-/// Attempts at a time for one webhook, for one tenant, and for all.
+/// Maximum number of concurrent attempts for one webhook, for one tenant, and in all.
 const OF_WEBHOOK: i64 = 8;
 const OF_TENANT: i64 = 16;
 const ALL: i64 = 128;
-/// Time for attempts under way, when the process stops.
+/// Time for attempts under way when the process stops.
 const DRAIN_FOR: Duration = Duration::from_secs(5);
 
-/// The attempts that are under way, and whose they are.
+/// The webhooks of the attempts under way.
 type Busy = HashMap<Id, WebhookId>;
 
-/// Sends the deliveries of all tenants.
+/// Delivers events to the webhooks of all tenants.
 #[derive(Debug)]
 pub struct Sender {
-    /// For the outbox.
+    /// Connections for the outbox.
     pub pool: Connections,
-    /// Who may be asked.
+    /// The client for outgoing requests, with its address rules.
     pub outbound: Outbound,
-    /// Where it is counted what happens.
+    /// The metrics.
     pub metrics: Arc<Metrics>,
 }
 
 impl Sender {
-    /// Sends until it is told to stop.
+    /// Delivers until `stop` is cancelled.
     pub async fn run(self, stop: CancellationToken) {
         let sender = Arc::new(self);
         tokio::join!(sender.send_all(&stop), stop.run_until_cancelled(sender.sweep_all()));
     }
 
     async fn send_all(self: &Arc<Self>, stop: &CancellationToken) {
-        // Attempts are tasks of their own: what answers in time is heard in time.
+        // Attempts are separate tasks: a slow receiver does not delay the others.
         let mut under_way = JoinSet::new();
         let mut busy = Busy::new();
         let mut look = interval(LOOK_EVERY);
@@ -76,11 +76,11 @@ impl Sender {
                 busy.insert(task.id(), webhook);
             }
         }
-        // What does not end in time is sent once more, by somebody else.
+        // Deliveries that do not end in time are sent again by another process.
         let _ = timeout(DRAIN_FOR, async { while under_way.join_next().await.is_some() {} }).await;
     }
 
-    /// Takes what is due, as far as there is room.
+    /// Claims due deliveries, as far as the limits allow.
     async fn take(&self, busy: &Busy) -> Vec<Due> {
         let mut counts = HashMap::<WebhookId, i64>::new();
         for webhook in busy.values() {
@@ -139,12 +139,12 @@ const fn outcome(next: Next) -> WebhookOutcome {
     }
 }
 
-/// Notes that an attempt has ended, in whatever way.
+/// Removes an attempt that has ended.
 fn one_less(busy: &mut Busy, ended: Result<(Id, ()), JoinError>) {
     let task = match ended {
         Ok((task, ())) => task,
         Err(error) => {
-            tracing::error!(%error, "an attempt has failed, and will be made again");
+            tracing::error!(%error, "webhook delivery task failed; the delivery is retried");
             error.id()
         }
     };
