@@ -138,7 +138,7 @@ impl Reading {
 }
 
 /// Decodes a string of the document to one line: UTF-16 or UTF-8 with a byte order mark, else
-/// Latin-1, which approximates PDFDocEncoding.
+/// Latin-1, which approximates `PDFDocEncoding`.
 fn decode_string(bytes: &[u8]) -> String {
     let text = match bytes {
         [0xfe, 0xff, units @ ..] => {

@@ -38,7 +38,9 @@ pub(super) fn layout(request: ApiRequest<'_>) -> Vec<Block> {
     match request.get("system") {
         Some(Value::String(text)) => layout.push(ContentBlock::Text(text)),
         Some(Value::Array(parts)) => {
-            parts.iter().for_each(|part| layout.push(ContentBlock::Json(part)))
+            for part in parts {
+                layout.push(ContentBlock::Json(part));
+            }
         }
         _ => {}
     }
