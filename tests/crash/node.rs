@@ -117,7 +117,7 @@ impl Node {
                 if let Some(url) = line.trim().strip_prefix("url ") {
                     return Ok(Some(url.trim().to_owned()));
                 }
-                if line.ends_with("works on runs") {
+                if line.ends_with("executes runs") {
                     return Ok(None);
                 }
             }

@@ -35,7 +35,7 @@ async fn agents_are_listed_and_shown() {
         "librarian version 1 (tenant)\n"
     );
     let shown = good(told(&app, &["agents", "show", "coder"]).await);
-    assert!(shown.contains("\nnot here: Bash, WebFetch, WebSearch\n"), "{shown}");
+    assert!(shown.contains("\ntools not available here: Bash, WebFetch, WebSearch\n"), "{shown}");
     let json = good(told(&app, &["agents", "show", "--json", "librarian@1"]).await);
     let agent = app.get("/v1/agents/librarian?version=1").send().await.unwrap();
     assert_eq!(serde_json::from_str::<Value>(&json).unwrap(), agent.json::<Value>().await.unwrap());

@@ -57,8 +57,8 @@ async fn a_call_that_waits_is_shown_and_asked_about() {
     let app = TestApp::start_with(bell(), asks()).await;
     let (status, stdout, stderr) = chat(&app, &[], "ring\nperhaps\ny\n").await;
     assert_eq!((status, stdout.as_str()), (Some(0), "Done: Rang: one\n"), "{stderr}");
-    let question = "Allow it? [y]es, [n]o (and why), [a]lways in this session: ";
-    let asked = format!("ring wants to run:\n  {{\"line\":\"one\"}}\n{question}{question}");
+    let question = "Allow? [y]es, [n]o (with an optional reason), [a]lways in this session: ";
+    let asked = format!("ring waits for approval:\n  {{\"line\":\"one\"}}\n{question}{question}");
     assert!(stderr.contains(&asked), "{stderr}");
     assert_eq!(rings(&app), "one\n");
 }

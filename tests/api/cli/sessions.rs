@@ -143,11 +143,11 @@ async fn sessions_are_deleted_by_those_who_mean_it() {
     assert_eq!(sessions(&app).await.len(), 3);
 
     let deleted = good(told(&app, &["sessions", "rm", "--yes", &one.id]).await);
-    assert_eq!(deleted, format!("{} is deleted\n", one.id));
+    assert_eq!(deleted, format!("{} deleted\n", one.id));
     let mut terminal = Terminal::start(&app, &["sessions", "rm", &two.id, &three.id]);
     terminal.until("[y/N] ").await;
     terminal.press("\n").await;
-    terminal.until("It stays.").await;
+    terminal.until("Not deleted.").await;
     terminal.until("[y/N] ").await;
     terminal.press("y\n").await;
     let (status, seen) = terminal.end().await;

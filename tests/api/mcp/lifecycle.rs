@@ -104,7 +104,7 @@ async fn a_program_whose_file_cannot_be_used_does_not_start_and_says_why() {
     assert_eq!((status, stdout.as_str()), (Some(1), ""));
     let place = file.display();
     let expected = format!(
-        "the tool servers in {place} cannot be used: of \"a\": env KEY: NOT_THERE is not set"
+        "the MCP servers in {place} cannot be used: of \"a\": env KEY: NOT_THERE is not set"
     );
     assert!(stderr.contains(&expected), "{stderr}");
     let mut command =
@@ -113,6 +113,6 @@ async fn a_program_whose_file_cannot_be_used_does_not_start_and_says_why() {
     command.arg(&file);
     let (status, _, stderr) = outcome(command).await;
     assert_eq!(status, Some(1));
-    let expected = r#"--permission-url asks the tool server "nobody", which --mcp does not name"#;
+    let expected = r#"--permission-url names the MCP server "nobody", which --mcp does not contain"#;
     assert!(stderr.contains(expected), "{stderr}");
 }
