@@ -11,14 +11,14 @@
 #![expect(clippy::disallowed_methods, reason = "who runs this says in the environment whom to ask")]
 #![expect(clippy::print_stdout, reason = "who runs this reads the answers")]
 
+#[path = "api/support/kept_output.rs"]
+#[expect(dead_code, reason = "other tests use more of it")]
+mod kept_output;
 #[path = "support/postgres.rs"]
 mod postgres;
 #[path = "api/support/program.rs"]
 #[expect(dead_code, reason = "other tests use more of it")]
 mod program;
-#[path = "api/support/seen.rs"]
-#[expect(dead_code, reason = "other tests use more of it")]
-mod seen;
 
 use std::time::Duration;
 

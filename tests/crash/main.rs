@@ -13,6 +13,8 @@ mod check;
 mod client;
 mod cluster;
 mod hold;
+#[path = "../support/kept_output.rs"]
+mod kept_output;
 mod load;
 mod node;
 mod output;
@@ -25,8 +27,6 @@ mod proxy;
 mod reader;
 mod rebuild;
 mod report;
-#[path = "../support/seen.rs"]
-mod seen;
 mod takeover;
 mod tally;
 mod watch;

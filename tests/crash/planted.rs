@@ -10,7 +10,7 @@ use reqwest::{Client, Response};
 use tokio::net::TcpListener;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
-use crate::seen;
+use crate::kept_output;
 
 pub(crate) const MODEL_KEY: &str = "planted-model-key";
 pub(crate) const DATABASE_PASSWORD: &str = "planted-database-password";
@@ -29,7 +29,7 @@ impl Collector {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let url = format!("http://{}", listener.local_addr()?);
         // What it says is text between numbers.
-        let keep = async |body: Bytes| seen::answer(&String::from_utf8_lossy(&body));
+        let keep = async |body: Bytes| kept_output::keep_response(&String::from_utf8_lossy(&body));
         let router = Router::new().route("/v1/traces", post(keep));
         let serve = async {
             let _ = axum::serve(listener, router).await;
@@ -41,14 +41,14 @@ impl Collector {
 /// Keeps why a node refuses something.
 pub(crate) async fn refusal(response: Response) -> String {
     let text = response.text().await.unwrap_or_default();
-    seen::answer(&text);
+    kept_output::keep_response(&text);
     text
 }
 
 /// Keeps the figures of a node.
 pub(crate) async fn figures(http: &Client, address: &str) {
     if let Ok(response) = http.get(format!("{address}/metrics")).send().await {
-        seen::answer(&response.text().await.unwrap_or_default());
+        kept_output::keep_response(&response.text().await.unwrap_or_default());
     }
 }
 
@@ -59,6 +59,6 @@ pub(crate) fn logs(folder: &Path) {
     for path in
         files.map(|file| file.path()).filter(|path| path.extension() == Some("log".as_ref()))
     {
-        seen::answer(&fs::read_to_string(path).unwrap_or_default());
+        kept_output::keep_response(&fs::read_to_string(path).unwrap_or_default());
     }
 }

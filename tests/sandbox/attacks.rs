@@ -8,7 +8,7 @@ use sandbox::{Ending, Facts, Job, Level, Outcome, Sandbox, identity};
 use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
 
-use crate::seen::answer;
+use crate::kept_output::keep_response;
 use crate::world::{CANARY, World, opened, sandbox, survivors};
 
 /// Names that commands must not touch, one that is there and one that is not.
@@ -84,7 +84,7 @@ async fn run(sandbox: &Sandbox, workspace: &Path, command: &str, deadline: Durat
     let identity = identity(workspace).unwrap();
     let job = Job { command, workspace, identity, protected: &PROTECTED, deadline };
     let outcome = sandbox.run(&job, &CancellationToken::new()).await.unwrap();
-    answer(&printed(&outcome));
+    keep_response(&printed(&outcome));
     outcome
 }
 

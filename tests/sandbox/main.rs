@@ -7,7 +7,7 @@
 )]
 
 mod attacks;
+#[path = "../support/kept_output.rs"]
+mod kept_output;
 mod lives;
-#[path = "../support/seen.rs"]
-mod seen;
 mod world;

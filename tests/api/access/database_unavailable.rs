@@ -28,7 +28,7 @@ async fn a_key_is_good_for_a_moment_without_the_database_and_then_unknown() {
     let asked = Instant::now();
     assert_eq!(get(&key).await.unwrap().status(), 200);
 
-    proxy.fall_silent(true);
+    proxy.drop_traffic(true);
     let answers = [get(&key).await.unwrap().status(), get(&wrong).await.unwrap().status()];
     assert!(answers == [200, 401] || asked.elapsed() > MOMENT, "{answers:?}");
     let deadline = Instant::now() + Duration::from_secs(30);
@@ -44,7 +44,7 @@ async fn a_key_is_good_for_a_moment_without_the_database_and_then_unknown() {
     let unknown = ApiKey::generate().unwrap().reveal();
     problem(get(&unknown).await.unwrap(), 503, "database_unavailable").await;
 
-    proxy.fall_silent(false);
+    proxy.drop_traffic(false);
     assert_eq!(get(&key).await.unwrap().status(), 200);
     assert_eq!(get(&unknown).await.unwrap().status(), 401);
 }

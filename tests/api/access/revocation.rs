@@ -33,7 +33,7 @@ async fn revoke(app: &TestApp, id: &str) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_that_is_taken_back_is_refused_by_every_process_and_its_streams_are_torn() {
     let app = start().await;
-    let other = app.beside(keys_needed()).await;
+    let other = app.second_service(keys_needed()).await;
     let key = app.database.key(TenantId::DEFAULT, Scope::Read).await;
     let text = key.reveal();
     let session = app.session().await;

@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 use twostep::domain::permission::{Permission, Rule};
 
 use crate::support::{
-    BELL, Session, Setup, TestApp, asks, asks_within, calls_as, pending, problem, replies, says,
+    BELL, Session, Setup, TestApp, asks, asks_for_approval_within, calls_as, pending, problem,
+    replies, says,
 };
 
 /// One call, and an answer that repeats its result.
@@ -293,7 +294,7 @@ async fn of_two_who_decide_at_once_one_wins() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_that_nobody_decides_on_in_time_does_not_run() {
-    let setup = asks_within(Duration::from_millis(300));
+    let setup = asks_for_approval_within(Duration::from_millis(300));
     let app = TestApp::start_with(one_call("ring", json!({ "line": "a" })), setup).await;
     let session = app.session().await;
     let run = session.ask("Ring").await;
@@ -321,7 +322,7 @@ async fn waiting_holds_no_slot_and_survives_a_restart() {
     }
     let app = app.restarted_with(script, setup()).await;
     for (id, run) in waits {
-        let session = app.session_again(&id);
+        let session = app.existing_session(&id);
         assert_eq!(session.run(&run).await["status"], "requires_action");
         session.allow("toolu_1", json!({})).await;
         assert_eq!(session.settled(&run).await["output_text"], "It said: Rang: a");
@@ -338,7 +339,7 @@ async fn a_decision_without_a_worker_waits_for_one() {
     let run = session.ask_with(ring.clone()).await;
     let id = session.id.clone();
     let app = app.restarted_with(script, Setup { no_worker: true, ..asks() }).await;
-    let session = app.session_again(&id);
+    let session = app.existing_session(&id);
     session.allow("toolu_1", json!({})).await;
     assert_eq!(session.explain(&run).await["waits_for"], "worker");
     // It is not at rest, and nobody is asked for anything.
@@ -349,7 +350,7 @@ async fn a_decision_without_a_worker_waits_for_one() {
     let refused = session.message(&reject).send().await.unwrap();
     problem(refused, 409, "session_busy").await;
     assert_eq!(session.verify().await["findings"], json!([]));
-    let other = app.beside(asks()).await;
+    let other = app.second_service(asks()).await;
     assert_eq!(session.settled(&run).await["output_text"], "It said: Rang: a");
     assert_eq!(lines(&app), 1);
     other.stop().await;

@@ -105,7 +105,7 @@ async fn a_mode_that_the_operator_has_taken_back_is_neither_shown_nor_in_force()
     assert_eq!(mode(&session).await, "bypass");
     let id = session.id.clone();
     let app = app.restarted_with(script, under(careful())).await;
-    let session = app.session_again(&id);
+    let session = app.existing_session(&id);
     assert_eq!(mode(&session).await, "default");
     let run = session.ask("Write").await;
     assert_eq!((&run["status"], exists(&app, "a")), (&json!("requires_action"), false));

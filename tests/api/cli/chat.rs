@@ -30,7 +30,7 @@ async fn newest(app: &TestApp) -> String {
 
 /// What users said in a session.
 async fn said(app: &TestApp, session: &str) -> Vec<Value> {
-    let history = app.session_again(session).history().await;
+    let history = app.existing_session(session).history().await;
     let said = history.iter().map(|item| item["message"]["content"][0]["text"].clone());
     said.step_by(2).collect()
 }

@@ -67,7 +67,7 @@ impl Way {
     }
 
     /// Passes nothing on any more, and closes nothing.
-    pub(super) fn fall_silent(&self) {
+    pub(super) fn drop_traffic(&self) {
         self.trouble.is_silent.store(true, Ordering::SeqCst);
     }
 }

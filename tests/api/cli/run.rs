@@ -45,7 +45,7 @@ async fn a_program_gets_the_run_or_its_events() {
     let printed = good(told(&app, &["run", "--output", "json", "What time is it?"]).await);
     let run: Value = serde_json::from_str(&printed).unwrap();
     let id = sessions(&app).await[0]["id"].as_str().unwrap().to_owned();
-    assert_eq!(run, app.session_again(&id).run(&run).await);
+    assert_eq!(run, app.existing_session(&id).run(&run).await);
     assert_eq!(run["output_text"], "It is noon.");
 
     let printed = good(told(&app, &["run", "--output", "jsonl", "And what time is it now?"]).await);
@@ -54,7 +54,7 @@ async fn a_program_gets_the_run_or_its_events() {
     let (durable, previews): (Vec<Value>, Vec<Value>) =
         events.into_iter().partition(|event| event["seq"].is_number());
     let id = sessions(&app).await[0]["id"].as_str().unwrap().to_owned();
-    assert_eq!(durable, app.session_again(&id).events().await);
+    assert_eq!(durable, app.existing_session(&id).events().await);
     let is_preview =
         |event: &Value| event["type"].as_str().is_some_and(|kind| kind.starts_with("event_"));
     assert!(previews.iter().all(is_preview), "{previews:?}");
@@ -206,7 +206,7 @@ async fn a_second_interrupt_waits_for_nothing() {
     let mut child = command.env("TWOSTEP_SERVER", &way.url).spawn().unwrap();
     let id = busy_session(&app).await;
     // Nobody will hear of the first.
-    way.fall_silent();
+    way.drop_traffic();
     let begun = Instant::now();
     let status = loop {
         interrupt(&child);
@@ -247,7 +247,7 @@ async fn a_stream_that_breaks_goes_on_without_loss_or_repeat() {
         .filter_map(|line| serde_json::from_str::<Value>(line).unwrap()["seq"].as_i64())
         .collect();
     let id = sessions(&app).await[0]["id"].as_str().unwrap().to_owned();
-    let all = app.session_again(&id).events().await;
+    let all = app.existing_session(&id).events().await;
     assert_eq!(seqs, (1..=all.len().try_into().unwrap()).collect::<Vec<i64>>());
 }
 

@@ -17,8 +17,8 @@ use tokio::time::{Instant, sleep};
 use super::check::repairs::unexplained;
 use super::plan::Plan;
 use super::words::UNREADABLE;
-use crate::support::at_rest::{broken_invariants, repairs};
-use crate::support::seen::MODEL_KEY;
+use crate::support::final_check::{broken_invariants, repairs};
+use crate::support::kept_output::MODEL_KEY;
 use crate::support::{Program, TestDatabase, binary, data_dir, database};
 
 /// How long a service may say nothing in the middle of an answer.

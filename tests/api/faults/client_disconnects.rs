@@ -79,7 +79,7 @@ async fn a_cancel_whose_client_leaves_spoils_nothing_for_others() {
     }
     assert_eq!(at_rest(&app).await, 120);
     for (session, run) in accepted {
-        let run: Value = app.session_again(&session).settled(&run).await;
+        let run: Value = app.existing_session(&session).settled(&run).await;
         assert_eq!(run["output_text"], "Fine.");
     }
 }

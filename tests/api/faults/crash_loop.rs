@@ -29,7 +29,7 @@ async fn a_run_on_which_workers_die_fails_with_its_calls_answered() {
     drop(session);
 
     let app = app.restarted(replies(&[says("Still here.")])).await;
-    let session = app.session_again(&id);
+    let session = app.existing_session(&id);
     let run = session.settled(&run).await;
     assert_eq!((&run["status"], &run["error"]["type"]), (&json!("failed"), &json!("crash_loop")));
     let history = session.history().await;
@@ -52,7 +52,7 @@ async fn a_run_that_workers_die_of_reading_leaves_a_session_that_goes_on() {
     drop(session);
 
     let app = app.restarted(replies(&[says("Still here.")])).await;
-    let session = app.session_again(&id);
+    let session = app.existing_session(&id);
     let run = session.settled(&run).await;
     assert_eq!((&run["status"], &run["error"]["type"]), (&json!("failed"), &json!("crash_loop")));
     // The call has no answer in the history, and so gets one in the request.

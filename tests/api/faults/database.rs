@@ -92,7 +92,7 @@ async fn a_database_that_falls_silent_keeps_no_request_waiting() {
     let session = app.session().await;
     assert_eq!(session.ask("Hello").await["status"], "completed");
 
-    proxy.fall_silent(true);
+    proxy.drop_traffic(true);
     let asked = Instant::now();
     let reads = (0..12).map(|_| async {
         problem(app.get(&session.path("")).send().await.unwrap(), 503, "database_unavailable").await
@@ -107,7 +107,7 @@ async fn a_database_that_falls_silent_keeps_no_request_waiting() {
     let health = app.get("/healthz").send().await.unwrap();
     assert_eq!(health.status(), StatusCode::OK);
 
-    proxy.fall_silent(false);
+    proxy.drop_traffic(false);
     let again = session.message(&json!({ "content": "Anybody?" }));
     let again = again.header("idempotency-key", "once").header("prefer", "wait=30");
     let again: Value = again.send().await.unwrap().json().await.unwrap();
@@ -146,7 +146,7 @@ async fn a_run_goes_on_when_all_connections_are_lost_without_a_word() {
     let session = app.session().await;
     let run = session.post(json!({ "content": "Write" })).await;
     session.reached(&run, "span.model_request_start").await;
-    proxy.lose_connections();
+    proxy.drop_open_connections();
     // Whoever asks first finds that out for the others.
     tokio::time::sleep(Duration::from_secs(14)).await;
     assert_eq!(session.settled(&run).await["status"], "completed");
@@ -182,10 +182,10 @@ async fn a_wait_that_the_database_interrupts_ends_as_an_accepted_message() {
     };
     let silence = async {
         tokio::time::sleep(Duration::from_secs(1)).await;
-        proxy.fall_silent(true);
+        proxy.drop_traffic(true);
     };
     let ((status, took), ()) = tokio::join!(waits, silence);
-    proxy.fall_silent(false);
+    proxy.drop_traffic(false);
     assert_eq!(status, Ok(StatusCode::ACCEPTED), "after {took:?}");
     app.stop_unchecked().await;
 }

@@ -8,7 +8,7 @@ use futures::future::join_all;
 use serde_json::{Value, json};
 use twostep::tools::Typed;
 
-use crate::support::seen::MODEL_KEY;
+use crate::support::kept_output::MODEL_KEY;
 use crate::support::{
     Endless, Session, Setup, TestApp, binary, calls, data_dir, hangs_first, replies, says,
 };
@@ -38,7 +38,7 @@ async fn a_reply_in_flight_is_not_paid_for_twice() {
     let mut slow = calls("get_time", json!({}));
     slow["pace_ms"] = 200.into();
     let app = TestApp::start_with(replies(&[slow, says("It is late.")]), api_only()).await;
-    let first = app.beside(worker(20_000)).await;
+    let first = app.second_service(worker(20_000)).await;
     let session = app.session().await;
     let run = session.post(json!({ "content": "What time is it?" })).await;
     session.reached(&run, "span.model_request_start").await;
@@ -47,7 +47,7 @@ async fn a_reply_in_flight_is_not_paid_for_twice() {
     session.reached(&run, "agent.tool_use").await;
     assert_eq!(session.run(&run).await["status"], "running");
     assert_eq!(app.upstream().len(), 1);
-    let second = app.beside(worker(0)).await;
+    let second = app.second_service(worker(0)).await;
     assert_eq!(session.settled(&run).await["output_text"], "It is late.");
     assert_eq!(attempts(&session).await, [1, 2]);
     assert_eq!(app.upstream().len(), 2);
@@ -59,14 +59,14 @@ async fn a_call_with_effects_that_does_not_end_is_answered_by_the_worker_that_st
     let script = replies(&[calls("launch", json!({})), says("I do not know.")]);
     let setup = Setup { tools: vec![Arc::new(Typed(Endless::<false>))], ..api_only() };
     let app = TestApp::start_with(script, setup).await;
-    let first = app.beside(worker(200)).await;
+    let first = app.second_service(worker(200)).await;
     let session = app.session().await;
     let run = session.post(json!({ "content": "Launch" })).await;
     session.reached(&run, "agent.tool_use").await;
     first.stop().await;
     // Before anybody takes the run over.
     session.reached(&run, "agent.tool_result").await;
-    let second = app.beside(worker(0)).await;
+    let second = app.second_service(worker(0)).await;
     assert_eq!(session.settled(&run).await["output_text"], "I do not know.");
     let history = session.history().await;
     let result = &history[2]["message"]["content"][0];
@@ -109,7 +109,7 @@ async fn a_process_that_comes_back_goes_on_with_its_runs_at_once() {
 async fn a_worker_that_found_more_runs_than_it_has_room_for_stops_in_time() {
     let setup = Setup { slots: Some(3), ..Setup::default() };
     let app = TestApp::start_with(hangs_first(), setup).await;
-    let other = app.beside(api_only()).await;
+    let other = app.second_service(api_only()).await;
     // Claims take their time, so that a message can come in between.
     let pool = app.database.pool(1);
     for statement in [

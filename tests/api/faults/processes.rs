@@ -56,7 +56,7 @@ const TEXT: &str = "One two three four five six seven eight nine ten eleven twel
 #[tokio::test(flavor = "multi_thread")]
 async fn one_process_accepts_and_another_works() {
     let app = TestApp::start_with(slowly(TEXT), api_only()).await;
-    let worker = app.beside(worker_only()).await;
+    let worker = app.second_service(worker_only()).await;
     linked(&app, 2).await;
     let session = app.session().await;
     let received = session.stream("slowly").await.rest().await;
@@ -82,7 +82,7 @@ async fn without_a_worker_messages_wait_and_nothing_is_lost() {
     let session = app.session().await;
     let run = session.post(json!({ "content": "anybody?" })).await;
     assert_eq!(run["status"], "queued");
-    let worker = app.beside(worker_only()).await;
+    let worker = app.second_service(worker_only()).await;
     assert_eq!(session.settled(&run).await["output_text"], "You said anybody?.");
     worker.stop().await;
 }
@@ -90,7 +90,7 @@ async fn without_a_worker_messages_wait_and_nothing_is_lost() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reader_who_comes_late_to_another_process_gets_the_preview_from_its_start() {
     let app = TestApp::start(slowly(TEXT)).await;
-    let other = app.beside(api_only()).await;
+    let other = app.second_service(api_only()).await;
     linked(&app, 2).await;
     let session = app.session().await;
     let run = session.post(json!({ "content": "slowly" })).await;
@@ -108,7 +108,7 @@ async fn a_reader_who_comes_late_to_another_process_gets_the_preview_from_its_st
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reader_elsewhere_sees_previews_soon_after_a_reader_here() {
     let app = TestApp::start(slowly(TEXT)).await;
-    let other = app.beside(api_only()).await;
+    let other = app.second_service(api_only()).await;
     linked(&app, 2).await;
     let session = app.session().await;
     let events = session.path("/events/stream");
@@ -144,7 +144,7 @@ async fn arrivals(mut stream: EventStream) -> Vec<Instant> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_is_cancelled_within_a_second_wherever_it_runs() {
     let app = TestApp::start_with(hangs_first(), api_only()).await;
-    let worker = app.beside(worker_only()).await;
+    let worker = app.second_service(worker_only()).await;
     linked(&app, 2).await;
     let session = app.session().await;
     let run = session.post(json!({ "content": "hang" })).await;
@@ -171,7 +171,7 @@ async fn cut_links(pool: &PgPool) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reader_misses_no_event_when_the_link_is_cut() {
     let app = TestApp::start_with(slowly(TEXT), api_only()).await;
-    let worker = app.beside(worker_only()).await;
+    let worker = app.second_service(worker_only()).await;
     linked(&app, 2).await;
     let session = app.session().await;
     let mut stream = session.open(&session.path("/events/stream"), None).await;
@@ -201,7 +201,7 @@ async fn a_reader_misses_no_event_when_the_link_is_cut() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wait_in_one_process_ends_with_the_run_in_another() {
     let app = TestApp::start_with(slowly(TEXT), api_only()).await;
-    let worker = app.beside(worker_only()).await;
+    let worker = app.second_service(worker_only()).await;
     linked(&app, 2).await;
     let session = app.session().await;
     let run = waited(&session, "Hello").await;

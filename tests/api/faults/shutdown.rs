@@ -39,7 +39,7 @@ async fn a_service_that_stops_tears_its_streams_and_the_next_one_finishes_the_ru
     let next = app.restarted(replies(&[says("Half of it is said.")])).await;
     assert_eq!(watched.await.unwrap(), ["torn", "torn"]);
 
-    let session = next.session_again(&id);
+    let session = next.existing_session(&id);
     let run = json!({ "id": delta.data["run_id"] });
     let last = seen.iter().filter_map(|event| event.id).max();
     let rest = session.open(&session.run_stream(&run), last).await.rest().await;
@@ -69,7 +69,7 @@ async fn a_service_that_stops_answers_those_who_wait() {
     let answer = waiting.await.unwrap().unwrap();
     assert_eq!(answer.status(), StatusCode::ACCEPTED);
     assert_eq!(answer.json::<Value>().await.unwrap()["id"], run["id"]);
-    let run = next.session_again(&id).settled(&run).await;
+    let run = next.existing_session(&id).settled(&run).await;
     assert_eq!(run["output_text"], "All of it.");
 }
 

@@ -86,7 +86,7 @@ async fn nobody_is_asked_about_a_call_of_a_tool_that_is_gone() {
         ..Setup::default()
     };
     let app = app.restarted_with(script, setup).await;
-    let session = app.session_again(&id);
+    let session = app.existing_session(&id);
     let run = session.ask("Go").await;
     assert_eq!(run["status"], "completed");
     let gone = "Error: the tool server fake does not offer mcp__fake__look now";
@@ -132,13 +132,13 @@ async fn sessions_are_told_once_that_a_server_offers_something_else() {
     // Another process knows what was told.
     let id = whole.id.clone();
     let app = app.restarted_with(asks_for(&[]), setup()).await;
-    let whole = app.session_again(&id);
+    let whole = app.existing_session(&id);
     whole.ask("Go on").await;
     assert_eq!(told(&whole).await.len(), 1);
 
     fake.is_as_before();
     let app = app.restarted_with(asks_for(&[]), setup()).await;
-    let whole = app.session_again(&id);
+    let whole = app.existing_session(&id);
     for _ in 0..2 {
         whole.ask("Go on").await;
     }

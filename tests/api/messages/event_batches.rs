@@ -249,7 +249,7 @@ async fn nothing_is_done_of_a_request_that_is_odd_anywhere() {
     for (list, expected) in odd_lists() {
         assert_refused(&session, events(&session, &list), expected).await;
     }
-    let elsewhere = app.session_again("ses_0193a7c2b8f07d3c9e41f2a6b5c8d7e0");
+    let elsewhere = app.existing_session("ses_0193a7c2b8f07d3c9e41f2a6b5c8d7e0");
     for list in [json!([message("Hello")]), json!([{ "type": "user.interrupt" }])] {
         let refused = events(&elsewhere, &list).send().await.unwrap();
         problem(refused, 404, "session_not_found").await;

@@ -35,7 +35,7 @@ async fn one_run(answers: Vec<Response>) -> Value {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_hundred_posts_to_two_services_are_one_run() {
     let app = TestApp::start(replies(&[says("Once.")])).await;
-    let other = app.beside(Setup::default()).await;
+    let other = app.second_service(Setup::default()).await;
     for on_busy in ["queue", "reject", "interrupt"] {
         for mut body in bodies() {
             let session = app.session().await;
@@ -96,7 +96,7 @@ async fn a_repeated_post_interrupts_nothing_and_is_not_refused() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn many_posts_that_interrupt_under_one_key_do_so_once() {
     let app = TestApp::start(hangs_first()).await;
-    let other = app.beside(Setup::default()).await;
+    let other = app.second_service(Setup::default()).await;
     for mut body in bodies() {
         let session = app.session().await;
         let first = json!({ "content": format!("hang {}", session.id) });

@@ -69,12 +69,12 @@ async fn results_of_the_client_are_held_to_the_same() {
     let session = app.session_with(json!({ "tools": [door] })).await;
     let run = session.ask("Open it").await;
     let result = |content: Value| json!([{ "tool_use_id": "toolu_1", "content": content }]);
-    let response = session.hand_in(&result(everything())).send().await.unwrap();
+    let response = session.submit_results(&result(everything())).send().await.unwrap();
     let problem = problem(response, 422, "validation_failed").await;
     let pointers = problem["errors"].as_array().unwrap().iter();
     let pointers: Vec<&str> = pointers.map(|error| error["pointer"].as_str().unwrap()).collect();
     let at = ["1", "2", "3/source/content/1", "4"].map(|at| format!("/results/0/content/{at}"));
     assert_eq!(pointers, at);
-    session.accepted(session.hand_in(&result(json!("Done.")))).await;
+    session.accepted(session.submit_results(&result(json!("Done.")))).await;
     assert_eq!(session.settled(&run).await["output_text"], "It is open.");
 }

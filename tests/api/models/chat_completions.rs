@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 use twostep::domain::provider::Provider;
 
-use crate::support::seen::MODEL_KEY;
+use crate::support::kept_output::MODEL_KEY;
 use crate::support::{Session, Setup, TestApp, asks, calls, calls_as, replies, says};
 
 const BOTH: [Provider; 2] = [Provider::Anthropic, Provider::OpenAi];
@@ -329,12 +329,12 @@ async fn a_session_may_go_from_one_protocol_to_the_other_and_back() {
     let id = session.id.clone();
 
     let app = app.restarted_with(reads(), of(Provider::OpenAi)).await;
-    let session = app.session_again(&id);
+    let session = app.existing_session(&id);
     assert_eq!(session.ask("And now?").await["output_text"], "It says: hello");
     assert!(!app.upstream().text(0).contains("I had better look."), "thoughts stay here");
 
     let app = app.restarted(reads()).await;
-    let session = app.session_again(&id);
+    let session = app.existing_session(&id);
     assert_eq!(session.ask("And again?").await["output_text"], "It says: hello");
     let sent = app.upstream().body(0);
     let kept: Vec<Value> =

@@ -135,7 +135,7 @@ async fn another_process_goes_on_from_the_summary() {
     }
     let id = session.id.clone();
     let app = app.restarted(sums_up()).await;
-    let session = app.session_again(&id);
+    let session = app.existing_session(&id);
     session.ask("Four").await;
     let upstream = app.upstream();
     let messages = upstream.body(upstream.len() - 1)["messages"].clone();
@@ -268,7 +268,7 @@ async fn a_run_that_is_cancelled_while_its_past_is_summed_up_ends_and_the_next_o
     assert_eq!(session.settled(&run).await["status"], "cancelled");
     let id = session.id.clone();
     let app = app.restarted(sums_up()).await;
-    let session = app.session_again(&id);
+    let session = app.existing_session(&id);
     session.ask(&long("Three")).await;
     assert_eq!(compacted(&session).await.len(), 1);
 }

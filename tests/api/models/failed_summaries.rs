@@ -191,7 +191,7 @@ async fn a_history_whose_summary_is_not_taken_back_is_summed_up_anew() {
     let mut script = script(&other);
     script["unreadable"] = unreadable;
     let app = app.restarted(script).await;
-    let session = app.session_again(&id);
+    let session = app.existing_session(&id);
     // First all of it is sent, and then a summary of all of it.
     let run = session.ask("Four").await;
     assert_eq!((&run["status"], &run["output_text"]), (&json!("completed"), &json!("Yes.")));

@@ -39,7 +39,7 @@ async fn assert_goes_on(statement: &str, kinds: &[(&str, u64)]) {
     let id = session.id.clone();
     break_history(&app, statement).await;
     let app = app.restarted(script()).await;
-    let session = app.session_again(&id);
+    let session = app.existing_session(&id);
     let before = stored(&session).await;
     let run = session.ask("Are you there?").await;
     assert_eq!(run["output_text"], "Still here.", "{statement}: {run}");
@@ -115,7 +115,7 @@ async fn a_session_goes_on_after_a_paused_turn_was_cancelled() {
     for restarts in [false, true] {
         let mut app = TestApp::start(script()).await;
         let id = app.session().await.id;
-        let session = app.session_again(&id);
+        let session = app.existing_session(&id);
         let run = session.post(json!({ "content": "Please search" })).await;
         asked_twice(&app).await;
         session.cancel(&run).await;
@@ -123,7 +123,7 @@ async fn a_session_goes_on_after_a_paused_turn_was_cancelled() {
         if restarts {
             app = app.restarted(script()).await;
         }
-        let session = app.session_again(&id);
+        let session = app.existing_session(&id);
         assert_eq!(session.ask("Are you there?").await["output_text"], "Still here.");
         assert_eq!(session.ask("And now?").await["output_text"], "Still here.");
         assert_eq!(session.verify().await["findings"], json!([]));

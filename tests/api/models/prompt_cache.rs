@@ -6,7 +6,7 @@ use std::process::Stdio;
 use serde_json::{Value, json};
 use twostep::domain::prompt_cache::CacheTtl;
 
-use crate::support::seen::MODEL_KEY;
+use crate::support::kept_output::MODEL_KEY;
 use crate::support::{SYSTEM, Session, Setup, TestApp, binary, calls, data_dir, replies, says};
 
 /// A service whose model keeps a cache.

@@ -59,7 +59,7 @@ async fn thinking_that_is_not_taken_back_is_sent_no_more() {
 
     // Another process knows of it. The thinking since then is good, and is sent.
     let app = app.restarted_after_refusals(thinks()).await;
-    let session = app.session_again(&id);
+    let session = app.existing_session(&id);
     session.ask_with(json!({ "content": "And now?", "tools": [door()] })).await;
     assert_eq!(json!(changes(&session).await), dropped);
     let body = app.upstream().body(0);
@@ -85,7 +85,7 @@ async fn an_image_that_cannot_be_read_gives_way_to_a_word() {
         { "type": "base64", "media_type": "image/png", "data": png } });
     let content = json!([{ "type": "text", "text": "A photo:" }, image]);
     let results = json!([{ "tool_use_id": "toolu_1", "content": content }]);
-    session.accepted(session.hand_in(&results)).await;
+    session.accepted(session.submit_results(&results)).await;
     let run = session.settled(&run).await;
     assert_eq!((&run["status"], &run["output_text"]), (&json!("completed"), &json!("It is open.")));
     let replaced = json!([{ "change": "block_replaced", "message_seq": 3, "block": 0, "part": 1 }]);
@@ -100,7 +100,7 @@ async fn an_image_that_cannot_be_read_gives_way_to_a_word() {
 
     // A process that reads the history from the database sends the word too.
     let app = app.restarted_after_refusals(script()).await;
-    let session = app.session_again(&id);
+    let session = app.existing_session(&id);
     assert_eq!(session.ask("Look again").await["output_text"], "It still is.");
     assert_eq!(app.upstream().body(0)["messages"][2]["content"][0]["content"], sent);
     app.end_refused(&[]);
@@ -167,7 +167,7 @@ async fn the_other_protocol_names_images_in_its_own_way() {
     let content = json!([text, image("good"), image("bad-1")]);
     let run = session.ask_with(json!({ "content": content })).await;
     let results = json!([{ "tool_use_id": "toolu_1", "content": [image("good"), image("bad-2")] }]);
-    session.accepted(session.hand_in(&results)).await;
+    session.accepted(session.submit_results(&results)).await;
     let run = session.settled(&run).await;
     assert_eq!((&run["status"], &run["output_text"]), (&json!("completed"), &json!("It is open.")));
     let replaced = json!([

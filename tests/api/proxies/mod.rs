@@ -33,7 +33,7 @@ impl<'a> Behind<'a> {
             let session: Value = created.json().await.unwrap();
             let id = session["id"].as_str().unwrap();
             assert_eq!(location, format!("{BASE}/v1/sessions/{id}"), "{kind:?}");
-            Self { kind, proxy, session: app.session_again(id) }
+            Self { kind, proxy, session: app.existing_session(id) }
         });
         join_all(each).await
     }

@@ -75,7 +75,7 @@ async fn a_session_whose_message_waits_for_a_worker_is_busy() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn of_many_messages_that_may_not_wait_one_is_accepted() {
     let app = TestApp::start(hangs_first()).await;
-    let other = app.beside(Setup::default()).await;
+    let other = app.second_service(Setup::default()).await;
     let session = app.session().await;
     let body = with("reject", "hang");
     let posts = (0..40).map(|number| {
@@ -263,7 +263,7 @@ async fn two_hundred_messages_in_all_modes_keep_their_order() {
     let reply = json!({ "content": [{ "type": "text", "text": "You said {{user}}." }],
                         "delay_ms": 20 });
     let app = TestApp::start(json!({ "conversations": [{ "replies": [reply] }] })).await;
-    let other = app.beside(Setup::default()).await;
+    let other = app.second_service(Setup::default()).await;
     let sessions = join_all((0..20).map(|_| app.session())).await;
     let modes = ["queue", "reject", "interrupt"];
     let posts = (0..200).map(|number: usize| {

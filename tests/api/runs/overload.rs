@@ -136,7 +136,7 @@ async fn a_repeated_post_finds_its_run_however_many_wait() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_bound_is_one_for_all_processes() {
     let app = TestApp::start_with(hangs_first(), bounded(8, 4)).await;
-    let other = app.beside(bounded(8, 4)).await;
+    let other = app.second_service(bounded(8, 4)).await;
     let session = app.session().await;
     let live = hanging(&session).await;
     for number in 1..=4 {

@@ -145,7 +145,7 @@ async fn a_later_message_knows_the_tools_of_an_earlier_one_even_after_a_restart(
     let id = session.id.clone();
 
     let second = app.restarted(replies(&[says("Hello, as I said.")])).await;
-    let session = second.session_again(&id);
+    let session = second.existing_session(&id);
     let run = session.ask("What did it say?").await;
     assert_eq!(run["output_text"], "Hello, as I said.");
     let upstream = second.upstream();

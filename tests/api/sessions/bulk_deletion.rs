@@ -117,7 +117,7 @@ async fn a_deletion_whose_commit_is_not_answered_is_found_to_be_done() {
     let deletion = app.client.delete(app.url(&session.path(""))).send();
     let loss = async {
         until("it does not commit", || is_deleting(&pool)).await;
-        proxy.lose_connections();
+        proxy.drop_open_connections();
     };
     let (response, ()) = tokio::join!(deletion, loss);
     assert_eq!(response.unwrap().status(), 204);
@@ -136,13 +136,13 @@ async fn a_long_session_and_a_large_tree_go_whole() {
     // Of each three, with files.
     let mut tree = vec![root.id.clone()];
     for n in 0..9 {
-        let source = app.session_again(&tree[n / 3]);
+        let source = app.existing_session(&tree[n / 3]);
         let fork = app.post(&source.path("/forks")).send().await.unwrap();
         assert_eq!(fork.status(), 201);
         tree.push(fork.json::<Value>().await.unwrap()["id"].as_str().unwrap().to_owned());
     }
     until("a note of a fork stays", async || notes(&app) == 0).await;
-    let tree: Vec<Session<'_>> = tree.iter().map(|id| app.session_again(id)).collect();
+    let tree: Vec<Session<'_>> = tree.iter().map(|id| app.existing_session(id)).collect();
     assert!(tree.iter().all(|session| folder(session).exists()));
     for (session, query) in [(&long, ""), (&tree[0], "?forks=delete")] {
         let deletion = app.client.delete(app.url(&session.path(query))).send().await.unwrap();

@@ -74,7 +74,7 @@ async fn a_key_that_is_none_is_refused() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn many_at_once_at_two_services_make_one_session() {
     let app = TestApp::start(json!({})).await;
-    let other = app.beside(Setup::default()).await;
+    let other = app.second_service(Setup::default()).await;
     let posts = (0..40).map(|number| {
         let is_here = number % 2 == 0;
         let post = if is_here { app.post("/v1/sessions") } else { other.post("/v1/sessions") };

@@ -23,7 +23,7 @@ async fn imported<'a>(app: &'a TestApp, lines: &[String]) -> Session<'a> {
     let location = response.headers()["location"].to_str().unwrap().to_owned();
     let session: Value = response.json().await.unwrap();
     assert_eq!(location, format!("/v1/sessions/{}", session["id"].as_str().unwrap()));
-    app.session_again(session["id"].as_str().unwrap())
+    app.existing_session(session["id"].as_str().unwrap())
 }
 
 /// An export without ids and times, and with runs by their places.
@@ -232,7 +232,7 @@ async fn an_import_gets_nothing_that_a_new_session_would_not() {
     let session = app.session_with(json!({ "permission_mode": "bypass" })).await;
     let lines = export(&session).await;
     let setup = Setup { permissions: Some(OperatorPolicy::default()), ..Setup::default() };
-    let strict = app.beside(setup).await;
+    let strict = app.second_service(setup).await;
     let request = strict.post("/v1/sessions/import").header("content-type", "application/jsonl");
     let response = request.body(lines.join("\n")).send().await.unwrap();
     let refused = problem(response, 422, "validation_failed").await;

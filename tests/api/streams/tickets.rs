@@ -115,7 +115,7 @@ async fn a_ticket_opens_nothing_but_the_streams_of_its_session() {
 #[tokio::test(flavor = "multi_thread")]
 async fn of_many_who_come_with_one_ticket_one_is_let_in_at_whichever_process() {
     let app = start().await;
-    let other = app.beside(keys_needed()).await;
+    let other = app.second_service(keys_needed()).await;
     let session = app.session().await;
     let path = stream_url(&session).await;
     let there = other.get(&path).build().unwrap().url().clone();
@@ -200,7 +200,7 @@ async fn a_service_that_is_open_makes_tickets_and_needs_none() {
     }
     // Such a ticket is nobody's when keys are asked for.
     let app = app.restarted_with(replies(&[says("Hello.")]), keys_needed()).await;
-    assert_eq!(app.session_again(&id).path("/events/stream"), path.split('?').next().unwrap());
+    assert_eq!(app.existing_session(&id).path("/events/stream"), path.split('?').next().unwrap());
     refused(without_key(&app, &path)).await;
 }
 

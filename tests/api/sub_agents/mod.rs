@@ -69,7 +69,7 @@ async fn children<'a>(session: &Session<'a>) -> Vec<Session<'a>> {
     let path = format!("/v1/sessions?order=asc&parent={}", session.id);
     let page: Value = session.app.get(&path).send().await.unwrap().json().await.unwrap();
     let ids = page["data"].as_array().unwrap().iter().map(|child| child["id"].as_str().unwrap());
-    ids.map(|id| session.app.session_again(id)).collect()
+    ids.map(|id| session.app.existing_session(id)).collect()
 }
 
 /// Waits until a session has so many sub-agents.
@@ -128,7 +128,7 @@ async fn a_sub_agent_has_a_conversation_of_its_own_that_can_be_read() {
     let run = session.run(&run).await;
     let agents = run["sub_agents"].as_array().unwrap();
     assert_eq!(agents.len(), 2);
-    let child = app.session_again(agents[0]["session_id"].as_str().unwrap());
+    let child = app.existing_session(agents[0]["session_id"].as_str().unwrap());
     let read = child.read().await;
     let parent = json!({ "session_id": session.id, "run_id": run["id"], "tool_use_id": "toolu_1" });
     assert_eq!((&read["parent"], &read["title"]), (&parent, &json!("About count the ducks")));

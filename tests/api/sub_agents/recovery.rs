@@ -86,7 +86,7 @@ async fn a_service_that_restarts_goes_on_with_parents_and_sub_agents() {
     // One of them has ended, and its parent has told of it.
     before.reached(&run, "agent.tool_result").await;
     let app = app.restarted(counts(&says("Never asked."), &says("Four."))).await;
-    let session = app.session_again(&id);
+    let session = app.existing_session(&id);
     assert_eq!(session.settled(&run).await["output_text"], "Seven birds.");
     assert_eq!(results(&session).await, [json!([null, "Three."]), json!([null, "Four."])]);
     assert_told_once(&session).await;

@@ -99,6 +99,6 @@ async fn an_exported_session_has_its_sub_agents_where_it_is_imported() {
     let export = app.get(&session.path("/export")).send().await.unwrap().text().await.unwrap();
     let import = app.post("/v1/sessions/import").header("content-type", "application/jsonl");
     let imported: Value = import.body(export).send().await.unwrap().json().await.unwrap();
-    let imported = app.session_again(imported["id"].as_str().unwrap());
+    let imported = app.existing_session(imported["id"].as_str().unwrap());
     assert_eq!(imported.read().await["sub_agents"], session.read().await["sub_agents"]);
 }

@@ -16,9 +16,9 @@ use twostep::app::Application;
 use twostep::domain::api_key::Scope;
 use twostep::domain::ids::TenantId;
 
-use super::at_rest::Ending;
+use super::final_check::Ending;
 use super::setup::config;
-use super::{Session, Setup, TestDatabase, Upstream, client_with, database, seen};
+use super::{Session, Setup, TestDatabase, Upstream, client_with, database, kept_output};
 
 /// A running service with a database, a simulated model and a workspace of its own.
 ///
@@ -30,7 +30,7 @@ pub(crate) struct TestApp {
     /// A client with an API key, if the service requires one.
     pub(crate) client: Client,
     /// A client without an API key.
-    pub(super) stranger: Client,
+    pub(super) keyless: Client,
     pub(crate) simulator: Running,
     pub(crate) database: Arc<TestDatabase>,
     pub(crate) folder: Arc<TempDir>,
@@ -61,7 +61,7 @@ impl TestApp {
         folder: impl Into<Arc<TempDir>>,
     ) -> Self {
         let (database, folder) = (database.into(), folder.into());
-        seen::log();
+        kept_output::log();
         // An earlier test of this process may have installed it.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let simulator = simulator(&script, &setup).await;
@@ -77,7 +77,7 @@ impl TestApp {
         Self {
             address: app.address().unwrap(),
             client: client_with(key.as_ref()),
-            stranger: client_with(None),
+            keyless: client_with(None),
             task: Some(TaskTracker::new().spawn(app.run_until_stopped(stop.clone()))),
             simulator,
             database,
@@ -117,7 +117,7 @@ impl TestApp {
     }
 
     /// A session that an earlier service created in the same database.
-    pub(crate) fn session_again(&self, id: &str) -> Session<'_> {
+    pub(crate) fn existing_session(&self, id: &str) -> Session<'_> {
         Session { app: self, id: id.to_owned() }
     }
 

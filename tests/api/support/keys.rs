@@ -77,7 +77,7 @@ pub(crate) fn client_with(key: Option<&ApiKey>) -> Client {
 impl TestApp {
     /// A GET request with another key, or without a key.
     pub(crate) fn get_as(&self, key: Option<&str>, path: &str) -> reqwest::RequestBuilder {
-        let request = self.stranger.get(self.url(path));
+        let request = self.keyless.get(self.url(path));
         match key {
             Some(key) => request.bearer_auth(key),
             None => request,

@@ -1,28 +1,28 @@
 //! The harness of the black-box tests: each test has a service of its own, and a client of it.
 
-mod answers;
 mod app;
-pub(crate) mod at_rest;
-mod beside;
-mod fill;
+mod browser_policy;
+mod decisions;
+mod documented;
+pub(crate) mod final_check;
 mod identity;
+pub(crate) mod kept_output;
 mod keys;
-mod leftovers;
 #[path = "../../support/machine.rs"]
 pub(crate) mod machine;
+mod many_events;
 pub(crate) mod media;
 mod model_server;
-mod pages;
 #[path = "../../support/postgres.rs"]
 mod postgres;
 mod problem;
 mod program;
-mod promised;
 mod proxy;
 mod raw;
 mod refusal;
+mod remaining_rows;
 mod script;
-pub(crate) mod seen;
+mod second_service;
 mod session;
 mod setup;
 mod sse;
@@ -30,15 +30,14 @@ mod tools;
 pub(crate) mod upstream;
 mod verification;
 
-pub(crate) use answers::{BELL, asks, asks_within, calls_as, pending};
 pub(crate) use app::TestApp;
-pub(crate) use fill::fill_with_events;
+pub(crate) use decisions::{BELL, asks, asks_for_approval_within, calls_as, pending};
 pub(crate) use identity::{
-    AUDIENCE, Identity, Manner, Signer, client_bearing, encoded, seconds_from_now,
+    AUDIENCE, Identity, KeysResponse, Signer, client_bearing, encoded, seconds_from_now,
     signed_with_secret, trusting, unsigned,
 };
 pub(crate) use keys::{client_with, keys_needed};
-pub(crate) use leftovers::tables_with;
+pub(crate) use many_events::fill_with_events;
 pub(crate) use postgres::{TestDatabase, database};
 pub(crate) use problem::problem;
 pub(crate) use program::{
@@ -47,6 +46,7 @@ pub(crate) use program::{
 pub(crate) use proxy::Proxy;
 pub(crate) use raw::{RawStream, exchange};
 pub(crate) use refusal::{Refusal, assert_refused, invalid, raw, refusal};
+pub(crate) use remaining_rows::tables_with;
 pub(crate) use script::{calls, hangs_first, replies, says, stops_short};
 pub(crate) use session::Session;
 pub(crate) use setup::Setup;

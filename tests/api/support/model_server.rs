@@ -6,7 +6,7 @@ use simulator::Running;
 use twostep::domain::provider::{Dialect, MaxTokensField, Provider};
 use twostep::model::{Server, anthropic, openai};
 
-use super::seen::MODEL_KEY;
+use super::kept_output::MODEL_KEY;
 
 /// The configuration of the simulator as a server of this protocol.
 pub(super) fn of(simulator: &Running, provider: Provider, idle_timeout: Duration) -> Server {

@@ -11,7 +11,7 @@ use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 use tokio::time::timeout;
 
-use super::seen;
+use super::kept_output;
 
 /// The time limit of a start or a stop, on a busy machine as well.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -59,7 +59,7 @@ pub(crate) async fn outcome(mut command: Command) -> (Option<i32>, String, Strin
     let Output { status, stdout, stderr } = output.expect("the command did not exit").unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
     let stderr = text(stderr);
-    seen::answer(&stderr);
+    kept_output::keep_response(&stderr);
     (status.code(), text(stdout), stderr)
 }
 
@@ -85,7 +85,7 @@ pub(crate) struct Program {
 impl Program {
     /// Starts the program and waits until it has printed that it is ready.
     pub(crate) async fn serve(mut command: Command) -> Self {
-        seen::log_of(&mut command);
+        kept_output::log_of(&mut command);
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let mut greeting = String::new();

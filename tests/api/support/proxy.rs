@@ -48,13 +48,13 @@ impl Proxy {
     }
 
     /// Stops or resumes forwarding. No connection is closed.
-    pub(crate) fn fall_silent(&self, is_silent: bool) {
+    pub(crate) fn drop_traffic(&self, is_silent: bool) {
         self.silence.send_modify(|silence| silence.is_all = is_silent);
     }
 
     /// Stops forwarding for ever on the open connections without closing them, as a firewall that has
     /// lost its state. New connections work.
-    pub(crate) fn lose_connections(&self) {
+    pub(crate) fn drop_open_connections(&self) {
         self.silence.send_modify(|silence| silence.losses += 1);
     }
 }

@@ -3,8 +3,8 @@
 use reqwest::RequestBuilder;
 use serde_json::{Value, json};
 
-use super::promised::assert_promised;
-use super::{Session, seen};
+use super::documented::assert_documented;
+use super::{Session, kept_output};
 
 /// The expected error response.
 pub(crate) struct Refusal {
@@ -47,9 +47,9 @@ pub(crate) async fn assert_refused(
     let status = response.status();
     let headers = response.headers().clone();
     let mut problem: Value = response.json().await.unwrap_or_default();
-    seen::answer(&problem.to_string());
+    kept_output::keep_response(&problem.to_string());
     assert_eq!(status.as_u16(), expected.status, "{what}: {problem}");
-    assert_promised(&path, expected.status, expected.code);
+    assert_documented(&path, expected.status, expected.code);
     assert_eq!(headers["content-type"], "application/problem+json", "{what}");
 
     let detail = problem["detail"].take();

@@ -23,7 +23,7 @@ use twostep::tools::policy::OperatorPolicy;
 use twostep::tools::workspace::Roots;
 use twostep::tools::{Tool, builtin};
 
-use super::{SYSTEM, TestDatabase, model_server, pages};
+use super::{SYSTEM, TestDatabase, browser_policy, model_server};
 
 /// The settings of a service that differ from those of most tests.
 #[expect(clippy::struct_excessive_bools, reason = "each is a setting of its own")]
@@ -137,7 +137,7 @@ pub(super) fn config(
             max_streams: setup.max_streams.unwrap_or(10_000),
             max_streams_per_key: setup.max_streams_per_key.unwrap_or(200),
             rate_limit: setup.rate_limit,
-            browser_policy: pages::of(
+            browser_policy: browser_policy::of(
                 setup.needs_keys,
                 &setup.cors_origins,
                 setup.allowed_hosts.as_deref(),

@@ -88,7 +88,7 @@ async fn probes_of_a_silent_database_are_answered_in_time_and_hold_nobody_up() {
     let folder = tempfile::TempDir::new().unwrap();
     let app = Box::pin(TestApp::on(replies(&[says("Hello.")]), setup, database, folder)).await;
     assert_eq!(readiness(&app).await, (200, ready()));
-    proxy.fall_silent(true);
+    proxy.drop_traffic(true);
     let mut away = ready();
     away["is_ready"] = false.into();
     away["checks"]["database"] = check("failed", "unreachable");
@@ -99,7 +99,7 @@ async fn probes_of_a_silent_database_are_answered_in_time_and_hold_nobody_up() {
     assert!(probes.iter().all(|(status, _)| *status == 503));
     // One look takes 2 s, and all but the first have its answer.
     assert!(started.elapsed() < Duration::from_secs(6), "{:?}", started.elapsed());
-    proxy.fall_silent(false);
+    proxy.drop_traffic(false);
     becomes(&app, &(200, ready())).await;
     app.stop_unchecked().await;
 }

@@ -38,7 +38,7 @@ async fn with_manual_dispatch_the_client_gets_all_calls_and_nothing_runs_here() 
         { "tool_use_id": "toolu_1", "content": "theirs" },
         { "tool_use_id": "toolu_2", "content": "You may not write.", "is_error": true },
     ]);
-    session.accepted(session.hand_in(&results)).await;
+    session.accepted(session.submit_results(&results)).await;
     let run = session.settled(&run).await;
     assert_eq!(run["output_text"], "theirs and You may not write.");
     assert!(!app.folder.path().join("b.txt").exists());
@@ -50,7 +50,7 @@ async fn a_run_with_manual_dispatch_is_cancelled_in_the_middle_of_its_loop() {
     let session = app.session_with(manual()).await;
     let run = session.ask("Go on").await;
     let one = json!([{ "tool_use_id": "toolu_1", "content": "theirs" }]);
-    session.accepted(session.hand_in(&one)).await;
+    session.accepted(session.submit_results(&one)).await;
     session.cancel(&run).await;
     assert_eq!(session.settled(&run).await["status"], "cancelled");
     let history = session.history().await;

@@ -8,8 +8,8 @@ use twostep::tools::{Tool, Typed};
 
 use crate::support::media::pixel;
 use crate::support::{
-    Endless, Setup, TestApp, asks, asks_within, assert_refused, calls_as, invalid, pending,
-    problem, replies, says,
+    Endless, Setup, TestApp, asks, asks_for_approval_within, assert_refused, calls_as, invalid,
+    pending, problem, replies, says,
 };
 
 fn door() -> Value {
@@ -92,10 +92,12 @@ async fn the_client_answers_its_calls_one_by_one() {
     };
     assert_eq!(run["pending"], json!([call("toolu_1", 1), call("toolu_3", 3)]));
     assert_eq!(session.approvals().await, json!([]));
-    let run = session.accepted(session.hand_in(&json!([result("toolu_3", &json!("three"))]))).await;
+    let run = session
+        .accepted(session.submit_results(&json!([result("toolu_3", &json!("three"))])))
+        .await;
     assert_eq!(pending(&run), ["toolu_1"]);
     assert_eq!(session.verify().await["findings"], json!([]));
-    session.accepted(session.hand_in(&json!([result("toolu_1", &json!("one"))]))).await;
+    session.accepted(session.submit_results(&json!([result("toolu_1", &json!("one"))]))).await;
     assert_eq!(session.settled(&run).await["output_text"], "one and three");
     assert_eq!(app.upstream().body(0)["tools"][1], definition());
     let kinds = [
@@ -133,7 +135,7 @@ async fn what_stands_behind_a_change_that_waits_for_the_client_waits_with_it() {
     let run = session.ask("Open it, write it and read it").await;
     assert_eq!((&run["status"], pending(&run)), (&json!("requires_action"), vec!["toolu_1"]));
     assert!(!session.kinds().await.contains(&"agent.tool_result".to_owned()));
-    session.accepted(session.hand_in(&json!([result("toolu_1", &json!("open"))]))).await;
+    session.accepted(session.submit_results(&json!([result("toolu_1", &json!("open"))]))).await;
     assert_eq!(session.settled(&run).await["output_text"], "It said: new");
 }
 
@@ -146,14 +148,14 @@ async fn the_client_answers_its_calls_together_all_or_none() {
     let events = session.events().await;
     for stranger in ["toolu_2", "toolu_9", "", "a\u{0}b"] {
         let results = json!([one, result(stranger, &json!("?")), three]);
-        let refused = session.hand_in(&results).send().await.unwrap();
+        let refused = session.submit_results(&results).send().await.unwrap();
         problem(refused, 404, "tool_call_not_found").await;
     }
     assert_eq!(
         (session.events().await, pending(&session.run(&run).await)),
         (events, vec!["toolu_1", "toolu_3"])
     );
-    session.accepted(session.hand_in(&json!([three, one]))).await;
+    session.accepted(session.submit_results(&json!([three, one]))).await;
     assert_eq!(session.settled(&run).await["output_text"], "one and three");
 }
 
@@ -163,22 +165,22 @@ async fn the_same_result_again_changes_nothing_and_another_is_refused() {
     let session = app.session_with(with_door()).await;
     let run = session.ask("Open it").await;
     let open = json!([{ "tool_use_id": "toolu_1", "content": "open", "is_error": true }]);
-    session.accepted(session.hand_in(&open)).await;
+    session.accepted(session.submit_results(&open)).await;
     session.settled(&run).await;
     let events = session.events().await;
-    let again = session.hand_in(&open).send().await.unwrap();
+    let again = session.submit_results(&open).send().await.unwrap();
     assert_eq!(again.status(), 200);
     assert_eq!(again.headers()["idempotency-replayed"], "true");
     // A text is the same as a block of it.
     let blocks = json!([{ "type": "text", "text": "open" }]);
     let blocks = json!([{ "tool_use_id": "toolu_1", "content": blocks, "is_error": true }]);
-    assert_eq!(session.hand_in(&blocks).send().await.unwrap().status(), 200);
+    assert_eq!(session.submit_results(&blocks).send().await.unwrap().status(), 200);
     for other in [
         json!([{ "tool_use_id": "toolu_1", "content": "open" }]),
         json!([{ "tool_use_id": "toolu_1", "content": "shut", "is_error": true }]),
         json!([{ "tool_use_id": "toolu_1" }]),
     ] {
-        let refused = session.hand_in(&other).send().await.unwrap();
+        let refused = session.submit_results(&other).send().await.unwrap();
         problem(refused, 409, "already_resolved").await;
     }
     assert_eq!(session.events().await, events);
@@ -195,7 +197,8 @@ async fn two_who_answer_at_once_are_answered_alike_or_not_at_all() {
         let run = session.ask(&format!("Open {pair}")).await;
         let (one, two) =
             (json!([result("toolu_1", &json!("1"))]), json!([result("toolu_1", &json!("2"))]));
-        let (one, two) = tokio::join!(session.hand_in(&one).send(), session.hand_in(&two).send());
+        let (one, two) =
+            tokio::join!(session.submit_results(&one).send(), session.submit_results(&two).send());
         let (one, two) = (one.unwrap().status().as_u16(), two.unwrap().status().as_u16());
         let told = session.settled(&run).await["output_text"].clone();
         match (one, two) {
@@ -208,13 +211,15 @@ async fn two_who_answer_at_once_are_answered_alike_or_not_at_all() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_result_that_comes_too_late_is_refused() {
-    let app = TestApp::start_with(one_door(), asks_within(Duration::from_millis(300))).await;
+    let app =
+        TestApp::start_with(one_door(), asks_for_approval_within(Duration::from_millis(300))).await;
     let session = app.session_with(with_door()).await;
     let run = session.ask("Open it").await;
     let told = session.settled(&run).await;
     let told = told["output_text"].as_str().unwrap();
     assert!(told.contains("The client gave no result in time."), "{told}");
-    let late = session.hand_in(&json!([result("toolu_1", &json!("open"))])).send().await.unwrap();
+    let late =
+        session.submit_results(&json!([result("toolu_1", &json!("open"))])).send().await.unwrap();
     problem(late, 410, "tool_result_expired").await;
 }
 
@@ -227,7 +232,7 @@ async fn a_result_may_hold_an_image_which_events_only_name() {
     let run = session.ask("Open it").await;
     let blocks = json!([{ "type": "text", "text": "A room:" }, pixel()]);
     let results = json!([result("toolu_1", &blocks)]);
-    session.accepted(session.hand_in(&results)).await;
+    session.accepted(session.submit_results(&results)).await;
     assert_eq!(session.settled(&run).await["output_text"], "I see.");
     let told = &session.history().await[2]["message"]["content"][0]["content"];
     assert_eq!(told, &blocks);
@@ -235,7 +240,7 @@ async fn a_result_may_hold_an_image_which_events_only_name() {
     let told = events.iter().find(|event| event["type"] == "user.custom_tool_result").unwrap();
     let expected = json!([{ "type": "text", "text": "A room:" }, { "type": "text", "text": "[image/png, 70 bytes]" }]);
     assert_eq!((&told["content"], &told["custom_tool_use_id"]), (&expected, &json!("toolu_1")));
-    assert_eq!(session.hand_in(&results).send().await.unwrap().status(), 200);
+    assert_eq!(session.submit_results(&results).send().await.unwrap().status(), 200);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -264,7 +269,7 @@ async fn a_message_may_bring_tools_for_its_run() {
     let message = json!({ "content": "Open it", "tools": [door()] });
     let run = session.ask_with(message).await;
     assert_eq!((&run["status"], pending(&run)), (&json!("requires_action"), vec!["toolu_1"]));
-    session.accepted(session.hand_in(&json!([result("toolu_1", &json!("open"))]))).await;
+    session.accepted(session.submit_results(&json!([result("toolu_1", &json!("open"))]))).await;
     assert_eq!(session.settled(&run).await["output_text"], "It said: open");
     for request in 0..2 {
         let tools = &app.upstream().body(request)["tools"];
@@ -391,6 +396,6 @@ async fn results_that_do_not_fit_are_pointed_at() {
         assert_eq!(refused["errors"][0]["pointer"], pointer, "{body}: {refused}");
     }
     assert_eq!(session.events().await, events);
-    session.accepted(session.hand_in(&json!([result("toolu_1", &json!("open"))]))).await;
+    session.accepted(session.submit_results(&json!([result("toolu_1", &json!("open"))]))).await;
     assert_eq!(session.settled(&run).await["output_text"], "It said: open");
 }

@@ -104,7 +104,7 @@ async fn all_bad_tokens_are_refused_as_no_token_is() {
     only_rs256["alg"] = json!("RS256");
     let shared = json!({ "kid": "shared", "kty": "oct", "k": encoded("0123456789abcdef") });
     let keys = json!({ "keys": [identity.signer.jwk(), only_rs256, other.jwk(), shared] });
-    identity.answers(crate::support::Manner::Keys(keys));
+    identity.respond_with(crate::support::KeysResponse::Keys(keys));
     let app = start(identity.trusted()).await;
     // What is changed below is good before.
     for good in [identity.token(json!({})), rsa.sign("RS256", &identity.claims(json!({})))] {

@@ -8,7 +8,7 @@ use tokio::time::sleep;
 use twostep::tokens::Pace;
 
 use super::{get, start, status};
-use crate::support::{Identity, Manner, Signer, TestApp};
+use crate::support::{Identity, KeysResponse, Signer, TestApp};
 
 /// No time to wait for the next look.
 const QUICK: Pace = Pace {
@@ -33,7 +33,7 @@ async fn a_new_key_is_good_at_once() {
     let old = identity.token(json!({}));
     assert_eq!(status(get(&app, &old)).await, 200);
     let next = Signer::p256("next");
-    identity.publishes(&[&identity.signer, &next]);
+    identity.publish(&[&identity.signer, &next]);
     let new = next.sign("ES256", &identity.claims(json!({})));
     assert_eq!((status(get(&app, &new)).await, status(get(&app, &old)).await), (200, 200));
     assert_eq!(identity.asked(), 2);
@@ -46,7 +46,7 @@ async fn a_key_that_the_provider_takes_away_is_refused_after_the_next_look() {
     let old = identity.token(json!({}));
     assert_eq!(status(get(&app, &old)).await, 200);
     let next = Signer::ed25519("next");
-    identity.publishes(&[&next]);
+    identity.publish(&[&next]);
     until(&app, &old, 401).await;
     assert_eq!(status(get(&app, &next.sign("EdDSA", &identity.claims(json!({}))))).await, 200);
 }
@@ -76,7 +76,7 @@ async fn while_the_provider_is_silent_its_keys_stay_good_and_others_are_refused_
     let app = start(identity.trusted()).await;
     let good = identity.token(json!({}));
     assert_eq!(status(get(&app, &good)).await, 200);
-    identity.answers(Manner::Silent);
+    identity.respond_with(KeysResponse::Silent);
     let unknown = Signer::ed25519("unknown").sign("EdDSA", &identity.claims(json!({})));
     let asked = Instant::now();
     assert_eq!(status(get(&app, &unknown)).await, 401);
@@ -96,19 +96,19 @@ async fn what_is_no_set_of_keys_changes_nothing() {
     // Blank space after a set that would take the good key away.
     let large = format!("{}{}", json!({ "keys": [] }), " ".repeat(512 * 1024));
     for manner in [
-        Manner::Status(503),
-        Manner::Status(302),
-        Manner::Text("<html>".to_owned()),
-        Manner::Text(large),
-        Manner::Keys(json!([])),
-        Manner::Keys(many),
+        KeysResponse::Status(503),
+        KeysResponse::Status(302),
+        KeysResponse::Text("<html>".to_owned()),
+        KeysResponse::Text(large),
+        KeysResponse::Keys(json!([])),
+        KeysResponse::Keys(many),
     ] {
-        identity.answers(manner.clone());
+        identity.respond_with(manner.clone());
         // One may be under way with the manner before.
-        identity.until_asked(identity.asked() + 3).await;
+        identity.until_requested(identity.asked() + 3).await;
         assert_eq!(status(get(&app, &good)).await, 200, "{manner:.80?}");
     }
-    identity.answers(Manner::Keys(json!({ "keys": [] })));
+    identity.respond_with(KeysResponse::Keys(json!({ "keys": [] })));
     until(&app, &good, 401).await;
 }
 
@@ -122,22 +122,22 @@ async fn keys_that_nobody_has_confirmed_for_long_are_good_no_longer() {
     // For longer than that, because the provider tells them again and again.
     sleep(kept_for + Duration::from_millis(500)).await;
     assert_eq!(status(get(&app, &good)).await, 200);
-    identity.answers(Manner::Status(500));
+    identity.respond_with(KeysResponse::Status(500));
     until(&app, &good, 401).await;
-    identity.publishes(&[&identity.signer]);
+    identity.publish(&[&identity.signer]);
     until(&app, &good, 200).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_service_starts_without_the_provider_and_finds_it_later() {
     let identity = Identity::start().await;
-    identity.answers(Manner::Status(503));
+    identity.respond_with(KeysResponse::Status(503));
     let app = start(identity.trusted_at(QUICK)).await;
     let good = identity.token(json!({}));
-    identity.until_asked(1).await;
+    identity.until_requested(1).await;
     assert_eq!(status(get(&app, &good)).await, 401);
     assert_eq!(status(app.get("/v1/sessions")).await, 200);
-    identity.publishes(&[&identity.signer]);
+    identity.publish(&[&identity.signer]);
     until(&app, &good, 200).await;
 }
 
@@ -145,11 +145,11 @@ async fn a_service_starts_without_the_provider_and_finds_it_later() {
 async fn a_document_of_another_issuer_is_not_believed() {
     let identity = Identity::start().await;
     let realm = identity.issuer.clone();
-    identity.calls_itself(&realm.replace("realms/test", "realms/other"));
+    identity.set_issuer(&realm.replace("realms/test", "realms/other"));
     let app = start(identity.trusted_at(QUICK)).await;
     let good = identity.token(json!({}));
     assert_eq!(status(get(&app, &good)).await, 401);
     assert_eq!(identity.asked(), 0);
-    identity.calls_itself(&realm);
+    identity.set_issuer(&realm);
     until(&app, &good, 200).await;
 }

@@ -44,7 +44,7 @@ async fn a_token_of_every_algorithm_lets_in() {
         (Signer::p384("p384"), &["ES384"]),
         (Signer::ed25519("ed25519"), &["EdDSA"]),
     ];
-    identity.publishes(&signers.each_ref().map(|(signer, _)| signer));
+    identity.publish(&signers.each_ref().map(|(signer, _)| signer));
     let app = start(identity.trusted()).await;
     for (signer, algorithms) in &signers {
         for algorithm in *algorithms {
@@ -100,7 +100,7 @@ async fn tenants(app: &TestApp) -> Vec<String> {
 async fn a_tenant_is_made_once_when_a_token_first_names_it_and_sees_its_own_only() {
     let identity = Identity::start().await;
     let app = start(identity.trusted()).await;
-    let other = app.beside(identity.trusted()).await;
+    let other = app.second_service(identity.trusted()).await;
     let acme = identity.token(json!({ "tenant": "acme" }));
     let made = join_all((0..8).map(async |_| {
         let there = other.post("/v1/sessions").build().unwrap().url().clone();
@@ -132,7 +132,7 @@ async fn claims_have_the_names_that_the_operator_gives_them() {
     rules.scope_claim = "permissions".to_owned();
     rules.jwks_url = Some(format!("{}/../../keys", identity.issuer).parse().unwrap());
     // Only the document would say where the keys are; who names their place needs none.
-    identity.calls_itself("http://127.0.0.1:1/");
+    identity.set_issuer("http://127.0.0.1:1/");
     let app = start(trusting(rules)).await;
     let claims = json!({
         "https://example.com/org": "acme", "permissions": ["twostep:read"], "tenant": "other",

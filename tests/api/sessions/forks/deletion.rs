@@ -154,7 +154,7 @@ async fn forks_of_the_same_moment_are_refused_or_go_too() {
             let response = response.unwrap();
             if response.status() == 201 {
                 let fork: Value = response.json().await.unwrap();
-                left.push(app.session_again(fork["id"].as_str().unwrap()));
+                left.push(app.existing_session(fork["id"].as_str().unwrap()));
             } else {
                 problem(response, 404, "session_not_found").await;
             }
@@ -174,7 +174,7 @@ async fn a_fork_of_a_session_that_is_not_there_is_refused() {
     let branch = told(&source, &json!({})).await;
     assert_eq!(delete(&source, "?forks=delete").await.status(), 204);
     problem(request(&source, &json!({})).send().await.unwrap(), 404, "session_not_found").await;
-    let branch = app.session_again(branch["id"].as_str().unwrap());
+    let branch = app.existing_session(branch["id"].as_str().unwrap());
     problem(request(&branch, &json!({})).send().await.unwrap(), 404, "session_not_found").await;
     for path in ["/v1/sessions/ses_1/forks", &branch.path("/forks")] {
         problem(app.get(path).send().await.unwrap(), 404, "session_not_found").await;

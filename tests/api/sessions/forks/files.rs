@@ -107,7 +107,7 @@ async fn a_folder_that_somebody_has_named_is_shared() {
     source.ask("one.txt").await;
     let branch = told(&source, &json!({ "files": false })).await;
     assert_eq!(branch["workspace"], source.read().await["workspace"]);
-    app.session_again(branch["id"].as_str().unwrap()).ask("two.txt").await;
+    app.existing_session(branch["id"].as_str().unwrap()).ask("two.txt").await;
     assert!(app.folder.path().join("two.txt").exists());
     app.end_refused(&[]);
 }

@@ -45,7 +45,7 @@ async fn a_session_can_be_forked_at_any_message() {
         let branch = told(&source, &name).await;
         let from = json!({ "session_id": source.id, "message_seq": at });
         assert_eq!(branch["forked_from"], from);
-        let branch = app.session_again(branch["id"].as_str().unwrap());
+        let branch = app.existing_session(branch["id"].as_str().unwrap());
         let run = branch.ask(&format!("Next {at}")).await;
         assert_eq!(run["output_text"], format!("You said Next {at}."));
         let now = messages(&branch).await;

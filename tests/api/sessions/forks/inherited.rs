@@ -20,7 +20,7 @@ async fn what_the_session_has_become_the_fork_is_too() {
     assert_eq!(branch["permission_mode"], "plan");
     assert_eq!(branch["budget"], json!({ "tokens": 100_000 }));
     assert_eq!(branch["usage"]["input_tokens"], 0);
-    let branch = app.session_again(branch["id"].as_str().unwrap());
+    let branch = app.existing_session(branch["id"].as_str().unwrap());
     let list = |session: &Session<'_>| app.get(&session.path("/todos")).send();
     let list: Value = list(&branch).await.unwrap().json().await.unwrap();
     assert_eq!(list, json!({ "todos": todos }));

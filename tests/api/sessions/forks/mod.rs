@@ -37,7 +37,7 @@ async fn told(session: &Session<'_>, body: &Value) -> Value {
 /// Forks a session.
 async fn fork<'a>(session: &Session<'a>, body: &Value) -> Session<'a> {
     let fork = told(session, body).await;
-    session.app.session_again(fork["id"].as_str().unwrap())
+    session.app.existing_session(fork["id"].as_str().unwrap())
 }
 
 /// The messages of a session, without what says which session that is.

@@ -30,7 +30,7 @@ async fn a_fork_has_the_history_of_its_source_and_goes_on_by_itself() {
     assert_eq!(response.status(), 201);
     let headers = response.headers().clone();
     let resource: Value = response.json().await.unwrap();
-    let branch = app.session_again(resource["id"].as_str().unwrap());
+    let branch = app.existing_session(resource["id"].as_str().unwrap());
     assert_eq!(headers["location"], branch.path(""));
     assert_eq!(headers["etag"], "\"v1\"");
     assert_eq!(headers.get("idempotency-replayed"), None);
@@ -148,7 +148,7 @@ async fn the_requests_of_a_fork_begin_byte_for_byte_as_those_of_its_source() {
     let last = sent(&app, app.upstream().len() - 1);
     let id = branch.id.clone();
     let app = app.restarted(script()).await;
-    app.session_again(&id).ask("five").await;
+    app.existing_session(&id).ask("five").await;
     let messages = last.rfind("]}]").unwrap();
     assert_eq!(sent(&app, 0).get(..messages), last.get(..messages));
     app.end_refused(&[]);
@@ -204,7 +204,7 @@ async fn the_forks_of_a_session_are_listed_newest_first_and_those_of_forks_are_n
     for _ in 0..3 {
         forks.push(told(&source, &json!({})).await);
     }
-    let second = app.session_again(forks[1]["id"].as_str().unwrap());
+    let second = app.existing_session(forks[1]["id"].as_str().unwrap());
     let inner = told(&second, &json!({})).await;
     let list = async |session: &Session<'_>, query: &str| -> Value {
         let path = session.path(&format!("/forks{query}"));
@@ -258,7 +258,7 @@ async fn a_repeated_request_gives_the_same_fork() {
     }
     ids.dedup();
     assert_eq!((ids.len(), first), (1, 1));
-    let branch = app.session_again(ids[0].as_str().unwrap());
+    let branch = app.existing_session(ids[0].as_str().unwrap());
     branch.ask("two").await;
     let again: Value = with_key(&body).await.unwrap().json().await.unwrap();
     assert_eq!(again, branch.read().await, "as it is now");

@@ -28,7 +28,7 @@ pub(crate) const AUDIENCE: &str = "twostep-test";
 
 /// The response of the provider to a request for its keys.
 #[derive(Debug, Clone)]
-pub(crate) enum Manner {
+pub(crate) enum KeysResponse {
     /// These keys.
     Keys(Value),
     /// This text instead of keys.
@@ -39,8 +39,8 @@ pub(crate) enum Manner {
     Silent,
 }
 
-struct Desk {
-    manner: Mutex<Manner>,
+struct Endpoint {
+    response: Mutex<KeysResponse>,
     asked: AtomicUsize,
     issuer: Mutex<String>,
 }
@@ -49,7 +49,7 @@ struct Desk {
 pub(crate) struct Identity {
     pub(crate) issuer: String,
     pub(crate) signer: Signer,
-    desk: Arc<Desk>,
+    endpoint: Arc<Endpoint>,
     _task: AbortOnDropHandle<()>,
 }
 
@@ -62,41 +62,41 @@ impl Identity {
     pub(crate) async fn with(signer: Signer) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let issuer = format!("http://{}/realms/test", listener.local_addr().unwrap());
-        let desk = Arc::new(Desk {
-            manner: Mutex::new(Manner::Keys(json!({ "keys": [signer.jwk()] }))),
+        let endpoint = Arc::new(Endpoint {
+            response: Mutex::new(KeysResponse::Keys(json!({ "keys": [signer.jwk()] }))),
             asked: AtomicUsize::new(0),
             issuer: Mutex::new(issuer.clone()),
         });
         let router = Router::new()
             .route("/realms/test/.well-known/openid-configuration", routing::get(discovery))
             .route("/keys", routing::get(keys))
-            .with_state(Arc::clone(&desk));
+            .with_state(Arc::clone(&endpoint));
         let serving = async { axum::serve(listener, router).await.unwrap() };
         let task = AbortOnDropHandle::new(TaskTracker::new().spawn(serving));
-        Self { issuer, signer, desk, _task: task }
+        Self { issuer, signer, endpoint, _task: task }
     }
 
-    pub(crate) fn answers(&self, manner: Manner) {
-        *self.desk.manner.lock().unwrap() = manner;
+    pub(crate) fn respond_with(&self, response: KeysResponse) {
+        *self.endpoint.response.lock().unwrap() = response;
     }
 
-    pub(crate) fn publishes(&self, signers: &[&Signer]) {
+    pub(crate) fn publish(&self, signers: &[&Signer]) {
         let keys: Vec<Value> = signers.iter().map(|signer| signer.jwk()).collect();
-        self.answers(Manner::Keys(json!({ "keys": keys })));
+        self.respond_with(KeysResponse::Keys(json!({ "keys": keys })));
     }
 
     /// Sets another issuer in the discovery document.
-    pub(crate) fn calls_itself(&self, issuer: &str) {
-        issuer.clone_into(&mut self.desk.issuer.lock().unwrap());
+    pub(crate) fn set_issuer(&self, issuer: &str) {
+        issuer.clone_into(&mut self.endpoint.issuer.lock().unwrap());
     }
 
     /// The number of requests for the keys.
     pub(crate) fn asked(&self) -> usize {
-        self.desk.asked.load(Ordering::SeqCst)
+        self.endpoint.asked.load(Ordering::SeqCst)
     }
 
     /// Waits for this number of requests for the keys.
-    pub(crate) async fn until_asked(&self, times: usize) {
+    pub(crate) async fn until_requested(&self, times: usize) {
         let deadline = Instant::now() + Duration::from_secs(20);
         while self.asked() < times {
             assert!(Instant::now() < deadline, "{} requests for the keys", self.asked());
@@ -168,19 +168,19 @@ pub(crate) fn seconds_from_now(seconds: i64) -> i64 {
     Timestamp::now().as_second() + seconds
 }
 
-async fn discovery(State(desk): State<Arc<Desk>>) -> Json<Value> {
-    let issuer = desk.issuer.lock().unwrap().clone();
+async fn discovery(State(endpoint): State<Arc<Endpoint>>) -> Json<Value> {
+    let issuer = endpoint.issuer.lock().unwrap().clone();
     let host = issuer.split('/').nth(2).unwrap();
     Json(json!({ "issuer": issuer, "jwks_uri": format!("http://{host}/keys") }))
 }
 
-async fn keys(State(desk): State<Arc<Desk>>) -> Response {
-    desk.asked.fetch_add(1, Ordering::SeqCst);
-    let manner = desk.manner.lock().unwrap().clone();
-    match manner {
-        Manner::Keys(keys) => Json(keys).into_response(),
-        Manner::Text(text) => text.into_response(),
-        Manner::Status(status) => StatusCode::from_u16(status).unwrap().into_response(),
-        Manner::Silent => pending().await,
+async fn keys(State(endpoint): State<Arc<Endpoint>>) -> Response {
+    endpoint.asked.fetch_add(1, Ordering::SeqCst);
+    let response = endpoint.response.lock().unwrap().clone();
+    match response {
+        KeysResponse::Keys(keys) => Json(keys).into_response(),
+        KeysResponse::Text(text) => text.into_response(),
+        KeysResponse::Status(status) => StatusCode::from_u16(status).unwrap().into_response(),
+        KeysResponse::Silent => pending().await,
     }
 }

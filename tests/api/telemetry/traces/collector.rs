@@ -19,7 +19,7 @@ use tokio::net::TcpListener;
 use tokio::time::{Instant, sleep};
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
-use crate::support::seen;
+use crate::support::kept_output;
 
 type Spans = Arc<Mutex<Vec<Span>>>;
 
@@ -31,7 +31,7 @@ pub(super) struct Collector {
 
 async fn take(State(spans): State<Spans>, body: Bytes) {
     let request = ExportTraceServiceRequest::decode(body).unwrap();
-    seen::answer(&format!("{request:?}"));
+    kept_output::keep_response(&format!("{request:?}"));
     for resource in request.resource_spans {
         let said = resource.resource.unwrap().attributes;
         let name = said.iter().find(|said| said.key == "service.name").unwrap();

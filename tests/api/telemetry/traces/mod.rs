@@ -114,7 +114,7 @@ async fn processes_that_share_a_run_tell_one_trace() {
     let collector = Collector::start().await;
     let setup = Setup { no_worker: true, ..to(&collector) };
     let app = TestApp::start_with(script(), setup).await;
-    let worker = app.beside(Setup { no_api: true, ..to(&collector) }).await;
+    let worker = app.second_service(Setup { no_api: true, ..to(&collector) }).await;
     let (path, run) = ask(&app, "01").await;
     let spans = collector.trace(ID, 5).await;
     assert_eq!(told(&spans), expected(&app, &path, &run).await);

@@ -49,7 +49,7 @@ async fn a_restart_forgets_no_file_and_a_change_from_outside_is_noticed() {
 
     let app = app.restarted(script(&[edit("a", "1", "2"), edit("b", "1", "2")])).await;
     app.write_file("b", "1 and more\n");
-    let session = app.session_again(&id);
+    let session = app.existing_session(&id);
     session.ask("Edit").await;
     assert_eq!(results(&session).await[2..], [updated("a", "     1→2"), wrapped(CHANGED)]);
     let errors = session.events().await.into_iter().filter(|event| event["is_error"] == true);

@@ -32,7 +32,7 @@ const SET_UP: &str = "set -e
     ip -6 route add local default dev lo
     printf 'nameserver 127.0.0.1\\n' > \"$2\"
     mount --bind \"$2\" /etc/resolv.conf
-    exec \"$1\" --exact tools::web::private_addresses::inside --ignored --nocapture";
+    exec \"$1\" --exact \"$3::inside\" --ignored --nocapture";
 /// An address of everybody's network.
 const PUBLIC: &str = "93.184.216.34";
 /// A host that the operator has listed.
@@ -115,6 +115,7 @@ fn no_address_of_a_network_of_somebodys_own_is_connected_to() {
         .args(["--net", "--mount", "sh", "-c", SET_UP, "sh"])
         .arg(env::current_exe().unwrap())
         .arg(folder.path().join("resolv.conf"))
+        .arg(module_path!().strip_prefix("api::").unwrap())
         .env(INSIDE, "yes")
         .output()
         .unwrap();

@@ -15,7 +15,7 @@ pub(crate) fn file(name: &str) -> Option<File> {
 }
 
 /// Keeps the text of a response.
-pub(crate) fn answer(text: &str) {
+pub(crate) fn keep_response(text: &str) {
     if let Some(mut file) = file("answers") {
         // One write, so that the responses of two tests do not mix.
         file.write_all(format!("{text}\n").as_bytes()).unwrap();

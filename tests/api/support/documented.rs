@@ -9,7 +9,7 @@ static DOCUMENT: LazyLock<Value> =
 
 /// Checks that the document lists this status and code for an operation of the path. Paths outside
 /// the document, such as those under a base path, are not checked.
-pub(crate) fn assert_promised(path: &str, status: u16, code: &str) {
+pub(crate) fn assert_documented(path: &str, status: u16, code: &str) {
     let versioned = format!("/v1{path}");
     let mut known = false;
     for (template, operations) in DOCUMENT["paths"].as_object().unwrap() {

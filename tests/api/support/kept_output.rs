@@ -1,6 +1,6 @@
 //! Keeps the output of the services of the black-box tests, which is searched for secrets.
 
-#[path = "../../support/seen.rs"]
+#[path = "../../support/kept_output.rs"]
 mod kept;
 
 use std::process::Stdio;
@@ -13,8 +13,8 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, Layer as _, fmt};
 
-pub(crate) use kept::answer;
 use kept::file;
+pub(crate) use kept::keep_response;
 
 /// The API key of the model in tests. The search finds every text with the prefix `planted-`.
 pub(crate) const MODEL_KEY: &str = "planted-model-key";

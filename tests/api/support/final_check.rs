@@ -1,12 +1,13 @@
 //! The check of a service and its database at the end of a test.
 
 use std::mem;
+use std::panic::resume_unwind;
 use std::thread;
 
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::task::block_in_place;
 
-use super::{TestApp, TestDatabase, seen};
+use super::{TestApp, TestDatabase, kept_output};
 
 /// The state in which a test leaves its service.
 #[derive(Debug)]
@@ -82,7 +83,7 @@ impl TestApp {
     /// The repairs that the service has counted, by kind.
     async fn repairs(&self) -> Vec<(String, u64)> {
         let text = self.get("/metrics").send().await.unwrap().text().await.unwrap();
-        seen::answer(&text);
+        kept_output::keep_response(&text);
         repairs(&text)
     }
 
@@ -111,12 +112,21 @@ impl Drop for TestApp {
             "a test with a service needs #[tokio::test(flavor = \"multi_thread\")]"
         );
         let ending = mem::replace(&mut self.ending, Ending::Unchecked);
-        block_in_place(|| {
-            runtime.block_on(async {
-                self.check(&ending).await;
-                self.stop_service().await;
-            });
+        // On a thread of its own: `block_on` within `block_on` would lose wake-ups of the outer one.
+        let checked = block_in_place(|| {
+            thread::scope(|scope| {
+                let check = || {
+                    runtime.block_on(async {
+                        self.check(&ending).await;
+                        self.stop_service().await;
+                    });
+                };
+                scope.spawn(check).join()
+            })
         });
+        if let Err(panic) = checked {
+            resume_unwind(panic);
+        }
     }
 }
 

@@ -15,7 +15,7 @@ use super::setup::config;
 use super::{Session, Setup, TestApp};
 
 /// A second service on the database of the first one.
-pub(crate) struct Beside<'a> {
+pub(crate) struct SecondService<'a> {
     first: &'a TestApp,
     address: Option<SocketAddr>,
     _state: TempDir,
@@ -25,13 +25,13 @@ pub(crate) struct Beside<'a> {
 
 impl TestApp {
     /// Starts another service on the same database.
-    pub(crate) async fn beside(&self, setup: Setup) -> Beside<'_> {
+    pub(crate) async fn second_service(&self, setup: Setup) -> SecondService<'_> {
         let state = TempDir::new().unwrap();
         let folders = (self.folder.path(), state.path());
         let config = config(&self.simulator, &self.database, folders, setup);
         let app = Application::build(config).await.unwrap();
         let stop = CancellationToken::new();
-        Beside {
+        SecondService {
             first: self,
             address: app.address(),
             _state: state,
@@ -41,7 +41,7 @@ impl TestApp {
     }
 }
 
-impl Beside<'_> {
+impl SecondService<'_> {
     /// A POST request to this service.
     pub(crate) fn post(&self, path: &str) -> RequestBuilder {
         self.first.client.post(self.url(path))

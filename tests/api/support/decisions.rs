@@ -13,11 +13,11 @@ use super::{Session, Setup};
 
 /// A service that asks for approval of every call with effects.
 pub(crate) fn asks() -> Setup {
-    asks_within(Duration::from_mins(10))
+    asks_for_approval_within(Duration::from_mins(10))
 }
 
 /// As [`asks`], with another time limit for the decision.
-pub(crate) fn asks_within(answer_within: Duration) -> Setup {
+pub(crate) fn asks_for_approval_within(answer_within: Duration) -> Setup {
     let default_mode = PermissionMode::Default;
     let policy = OperatorPolicy { default_mode, answer_within, ..OperatorPolicy::default() };
     Setup {
@@ -81,7 +81,7 @@ impl Session<'_> {
     }
 
     /// A request with results of calls that the client runs.
-    pub(crate) fn hand_in(&self, results: &Value) -> RequestBuilder {
+    pub(crate) fn submit_results(&self, results: &Value) -> RequestBuilder {
         self.app.post(&self.path("/tool_results")).json(&json!({ "results": results }))
     }
 
