@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use sandbox::{Ending, Job, Level, Outcome, Sandbox, SandboxError, identity};
 use tokio_util::sync::CancellationToken;
 
+use crate::machine::scaled;
 use crate::world::{World, beheaded, opened, processes_with, sandbox, survivors};
 
 /// Begins processes that hear no signals, in a session of their own as well.
@@ -62,7 +63,11 @@ async fn at_its_deadline_a_command_is_ended_with_all_that_it_started() {
         let outcome = sandbox.run(&job, &CancellationToken::new()).await.unwrap();
         assert_eq!(outcome.ending, Ending::TimedOut);
         assert_eq!(outcome.output.stdout.text(), "begun\n");
-        assert!(started.elapsed() < deadline + Duration::from_secs(1), "{:?}", started.elapsed());
+        assert!(
+            started.elapsed() < deadline + scaled(Duration::from_secs(1)),
+            "{:?}",
+            started.elapsed()
+        );
         assert_eq!(survivors(&forever), Vec::<String>::new());
     })
     .await;

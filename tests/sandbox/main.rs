@@ -10,4 +10,7 @@ mod attacks;
 #[path = "../support/kept_output.rs"]
 mod kept_output;
 mod lives;
+#[path = "../support/machine.rs"]
+#[expect(dead_code, reason = "other tests use more of it")]
+mod machine;
 mod world;

@@ -39,7 +39,7 @@ const DURABLE: [&str; 4] =
     ["fsync=on", "full_page_writes=on", "synchronous_commit=on", "max_connections=100"];
 
 /// The settings of a server with throwaway data.
-const THROWAWAY: [&str; 8] = [
+const THROWAWAY: [&str; 9] = [
     "fsync=off",
     "full_page_writes=off",
     "synchronous_commit=off",
@@ -48,7 +48,8 @@ const THROWAWAY: [&str; 8] = [
     "autovacuum=off",
     "wal_level=minimal",
     "max_wal_senders=0",
-    "max_wal_size=4GB",
+    "max_wal_size=512MB",
+    "jit=off",
 ];
 
 /// A server process, and the pipe that stops it when this process ends.

@@ -3,6 +3,7 @@
 //! `make search` compares and measures on 50,000 files.
 
 #[path = "../../../tests/support/machine.rs"]
+#[expect(dead_code, reason = "other tests use more of it")]
 mod machine;
 
 use std::collections::BTreeSet;

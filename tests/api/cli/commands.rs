@@ -8,7 +8,7 @@ use tokio::net::TcpListener;
 use twostep::domain::api_key::Scope;
 use twostep::domain::ids::TenantId;
 
-use crate::support::{Program, binary, data_dir, database, outcome, problem};
+use crate::support::{Program, binary, data_dir, database, machine, outcome, problem};
 
 const LOOPBACK: &str = "127.0.0.1:0";
 
@@ -174,7 +174,7 @@ async fn a_private_database_keeps_its_data_from_start_to_start() {
     assert_eq!(run["model_requests"], 2, "a tool was used");
     let (status, took) = first.terminate().await;
     assert_eq!(status.code(), Some(0));
-    assert!(took < Duration::from_secs(10), "it took {took:?} to end");
+    assert!(took < machine::scaled(Duration::from_secs(10)), "it took {took:?} to end");
 
     let second = Program::serve(serve()).await;
     let path = format!("{}/v1/sessions/{session}/runs/{}", second.url, run["id"].as_str().unwrap());
@@ -280,7 +280,7 @@ async fn a_run_in_flight_does_not_keep_the_service_from_stopping() {
         .unwrap();
     let (status, took) = program.terminate().await;
     assert_eq!(status.code(), Some(0));
-    assert!(took < Duration::from_secs(10), "it took {took:?} to end");
+    assert!(took < machine::scaled(Duration::from_secs(10)), "it took {took:?} to end");
     let torn = response.bytes().await;
     assert!(torn.is_err(), "the stream ended as if it were complete");
 }

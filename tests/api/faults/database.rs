@@ -9,7 +9,9 @@ use serde_json::{Value, json};
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection};
 use tempfile::TempDir;
 
-use crate::support::{Proxy, Session, Setup, TestApp, calls, database, problem, replies, says};
+use crate::support::{
+    Proxy, Session, Setup, TestApp, calls, database, machine, problem, replies, says,
+};
 
 /// Ends every connection of the service.
 async fn cut(app: &TestApp) {
@@ -103,7 +105,7 @@ async fn a_database_that_falls_silent_keeps_no_request_waiting() {
         problem(post, 503, "database_unavailable").await
     };
     tokio::join!(join_all(reads), post);
-    assert!(asked.elapsed() < Duration::from_secs(15), "{:?}", asked.elapsed());
+    assert!(asked.elapsed() < machine::scaled(Duration::from_secs(15)), "{:?}", asked.elapsed());
     let health = app.get("/healthz").send().await.unwrap();
     assert_eq!(health.status(), StatusCode::OK);
 
@@ -128,7 +130,7 @@ async fn who_finds_all_connections_taken_is_told_so_and_soon() {
         problem(post, 503, "database_unavailable").await;
     });
     join_all(posts).await;
-    assert!(asked.elapsed() < Duration::from_secs(10), "{:?}", asked.elapsed());
+    assert!(asked.elapsed() < machine::scaled(Duration::from_secs(10)), "{:?}", asked.elapsed());
     let health = app.get("/healthz").send().await.unwrap();
     assert_eq!(health.status(), StatusCode::OK);
     held.rollback().await.unwrap();

@@ -10,7 +10,7 @@ use twostep::tools::Typed;
 
 use crate::support::kept_output::MODEL_KEY;
 use crate::support::{
-    Endless, Session, Setup, TestApp, binary, calls, data_dir, hangs_first, replies, says,
+    Endless, Session, Setup, TestApp, binary, calls, data_dir, hangs_first, machine, replies, says,
 };
 
 fn api_only() -> Setup {
@@ -100,7 +100,7 @@ async fn a_process_that_comes_back_goes_on_with_its_runs_at_once() {
     let back_at = Instant::now();
     assert_eq!(session.settled(&run).await["output_text"], "Here again.");
     // A lease takes 12 seconds to run out.
-    assert!(back_at.elapsed() < Duration::from_secs(6), "{:?}", back_at.elapsed());
+    assert!(back_at.elapsed() < machine::scaled(Duration::from_secs(6)), "{:?}", back_at.elapsed());
     assert_eq!(attempts(&session).await, [1, 2]);
     second.kill().await.unwrap();
 }
@@ -131,5 +131,5 @@ async fn a_worker_that_found_more_runs_than_it_has_room_for_stops_in_time() {
     other.stop().await;
     let asked = Instant::now();
     app.stop_unchecked().await;
-    assert!(asked.elapsed() < Duration::from_secs(5), "{:?}", asked.elapsed());
+    assert!(asked.elapsed() < machine::scaled(Duration::from_secs(5)), "{:?}", asked.elapsed());
 }

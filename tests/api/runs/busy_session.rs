@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use twostep::domain::run::OnBusy;
 
 use crate::runs::cancelling;
-use crate::support::{Session, Setup, TestApp, hangs_first, problem};
+use crate::support::{Session, Setup, TestApp, hangs_first, machine, problem};
 
 /// Starts a run that hangs, and waits until it does.
 async fn hanging(session: &Session<'_>) -> Value {
@@ -131,7 +131,7 @@ async fn a_message_interrupts_while_the_model_speaks() {
     let position = (&next["status"], &next["queue_position"]);
     assert_eq!(position, (&json!("queued"), &json!(1)));
     let stopped = session.settled(&live).await;
-    assert!(asked.elapsed() < Duration::from_secs(1), "{:?}", asked.elapsed());
+    assert!(asked.elapsed() < machine::scaled(Duration::from_secs(1)), "{:?}", asked.elapsed());
     assert_eq!(stopped["stop_reason"], json!({ "type": "cancelled" }));
     assert_eq!(session.settled(&next).await["output_text"], "You said Instead.");
     assert_eq!(said(&session).await, ["hang", "Instead", "You said Instead."]);

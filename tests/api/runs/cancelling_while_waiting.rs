@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::runs::cancelling::{first, start, started, stops};
-use crate::support::{Session, TestApp};
+use crate::support::{Session, TestApp, machine};
 
 /// A run with one call that has begun and one that has not, which waits for the client. It was
 /// taken over as often as a run may be.
@@ -70,7 +70,7 @@ async fn runs_that_wait_for_their_clients_are_taken_up_before_the_next_sweep() {
         session.settled(run).await;
     }
     // The sweep comes once a second, and would take up one of them each time.
-    assert!(asked.elapsed() < Duration::from_secs(2), "{:?}", asked.elapsed());
+    assert!(asked.elapsed() < machine::scaled(Duration::from_secs(2)), "{:?}", asked.elapsed());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -93,7 +93,7 @@ async fn a_run_that_waits_for_its_client_gives_way_to_a_message_that_interrupts(
     let next = session.post(json!({ "content": "Instead", "on_busy": "interrupt" })).await;
     assert_eq!((&next["status"], &next["queue_position"]), (&json!("queued"), &json!(1)));
     assert_eq!(session.settled(&run).await["status"], "cancelled");
-    assert!(asked.elapsed() < Duration::from_secs(1), "{:?}", asked.elapsed());
+    assert!(asked.elapsed() < machine::scaled(Duration::from_secs(1)), "{:?}", asked.elapsed());
     assert_eq!(session.settled(&next).await["output_text"], "Still here.");
     assert_answered(&app, &session).await;
 }

@@ -12,7 +12,7 @@ use twostep::domain::ids::TenantId;
 use twostep::store::budgets::{Period, list, set};
 
 use crate::support::{
-    Session, Setup, TestApp, asks, calls, hangs_first, problem, replies, says, tables_with,
+    Session, Setup, TestApp, asks, calls, hangs_first, machine, problem, replies, says, tables_with,
 };
 
 async fn delete(session: &Session<'_>) -> Response {
@@ -168,7 +168,7 @@ async fn what_runs_is_stopped_and_readers_are_told() {
     let waits = session.open(&session.run_stream(&waiting), None).await;
     let asked = Instant::now();
     deleted(&session).await;
-    assert!(asked.elapsed() < Duration::from_secs(3), "{:?}", asked.elapsed());
+    assert!(asked.elapsed() < machine::scaled(Duration::from_secs(3)), "{:?}", asked.elapsed());
 
     let told = whole.rest().await;
     let last = told.last().unwrap();
@@ -211,7 +211,7 @@ async fn who_waits_for_an_answer_hears_that_there_will_be_none() {
     let asked = Instant::now();
     let (response, ()) = tokio::join!(waits, deletes);
     problem(response.unwrap(), 404, "session_not_found").await;
-    assert!(asked.elapsed() < Duration::from_secs(30), "{:?}", asked.elapsed());
+    assert!(asked.elapsed() < machine::scaled(Duration::from_secs(30)), "{:?}", asked.elapsed());
 }
 
 /// A service that works on no runs.

@@ -7,7 +7,7 @@ use std::thread;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::task::block_in_place;
 
-use super::{TestApp, TestDatabase, kept_output};
+use super::{TestApp, TestDatabase, kept_output, replies};
 
 /// The state in which a test leaves its service.
 #[derive(Debug)]
@@ -148,4 +148,23 @@ pub(crate) fn repairs(metrics: &str) -> Vec<(String, u64)> {
     repairs.retain(|(_, times)| *times > 0);
     repairs.sort();
     repairs
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[should_panic(expected = "violated invariants")]
+async fn a_test_that_leaves_a_violated_invariant_fails() {
+    let app = TestApp::start(replies(&[])).await;
+    app.session().await;
+    let corruption = sqlx::query("UPDATE sessions SET queued = 1");
+    corruption.execute(&app.database.pool(1)).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_service_that_is_stopped_without_the_check_may_leave_a_violated_invariant() {
+    let app = TestApp::start(replies(&[])).await;
+    app.session().await;
+    let corruption = sqlx::query("UPDATE sessions SET queued = 1");
+    corruption.execute(&app.database.pool(1)).await.unwrap();
+    assert_eq!(app.broken_invariants().await.len(), 1);
+    app.stop_unchecked().await;
 }

@@ -28,7 +28,7 @@ pub(crate) fn binary(args: &[&str]) -> Command {
 pub(crate) fn binary_at(program: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(program);
     command.args(args).env_clear().env("TWOSTEP_AUTH", "open").kill_on_drop(true);
-    for name in ["PATH", "HOME", "PG_BIN_DIR", "LANG"] {
+    for name in ["PATH", "HOME", "PG_BIN_DIR", "LANG", "SSL_CERT_FILE"] {
         if let Some(value) = std::env::var_os(name) {
             command.env(name, value);
         }

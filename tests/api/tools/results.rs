@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use twostep::domain::tool::{ToolClass, ToolTiming};
 use twostep::tools::{Output, ToolContext, ToolError, Typed, TypedTool};
 
-use crate::support::{Setup, TestApp, calls, replies, says};
+use crate::support::{Setup, TestApp, calls, machine, replies, says};
 
 /// A tool that takes its time, panics or fails as asked, and counts its calls.
 #[derive(Debug, Default)]
@@ -95,7 +95,11 @@ async fn three_reads_of_300_ms_take_less_than_500() {
     stream.until("agent.tool_use").await;
     let started = Instant::now();
     let events = stream.rest().await;
-    assert!(started.elapsed() < Duration::from_millis(500), "took {:?}", started.elapsed());
+    assert!(
+        started.elapsed() < machine::scaled(Duration::from_millis(500)),
+        "took {:?}",
+        started.elapsed()
+    );
     assert_eq!(events.iter().filter(|event| event.name == "agent.tool_result").count(), 3);
     assert_eq!(count.load(Ordering::SeqCst), 3);
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{fork, messages, request, told, until_waiting};
 use crate::support::{
-    Session, Setup, TestApp, calls, hangs_first, problem, replies, says, tables_with,
+    Session, Setup, TestApp, calls, hangs_first, machine, problem, replies, says, tables_with,
 };
 
 async fn delete(session: &Session<'_>, query: &str) -> Response {
@@ -78,7 +78,11 @@ async fn what_runs_in_forks_is_stopped_before_they_go() {
     }
     let asked = tokio::time::Instant::now();
     assert_eq!(delete(&source, "?forks=delete").await.status(), 204);
-    assert!(asked.elapsed() < std::time::Duration::from_secs(4), "{:?}", asked.elapsed());
+    assert!(
+        asked.elapsed() < machine::scaled(std::time::Duration::from_secs(4)),
+        "{:?}",
+        asked.elapsed()
+    );
     for stream in streams {
         let told = stream.rest().await;
         assert!(told.iter().any(|event| event.name == "user.interrupt"), "{told:?}");

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
-use crate::support::{Setup, TestApp, calls, replies, says};
+use crate::support::{Setup, TestApp, calls, machine, replies, says};
 use collector::{Collector, hex, told};
 
 const ID: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
@@ -140,7 +140,7 @@ async fn a_silent_collector_holds_neither_runs_nor_the_end_up() {
     ask(&app, "01").await;
     let begun = Instant::now();
     app.stop_unchecked().await;
-    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < machine::scaled(Duration::from_secs(10)), "{:?}", begun.elapsed());
 }
 
 #[tokio::test(flavor = "multi_thread")]
