@@ -280,7 +280,7 @@ async fn a_service_does_not_start_where_the_wall_is_none() {
     ] {
         server.admin.execute(hole).await.unwrap();
         let error = bring_up_to_date(database.clone()).await.unwrap_err().to_string();
-        assert!(error.starts_with("the role twostep_tenant is a superuser, has "), "{error}");
+        assert!(error.starts_with("role twostep_tenant is a superuser, has "), "{error}");
         server.admin.execute(mended).await.unwrap();
         bring_up_to_date(database.clone()).await.unwrap();
     }
