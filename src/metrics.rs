@@ -1,6 +1,6 @@
-//! Figures for those who run the service, in the text format that Prometheus reads.
+//! Metrics for operators, in the text format of Prometheus.
 //!
-//! A value and not a global: tests run many services in one process.
+//! A value rather than a global, because tests run many services in one process.
 
 mod tool_servers;
 
@@ -21,24 +21,24 @@ use crate::domain::run::RunStatus;
 use crate::domain::sent::SentChange;
 use crate::spans::Spans;
 pub use tool_servers::ReadReports;
-use tool_servers::ToolServerFigures;
+use tool_servers::ToolServerMetrics;
 
-/// What [`Metrics::encode`] writes.
+/// The content type of [`Metrics::encode`].
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// A counter for each value of one label.
 type Counters = Family<[(&'static str, &'static str); 1], Counter>;
 
-/// Where a run that a worker takes up comes from.
+/// The origin of a run that a worker claims.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClaimedFrom {
     /// The queue.
     Queue,
-    /// A worker that did not renew its lease.
+    /// A worker whose lease expired.
     ExpiredLease,
-    /// The request that accepted it.
+    /// The request that accepted the run.
     HandOver,
-    /// Its calls waited for somebody.
+    /// A wait for answers to its calls.
     Wait,
 }
 
@@ -55,12 +55,12 @@ impl ClaimedFrom {
     }
 }
 
-/// What became of a history that was to be summed up.
+/// The outcome of a compaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CompactionOutcome {
-    /// A summary stands for it.
+    /// A summary was stored.
     Done,
-    /// There is none.
+    /// No summary was stored.
     Failed,
 }
 
@@ -75,14 +75,14 @@ impl CompactionOutcome {
     }
 }
 
-/// How a request to the model ended.
+/// The outcome of a request to the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RequestOutcome {
-    /// With a reply.
+    /// A reply.
     Replied,
-    /// With an error.
+    /// An error.
     Failed,
-    /// With the run being told to stop.
+    /// The run was stopped.
     Stopped,
 }
 
@@ -98,14 +98,14 @@ impl RequestOutcome {
     }
 }
 
-/// How an attempt to deliver to a webhook ended.
+/// The outcome of a webhook delivery attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WebhookOutcome {
-    /// It was taken.
+    /// Accepted.
     Delivered,
-    /// It will be sent again.
+    /// Failed; it is retried.
     Retried,
-    /// It is given up.
+    /// Failed for the last time.
     Failed,
 }
 
@@ -121,7 +121,7 @@ impl WebhookOutcome {
     }
 }
 
-/// The figures of one service.
+/// The metrics of one service.
 pub struct Metrics {
     registry: Registry,
     repairs: Counters,
@@ -136,7 +136,7 @@ pub struct Metrics {
     model_requests: Counters,
     model_retries: Counters,
     model_circuit_open: Gauge,
-    /// None in a process that asks no model.
+    /// None in a process that sends no model requests.
     model_circuit: Mutex<Option<Circuit>>,
     webhook_attempts: Counters,
     active: Gauge,
@@ -146,71 +146,63 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Figures that are all zero, and all there: what is missing cannot be told from zero.
+    /// Creates all metrics with the value zero, so that zero is distinguished from absent.
     pub fn new() -> Self {
         let mut registry = Registry::with_prefix("twostep");
         let this = Self {
-            repairs: counters(&mut registry, "history_repairs", "Repairs of a sent history"),
+            repairs: counters(
+                &mut registry,
+                "history_repairs",
+                "Repairs of sent histories, by kind",
+            ),
             sent_changes: counters(
                 &mut registry,
                 "sent_history_changes",
-                "Parts of a history that are sent no more",
+                "Permanent changes of sent histories, by kind",
             ),
             compactions: counters(
                 &mut registry,
                 "compactions",
-                "Histories that were to be summed up for the model",
+                "Compactions of histories, by outcome",
             ),
             prefix_changes: counters(
                 &mut registry,
                 "prefix_changes",
-                "Requests that did not begin as the one before, by where",
+                "Model requests that did not repeat the previous request as a prefix, by level",
             ),
             accepted: counter(&mut registry, "runs_accepted", "Runs accepted"),
             settled: counters(&mut registry, "runs_settled", "Runs settled, by status"),
-            claimed: counters(
-                &mut registry,
-                "runs_claimed",
-                "Runs taken up, by where they came from",
-            ),
-            leases_lost: counter(&mut registry, "leases_lost", "Runs dropped for a lost lease"),
-            steps_fenced: counter(&mut registry, "steps_fenced", "Steps refused by the fence"),
+            claimed: counters(&mut registry, "runs_claimed", "Runs claimed by workers, by origin"),
+            leases_lost: counter(&mut registry, "leases_lost", "Runs stopped by a lost lease"),
+            steps_fenced: counter(&mut registry, "steps_fenced", "Steps refused by fencing"),
             model_requests: counters(&mut registry, "model_requests", "Model requests, by outcome"),
             model_retries: counters(
                 &mut registry,
                 "model_retries",
-                "Model requests that were to be sent again, by outcome",
+                "Retries of model requests, by outcome",
             ),
             model_circuit_open: gauge(
                 &mut registry,
                 "model_circuit_open",
-                "Whether the model is left alone because it fails everybody",
+                "1 while the circuit breaker of the model is open, otherwise 0",
             ),
             model_circuit: Mutex::default(),
             webhook_attempts: counters(
                 &mut registry,
                 "webhook_attempts",
-                "Attempts to deliver to a webhook, by outcome",
+                "Webhook delivery attempts, by outcome",
             ),
-            active: gauge(
-                &mut registry,
-                "runs_active",
-                "Runs that a worker of this process drives",
-            ),
-            streams: gauge(&mut registry, "streams_open", "Event streams that are held"),
-            spans_dropped: counter(
-                &mut registry,
-                "spans_dropped",
-                "Spans of traces that no collector took",
-            ),
+            active: gauge(&mut registry, "runs_active", "Runs that this process executes"),
+            streams: gauge(&mut registry, "streams_open", "Open event streams"),
+            spans_dropped: counter(&mut registry, "spans_dropped", "Spans that were not exported"),
             spans: Spans::default(),
             registry,
         };
-        this.begin_at_zero();
+        this.initialize_labels();
         this
     }
 
-    fn begin_at_zero(&self) {
+    fn initialize_labels(&self) {
         for kind in RepairKind::ALL {
             let _ = self.repairs.get_or_create(&[("kind", kind.as_str())]);
         }
@@ -240,102 +232,102 @@ impl Metrics {
         }
     }
 
-    /// Where spans of traces begin.
+    /// Returns the span factory.
     pub const fn spans(&self) -> &Spans {
         &self.spans
     }
 
-    /// The same figures of a process whose spans begin there.
+    /// Returns these metrics with another span factory.
     #[must_use]
     pub fn with_spans(self, spans: Spans) -> Self {
         Self { spans, ..self }
     }
 
-    /// The same figures, with those of servers of tools.
+    /// Returns these metrics with those of the tool servers added.
     #[must_use]
     pub fn with_tool_servers(mut self, read: ReadReports) -> Self {
-        self.registry.register_collector(Box::new(ToolServerFigures(read)));
+        self.registry.register_collector(Box::new(ToolServerMetrics(read)));
         self
     }
 
-    /// Counts spans that no collector took.
+    /// Returns the counter of spans that were not exported.
     pub fn spans_dropped(&self) -> Counter {
         self.spans_dropped.clone()
     }
 
-    /// A history was sent otherwise than it is stored.
+    /// Counts a repair of a sent history.
     pub fn history_repaired(&self, kind: RepairKind) {
         self.repairs.get_or_create(&[("kind", kind.as_str())]).inc();
     }
 
-    /// A part of a history is sent no more.
+    /// Counts a permanent change of a sent history.
     pub fn sent_changed(&self, change: &SentChange) {
         self.sent_changes.get_or_create(&[("kind", change.kind())]).inc();
     }
 
-    /// A request did not begin as the one before it in its session.
+    /// Counts a request that did not repeat the previous one as a prefix.
     pub fn prefix_changed(&self, change: PrefixChange) {
         self.prefix_changes.get_or_create(&[("level", change.level())]).inc();
     }
 
-    /// A history was to be summed up.
+    /// Counts a compaction.
     pub fn compaction(&self, outcome: CompactionOutcome) {
         self.compactions.get_or_create(&[("outcome", outcome.as_str())]).inc();
     }
 
-    /// A message was accepted.
+    /// Counts an accepted message.
     pub fn run_accepted(&self) {
         self.accepted.inc();
     }
 
-    /// A run came to rest.
+    /// Counts a settled run.
     pub fn run_settled(&self, status: RunStatus) {
         self.settled.get_or_create(&[("status", status.as_str())]).inc();
     }
 
-    /// A worker took runs up.
+    /// Counts claimed runs.
     pub fn runs_claimed(&self, from: ClaimedFrom, count: usize) {
         let count = u64::try_from(count).unwrap_or(u64::MAX);
         self.claimed.get_or_create(&[("how", from.as_str())]).inc_by(count);
     }
 
-    /// A driver dropped its run, because another worker may hold it.
+    /// Counts a run whose driver stopped because its lease may have expired.
     pub fn lease_lost(&self) {
         self.leases_lost.inc();
     }
 
-    /// The fence refused a step.
+    /// Counts a step that fencing refused.
     pub fn step_fenced(&self) {
         self.steps_fenced.inc();
     }
 
-    /// A request to the model ended.
+    /// Counts a finished model request.
     pub fn model_request(&self, outcome: RequestOutcome) {
         self.model_requests.get_or_create(&[("outcome", outcome.as_str())]).inc();
     }
 
-    /// A failed request will be sent again.
+    /// Counts a retry of a failed model request.
     pub fn model_retried(&self) {
         self.model_retries.get_or_create(&[("outcome", "sent")]).inc();
     }
 
-    /// A failed request is not sent again, because too many others are.
+    /// Counts a failed model request that is not retried because the retry budget is used up.
     pub fn model_retry_withheld(&self) {
         self.model_retries.get_or_create(&[("outcome", "withheld")]).inc();
     }
 
-    /// Whether the model is asked, from now on.
+    /// Sets the state of the model's circuit breaker.
     pub fn model_circuit(&self, circuit: Circuit) {
         self.model_circuit_open.set(i64::from(circuit != Circuit::Closed));
         *self.model_circuit.lock().unwrap_or_else(PoisonError::into_inner) = Some(circuit);
     }
 
-    /// Whether the model is asked; none in a process that asks no model.
+    /// Returns the state of the model's circuit breaker; none in a process without model requests.
     pub fn circuit(&self) -> Option<Circuit> {
         *self.model_circuit.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// An attempt to deliver to a webhook ended.
+    /// Counts a webhook delivery attempt.
     pub fn webhook_attempt(&self, outcome: WebhookOutcome) {
         self.webhook_attempts.get_or_create(&[("outcome", outcome.as_str())]).inc();
     }
@@ -350,7 +342,7 @@ impl Metrics {
         Held::new(&self.streams)
     }
 
-    /// All figures as text.
+    /// Encodes all metrics as text.
     pub fn encode(&self) -> Result<String, fmt::Error> {
         let mut text = String::new();
         encode(&mut text, &self.registry)?;
@@ -370,7 +362,7 @@ impl fmt::Debug for Metrics {
     }
 }
 
-/// One more, for as long as it lives.
+/// Increments a gauge until it is dropped.
 #[derive(Debug)]
 pub struct Held(Gauge);
 
@@ -410,7 +402,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_are_there_before_anything_happens_and_count_what_does() {
+    fn metrics_start_at_zero_and_count_events() {
         let metrics = Metrics::new();
         let has = |line: &str| metrics.encode().unwrap().lines().any(|found| found == line);
         assert!(has(r#"twostep_history_repairs_total{kind="late_result"} 0"#));

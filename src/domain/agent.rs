@@ -1,11 +1,11 @@
-//! Agents: named sets of what sessions are made with, each in numbered versions.
+//! Agents: named, versioned sets of session settings.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// The longest name.
+/// Maximum length of a name in bytes.
 const MAX_NAME: usize = 64;
 
 /// The name of an agent: 1 to 64 of `a-z`, `0-9`, `_` and `-`, the first a letter or a digit.
@@ -13,13 +13,13 @@ const MAX_NAME: usize = 64;
 #[serde(try_from = "String")]
 pub struct AgentName(String);
 
-/// A text that names no agent.
+/// A text that does not name an agent.
 #[derive(Debug, thiserror::Error)]
 pub enum BadAgent {
-    /// The name is none.
+    /// The name is invalid.
     #[error("{0:?} is not 1 to 64 of a-z, 0-9, _ and -, the first a letter or a digit")]
     Name(String),
-    /// What stands behind the `@` is no version.
+    /// The text after the `@` is not a version.
     #[error("{0:?} is not a version: versions are counted from 1")]
     Version(String),
 }
@@ -57,8 +57,7 @@ impl fmt::Display for AgentName {
     }
 }
 
-/// An agent as it was at one time. Boxed where it is pinned, because settings are a part of many
-/// large futures.
+/// One version of an agent. Boxed in settings, because settings are part of many large futures.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct AgentVersion {
     /// The name.
@@ -74,13 +73,13 @@ impl fmt::Display for AgentVersion {
     }
 }
 
-/// Which agent somebody asks for: `coder`, the newest, or `coder@3`.
+/// A reference to an agent: `coder` for the newest version, or `coder@3`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub struct AgentChoice {
     /// The name.
     pub name: AgentName,
-    /// The version; the newest where none is named.
+    /// The version; none for the newest.
     pub version: Option<i32>,
 }
 
@@ -92,7 +91,7 @@ impl FromStr for AgentChoice {
             return Ok(Self { name: text.parse()?, version: None });
         };
         let read: Option<i32> = version.parse().ok();
-        // A number has one spelling.
+        // Only the canonical spelling of a number is accepted.
         let read = read.filter(|number| *number > 0 && number.to_string() == version);
         let read = read.ok_or_else(|| BadAgent::Version(version.to_owned()))?;
         Ok(Self { name: name.parse()?, version: Some(read) })
@@ -116,15 +115,15 @@ impl fmt::Display for AgentChoice {
     }
 }
 
-/// Who says what an agent is.
+/// The origin of an agent's definition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AgentSource {
-    /// The tenant.
+    /// Defined by the tenant.
     Tenant,
-    /// The operator, by a file.
+    /// Defined by the operator in a file.
     Operator,
-    /// The service itself.
+    /// Built into the service.
     Builtin,
 }
 
@@ -141,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_names_no_agent_is_refused() {
+    fn invalid_agent_references_are_refused() {
         let long = "x".repeat(MAX_NAME + 1);
         for text in [
             "",

@@ -1,6 +1,6 @@
-//! Keys of the API: `tsk_`, the key's id, `_` and a secret, both in hexadecimal digits.
+//! API keys: `tsk_`, the key's id, `_` and a secret, both in hexadecimal digits.
 //!
-//! One pattern finds them wherever they were left: `tsk_[0-9a-f]{32}_[0-9a-f]{64}`.
+//! The pattern `tsk_[0-9a-f]{32}_[0-9a-f]{64}` finds leaked keys in logs and files.
 
 use std::fmt;
 use std::fmt::Write as _;
@@ -13,39 +13,40 @@ use subtle::ConstantTimeEq as _;
 
 use super::ids::{KeyId, TenantId};
 
-/// Bytes of a secret.
+/// Length of a secret in bytes.
 const SECRET: usize = 32;
 
-/// A key as its owner holds it.
+/// A complete key with its secret.
 pub struct ApiKey {
     id: KeyId,
     secret: [u8; SECRET],
 }
 
-/// A text that is not a key. It does not repeat the text, which may be a key all but for a letter.
+/// A text that is not a key. The error does not repeat the text, which may be a mistyped key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("this is not a key of the form tsk_…_…")]
 pub struct BadKey;
 
 impl ApiKey {
-    /// A new key, of random bits that the operating system gives.
+    /// Generates a key from the operating system's random numbers.
     pub fn generate() -> Result<Self, getrandom::Error> {
         let mut secret = [0; SECRET];
         getrandom::fill(&mut secret)?;
         Ok(Self { id: KeyId::new(), secret })
     }
 
-    /// What may be shown and logged of it.
+    /// Returns the id, which may be shown and logged.
     pub const fn id(&self) -> KeyId {
         self.id
     }
 
-    /// What is stored of its secret.
+    /// Returns the hash of the secret, which is stored.
     pub fn hash(&self) -> SecretHash {
         SecretHash(Sha256::digest(self.secret).into())
     }
 
-    /// The whole key. For its owner only, which is why nothing prints it by accident.
+    /// Returns the complete key. An explicit method, so that no format string prints it by
+    /// accident.
     pub fn reveal(&self) -> String {
         let mut text = format!("{}_", self.id);
         for byte in self.secret {
@@ -67,7 +68,7 @@ impl FromStr for ApiKey {
     fn from_str(text: &str) -> Result<Self, BadKey> {
         let (id, digits) = text.rsplit_once('_').ok_or(BadKey)?;
         let digits = digits.as_bytes();
-        // One key has one form: no capitals, no signs.
+        // A key has one canonical form: lower case, no sign.
         let is_plain =
             |text: &[u8]| text.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
         let id_digits = id.strip_prefix(KeyId::PREFIX).and_then(|id| id.strip_prefix('_'));
@@ -89,7 +90,7 @@ impl FromStr for ApiKey {
 pub struct SecretHash(pub [u8; 32]);
 
 impl PartialEq for SecretHash {
-    /// Takes as long for hashes that differ in the first byte as for equal ones.
+    /// Compares in constant time.
     fn eq(&self, other: &Self) -> bool {
         self.0.ct_eq(&other.0).into()
     }
@@ -97,18 +98,18 @@ impl PartialEq for SecretHash {
 
 impl Eq for SecretHash {}
 
-/// What a key may do. Each includes those before it.
+/// The permissions of a key. Each scope includes the scopes before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum Scope {
-    /// Look at what the tenant has
+    /// Read the tenant's data
     Read,
-    /// Make sessions, post messages, decide on calls, and all else
+    /// Create sessions, post messages, decide on calls, and all other operations
     Write,
 }
 
 impl Scope {
-    /// The word on the wire and in the database.
+    /// The scope as text, on the wire and in the database.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Read => "read",
@@ -116,52 +117,52 @@ impl Scope {
         }
     }
 
-    /// The scope of this word.
+    /// Parses the text of a scope.
     pub fn parse(word: &str) -> Option<Self> {
         [Self::Read, Self::Write].into_iter().find(|scope| scope.as_str() == word)
     }
 }
 
-/// What is known of a key.
+/// A key as stored, without its secret.
 #[derive(Debug, Clone, Serialize)]
 pub struct KeyRecord {
-    /// Which key.
+    /// The id.
     pub id: KeyId,
-    /// A name for people.
+    /// The display name.
     pub name: String,
-    /// The owner of what it opens.
+    /// The tenant that owns the key.
     #[serde(skip)]
     pub tenant_id: TenantId,
-    /// The owner's name.
+    /// The tenant's name.
     pub tenant: String,
-    /// What it may do.
+    /// The permissions.
     pub scope: Scope,
-    /// Whether it opens anything.
+    /// The current validity.
     pub status: KeyStatus,
-    /// When it was made.
+    /// Time of creation.
     pub created_at: Timestamp,
-    /// Until when it is good, if not for ever.
+    /// Time of expiry; none for a key that does not expire.
     pub expires_at: Option<Timestamp>,
-    /// When it was taken back.
+    /// Time of revocation.
     pub revoked_at: Option<Timestamp>,
-    /// When it was last used, to the minute.
+    /// Time of the last use, to the minute.
     pub last_used_at: Option<Timestamp>,
 }
 
-/// Whether a key opens anything.
+/// The validity of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum KeyStatus {
-    /// It does.
+    /// Accepted.
     Active,
-    /// Its time is over.
+    /// Expired.
     Expired,
-    /// Somebody has taken it back.
+    /// Revoked.
     Revoked,
 }
 
 impl KeyStatus {
-    /// The word for it.
+    /// The status as text.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Active => "active",
@@ -195,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_not_quite_a_key_is_refused() {
+    fn a_text_that_is_almost_a_key_is_refused() {
         let text = ApiKey::generate().unwrap().reveal();
         let capital = text.to_uppercase().replacen("TSK", "tsk", 1);
         let half_capital = format!("{}F", &text[..100]);
@@ -219,13 +220,13 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_is_printed_by_accident_tells_no_secret() {
+    fn the_debug_output_of_a_key_does_not_contain_its_secret() {
         let key = ApiKey::generate().unwrap();
         assert_eq!(format!("{key:?}"), format!("ApiKey({})", key.id()));
     }
 
     #[test]
-    fn hashes_are_equal_if_all_of_them_is() {
+    fn hashes_are_equal_if_all_bytes_are_equal() {
         let key = ApiKey::generate().unwrap();
         assert_eq!(key.hash(), key.hash());
         for place in [0, 31] {

@@ -1,26 +1,26 @@
-//! One try of a request to the model, as there is to look at afterwards.
+//! The record of one try of a model request, kept for inspection.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// One try of a request. A request is tried again where that may help.
+/// One try of a model request. A failed try is repeated if the failure is retryable.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Attempt {
-    /// When it was sent.
+    /// Time of sending.
     #[schema(value_type = String, format = DateTime)]
     pub started_at: Timestamp,
-    /// How long the head of the reply took; none if it never came.
+    /// Time until the head of the reply arrived, in milliseconds; none if it never arrived.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub head_ms: Option<i64>,
-    /// How long it took in all.
+    /// Total duration in milliseconds.
     pub duration_ms: i64,
-    /// The status of the reply.
+    /// The HTTP status of the reply.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
-    /// The server's own id of it, to ask the server's people about.
+    /// The model provider's request id, for support requests.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
-    /// The kind of the failure; none if there is a whole reply.
+    /// The kind of the failure; none for a complete reply.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }

@@ -1,7 +1,7 @@
-//! What may be spent, and the most that a request may take of it.
+//! Budgets, and the estimate of the most that a request can use.
 //!
-//! A request is sent only if what it may take at most is still there, so that a budget is never
-//! overshot, however many requests are under way.
+//! A request is sent only if the budget covers its estimate, so that a budget is never exceeded,
+//! however many requests are in progress.
 
 use std::fmt;
 
@@ -10,11 +10,11 @@ use serde::{Deserialize, Serialize};
 use super::price::Price;
 use super::usage::Usage;
 
-/// Tokens that a request may have beyond the bytes of its body: the model's side adds a prompt of
-/// its own where there are tools.
+/// Tokens that a request may have in addition to its body: the model provider adds a prompt of
+/// its own to requests with tools.
 const HIDDEN_PROMPT: i64 = 1000;
 
-/// What may be spent in all. What is not set does not bind.
+/// A spending limit. An unset unit is not limited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Budget {
@@ -29,25 +29,25 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// Whether it binds nothing.
+    /// Returns `true` if no unit is limited.
     pub const fn is_open(&self) -> bool {
         self.tokens.is_none() && self.cost.is_none()
     }
 }
 
-/// Whose budget, and for what time.
+/// The owner and the period of a budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Scope {
-    /// The session's, over its whole life.
+    /// The session, over its whole life.
     Session,
-    /// The tenant's, for a day by UTC.
+    /// The tenant, per UTC day.
     TenantDay,
-    /// The tenant's, over all time.
+    /// The tenant, over all time.
     TenantTotal,
 }
 
-/// What a budget counts.
+/// The unit of a budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
@@ -57,37 +57,37 @@ pub enum Unit {
     Cost,
 }
 
-/// How many tokens a body had when the model's side counted them.
+/// The size of an earlier request, as measured by the model provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Measured {
-    /// Bytes of the body.
+    /// Length of the body in bytes.
     pub bytes: i64,
     /// Tokens of the prompt.
     pub tokens: i64,
 }
 
 impl Measured {
-    /// What the answer to a request of so many bytes says of it.
+    /// The measurement that the reply to a request of this length contains.
     pub const fn of(bytes: i64, usage: &Usage) -> Self {
         Self { bytes, tokens: usage.prompt() }
     }
 }
 
-/// The most that a request may take.
+/// The most that a request can use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Estimate {
-    /// Tokens, in and out.
+    /// Input and output tokens.
     pub tokens: i64,
-    /// Micro-dollars; none where no price is known.
+    /// Cost in micro-dollars; none when no price is known.
     pub cost: Option<i64>,
 }
 
 impl Estimate {
-    /// The most that a request with a body of so many bytes may take. A token is a byte at least;
-    /// of the part that an earlier request had as well it is known how many there are.
+    /// Estimates a request with a body of this length. A token has at least one byte; for the part
+    /// that repeats an earlier request, the measured number of tokens is used.
     ///
-    /// What the model's side brings into the prompt by itself, such as a page behind a URL, is not
-    /// in the body and not in here.
+    /// Content that the provider adds itself, such as a page behind a URL, is not in the body and
+    /// not in the estimate.
     pub fn new(
         bytes: i64,
         max_tokens: u32,
@@ -109,7 +109,7 @@ impl Estimate {
 }
 
 impl Estimate {
-    /// The most of a request that is read twice, and answered twice.
+    /// The estimate of a request that the provider processes twice, as it does for a compaction.
     #[must_use]
     pub fn twice(self) -> Self {
         let twice = |count: i64| count.saturating_mul(2);
@@ -117,21 +117,21 @@ impl Estimate {
     }
 }
 
-/// Where a budget stands.
+/// A budget and its current use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Standing {
-    /// Whose it is.
+    /// The owner of the budget.
     pub scope: Scope,
-    /// What may be spent.
+    /// The limits.
     pub budget: Budget,
-    /// Tokens that are spent, or reserved for requests under way.
+    /// Tokens spent, or reserved for requests in progress.
     pub tokens: i64,
-    /// Micro-dollars likewise.
+    /// Micro-dollars spent or reserved.
     pub cost: i64,
 }
 
 impl Standing {
-    /// Why the budget does not allow a request; none if it does.
+    /// Returns the limit that the request would exceed, if any.
     pub fn refuses(&self, estimate: &Estimate) -> Option<Exceeded> {
         let over = |unit, budget: Option<i64>, taken: i64, asked: Option<i64>| {
             let budget = budget?;
@@ -143,18 +143,18 @@ impl Standing {
     }
 }
 
-/// A budget that does not allow a request.
+/// A budget that does not cover a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Exceeded {
-    /// Whose budget.
+    /// The owner of the budget.
     pub scope: Scope,
-    /// Of what.
+    /// The unit that is exceeded.
     pub unit: Unit,
-    /// How much it is.
+    /// The limit.
     pub budget: i64,
-    /// How much of it is spent, or reserved for other requests.
+    /// The amount that is spent, or reserved for other requests.
     pub taken: i64,
-    /// What the request may take; none where that cannot be told, for want of a price.
+    /// The estimate of the request; none if its model has no price.
     pub asked: Option<i64>,
 }
 
@@ -172,9 +172,9 @@ impl fmt::Display for Exceeded {
         };
         write!(f, "{whose} is {budget} {unit}, of which {taken} are spent or reserved; ")?;
         match self.asked {
-            Some(asked) => write!(f, "the next request may take {asked}"),
+            Some(asked) => write!(f, "the next request can use up to {asked}"),
             None => {
-                write!(f, "what the next request may cost is not known: its model has no price")
+                write!(f, "the cost of the next request is unknown: its model has no price")
             }
         }
     }
@@ -195,17 +195,17 @@ mod tests {
     };
 
     #[test]
-    fn a_token_is_a_byte_at_least() {
+    fn a_token_has_at_least_one_byte() {
         let expected = Estimate { tokens: 1500, cost: Some(1600) };
         assert_eq!(Estimate::new(400, 100, Some(PRICE), None), expected);
     }
 
     #[test]
-    fn what_was_counted_before_is_not_guessed_again() {
+    fn measured_tokens_are_not_estimated_again() {
         let usage = Usage { input_tokens: 60, cache_read_input_tokens: 40, ..Usage::default() };
         let earlier = Measured::of(400, &usage);
         assert_eq!(Estimate::new(450, 100, None, Some(earlier)).tokens, 100 + 50 + 1000 + 100);
-        // A history that was cut says nothing, and neither does a server that does not count.
+        // A shorter body makes the measurement useless, and so does a server that does not count.
         assert_eq!(Estimate::new(399, 100, None, Some(earlier)).tokens, 399 + 1000 + 100);
         let silent = Measured { tokens: 0, ..earlier };
         assert_eq!(Estimate::new(450, 100, None, Some(silent)).tokens, 450 + 1000 + 100);
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_refused_reads_why() {
+    fn the_error_names_the_exceeded_budget() {
         let mut exceeded = Exceeded {
             scope: Scope::TenantDay,
             unit: Unit::Tokens,
@@ -238,7 +238,7 @@ mod tests {
         assert_eq!(
             exceeded.to_string(),
             "the budget of this day is 1000 tokens, of which 950 are spent or reserved; the next \
-             request may take 100"
+             request can use up to 100"
         );
         exceeded.asked = None;
         assert!(exceeded.to_string().ends_with("its model has no price"));

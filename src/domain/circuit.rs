@@ -1,15 +1,15 @@
-//! Whether a server that we depend on is asked.
+//! The state of a circuit breaker.
 
 use serde::Serialize;
 
-/// Whether a server is asked.
+/// The state of the circuit breaker in front of a server that the service depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Circuit {
-    /// It is.
+    /// Requests are sent.
     Closed,
-    /// One request is on its way to find out; the others wait.
+    /// One probe request is in progress; the others wait.
     HalfOpen,
-    /// It failed too often in a row, and is left alone for a while.
+    /// Too many requests failed in a row; no request is sent for a while.
     Open,
 }

@@ -1,4 +1,4 @@
-//! How a conversation is kept within the model's window.
+//! Context management: compaction and edits that keep a conversation within the model's window.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -6,29 +6,30 @@ use serde_json::value::RawValue;
 use super::session::Settings;
 use super::usage::Usage;
 
-/// The output budget of a summary at least: it caps what is thought before it is written as well.
+/// Minimum output budget of a summary; it also limits the thinking before the summary.
 pub const SUMMARY_TOKENS: u32 = 16_384;
 
-/// What a session asks for, to keep its conversation within the model's window.
+/// The context management settings of a session.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Context {
-    /// Edits that the model's side makes of what it is sent: an array, as it was pinned.
+    /// Context edits that the model provider applies to requests: an array, as pinned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Vec<Object>>)]
     pub edits: Option<Box<RawValue>>,
-    /// A run whose first request would have so many tokens has the history summed up before.
+    /// Number of input tokens from which the history is compacted before the first request of a
+    /// run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compact_at: Option<i64>,
-    /// What is asked of the summary; the model's side has words of its own where absent.
+    /// Instructions for the summary; the provider's default applies when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compact_instructions: Option<String>,
-    /// The output budget of a summary at most, where the model gives little.
+    /// Maximum output budget of a summary, for models with a small one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compact_max_tokens: Option<u32>,
 }
 
 impl Context {
-    /// Whether nothing is asked.
+    /// Returns `true` if no setting is present.
     pub fn is_unset(&self) -> bool {
         let Self { edits, compact_at, compact_instructions, compact_max_tokens } = self;
         edits.is_none()
@@ -37,16 +38,16 @@ impl Context {
             && compact_max_tokens.is_none()
     }
 
-    /// Whether the model's side may sum up within a reply: it then reads what it is sent twice.
+    /// Returns `true` if the provider may compact within a reply, and so read the request twice.
     pub fn sums_up_within(&self) -> bool {
         self.edits.as_ref().is_some_and(|edits| edits.get().contains(r#""compact_"#))
     }
 
-    /// Whether a next request of so many tokens has the history summed up before, where the last
-    /// summary left it at `after` tokens.
+    /// Returns `true` if the history is compacted before a request of this many tokens. `after` is
+    /// the number of tokens that the last summary left.
     ///
-    /// A summary that did not make it short enough is not made again before much has come since:
-    /// else each run would have one, and pay for it.
+    /// A summary that did not shorten the history enough is not repeated before the history has
+    /// grown by a quarter, because otherwise each run would create and pay for a summary.
     pub fn is_due(&self, tokens: i64, after: Option<i64>) -> bool {
         let Some(at) = self.compact_at else { return false };
         let enough = |after: i64| after.saturating_add(at.max(after) / 4);
@@ -54,33 +55,33 @@ impl Context {
     }
 }
 
-/// A summary that is sent in place of the beginning of a history.
+/// A summary that replaces the beginning of a history in requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Compaction {
-    /// The number of the last message that it stands for.
+    /// The number of the last message that the summary replaces.
     pub up_to: i32,
-    /// The JSON array of its blocks.
+    /// The JSON array of the summary's blocks.
     pub content: String,
-    /// Tokens of the next request without it.
+    /// Tokens of the next request without the summary.
     pub tokens_before: i64,
-    /// Tokens of that request with it.
+    /// Tokens of that request with the summary.
     pub tokens_after: i64,
 }
 
-/// What the model's side said when it summed up what it was sent, by itself.
+/// The provider's figures of a compaction within a reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SummedUp {
-    /// Tokens of the request as it was sent.
+    /// Tokens of the request as sent.
     pub tokens_before: i64,
-    /// Tokens of what it answered to; none if it stopped before.
+    /// Tokens of the compacted request; none if the provider stopped after the compaction.
     pub tokens_after: Option<i64>,
-    /// What the summary used, of all that the reply did.
+    /// Token usage of the summary alone.
     pub usage: Usage,
 }
 
 impl Settings {
-    /// The settings of a request for a summary: with room for one, and without what shapes an
-    /// answer, which such a request is refused with.
+    /// Returns the settings of a request for a summary: with an output budget for it, and without
+    /// the settings that shape an answer, with which the provider refuses such a request.
     #[must_use]
     pub fn for_summary(&self) -> Self {
         let mut settings = self.clone();
@@ -98,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_summary_is_due_when_the_window_is_near_and_not_again_at_once() {
+    fn a_compaction_is_due_near_the_limit_and_not_again_at_once() {
         let context = Context { compact_at: Some(1000), ..Context::default() };
         for (tokens, after, due) in [
             (999, None, false),

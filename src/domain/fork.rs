@@ -1,4 +1,4 @@
-//! Sessions that go on from a message of another one.
+//! Forks: sessions that continue from a message of another session.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::to_raw_value;
@@ -7,39 +7,40 @@ use super::ids::SessionId;
 use super::message::{BadContent, Content};
 use super::tool::{CANCELLED, CallState, INTERRUPTED};
 
-/// Where a fork left its source.
+/// The point at which a fork leaves its source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct ForkedFrom {
-    /// The session that it was made from.
+    /// The source session.
     #[schema(value_type = String)]
     pub session_id: SessionId,
-    /// The last message that both have; 0 if they have none in common.
+    /// The number of the last shared message; 0 if no message is shared.
     pub message_seq: i32,
 }
 
-/// What a client calls a message of a history.
+/// A client's reference to a message of a history.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(untagged, expecting = "the number or the id of a message is expected")]
 pub enum MessageName {
-    /// Its place, from 1.
+    /// Its number, from 1.
     Seq(i64),
-    /// Its id; where several have it, the last of them.
+    /// Its id; if several messages have the id, the last one.
     Id(String),
 }
 
-/// A call that a fork has from its source without its result.
+/// A call that the fork copied from its source without a result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpenCall {
     /// The model's id of the call.
     pub tool_use_id: String,
-    /// Where it stands in the source.
+    /// The state of the call in the source.
     pub state: CallState,
 }
 
-/// The message that answers such calls, in their order, or the model would refuse the history.
+/// Builds the message that answers such calls, in their order; without it the model would refuse
+/// the history.
 ///
-/// What the source did with them after the fork point is not a part of the fork. So the model is
-/// told of each that it may have run, unless it surely has not.
+/// The results in the source after the fork point are not part of the fork. The model is therefore
+/// informed that each call may have run, except calls that certainly did not start.
 pub fn closing(calls: &[OpenCall]) -> Result<Content, BadContent> {
     #[derive(Serialize)]
     struct ToolResult<'a> {
@@ -70,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_call_that_surely_did_not_run_is_called_cancelled() {
+    fn only_a_call_that_did_not_start_is_reported_as_cancelled() {
         let call = |tool_use_id: &str, state| OpenCall { tool_use_id: tool_use_id.into(), state };
         let content = closing(&[call("b", CallState::Done), call("a", CallState::Planned)]);
         let expected = format!(

@@ -1,4 +1,4 @@
-//! Identifiers: UUID v7 made here and nowhere else, with a prefix on the wire.
+//! Identifiers: UUID v7, generated only here, with a prefix on the wire.
 
 use std::{fmt, str::FromStr};
 
@@ -20,16 +20,16 @@ macro_rules! ids {
         pub struct $name(Uuid);
 
         impl $name {
-            /// The text before the underscore on the wire.
+            /// The prefix on the wire, without the underscore.
             pub const PREFIX: &'static str = $prefix;
 
-            /// A new id; later ids of one process sort after earlier ones.
+            /// Generates an id; later ids of one process sort after earlier ones.
             #[expect(clippy::new_without_default, reason = "a new id is never a default value")]
             pub fn new() -> Self {
                 Self(Uuid::now_v7())
             }
 
-            /// The id as the database keeps it.
+            /// The id as stored in the database.
             pub const fn as_uuid(self) -> Uuid {
                 self.0
             }
@@ -86,17 +86,17 @@ ids! {
     EventId = "evt";
     /// One worker process, the owner of leases.
     WorkerId = "wrk";
-    /// A key of the API. It is the first part of the key itself, and tells nothing of the rest.
+    /// An API key. The id is the first part of the key and does not reveal the secret.
     KeyId = "tsk";
-    /// A tool call that the model's server gave no id of its own.
+    /// A tool call to which the model server gave no id.
     CallId = "call";
-    /// Somewhere to be told of runs.
+    /// A webhook endpoint.
     WebhookId = "whk";
-    /// Something that a webhook is told.
+    /// A delivery of a notification to a webhook.
     DeliveryId = "dlv";
-    /// A stream that is only there to be watched on its way.
+    /// A diagnostic stream that checks the proxies between client and service.
     ProbeId = "prb";
-    /// Something to look things up in.
+    /// A course that agents search.
     CourseId = "crs";
 }
 

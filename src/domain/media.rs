@@ -1,7 +1,7 @@
-//! Images, documents and search results, named in a few words where they are not shown whole.
+//! Short text placeholders for images, documents and search results.
 //!
-//! The history keeps them byte for byte. An event names them: it is kept and told many times, and
-//! one image may be larger than everything else that a session says.
+//! The history stores these blocks byte for byte. An event contains only the placeholder, because
+//! events are stored and sent many times, and one image may be larger than the rest of a session.
 
 use std::borrow::Cow;
 
@@ -33,7 +33,7 @@ struct Source<'a> {
     url: Cow<'a, str>,
 }
 
-/// The name of a block that is an image, a document or a search result; none for all others.
+/// Returns the placeholder of an image, a document or a search result; none for other blocks.
 pub fn name(block: &RawValue) -> Result<Option<String>, BadContent> {
     let media: Media<'_> = serde_json::from_str(block.get())?;
     let source = media.source.map_or("null", RawValue::get);
@@ -64,14 +64,13 @@ fn of_source(kind: &str, title: &str, source: &Source<'_>) -> String {
     }
 }
 
-/// The name as a block of text.
+/// Returns the placeholder as a text block.
 pub fn named(block: &RawValue) -> Result<Option<Box<RawValue>>, BadContent> {
     let text = name(block)?.map(|name| json!({ "type": "text", "text": name }));
     Ok(text.map(|text| to_raw_value(&text)).transpose()?)
 }
 
-/// A content as an event tells it: blocks that have a name are told by it, all others stay byte
-/// for byte.
+/// Returns the content for events: placeholders for media blocks, all other blocks byte for byte.
 pub fn told(content: &Content) -> Result<Content, BadContent> {
     let mut blocks: Vec<Cow<'_, RawValue>> = Vec::new();
     let mut is_changed = false;
@@ -130,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_names_what_has_a_name_and_leaves_the_rest_alone() {
+    fn an_event_replaces_media_and_keeps_the_other_blocks() {
         let text = r#"[{"type":"text",  "text":"a\u00e9"}]"#;
         let content = Content::parse(text.to_owned()).unwrap();
         assert_eq!(told(&content).unwrap().as_str(), text);

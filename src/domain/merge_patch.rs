@@ -1,4 +1,4 @@
-//! Merge patches (RFC 7396). What a patch does not name keeps its place and its bytes.
+//! JSON merge patch (RFC 7396). Members that a patch does not name keep their position and bytes.
 
 use std::fmt;
 
@@ -6,12 +6,12 @@ use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-/// The members of an object, in their order; of two with the same name the last counts.
+/// The members of an object, in their order; the last of two members with one name counts.
 #[derive(Debug, Default)]
 struct Members(Vec<(String, Box<RawValue>)>);
 
 impl Members {
-    /// The members of a JSON text; none if it is not an object.
+    /// Parses the members of a JSON text; none if it is not an object.
     fn of(json: &RawValue) -> Result<Option<Self>, serde_json::Error> {
         let is_object = json.get().trim_start().starts_with('{');
         is_object.then(|| serde_json::from_str(json.get())).transpose()
@@ -72,7 +72,7 @@ impl<'de> Deserialize<'de> for Members {
     }
 }
 
-/// What a patch makes of a target. It goes as deep as the patch is nested.
+/// Applies a patch to a target. The recursion is as deep as the patch.
 pub fn merge(target: &RawValue, patch: &RawValue) -> Result<Box<RawValue>, serde_json::Error> {
     let Some(changes) = Members::of(patch)? else {
         return Ok(patch.to_owned());
@@ -101,7 +101,7 @@ mod tests {
 
     /// The examples of RFC 7396, appendix A.
     #[test]
-    fn the_examples_of_the_rfc_come_out_as_they_should() {
+    fn the_examples_of_the_rfc_give_the_expected_results() {
         for (target, patch, result) in [
             (r#"{"a":"b"}"#, r#"{"a":"c"}"#, r#"{"a":"c"}"#),
             (r#"{"a":"b"}"#, r#"{"b":"c"}"#, r#"{"a":"b","b":"c"}"#),
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_named_keeps_its_place_and_its_bytes() {
+    fn unnamed_members_keep_their_position_and_bytes() {
         let target = r#"{"z":1.50,"a":{"y": 12345678901234567890123,"b":2},"é\"":[ 1 ]}"#;
         assert_eq!(
             merged(target, r#"{"a":{"b":3}}"#),
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_members_with_one_name_the_last_counts() {
+    fn the_last_of_two_members_with_one_name_counts() {
         assert_eq!(merged(r#"{"a":1,"b":2,"a":3}"#, r#"{"c":4,"c":5}"#), r#"{"a":3,"b":2,"c":5}"#);
     }
 }

@@ -1,8 +1,8 @@
 //! Messages of the history: raw content blocks and typed views of them.
 //!
-//! The model refuses a history that was changed by a single byte before a thinking block, and a
-//! prompt cache misses on it. So a block is kept as the JSON text that was received, and the loop
-//! looks at it through views that own nothing.
+//! The model refuses a history in which a byte before a thinking block was changed, and a prompt
+//! cache misses on it. A block is therefore stored as the JSON text that was received, and the
+//! loop reads it through borrowed views.
 
 use std::borrow::Cow;
 
@@ -13,7 +13,7 @@ use super::run::ModelStop;
 use super::tool::ToolUse;
 use super::usage::Usage;
 
-/// Who speaks.
+/// The author of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
@@ -24,7 +24,7 @@ pub enum Role {
 }
 
 impl Role {
-    /// The word on the wire and in the database.
+    /// The role as text, on the wire and in the database.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::User => "user",
@@ -38,20 +38,20 @@ impl Role {
 #[serde(transparent)]
 pub struct Content(Box<RawValue>);
 
-/// A content that cannot be read.
+/// A content that cannot be parsed.
 #[derive(Debug, thiserror::Error)]
 #[error("content is not an array of blocks that have a type: {0}")]
 pub struct BadContent(#[from] serde_json::Error);
 
 impl Content {
-    /// Reads the text of a JSON array.
+    /// Parses the text of a JSON array.
     pub fn parse(text: String) -> Result<Self, BadContent> {
         let raw = RawValue::from_string(text)?;
         serde_json::from_str::<Vec<Tag<'_>>>(raw.get())?;
         Ok(Self(raw))
     }
 
-    /// Joins blocks, each as it is.
+    /// Joins raw blocks, without changing them.
     pub fn from_blocks<'a>(
         blocks: impl IntoIterator<Item = &'a RawValue>,
     ) -> Result<Self, BadContent> {
@@ -59,7 +59,7 @@ impl Content {
         Ok(Self(to_raw_value(&blocks)?))
     }
 
-    /// One text block.
+    /// Creates a content of one text block.
     pub fn text(text: &str) -> Result<Self, BadContent> {
         #[derive(Serialize)]
         struct Text<'a> {
@@ -74,19 +74,19 @@ impl Content {
         self.0.get()
     }
 
-    /// The blocks, each with its raw text and its view.
+    /// Parses the blocks, each with its raw text and its view.
     pub fn blocks(&self) -> Result<Vec<Block<'_>>, BadContent> {
         let raw: Vec<&RawValue> = serde_json::from_str(self.0.get())?;
         raw.into_iter().map(Block::view).collect()
     }
 
-    /// The array of the summary among the blocks, if there is one.
+    /// Returns the array of the provider's summary block, if there is one.
     pub fn summary(&self) -> Result<Option<String>, BadContent> {
         #[derive(Deserialize)]
         struct Summary<'a> {
             #[serde(borrow, rename = "type")]
             kind: Cow<'a, str>,
-            /// Null or blank where nothing came of it.
+            /// Null or blank when the provider produced no summary.
             #[serde(borrow, default)]
             content: Option<Cow<'a, str>>,
         }
@@ -101,7 +101,7 @@ impl Content {
         Ok(blocks.iter().find(is_summary).map(|block| format!("[{block}]")))
     }
 
-    /// All text blocks joined: what a person reads as the answer.
+    /// Joins all text blocks: the answer as a person reads it.
     pub fn joined_text(&self) -> Result<String, BadContent> {
         Ok(self
             .blocks()?
@@ -122,38 +122,38 @@ impl Content {
 /// One content block.
 #[derive(Debug, Clone)]
 pub struct Block<'a> {
-    /// The JSON text as it was received.
+    /// The JSON text as received.
     pub raw: &'a RawValue,
-    /// What the loop needs to know of it.
+    /// The typed view.
     pub view: View<'a>,
 }
 
-/// A typed look at a block. What is not named here is passed through untouched.
+/// A typed view of a block. Other block types are passed through unchanged.
 #[derive(Debug, Clone)]
 pub enum View<'a> {
     /// Text for the reader.
     Text(Cow<'a, str>),
     /// Reasoning, possibly empty; its signature stays in the raw block.
     Thinking(Cow<'a, str>),
-    /// Reasoning that nobody may read.
+    /// Encrypted reasoning.
     RedactedThinking,
-    /// The model asks for a tool of ours.
+    /// A call of a client-side tool, which the service or the client runs.
     ToolUse(ToolUse<'a>),
-    /// Our answer to a call.
+    /// The result of such a call.
     ToolResult {
-        /// The call that it answers.
+        /// The id of the call.
         tool_use_id: Cow<'a, str>,
-        /// Whether the tool failed.
+        /// True if the tool failed.
         is_error: bool,
     },
-    /// The model's side runs a tool of its own.
+    /// A call of a tool that the model provider runs.
     ServerToolUse {
-        /// The id that its result block will name.
+        /// The id that its result block names.
         id: Cow<'a, str>,
     },
     /// Any other block.
     Other {
-        /// The call that the block answers, if it is the result of a server's tool.
+        /// The id of the call, if the block is the result of a provider's tool.
         tool_use_id: Option<Cow<'a, str>>,
     },
 }
@@ -191,7 +191,7 @@ struct ToolResult<'a> {
 }
 
 impl<'a> Block<'a> {
-    /// Looks at one raw block.
+    /// Parses the view of one raw block.
     pub fn view(raw: &'a RawValue) -> Result<Self, BadContent> {
         let tag: Tag<'a> = serde_json::from_str(raw.get())?;
         let view = match tag.kind.as_ref() {
@@ -217,16 +217,16 @@ impl<'a> Block<'a> {
     }
 }
 
-/// One entry of the history, as the loop sees it.
+/// One entry of the history, as the loop reads it.
 #[derive(Debug, Clone)]
 pub struct Message {
-    /// Who speaks.
+    /// The author.
     pub role: Role,
     /// The blocks.
     pub content: Content,
-    /// Why the model stopped; none for a user message.
+    /// The model's stop reason; none for a user message.
     pub stop_reason: Option<ModelStop>,
-    /// What the request cost; zero for a user message.
+    /// Token usage of the request; zero for a user message.
     pub usage: Usage,
 }
 
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn all_text_blocks_make_the_answer() {
+    fn all_text_blocks_are_joined_into_the_answer() {
         let text = r#"[{"type":"thinking","thinking":"hm","signature":"s"},
             {"type":"text","text":"One, "},{"type":"citation_thing"},{"type":"text","text":"two."}]"#;
         let content = Content::parse(text.to_owned()).unwrap();
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_is_seen_with_its_id_its_tool_and_its_input() {
+    fn the_view_of_a_call_has_its_id_its_tool_and_its_input() {
         let content = concat!(
             r#"[{"type":"text","text":"I look."},{"type":"tool_use","id":"toolu_1","#,
             r#""name":"Edit","input":{"file_path":  "a","new_string":"\u00e9"}}]"#,

@@ -1,4 +1,4 @@
-//! The words that every layer shares. Nothing here does IO or imports another layer.
+//! The types that every layer shares. This layer does no IO and imports no other layer.
 
 pub mod agent;
 pub mod api_key;

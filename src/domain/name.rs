@@ -1,9 +1,9 @@
-//! Names that people give to keys and tenants.
+//! Names of keys and tenants.
 
 /// The longest name, in characters.
 const MAX: usize = 100;
 
-/// Whether a text is a name. Names are printed in lists, one a line.
+/// Returns `true` for a valid name. Names are printed one per line.
 pub fn is_name(text: &str) -> bool {
     !text.trim().is_empty() && text.chars().count() <= MAX && !text.contains(char::is_control)
 }
@@ -13,7 +13,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_has_something_to_read_on_one_line() {
+    fn a_name_is_visible_text_on_one_line() {
         for (text, expected) in [
             ("acme", true),
             ("Ä & Söhne", true),

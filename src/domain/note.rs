@@ -1,5 +1,5 @@
-//! What a step leaves in the session beside messages and events. It is stored in the step that
-//! tells of it, so that neither is ever there without the other.
+//! Notes: session state that a step changes besides messages and events. A note is stored in the
+//! same transaction as the event that reports it.
 
 use std::collections::BTreeMap;
 
@@ -10,25 +10,25 @@ use super::context::Compaction;
 use super::permission::PermissionMode;
 use super::sent::SentChange;
 
-/// Something to remember.
+/// A change of session state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Note {
-    /// The model has seen a file as it is now.
+    /// The model has read the current content of a file.
     Seen {
-        /// Relative to the workspace, in its plainest form.
+        /// Path relative to the workspace, normalized.
         path: String,
-        /// SHA-256 of the whole file.
+        /// SHA-256 of the complete file.
         hash: Vec<u8>,
     },
-    /// The model's list of its work, whole.
+    /// The model's complete todo list.
     Todos(Vec<Todo>),
-    /// The permission mode from now on.
+    /// The new permission mode.
     Mode(PermissionMode),
-    /// What is sent otherwise than it is stored from now on.
+    /// A new difference between the stored history and the history that the model receives.
     Sent(SentChange),
     /// The tool lists that have been announced to the model.
     AnnouncedToolLists(AnnouncedToolLists),
-    /// What is sent in place of the beginning of the history from now on.
+    /// The new summary that replaces the beginning of the history in requests.
     Compacted(Compaction),
 }
 
@@ -41,12 +41,13 @@ pub type AnnouncedToolLists = BTreeMap<String, String>;
 )]
 #[serde(deny_unknown_fields)]
 pub struct Todo {
-    /// The model's own id of it.
+    /// The model's id of the item.
     pub id: String,
-    /// What is to be done.
+    /// The task.
     pub content: String,
-    /// How far it is.
-    // Else each word is a schema of its own, and a wrong word is not told which ones there are.
+    /// The progress.
+    // An inline enum, because a schema with one constant per variant does not list the allowed
+    // values in the validation error.
     #[schemars(schema_with = "statuses")]
     pub status: TodoStatus,
 }
@@ -55,14 +56,14 @@ fn statuses(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "string", "enum": ["pending", "in_progress", "completed"] })
 }
 
-/// How far an item is.
+/// The progress of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TodoStatus {
-    /// Not begun.
+    /// Not started.
     Pending,
-    /// In work.
+    /// In progress.
     InProgress,
-    /// Done.
+    /// Finished.
     Completed,
 }

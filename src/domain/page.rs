@@ -1,23 +1,23 @@
-//! Which part of a list is read.
+//! Keyset pagination.
 
-/// Items of a list that is ordered by a key, from behind one of them on.
+/// A slice of a list that is ordered by a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Slice<K> {
-    /// Only items behind this one, in the direction of reading; none to read from the end.
+    /// Only items after this key, in the direction of reading; none to read from the start.
     pub from: Option<K>,
-    /// Whether it is read towards greater keys.
+    /// True to read in ascending order.
     pub is_upwards: bool,
-    /// At most so many.
+    /// Maximum number of items.
     pub limit: i64,
 }
 
 impl<K> Slice<K> {
-    /// The items with the least keys.
+    /// The items with the lowest keys.
     pub const fn first(limit: i64) -> Self {
         Self { from: None, is_upwards: true, limit }
     }
 
-    /// Items that were read in this direction, in the order of their keys.
+    /// Returns items that were read in this direction, in ascending order.
     pub fn in_order<T>(&self, mut read: Vec<T>) -> Vec<T> {
         if !self.is_upwards {
             read.reverse();

@@ -1,34 +1,34 @@
-//! What a request is let in with, and who holds it.
+//! The credential of a request and the owner of its limits.
 
 use jiff::Timestamp;
 use sha2::{Digest as _, Sha256};
 
 use super::ids::KeyId;
 
-/// What lets a request in. A stream that it opens ends with it.
+/// The credential that admitted a request. A stream that it opens ends when it expires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pass {
-    /// A key of the API, which may be taken back at any time.
+    /// An API key, which can be revoked at any time.
     Key(KeyId),
-    /// A token of an identity provider about somebody, until its end.
+    /// A token of an identity provider, with its subject and its expiry.
     Token(SubjectHash, Timestamp),
 }
 
-/// For whom limits count: each has them apart from all others.
+/// The owner of rate and concurrency limits. Each holder has its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Holder {
-    /// Who has a key of the API.
+    /// An API key.
     Key(KeyId),
-    /// Whom tokens are about, however many there are of them.
+    /// The subject of tokens; all tokens of a subject share the limits.
     Subject(SubjectHash),
 }
 
-/// What is kept of whom a token is about, and of who says so.
+/// The hash of a token's issuer and subject, the only part of them that is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SubjectHash(pub [u8; 32]);
 
 impl Pass {
-    /// Who has it.
+    /// Returns the owner of the limits.
     pub const fn holder(self) -> Holder {
         match self {
             Self::Key(id) => Holder::Key(id),
@@ -38,11 +38,11 @@ impl Pass {
 }
 
 impl SubjectHash {
-    /// The hash of a subject, who has this name with this issuer and with no other.
+    /// Hashes a subject. The same subject of two issuers has two hashes.
     pub fn of(issuer: &str, subject: &str) -> Self {
         let mut hash = Sha256::new();
         hash.update(issuer);
-        // No issuer's text goes on in the subject's.
+        // The separator prevents that issuer and subject run together.
         hash.update([0]);
         hash.update(subject);
         Self(hash.finalize().into())
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_subject_is_another_one_with_another_issuer() {
+    fn the_same_subject_of_another_issuer_has_another_hash() {
         let hash = SubjectHash::of("https://a", "bcd");
         assert_eq!(SubjectHash::of("https://a", "bcd"), hash);
         for (issuer, subject) in [("https://a", "bc"), ("https://ab", "cd"), ("https://b", "bcd")] {

@@ -1,4 +1,4 @@
-//! Calls that wait for somebody.
+//! Calls that wait for an answer from a client or a user.
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 
 use super::permission::Awaits;
 
-/// A call that waits for somebody.
+/// A call that waits for an answer from a client or a user.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 pub struct PendingCall {
     /// The model's own id of the call.
@@ -16,15 +16,15 @@ pub struct PendingCall {
     /// The input as the model wrote it.
     #[schema(value_type = Object)]
     pub input: Box<RawValue>,
-    /// Who must act.
+    /// The required action.
     pub awaits: Awaits,
-    /// When the call gets its default answer.
+    /// Time at which the call gets its default answer.
     #[schema(value_type = String, format = DateTime)]
     pub answer_by: Timestamp,
-    /// Why somebody is asked.
+    /// The reason why approval is required.
     #[serde(skip)]
     pub reason: Option<String>,
-    /// What the call would change of a file, as a unified diff.
+    /// The change that the call would make to a file, as a unified diff.
     #[serde(skip)]
     pub diff: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! What a call may do: the words of the permission policy.
+//! Permission policy types: rules, modes and decisions.
 
 use std::collections::BTreeMap;
 
@@ -6,19 +6,19 @@ use serde::{Deserialize, Serialize};
 
 use super::word::word;
 
-/// What the permission policy says of a call.
+/// The verdict of the permission policy on a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Permission {
     /// It may run.
     Allow,
-    /// Somebody must decide.
+    /// The call waits for a decision.
     Ask,
     /// It must not run.
     Deny,
 }
 
-/// What happens to calls that no rule speaks of.
+/// The treatment of calls that match no rule.
 #[derive(
     Debug,
     Clone,
@@ -34,18 +34,18 @@ pub enum Permission {
 #[serde(rename_all = "snake_case")]
 #[value(rename_all = "snake_case")]
 pub enum PermissionMode {
-    /// What changes nothing runs; somebody decides on the rest.
+    /// Read-only calls run; all other calls wait for a decision.
     Default,
-    /// Changes of files in the workspace run as well.
+    /// Changes of files in the workspace run too.
     AcceptEdits,
-    /// Nothing that changes anything runs, until a plan is approved.
+    /// Only read-only calls run until a plan is approved.
     Plan,
-    /// Everything runs. The operator must have enabled it.
+    /// All calls run. The operator must have enabled this mode.
     Bypass,
 }
 
 impl PermissionMode {
-    /// The word on the wire and in the database.
+    /// The mode as text, on the wire and in the database.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Default => "default",
@@ -55,7 +55,7 @@ impl PermissionMode {
         }
     }
 
-    /// Reads the word in the database.
+    /// Parses the text that the database stores.
     pub fn parse(text: &str) -> Option<Self> {
         [Self::Default, Self::AcceptEdits, Self::Plan, Self::Bypass]
             .into_iter()
@@ -63,35 +63,35 @@ impl PermissionMode {
     }
 }
 
-/// One rule of a policy. The first that matches a call decides.
+/// A rule of a policy. The first rule that matches a call decides.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
-    /// The tool's name, or a pattern of it: `*` stands for any part of a name.
+    /// The tool's name, or a pattern in which `*` matches any part of a name.
     pub tool: String,
     /// Patterns for members of the input, all of which must match.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub input: BTreeMap<String, String>,
-    /// What it says.
+    /// The verdict.
     #[serde(deserialize_with = "word")]
     pub decision: Permission,
-    /// Why, for the model.
+    /// The reason, for the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
-/// Who must act before a call can go on.
+/// The party that must act before a call continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Awaits {
-    /// Somebody who decides whether it may run.
+    /// A person or program that decides whether the call may run.
     Approval,
-    /// The client, which runs it.
+    /// The client, which runs the call.
     Client,
 }
 
 impl Awaits {
-    /// The word in the database.
+    /// The value in the database.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Approval => "approval",
@@ -99,13 +99,13 @@ impl Awaits {
         }
     }
 
-    /// Reads the word in the database.
+    /// Parses the text that the database stores.
     pub fn parse(text: &str) -> Option<Self> {
         [Self::Approval, Self::Client].into_iter().find(|awaits| awaits.as_str() == text)
     }
 }
 
-/// What somebody decided on a call.
+/// The decision on a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Decision {
@@ -116,7 +116,7 @@ pub enum Decision {
 }
 
 impl Decision {
-    /// The word on the wire and in the database.
+    /// The decision as text, on the wire and in the database.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Allow => "allow",
@@ -124,7 +124,7 @@ impl Decision {
         }
     }
 
-    /// Reads the word in the database.
+    /// Parses the text that the database stores.
     pub fn parse(text: &str) -> Option<Self> {
         [Self::Allow, Self::Deny].into_iter().find(|decision| decision.as_str() == text)
     }

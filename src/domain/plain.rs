@@ -1,5 +1,5 @@
-//! The history as people read it: errors without the tags that tell the model of them, and images,
-//! documents and search results by their names.
+//! The plain view of a history, for people: errors without their tags, and placeholders for images,
+//! documents and search results.
 
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
@@ -10,13 +10,13 @@ use super::message::{BadContent, Content, View};
 const OPENING: &str = "<tool_use_error>";
 const CLOSING: &str = "</tool_use_error>";
 
-/// A text without the tags around it.
+/// Strips the error tags from a text.
 fn without_tags(text: &str) -> &str {
     text.strip_prefix(OPENING).and_then(|text| text.strip_suffix(CLOSING)).unwrap_or(text)
 }
 
-/// A content of whose failed results the tags are taken away, and in which what has a name stands
-/// by it. All other blocks stay byte for byte.
+/// Returns the plain view of a content: error tags removed from failed results, media replaced by
+/// placeholders. All other blocks stay byte for byte.
 pub fn plain(content: &Content) -> Result<Content, BadContent> {
     let mut blocks: Vec<Box<RawValue>> = Vec::new();
     for block in content.blocks()? {
@@ -34,7 +34,7 @@ pub fn plain(content: &Content) -> Result<Content, BadContent> {
     Content::from_blocks(blocks.iter().map(AsRef::as_ref))
 }
 
-/// A result whose images and the like stand by their names.
+/// Replaces the media in a tool result by placeholders.
 fn with_names(block: &RawValue) -> Result<Box<RawValue>, BadContent> {
     let mut result: Map<String, Value> = serde_json::from_str(block.get())?;
     let mut is_changed = false;
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn images_stand_by_their_names() {
+    fn images_are_replaced_by_placeholders() {
         let image = r#"{"type":"image","source":{"type":"url","url":"https://a"}}"#;
         let name = r#"{"type":"text","text":"[image https://a]"}"#;
         let result = |part: &str| {
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn tags_in_the_middle_of_a_text_are_its_own() {
+    fn tags_inside_a_text_are_kept() {
         assert_eq!(without_tags("say <tool_use_error>x</tool_use_error>"), {
             "say <tool_use_error>x</tool_use_error>"
         });

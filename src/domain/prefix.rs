@@ -1,8 +1,7 @@
-//! What a request begins with, as hashes: enough to say whether it begins as the one before it
-//! did, and where the two part.
+//! Hashes of the parts of a request, to find where a request stops repeating the previous one.
 //!
-//! A prompt cache hits, and thinking blocks stay valid, only as long as tools, system prompt and
-//! earlier messages are sent again byte for byte.
+//! A prompt cache hits, and thinking blocks stay valid, only while tools, system prompt and earlier
+//! messages are repeated byte for byte.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -18,36 +17,36 @@ pub struct Hash([u8; 16]);
 /// The hashes of one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct PrefixHashes {
-    /// Of the tool definitions.
+    /// The hash of the tool definitions.
     pub tools: Hash,
-    /// Of the system prompt.
+    /// The hash of the system prompt.
     pub system: Hash,
-    /// Of the messages, all together.
+    /// The hash of all messages.
     pub messages: Hash,
-    /// How many messages there are.
+    /// Number of messages.
     pub message_count: usize,
 }
 
-/// Where a request begins to differ from the one before it in its session.
+/// The position at which a request first differs from the session's previous request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 #[serde(tag = "level", rename_all = "snake_case")]
 pub enum PrefixChange {
-    /// In the tool definitions; all that is cached is lost.
+    /// The tool definitions; nothing of the cache is reused.
     Tools,
-    /// In the system prompt; of what is cached the tools stay.
+    /// The system prompt; only the cached tools are reused.
     System,
-    /// In a message; of what is cached the tools and the system prompt stay.
+    /// A message; the cached tools and system prompt are reused.
     Messages {
-        /// The first that differs, counted from 0 among those that were sent.
+        /// The index of the first different message, among the messages of the request.
         index: usize,
     },
 }
 
 impl PrefixChange {
-    /// The words of [`PrefixChange::level`].
+    /// All values of [`PrefixChange::level`].
     pub const LEVELS: [&str; 3] = ["tools", "system", "messages"];
 
-    /// The word in events, logs and metrics.
+    /// The level as text, in events, logs and metrics.
     pub const fn level(self) -> &'static str {
         match self {
             Self::Tools => "tools",
@@ -58,7 +57,7 @@ impl PrefixChange {
 }
 
 impl Hash {
-    /// The hash of some texts, as if they were one.
+    /// Hashes texts as if they were concatenated.
     pub fn of<'a>(parts: impl IntoIterator<Item = &'a str>) -> Self {
         let mut state = Sha256::new();
         for part in parts {
@@ -94,7 +93,7 @@ impl From<Hash> for String {
     }
 }
 
-/// A text that is no hash.
+/// A text that is not a hash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a hash has 32 hexadecimal digits")]
 pub struct NoHash;
@@ -109,18 +108,17 @@ impl TryFrom<String> for Hash {
     }
 }
 
-/// The hashes of messages that follow each other, one for each message over all up to its end.
+/// Running hashes of consecutive messages: one per message, over all messages up to it.
 ///
-/// It is SHA-256, which the service uses elsewhere and most processors compute by themselves. The
-/// running state goes along with the messages, so that each byte is hashed once, when it comes,
-/// and a request costs no look back.
+/// The running SHA-256 state is kept, so that each byte is hashed once, when it is appended, and
+/// earlier messages are not read again for a request.
 #[derive(Debug, Clone, Default)]
 pub struct Chain {
     state: Sha256,
     links: Vec<Hash>,
 }
 
-/// A place in a chain to go back to.
+/// A position in a chain, to return to.
 #[derive(Debug, Clone, Default)]
 pub struct Knot {
     state: Sha256,
@@ -134,40 +132,41 @@ impl Chain {
         self.links.push(Hash::first_half(self.state.clone()));
     }
 
-    /// How many messages there are.
+    /// Returns the number of messages.
     pub fn len(&self) -> usize {
         self.links.len()
     }
 
-    /// Whether there are no messages.
+    /// Returns `true` if there are no messages.
     pub fn is_empty(&self) -> bool {
         self.links.is_empty()
     }
 
-    /// The hash of all messages.
+    /// Returns the hash of all messages.
     pub fn last(&self) -> Hash {
         self.links.last().copied().unwrap_or_else(|| Hash::of([]))
     }
 
-    /// The place after the last message.
+    /// Returns the position after the last message.
     pub fn knot(&self) -> Knot {
         Knot { state: self.state.clone(), links: self.links.len() }
     }
 
-    /// Goes back to a place, and returns the hashes of the messages beyond it.
+    /// Truncates the chain to a position and returns the removed hashes.
     pub fn go_back(&mut self, knot: Knot) -> Vec<Hash> {
         self.state = knot.state;
         self.links.split_off(knot.links.min(self.links.len()))
     }
 
-    /// The first message from a place on whose hash is not as it was, or that is missing now.
+    /// Returns the index of the first message, from a position on, whose hash differs from `before`
+    /// or that is missing.
     pub fn first_change(&self, from: usize, before: &[Hash]) -> Option<usize> {
         let now = self.links.get(from..).unwrap_or_default();
         let differs = |(at, hash): (usize, &Hash)| (now.get(at) != Some(hash)).then_some(from + at);
         before.iter().enumerate().find_map(differs)
     }
 
-    /// Bytes that it takes.
+    /// Returns the memory use in bytes.
     pub fn size(&self) -> usize {
         self.links.capacity() * size_of::<Hash>()
     }
@@ -186,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hash_is_written_as_the_tools_of_the_system_write_it() {
+    fn a_hash_is_the_first_half_of_sha256sum() {
         let hash = Hash::of(["a", "bc"]);
         assert_eq!(hash.to_string(), "ba7816bf8f01cfea414140de5dae2223");
         assert_eq!(Hash::try_from(hash.to_string()), Ok(hash));
@@ -196,13 +195,13 @@ mod tests {
     }
 
     #[test]
-    fn the_last_link_is_the_hash_of_all_messages() {
+    fn the_last_hash_covers_all_messages() {
         assert_eq!(chain(&["a", "b", "c"]).last(), Hash::of(["abc"]));
         assert_eq!(chain(&[]).last(), Hash::of([""]));
     }
 
     #[test]
-    fn a_chain_that_went_back_says_where_it_changed() {
+    fn a_truncated_chain_reports_its_first_change() {
         for (again, change) in [
             (&["b", "c"][..], None),
             (&["b", "c", "d"], None),

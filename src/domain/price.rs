@@ -1,4 +1,4 @@
-//! What requests cost, in whole micro-dollars.
+//! Costs of model requests, in whole micro-dollars.
 
 use std::collections::HashMap;
 
@@ -6,38 +6,37 @@ use serde::{Deserialize, Serialize};
 
 use super::usage::Usage;
 
-/// Prices by the model's name.
+/// Prices by model name.
 pub type Prices = HashMap<String, Price>;
 
-/// What a model costs, in micro-dollars: tokens by the million, searches by the piece.
+/// The prices of a model, in micro-dollars: per million tokens, and per search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Price {
-    /// Input that is neither read from the cache nor written to it.
+    /// Input tokens that are neither read from the cache nor written to it.
     pub input: u32,
-    /// Output, thinking included.
+    /// Output tokens, including thinking.
     pub output: u32,
-    /// Input written to the cache.
+    /// Input tokens written to the cache.
     pub cache_write: u32,
-    /// Input written to the cache for an hour; as `cache_write` where it is not named.
+    /// Input tokens written to the cache for an hour; `cache_write` applies when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_write_1h: Option<u32>,
-    /// Input read from the cache.
+    /// Input tokens read from the cache.
     pub cache_read: u32,
-    /// One search that the model's side makes.
+    /// One web search by the model provider.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub web_search: u32,
-    /// The prices of requests with a long prompt.
+    /// The prices of requests with long prompts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub long: Option<LongPrice>,
 }
 
-/// What all tokens of a request cost whose prompt is longer than `above`.
+/// The prices of all tokens of a request whose prompt is longer than `above`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LongPrice {
-    /// The longest prompt, in tokens, that has the usual price; what is read from the cache or
-    /// written to it counts.
+    /// The longest prompt with the standard price, in tokens, including cached tokens.
     pub above: i64,
     /// As in `Price`.
     pub input: u32,
@@ -57,7 +56,7 @@ const fn is_zero(price: &u32) -> bool {
     *price == 0
 }
 
-/// The prices of the tokens of one request.
+/// The prices that apply to one request.
 #[derive(Clone, Copy)]
 struct Rates {
     input: u32,
@@ -70,8 +69,8 @@ struct Rates {
 const MILLION: i128 = 1_000_000;
 
 impl Price {
-    /// What one request costs that used this, in micro-dollars, rounded up. Of several requests the
-    /// costs are to be added, not the usage: that is how sums agree.
+    /// Returns the cost of one request in micro-dollars, rounded up. For several requests, add the
+    /// costs, not the usage; otherwise rounding makes the sums differ.
     pub fn cost(&self, usage: &Usage) -> i64 {
         let rates = self.rates(usage.prompt());
         let written = usage.cache_creation_input_tokens - usage.cache_creation_1h_input_tokens;
@@ -88,14 +87,14 @@ impl Price {
         rounded_up(tokens + searches * MILLION)
     }
 
-    /// The most that a request costs of at most so many tokens in and out, searches aside.
+    /// Returns the maximum cost of a request with at most this many tokens, without searches.
     pub fn most(&self, input: i64, output: i64) -> i64 {
         let most = |rates: Rates| {
             let written = rates.cache_write.max(rates.cache_write_1h);
             let dearest = rates.input.max(written).max(rates.cache_read);
             i128::from(input) * i128::from(dearest) + i128::from(output) * i128::from(rates.output)
         };
-        // A prompt may turn out shorter than it could be, and then has the usual price.
+        // The actual prompt may be shorter than estimated and then has the standard price.
         rounded_up(most(self.rates(0)).max(most(self.rates(input))))
     }
 
@@ -127,7 +126,7 @@ fn rounded_up(millionths: i128) -> i64 {
 mod tests {
     use super::*;
 
-    /// The figures of a small model whose long prompts cost five times as much.
+    /// The prices of a small model whose long prompts cost five times as much.
     const SMALL: Price = Price {
         input: 100_000,
         output: 500_000,
@@ -171,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cached_for_an_hour_and_what_is_searched_has_its_own_price() {
+    fn hourly_cache_writes_and_searches_have_their_own_prices() {
         let hour = Usage { cache_creation_1h_input_tokens: 400, ..usage(0, 0, 1000, 0) };
         assert_eq!(SMALL.cost(&hour), 600 * 125 / 1000 + 400 * 200 / 1000);
         let searches = Usage { web_search_requests: 3, ..usage(10, 0, 0, 0) };
@@ -181,13 +180,13 @@ mod tests {
     }
 
     #[test]
-    fn a_long_prompt_costs_more_from_its_first_token_on() {
+    fn a_long_prompt_costs_more_from_its_first_token() {
         assert_eq!(SMALL.cost(&usage(60_000, 1000, 30_000, 10_000)), 6000 + 500 + 3750 + 100);
         assert_eq!(SMALL.cost(&usage(60_001, 1000, 30_000, 10_000)), 30_001 + 2500 + 18_750 + 500);
     }
 
     #[test]
-    fn no_request_costs_more_than_the_most_that_was_said_of_it() {
+    fn no_request_costs_more_than_its_maximum() {
         for (input, output) in [(0, 0), (1, 1), (99_999, 10), (100_000, 10), (100_001, 10)] {
             let most = SMALL.most(input, output);
             for prompt in [0, input / 2, input.saturating_sub(1), input] {
@@ -205,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn prices_are_read_as_they_are_written() {
+    fn prices_deserialize_as_they_serialize() {
         let text = r#"{"input":1,"output":2,"cache_write":3,"cache_read":4}"#;
         let price: Price = serde_json::from_str(text).unwrap();
         assert_eq!(serde_json::to_string(&price).unwrap(), text);

@@ -1,8 +1,8 @@
-//! The cache of prompts that a model's side keeps.
+//! The prompt cache of the model provider.
 
 use serde::{Deserialize, Serialize};
 
-/// How long an entry of the cache lives that nobody reads.
+/// The lifetime of a prompt cache entry after its last use.
 #[derive(
     Debug,
     Clone,

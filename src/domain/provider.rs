@@ -1,9 +1,9 @@
-//! The protocols in which models are spoken to.
+//! The protocols of model servers.
 
 use serde::{Deserialize, Serialize};
 
-/// A protocol of model servers. The history is kept in the form of the first one, whichever is
-/// spoken, so that a session may go from one to the other.
+/// A protocol of model servers. The history is stored in the form of the Messages API for every
+/// protocol, so that a session can change between them.
 #[derive(
     Debug,
     Clone,
@@ -26,31 +26,31 @@ pub enum Provider {
     OpenAi,
 }
 
-/// In what servers of Chat Completions differ.
+/// The differences between Chat Completions servers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Dialect {
-    /// The name of the output budget.
+    /// The request member that carries the output budget.
     pub max_tokens_field: MaxTokensField,
-    /// Whether images are sent; else they are told in words.
+    /// True if images are sent; otherwise a text placeholder is sent.
     pub takes_images: bool,
 }
 
-/// The name of the output budget.
+/// The request member that carries the output budget.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema, clap::ValueEnum,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum MaxTokensField {
-    /// The old one, which most servers know.
+    /// The older member, which most servers support.
     #[value(name = "max_tokens")]
     MaxTokens,
-    /// The new one, which newer models of the first server insist on.
+    /// The newer member, which newer OpenAI models require.
     #[value(name = "max_completion_tokens")]
     MaxCompletionTokens,
 }
 
 impl Provider {
-    /// The word for it.
+    /// The protocol as text.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Anthropic => "anthropic",
@@ -58,8 +58,8 @@ impl Provider {
         }
     }
 
-    /// What the service knows and the protocol has no place for: such settings are not sent, and
-    /// such blocks of the history are left out or told in words.
+    /// Features of the service that the protocol does not support: such settings are not sent, and
+    /// such blocks of the history are omitted or described in text.
     pub const fn lacks(self) -> &'static [&'static str] {
         match self {
             Self::Anthropic => &[],

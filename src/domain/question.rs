@@ -1,4 +1,4 @@
-//! What a tool asks the model, apart from the conversation.
+//! Sampling: a request of a tool to the model, outside the conversation.
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -9,23 +9,23 @@ use super::model_options::ModelOptions;
 use super::session::Settings;
 use super::system::SystemPrompt;
 
-/// A question to the session's model: one text, no history and no tools, so that nothing more can
-/// come of it than a text.
+/// A sampling request to the session's model: one prompt without history and tools, so that the
+/// reply is text only.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Question {
-    /// The call whose tool asks.
+    /// The call whose tool sends the request.
     pub tool_use_id: String,
-    /// The system prompt; none is sent where it is absent.
+    /// The system prompt; absent to send none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system: Option<String>,
-    /// What the model reads as the user's message.
+    /// The user message.
     pub prompt: String,
-    /// The output budget.
+    /// The output budget in tokens.
     pub max_tokens: u32,
 }
 
 impl Question {
-    /// The messages of the request: one.
+    /// Returns the messages of the request: exactly one.
     pub fn messages(&self) -> String {
         let text = json!({"type": "text", "text": self.prompt});
         json!({"role": "user", "content": [text]}).to_string()
@@ -33,8 +33,8 @@ impl Question {
 }
 
 impl Settings {
-    /// The settings of a request that carries a question: the session's model, and nothing of what
-    /// shapes its answers.
+    /// Returns the settings of a sampling request: the session's model without the settings that
+    /// shape the conversation.
     #[must_use]
     pub fn for_question(&self, question: &Question) -> Self {
         let ModelOptions { service_tier, user_id, .. } = self.model_options.as_ref().clone();
@@ -42,7 +42,7 @@ impl Settings {
         Self {
             max_tokens: question.max_tokens,
             system: question.system.as_deref().map(SystemPrompt::from).unwrap_or_default(),
-            // No tools: an empty array is always JSON.
+            // An empty array always serializes.
             tools: to_raw_value::<[(); 0]>(&[]).unwrap_or_default(),
             thinking: None,
             stop_sequences: Vec::new(),

@@ -1,4 +1,4 @@
-//! A request to the model, as there is to look at afterwards.
+//! The record of a model request, kept for inspection.
 
 use std::fmt::Write as _;
 
@@ -14,36 +14,36 @@ use super::run::RunError;
 use super::tool::ToolChoice;
 use super::usage::Usage;
 
-/// What varies between the requests of a session, besides the messages: with what the session and
-/// the run have pinned it makes the very same body again.
+/// The per-request variations of a request body, besides the messages. Together with the settings
+/// that the session and the run pinned, they reproduce the exact body.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct RequestForm {
-    /// The choice of tools.
+    /// The tool choice.
     pub tool_choice: ToolChoice,
-    /// For how long the model's side was asked to cache the prefix; absent if it was not.
+    /// The lifetime of the requested prompt cache entry; absent if none was requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt_cache: Option<CacheTtl>,
-    /// Where a mark of the cache stands among the messages, in bytes from their beginning.
+    /// The position of a cache breakpoint among the messages, as a byte offset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub far_mark: Option<usize>,
-    /// How many changes had been made to what is sent of the history.
+    /// The number of changes to the sent history that were in effect.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub sent_changes: usize,
-    /// The last message that a summary stood for, where one did.
+    /// The last message that a summary replaced, if there was a summary.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compacted: Option<i32>,
-    /// Whether it asked for a summary, and not for an answer. It then carried the messages before
-    /// `message_seq`.
+    /// True if the request asked for a summary, not for an answer. It then carried the messages
+    /// before `message_seq`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub summary: bool,
-    /// What a tool asked, where it was not the conversation that was carried on. It then carried no
+    /// The sampling request of a tool, for a request outside the conversation. It then carried no
     /// message of the history.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub question: Option<Question>,
-    /// How Chat Completions were written, where that was the protocol.
+    /// The Chat Completions dialect, if that protocol was used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chat_completions: Option<Dialect>,
-    /// The output budget, where it was not the session's.
+    /// The output budget, if it differed from the session's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<u32>,
 }
@@ -53,33 +53,33 @@ const fn is_zero(count: &usize) -> bool {
     *count == 0
 }
 
-/// A request that has ended, to be stored with the step that follows from it.
+/// A finished request, stored with the step that follows from it.
 #[derive(Debug, Clone, Serialize)]
 pub struct RequestRecord {
-    /// The model that was asked.
+    /// The model's name.
     pub model: String,
-    /// The last message of the history that it carried; 0 if it carried none.
+    /// The last message of the history that the request carried; 0 if it carried none.
     pub message_seq: i32,
-    /// What else it takes to make its body again.
+    /// The other data that reproduce the body.
     pub form: RequestForm,
-    /// SHA-256 of the body, in hexadecimal digits.
+    /// SHA-256 of the body in hexadecimal digits.
     pub body_hash: String,
-    /// Bytes of the body.
+    /// Length of the body in bytes.
     pub body_length: i64,
-    /// Hashes over the parts that a later request repeats.
+    /// Hashes of the parts that a later request repeats.
     pub prefix: Option<PrefixHashes>,
     /// Its tries.
     pub attempts: Vec<Attempt>,
-    /// Why the model stopped, in its own word; none if there was no reply.
+    /// The model's own stop reason; none if there was no reply.
     pub stop_reason: Option<String>,
-    /// Why there was no reply; none either if the run was stopped meanwhile.
+    /// The error, if there was no reply; none if the run was stopped meanwhile.
     pub error: Option<RunError>,
-    /// What it used.
+    /// Token usage.
     #[serde(skip)]
     pub usage: Usage,
-    /// What it cost, in micro-dollars, if a price is known.
+    /// Cost in micro-dollars, if a price is known.
     pub cost: Option<i64>,
-    /// From the first try to the end of the last.
+    /// Time from the first try to the end of the last, in milliseconds.
     pub duration_ms: i64,
 }
 
@@ -88,20 +88,20 @@ pub struct RequestRecord {
 pub struct StoredRequest {
     /// Its number in the run, from 1.
     pub n: i32,
-    /// The attempt of the run that sent it.
+    /// The attempt (fencing number) of the run that sent it.
     pub attempt: i32,
-    /// What was recorded of it.
+    /// The record.
     pub record: RequestRecord,
-    /// When it was first sent.
+    /// Time of the first try.
     pub started_at: Timestamp,
-    /// When it ended.
+    /// Time of its end.
     pub ended_at: Timestamp,
 }
 
-/// A hash as people compare it.
+/// Formats a hash as lower-case hexadecimal digits.
 pub fn hexadecimal(hash: &[u8]) -> String {
     hash.iter().fold(String::with_capacity(2 * hash.len()), |mut text, byte| {
-        // Writing to a text cannot fail.
+        // Writing to a string cannot fail.
         let _ = write!(text, "{byte:02x}");
         text
     })

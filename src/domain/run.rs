@@ -14,26 +14,26 @@ use super::tool::{ToolChoice, defined_names};
 use super::trace::Trace;
 use super::usage::Usage;
 
-/// Where a run stands.
+/// The state of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RunStatus {
-    /// Accepted, waiting for a worker or for its turn.
+    /// Accepted; waits for a worker, or for an earlier run of the session.
     Queued,
     /// A worker holds its lease.
     Running,
-    /// Waits for the client.
+    /// Waits for the client to answer calls.
     RequiresAction,
-    /// The agent settled.
+    /// The model finished its answer.
     Completed,
     /// The service could not finish it.
     Failed,
-    /// The client stopped it.
+    /// The client cancelled it.
     Cancelled,
 }
 
 impl RunStatus {
-    /// The word on the wire and in the database.
+    /// The status as text, on the wire and in the database.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Queued => "queued",
@@ -45,7 +45,7 @@ impl RunStatus {
         }
     }
 
-    /// Reads the word in the database.
+    /// Parses the text that the database stores.
     pub fn parse(text: &str) -> Option<Self> {
         [
             Self::Queued,
@@ -59,37 +59,37 @@ impl RunStatus {
         .find(|status| status.as_str() == text)
     }
 
-    /// Whether nothing more will happen.
+    /// Returns `true` for a state that never changes again.
     pub const fn is_terminal(self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
     }
 }
 
-/// Why the model stopped, in its own words.
+/// The model's own reason to stop (`stop_reason` of its reply).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ModelStop {
-    /// Finished.
+    /// The answer is finished.
     EndTurn,
-    /// Asks for tools.
+    /// The reply asks for tool calls.
     ToolUse,
     /// The output budget is used up.
     MaxTokens,
-    /// A stop string of the session came up.
+    /// The model wrote a stop sequence of the session.
     StopSequence,
-    /// A tool loop on the model's side wants to be resumed.
+    /// The model provider paused its server-side tool loop; the request is sent again to resume it.
     PauseTurn,
     /// A classifier declined.
     Refusal,
-    /// The conversation was summed up, and wants to be resumed.
+    /// The provider compacted the conversation; the request is sent again to continue.
     Compaction,
     /// The context is full.
     ModelContextWindowExceeded,
-    /// A word that this version does not know.
+    /// A reason that this version does not know.
     Other(String),
 }
 
 impl ModelStop {
-    /// The word on the wire.
+    /// The value on the wire.
     pub fn as_str(&self) -> &str {
         match self {
             Self::EndTurn => "end_turn",
@@ -106,7 +106,7 @@ impl ModelStop {
 }
 
 impl ModelStop {
-    /// Whether the model wants to go on from its own reply, without a word of the user.
+    /// Returns `true` if the model continues from its own reply, without a new user message.
     pub fn wants_to_go_on(&self) -> bool {
         matches!(self, Self::PauseTurn | Self::Compaction)
     }
@@ -128,40 +128,40 @@ impl From<&str> for ModelStop {
     }
 }
 
-/// How far a run may go. A limit that is not set does not bind.
+/// Limits of a run. A limit that is not set does not apply.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Limits {
-    /// Model requests that may be followed by tool calls.
+    /// Maximum number of model requests that tool calls may follow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0, maximum = 1000)]
     pub rounds: Option<u32>,
-    /// Input and output tokens of all requests together.
+    /// Maximum number of input and output tokens of all requests together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1)]
     pub tokens: Option<i64>,
-    /// Cost of all requests together, in micro-dollars, by the operator's prices.
+    /// Maximum cost of all requests together, in micro-dollars, by the operator's prices.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1)]
     pub cost: Option<i64>,
-    /// Seconds since the run first started.
+    /// Maximum time since the run first started, in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1)]
     pub seconds: Option<u32>,
 }
 
 impl Limits {
-    /// Rounds of a run that names no limit.
+    /// Maximum rounds of a run that sets no limit.
     pub const DEFAULT_ROUNDS: u32 = 10;
-    /// The highest number of rounds that may be asked for.
+    /// The highest number of rounds that a request can set.
     pub const MAX_ROUNDS: u32 = 1000;
 
-    /// Whether none of them binds.
+    /// Returns `true` if no limit is set.
     pub fn is_open(&self) -> bool {
         *self == Self::default()
     }
 
-    /// These limits, and where they are silent those of `other`.
+    /// Returns these limits, with the limits of `other` where these are not set.
     #[must_use]
     pub fn or(&self, other: &Self) -> Self {
         Self {
@@ -173,7 +173,7 @@ impl Limits {
     }
 }
 
-/// What a message means for a session that is busy: a run is live, or others wait.
+/// The treatment of a message for a busy session: a run is live, or messages are queued.
 #[derive(
     Debug,
     Clone,
@@ -188,43 +188,43 @@ impl Limits {
 )]
 #[serde(rename_all = "snake_case")]
 pub enum OnBusy {
-    /// It waits its turn.
+    /// Queue the message.
     #[default]
     Queue,
-    /// It is refused.
+    /// Reject the message with a conflict.
     Reject,
-    /// The live run is cancelled, and the message waits for its end and its turn.
+    /// Cancel the live run and queue the message.
     Interrupt,
 }
 
-/// What a message asks of its run, stored with it.
+/// The options of a message for its run, stored with the run.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct RunOptions {
-    /// The limits that the message names.
+    /// Limits of the run.
     #[serde(default)]
     pub limits: Limits,
-    /// The choice of tools in round 1.
+    /// The tool choice of round 1.
     #[serde(default)]
     pub tool_choice: ToolChoice,
-    /// The definitions of tools that the client runs in this run only, an array.
+    /// The definitions of the tools that the client runs in this run only, as an array.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tools: Option<Box<RawValue>>,
-    /// The permission mode of the session from this message on.
+    /// The permission mode of the session, from this message on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub permission_mode: Option<PermissionMode>,
-    /// The trace of the request that posted the message.
+    /// The trace context of the request that posted the message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<Trace>,
 }
 
 impl RunOptions {
-    /// The names of the tools that the client runs in this run only.
+    /// Returns the names of the tools that the client runs in this run only.
     pub fn tool_names(&self) -> Vec<String> {
         self.tools.as_deref().map(defined_names).unwrap_or_default()
     }
 }
 
-/// Which limit ended a run.
+/// The limit that ended a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum LimitKind {
@@ -238,105 +238,105 @@ pub enum LimitKind {
     Seconds,
 }
 
-/// Why a run, and with it the session, came to rest.
+/// The reason why a run, and with it its session, became idle.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum StopReason {
     /// The model finished its answer.
     EndTurn,
-    /// The model wrote one of the session's stop strings.
+    /// The model wrote a stop sequence of the session.
     StopSequence,
-    /// The answer was cut by the output budget.
+    /// The answer is truncated at the output budget.
     MaxTokens,
-    /// The answer was cut by the end of the context window.
+    /// The answer is truncated at the end of the context window.
     ModelContextWindowExceeded,
     /// The model declined; its draft was discarded.
     Refusal(Refusal),
     /// The model stopped for a reason that this version does not know.
     Unknown {
-        /// The model's word.
+        /// The model's stop reason.
         model_stop_reason: String,
     },
-    /// The model could not be reached, or refused the request.
+    /// The model was unreachable or refused the request, after all retries.
     RetriesExhausted,
     /// A budget does not allow the next request.
     BudgetExceeded {
-        /// Whose budget.
+        /// The owner of the budget.
         scope: Scope,
-        /// Of what.
+        /// The unit of the budget.
         unit: Unit,
     },
-    /// The client stopped the run.
+    /// The client cancelled the run.
     Cancelled,
-    /// The run waits for the client: it goes on when these calls are answered.
+    /// The run waits for the client and continues when these calls are answered.
     RequiresAction {
-        /// The events of the calls, which carry their ids.
+        /// The ids of the events that announced the calls.
         event_ids: Vec<String>,
     },
 }
 
-/// Why the model declined, as far as it says so.
+/// The model's reason for a refusal, as far as the model gives one.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(default)]
 pub struct Refusal {
-    /// The classifier's word, such as `cyber` or `bio`.
+    /// The classifier's category, such as `cyber` or `bio`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub category: Option<String>,
-    /// A sentence for people.
+    /// An explanation for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub explanation: Option<String>,
 }
 
-/// A failure as clients see it.
+/// An error of a run, as clients see it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct RunError {
-    /// A stable word for programs.
+    /// A stable code for programs.
     pub r#type: ErrorType,
-    /// A sentence for people.
+    /// A description for people.
     pub message: String,
 }
 
-/// What went wrong, for programs.
+/// The code of a run's error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorType {
     /// The model is overloaded or unavailable, after all retries.
     ModelOverloadedError,
-    /// The model limits our rate, after all retries.
+    /// The model limits the service's request rate, after all retries.
     ModelRateLimitedError,
     /// The model refused the request, or its reply could not be read.
     ModelRequestFailedError,
-    /// The account of the model cannot pay.
+    /// The model account has no credit or its billing failed.
     BillingError,
-    /// A budget of the session or of its owner does not allow another request.
+    /// A budget of the session or of its owner does not allow the next request.
     BudgetExceeded,
-    /// Worker after worker died on this run.
+    /// Several workers in a row terminated while they executed this run.
     CrashLoop,
     /// A defect of the service.
     InternalError,
 }
 
-/// What a settled run leaves behind.
+/// The outcome of a settled run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// Why it settled.
+    /// The reason why the run settled.
     pub stop_reason: StopReason,
-    /// The limit at which the model was asked for a final answer.
+    /// The limit at which the service asked the model for a final answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limited: Option<LimitKind>,
     /// All text of the last assistant message.
     #[serde(default)]
     pub output_text: String,
-    /// What went wrong.
+    /// The error of a failed run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<RunError>,
-    /// Whether the answer fits the session's schema, if it has one.
+    /// The check of the answer against the session's output schema, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<Verdict>,
 }
 
 impl Outcome {
-    /// What a run leaves that was cancelled before it said anything.
+    /// The outcome of a run that was cancelled before the model answered.
     pub const fn cancelled() -> Self {
         Self {
             stop_reason: StopReason::Cancelled,
@@ -357,41 +357,42 @@ pub struct Run {
     pub session_id: SessionId,
     /// The user message that started it.
     pub message_id: String,
-    /// Where it stands.
+    /// The current state.
     pub status: RunStatus,
-    /// The number of the event that accepted it.
+    /// The sequence number of the event that accepted it.
     pub accepted_seq: i64,
-    /// Its place in the session's queue, from 1; none when it does not wait.
+    /// Position in the session's queue, from 1; none when the run is not queued.
     pub queue_position: Option<i64>,
-    /// The calls that it waits for somebody to answer.
+    /// Calls that wait for an answer.
     pub pending: Vec<PendingCall>,
-    /// What it has called; nothing where it was read among others.
+    /// The tool calls of the run; empty when the run was read as part of a list.
     pub log: RunLog,
-    /// What it left behind.
+    /// The outcome, once the run has settled.
     pub outcome: Option<Outcome>,
-    /// Whether it came with an import: it was made elsewhere, and used nothing here.
+    /// True for a run that an import created: it executed elsewhere and used nothing here.
     pub is_imported: bool,
-    /// Requests to the model.
+    /// Number of requests to the model.
     pub model_requests: i32,
-    /// Sums over them.
+    /// Token usage of all requests.
     pub usage: Usage,
-    /// What they cost, in micro-dollars; none where no price is known.
+    /// Cost of all requests in micro-dollars; none when no price is known.
     pub cost: Option<i64>,
-    /// When it was accepted.
+    /// Time of acceptance.
     pub created_at: Timestamp,
-    /// When a worker first took it up.
+    /// Time at which a worker first started it.
     pub started_at: Option<Timestamp>,
-    /// When it settled.
+    /// Time at which it settled.
     pub finished_at: Option<Timestamp>,
 }
 
 impl Run {
-    /// Whether all that it waited for is answered, and a worker is about to take it up.
+    /// Returns `true` if all its pending calls are answered, so that a worker is about to resume
+    /// it.
     pub const fn goes_on(&self) -> bool {
         matches!(self.status, RunStatus::RequiresAction) && self.pending.is_empty()
     }
 
-    /// Whether nothing more will happen before somebody does something.
+    /// Returns `true` if the run does not change before the client acts.
     pub const fn is_at_rest(&self) -> bool {
         match self.status {
             RunStatus::RequiresAction => !self.goes_on(),

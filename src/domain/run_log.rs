@@ -1,4 +1,4 @@
-//! What a run has called, and what its answer so rests on.
+//! The tool calls of a run and the sources of its answer.
 
 use serde::Serialize;
 
@@ -6,26 +6,26 @@ use super::source::Source;
 use super::sub_agent::StartedAgent;
 use super::tool::CallState;
 
-/// The calls of a run and their sources.
+/// The tool calls of a run and their sources.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RunLog {
     /// The calls, in the order in which the model made them.
     pub calls: Vec<LoggedCall>,
-    /// What their results rest on, in the order of the calls, each once.
+    /// The sources of the results, in the order of the calls, without duplicates.
     pub sources: Vec<Source>,
-    /// The sub-agents that it has started, in the order of the calls.
+    /// The sub-agents that the run started, in the order of the calls.
     pub sub_agents: Vec<StartedAgent>,
 }
 
 /// A call of a tool.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct LoggedCall {
-    /// The model's id of the call, which its events have as well.
+    /// The model's id of the call, which its events carry too.
     pub tool_use_id: String,
     /// The tool's name.
     pub name: String,
-    /// Where it stands.
+    /// The current state.
     pub state: CallState,
-    /// Whether it ended, and the model was told of an error.
+    /// True if the call ended and the model received an error.
     pub is_error: bool,
 }

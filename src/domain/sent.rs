@@ -1,61 +1,61 @@
-//! How the history that is sent differs from the one that is stored.
+//! The difference between the history that the model receives and the stored history.
 
 use serde::Serialize;
 
 use super::context::Compaction;
 
-/// How a history is sent otherwise than it is stored.
+/// The view of a history that the model receives.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SentView {
-    /// Changes, in the order in which they were made.
+    /// Changes in the order of their creation.
     pub changes: Vec<SentChange>,
-    /// What stands for its beginning.
+    /// The compaction that replaces the beginning.
     pub compaction: Option<Compaction>,
 }
 
-/// A block as it was sent: in a message, and maybe in the result of a tool there.
+/// The position of a block in the messages of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
-    /// The message, counted from 0 among those that were sent.
+    /// The index of the message among those that were sent.
     pub message: usize,
-    /// The block, from 0.
+    /// The index of the block in the message.
     pub block: usize,
-    /// The part of its content, from 0.
+    /// The index in the block's content, for a tool result.
     pub part: Option<usize>,
 }
 
-/// A change of what is sent of a history. It is never undone: all later requests of the session
-/// are sent with it, or they would not begin as the ones before.
+/// A change of the history that the model receives. It is permanent: all later requests of the
+/// session include it, so that each request keeps the prefix of the one before.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 #[serde(tag = "change", rename_all = "snake_case")]
 pub enum SentChange {
-    /// Thinking is left out, because the model's side does not take it back.
+    /// Thinking blocks are omitted, because the model provider rejects them.
     ThinkingDropped {
-        /// The number of the last message that is sent without.
+        /// The number of the last message without thinking blocks.
         up_to: i32,
     },
-    /// A word stands in the place of a block that the model's side cannot read.
+    /// A placeholder replaces a block that the model provider cannot read.
     BlockReplaced {
         /// The number of the message.
         message_seq: i32,
-        /// The block's place in the message, from 0.
+        /// The index of the block in the message, from 0.
         block: i32,
-        /// The place in the content of that block, if it is a tool's result.
+        /// The index in the content of that block, if it is a tool result.
         #[serde(skip_serializing_if = "Option::is_none")]
         part: Option<i32>,
     },
-    /// The model's side does not take its summary back: the whole history is sent again.
+    /// The model provider rejects its own summary: the whole history is sent again.
     SummaryDropped {
-        /// The number of the last message that it stood for.
+        /// The number of the last message that the summary replaced.
         up_to: i32,
     },
 }
 
 impl SentChange {
-    /// The words of [`SentChange::kind`].
+    /// All values of [`SentChange::kind`].
     pub const KINDS: [&str; 3] = ["thinking_dropped", "block_replaced", "summary_dropped"];
 
-    /// The word in events, logs, metrics and the database.
+    /// The kind of the change, as in events, logs, metrics and the database.
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::ThinkingDropped { .. } => "thinking_dropped",

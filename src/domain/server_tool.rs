@@ -1,32 +1,32 @@
-//! Tools that run on the model's side.
+//! Server tools: tools that the model provider runs.
 
 use std::str::FromStr;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-/// A tool that runs on the model's side, by its type and the name that follows from it.
+/// A server tool: its versioned type, from which its name follows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerTool {
     /// The type of its definition, such as `web_search_20260318`.
     pub r#type: String,
 }
 
-/// A word that is neither the name nor the type of a tool of the model's side.
+/// A text that is neither the name nor the type of a server tool.
 #[derive(Debug, thiserror::Error)]
 #[error("{0:?} is not web_search, web_fetch or code_execution, or a dated type of one of them")]
 pub struct NoServerTool(String);
 
-/// The types that a bare name stands for: the newest when this was written.
+/// The types that a bare name selects: the newest supported ones.
 const NEWEST: [&str; 3] = ["web_search_20260318", "web_fetch_20260318", "code_execution_20260521"];
 
 impl ServerTool {
-    /// The name that sessions and the model use.
+    /// Returns the name that sessions and the model use.
     pub fn name(&self) -> &str {
         name_of(&self.r#type)
     }
 
-    /// The options that its definition may have.
+    /// Returns the options that the definition may have.
     pub fn options(&self) -> &'static [&'static str] {
         match self.name() {
             "web_search" => &["max_uses", "allowed_domains", "blocked_domains", "user_location"],
@@ -57,7 +57,7 @@ impl FromStr for ServerTool {
     }
 }
 
-/// The names of the tools among these definitions, an array, that do not run on the model's side.
+/// Returns the names of the tools in an array of definitions that are not server tools.
 pub fn names_of_others(definitions: &RawValue) -> Vec<String> {
     #[derive(Deserialize)]
     struct Typed {
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tool_is_named_or_given_by_its_type() {
+    fn a_server_tool_is_selected_by_name_or_type() {
         let tool = |word: &str| word.parse::<ServerTool>().ok().map(|tool| tool.r#type);
         assert_eq!(tool("web_search").as_deref(), Some("web_search_20260318"));
         assert_eq!(tool("web_search_20250305").as_deref(), Some("web_search_20250305"));

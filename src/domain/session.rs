@@ -20,11 +20,11 @@ use super::system::SystemPrompt;
 use super::tool::{ToolChoice, defined_names};
 use super::usage::Usage;
 
-/// What every request of a session repeats byte for byte.
+/// The settings that every request of a session repeats byte for byte.
 ///
-/// Thinking blocks are bound to the exact system prompt and tools they were made with, and a
-/// prompt cache hits only on an unchanged prefix. So the texts are fixed when the session is
-/// made, and a later change of the service's configuration does not reach it.
+/// Thinking blocks are bound to the exact system prompt and tools of their request, and a prompt
+/// cache hits only on an unchanged prefix. The texts are therefore fixed when the session is
+/// created, and a later change of the service's configuration does not affect them.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Settings {
     /// The model's name.
@@ -33,64 +33,64 @@ pub struct Settings {
     pub max_tokens: u32,
     /// The system prompt.
     pub system: SystemPrompt,
-    /// The tool definitions, an array, in the order of the catalogue.
+    /// The tool definitions, an array, in the order of the catalog.
     pub tools: Box<RawValue>,
-    /// The thinking setting, if the client named one.
+    /// The thinking setting, if the client set one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thinking: Option<Box<RawValue>>,
     /// Strings that end an answer.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stop_sequences: Vec<String>,
-    /// What else is asked of the model. Boxed, because settings are a part of many large futures.
+    /// Further model options. Boxed, because settings are part of many large futures.
     #[serde(default, skip_serializing_if = "ModelOptions::is_unset")]
     pub model_options: Box<ModelOptions>,
-    /// How the conversation is kept within the model's window.
+    /// The context management: compaction and edits of the history that the model receives.
     #[serde(default, skip_serializing_if = "Context::is_unset")]
     pub context: Box<Context>,
-    /// Limits for runs that name none.
+    /// Limits of runs that set none.
     #[serde(default)]
     pub limits: Limits,
-    /// What the session may spend over its whole life.
+    /// The budget of the session's whole life.
     #[serde(default, skip_serializing_if = "Budget::is_open")]
     pub budget: Budget,
-    /// What the session that it works for, and all that work for that one, may spend together.
+    /// The budget that the parent session and all its sub-agents share.
     #[serde(default, skip_serializing_if = "Budget::is_open")]
     pub parent_budget: Budget,
-    /// What the model's tokens cost, if the operator said so.
+    /// The price of the model's tokens, if the operator configured one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub price: Option<Price>,
-    /// The permission mode, if the client named one; else it is the operator's.
+    /// The permission mode; if the client set none, the operator's default applies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub permission_mode: Option<PermissionMode>,
-    /// The session's own rules, asked after the operator's.
+    /// The session's own rules, evaluated after the operator's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub permissions: Vec<Rule>,
-    /// All tools that the tool servers offered of which the session has some, by name, so that
-    /// later ones can be told from those that it did not want.
+    /// The names of all tools that the session's tool servers offered at creation, so that tools
+    /// that a server adds later are distinguished from tools that the session did not select.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub offered_tools: Vec<String>,
-    /// The names of those tools that the client runs.
+    /// The names of the tools that the client runs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub client_tools: Vec<String>,
-    /// Who runs the tools.
+    /// The party that runs the tools.
     #[serde(default, skip_serializing_if = "Dispatch::is_auto")]
     pub dispatch: Dispatch,
-    /// The sub-agents that it may start, besides the general one.
+    /// The sub-agents that the session can start, in addition to the general one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sub_agents: Vec<SubAgent>,
-    /// The agent that it was made as, if it was made as one. What that said is above.
+    /// The agent version that the session was created from, if any; its settings are copied above.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<Box<AgentVersion>>,
 }
 
-/// Who runs the tools of a session.
+/// The party that runs the tools of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Dispatch {
-    /// The service, but for those that the client has declared as its own.
+    /// The service runs the tools, except those that the client declared as its own.
     #[default]
     Auto,
-    /// The client, all of them.
+    /// The client runs all tools.
     Client,
 }
 
@@ -101,13 +101,13 @@ impl Dispatch {
     }
 }
 
-/// What a session does at the moment.
+/// The activity of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SessionStatus {
-    /// Nothing runs and nothing waits, or the live run waits for somebody to answer its calls.
+    /// No run is live or queued, or the live run waits for answers to its calls.
     Idle,
-    /// A message waits for a worker.
+    /// A message is queued for a worker.
     Queued,
     /// A run is live.
     Running,
@@ -118,46 +118,46 @@ pub enum SessionStatus {
 pub struct Session {
     /// The id.
     pub id: SessionId,
-    /// A name for people.
+    /// The display name.
     pub title: Option<String>,
-    /// What the client attached.
+    /// The client's metadata.
     pub metadata: Box<RawValue>,
-    /// What was pinned at creation.
+    /// The settings pinned at creation.
     pub settings: Settings,
-    /// The folder that it works in, if not one of its own.
+    /// The workspace folder; none if the session has a folder of its own.
     pub workspace: Option<String>,
-    /// Where it left the session that it was forked from, if it was.
+    /// The point at which it was forked from another session, if it was.
     pub forked_from: Option<ForkedFrom>,
-    /// The call whose sub-agent works in it, if there is one.
+    /// The parent's call that this sub-agent session works for, if it is one.
     pub parent: Option<Parent>,
-    /// The permission mode, if something has changed it since.
+    /// The permission mode, if it was changed after creation.
     pub permission_mode: Option<PermissionMode>,
-    /// Rules that people made while they decided on calls.
+    /// Rules that people added when they decided on calls.
     pub remembered: Vec<Rule>,
     /// The live run.
     pub active_run_id: Option<RunId>,
-    /// Whether the live run waits for somebody to answer its calls.
+    /// True if the live run waits for answers to its calls.
     pub is_waiting: bool,
-    /// Runs that wait.
+    /// Number of queued runs.
     pub queued: i32,
-    /// The number of the newest event.
+    /// The sequence number of the newest event.
     pub last_seq: i64,
-    /// Sums over all requests.
+    /// Token usage of all requests.
     pub usage: Usage,
-    /// What they cost, in micro-dollars; none where no price is known.
+    /// Cost of all requests in micro-dollars; none when no price is known.
     pub cost: Option<i64>,
-    /// Why the session last came to rest.
+    /// The reason why the session last became idle.
     pub stop_reason: Option<StopReason>,
-    /// When it was put away, if it is.
+    /// Time of archiving, if the session is archived.
     pub archived_at: Option<Timestamp>,
-    /// When it was made.
+    /// Time of creation.
     pub created_at: Timestamp,
-    /// When it last changed.
+    /// Time of the last change.
     pub updated_at: Timestamp,
 }
 
 impl Session {
-    /// What it does at the moment.
+    /// Returns the current activity.
     pub const fn status(&self) -> SessionStatus {
         match (&self.active_run_id, self.queued) {
             (Some(_), _) if self.is_waiting => SessionStatus::Idle,
@@ -169,12 +169,12 @@ impl Session {
 }
 
 impl Settings {
-    /// The names of the pinned tools, in their order.
+    /// Returns the names of the pinned tools, in their order.
     pub fn tool_names(&self) -> Vec<String> {
         defined_names(&self.tools)
     }
 
-    /// The names of those of them that the client runs.
+    /// Returns the names of the pinned tools that the client runs.
     pub fn clients_tool_names(&self) -> Vec<String> {
         match self.dispatch {
             Dispatch::Auto => self.client_tools.clone(),
@@ -182,15 +182,15 @@ impl Settings {
         }
     }
 
-    /// Whether calls of a tool are the client's to run.
+    /// Returns `true` if the client runs calls of this tool.
     pub fn is_clients(&self, options: &RunOptions, name: &str) -> bool {
         self.dispatch == Dispatch::Client
             || self.client_tools.iter().any(|tool| tool == name)
             || options.tool_names().iter().any(|tool| tool == name)
     }
 
-    /// Why a tool choice cannot be asked of this session, whose model accepts this, for a message
-    /// that brings these tools; none if it can.
+    /// Returns the reason why the session does not support a tool choice, for a message with these
+    /// options and a model with these capabilities; none if it does.
     pub fn refuses(
         &self,
         model: &Capabilities,
@@ -221,6 +221,6 @@ impl Settings {
         let thinks = thinking
             .and_then(|thinking| serde_json::from_str::<Thinking>(thinking.get()).ok())
             .is_some_and(|thinking| thinking.r#type == "enabled");
-        thinks.then(|| "a forced tool choice does not go together with thinking".to_owned())
+        thinks.then(|| "a forced tool choice cannot be combined with thinking".to_owned())
     }
 }

@@ -1,30 +1,30 @@
-//! Which sessions are looked for.
+//! Filters of session lists.
 
 use jiff::Timestamp;
 use serde::Deserialize;
 
 use super::ids::SessionId;
 
-/// Which sessions of a tenant are looked for; all of it has to hold.
+/// A filter of a tenant's sessions; all conditions must hold.
 #[derive(Debug, Clone, Default)]
 pub struct SessionFilter {
-    /// Only those that are put away, or only those that are not.
+    /// Only archived sessions, or only sessions that are not archived.
     pub archived: Option<bool>,
-    /// Only those that stand here.
+    /// Only sessions in this state.
     pub standing: Option<Standing>,
-    /// Only those whose metadata has these members, with values that read so.
+    /// Only sessions whose metadata has these members with these values, compared as text.
     pub metadata: Vec<(String, String)>,
-    /// Only those whose title, or a message that somebody typed in them, has all of these words.
+    /// Only sessions whose title, or a user message in them, contains all of these words.
     pub words: Option<String>,
-    /// Only those that were made after this moment.
+    /// Only sessions created after this time.
     pub created_after: Option<Timestamp>,
-    /// Only those that were made before this moment.
+    /// Only sessions created before this time.
     pub created_before: Option<Timestamp>,
-    /// Only those in which sub-agents of this session work; else those of no sub-agent.
+    /// Only sub-agent sessions of this session; none for sessions that are not sub-agents.
     pub parent: Option<SessionId>,
 }
 
-/// Where a session stands, as it is looked for.
+/// A state of a session, as a filter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Standing {
@@ -34,12 +34,12 @@ pub enum Standing {
     Queued,
     /// Its status is `running`.
     Running,
-    /// It is idle because its live run waits for somebody to answer its calls.
+    /// Idle because its live run waits for answers to its calls.
     RequiresAction,
 }
 
 impl Standing {
-    /// The word in queries.
+    /// The value in queries.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Idle => "idle",

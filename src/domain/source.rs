@@ -1,18 +1,18 @@
-//! What answers rest on.
+//! Sources: the documents that an answer cites.
 
 use serde::{Deserialize, Serialize};
 
-/// Something that an answer rests on, as readers are shown it.
+/// A source of an answer, as shown to readers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Source {
-    /// What to call it.
+    /// The title.
     pub title: String,
-    /// Where it is; absent where nobody knows.
+    /// The address; absent when it is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
 }
 
-/// Sources in their order, each once.
+/// Removes duplicate sources and keeps the order.
 pub fn each_once(sources: impl IntoIterator<Item = Source>) -> Vec<Source> {
     let mut once: Vec<Source> = Vec::new();
     for source in sources {

@@ -1,4 +1,4 @@
-//! Sub-agents: runs in sessions of their own that calls of a run start and wait for.
+//! Sub-agents: runs in their own sessions that tool calls of a parent run start and wait for.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
@@ -9,25 +9,26 @@ use super::run::{Limits, Outcome, RunStatus, StopReason};
 use super::session::Settings;
 use super::usage::Usage;
 
-/// The tool that starts one.
+/// The name of the tool that starts a sub-agent.
 pub const TASK: &str = "Task";
-/// The name of the one that every session with the tool has.
+/// The name of the sub-agent that every session with the tool has.
 pub const GENERAL: &str = "general";
-/// The tools that no sub-agent has: it starts none itself, and its plan is nobody's to approve.
+/// The tools that no sub-agent has: it starts no further sub-agents, and no one approves its plan.
 const WITHHELD: [&str; 2] = [TASK, "ExitPlanMode"];
 
-/// What a sub-agent is told of itself where nobody has said more.
+/// The default system prompt of a sub-agent.
 const SYSTEM: &str = "You are a sub-agent: another agent has given you one task, and waits for you. \
     It sees nothing of your work but your last message. Do the task with your tools, and do no more \
     than it asks for. Then answer with all that the other agent needs to know: what you found or \
     did, where, and what you could not do. Do not ask anything back: nobody would answer.";
 
-/// A sub-agent that a session may start, pinned with it. What it does not say is as in the session.
+/// A sub-agent that a session can start, pinned with the session. Unset fields inherit the
+/// session's values.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SubAgent {
-    /// The name by which the model asks for it.
+    /// The name that the model uses.
     pub name: String,
-    /// What the model is told of it.
+    /// The description for the model.
     pub description: String,
     /// The system prompt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -35,13 +36,13 @@ pub struct SubAgent {
     /// The model's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// What the tokens of that model cost, if the operator said so.
+    /// The price of that model's tokens, if the operator configured one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub price: Option<Price>,
     /// The output budget of one request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<u32>,
-    /// Its tools, of those that the session has.
+    /// Its tools, a subset of the session's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tools: Option<Vec<String>>,
     /// The limits of its run.
@@ -50,7 +51,7 @@ pub struct SubAgent {
 }
 
 impl SubAgent {
-    /// The one that a session has of itself.
+    /// The general sub-agent, which copies the session.
     pub fn general() -> Self {
         Self {
             name: GENERAL.to_owned(),
@@ -65,37 +66,38 @@ impl SubAgent {
     }
 }
 
-/// What a call of the tool asks for.
+/// The input of a call of the `Task` tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Task {
-    /// What it is about, for people.
+    /// A short description for people.
     pub description: String,
-    /// All that the sub-agent is told.
+    /// The task, which is all that the sub-agent receives.
     pub prompt: String,
-    /// Which one.
+    /// The name of the sub-agent.
     pub agent: Option<String>,
 }
 
-/// What one sub-agent may take of what its parent has left. What is not set does not bind.
+/// The part of its parent's remaining limits that one sub-agent may use. An unset field does not
+/// apply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Share {
-    /// Of the session's budget, and of the run's limits.
+    /// Tokens, from the session's budget and the run's limits.
     pub tokens: Option<i64>,
-    /// The same in micro-dollars.
+    /// Cost in micro-dollars, from the same.
     pub cost: Option<i64>,
-    /// The time that the run has.
+    /// The run's remaining time in seconds.
     pub seconds: Option<u32>,
 }
 
 impl Settings {
-    /// The sub-agent of this name; the general one where none is named.
+    /// Returns the sub-agent of this name, or the general one without a name.
     pub fn sub_agent(&self, name: Option<&str>) -> Option<SubAgent> {
         let name = name.unwrap_or(GENERAL);
         let named = self.sub_agents.iter().find(|agent| agent.name == name).cloned();
         named.or_else(|| (name == GENERAL).then(SubAgent::general))
     }
 
-    /// The names of those that there are.
+    /// Returns the names of all sub-agents.
     pub fn sub_agent_names(&self) -> Vec<&str> {
         let named = self.sub_agents.iter().map(|agent| agent.name.as_str());
         let is_general = |agent: &SubAgent| agent.name == GENERAL;
@@ -103,8 +105,9 @@ impl Settings {
         general.into_iter().chain(named).collect()
     }
 
-    /// What is pinned for a sub-agent: as here, but for what it says, and without what is for the
-    /// parent alone. It has no tool that its parent does not have, and no wider limit.
+    /// Returns the settings of a sub-agent's session: the parent's, changed by the sub-agent's
+    /// definition and without those that apply only to the parent. The sub-agent has no tool that
+    /// its parent does not have, and no wider limit.
     pub fn for_sub_agent(&self, agent: &SubAgent, share: Share) -> serde_json::Result<Self> {
         let mut settings = self.clone();
         settings.sub_agents.clear();
@@ -117,7 +120,7 @@ impl Settings {
         if let Some(model) = agent.model.as_ref().filter(|model| **model != self.model) {
             settings.model.clone_from(model);
             settings.price = agent.price;
-            // They fit the model for which they were checked.
+            // The thinking settings were checked against the session's model only.
             settings.thinking = None;
             settings.model_options.effort = None;
         }
@@ -146,7 +149,7 @@ impl Settings {
     }
 }
 
-/// Whether a sub-agent may have a tool, if its session has it.
+/// Returns `true` if a sub-agent may have this tool when its session has it.
 pub fn is_for_sub_agents(tool: &str) -> bool {
     !WITHHELD.contains(&tool)
 }
@@ -166,7 +169,7 @@ fn lesser<T: Ord>(one: Option<T>, other: Option<T>) -> Option<T> {
     }
 }
 
-/// A sub-agent that was started: which session and run are its own, and of which call it is.
+/// A sub-agent that was started: its session, its run and the call that started it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Child {
     /// The call of the parent.
@@ -177,40 +180,40 @@ pub struct Child {
     pub run_id: RunId,
 }
 
-/// The call that a session's sub-agent works for.
+/// The parent's call that a sub-agent session works for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct Parent {
-    /// The session that asked for it.
+    /// The parent session.
     #[schema(value_type = String)]
     pub session_id: SessionId,
-    /// The run.
+    /// The parent run.
     #[schema(value_type = String)]
     pub run_id: RunId,
     /// The call.
     pub tool_use_id: String,
 }
 
-/// A sub-agent as the run tells of it that started it.
+/// A sub-agent as listed in the run that started it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct StartedAgent {
     /// The call that started it.
     pub tool_use_id: String,
-    /// Its session, where all that it did is to be read.
+    /// Its session, which has the complete history.
     #[schema(value_type = String)]
     pub session_id: SessionId,
     /// Its run.
     #[schema(value_type = String)]
     pub run_id: RunId,
-    /// Where that run stands.
+    /// The state of that run.
     pub status: RunStatus,
-    /// What it used. The run's own sums do not have it.
+    /// Its token usage. The sums of the parent run do not include it.
     pub usage: Usage,
-    /// What that cost, in micro-dollars; absent where no price is known.
+    /// Its cost in micro-dollars; absent when no price is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost: Option<i64>,
 }
 
-/// What a sub-agent left, in the words of its parent's model.
+/// The result of a sub-agent, as text for the parent's model.
 pub fn report(status: RunStatus, outcome: Option<&Outcome>) -> Result<String, String> {
     let Some(outcome) = outcome else {
         return Err("The sub-agent ended without an outcome.".to_owned());
@@ -299,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_a_session_names_is_there_besides_the_general_one() {
+    fn a_session_has_its_own_sub_agents_and_the_general_one() {
         let settings = settings();
         assert_eq!(settings.sub_agent_names(), [GENERAL, "scout"]);
         assert!(settings.sub_agent(Some("other")).is_none());
@@ -307,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_sub_agent_left_is_told_as_what_it_is() {
+    fn the_report_of_a_sub_agent_matches_its_outcome() {
         let outcome = |stop_reason, text: &str| Outcome {
             stop_reason,
             limited: None,
@@ -315,18 +318,18 @@ mod tests {
             error: None,
             output: None,
         };
-        let told = |outcome: Outcome| report(RunStatus::Completed, Some(&outcome));
-        assert_eq!(told(outcome(StopReason::EndTurn, "Four.")), Ok("Four.".to_owned()));
-        assert!(told(outcome(StopReason::EndTurn, " ")).is_err());
-        assert!(told(outcome(StopReason::Refusal(Refusal::default()), "No")).is_err());
-        assert!(told(outcome(StopReason::MaxTokens, "Fo")).unwrap().ends_with("cut off here.]"));
+        let reported = |outcome: Outcome| report(RunStatus::Completed, Some(&outcome));
+        assert_eq!(reported(outcome(StopReason::EndTurn, "Four.")), Ok("Four.".to_owned()));
+        assert!(reported(outcome(StopReason::EndTurn, " ")).is_err());
+        assert!(reported(outcome(StopReason::Refusal(Refusal::default()), "No")).is_err());
+        assert!(reported(outcome(StopReason::MaxTokens, "Fo")).unwrap().ends_with("cut off here.]"));
         let limited =
             Outcome { limited: Some(LimitKind::Rounds), ..outcome(StopReason::EndTurn, "So far.") };
-        assert!(told(limited).unwrap().contains("may not be complete"));
+        assert!(reported(limited).unwrap().contains("may not be complete"));
         let error = RunError { r#type: ErrorType::BillingError, message: "no money".to_owned() };
         let failed = Outcome { error: Some(error), ..outcome(StopReason::RetriesExhausted, "") };
-        let told = report(RunStatus::Failed, Some(&failed));
-        assert_eq!(told, Err("The sub-agent failed: no money".to_owned()));
+        let reported = report(RunStatus::Failed, Some(&failed));
+        assert_eq!(reported, Err("The sub-agent failed: no money".to_owned()));
         assert!(report(RunStatus::Cancelled, Some(&outcome(StopReason::Cancelled, ""))).is_err());
     }
 }

@@ -1,30 +1,30 @@
-//! System prompts, kept byte for byte.
+//! System prompts, stored byte for byte.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-/// A system prompt in the form in which it is sent: a JSON string, or an array of text blocks.
+/// A system prompt in the form in which it is sent: a JSON string or an array of text blocks.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct SystemPrompt(Box<RawValue>);
 
 impl SystemPrompt {
-    /// A prompt from the JSON of its blocks.
+    /// Creates a prompt from the JSON of its blocks.
     pub const fn from_blocks(blocks: Box<RawValue>) -> Self {
         Self(blocks)
     }
 
-    /// The JSON in which it is sent.
+    /// Returns the JSON as sent.
     pub fn json(&self) -> &RawValue {
         &self.0
     }
 
-    /// Whether it is a string, and not blocks.
+    /// Returns `true` for a string, `false` for blocks.
     pub fn is_text(&self) -> bool {
         self.0.get().starts_with('"')
     }
 
-    /// Whether there is nothing to send.
+    /// Returns `true` if there is nothing to send.
     pub fn is_empty(&self) -> bool {
         matches!(self.0.get(), r#""""# | "[]")
     }
@@ -32,7 +32,7 @@ impl SystemPrompt {
 
 impl From<&str> for SystemPrompt {
     fn from(text: &str) -> Self {
-        // A string is always JSON.
+        // A string always serializes.
         Self(serde_json::value::to_raw_value(text).unwrap_or_default())
     }
 }

@@ -1,4 +1,4 @@
-//! Tickets for streams: `tst_` and a secret in hexadecimal digits.
+//! Stream tickets: `tst_` and a secret in hexadecimal digits.
 
 use std::fmt;
 use std::fmt::Write as _;
@@ -9,21 +9,21 @@ use sha2::{Digest as _, Sha256};
 use super::api_key::SecretHash;
 
 const PREFIX: &str = "tst_";
-/// Bytes of a secret.
+/// Length of a secret in bytes.
 const SECRET: usize = 32;
 
-/// A ticket as its holder has it.
+/// A complete ticket with its secret.
 pub struct Ticket {
     text: String,
 }
 
-/// A text that is not a ticket. It does not repeat the text.
+/// A text that is not a ticket. The error does not repeat the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("this is not a ticket of the form tst_…")]
 pub struct BadTicket;
 
 impl Ticket {
-    /// A new ticket, of random bits that the operating system gives.
+    /// Generates a ticket from the operating system's random numbers.
     pub fn generate() -> Result<Self, getrandom::Error> {
         let mut secret = [0; SECRET];
         getrandom::fill(&mut secret)?;
@@ -34,12 +34,13 @@ impl Ticket {
         Ok(Self { text })
     }
 
-    /// What is stored of it.
+    /// Returns the hash of the ticket, which is stored.
     pub fn hash(&self) -> SecretHash {
         SecretHash(Sha256::digest(&self.text).into())
     }
 
-    /// The whole ticket. For its holder only, which is why nothing prints it by accident.
+    /// Returns the complete ticket. An explicit method, so that no format string prints it by
+    /// accident.
     pub fn reveal(&self) -> &str {
         &self.text
     }
@@ -78,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_ticket_is_refused_before_anybody_looks_for_it() {
+    fn a_malformed_ticket_is_refused_without_a_lookup() {
         let digits = "0".repeat(64);
         for text in [
             String::new(),

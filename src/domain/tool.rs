@@ -1,4 +1,4 @@
-//! Tools as the loop and the ledger see them.
+//! Tools and their calls, as the loop and the ledger handle them.
 
 use std::borrow::Cow;
 
@@ -7,21 +7,21 @@ use serde_json::value::RawValue;
 
 use super::tool_error::ToolErrorType;
 
-/// What a tool may do to the world, and so what a crash in the middle of a call means.
+/// The effects of a tool, which determine the recovery of a call after a crash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolClass {
-    /// Changes nothing: runs again after a crash, and in parallel with its like.
+    /// No effects: calls run again after a crash, and in parallel with each other.
     Pure,
-    /// Changes one file, so that its hash tells afterwards whether the change happened.
+    /// Changes one file, so that a hash shows afterwards whether the change happened.
     Checkable,
-    /// Anything else: never repeated by itself.
+    /// Any other effect: never repeated automatically.
     Effect,
-    /// Starts a run of its own, which is found again by its id: never started twice.
+    /// Starts a sub-agent's run, which is found again by its id: never started twice.
     Child,
 }
 
-/// How long calls of a tool usually take, and so its default deadline.
+/// The usual duration of a tool's calls, which determines the default deadline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolTiming {
@@ -29,14 +29,14 @@ pub enum ToolTiming {
     Immediate,
     /// Local files: 10 seconds.
     Fast,
-    /// Work of unknown size: 120 seconds.
+    /// Work of unknown duration: 120 seconds.
     Variable,
-    /// Another machine: 60 seconds.
+    /// Network requests: 60 seconds.
     Network,
 }
 
 impl ToolTiming {
-    /// The deadline of a call.
+    /// The default deadline of a call.
     pub const fn deadline(self) -> std::time::Duration {
         std::time::Duration::from_secs(match self {
             Self::Immediate => 2,
@@ -47,10 +47,10 @@ impl ToolTiming {
     }
 }
 
-/// A call as it stands in an assistant message.
+/// A call in an assistant message.
 #[derive(Debug, Clone, Deserialize)]
 pub struct ToolUse<'a> {
-    /// The model's own id, kept as it is.
+    /// The model's own id, unchanged.
     #[serde(borrow)]
     pub id: Cow<'a, str>,
     /// The tool's name.
@@ -61,7 +61,7 @@ pub struct ToolUse<'a> {
     pub input: &'a RawValue,
 }
 
-/// A call that the loop wants run.
+/// A call that the loop schedules.
 #[derive(Debug, Clone)]
 pub struct ToolCall {
     /// The model's own id.
@@ -90,26 +90,26 @@ impl From<&ToolUse<'_>> for ToolCall {
     }
 }
 
-/// Where a call stands in the ledger.
+/// The state of a call in the ledger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CallState {
-    /// Stored with the assistant message; nothing has happened yet.
+    /// Stored with the assistant message; not started.
     Planned,
-    /// About to run, or running: from here on the outside world may have changed.
+    /// About to run, or running: effects may have happened.
     Started,
-    /// Ran and answered.
+    /// Completed with a result.
     Done,
-    /// Ran and failed, or could not run.
+    /// Completed with an error, or could not run.
     Failed,
-    /// Nobody knows whether it ran.
+    /// Interrupted: it may have run in part or completely.
     Interrupted,
     /// Not allowed to run.
     Denied,
 }
 
 impl CallState {
-    /// The word in the database.
+    /// The state as text in the database.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Planned => "planned",
@@ -121,55 +121,56 @@ impl CallState {
         }
     }
 
-    /// Reads the word in the database.
+    /// Parses the text that the database stores.
     pub fn parse(text: &str) -> Option<Self> {
         [Self::Planned, Self::Started, Self::Done, Self::Failed, Self::Interrupted, Self::Denied]
             .into_iter()
             .find(|state| state.as_str() == text)
     }
 
-    /// Whether the call has ended, and not as it should.
+    /// Returns `true` if the call ended without success.
     pub const fn is_error(self) -> bool {
         matches!(self, Self::Failed | Self::Interrupted | Self::Denied)
     }
 }
 
-/// What the model is told when a worker died during a call with effects.
+/// The result that the model receives when a worker stopped during a call with effects.
 pub const INTERRUPTED: &str = "Interrupted: the worker stopped while this call was running. \
      It may have run in part or completely. Check the state before you repeat it.";
 
-/// What the model is told when a call has no answer because its run was cancelled.
+/// The result that the model receives for an unanswered call of a cancelled run.
 pub const CANCELLED: &str = "Cancelled: the run was cancelled before this call was answered.";
 
-/// The answer to a call, in the order and with the ids of the calls.
+/// The result of a call, in the order and with the ids of the calls.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallResult {
-    /// The call that it answers.
+    /// The id of the call.
     pub tool_use_id: String,
-    /// How the call ended.
+    /// The final state of the call.
     pub state: CallState,
-    /// What the model reads.
+    /// The text that the model receives.
     pub text: String,
-    /// What the model reads in its place, if it is more than a text: a JSON array of blocks.
+    /// A JSON array of blocks that the model receives in place of the text, if the result is more
+    /// than text.
     pub content: Option<String>,
-    /// Of what type the failure was, if it has one.
+    /// The type of the failure, if known.
     pub error_type: Option<ToolErrorType>,
 }
 
 impl CallResult {
-    /// An answer that is a text.
+    /// Creates a text result.
     pub fn of_text(tool_use_id: &str, state: CallState, text: impl Into<String>) -> Self {
         let tool_use_id = tool_use_id.to_owned();
         Self { tool_use_id, state, text: text.into(), content: None, error_type: None }
     }
 
-    /// Whether the model is told that the call failed.
+    /// Returns `true` if the result is an error for the model.
     pub const fn is_error(&self) -> bool {
         !matches!(self.state, CallState::Done)
     }
 }
 
-/// The names of tools by their definitions, an array, in its order.
+/// Returns the names of the tools in an array of definitions, in its order.
 pub fn defined_names(definitions: &RawValue) -> Vec<String> {
     #[derive(Deserialize)]
     struct Named {
@@ -180,26 +181,26 @@ pub fn defined_names(definitions: &RawValue) -> Vec<String> {
         .unwrap_or_default()
 }
 
-/// How the model may use tools in its first round.
+/// The tool choice of a run's first round.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 pub enum ToolChoice {
     /// The model decides.
     #[default]
     Auto,
-    /// Some tool must be called.
+    /// The model must call a tool.
     Any,
-    /// This tool must be called.
+    /// The model must call this tool.
     Tool {
         /// The tool's name.
         name: String,
     },
-    /// No tool may be called.
+    /// The model must not call a tool.
     None,
 }
 
 impl ToolChoice {
-    /// Whether the model has no choice but to call a tool.
+    /// Returns `true` if the model must call a tool.
     pub const fn is_forced(&self) -> bool {
         matches!(self, Self::Any | Self::Tool { .. })
     }

@@ -1,4 +1,4 @@
-//! Of what type the failure of a tool call is, and what there is to do about it.
+//! Types of tool failures, and the recommended handling.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,29 +6,29 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum ToolErrorType {
-    /// The deadline passed: nobody knows what became of the call.
+    /// The deadline passed: the outcome of the call is unknown.
     Timeout,
-    /// The file has to be read first.
+    /// The file must be read first.
     ReadRequired,
-    /// Who was asked closed the connection without an answer.
+    /// The peer closed the connection without a response.
     McpNoResponse,
-    /// Who was to be asked could not be reached.
+    /// The peer was unreachable.
     NetworkError,
-    /// The input means nothing, or not to this file.
+    /// The input is invalid, or does not apply to this file.
     ValidationError,
 }
 
-/// What there is to do about the result of a call.
+/// The recommended handling of a call's result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum Handling {
-    /// Nothing: it went well.
+    /// None: the call succeeded.
     Success,
-    /// Look at what happened, then try a simpler tool.
+    /// Check the state, then try a simpler tool.
     RetryWithFallback,
-    /// Read the file, then try again.
+    /// Read the file, then repeat the call.
     ReadFirst,
-    /// Do something else.
+    /// Do something else; a repetition would fail again.
     Fail,
 }
 
@@ -41,7 +41,7 @@ impl ToolErrorType {
         Self::ValidationError,
     ];
 
-    /// The word on the wire and in the database.
+    /// The type as text, on the wire and in the database.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Timeout => "TIMEOUT",
@@ -52,12 +52,12 @@ impl ToolErrorType {
         }
     }
 
-    /// Reads the word in the database.
+    /// Parses the text that the database stores.
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.as_str() == text)
     }
 
-    /// The type of a failure of which only the text is known, such as a client's or a server's.
+    /// Returns the type of a failure by its text, for errors of clients and servers.
     pub fn of_text(text: &str) -> Option<Self> {
         const WORDS: [(&str, ToolErrorType); 6] = [
             ("timeout", ToolErrorType::Timeout),
@@ -72,7 +72,7 @@ impl ToolErrorType {
 }
 
 impl Handling {
-    /// What there is to do about a call that failed in this way.
+    /// Returns the recommended handling of a failure.
     pub const fn of(failure: Option<ToolErrorType>) -> Self {
         match failure {
             Some(ToolErrorType::Timeout) => Self::RetryWithFallback,
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_timeout_is_worth_a_simpler_tool() {
+    fn only_a_timeout_is_retried_with_a_simpler_tool() {
         let handling: Vec<Handling> =
             ToolErrorType::ALL.into_iter().map(|kind| Handling::of(Some(kind))).collect();
         assert_eq!(
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_read_back() {
+    fn every_type_is_parsed_from_its_text() {
         for kind in ToolErrorType::ALL {
             assert_eq!(ToolErrorType::parse(kind.as_str()), Some(kind));
             assert_eq!(serde_json::to_value(kind).unwrap(), kind.as_str());

@@ -1,28 +1,28 @@
-//! Servers of tools, as those who run the service see them.
+//! Status of tool servers (MCP), as reported to operators.
 
 use super::circuit::Circuit;
 
-/// How a call of a tool of a server ended.
+/// The outcome of a call to a tool server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ServedCall {
-    /// With a result.
+    /// A result.
     Answered,
-    /// With an error that the server told.
+    /// An error that the server returned.
     Failed,
-    /// Not in time.
+    /// A timeout.
     TimedOut,
-    /// With a connection that closed, or with an answer that is none.
+    /// A closed connection or an invalid response.
     NoResponse,
-    /// Before it began: the server is away, or left alone.
+    /// Not sent: the server is unreachable or its circuit breaker is open.
     Withheld,
 }
 
 impl ServedCall {
-    /// All of them.
+    /// All outcomes.
     pub const ALL: [Self; 5] =
         [Self::Answered, Self::Failed, Self::TimedOut, Self::NoResponse, Self::Withheld];
 
-    /// The word in the figures.
+    /// The label value in metrics.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Answered => "answered",
@@ -34,19 +34,19 @@ impl ServedCall {
     }
 }
 
-/// How a server of tools is doing.
+/// The status of a tool server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolServerReport {
-    /// The operator's name of it.
+    /// The name that the operator gave it.
     pub name: String,
-    /// Whether there is a connection.
+    /// True if a connection is open.
     pub is_connected: bool,
-    /// Whether it is asked.
+    /// The state of the circuit breaker.
     pub circuit: Circuit,
-    /// How many tools it has.
+    /// Number of tools.
     pub tools: usize,
-    /// How often its list of tools was another than before.
+    /// Number of changes of its tool list.
     pub list_changes: u64,
-    /// Calls, by how they ended.
+    /// Number of calls by outcome.
     pub calls: Vec<(ServedCall, u64)>,
 }

@@ -1,5 +1,5 @@
-//! The trace that a request belongs to (W3C Trace Context): by its id one finds what several
-//! services did for the same cause.
+//! Trace context of a request (W3C Trace Context), which connects the work of several services for
+//! one cause.
 
 use std::fmt;
 use std::num::{NonZeroU64, NonZeroU128};
@@ -7,14 +7,14 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-/// The only flag of the version that is spoken here: somebody keeps the trace.
+/// The only flag of this version: the trace is recorded.
 const SAMPLED: u8 = 1;
 
-/// A place in a trace, as the header `traceparent` names it.
+/// A position in a trace, as in the header `traceparent`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Trace {
     id: NonZeroU128,
-    /// Whose doing caused this.
+    /// The id of the parent span.
     parent: NonZeroU64,
     flags: u8,
 }
@@ -25,36 +25,36 @@ pub struct Trace {
 pub struct BadTrace;
 
 impl Trace {
-    /// A trace that begins here.
+    /// Starts a new trace.
     pub fn begin() -> Self {
         let id = NonZeroU128::MIN.saturating_add(fastrand::u128(..));
-        Self { id, parent: somebody(), flags: 0 }
+        Self { id, parent: span_id(), flags: 0 }
     }
 
-    /// The place of what is caused here, for those who are asked to do it.
+    /// Returns the context for a request to another service: the same trace with a new span id.
     #[must_use]
     pub fn next(self) -> Self {
-        Self { parent: somebody(), ..self }
+        Self { parent: span_id(), ..self }
     }
 
-    /// A place in a trace, by its numbers; none if one of them is zero, which names nothing.
+    /// Creates a context from its ids; none if one of them is zero, which is invalid.
     pub fn at(id: u128, place: u64, is_sampled: bool) -> Option<Self> {
         let (id, parent) = (NonZeroU128::new(id)?, NonZeroU64::new(place)?);
         Some(Self { id, parent, flags: if is_sampled { SAMPLED } else { 0 } })
     }
 
-    /// The trace, the place in it, and whether somebody keeps the trace.
+    /// Returns the trace id, the span id, and whether the trace is recorded.
     pub const fn parts(self) -> (u128, u64, bool) {
         (self.id.get(), self.parent.get(), self.flags & SAMPLED != 0)
     }
 
-    /// The trace's id, for logs.
+    /// Returns the trace id, for logs.
     pub fn id(&self) -> String {
         format!("{:032x}", self.id)
     }
 }
 
-fn somebody() -> NonZeroU64 {
+fn span_id() -> NonZeroU64 {
     NonZeroU64::MIN.saturating_add(fastrand::u64(..))
 }
 
@@ -67,7 +67,7 @@ impl fmt::Display for Trace {
 impl FromStr for Trace {
     type Err = BadTrace;
 
-    /// Later versions begin as this one does, and may say more behind it.
+    /// Later versions begin in the same format and may append fields.
     fn from_str(text: &str) -> Result<Self, BadTrace> {
         let mut parts = text.split('-');
         let mut digits = |count: usize| {
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_caused_belongs_to_the_same_trace_at_another_place() {
+    fn the_next_context_is_another_span_of_the_same_trace() {
         let trace: Trace = GIVEN.parse().unwrap();
         let next = trace.next();
         assert_eq!((next.id, next.flags), (trace.id, trace.flags));
@@ -132,13 +132,13 @@ mod tests {
     }
 
     #[test]
-    fn a_later_version_is_read_as_far_as_it_is_known() {
+    fn a_later_version_is_parsed_as_far_as_it_is_known() {
         let later = GIVEN.replacen("00-", "cc-", 1).replace("-01", "-ff-what-the-future-brings");
         assert_eq!(later.parse(), GIVEN.parse::<Trace>());
     }
 
     #[test]
-    fn what_is_malformed_is_no_trace() {
+    fn a_malformed_header_is_refused() {
         for text in [
             String::new(),
             GIVEN.replace('-', "_"),

@@ -1,31 +1,31 @@
-//! What requests to the model used, in counts that can be added up.
+//! Token usage of model requests, in counts that can be summed.
 
 use std::ops::{AddAssign, Sub};
 
 use serde::{Deserialize, Serialize};
 
-/// Tokens of one request, or a sum of them. What a server does not report is zero.
+/// Token usage of one request, or a sum. A count that the server does not report is zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(default)]
 pub struct Usage {
-    /// Input that was neither read from the cache nor written to it.
+    /// Input tokens that were neither read from the cache nor written to it.
     pub input_tokens: i64,
-    /// Input written to the cache.
+    /// Input tokens written to the cache.
     pub cache_creation_input_tokens: i64,
-    /// Input read from the cache.
+    /// Input tokens read from the cache.
     pub cache_read_input_tokens: i64,
-    /// Output, thinking included.
+    /// Output tokens, including thinking.
     pub output_tokens: i64,
-    /// The part of `cache_creation_input_tokens` that is kept for an hour; it costs more.
+    /// The part of `cache_creation_input_tokens` that is cached for an hour, at a higher price.
     #[serde(skip_serializing_if = "is_zero")]
     pub cache_creation_1h_input_tokens: i64,
     /// The part of `output_tokens` that is thinking.
     #[serde(skip_serializing_if = "is_zero")]
     pub thinking_tokens: i64,
-    /// Searches that the model's side made.
+    /// Number of web searches by the model provider.
     #[serde(skip_serializing_if = "is_zero")]
     pub web_search_requests: i64,
-    /// Pages that the model's side fetched.
+    /// Number of pages fetched by the model provider.
     #[serde(skip_serializing_if = "is_zero")]
     pub web_fetch_requests: i64,
 }
@@ -36,25 +36,25 @@ const fn is_zero(count: &i64) -> bool {
 }
 
 impl Usage {
-    /// The tokens of the prompt, cached or not.
+    /// Returns the tokens of the prompt, cached or not.
     pub const fn prompt(&self) -> i64 {
         self.input_tokens + self.cache_creation_input_tokens + self.cache_read_input_tokens
     }
 
-    /// All tokens that count against a token limit.
+    /// Returns all tokens that count against a token limit.
     pub const fn total(&self) -> i64 {
         self.prompt() + self.output_tokens
     }
 }
 
-/// What requests used, and what they cost.
+/// Usage and cost of several requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, utoipa::ToSchema)]
 pub struct Spent {
-    /// Requests that were answered.
+    /// Number of answered requests.
     pub requests: i64,
-    /// What they used.
+    /// Token usage.
     pub usage: Usage,
-    /// What they cost, in micro-dollars; absent where no price is known.
+    /// Cost in micro-dollars; absent when no price is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost: Option<i64>,
 }

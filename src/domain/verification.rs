@@ -1,4 +1,4 @@
-//! What must hold in a session, and what is wrong where it does not.
+//! Invariants of a session, and their violations.
 
 use std::fmt;
 
@@ -6,64 +6,64 @@ use serde::Serialize;
 
 use super::ids::{RunId, SessionId};
 
-/// What holds in every session, whoever looks at it and when. What belongs to a live run, such as
-/// a call that has no answer yet, breaks none of these.
+/// An invariant that holds in every session at any time. States of a live run, such as a call
+/// without a result, do not violate any of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Invariant {
-    /// Stored JSON is what this version reads.
+    /// Stored JSON can be parsed by this version.
     Readable,
     /// Every row has the tenant of its session.
     TenantsAgree,
     /// Messages are numbered from 1 without a gap.
     MessagesNumbered,
-    /// The user speaks first, and nobody twice in a row, but for a new run or a paused reply.
+    /// The user speaks first, and the roles alternate, except after a new run or a paused reply.
     RolesAlternate,
     /// No message is empty and no text is blank.
     ContentNotBlank,
-    /// Every call is answered once, in the next message, before anything else.
+    /// Every call has one result, at the beginning of the next message.
     CallsAnswered,
     /// No two calls of a history have the same id.
     CallIdsUnique,
-    /// A reply that ends a turn has the result of each call of the model's own tools. What a turn
-    /// that was to go on left open is left out of what is sent.
+    /// A reply that ends a turn has the result of each server tool call. Server tool calls that an
+    /// interrupted turn left open are not sent.
     ServerCallsClosed,
-    /// Each run's part of the history is whole, begins with its message, and is in its turn.
+    /// Each run's part of the history is contiguous, begins with its message, and is in order.
     RunsInOrder,
-    /// Attempts never go back along a run, and none is newer than the run's.
+    /// Attempt numbers do not decrease along a run, and none exceeds the run's.
     AttemptsInOrder,
     /// At most one run of a session is live.
     OneLiveRun,
-    /// A run has what its status asks for: a lease, an outcome, an end.
+    /// A run has the data that its status requires: a lease, an outcome, an end.
     RunStateWhole,
-    /// A run that is driven has a lease that somebody renews.
+    /// A running run has a lease that its worker renews.
     LeaseRenewed,
-    /// A run that waits for somebody waits for a call, and is taken up when its time has come.
+    /// A waiting run waits for a call, and resumes when its deadline has passed.
     WaitsEnd,
     /// Every call has its row in the ledger, and every row its call.
     LedgerComplete,
-    /// A call of a round that is over has ended.
+    /// Every call of a finished round has ended.
     CallsEnded,
-    /// A call was made as often as it may be.
+    /// No call ran more often than its class allows.
     CallsMadeOnce,
-    /// What ran is what was shown to who decided, or what they put in its place.
+    /// The input that ran is the input that was approved, or its replacement.
     InputsApproved,
-    /// The model was told what the ledger says.
+    /// The results in the history match the ledger.
     AnswersRecorded,
     /// Events are numbered from 1 without a gap.
     EventsNumbered,
     /// Every run was announced by the event of its message.
     RunsAnnounced,
-    /// Events, read from the first on, tell exactly what the history and the ledger say.
+    /// The events match the history and the ledger exactly.
     EventsTellAll,
-    /// A settled run has one last event, and a run that goes on has none.
+    /// A settled run has one final event, and a live run has none.
     EndToldOnce,
-    /// Counters and sums are those of the rows.
+    /// Counters and sums match the rows.
     CountersAgree,
 }
 
 impl Invariant {
-    /// The word on the wire.
+    /// The invariant as text on the wire.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Readable => "readable",
@@ -94,7 +94,7 @@ impl Invariant {
     }
 }
 
-/// Where something is wrong. What is not known, or not one thing, is left out.
+/// The location of a violation. Unknown or ambiguous parts are absent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct Place {
     /// The session.
@@ -104,10 +104,10 @@ pub struct Place {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub run_id: Option<RunId>,
-    /// The message's place in the history.
+    /// The number of the message in the history.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message_seq: Option<i32>,
-    /// The event's number.
+    /// The sequence number of the event.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub event_seq: Option<i64>,
     /// The model's id of the call.
@@ -116,30 +116,30 @@ pub struct Place {
 }
 
 impl Place {
-    /// The session as a whole.
+    /// The location of the whole session.
     pub const fn of(session_id: SessionId) -> Self {
         Self { session_id, run_id: None, message_seq: None, event_seq: None, tool_use_id: None }
     }
 
-    /// In this run.
+    /// Sets the run.
     #[must_use]
     pub fn run(self, run_id: RunId) -> Self {
         Self { run_id: Some(run_id), ..self }
     }
 
-    /// At this message.
+    /// Sets the message.
     #[must_use]
     pub fn message(self, seq: i32) -> Self {
         Self { message_seq: Some(seq), ..self }
     }
 
-    /// At this event.
+    /// Sets the event.
     #[must_use]
     pub fn event(self, seq: i64) -> Self {
         Self { event_seq: Some(seq), ..self }
     }
 
-    /// At this call.
+    /// Sets the call.
     #[must_use]
     pub fn call(self, tool_use_id: &str) -> Self {
         Self { tool_use_id: Some(tool_use_id.to_owned()), ..self }
@@ -165,14 +165,14 @@ impl fmt::Display for Place {
     }
 }
 
-/// Something that is wrong.
+/// A violation of an invariant.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct Finding {
-    /// What does not hold.
+    /// The violated invariant.
     pub invariant: Invariant,
-    /// Where.
+    /// The location.
     pub place: Place,
-    /// How, in a sentence.
+    /// A description.
     pub detail: String,
 }
 
@@ -182,7 +182,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// How many rows were looked at.
+/// The number of checked rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, utoipa::ToSchema)]
 pub struct Checked {
     /// Messages of the history.
@@ -204,14 +204,14 @@ impl std::ops::AddAssign for Checked {
     }
 }
 
-/// What looking at one session gave.
+/// The result of the verification of one session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verification {
     /// The session.
     pub session_id: SessionId,
-    /// What is wrong; nothing in a sound session.
+    /// The violations; empty for a valid session.
     pub findings: Vec<Finding>,
-    /// What was looked at.
+    /// The number of checked rows.
     pub checked: Checked,
 }
 
@@ -220,7 +220,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_names_what_is_known_of_it() {
+    fn a_location_has_only_its_known_parts() {
         let session_id = SessionId::from(uuid::Uuid::from_u128(1));
         let place = Place::of(session_id).message(2).call("toolu_1");
         let expected = serde_json::json!({
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn an_invariant_is_the_same_word_in_print_and_on_the_wire() {
+    fn the_text_of_an_invariant_is_the_same_in_print_and_on_the_wire() {
         for invariant in [Invariant::Readable, Invariant::CallIdsUnique, Invariant::EndToldOnce] {
             assert_eq!(serde_json::to_value(invariant).unwrap(), invariant.as_str());
         }

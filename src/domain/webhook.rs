@@ -1,4 +1,4 @@
-//! Webhooks: who is told of what, and how it is signed (Standard Webhooks, version 1).
+//! Webhooks: endpoints, events and signatures (Standard Webhooks, version 1).
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,12 +13,12 @@ use sha2::Sha256;
 
 use super::ids::{DeliveryId, SessionId, WebhookId};
 
-/// What a webhook can be told of. The words are those of runs.
+/// An event that a webhook can subscribe to. The names are those of run states.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, utoipa::ToSchema,
 )]
 pub enum WebhookEvent {
-    /// A run has its answer.
+    /// A run has completed.
     #[serde(rename = "run.completed")]
     RunCompleted,
     /// A run has failed.
@@ -27,16 +27,16 @@ pub enum WebhookEvent {
     /// A run was cancelled.
     #[serde(rename = "run.cancelled")]
     RunCancelled,
-    /// A run waits for decisions, or for results of calls that the client runs.
+    /// A run waits for decisions, or for the results of calls that the client runs.
     #[serde(rename = "run.requires_action")]
     RunRequiresAction,
-    /// Somebody has decided on a call.
+    /// A decision on a call was made.
     #[serde(rename = "approval.decided")]
     ApprovalDecided,
 }
 
 impl WebhookEvent {
-    /// All of them.
+    /// All events.
     pub const ALL: [Self; 5] = [
         Self::RunCompleted,
         Self::RunFailed,
@@ -44,10 +44,10 @@ impl WebhookEvent {
         Self::RunRequiresAction,
         Self::ApprovalDecided,
     ];
-    /// What is sent when somebody asks for a test.
+    /// The event type of a test delivery.
     pub const TEST: &str = "webhook.test";
 
-    /// The word on the wire and in the database.
+    /// The event as text, on the wire and in the database.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::RunCompleted => "run.completed",
@@ -58,41 +58,41 @@ impl WebhookEvent {
         }
     }
 
-    /// The event of this word.
+    /// Parses the text of an event.
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|event| event.as_str() == word)
     }
 }
 
-/// What signs deliveries. Nothing prints it by accident.
+/// The secret that signs deliveries. `Debug` does not print it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct WebhookSecret([u8; Self::LEN]);
 
 impl WebhookSecret {
     const LEN: usize = 32;
 
-    /// A new one, of random bits that the operating system gives.
+    /// Generates a secret from the operating system's random numbers.
     pub fn generate() -> Result<Self, getrandom::Error> {
         let mut bytes = [0; Self::LEN];
         getrandom::fill(&mut bytes)?;
         Ok(Self(bytes))
     }
 
-    /// What is stored of it, which is all of it.
+    /// Returns the bytes, which are stored.
     pub const fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// The secret as its owner holds it.
+    /// Returns the secret as text, for its owner.
     pub fn reveal(&self) -> String {
         format!("whsec_{}", STANDARD.encode(self.0))
     }
 
-    /// The signature of what is sent by this id at a moment.
+    /// Signs a delivery with this id, time and body.
     #[expect(clippy::expect_used, reason = "HMAC takes keys of any length")]
     #[expect(clippy::missing_panics_doc, reason = "HMAC takes keys of any length")]
     pub fn sign(&self, id: impl fmt::Display, timestamp: i64, body: &str) -> String {
-        let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).expect("any length is taken");
+        let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).expect("HMAC takes any length");
         mac.update(format!("{id}.{timestamp}.").as_bytes());
         mac.update(body.as_bytes());
         format!("v1,{}", STANDARD.encode(mac.finalize().into_bytes()))
@@ -105,7 +105,7 @@ impl fmt::Debug for WebhookSecret {
     }
 }
 
-/// A text that is no secret. It is not told which.
+/// A text that is not a secret. The error does not repeat it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("it is not `whsec_` and {} bytes in Base64", WebhookSecret::LEN)]
 pub struct BadSecret;
@@ -130,18 +130,18 @@ impl TryFrom<Vec<u8>> for WebhookSecret {
     }
 }
 
-/// Why nothing is sent to a webhook.
+/// The reason why a webhook is disabled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Disabled {
-    /// Its owner wants it so.
+    /// Disabled by its owner.
     ByOwner,
-    /// Its address has answered 410: nobody is there any more.
+    /// Disabled because its address answered 410 Gone.
     Gone,
 }
 
 impl Disabled {
-    /// The word on the wire and in the database.
+    /// The value on the wire and in the database.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::ByOwner => "by_owner",
@@ -149,45 +149,45 @@ impl Disabled {
         }
     }
 
-    /// The reason of this word.
+    /// Parses the text of a reason.
     pub fn parse(word: &str) -> Option<Self> {
         [Self::ByOwner, Self::Gone].into_iter().find(|reason| reason.as_str() == word)
     }
 }
 
-/// Somewhere to be told.
+/// A webhook endpoint.
 #[derive(Debug, Clone)]
 pub struct Webhook {
     /// The id.
     pub id: WebhookId,
-    /// Where.
+    /// The address.
     pub url: String,
-    /// A name for people.
+    /// A description for people.
     pub description: Option<String>,
-    /// Of what.
+    /// The subscribed events.
     pub events: Vec<WebhookEvent>,
-    /// Why nothing is sent, if nothing is.
+    /// The reason why nothing is sent, if the webhook is disabled.
     pub disabled: Option<Disabled>,
-    /// When it was made.
+    /// Time of creation.
     pub created_at: Timestamp,
-    /// When it was last changed.
+    /// Time of the last change.
     pub updated_at: Timestamp,
 }
 
-/// How far a delivery is.
+/// The state of a delivery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DeliveryState {
-    /// It is to be sent, again if it was sent before.
+    /// Waits for its first or next attempt.
     Pending,
-    /// The receiver has taken it.
+    /// The receiver accepted it.
     Delivered,
-    /// It is sent no more, unless somebody asks for it.
+    /// Failed; it is sent again only on request.
     Failed,
 }
 
 impl DeliveryState {
-    /// The word on the wire and in the database.
+    /// The state as text, on the wire and in the database.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "pending",
@@ -196,7 +196,7 @@ impl DeliveryState {
         }
     }
 
-    /// The state of this word.
+    /// Parses the text of a state.
     pub fn parse(word: &str) -> Option<Self> {
         [Self::Pending, Self::Delivered, Self::Failed]
             .into_iter()
@@ -204,36 +204,35 @@ impl DeliveryState {
     }
 }
 
-/// Something that a webhook is told.
+/// A delivery to a webhook.
 #[derive(Debug, Clone)]
 pub struct Delivery {
-    /// The id: the same at each attempt, for receivers to know it again.
+    /// The id: the same in each attempt, so that receivers can detect duplicates.
     pub id: DeliveryId,
-    /// What it is about, if it is no test.
+    /// The session, unless it is a test.
     pub session_id: Option<SessionId>,
-    /// Of what it tells.
+    /// The event type.
     pub event: String,
-    /// How far it is.
+    /// The state.
     pub state: DeliveryState,
-    /// How often it was sent.
+    /// Number of attempts.
     pub attempts: i32,
-    /// When it is sent next.
+    /// Time of the next attempt.
     pub next_attempt_at: Option<Timestamp>,
-    /// What the last attempt was answered with.
+    /// The HTTP status of the last attempt.
     pub last_status: Option<i32>,
-    /// Why the last attempt was not taken.
+    /// The error of the last attempt.
     pub last_error: Option<String>,
-    /// When it was made.
+    /// Time of creation.
     pub created_at: Timestamp,
-    /// When it was taken, or given up.
+    /// Time of acceptance or of the final failure.
     pub ended_at: Option<Timestamp>,
 }
 
-/// The pauses before the attempts that follow the first, in seconds: about a day in all.
+/// The pauses between attempts, in seconds: about a day in total.
 const PAUSES: [u64; 7] = [5, 5 * 60, 30 * 60, 2 * 3600, 5 * 3600, 8 * 3600, 8 * 3600];
 
-/// The pause after so many attempts that have failed, before a random part; none when it is time to
-/// give up.
+/// Returns the pause after this many failed attempts, before jitter; none when no attempts remain.
 pub fn pause_after(attempts: i32) -> Option<Duration> {
     let index = usize::try_from(attempts).ok()?.checked_sub(1)?;
     PAUSES.get(index).copied().map(Duration::from_secs)
@@ -244,8 +243,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_signature_is_the_one_that_the_standard_computes() {
-        // The same by a tool of another make:
+    fn a_signature_matches_the_standard() {
+        // Computed independently with:
         // printf '%s' "$id.1614265330.{\"test\": 2432232314}" |
         //     openssl dgst -sha256 -mac HMAC -macopt hexkey:000102…1f -binary | base64
         let secret: Vec<u8> = (0..32).collect();
@@ -260,12 +259,12 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_that_is_printed_by_accident_is_not_told() {
+    fn the_debug_output_of_a_secret_does_not_contain_it() {
         assert_eq!(format!("{:?}", WebhookSecret::generate().unwrap()), "WebhookSecret(…)");
     }
 
     #[test]
-    fn words_are_those_of_the_wire() {
+    fn texts_match_the_wire_names() {
         for event in WebhookEvent::ALL {
             assert_eq!(serde_json::to_value(event).unwrap(), event.as_str());
             assert_eq!(WebhookEvent::parse(event.as_str()), Some(event));
@@ -281,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn pauses_grow_to_about_a_day_and_end() {
+    fn pauses_grow_to_about_a_day_in_total() {
         let pauses: Vec<Duration> = (1..).map_while(pause_after).collect();
         assert!(pauses.is_sorted());
         assert_eq!(pauses.len(), 7);

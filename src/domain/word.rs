@@ -1,9 +1,10 @@
-//! Words: values of enums that are texts.
+//! Deserialization of enums that are strings on the wire.
 
 use serde::de::IntoDeserializer as _;
 use serde::{Deserialize, Deserializer};
 
-/// Reads a word of an enum. The enum itself takes every value that is no string for broken JSON.
+/// Deserializes a string enum. Without this, serde reports every value that is not a string as a
+/// syntax error.
 pub fn word<'de, T, D>(deserializer: D) -> Result<T, D::Error>
 where
     T: Deserialize<'de>,
@@ -12,7 +13,7 @@ where
     T::deserialize(String::deserialize(deserializer)?.into_deserializer())
 }
 
-/// Reads a word of an enum, or none.
+/// Deserializes an optional string enum.
 pub fn words<'de, T, D>(deserializer: D) -> Result<Option<T>, D::Error>
 where
     T: Deserialize<'de>,

@@ -1,4 +1,4 @@
-//! What a process has in store, and what happens when it is reached.
+//! The armed faults of a process and their effects.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -12,8 +12,8 @@ use rustix::process::{Signal, getpid, kill_process};
 use super::options::{Action, Failpoint, FaultArgs};
 use super::{Bug, Point};
 
-/// How often a held process looks whether it may go on.
-const LOOK_EVERY: Duration = Duration::from_millis(2);
+/// The interval at which a paused process checks whether it may continue.
+const POLL_EVERY: Duration = Duration::from_millis(2);
 
 static ARMED: OnceLock<Armed> = OnceLock::new();
 
@@ -27,7 +27,7 @@ struct Armed {
 }
 
 impl FaultArgs {
-    /// Arms the process. Once only: a process has one command line.
+    /// Arms the process. A process is armed only once, from its command line.
     pub fn arm(&self) {
         let failpoints = self.failpoint.iter().map(|failpoint| (*failpoint, AtomicU32::new(0)));
         let armed = Armed {
@@ -43,38 +43,38 @@ impl FaultArgs {
     }
 }
 
-/// Says that the process is at this place, and waits if it is to be held here.
+/// Marks the arrival at a failpoint, and waits while it is paused.
 pub(crate) async fn point(point: Point) {
     let Some(mark) = reached(point) else { return };
     while mark.exists() {
-        tokio::time::sleep(LOOK_EVERY).await;
+        tokio::time::sleep(POLL_EVERY).await;
     }
 }
 
-/// [`point`] where the thread may block.
+/// [`point`] for code that may block its thread.
 pub(crate) fn point_blocking(point: Point) {
     let Some(mark) = reached(point) else { return };
     while mark.exists() {
-        std::thread::sleep(LOOK_EVERY);
+        std::thread::sleep(POLL_EVERY);
     }
 }
 
-/// Whether a defect is switched on.
+/// Returns `true` if a defect is enabled.
 pub(crate) fn has(bug: Bug) -> bool {
     ARMED.get().is_some_and(|armed| armed.bugs.contains(&bug))
 }
 
-/// The seconds by which the clock of this process is ahead.
+/// Returns the seconds by which the clock of this process is ahead.
 pub(crate) fn clock_skew() -> i64 {
     ARMED.get().map_or(0, |armed| armed.clock_skew)
 }
 
-/// The file of the tools that leave a trace, if there are to be any.
+/// Returns the file to which the witness tools write, if configured.
 pub(crate) fn witness() -> Option<PathBuf> {
     ARMED.get()?.witness.clone()
 }
 
-/// Does what is in store here; the mark to wait for, if the process is to be held.
+/// Executes the action of a failpoint; returns the mark to wait for, if the action is a pause.
 fn reached(point: Point) -> Option<PathBuf> {
     let armed = ARMED.get()?;
     let (failpoint, hits) = armed.failpoints.iter().find(|(armed, _)| armed.point == point)?;
@@ -83,7 +83,7 @@ fn reached(point: Point) -> Option<PathBuf> {
     }
     let value = point.to_possible_value()?;
     let mark = |kind| armed.folder.join(format!("{}.{kind}", value.get_name()));
-    // The mark stays, so that a process that is started again is not ended again.
+    // The mark remains, so that a restarted process is not killed again.
     if !is_new(&mark("hit")) {
         return None;
     }

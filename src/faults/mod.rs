@@ -1,8 +1,8 @@
-//! Faults on purpose, for the crash test: places where a process can be ended or held, and defects
-//! that can be switched on to see that the test notices them.
+//! Fault injection for the crash test: failpoints at which a process is killed or paused, and
+//! defects that are enabled to prove that the test detects them.
 //!
-//! Only a build with the feature `faults` can do any of it. In every other build a point is an
-//! empty function, and no defect is ever on.
+//! Faults exist only in a build with the feature `faults`. In every other build a failpoint is an
+//! empty function, and no defect is enabled.
 
 #[cfg(feature = "faults")]
 mod armed;
@@ -14,85 +14,85 @@ pub(crate) use armed::{clock_skew, has, point, point_blocking, witness};
 #[cfg(feature = "faults")]
 pub use options::FaultArgs;
 
-/// A place in the code where a crash is interesting.
+/// A failpoint: a place in the code where a crash is tested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "faults", derive(clap::ValueEnum))]
 pub enum Point {
-    /// A post was read and nothing is stored.
+    /// A message was read and is not stored
     PostRead,
-    /// A message is stored, and nobody has been told.
+    /// A message is stored, and readers are not notified
     MessageStored,
-    /// The run was handed over, and the reply is not sent.
+    /// The run was handed over, and the reply is not sent
     BeforeReply,
-    /// A worker has a run and has done nothing with it.
+    /// A worker has claimed a run and has not started it
     Claimed,
-    /// The model has taken a request and said nothing.
+    /// The model has received a request and has not replied
     RequestSent,
-    /// The model is in the middle of its reply.
+    /// The model's reply is partly received
     InReply,
-    /// The reply is whole and not stored.
+    /// The reply is complete and not stored
     ReplyRead,
-    /// A summary of the history has come, and is not stored.
+    /// A summary of the history is received and not stored
     Compacting,
-    /// A call is noted as started and has not begun.
+    /// A call is recorded as started and has not begun
     CallStarted,
-    /// A tool with effects is at work and has done nothing.
+    /// A tool with effects is running and has done nothing yet
     CallRunning,
-    /// A file is written beside the one that it will replace.
+    /// A file is written next to the file that it replaces
     FileWritten,
-    /// A call has ended, and nobody has noted it.
+    /// A call has ended, and its result is not stored
     CallEnded,
-    /// A sub-agent has ended, and its parent has not noted it.
+    /// A sub-agent has ended, and its parent has not recorded it
     ChildEnded,
-    /// Some of several results are stored.
+    /// Some of several results are stored
     SomeRecorded,
-    /// All results are there, and their message is not stored.
+    /// All results are available, and their message is not stored
     ResultsReady,
-    /// The message of results is stored.
+    /// The message of results is stored
     ResultsStored,
-    /// A step is stored, and nobody has been told.
+    /// A step is stored, and readers are not notified
     StepStored,
-    /// The last step is stored, and nobody has been told.
+    /// The last step is stored, and readers are not notified
     Settled,
-    /// A run is put down until somebody answers its calls.
+    /// A run is suspended until its calls are answered
     Suspended,
-    /// The answer to the last call that waited is stored, and nobody has been told.
+    /// The answer to the last waiting call is stored, and workers are not notified
     Decided,
-    /// Runs are told to stop.
+    /// Shutdown: runs are stopped
     Draining,
-    /// Leases are about to be renewed.
+    /// Leases are about to be renewed
     Heartbeat,
-    /// Between the two commits of a step that should be one.
+    /// Between two commits of a step that should be one
     StepSplit,
 }
 
-/// A defect that the crash test must notice.
+/// A defect that the crash test must detect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "faults", derive(clap::ValueEnum))]
 #[cfg_attr(feature = "faults", value(rename_all = "snake_case"))]
 pub enum Bug {
-    /// Writers name whatever attempt the run has now.
+    /// Writers use the run's current attempt instead of their own
     NoAttemptCheck,
-    /// The ledger does not say that a call has started.
+    /// The ledger does not record that a call has started
     NoStarted,
-    /// An assistant message and its ledger rows are two commits.
+    /// An assistant message and its ledger rows are stored in two commits
     SplitCommit,
-    /// Leases are compared with the clock of the process.
+    /// Leases are compared with the clock of the process
     ProcessClock,
-    /// Work is found only when it is announced.
+    /// Work is found only by notifications
     NoPoll,
 }
 
-/// Says that the process is at this place.
+/// Marks the arrival at a failpoint.
 #[cfg(not(feature = "faults"))]
 #[expect(clippy::unused_async, reason = "with the feature it may wait")]
 pub(crate) async fn point(_: Point) {}
 
-/// [`point`] where the thread may block.
+/// [`point`] for code that may block its thread.
 #[cfg(not(feature = "faults"))]
 pub(crate) fn point_blocking(_: Point) {}
 
-/// Whether a defect is switched on.
+/// Returns `true` if a defect is enabled.
 #[cfg(not(feature = "faults"))]
 pub(crate) const fn has(_: Bug) -> bool {
     false

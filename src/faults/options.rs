@@ -1,4 +1,4 @@
-//! The hidden part of the command line.
+//! The hidden command line options of fault injection.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -7,19 +7,19 @@ use clap::{Args, ValueEnum};
 
 use super::{Bug, Point};
 
-/// Which faults a process has in store. `config` is the one who reads it.
+/// The faults of a process. Only `config` reads these options.
 #[derive(Debug, Clone, Args)]
 pub struct FaultArgs {
-    /// `NAME[@N]=abort|pause`: what happens when a point is reached for the N-th time
+    /// `NAME[@N]=abort|pause`: the action when a failpoint is reached for the N-th time
     #[arg(long, value_name = "FAILPOINT", requires = "faults_dir", hide = true)]
     pub(super) failpoint: Vec<Failpoint>,
-    /// The folder of the marks that tell which points were reached
+    /// The folder of the mark files that show the reached failpoints
     #[arg(long, value_name = "FOLDER", hide = true)]
     pub(super) faults_dir: Option<PathBuf>,
-    /// A defect
+    /// A defect to enable
     #[arg(long, value_enum, hide = true)]
     pub(super) bug: Vec<Bug>,
-    /// How far the clock of this process is ahead
+    /// Seconds by which the clock of this process is ahead
     #[arg(
         long,
         value_name = "SECONDS",
@@ -28,26 +28,26 @@ pub struct FaultArgs {
         hide = true
     )]
     pub(super) clock_skew: i64,
-    /// The file of the tools that leave a trace
+    /// The file to which the witness tools write
     #[arg(long, value_name = "FILE", hide = true)]
     pub(super) witness: Option<PathBuf>,
 }
 
-/// What happens at a point, and when.
+/// A failpoint and its action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Failpoint {
     pub(super) point: Point,
-    /// Counted from 1.
+    /// The hit that triggers the action, from 1.
     pub(super) nth: u32,
     pub(super) action: Action,
 }
 
-/// What happens.
+/// The action at a failpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum Action {
-    /// The process is killed.
+    /// Kills the process.
     Abort,
-    /// Whoever came here waits until a mark is removed.
+    /// Waits until a mark file is removed.
     Pause,
 }
 

@@ -1,4 +1,4 @@
-//! The figures of servers of tools, read from them when somebody asks.
+//! Metrics of the tool servers, read when the metrics are scraped.
 
 use std::fmt;
 
@@ -10,22 +10,22 @@ use prometheus_client::metrics::gauge::ConstGauge;
 
 use crate::domain::tool_server::ToolServerReport;
 
-/// Says how the servers are doing.
+/// Reads the status of the tool servers.
 pub type ReadReports = Box<dyn Fn() -> Vec<ToolServerReport> + Send + Sync>;
 
-/// Figures of servers.
-pub(super) struct ToolServerFigures(pub(super) ReadReports);
+/// The collector of tool server metrics.
+pub(super) struct ToolServerMetrics(pub(super) ReadReports);
 
-impl fmt::Debug for ToolServerFigures {
+impl fmt::Debug for ToolServerMetrics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ToolServerFigures").finish_non_exhaustive()
+        f.debug_struct("ToolServerMetrics").finish_non_exhaustive()
     }
 }
 
-impl Collector for ToolServerFigures {
+impl Collector for ToolServerMetrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let reports = (self.0)();
-        let help = "Calls of tools of servers, by how they ended";
+        let help = "Requests to tool servers, by outcome";
         let mut calls =
             encoder.encode_descriptor("mcp_requests", help, None, MetricType::Counter)?;
         for report in &reports {
@@ -35,15 +35,15 @@ impl Collector for ToolServerFigures {
             }
         }
         let help = "Whether a tool server is connected";
-        let mut up = encoder.encode_descriptor("mcp_up", help, None, MetricType::Gauge)?;
+        let help = "1 while the tool server is connected, otherwise 0";
         for report in &reports {
             let labels = [("server", report.name.as_str())];
             let is_up = i64::from(report.is_connected);
             ConstGauge::new(is_up).encode(up.encode_family(&labels)?)?;
         }
         let help = "Times that a tool server had other tools than before";
-        let mut lists =
-            encoder.encode_descriptor("mcp_list_changes", help, None, MetricType::Counter)?;
+        let help = "Changes of a tool server's list of tools";
+        encoder.encode_descriptor("mcp_list_changes", help, None, MetricType::Counter)?;
         for report in &reports {
             let labels = [("server", report.name.as_str())];
             ConstCounter::new(report.list_changes).encode(lists.encode_family(&labels)?)?;

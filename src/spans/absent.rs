@@ -1,4 +1,4 @@
-//! What there is of spans in a program without the feature `otel`: nothing.
+//! The span API of a build without the feature `otel`: no spans.
 
 use std::convert::Infallible;
 
@@ -9,56 +9,56 @@ use tokio_util::sync::CancellationToken;
 use super::{Kind, Value};
 use crate::domain::trace::Trace;
 
-/// Where no spans begin.
+/// Creates no spans.
 #[derive(Debug, Clone, Default)]
 pub struct Spans(());
 
-/// A span, of which there is none.
+/// An open span; this type has no values.
 #[derive(Debug)]
 pub struct Open(Infallible);
 
-/// What would send spans.
+/// The exporter of spans; this type has no values.
 #[derive(Debug)]
 pub struct Export(Infallible);
 
-/// Why spans cannot be sent.
+/// The error of every attempt to export spans.
 #[derive(Debug, thiserror::Error)]
-#[error("this program was built without the feature otel, and sends no traces")]
+#[error("this binary was built without the feature otel and cannot export traces")]
 pub struct BadTraces;
 
 impl Spans {
-    /// None.
+    /// Returns none.
     pub fn begin(&self, _: Kind, _: impl FnOnce() -> String, _: Option<Trace>) -> Option<Open> {
         None
     }
 }
 
 impl Open {
-    /// Cannot be called.
+    /// Unreachable, because there are no spans.
     pub fn place(&self) -> Option<Trace> {
         match self.0 {}
     }
 
-    /// Cannot be called.
+    /// Unreachable, because there are no spans.
     pub fn set(&mut self, _: &'static str, _: impl Into<Value>) {
         match self.0 {}
     }
 
-    /// Cannot be called.
+    /// Unreachable, because there are no spans.
     pub fn fail(&mut self, _: &str) {
         match self.0 {}
     }
 }
 
 impl Export {
-    /// Cannot be called.
+    /// Unreachable, because there is no exporter.
     #[expect(clippy::unused_async, reason = "the same as with the feature")]
     pub async fn run(self, _: CancellationToken) {
         match self.0 {}
     }
 }
 
-/// Refuses.
+/// Returns an error.
 pub fn start(_: &Url, _: Counter) -> Result<(Spans, Export), BadTraces> {
     Err(BadTraces)
 }

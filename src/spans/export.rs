@@ -1,4 +1,4 @@
-//! From spans to a collector, by OTLP over HTTP.
+//! Export of spans to a collector by OTLP over HTTP.
 
 use std::time::Duration;
 
@@ -21,36 +21,36 @@ use super::Spans;
 use super::queue::{Batches, QUEUE, Queue};
 use crate::domain::trace::Trace;
 
-/// What a collector may take for one batch.
+/// Timeout of one batch.
 const TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Why spans cannot be sent.
+/// An error at the start of the exporter.
 #[derive(Debug, thiserror::Error)]
 pub enum BadTraces {
-    /// No request can be made of the settings.
-    #[error("the exporter of traces did not start: {0}")]
+    /// The exporter's settings are invalid.
+    #[error("the trace exporter did not start: {0}")]
     Exporter(#[from] ExporterBuildError),
-    /// TLS or the resolver did not start.
-    #[error("the HTTP client of the exporter did not start: {0}")]
+    /// TLS or the DNS resolver did not start.
+    #[error("the HTTP client of the trace exporter did not start: {0}")]
     Http(#[from] reqwest::Error),
 }
 
-/// What sends spans, to be run beside what makes them.
+/// The background task that exports spans.
 #[derive(Debug)]
 pub struct Export(Batches);
 
 impl Export {
-    /// Sends spans until it is told to stop, and then what is left.
+    /// Exports spans until `stop` is cancelled, then exports the remaining ones.
     pub async fn run(self, stop: CancellationToken) {
         self.0.send(stop).await;
     }
 }
 
-/// Has spans sent to the collector at this address. `OTEL_EXPORTER_OTLP_HEADERS`,
-/// `OTEL_SERVICE_NAME`, `OTEL_RESOURCE_ATTRIBUTES` and `OTEL_TRACES_SAMPLER` are read by the library.
-/// `dropped` counts what could not be sent.
+/// Creates an exporter to the collector at this address. The library reads
+/// `OTEL_EXPORTER_OTLP_HEADERS`, `OTEL_SERVICE_NAME`, `OTEL_RESOURCE_ATTRIBUTES` and
+/// `OTEL_TRACES_SAMPLER`. `dropped` counts spans that were not exported.
 pub fn start(endpoint: &Url, dropped: Counter) -> Result<(Spans, Export), BadTraces> {
-    // A redirect may lead the headers elsewhere.
+    // A redirect could send the headers to another server.
     let http = reqwest::Client::builder().timeout(TIMEOUT).redirect(Policy::none()).build()?;
     let url = format!("{}/v1/traces", endpoint.as_str().trim_end_matches('/'));
     let mut exporter = SpanExporter::builder()
@@ -71,7 +71,8 @@ pub fn start(endpoint: &Url, dropped: Counter) -> Result<(Spans, Export), BadTra
     Ok((spans, Export(Batches::new(exporter, receiver, dropped))))
 }
 
-/// What the environment says of the process, under its own name unless it has another.
+/// Returns the resource attributes from the environment, with the service name `twostep` by
+/// default.
 fn resource() -> Resource {
     let version = KeyValue::new("service.version", env!("CARGO_PKG_VERSION"));
     let said = Resource::builder().with_attribute(version).build();
@@ -83,7 +84,7 @@ fn resource() -> Resource {
     Resource::builder_empty().with_attributes(said).with_service_name("twostep").build()
 }
 
-/// The place of a cause, as the library knows it.
+/// Converts a trace to the library's context.
 pub(super) fn context(cause: Option<Trace>) -> Context {
     let Some(cause) = cause else { return Context::new() };
     let (id, place, is_sampled) = cause.parts();
@@ -93,7 +94,7 @@ pub(super) fn context(cause: Option<Trace>) -> Context {
     Context::new().with_remote_span_context(cause)
 }
 
-/// The place of a span, as we know it.
+/// Converts the library's span context to a trace.
 pub(super) fn place(span: &SpanContext) -> Option<Trace> {
     let id = u128::from_be_bytes(span.trace_id().to_bytes());
     let place = u64::from_be_bytes(span.span_id().to_bytes());

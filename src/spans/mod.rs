@@ -1,8 +1,8 @@
-//! Spans for OpenTelemetry: what was done for a request, by whom, for how long, and how it ended.
+//! Spans for OpenTelemetry: the operations of a request, their durations and outcomes.
 //!
-//! Where nobody wants them they cost nothing. They name things and count them; what people, the
-//! model and tools have said is in none of them. Names and attributes are those of the semantic
-//! conventions for HTTP and for generative AI.
+//! Without an exporter, spans cost nothing. They contain names and counts, but never text of users,
+//! of the model or of tools. Names and attributes follow the semantic conventions for HTTP and for
+//! generative AI.
 
 #[cfg(not(feature = "otel"))]
 mod absent;
@@ -20,25 +20,25 @@ pub use export::{BadTraces, Export, start};
 #[cfg(feature = "otel")]
 pub use open::{Open, Spans};
 
-/// What a span stands for.
+/// The kind of a span.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Somebody asked us.
+    /// An incoming request.
     Server,
-    /// We ask somebody.
+    /// An outgoing request.
     Client,
-    /// We work.
+    /// Internal work.
     Internal,
 }
 
 /// The value of an attribute.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Value {
-    /// A word or an id.
+    /// A text or an id.
     Text(String),
     /// A count.
     Number(i64),
-    /// Words.
+    /// A list of texts.
     Texts(Vec<String>),
 }
 

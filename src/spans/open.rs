@@ -1,4 +1,4 @@
-//! Spans that are kept.
+//! Spans that are exported.
 
 use opentelemetry::trace::{Span as _, SpanBuilder, SpanKind, Status, Tracer as _};
 use opentelemetry::{Array, KeyValue, StringValue};
@@ -8,19 +8,19 @@ use super::export::{context, place};
 use super::{Kind, Value};
 use crate::domain::trace::Trace;
 
-/// Where spans begin.
+/// Creates spans.
 #[derive(Debug, Clone, Default)]
 pub struct Spans {
-    /// None: nobody wants them.
+    /// None if no exporter is configured.
     pub(super) tracer: Option<SdkTracer>,
 }
 
-/// A span that has begun. It ends when it is dropped.
+/// An open span. It ends when it is dropped.
 #[derive(Debug)]
 pub struct Open(Span);
 
 impl Spans {
-    /// Begins a span, which was caused at this place; none where nobody wants spans.
+    /// Starts a span, optionally as a child of `cause`; none if no exporter is configured.
     pub fn begin(
         &self,
         kind: Kind,
@@ -39,7 +39,7 @@ impl Spans {
 }
 
 impl Open {
-    /// Its place in its trace, for those whom it asks.
+    /// Returns the trace context, for requests to other services.
     pub fn place(&self) -> Option<Trace> {
         place(self.0.span_context())
     }
@@ -49,7 +49,7 @@ impl Open {
         self.0.set_attribute(KeyValue::new(name, opentelemetry::Value::from(value.into())));
     }
 
-    /// Says that it failed, by a word for the kind of failure.
+    /// Marks the span as failed, with the kind of the failure.
     pub fn fail(&mut self, kind: &str) {
         self.set("error.type", kind);
         self.0.set_status(Status::error(""));

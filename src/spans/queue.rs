@@ -1,4 +1,4 @@
-//! Spans on their way. Who ends a span never waits: what has no room is dropped, and counted.
+//! The export queue of spans. Ending a span never blocks: without room, it is dropped and counted.
 
 use std::time::Duration;
 
@@ -11,16 +11,16 @@ use tokio::sync::mpsc::{Receiver, Sender};
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
-/// Spans that may wait.
+/// Capacity of the queue.
 pub(super) const QUEUE: usize = 4096;
-/// Spans in one request.
+/// Maximum number of spans of one request.
 const BATCH: usize = 512;
-/// How long spans wait for others that go with them.
+/// Time for which spans are collected into a batch.
 const GATHER: Duration = Duration::from_millis(500);
-/// How often it is told that the collector does not take them.
-const COMPLAIN_EVERY: Duration = Duration::from_mins(1);
+/// Minimum interval between warnings about a failing collector.
+const WARN_EVERY: Duration = Duration::from_mins(1);
 
-/// Takes spans that have ended.
+/// Receives ended spans.
 #[derive(Debug)]
 pub(super) struct Queue {
     sender: Sender<SpanData>,
@@ -51,7 +51,7 @@ impl SpanProcessor for Queue {
     }
 }
 
-/// Sends spans in batches.
+/// Exports spans in batches.
 #[derive(Debug)]
 pub(super) struct Batches {
     exporter: SpanExporter,
@@ -75,7 +75,7 @@ impl Batches {
             let received = tokio::select! {
                 received = self.receiver.recv_many(&mut batch, BATCH) => received,
                 () = stop.cancelled(), if !self.receiver.is_closed() => {
-                    // What is in the queue still comes.
+                    // The remaining spans of the queue are still received.
                     self.receiver.close();
                     continue;
                 }
@@ -98,9 +98,9 @@ impl Batches {
         let spans = batch.len();
         let Err(error) = self.exporter.export(batch).await else { return };
         self.dropped.inc_by(u64::try_from(spans).unwrap_or(u64::MAX));
-        if self.complained_at.is_none_or(|when| when.elapsed() >= COMPLAIN_EVERY) {
+        if self.complained_at.is_none_or(|when| when.elapsed() >= WARN_EVERY) {
             self.complained_at = Some(Instant::now());
-            tracing::warn!(%error, spans, "the collector of traces does not take spans");
+            tracing::warn!(%error, spans, "trace collector did not accept spans");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Logs: to stderr, for people or one JSON object a line, and without secrets.
+//! Logging: to stderr, as text or as one JSON object per line, with secrets redacted.
 
 mod panics;
 mod redact;
@@ -14,10 +14,10 @@ use crate::config::{LogArgs, LogFormat, Secrets};
 pub use redact::{Form, Redactor};
 use writer::RedactedStderr;
 
-/// Starts logging for the process, which has these secrets.
+/// Starts the logger of the process, which redacts these secrets.
 pub fn init(args: &LogArgs, secrets: &Secrets) -> anyhow::Result<()> {
     let filter = EnvFilter::try_new(&args.log)
-        .with_context(|| format!("the log filter {:?} is not one", args.log))?;
+        .with_context(|| format!("the log filter {:?} is invalid", args.log))?;
     let form = match args.log_format {
         LogFormat::Text => Form::Text,
         LogFormat::Json => Form::Json,
@@ -28,7 +28,7 @@ pub fn init(args: &LogArgs, secrets: &Secrets) -> anyhow::Result<()> {
         Form::Text => builder.with_ansi(false).finish().try_init(),
         Form::Json => builder.json().flatten_event(true).finish().try_init(),
     }
-    .context("logging was started before")?;
+    .context("the logger has already been started")?;
     panics::log_them();
     Ok(())
 }

@@ -1,15 +1,15 @@
-//! Panics as lines of the log, so that they have its form and lose their secrets as all else does.
+//! Panics as log lines, so that they have the log's format and are redacted too.
 
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::panic::{PanicHookInfo, set_hook};
 
-/// From now on panics are logged, and not printed.
+/// Logs panics from now on instead of printing them.
 pub(super) fn log_them() {
     set_hook(Box::new(log));
 }
 
 fn log(panic: &PanicHookInfo<'_>) {
-    let message = panic.payload_as_str().unwrap_or("something that is no text");
+    let message = panic.payload_as_str().unwrap_or("payload is not a string");
     let location = panic.location().map(tracing::field::display);
     let backtrace = Backtrace::capture();
     let is_captured = backtrace.status() == BacktraceStatus::Captured;

@@ -1,25 +1,25 @@
-//! What looks like a secret, whoever's it is.
+//! Patterns of secrets of any origin.
 //!
-//! Each shape begins with an opening that lines seldom have. Only behind one is anything looked at,
-//! and never for longer than the line is: a line may be made by somebody who wants it to take long.
+//! Each pattern begins with a rare opening. Only the bytes after an opening are inspected, and in
+//! linear time, because an attacker may write a line that is meant to take long.
 
 use std::ops::Range;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-/// The head of a web token, in characters: a longer one is something else.
+/// Maximum length of a web token's header, in characters.
 const MAX_HEAD: usize = 512;
 
-/// A kind of secret.
+/// A pattern of a secret.
 pub(super) struct Shape {
-    /// How it begins. This much is always kept.
+    /// The opening, which is never masked.
     pub(super) opening: &'static str,
-    /// What is secret of the bytes behind the opening, if it is one.
+    /// Returns the range of the secret in the bytes after the opening, if they are one.
     pub(super) secret: fn(&[u8]) -> Option<Range<usize>>,
 }
 
-/// All of them.
+/// All patterns.
 pub(super) const SHAPES: [Shape; 13] = [
     Shape { opening: OWN_KEY, secret: own_key },
     Shape { opening: "whsec_", secret: token },
@@ -38,20 +38,20 @@ pub(super) const SHAPES: [Shape; 13] = [
 
 const OWN_KEY: &str = "tsk_";
 
-/// A key of this service: its id may be seen.
+/// A key of this service; its id is not masked.
 fn own_key(rest: &[u8]) -> Option<Range<usize>> {
     let id = run(rest, |byte| byte.is_ascii_alphanumeric());
     let secret = rest.get(id..)?.strip_prefix(b"_")?;
     some(id + 1, run(secret, is_word))
 }
 
-/// A secret of a webhook, or a ticket.
+/// A webhook secret or a ticket.
 fn token(rest: &[u8]) -> Option<Range<usize>> {
     let length = run(rest, |byte| is_word(byte) || matches!(byte, b'+' | b'/' | b'='));
     if length < 8 { None } else { some(0, length) }
 }
 
-/// A key of who sells models.
+/// A key of a model vendor.
 fn vendor_key(rest: &[u8]) -> Option<Range<usize>> {
     let length = run(rest, is_word);
     match rest.strip_prefix(b"ant-") {
@@ -71,8 +71,8 @@ fn bearer(rest: &[u8]) -> Option<Range<usize>> {
     some(blank + from, length.saturating_sub(from))
 }
 
-/// A name and a password, which are long or have a colon between them. Other words may follow this
-/// one in a sentence.
+/// Basic credentials, which are long or contain a colon. Other short words may follow `Basic` in
+/// a sentence.
 fn basic(rest: &[u8]) -> Option<Range<usize>> {
     let blank = run(rest, |byte| byte == b' ');
     let value = rest.get(blank..)?;
@@ -81,7 +81,7 @@ fn basic(rest: &[u8]) -> Option<Range<usize>> {
     if length >= 16 || decoded.contains(&b':') { some(blank, length) } else { None }
 }
 
-/// A JSON Web Token, its signature included.
+/// A JSON Web Token with its signature.
 fn web_token(rest: &[u8]) -> Option<Range<usize>> {
     let head = run(rest.get(..MAX_HEAD).unwrap_or(rest), is_word);
     let claims = run(rest.get(head..)?.strip_prefix(b".")?, is_word);
@@ -93,7 +93,7 @@ fn web_token(rest: &[u8]) -> Option<Range<usize>> {
     some(0, end + signature)
 }
 
-/// The password in a URL, or a name that looks like one.
+/// The password in a URL, or a user name that looks like one.
 fn user_info(rest: &[u8]) -> Option<Range<usize>> {
     let authority = rest.get(..run(rest, is_of_authority))?;
     let end = authority.iter().rposition(|byte| *byte == b'@')?;
@@ -106,13 +106,13 @@ fn user_info(rest: &[u8]) -> Option<Range<usize>> {
     some(name + 1, end - name - 1)
 }
 
-/// The id of a key of Amazon's.
+/// An AWS access key id.
 fn access_key(rest: &[u8]) -> Option<Range<usize>> {
     let length = run(rest, |byte| byte.is_ascii_uppercase() || byte.is_ascii_digit());
     if length < 16 { None } else { some(0, length) }
 }
 
-/// How many bytes of the beginning are like this.
+/// Returns the length of the prefix whose bytes satisfy `is_part`.
 fn run(bytes: &[u8], is_part: impl Fn(u8) -> bool) -> usize {
     bytes.iter().take_while(|byte| is_part(**byte)).count()
 }

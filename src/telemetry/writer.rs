@@ -1,4 +1,4 @@
-//! What log lines pass on their way to stderr.
+//! The writer of log lines to stderr.
 
 use std::io::{self, Write};
 
@@ -6,7 +6,7 @@ use tracing_subscriber::fmt::MakeWriter;
 
 use super::Redactor;
 
-/// Stderr, on which no secret is written.
+/// Stderr with redaction.
 #[derive(Debug)]
 pub(super) struct RedactedStderr(Redactor);
 
@@ -24,7 +24,7 @@ impl<'a> MakeWriter<'a> for RedactedStderr {
     }
 }
 
-/// Takes lines, each in one piece, as the formatter writes them.
+/// Redacts lines; the formatter writes each line in one call.
 pub(super) struct Lines<'a, W> {
     redactor: &'a Redactor,
     to: W,

@@ -1,13 +1,13 @@
-//! A course while it is read, line by line.
+//! A course while it is parsed, line by line.
 
 use super::{BadCourse, Course, Lesson, MAX_LESSONS};
 
-/// Letters of a title, or of a name, at most.
+/// Maximum number of characters of a title or a name.
 pub(super) const MAX_TITLE: usize = 300;
-/// Bytes of a link at most.
+/// Maximum length of a link in bytes.
 pub(super) const MAX_LINK: usize = 2000;
 
-/// What was read so far.
+/// The lines parsed so far.
 #[derive(Debug, Default)]
 pub(super) struct Draft {
     title: Option<String>,
@@ -22,13 +22,13 @@ impl Draft {
         self.title.is_some()
     }
 
-    /// Takes the name of the course.
+    /// Sets the title of the course.
     pub(super) fn name(&mut self, line: usize, title: &str) -> Result<(), BadCourse> {
         self.title = Some(titled(line, title)?);
         Ok(())
     }
 
-    /// Begins a lesson. One without a number has the next one.
+    /// Starts a lesson. A lesson without a number gets the next number.
     pub(super) fn begin(
         &mut self,
         line: usize,
@@ -45,7 +45,7 @@ impl Draft {
         if self.lessons.len() > MAX_LESSONS { Err(BadCourse::TooLarge) } else { Ok(()) }
     }
 
-    /// Gives the last lesson its link.
+    /// Sets the link of the last lesson.
     pub(super) fn link_lesson(&mut self, line: usize, link: &str) -> Result<(), BadCourse> {
         let link = linked(line, link)?;
         if let Some(lesson) = self.lessons.last_mut() {
@@ -54,7 +54,7 @@ impl Draft {
         Ok(())
     }
 
-    /// Takes a line that begins nothing: a fact, where facts stand, or else a part of the text.
+    /// Adds a line: a field where fields are allowed, otherwise text.
     pub(super) fn take(&mut self, line: usize, text: &str) -> Result<(), BadCourse> {
         let Some(lesson) = self.lessons.last_mut() else { return self.take_early(line, text) };
         if lesson.text.trim().is_empty()
@@ -81,7 +81,7 @@ impl Draft {
         Ok(())
     }
 
-    /// The course, once all lines are read.
+    /// Returns the course after the last line.
     pub(super) fn finish(self) -> Result<Course, BadCourse> {
         let Self { title, link, instructor, introduction, lessons } = self;
         let title = title.ok_or(BadCourse::NoTitle)?;
@@ -92,7 +92,7 @@ impl Draft {
     }
 }
 
-/// What a line says of this: `Course Title: …` in any case.
+/// Returns the value of a field such as `Course Title: …`; the field's case is ignored.
 pub(super) fn fact<'a>(line: &'a str, name: &str) -> Option<&'a str> {
     let (key, value) = line.trim_start().split_once(':')?;
     key.trim_end().eq_ignore_ascii_case(name).then_some(value)
@@ -103,7 +103,7 @@ fn add(text: &mut String, line: &str) {
     text.push('\n');
 }
 
-/// A title on one line, in which nothing is hidden.
+/// Normalizes a title to one line without control characters.
 fn titled(line: usize, text: &str) -> Result<String, BadCourse> {
     let words = text.split_whitespace().map(|word| word.replace(char::is_control, ""));
     let title = words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
@@ -111,7 +111,7 @@ fn titled(line: usize, text: &str) -> Result<String, BadCourse> {
     if is_fine { Ok(title) } else { Err(BadCourse::Title { line }) }
 }
 
-/// A link that readers may be given to follow; none where the line has none.
+/// Checks a link that readers may open; none for an empty field.
 fn linked(line: usize, text: &str) -> Result<Option<String>, BadCourse> {
     let link = text.trim();
     if link.is_empty() {

@@ -1,26 +1,25 @@
-//! Names that are nearly right: compared by the groups of three letters that their words have, as
-//! `pg_trgm` does. That extension is not everywhere, and not every owner of tables may install it;
-//! the titles of one tenant are few enough to compare them all here.
+//! Fuzzy title search by trigrams, as in `pg_trgm`. That extension is not installed everywhere,
+//! and not every table owner may install it; a tenant has few enough titles to compare them here.
 
-/// The share of a name that a title must have to be meant by it.
+/// The minimum share of the name's trigrams that a matching title contains.
 const ENOUGH: f64 = 0.6;
-/// Words that say nothing of which course is meant.
+/// Words that do not distinguish courses.
 const EMPTY: [&str; 6] = ["a", "an", "the", "of", "on", "course"];
 
 type Group = [char; 3];
 
-/// Which of some titles is most like a name, if one is like it at all. A title that has more of the
-/// name wins; of two that have the same, the one with less besides.
+/// Returns the index of the title most similar to a name, if any is similar enough. The title that
+/// contains more of the name wins; between equal titles, the one with fewer other trigrams.
 pub fn most_like<'a>(name: &str, titles: impl IntoIterator<Item = &'a str>) -> Option<usize> {
     let name = name_groups(name);
     let scores = titles.into_iter().map(|title| likeness(&name, &groups(words(title))));
     let likely = scores.enumerate().filter(|(_, (share, _))| *share >= ENOUGH);
-    // The first of those that are the same.
+    // `reduce` keeps the first of equal titles.
     let best = likely.reduce(|best, next| if next.1 > best.1 { next } else { best });
     best.map(|(place, _)| place)
 }
 
-/// How much of the name the title has, and how much all that they have in common is of both.
+/// Returns the share of the name that the title contains, and the similarity of both.
 fn likeness(name: &[Group], title: &[Group]) -> (f64, f64) {
     let common = name.iter().filter(|group| title.binary_search(group).is_ok()).count();
     let all = name.len() + title.len() - common;
@@ -42,8 +41,8 @@ fn words(text: &str) -> impl Iterator<Item = String> {
     words.map(str::to_lowercase)
 }
 
-/// The groups of some words, in order and each once. Two spaces before a word and one behind it let
-/// its beginning count for more than its end.
+/// Returns the distinct trigrams of some words, sorted. Two spaces before each word and one after
+/// it give the beginning of a word more weight than its end.
 fn groups(words: impl Iterator<Item = String>) -> Vec<Group> {
     let mut groups: Vec<Group> = words
         .flat_map(|word| {
@@ -75,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_found_by_a_part_in_any_case_and_order_and_with_slips() {
+    fn a_name_is_found_by_a_part_in_any_case_and_order_and_with_typos() {
         for (name, place) in [
             ("MCP", 1),
             ("the MCP course", 1),
@@ -92,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_like_nothing_finds_nothing() {
+    fn a_name_without_similar_titles_finds_nothing() {
         for name in ["", "?!", "Cooking for two", "the course", "x"] {
             assert_eq!(found(name), None, "{name}");
         }
@@ -101,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_titles_the_one_with_less_besides_is_meant_and_else_the_first() {
+    fn the_title_with_fewer_other_words_wins_and_else_the_first() {
         assert_eq!(most_like("databases", ["Vector Databases in Depth", "Databases"]), Some(1));
         assert_eq!(most_like("databases", ["Databases I", "Databases V"]), Some(0));
     }

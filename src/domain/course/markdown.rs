@@ -1,5 +1,5 @@
-//! Courses as Markdown: the first heading is the title, each further one of the first two levels
-//! begins a lesson. The lines of plain courses say the same here.
+//! Courses as Markdown: the first heading is the title, each further heading of the first two
+//! levels starts a lesson. The fields of plain-text courses are supported too.
 
 use super::draft::Draft;
 use super::text::lesson;
@@ -32,7 +32,7 @@ fn begin(draft: &mut Draft, line: usize, heading: &str) -> Result<(), BadCourse>
     link.map_or(Ok(()), |link| draft.link_lesson(line, link))
 }
 
-/// The level and the text of a heading.
+/// Returns the level and the text of a heading.
 fn heading(line: &str) -> Option<(usize, &str)> {
     let text = line.trim_start_matches('#');
     let level = line.len() - text.len();
@@ -40,12 +40,12 @@ fn heading(line: &str) -> Option<(usize, &str)> {
     is_heading.then(|| (level, text.trim().trim_end_matches('#').trim_end()))
 }
 
-/// The mark that begins or ends a block of code.
+/// Returns the marker that starts or ends a code block.
 fn fence_of(line: &str) -> Option<&'static str> {
     ["```", "~~~"].into_iter().find(|mark| line.trim_start().starts_with(mark))
 }
 
-/// A heading that is one link, `[title](link)`, and its link.
+/// Splits a heading that is a single link, `[title](link)`, into its title and its link.
 fn unlinked(heading: &str) -> (&str, Option<&str>) {
     let inner = heading.strip_prefix('[').and_then(|rest| rest.strip_suffix(')'));
     match inner.and_then(|inner| inner.split_once("](")) {

@@ -1,4 +1,4 @@
-//! Courses: what agents look things up in, and how a text is read as one.
+//! Courses: documents that agents search, and the parser for their text forms.
 
 mod draft;
 mod likeness;
@@ -12,122 +12,122 @@ use serde::Serialize;
 
 pub use likeness::most_like;
 
-/// Lessons of a course at most.
+/// Maximum number of lessons of a course.
 const MAX_LESSONS: usize = 1000;
-/// Passages of a course at most: some sixteen million letters.
+/// Maximum number of passages of a course: about sixteen million characters.
 const MAX_PASSAGES: usize = 20_000;
 
-/// A course with all that it says.
+/// A course with its text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Course {
-    /// Its name.
+    /// The title.
     pub title: String,
-    /// Where it is.
+    /// The address.
     pub link: Option<String>,
-    /// Who teaches it.
+    /// The instructor's name.
     pub instructor: Option<String>,
-    /// What stands before the first lesson.
+    /// The text before the first lesson.
     pub introduction: String,
     /// The lessons, in their order.
     pub lessons: Vec<Lesson>,
 }
 
-/// A lesson with all that it says.
+/// A lesson with its text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lesson {
-    /// Its number, one of a kind in the course.
+    /// The number, unique in the course.
     pub number: i32,
-    /// Its name.
+    /// The title.
     pub title: String,
-    /// Where it is.
+    /// The address.
     pub link: Option<String>,
-    /// What it says.
+    /// The text.
     pub text: String,
 }
 
-/// A part of what a course says.
+/// A passage of a course, the unit of search.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Passage {
-    /// The lesson; none for what stands before the first one.
+    /// The number of the lesson; none for the introduction.
     pub lesson: Option<i32>,
-    /// The text, white space made plain.
+    /// The text with white space normalized.
     pub text: String,
 }
 
-/// A course without what it says.
+/// The outline of a course: the course without its text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Outline {
-    /// Its name.
+    /// The title.
     pub title: String,
-    /// Where it is.
+    /// The address.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub link: Option<String>,
-    /// Who teaches it.
+    /// The instructor's name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instructor: Option<String>,
     /// The lessons, in their order.
     pub lessons: Vec<LessonTitle>,
 }
 
-/// A lesson without what it says.
+/// A lesson without its text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LessonTitle {
-    /// Its number.
+    /// The number.
     pub number: i32,
-    /// Its name.
+    /// The title.
     pub title: String,
-    /// Where it is.
+    /// The address.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub link: Option<String>,
 }
 
-/// How a text is written.
+/// The format of a course text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
-    /// A line for each fact, such as `Course Title:`, and `Lesson 1:` above each lesson.
+    /// One line per field, such as `Course Title:`, and `Lesson 1:` above each lesson.
     Text,
-    /// The first heading is the course, those of the first two levels behind it are lessons.
+    /// The first heading is the course; later headings of the first two levels are lessons.
     Markdown,
 }
 
-/// A text that is no course.
+/// A text that is not a course.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadCourse {
-    /// Nobody could name it.
+    /// There is no title.
     #[error("there is no title: it is the line `Course Title: …`, in Markdown the first heading")]
     NoTitle,
-    /// A title that is none.
-    #[error("line {line}: a title has 1 to {} letters", draft::MAX_TITLE)]
+    /// A title is empty or too long.
+    #[error("line {line}: a title has 1 to {} characters", draft::MAX_TITLE)]
     Title {
-        /// Where it stands.
+        /// The line number.
         line: usize,
     },
-    /// A link that a reader must not follow, or cannot.
+    /// A link is not an HTTP address or is too long.
     #[error(
-        "line {line}: a link begins with https:// or http:// and has {} bytes at most",
+        "line {line}: a link begins with https:// or http:// and has at most {} bytes",
         draft::MAX_LINK
     )]
     Link {
-        /// Where it stands.
+        /// The line number.
         line: usize,
     },
-    /// A number that is none, or not the only one of its kind.
-    #[error("line {line}: the lesson's number is too large, or another lesson has it")]
+    /// A lesson number is out of range or used twice.
+    #[error("line {line}: the lesson number is too large, or another lesson has it")]
     Number {
-        /// Where it stands.
+        /// The line number.
         line: usize,
     },
-    /// Nothing to look up.
-    #[error("it has no lessons, and says nothing")]
+    /// There is no text.
+    #[error("the course has no lessons and no text")]
     Empty,
-    /// Too much of it.
-    #[error("it has more than {MAX_LESSONS} lessons, or is longer than {MAX_PASSAGES} passages")]
+    /// There is too much text.
+    #[error("the course has more than {MAX_LESSONS} lessons or {MAX_PASSAGES} passages")]
     TooLarge,
 }
 
 impl Course {
-    /// Reads a text as a course. A text that begins with `Course Title:` is plain, whatever it is
-    /// said to be.
+    /// Parses a course. A text that begins with `Course Title:` is read as plain text, whatever its
+    /// declared format.
     pub fn read(text: &str, form: Form) -> Result<Self, BadCourse> {
         let text = text.trim_start_matches('\u{feff}');
         match form {
@@ -136,8 +136,8 @@ impl Course {
         }
     }
 
-    /// What it says, in passages of at most 800 letters that end where sentences end. Each repeats
-    /// the last sentences of the one before, up to 100 letters.
+    /// Splits the text into passages of at most 800 characters that end at sentence ends. Each
+    /// passage repeats the last sentences of the one before, up to 100 characters.
     pub fn passages(&self) -> Result<Vec<Passage>, BadCourse> {
         let lessons = self.lessons.iter().map(|lesson| (Some(lesson.number), &lesson.text));
         let parts = std::iter::once((None, &self.introduction)).chain(lessons);

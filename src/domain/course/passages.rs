@@ -1,12 +1,12 @@
-//! A long text in passages: short enough that a model can read several, cut where sentences end,
-//! each with the end of the one before, so that what belongs together stands together somewhere.
+//! Splits a long text into passages: short enough that a model can read several, with ends at
+//! sentence ends, and with an overlap that keeps related sentences together.
 
-/// Letters of a passage at most.
+/// Maximum length of a passage in characters.
 const LENGTH: usize = 800;
-/// Letters at most that a passage repeats of the one before.
+/// Maximum length of the overlap in characters.
 const OVERLAP: usize = 100;
 
-/// A sentence, or a part of one that is too long, and how many letters it has.
+/// A sentence, or a part of a long sentence, with its length in characters.
 type Piece<'a> = (&'a str, usize);
 
 pub(super) fn passages(text: &str) -> Vec<String> {
@@ -23,14 +23,14 @@ pub(super) fn passages(text: &str) -> Vec<String> {
     passages
 }
 
-/// How many pieces at the end of a passage the next one begins with, if there is room for more than
-/// these.
+/// Returns the number of pieces at the end of a passage that the next passage repeats, if the next
+/// piece fits after them.
 fn repeated(passage: &[Piece<'_>], next: Option<&Piece<'_>>) -> usize {
     let room = next.map_or(0, |(_, letters)| LENGTH.saturating_sub(letters + 1));
     fitting(passage.iter().skip(1).rev(), OVERLAP.min(room))
 }
 
-/// How many pieces, joined by spaces, have at most so many letters.
+/// Returns the number of pieces that fit into this many characters, joined by spaces.
 fn fitting<'a>(pieces: impl Iterator<Item = &'a Piece<'a>>, letters: usize) -> usize {
     let sizes = pieces.scan(0, |sum, (_, letters)| {
         *sum += letters + 1;
@@ -39,7 +39,7 @@ fn fitting<'a>(pieces: impl Iterator<Item = &'a Piece<'a>>, letters: usize) -> u
     sizes.take_while(|size| *size <= letters).count()
 }
 
-/// The sentences of a text whose words are one space apart.
+/// Splits a text with single spaces into sentences.
 fn pieces(text: &str) -> Vec<Piece<'_>> {
     let mut pieces = Vec::new();
     let mut rest = text;
@@ -56,8 +56,8 @@ fn pieces(text: &str) -> Vec<Piece<'_>> {
     pieces
 }
 
-/// A sentence ends at a mark with a space behind it, unless it goes on with a small letter, as it
-/// does behind most abbreviations.
+/// Returns the end of the first sentence: a mark followed by a space, unless a lower-case letter
+/// follows, as it does after most abbreviations.
 fn end_of_sentence(text: &str) -> usize {
     let mut ends = text.match_indices(' ').filter(|(at, _)| {
         let (before, behind) = text.split_at(*at);
@@ -68,7 +68,8 @@ fn end_of_sentence(text: &str) -> usize {
     ends.next().map_or(text.len(), |(at, _)| at)
 }
 
-/// As much of a sentence as fits into one passage, in whole words if it has any.
+/// Returns the end of the longest part of a sentence that fits into one passage, at a word end if
+/// there is one.
 fn end_of_piece(sentence: &str) -> usize {
     let Some((limit, _)) = sentence.char_indices().nth(LENGTH) else { return sentence.len() };
     let (head, behind) = sentence.split_at(limit);
@@ -95,11 +96,11 @@ mod tests {
     }
 
     #[test]
-    fn a_passage_ends_with_a_sentence_and_the_next_one_begins_with_the_last_of_them() {
+    fn a_passage_ends_with_a_sentence_and_the_next_one_repeats_the_last_sentences() {
         let sentence = |n: usize| format!("Sentence {n:02} has about fifty letters, as all do.");
         let text: Vec<String> = (0..20).map(sentence).collect();
         let found = passages(&text.join("\n"));
-        // Of 47 letters each: sixteen fit into a passage, and two into what is repeated.
+        // Each has 47 characters: sixteen fit into a passage, and two into the overlap.
         assert_eq!(found, [text[..16].join(" "), text[14..].join(" ")]);
     }
 
@@ -111,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_sentences_is_cut_between_words_and_a_word_anywhere() {
+    fn text_without_sentences_is_split_between_words_and_long_words_anywhere() {
         let words = ["seven77"; 250].join(" ");
         let found = passages(&words);
         assert_eq!(found.iter().map(|it| letters(it)).collect::<Vec<_>>(), [799, 799, 399]);
@@ -120,7 +121,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the sentences: passages are short, each says something new, and no word is lost.
+        /// For any sentences: passages are short, each adds text, and no word is lost.
         #[test]
         fn passages_are_short_and_lose_nothing(lengths in prop::collection::vec(1..200usize, 0..40)) {
             let mut numbers = 0..;

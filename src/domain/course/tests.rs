@@ -1,4 +1,4 @@
-//! Texts as courses.
+//! Tests of the course parser.
 
 use super::*;
 
@@ -36,13 +36,13 @@ fn plain() -> Course {
 }
 
 #[test]
-fn a_plain_text_is_a_course_whatever_it_is_said_to_be() {
+fn a_plain_text_is_a_course_whatever_its_declared_format() {
     assert_eq!(Course::read(PLAIN, Form::Text), Ok(plain()));
     assert_eq!(Course::read(PLAIN, Form::Markdown), Ok(plain()));
 }
 
 #[test]
-fn what_a_course_says_is_told_by_its_lessons() {
+fn passages_name_their_lessons() {
     let passage = |lesson, text: &str| Passage { lesson, text: text.to_owned() };
     let expected = [
         passage(None, "What you will learn."),
@@ -53,7 +53,7 @@ fn what_a_course_says_is_told_by_its_lessons() {
 }
 
 #[test]
-fn headings_of_markdown_are_the_course_and_its_lessons() {
+fn markdown_headings_are_the_course_and_its_lessons() {
     let text = "# Computer Use\n\nCourse Instructor: Ada\n\n## [First steps](https://example.com/1)\n\
                 Look.\n\n### Deeper\n\n```sh\n# no lesson\n```\n## Lesson 7: Tools ##\nUse.\n# Last\n";
     let course = Course::read(text, Form::Markdown).unwrap();
@@ -68,7 +68,7 @@ fn headings_of_markdown_are_the_course_and_its_lessons() {
 }
 
 #[test]
-fn a_text_that_is_no_course_is_refused_with_its_line() {
+fn a_text_that_is_not_a_course_is_refused_with_its_line() {
     let long = format!("Course Title: {}", "x".repeat(301));
     for (text, expected) in [
         ("", BadCourse::NoTitle),
@@ -89,7 +89,7 @@ fn a_text_that_is_no_course_is_refused_with_its_line() {
 }
 
 #[test]
-fn a_title_hides_nothing() {
+fn a_title_has_no_control_characters() {
     let course = Course::read("Course Title: A \u{1b}[2J\tB\u{7}\nText.", Form::Text).unwrap();
     assert_eq!(course.title, "A [2J B");
 }

@@ -1,5 +1,5 @@
 //! Courses as plain text: `Course Title:`, `Course Link:` and `Course Instructor:`, then for each
-//! lesson `Lesson 1: its title`, perhaps `Lesson Link:`, and what it says.
+//! lesson `Lesson 1: its title`, an optional `Lesson Link:`, and the text.
 
 use super::draft::{Draft, fact};
 use super::{BadCourse, Course};
@@ -15,13 +15,13 @@ pub(super) fn read(text: &str) -> Result<Course, BadCourse> {
     draft.finish()
 }
 
-/// Whether a text begins as such a course does.
+/// Returns `true` if the text begins as a plain-text course.
 pub(super) fn is_plain(text: &str) -> bool {
     let first = text.lines().find(|line| !line.trim().is_empty());
     first.is_some_and(|line| fact(line, "Course Title").is_some())
 }
 
-/// The number and the title of a lesson, if a line begins one.
+/// Parses the number and the title of a line that starts a lesson.
 pub(super) fn lesson(line: &str) -> Option<(&str, &str)> {
     let (head, title) = line.trim().split_once(':')?;
     let (word, number) = head.trim_end().split_once(char::is_whitespace)?;

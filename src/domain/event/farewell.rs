@@ -1,11 +1,11 @@
-//! The last word of a stream whose session is no more.
+//! The final frame of a stream whose session was deleted.
 
 use serde::Serialize;
 
 use crate::domain::ids::SessionId;
 
-/// What ends a stream in place of an event. It has no number and no SSE `id`: nothing is left that
-/// a client could come back for.
+/// The frame that ends a stream. It has no number and no SSE `id`, because after it there is
+/// nothing to resume.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 #[serde(tag = "type")]
 pub enum Farewell {
@@ -19,7 +19,7 @@ pub enum Farewell {
 }
 
 impl Farewell {
-    /// The SSE frame.
+    /// Encodes the SSE frame.
     pub fn sse(&self) -> String {
         let Self::SessionDeleted { session_id } = self;
         let data = format!(r#"{{"type":"session.deleted","session_id":"{session_id}"}}"#);

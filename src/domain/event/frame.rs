@@ -1,4 +1,4 @@
-//! The one encoding of an event that all its readers share.
+//! The encoding of an event, shared by all readers.
 
 use std::fmt::Write as _;
 
@@ -11,7 +11,7 @@ use crate::domain::ids::{RunId, SessionId};
 /// An event as stored, encoded once for all readers: a whole SSE frame with the JSON inside it.
 #[derive(Debug, Clone)]
 pub struct Frame {
-    /// The number in the session.
+    /// The sequence number in the session.
     pub seq: i64,
     /// The run that the event belongs to.
     pub run_id: Option<RunId>,
@@ -23,23 +23,23 @@ pub struct Frame {
     json_start: usize,
 }
 
-/// What the database adds to an event.
+/// The fields that the database adds to an event.
 #[derive(Debug, Clone)]
 pub struct Stamp {
     /// The session.
     pub session_id: SessionId,
     /// The run, if the event belongs to one.
     pub run_id: Option<RunId>,
-    /// The number in the session.
+    /// The sequence number in the session.
     pub seq: i64,
-    /// When it was stored.
+    /// Time of storage.
     pub created_at: Timestamp,
 }
 
 const FRAME_END: &str = "\n\n";
 
 impl Frame {
-    /// Splices the base fields into the stored body, right after its type.
+    /// Inserts the base fields into the stored body, directly after its type.
     pub fn encode(id: String, kind: String, body: &str, stamp: &Stamp) -> Self {
         let Stamp { session_id, run_id, seq, created_at } = stamp;
         let mut text = String::with_capacity(body.len() + 2 * id.len() + 3 * kind.len() + 220);
@@ -61,12 +61,12 @@ impl Frame {
         self.sse.clone()
     }
 
-    /// The event's JSON, one line.
+    /// The event's JSON, on one line.
     pub fn json(&self) -> Bytes {
         self.sse.slice(self.json_start..self.sse.len() - FRAME_END.len())
     }
 
-    /// Whether a run ends with this event.
+    /// Returns `true` if this event ends a run.
     pub fn ends_run(&self) -> bool {
         self.kind == STATUS_IDLE
     }
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn line_ends_in_raw_json_do_not_break_the_frame() {
+    fn line_breaks_in_raw_json_do_not_break_the_frame() {
         let input = RawValue::from_string("{\r\n\"a\": \"b\\n\"\n}".into()).unwrap();
         let name = "f".into();
         let evaluated_permission = Permission::Allow;

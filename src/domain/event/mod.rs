@@ -1,4 +1,4 @@
-//! Events: numbered facts of a session, and previews of facts to come.
+//! Events: numbered facts of a session, and previews of events that are not stored yet.
 
 mod farewell;
 mod frame;
@@ -25,61 +25,61 @@ pub use farewell::Farewell;
 pub use frame::{Frame, Stamp};
 pub use preview::{Preview, PreviewDelta, PreviewKind, PreviewText, PreviewedEvent};
 
-/// What happened. The `type` on the wire is also the SSE event name.
+/// The body of an event. The `type` on the wire is also the SSE event name.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 #[serde(tag = "type")]
 pub enum EventBody {
     /// The client's message was accepted. The event's id is the message's id.
     #[serde(rename = "user.message")]
     UserMessage {
-        /// The message's blocks; images, documents and search results only by their names.
+        /// The message's blocks; images, documents and search results only by name.
         #[schema(value_type = Vec<Object>)]
         content: Content,
     },
-    /// The client asked for the run to be cancelled.
+    /// The client requested cancellation of the run.
     #[serde(rename = "user.interrupt")]
     UserInterrupt {},
-    /// Somebody decided on a call.
+    /// A caller decided on a call that waited for approval.
     #[serde(rename = "user.tool_confirmation")]
     UserToolConfirmation {
         /// The call.
         tool_use_id: String,
-        /// What was decided.
+        /// The decision.
         result: Decision,
-        /// Why it was denied.
+        /// The reason for a denial.
         #[serde(skip_serializing_if = "Option::is_none")]
         deny_message: Option<String>,
-        /// What runs in place of the model's input.
+        /// The input that replaces the model's input.
         #[serde(skip_serializing_if = "Option::is_none")]
         #[schema(value_type = Option<Object>)]
         input: Option<Box<RawValue>>,
     },
-    /// The client gave the result of a call that it ran.
+    /// The client returned the result of a call that it ran.
     #[serde(rename = "user.custom_tool_result")]
     UserCustomToolResult {
         /// The call.
         custom_tool_use_id: String,
-        /// The result's blocks; images, documents and search results only by their names.
+        /// The result's blocks; images, documents and search results only by name.
         #[schema(value_type = Vec<Object>)]
         content: Content,
-        /// Whether the call failed.
+        /// True if the call failed.
         is_error: bool,
     },
-    /// The model said something to the reader.
+    /// A text block of the model's answer.
     #[serde(rename = "agent.message")]
     AgentMessage {
         /// Text blocks.
         #[schema(value_type = Vec<Object>)]
         content: Content,
     },
-    /// The model thought; the text is a summary and may be empty.
+    /// A thinking block of the model; the text is a summary and may be empty.
     #[serde(rename = "agent.thinking")]
     AgentThinking {
         /// Text blocks.
         #[schema(value_type = Vec<Object>)]
         content: Content,
     },
-    /// The model asks for a tool. The event's id is the model's `tool_use` id.
+    /// The model requests a tool call. The event's id is the model's `tool_use` id.
     #[serde(rename = "agent.tool_use")]
     AgentToolUse {
         /// The tool's name.
@@ -87,10 +87,11 @@ pub enum EventBody {
         /// The input as the model wrote it.
         #[schema(value_type = Object)]
         input: Box<RawValue>,
-        /// What the permission policy said.
+        /// The verdict of the permission policy.
         evaluated_permission: Permission,
     },
-    /// The model asks for a tool that the client runs. The event's id is the `tool_use` id.
+    /// The model requests a call of a tool that the client runs. The event's id is the `tool_use`
+    /// id.
     #[serde(rename = "agent.custom_tool_use")]
     AgentCustomToolUse {
         /// The tool's name.
@@ -99,189 +100,192 @@ pub enum EventBody {
         #[schema(value_type = Object)]
         input: Box<RawValue>,
     },
-    /// A tool answered, or could not.
+    /// A tool call returned a result or failed.
     #[serde(rename = "agent.tool_result")]
     AgentToolResult {
-        /// The call that it answers.
+        /// The call that this result answers.
         tool_use_id: String,
         /// Text blocks.
         #[schema(value_type = Vec<Object>)]
         content: Content,
-        /// Whether the tool failed.
+        /// True if the tool failed.
         is_error: bool,
-        /// How long the call took; 0 for a call that never ran.
+        /// Duration of the call in milliseconds; 0 for a call that never ran.
         duration_ms: i64,
-        /// Of what type the failure is, if it has one.
+        /// The type of the failure, if it has one.
         #[serde(skip_serializing_if = "Option::is_none")]
         error_type: Option<ToolErrorType>,
-        /// What there is to do about a failure.
+        /// The recommended handling of a failure.
         #[serde(skip_serializing_if = "Option::is_none")]
         handling: Option<Handling>,
     },
-    /// What stood before was summed up: from here on the model reads a summary in its place. The
-    /// history itself stays whole.
+    /// The earlier messages were compacted: from here on the model reads a summary in their place.
+    /// The stored history does not change.
     #[serde(rename = "agent.context_compacted")]
     ContextCompacted {
         /// Tokens of the request without the summary.
         tokens_before: i64,
-        /// Tokens of it with the summary; absent where the model's side stopped there.
+        /// Tokens of the request with the summary; absent when the provider stopped after
+        /// compaction.
         #[serde(skip_serializing_if = "Option::is_none")]
         tokens_after: Option<i64>,
-        /// The number of the last message that the summary stands for; absent where the model's
-        /// side summed up by itself, within a reply.
+        /// The number of the last message that the summary replaces; absent when the provider
+        /// compacted the conversation within a reply.
         #[serde(skip_serializing_if = "Option::is_none")]
         up_to: Option<i32>,
     },
-    /// The model changed its list of the work.
+    /// The model changed its todo list.
     #[serde(rename = "session.todos")]
     Todos {
-        /// The whole list.
+        /// The complete list.
         todos: Vec<Todo>,
     },
-    /// A tool server offers other tools than the session has of it. The session keeps what it has;
-    /// a call of a tool that is gone is answered as an error. All three lists are empty once the
-    /// server offers again what the session has.
+    /// A tool server offers other tools than the session has pinned. The session keeps its pinned
+    /// tools; a call of a removed tool is answered with an error. All three lists are empty once
+    /// the server offers the pinned tools again.
     #[serde(rename = "session.tool_server_changed")]
     ToolServerChanged {
         /// The server's name.
         server: String,
-        /// Tools that the server did not offer when the session was made.
+        /// Tools that the server did not offer when the session was created.
         added: Vec<String>,
-        /// Tools of the session that the server does not offer any more.
+        /// Tools of the session that the server no longer offers.
         removed: Vec<String>,
-        /// Tools of the session whose definitions are others now.
+        /// Tools of the session whose definitions have changed.
         changed: Vec<String>,
     },
-    /// The session begins as a fork. It is the first event of the fork; the source has none.
+    /// The session was created as a fork. It is the fork's first event; the source has no such
+    /// event.
     #[serde(rename = "session.forked")]
     Forked {
-        /// Where it leaves its source.
+        /// The point of the source session at which the fork begins.
         forked_from: ForkedFrom,
     },
-    /// A sub-agent begins, in a session of its own.
+    /// A sub-agent starts in its own session.
     #[serde(rename = "session.thread_created")]
     ThreadCreated {
         /// The session of the sub-agent.
         #[schema(value_type = String)]
         session_thread_id: SessionId,
-        /// Its run there.
+        /// The run of the sub-agent.
         #[schema(value_type = String)]
         thread_run_id: RunId,
-        /// The call that asked for it.
+        /// The call that started it.
         tool_use_id: String,
         /// The name of the sub-agent.
         agent_name: String,
-        /// What it is to do, in a few words.
+        /// A short description of the task.
         description: String,
     },
-    /// Something happened in the session of a sub-agent while its parent waits for it. What it
-    /// thought, what it was told and its single requests are only in the stream of its own session.
+    /// An event in the session of a sub-agent while its parent waits for it. The sub-agent's
+    /// thinking, user messages and single model requests appear only in the stream of its own
+    /// session.
     #[serde(rename = "session.thread_event")]
     ThreadEvent {
         /// The session of the sub-agent.
         #[schema(value_type = String)]
         session_thread_id: SessionId,
-        /// The call that asked for it.
+        /// The call that started it.
         tool_use_id: String,
-        /// The event as it is there, with its own `id` and `seq`.
+        /// The event as stored in that session, with its own `id` and `seq`.
         #[schema(value_type = Object)]
         event: Box<RawValue>,
     },
-    /// The session changed; what did not change is absent.
+    /// The session changed; unchanged fields are absent.
     #[serde(rename = "session.updated")]
     Updated {
-        /// The name for people; null if it was taken away.
+        /// The display name; null if it was removed.
         #[serde(skip_serializing_if = "Option::is_none")]
         #[schema(value_type = Option<String>)]
         title: Option<Option<String>>,
-        /// What the client keeps with the session, whole.
+        /// The complete metadata of the session.
         #[serde(skip_serializing_if = "Option::is_none")]
         #[schema(value_type = Option<Object>)]
         metadata: Option<Box<RawValue>>,
-        /// The permission mode from now on.
+        /// The new permission mode.
         #[serde(skip_serializing_if = "Option::is_none")]
         permission_mode: Option<PermissionMode>,
-        /// Whether it is put away from now on.
+        /// True if the session is archived from now on, false if it is restored.
         #[serde(skip_serializing_if = "Option::is_none")]
         archived: Option<bool>,
-        /// What of the history is sent otherwise than it is stored from now on.
+        /// The new difference between the stored history and the history that the model receives.
         #[serde(skip_serializing_if = "Option::is_none")]
         sent_history: Option<SentChange>,
     },
-    /// A worker took the run up.
+    /// A worker claimed the run.
     #[serde(rename = "session.status_running")]
     StatusRunning {
-        /// How many times a worker has taken this run up, this one included.
+        /// The number of times that workers have claimed this run, including this one.
         attempt: i32,
     },
-    /// The model could not answer; it will be asked again. What has streamed of the reply is to
-    /// be forgotten.
+    /// The model request failed and is retried. Clients discard the text that has streamed of the
+    /// reply.
     #[serde(rename = "session.status_rescheduled")]
     StatusRescheduled {
-        /// How many requests of the run have failed in a row; 0 if none was sent because the model
-        /// fails everybody at the moment.
+        /// The number of the run's requests that have failed in a row; 0 if no request was sent
+        /// because the circuit breaker of the model is open.
         attempt: u32,
-        /// When it will be asked again.
+        /// Time of the next try.
         #[schema(value_type = String, format = DateTime)]
         retry_at: Timestamp,
     },
-    /// The run came to rest. It is the last event of a run, unless the run waits for somebody.
+    /// The run settled, or waits for the client. A run that waits emits further events later.
     #[serde(rename = "session.status_idle")]
     StatusIdle {
-        /// Why.
+        /// The reason.
         stop_reason: StopReason,
-        /// The limit at which the model was asked for a final answer.
+        /// The limit at which the service asked the model for a final answer.
         #[serde(skip_serializing_if = "Option::is_none")]
         limited: Option<LimitKind>,
-        /// Why the answer does not fit the session's `output_schema`, if it does not.
+        /// The reason why the answer does not match the session's `output_schema`, if it does not.
         #[serde(skip_serializing_if = "Option::is_none")]
         output_error: Option<OutputError>,
     },
-    /// Something failed.
+    /// An error occurred.
     #[serde(rename = "session.error")]
     Error {
-        /// What, for programs and for people.
+        /// The error, for programs and for people.
         error: RunError,
     },
-    /// What the run used, told when it settles.
+    /// The usage of the run, emitted when it settles.
     #[serde(rename = "session.usage")]
     Usage {
-        /// Sums over all requests of the run.
+        /// Token usage of all requests of the run.
         usage: Usage,
-        /// What they cost, in micro-dollars; absent where no price is known.
+        /// Cost in micro-dollars; absent when no price is known.
         #[serde(skip_serializing_if = "Option::is_none")]
         cost: Option<i64>,
     },
-    /// A request to the model begins.
+    /// A request to the model starts.
     #[serde(rename = "span.model_request_start")]
     ModelRequestStart {
         /// The model's name.
         model: String,
-        /// The call whose tool asks; absent where the conversation goes on.
+        /// The call whose tool sends the request; absent for a request of the conversation.
         #[serde(skip_serializing_if = "Option::is_none")]
         tool_use_id: Option<String>,
     },
     /// A request to the model ended.
     #[serde(rename = "span.model_request_end")]
     ModelRequestEnd {
-        /// The event of its beginning.
+        /// The id of the matching start event.
         #[schema(value_type = String)]
         model_request_start_id: EventId,
-        /// What it cost.
+        /// Token usage of the request.
         model_usage: Usage,
-        /// Why the model stopped, in its own word.
+        /// The model's own stop reason.
         #[serde(skip_serializing_if = "Option::is_none")]
         stop_reason: Option<String>,
-        /// Whether it failed.
+        /// True if the request failed.
         is_error: bool,
-        /// From sending to the last byte.
+        /// Time from sending the request to the last byte of the reply, in milliseconds.
         duration_ms: i64,
-        /// Where the request began to differ from the one before it in the session; none if it
-        /// began as that one did, as it should.
+        /// The position at which the request first differs from the session's previous request;
+        /// none if it repeats the previous request as a prefix, as expected.
         #[serde(skip_serializing_if = "Option::is_none")]
         prefix_changed: Option<PrefixChange>,
-        /// What the model's side left out of what it was sent, by the session's `context.edits`;
-        /// none if it left out nothing.
+        /// The parts of the request that the provider removed by the session's `context.edits`;
+        /// none if it removed nothing.
         #[serde(skip_serializing_if = "Option::is_none")]
         #[schema(value_type = Option<Vec<Object>>)]
         applied_edits: Option<Box<RawValue>>,
@@ -289,7 +293,7 @@ pub enum EventBody {
 }
 
 impl EventBody {
-    /// The types of all events.
+    /// All event types.
     pub const KINDS: [&'static str; 23] = [
         "user.message",
         "user.interrupt",
@@ -316,21 +320,21 @@ impl EventBody {
         "span.model_request_end",
     ];
 
-    /// The session has another permission mode.
+    /// A change of the session's permission mode.
     pub const fn mode(mode: PermissionMode) -> Self {
         let (title, metadata, archived) = (None, None, None);
         let permission_mode = Some(mode);
         Self::Updated { title, metadata, permission_mode, archived, sent_history: None }
     }
 
-    /// The session's history is sent in another form.
+    /// A change of the history that the model receives.
     pub const fn sent(change: SentChange) -> Self {
         let (title, metadata, archived) = (None, None, None);
         let sent_history = Some(change);
         Self::Updated { title, metadata, permission_mode: None, archived, sent_history }
     }
 
-    /// A summary stands for the beginning of the session's history.
+    /// A compaction: a summary replaces the beginning of the session's history.
     pub const fn compacted(compaction: &Compaction) -> Self {
         let Compaction { up_to, tokens_before, tokens_after, .. } = *compaction;
         let tokens_after = Some(tokens_after);
@@ -370,13 +374,13 @@ impl EventBody {
 /// The type of the event that ends a run.
 pub const STATUS_IDLE: &str = "session.status_idle";
 
-/// The type of the events that a parent has from its sub-agents.
+/// The type of the sub-agent events in the parent's stream.
 pub const THREAD_EVENT: &str = "session.thread_event";
 
-/// An event before the database has numbered it.
+/// An event that has no sequence number yet.
 #[derive(Debug, Clone)]
 pub struct NewEvent {
-    /// The id, which previews of the event carry too.
+    /// The id; previews of the event carry it too.
     pub id: String,
     /// The type.
     pub kind: &'static str,
@@ -385,12 +389,12 @@ pub struct NewEvent {
 }
 
 impl NewEvent {
-    /// An event with an id of its own.
+    /// Creates an event with a new id.
     pub fn new(body: &EventBody) -> Self {
         Self::with_id(EventId::new().to_string(), body)
     }
 
-    /// An event that carries the id of the thing it tells of.
+    /// Creates an event that carries the id of its subject.
     #[expect(
         clippy::expect_used,
         clippy::missing_panics_doc,
@@ -398,17 +402,18 @@ impl NewEvent {
     )]
     pub fn with_id(id: String, body: &EventBody) -> Self {
         let json = serde_json::to_string(body).expect("an event body serializes");
-        // Raw JSON may hold line ends between its tokens, and an SSE frame is one line of data.
+        // Raw JSON may contain line breaks between its tokens, and an SSE frame is one line of
+        // data.
         Self { id, kind: body.kind(), body: json.replace(['\n', '\r'], " ") }
     }
 }
 
-/// An event on the wire. The type decides which other members there are.
+/// An event on the wire. The type determines the other members.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub struct Event {
-    /// The event's id, the `tool_use` id for `agent.tool_use`, the message's for `user.message`.
+    /// The event's id: the `tool_use` id for `agent.tool_use`, the message's id for `user.message`.
     pub id: String,
-    /// The number in the session: from 1, without a gap.
+    /// The sequence number in the session: from 1, without gaps.
     pub seq: i64,
     /// The session.
     #[schema(value_type = String)]
@@ -416,22 +421,22 @@ pub struct Event {
     /// The run that the event belongs to.
     #[schema(value_type = Option<String>)]
     pub run_id: Option<RunId>,
-    /// When it was stored.
+    /// Time of storage.
     #[schema(value_type = String, format = DateTime)]
     pub created_at: Timestamp,
-    /// The type and its fields.
+    /// The type and its members.
     #[serde(flatten)]
     pub body: EventBody,
 }
 
-/// What the data of one SSE event can be.
+/// The data of one SSE event.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 #[serde(untagged)]
 pub enum Streamed<'a> {
-    /// Something that happened.
+    /// A stored event.
     Event(Event),
-    /// Something that is not finished.
+    /// A preview of an event that is not stored yet.
     Preview(Preview<'a>),
-    /// That there is nothing more to tell of.
+    /// The end of the stream of a deleted session.
     Farewell(Farewell),
 }

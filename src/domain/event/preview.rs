@@ -1,10 +1,10 @@
-//! Previews: what streams before its event exists. Best effort, never stored.
+//! Previews: output that streams before its event is stored. Best effort, never stored.
 
 use serde::{Deserialize, Serialize};
 
 use crate::domain::ids::{RunId, SessionId};
 
-/// What is being streamed before its event exists: text, thinking or a tool's input.
+/// The kind of a preview: text, thinking or the input of a tool call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PreviewKind {
@@ -17,7 +17,7 @@ pub enum PreviewKind {
 }
 
 impl PreviewKind {
-    /// The type of the event that will replace the preview.
+    /// Returns the type of the event that replaces the preview.
     pub const fn event_kind(self) -> &'static str {
         match self {
             Self::Message => "agent.message",
@@ -27,11 +27,11 @@ impl PreviewKind {
     }
 }
 
-/// A preview on the wire. It has no number, and no SSE `id`.
+/// A preview on the wire. It has no sequence number and no SSE `id`.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Preview<'a> {
-    /// Something begins to stream. For an id that is known: what came of it is to be forgotten.
+    /// The start of a preview. For an id that has started before, clients discard the earlier text.
     EventStart {
         /// The event that will replace the preview.
         event: PreviewedEvent<'a>,
@@ -42,11 +42,11 @@ pub enum Preview<'a> {
         #[schema(value_type = String)]
         run_id: RunId,
     },
-    /// More of it.
+    /// The next piece of a preview.
     EventDelta {
         /// The event that will replace the preview.
         event_id: &'a str,
-        /// What came.
+        /// The piece.
         delta: PreviewDelta<'a>,
         /// The session.
         #[schema(value_type = String)]
@@ -57,7 +57,7 @@ pub enum Preview<'a> {
     },
 }
 
-/// The event that a preview will become.
+/// The event that replaces a preview.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub struct PreviewedEvent<'a> {
     /// Its type.
@@ -73,14 +73,14 @@ pub struct PreviewedEvent<'a> {
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum PreviewDelta<'a> {
-    /// Text, to be appended to the block at this place of the event's content.
+    /// Text to append to the content block with this index.
     ContentDelta {
-        /// The place of the block.
+        /// The index of the block in the event's content.
         index: usize,
         /// The text.
         content: PreviewText<'a>,
     },
-    /// JSON text, to be appended to the input of the call.
+    /// JSON text to append to the input of the call.
     InputJsonDelta {
         /// The text.
         partial_json: &'a str,
@@ -90,7 +90,7 @@ pub enum PreviewDelta<'a> {
 /// A piece of text.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub struct PreviewText<'a> {
-    /// `text`.
+    /// Always `text`.
     pub r#type: &'static str,
     /// The text.
     pub text: &'a str,

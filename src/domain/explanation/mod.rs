@@ -1,6 +1,6 @@
-//! Why a run stands where it stands: what it waits for, since when, and what would end the wait.
+//! Explains the state of a run: the cause of its wait, its beginning and its possible end.
 //!
-//! A decision without IO: from the facts of a moment to an explanation.
+//! A decision without IO, computed from a snapshot of facts.
 
 mod sentence;
 #[cfg(test)]
@@ -16,29 +16,29 @@ use super::permission::Awaits;
 use super::run::{Outcome, RunStatus};
 use super::tool::CallState;
 
-/// How often every worker with a free slot looks for runs whose lease ran out.
+/// The interval at which every worker with a free slot searches for expired leases.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
 
-/// The time without a lease after which no worker can be there to take the run over.
+/// The time after the end of a lease from which no worker is assumed to be alive.
 const ABANDONED_AFTER: Duration = Duration::from_secs(5);
 
-/// What a run waits for.
+/// The cause of a run's wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum WaitsFor {
     /// The model's reply.
     Model,
-    /// Tool calls that are open.
+    /// Open tool calls.
     Tool,
-    /// Runs of the same session that go first.
+    /// Earlier runs of the same session.
     Queue,
-    /// The time at which the model is asked again after a failure.
+    /// The next try of a failed model request.
     Retry,
-    /// A worker that takes the run up, or over.
+    /// A worker that claims or takes over the run.
     Worker,
-    /// Its worker, which has been asked to stop it.
+    /// Its worker, which is to cancel it.
     Cancel,
-    /// The client, because a limit was reached.
+    /// The client, because the run reached a limit.
     Limit,
     /// The client, to approve calls.
     Approval,
@@ -53,93 +53,93 @@ pub struct OpenCall {
     pub tool_use_id: String,
     /// The tool's name.
     pub name: String,
-    /// Whether it has begun. Calls that change nothing are noted only when they have ended, and
-    /// so are `planned` while they run.
+    /// The state in the ledger. Pure calls are recorded only when they have ended, so that they are
+    /// `planned` while they run.
     pub state: CallState,
-    /// When it began, or was asked for.
+    /// Time of its start or its request.
     #[schema(value_type = String, format = DateTime)]
     pub since: Timestamp,
-    /// Who must act before it goes on, if it waits for somebody.
+    /// The party that must act, if the call waits for an answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub awaits: Option<Awaits>,
-    /// When it is given up, if it has begun and its tool is known; when it gets its default
-    /// answer, if it waits for somebody.
+    /// The time limit of a started call whose tool is known, or the time of the default answer of a
+    /// call that waits for an answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub deadline: Option<Timestamp>,
 }
 
-/// The newest thing that a run did.
+/// The newest event of a run, by its meaning for a wait.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Latest {
-    /// It asked the model.
+    /// A request to the model started.
     Request,
-    /// The model failed.
+    /// A request to the model failed.
     Rescheduled {
-        /// How many requests of the run have failed in a row.
+        /// Number of consecutive failed requests of the run.
         failures: u32,
-        /// When it is asked again.
+        /// Time of the next try.
         retry_at: Timestamp,
     },
-    /// Something else.
+    /// Any other event.
     Other,
 }
 
-/// What is known of a run at one moment. All times are the database's but for a retry's.
+/// The facts about a run at one moment. All times are the database's, except the time of a retry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facts {
-    /// The moment.
+    /// Time of the snapshot.
     pub now: Timestamp,
     /// The run.
     pub run_id: RunId,
-    /// Where it stands.
+    /// The state.
     pub status: RunStatus,
-    /// When it was accepted.
+    /// Time of acceptance.
     pub created_at: Timestamp,
-    /// When a worker first took it up.
+    /// Time at which a worker first claimed it.
     pub started_at: Option<Timestamp>,
-    /// When it settled.
+    /// Time at which it settled.
     pub finished_at: Option<Timestamp>,
-    /// When the client asked for it to be cancelled.
+    /// Time at which the client requested its cancellation.
     pub cancel_requested_at: Option<Timestamp>,
-    /// Until when its worker holds it.
+    /// End of its lease.
     pub lease_until: Option<Timestamp>,
-    /// Since when it waits for somebody.
+    /// Time since which it waits for answers.
     pub waiting_since: Option<Timestamp>,
-    /// When it goes on at the latest, if it waits for somebody.
+    /// Time at which it resumes at the latest, if it waits for answers.
     pub wake_at: Option<Timestamp>,
-    /// The seconds that it may take.
+    /// Its time limit in seconds.
     pub limit_seconds: Option<u32>,
-    /// What it left behind.
+    /// Its outcome.
     pub outcome: Option<Outcome>,
-    /// Its place among those of its session that wait, from 1.
+    /// Its position in the session's queue, from 1.
     pub queue_position: Option<i64>,
-    /// The run that goes first: the live one, or else the first that waits.
+    /// The run ahead of it: the live run, or else the first in the queue.
     pub behind: Option<RunId>,
-    /// When a run of its session last settled.
+    /// Time at which a run of its session last settled.
     pub idle_since: Option<Timestamp>,
-    /// Its calls that have not ended.
+    /// Its open calls.
     pub calls: Vec<OpenCall>,
-    /// Its newest event that is not a client's, and when that was stored.
+    /// Its newest event that no client caused, and the time of its storage.
     pub latest: Option<(Latest, Timestamp)>,
 }
 
-/// Why a run stands where it stands.
+/// The explanation of a run's state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Explanation {
-    /// What it waits for; none when it has settled.
+    /// The cause of the wait; none for a settled run.
     pub waits_for: Option<WaitsFor>,
-    /// Since when; for a settled run, when it settled.
+    /// Beginning of the wait; for a settled run, the time at which it settled.
     pub since: Timestamp,
-    /// When the wait ends by itself at the latest, if that is known.
+    /// Latest end of the wait without intervention, if known.
     pub deadline: Option<Timestamp>,
     /// The run whose cancellation ends the wait.
     pub cancel: Option<RunId>,
-    /// All of it for people.
+    /// The explanation in one sentence for people.
     pub sentence: String,
 }
 
-/// A wait before it is put into words.
+/// A wait without its sentence.
 struct Wait {
     on: WaitsFor,
     since: Timestamp,
@@ -159,7 +159,7 @@ impl Facts {
             };
         };
         let cancel = match wait.on {
-            // Asking twice is the same as asking once.
+            // Cancellation has already been requested.
             WaitsFor::Cancel => None,
             WaitsFor::Queue => self.behind,
             WaitsFor::Model
@@ -196,7 +196,7 @@ impl Facts {
         Wait { on: WaitsFor::Worker, since, deadline: None }
     }
 
-    /// Whether the run should have been taken over long ago.
+    /// Returns `true` if another worker should have taken over the run long ago.
     fn is_abandoned(&self) -> bool {
         let lost_at = self.lease_until.and_then(|until| after(until, ABANDONED_AFTER));
         lost_at.is_some_and(|lost_at| lost_at < self.now)
@@ -210,7 +210,7 @@ impl Facts {
             return Wait { on: WaitsFor::Worker, since: lease_until, deadline };
         }
         if let Some(since) = self.cancel_requested_at {
-            // A worker that does not hear of it loses the run.
+            // A worker that misses the cancellation signal loses its lease by then.
             return Wait { on: WaitsFor::Cancel, since, deadline: Some(lease_until) };
         }
         if !self.calls.is_empty() {
@@ -246,7 +246,7 @@ impl Facts {
         } else if self.calls.iter().any(|call| call.awaits == Some(Awaits::Client)) {
             WaitsFor::ClientTool
         } else {
-            // All of them have been answered.
+            // All calls have been answered.
             let since = self.wake_at.unwrap_or(self.now);
             return Wait { on: WaitsFor::Worker, since, deadline: after(since, SWEEP_EVERY) };
         };
@@ -254,7 +254,7 @@ impl Facts {
         Wait { on, since, deadline: self.wake_at }
     }
 
-    /// The calls that wait for somebody; all that are open when none does.
+    /// Returns the calls that wait for an answer, or all open calls if there are none.
     fn named(&self) -> Vec<&OpenCall> {
         let waiting: Vec<&OpenCall> =
             self.calls.iter().filter(|call| call.awaits.is_some()).collect();
@@ -266,19 +266,19 @@ impl Facts {
         first.or(self.started_at).unwrap_or(self.created_at)
     }
 
-    /// When the run reaches its limit of seconds, if it has one.
+    /// Returns the time at which the run reaches its time limit, if it has one.
     fn limit_at(&self) -> Option<Timestamp> {
         let seconds = self.limit_seconds?;
         after(self.started_at?, Duration::from_secs(seconds.into()))
     }
 }
 
-/// How long the model may take is nobody's to say: it is given up when it falls silent.
+/// A wait for the model has no deadline: a request ends only by silence of the model.
 fn model(since: Timestamp) -> Wait {
     Wait { on: WaitsFor::Model, since, deadline: None }
 }
 
-/// A time later; none beyond what can be written.
+/// Adds a duration; none on overflow.
 pub fn after(time: Timestamp, wait: Duration) -> Option<Timestamp> {
     time.checked_add(jiff::SignedDuration::try_from(wait).ok()?).ok()
 }

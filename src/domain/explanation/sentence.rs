@@ -1,4 +1,4 @@
-//! An explanation in words.
+//! The sentence of an explanation.
 
 use super::{Facts, Latest, OpenCall, Wait, WaitsFor};
 use crate::domain::permission::Awaits;
@@ -10,9 +10,9 @@ impl Facts {
         let since = format!("{:.0}", wait.since);
         match wait.on {
             WaitsFor::Queue => {
-                let place = self.queue_position.unwrap_or(1);
+                let position = self.queue_position.unwrap_or(1);
                 let behind = self.behind.map(|id| format!("; {id} goes first")).unwrap_or_default();
-                format!("The run is number {place} in its session's queue{behind}.")
+                format!("The run is number {position} in its session's queue{behind}.")
             }
             WaitsFor::Worker => self.for_worker(&since),
             WaitsFor::Model => self.for_model(&since),
@@ -22,29 +22,27 @@ impl Facts {
                     Some((Latest::Request | Latest::Other, _)) | None => 1,
                 };
                 let why = match failures {
-                    0 => "fails everybody, and is left alone".to_owned(),
+                    0 => "is unavailable and its circuit breaker is open".to_owned(),
                     1 => "failed once".to_owned(),
                     _ => format!("failed {failures} times in a row"),
                 };
                 let at = wait.deadline.map(|at| format!(" at {at:.0}")).unwrap_or_default();
-                format!("The model {why}; it is asked again{at}.")
+                format!("The model {why}; the next try is due{at}.")
             }
             WaitsFor::Tool => format!("The run waits for {}.", calls(&self.named())),
             WaitsFor::Cancel => {
-                format!("The run was asked to stop at {since}, and has not settled yet.")
+                format!("Cancellation was requested at {since}; the run has not settled yet.")
             }
-            WaitsFor::Limit => {
-                "The run has paused at a limit, and waits for the client.".to_owned()
-            }
-            WaitsFor::Approval => self.for_somebody(),
+            WaitsFor::Limit => "The run is paused at a limit and waits for the client.".to_owned(),
+            WaitsFor::Approval => self.for_decisions(),
             WaitsFor::ClientTool => {
                 format!("The run waits for the client to answer {}.", calls(&self.named()))
             }
         }
     }
 
-    /// Calls that wait for a decision, and besides those that the client runs.
-    fn for_somebody(&self) -> String {
+    /// The sentence for calls that wait for a decision, and for calls that the client runs as well.
+    fn for_decisions(&self) -> String {
         let (theirs, ours): (Vec<&OpenCall>, Vec<&OpenCall>) =
             self.named().into_iter().partition(|call| call.awaits == Some(Awaits::Client));
         let clients = if theirs.is_empty() {
@@ -52,32 +50,32 @@ impl Facts {
         } else {
             format!(", and for the client to answer {}", calls(&theirs))
         };
-        format!("The run waits for somebody to decide on {}{clients}.", calls(&ours))
+        format!("The run waits for a decision on {}{clients}.", calls(&ours))
     }
 
     fn for_worker(&self, since: &str) -> String {
         let is_lost = self.lease_until.is_none_or(|until| until <= self.now);
         match self.status {
             RunStatus::Running if self.is_abandoned() => format!(
-                "The worker of the run has been lost since {since}, and nobody has taken it over: \
+                "The worker of the run has been lost since {since}, and no other worker has taken it over: \
                  no other worker is alive, or none has a free slot."
             ),
             RunStatus::Running if is_lost => format!(
-                "The worker of the run has been lost since {since}; another one with a free slot \
+                "The worker of the run has been lost since {since}; another worker with a free slot \
                  takes it over within a second."
             ),
             RunStatus::Running if self.latest.is_none() => {
-                format!("A worker took the run up at {since}, and has not begun it yet.")
+                format!("A worker claimed the run at {since} and has not started it yet.")
             }
-            RunStatus::Running => format!("The worker of the run has been at work since {since}."),
+            RunStatus::Running => format!("A worker has been executing the run since {since}."),
             RunStatus::RequiresAction => format!(
                 "The calls of the run have been answered since {since}; a worker with a free slot \
-                 takes it up within a second."
+                 resumes it within a second."
             ),
             RunStatus::Queued | RunStatus::Completed | RunStatus::Failed | RunStatus::Cancelled => {
                 format!(
                     "The run has been the first in its session's queue since {since}, and no worker \
-                 has taken it up yet."
+                 has claimed it yet."
                 )
             }
         }
@@ -86,12 +84,12 @@ impl Facts {
     fn for_model(&self, since: &str) -> String {
         let limit = match self.limit_at() {
             Some(at) if at <= self.now => {
-                format!(" Its time was up at {at:.0}: no tool is called after this reply.")
+                format!(" Its time limit passed at {at:.0}: no tool is called after this reply.")
             }
-            Some(at) => format!(" Its time is up at {at:.0}."),
+            Some(at) => format!(" Its time limit is at {at:.0}."),
             None => String::new(),
         };
-        format!("The run waits for the model, which was asked at {since}.{limit}")
+        format!("The run waits for the model, which received the request at {since}.{limit}")
     }
 
     pub(super) fn settled(&self) -> String {
@@ -115,14 +113,16 @@ fn why(outcome: &Outcome) -> String {
     }
     let reason = match &outcome.stop_reason {
         StopReason::EndTurn => "the model finished its answer",
-        StopReason::StopSequence => "the model wrote a stop string",
-        StopReason::MaxTokens => "the answer was cut by the output budget",
-        StopReason::ModelContextWindowExceeded => "the answer was cut by the end of the context",
+        StopReason::StopSequence => "the model wrote a stop sequence",
+        StopReason::MaxTokens => "the answer is truncated at the output budget",
+        StopReason::ModelContextWindowExceeded => {
+            "the answer is truncated at the end of the context window"
+        }
         StopReason::Refusal(_) => "the model declined",
-        StopReason::Unknown { .. } => "the model stopped for a reason that is not known here",
+        StopReason::Unknown { .. } => "the model stopped for an unknown reason",
         StopReason::RetriesExhausted => "the model gave no answer",
         StopReason::BudgetExceeded { .. } => "a budget did not allow the next request",
-        StopReason::Cancelled => "the client stopped it",
+        StopReason::Cancelled => "the client cancelled it",
         StopReason::RequiresAction { .. } => "it waits for the client",
     };
     let limit = match outcome.limited {
@@ -139,7 +139,7 @@ fn calls(calls: &[&OpenCall]) -> String {
     let named: Vec<String> = calls
         .iter()
         .map(|OpenCall { name, tool_use_id, state, since, .. }| {
-            let did = if *state == CallState::Started { "began" } else { "was asked for" };
+            let did = if *state == CallState::Started { "started" } else { "was requested" };
             format!("{name} ({tool_use_id}, which {did} at {since:.0})")
         })
         .collect();

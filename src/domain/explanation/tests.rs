@@ -1,7 +1,7 @@
 use super::*;
 use crate::domain::run::{ErrorType, LimitKind, RunError, StopReason};
 
-/// So many seconds after noon.
+/// Returns noon plus this many seconds.
 fn at(seconds: i64) -> Timestamp {
     "2026-11-21T12:00:00Z".parse::<Timestamp>().unwrap() + jiff::SignedDuration::from_secs(seconds)
 }
@@ -10,7 +10,7 @@ fn id(number: u128) -> RunId {
     uuid::Uuid::from_u128(number).into()
 }
 
-/// A run that a worker took up at second 5 and holds until second 40; it is second 30.
+/// A run that a worker claimed at second 5, with a lease until second 40; it is second 30.
 fn running() -> Facts {
     Facts {
         now: at(30),
@@ -56,7 +56,7 @@ fn call(name: &str, state: CallState, since: i64, deadline: Option<i64>) -> Open
     }
 }
 
-/// Checks all of an explanation: what is waited for, since when, until when, what ends it.
+/// Compares a complete explanation: cause, beginning, deadline and remedy.
 #[track_caller]
 fn check(
     facts: &Facts,
@@ -85,7 +85,7 @@ fn a_run_behind_others_waits_for_the_first_of_them() {
 }
 
 #[test]
-fn the_first_in_the_queue_waits_for_a_worker_since_nobody_stands_before_it() {
+fn the_first_run_in_the_queue_waits_for_a_worker_since_the_session_became_idle() {
     for (idle_since, since) in [(None, 0), (Some(at(20)), 20), (Some(at(-20)), 0)] {
         check(
             &Facts { idle_since, ..queued() },
@@ -100,41 +100,41 @@ fn the_first_in_the_queue_waits_for_a_worker_since_nobody_stands_before_it() {
 }
 
 #[test]
-fn a_run_waits_for_the_model_that_it_asked() {
+fn a_run_waits_for_the_model_reply() {
     let expected = (Some(WaitsFor::Model), 6, None, Some(id(7)));
-    let asked = "The run waits for the model, which was asked at 2026-11-21T12:00:06Z.";
+    let asked = "The run waits for the model, which received the request at 2026-11-21T12:00:06Z.";
     check(&running(), expected, asked);
     let limited = |seconds| Facts { limit_seconds: Some(seconds), ..running() };
-    let soon = format!("{asked} Its time is up at 2026-11-21T12:01:05Z.");
+    let soon = format!("{asked} Its time limit is at 2026-11-21T12:01:05Z.");
     check(&limited(60), expected, &soon);
     let over = format!(
-        "{asked} Its time was up at 2026-11-21T12:00:15Z: no tool is called after this reply."
+        "{asked} Its time limit passed at 2026-11-21T12:00:15Z: no tool is called after this reply."
     );
     check(&limited(10), expected, &over);
 }
 
 #[test]
-fn a_failed_request_is_waited_out_and_then_made_again() {
+fn a_failed_request_waits_for_its_next_try() {
     let rescheduled = |failures, retry_at| {
         let latest = Latest::Rescheduled { failures, retry_at: at(retry_at) };
         Facts { latest: Some((latest, at(25))), ..running() }
     };
     let waits =
-        |times: &str| format!("The model {times}; it is asked again at 2026-11-21T12:00:35Z.");
+        |times: &str| format!("The model {times}; the next try is due at 2026-11-21T12:00:35Z.");
     let expected = (Some(WaitsFor::Retry), 25, Some(35), Some(id(7)));
     check(&rescheduled(1, 35), expected, &waits("failed once"));
     check(&rescheduled(3, 35), expected, &waits("failed 3 times in a row"));
-    let alone = waits("fails everybody, and is left alone");
+    let alone = waits("is unavailable and its circuit breaker is open");
     check(&rescheduled(0, 35), expected, &alone);
     check(
         &rescheduled(3, 28),
         (Some(WaitsFor::Model), 28, None, Some(id(7))),
-        "The run waits for the model, which was asked at 2026-11-21T12:00:28Z.",
+        "The run waits for the model, which received the request at 2026-11-21T12:00:28Z.",
     );
 }
 
 #[test]
-fn open_calls_are_named_and_the_last_of_their_deadlines_counts() {
+fn open_calls_are_named_and_the_latest_deadline_counts() {
     let launch = call("launch", CallState::Started, 20, Some(50));
     let ponder = call("ponder", CallState::Started, 10, Some(45));
     let later = call("later", CallState::Planned, 10, None);
@@ -142,7 +142,7 @@ fn open_calls_are_named_and_the_last_of_their_deadlines_counts() {
     check(
         &one,
         (Some(WaitsFor::Tool), 20, Some(50), Some(id(7))),
-        "The run waits for the call launch (toolu_launch, which began at 2026-11-21T12:00:20Z).",
+        "The run waits for the call launch (toolu_launch, which started at 2026-11-21T12:00:20Z).",
     );
     let both = Facts { calls: vec![ponder, launch.clone()], ..running() };
     let Explanation { since, deadline, .. } = both.explain();
@@ -150,13 +150,13 @@ fn open_calls_are_named_and_the_last_of_their_deadlines_counts() {
     check(
         &Facts { calls: vec![launch, later], ..running() },
         (Some(WaitsFor::Tool), 10, None, Some(id(7))),
-        "The run waits for the calls launch (toolu_launch, which began at 2026-11-21T12:00:20Z), \
-         later (toolu_later, which was asked for at 2026-11-21T12:00:10Z).",
+        "The run waits for the calls launch (toolu_launch, which started at 2026-11-21T12:00:20Z), \
+         later (toolu_later, which was requested at 2026-11-21T12:00:10Z).",
     );
 }
 
 #[test]
-fn a_lost_worker_comes_before_all_that_it_was_doing() {
+fn a_lost_worker_takes_precedence_over_open_calls() {
     let facts = Facts {
         lease_until: Some(at(28)),
         cancel_requested_at: Some(at(27)),
@@ -166,38 +166,39 @@ fn a_lost_worker_comes_before_all_that_it_was_doing() {
     check(
         &facts,
         (Some(WaitsFor::Worker), 28, Some(29), Some(id(7))),
-        "The worker of the run has been lost since 2026-11-21T12:00:28Z; another one with a free \
+        "The worker of the run has been lost since 2026-11-21T12:00:28Z; another worker with a free \
          slot takes it over within a second.",
     );
 }
 
 #[test]
-fn a_worker_that_is_alive_is_waited_for_until_its_lease_ends() {
+fn a_live_worker_has_until_the_end_of_its_lease() {
     let expected = |since| (Some(WaitsFor::Worker), since, Some(40), Some(id(7)));
     check(
         &Facts { latest: None, ..running() },
         expected(5),
-        "A worker took the run up at 2026-11-21T12:00:05Z, and has not begun it yet.",
+        "A worker claimed the run at 2026-11-21T12:00:05Z and has not started it yet.",
     );
     check(
         &Facts { latest: Some((Latest::Other, at(29))), ..running() },
         expected(29),
-        "The worker of the run has been at work since 2026-11-21T12:00:29Z.",
+        "A worker has been executing the run since 2026-11-21T12:00:29Z.",
     );
 }
 
 #[test]
-fn a_run_that_was_asked_to_stop_waits_for_nothing_else() {
+fn a_cancelled_run_waits_only_for_its_worker() {
     let calls = vec![call("launch", CallState::Started, 20, None)];
     let facts = Facts { cancel_requested_at: Some(at(29)), calls, ..running() };
-    let sentence = "The run was asked to stop at 2026-11-21T12:00:29Z, and has not settled yet.";
+    let sentence =
+        "Cancellation was requested at 2026-11-21T12:00:29Z; the run has not settled yet.";
     check(&facts, (Some(WaitsFor::Cancel), 29, Some(40), None), sentence);
     let paused = Facts { status: RunStatus::RequiresAction, lease_until: None, ..facts };
     check(&paused, (Some(WaitsFor::Cancel), 29, None, None), sentence);
 }
 
 #[test]
-fn a_run_that_needs_somebody_says_what_for() {
+fn a_run_that_waits_for_an_answer_names_the_calls() {
     let waits = |calls| Facts {
         status: RunStatus::RequiresAction,
         lease_until: None,
@@ -218,37 +219,37 @@ fn a_run_that_needs_somebody_says_what_for() {
     check(
         &waits(vec![done.clone(), ours.clone()]),
         (Some(WaitsFor::Approval), 12, Some(100), Some(id(7))),
-        "The run waits for somebody to decide on the call write_file (toolu_write_file, which was \
-         asked for at 2026-11-21T12:00:08Z).",
+        "The run waits for a decision on the call write_file (toolu_write_file, which was \
+         requested at 2026-11-21T12:00:08Z).",
     );
     check(
         &waits(vec![theirs.clone()]),
         (Some(WaitsFor::ClientTool), 12, Some(100), Some(id(7))),
         "The run waits for the client to answer the call open_door (toolu_open_door, which was \
-         asked for at 2026-11-21T12:00:09Z).",
+         requested at 2026-11-21T12:00:09Z).",
     );
     check(
         &waits(vec![theirs, ours]),
         (Some(WaitsFor::Approval), 12, Some(100), Some(id(7))),
-        "The run waits for somebody to decide on the call write_file (toolu_write_file, which was \
-         asked for at 2026-11-21T12:00:08Z), and for the client to answer the call open_door \
-         (toolu_open_door, which was asked for at 2026-11-21T12:00:09Z).",
+        "The run waits for a decision on the call write_file (toolu_write_file, which was \
+         requested at 2026-11-21T12:00:08Z), and for the client to answer the call open_door \
+         (toolu_open_door, which was requested at 2026-11-21T12:00:09Z).",
     );
     check(
         &Facts { wake_at: Some(at(29)), ..waits(vec![done]) },
         (Some(WaitsFor::Worker), 29, Some(30), Some(id(7))),
         "The calls of the run have been answered since 2026-11-21T12:00:29Z; a worker with a free \
-         slot takes it up within a second.",
+         slot resumes it within a second.",
     );
     check(
         &Facts { waiting_since: None, ..waits(Vec::new()) },
         (Some(WaitsFor::Limit), 5, Some(100), Some(id(7))),
-        "The run has paused at a limit, and waits for the client.",
+        "The run is paused at a limit and waits for the client.",
     );
 }
 
 #[test]
-fn a_settled_run_waits_for_nothing_and_says_why_it_settled() {
+fn a_settled_run_has_no_cause_and_gives_its_reason() {
     let outcome = Outcome {
         stop_reason: StopReason::EndTurn,
         limited: None,

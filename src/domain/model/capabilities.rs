@@ -1,30 +1,30 @@
-//! What one model accepts.
+//! The capabilities of one model.
 
 use serde::{Deserialize, Serialize};
 
-/// How much work the model puts into its answer.
+/// The effort that the model puts into its answer.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, utoipa::ToSchema,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Effort {
-    /// The least.
+    /// Least effort.
     Low,
-    /// Less than usual.
+    /// Below the default of most models.
     Medium,
-    /// What most models do when nothing is said.
+    /// The default of most models.
     High,
-    /// More, for long work.
+    /// Above the default, for long tasks.
     Xhigh,
-    /// Without bound.
+    /// Maximum effort.
     Max,
 }
 
 impl Effort {
-    /// All levels, the least first.
+    /// All levels in ascending order.
     pub const ALL: [Self; 5] = [Self::Low, Self::Medium, Self::High, Self::Xhigh, Self::Max];
 
-    /// The word on the wire.
+    /// The level as text on the wire.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Low => "low",
@@ -36,17 +36,17 @@ impl Effort {
     }
 }
 
-/// A way of thinking, by the `type` of the setting.
+/// A thinking mode, the `type` of the setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ThinkingKind {
-    /// As the model sees fit.
+    /// The model decides how much it thinks.
     Adaptive,
-    /// Within a budget of tokens.
+    /// Thinking within a token budget.
     Enabled,
-    /// Not at all.
+    /// No thinking.
     Disabled,
-    /// Only notes between calls of tools.
+    /// Thinking only between tool calls.
     BetweenTools,
 }
 
@@ -54,7 +54,7 @@ impl ThinkingKind {
     /// All kinds.
     pub const ALL: [Self; 4] = [Self::Adaptive, Self::Enabled, Self::Disabled, Self::BetweenTools];
 
-    /// The word on the wire.
+    /// The mode as text on the wire.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Adaptive => "adaptive",
@@ -65,54 +65,55 @@ impl ThinkingKind {
     }
 }
 
-/// What one model accepts. What is not known is absent, and let through: the set of models is
-/// open, and the model's own refusal is clear.
+/// The capabilities of one model. Unknown capabilities are absent and not checked: the set of
+/// models is open, and the model's own refusal is clear.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Capabilities {
-    /// The longest prompt, in tokens.
+    /// Maximum prompt length in tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_input_tokens: Option<u64>,
-    /// The largest output budget of one request, in tokens.
+    /// Maximum output budget of one request, in tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<u32>,
-    /// The values that `thinking.type` may have.
+    /// The supported values of `thinking.type`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub thinking: Option<Vec<ThinkingKind>>,
-    /// The highest effort at which thinking may be disabled.
+    /// The highest effort at which thinking can be disabled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_effort_without_thinking: Option<Effort>,
-    /// The values that `effort` may have.
+    /// The supported values of `effort`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub effort: Option<Vec<Effort>>,
-    /// Whether `tool_choice` may force a call.
+    /// True if `tool_choice` can force a call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub forced_tool_choice: Option<bool>,
-    /// Whether the model takes `temperature` and its like, which this service never sends.
+    /// True if the model accepts `temperature` and similar parameters, which this service never
+    /// sends.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sampling: Option<bool>,
-    /// Whether `output_schema` may be named.
+    /// True if `output_schema` is supported.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub structured_outputs: Option<bool>,
-    /// Whether messages may hold images.
+    /// True if messages may contain images.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image_input: Option<bool>,
-    /// Whether messages may hold PDF documents.
+    /// True if messages may contain PDF documents.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pdf_input: Option<bool>,
-    /// Whether the model's side edits what it is sent, as `context.edits` say.
+    /// True if the provider applies the edits of `context.edits`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context_management: Option<bool>,
-    /// Whether the model sums up a conversation when it is asked to.
+    /// True if the provider compacts a conversation on request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compaction: Option<bool>,
-    /// The shortest prefix that is cached, in tokens.
+    /// Minimum length of a cached prefix in tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_cache_tokens: Option<u64>,
 }
 
 impl Capabilities {
-    /// These, and where they say nothing those of `other`.
+    /// Returns these capabilities, with unknown ones taken from `other`.
     #[must_use]
     pub fn or(self, other: &Self) -> Self {
         Self {

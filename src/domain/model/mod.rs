@@ -1,4 +1,4 @@
-//! What models accept, as far as it must be known before a request is sent.
+//! Model capabilities that are checked before a request is sent.
 
 mod capabilities;
 mod refusal;

@@ -1,23 +1,23 @@
-//! Settings that a model would refuse.
+//! Checks of settings against the capabilities of a model.
 
 use serde::Deserialize;
 
 use super::capabilities::{Capabilities, Effort, ThinkingKind};
 use crate::domain::session::Settings;
 
-/// The smallest budget of thinking.
+/// Minimum token budget of thinking.
 const MIN_BUDGET: u64 = 1024;
 
-/// A setting that a model refuses.
+/// A setting that the model does not support.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refused {
     /// The member of the session, as a JSON pointer.
     pub pointer: &'static str,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
-/// What of a thinking setting there is to check.
+/// The checked members of a thinking setting.
 #[derive(Deserialize)]
 struct Thinking {
     r#type: String,
@@ -26,7 +26,7 @@ struct Thinking {
 }
 
 impl Capabilities {
-    /// The settings that the model refuses.
+    /// Returns the settings that the model does not support.
     pub fn refusals(&self, settings: &Settings) -> Vec<Refused> {
         let mut found = Vec::new();
         let mut refuse = |pointer, reason| found.push(Refused { pointer, reason });
@@ -74,8 +74,8 @@ impl Capabilities {
         refused("/context/compact_at", format!("is more than the {window} tokens of {model}"))
     }
 
-    /// Whether a session's requests are without thinking. Models that take a budget of it do not
-    /// think when nothing is said.
+    /// Returns `true` if the session's requests never use thinking. Models with a thinking budget
+    /// do not think by default.
     fn never_thinks(&self, settings: &Settings) -> bool {
         match &settings.thinking {
             Some(thinking) => serde_json::from_str::<Thinking>(thinking.get())

@@ -1,4 +1,4 @@
-//! Which models are known, and what they accept.
+//! The table of known models and their capabilities.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{LazyLock, PoisonError, RwLock};
@@ -6,45 +6,45 @@ use std::sync::{LazyLock, PoisonError, RwLock};
 use super::capabilities::Capabilities;
 use crate::domain::provider::Provider;
 
-/// What models accept, by their names.
+/// Capabilities by model name.
 pub type Known = BTreeMap<String, Capabilities>;
 
-/// From the documentation of the models. What it leaves open is left out.
+/// From the models' documentation; undocumented capabilities are absent.
 static BUILT_IN: LazyLock<Known> =
     LazyLock::new(|| serde_json::from_str(include_str!("models.json")).unwrap_or_default());
 
-/// What is built in of a model; of one that it does not know, nothing.
+/// Returns the built-in capabilities of a model; empty for an unknown model.
 pub fn built_in(name: &str) -> Capabilities {
     among(&BUILT_IN, name).cloned().unwrap_or_default()
 }
 
-/// All that is known of models: what the operator says, then what the server says of itself, then
-/// what is built in.
+/// The known models, by precedence: the operator's configuration, the model server's list, the
+/// built-in table.
 #[derive(Debug, Default)]
 pub struct Models {
     provider: Provider,
     operators: Known,
-    /// Absent until the server has told.
+    /// Absent until the server's list has been fetched.
     servers: RwLock<Option<Known>>,
 }
 
 impl Models {
-    /// What is built in, and what the operator says.
+    /// Creates the table from the built-in models and the operator's configuration.
     pub fn new(provider: Provider, operators: Known) -> Self {
         Self { provider, operators, servers: RwLock::default() }
     }
 
-    /// Whose protocol the server speaks.
+    /// The protocol of the model server.
     pub const fn provider(&self) -> Provider {
         self.provider
     }
 
-    /// Takes in what the server says of its models, in place of what it said before.
-    pub fn refresh(&self, told: Known) {
-        *self.servers.write().unwrap_or_else(PoisonError::into_inner) = Some(told);
+    /// Replaces the server's list of models.
+    pub fn refresh(&self, list: Known) {
+        *self.servers.write().unwrap_or_else(PoisonError::into_inner) = Some(list);
     }
 
-    /// What is known of a model; of one that nobody has told about, nothing.
+    /// Returns the known capabilities of a model; empty for an unknown model.
     pub fn find(&self, name: &str) -> Capabilities {
         let servers = self.servers.read().unwrap_or_else(PoisonError::into_inner);
         [Some(&self.operators), servers.as_ref(), Some(&*BUILT_IN)]
@@ -54,7 +54,7 @@ impl Models {
             .fold(Capabilities::default(), Capabilities::or)
     }
 
-    /// What is known of a model and its server's protocol has a place for.
+    /// Returns the capabilities of a model that the server's protocol can express.
     pub fn find_usable(&self, name: &str) -> Capabilities {
         let known = self.find(name);
         match self.provider {
@@ -71,14 +71,14 @@ impl Models {
         }
     }
 
-    /// The names of all known models, in the order of the alphabet, and whether the server has
-    /// them, if it has told. What is built in are models of the first provider, which servers of
-    /// another one are not said to have.
+    /// Lists the names of all known models in alphabetical order, and whether the server lists
+    /// them, if its list is known. The built-in models belong to the first provider and are not
+    /// listed for servers of another protocol.
     pub fn list(&self) -> Vec<(String, Option<bool>)> {
         let servers = self.servers.read().unwrap_or_else(PoisonError::into_inner);
-        let told = servers.iter().flat_map(BTreeMap::keys);
+        let listed = servers.iter().flat_map(BTreeMap::keys);
         let built_in = BUILT_IN.keys().filter(|_| self.provider == Provider::Anthropic);
-        let names: BTreeSet<&String> = built_in.chain(self.operators.keys()).chain(told).collect();
+        let names: BTreeSet<&String> = built_in.chain(self.operators.keys()).chain(listed).collect();
         let has = |name: &String| servers.as_ref().map(|known| known.contains_key(name));
         names.into_iter().map(|name| (name.clone(), has(name))).collect()
     }
@@ -88,7 +88,7 @@ fn among<'a>(known: &'a Known, name: &str) -> Option<&'a Capabilities> {
     known.get(name).or_else(|| known.get(undated(name)?))
 }
 
-/// A name without the date that it ends in: a dated name is a version of the same model.
+/// Strips the date from a model name: a dated name is a snapshot of the same model.
 fn undated(name: &str) -> Option<&str> {
     let (name, date) = name.rsplit_once('-')?;
     (date.len() == 8 && date.bytes().all(|byte| byte.is_ascii_digit())).then_some(name)

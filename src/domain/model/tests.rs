@@ -5,7 +5,7 @@ use super::*;
 use crate::domain::provider::Provider;
 use crate::domain::session::Settings;
 
-/// The settings of a session with these members, and the places that its model refuses.
+/// Returns the pointers of the refused settings of a session with these members.
 fn refused(model: &str, members: &Value) -> Vec<&'static str> {
     let settings = settings(model, members);
     let refusals = Models::default().find(model).refusals(&settings);
@@ -28,14 +28,14 @@ fn settings(model: &str, members: &Value) -> Settings {
 }
 
 #[test]
-fn what_is_built_in_can_be_read() {
+fn the_built_in_table_is_valid() {
     let names: Vec<String> = Models::default().list().into_iter().map(|(name, _)| name).collect();
     assert_eq!(names.len(), 19, "{names:?}");
     assert!(names.iter().all(|name| Models::default().find(name).max_tokens.is_some()));
 }
 
 #[test]
-fn what_a_model_refuses_is_pointed_at() {
+fn refused_settings_are_named_by_pointer() {
     let thinking = |kind: &str| json!({ "thinking": { "type": kind } });
     let budget =
         |tokens: u32| json!({ "thinking": { "type": "enabled", "budget_tokens": tokens } });
@@ -71,7 +71,7 @@ fn what_a_model_refuses_is_pointed_at() {
 }
 
 #[test]
-fn of_a_model_that_nobody_knows_everything_is_let_through() {
+fn settings_of_unknown_models_are_not_checked() {
     let odd = json!({ "max_tokens": 1_000_000, "effort": "max", "output_schema": {},
                       "thinking": { "type": "deep" } });
     for model in ["a-local-model", "claude-opus-5-7", "claude-opus-4-5-latest", "claude"] {
@@ -80,7 +80,7 @@ fn of_a_model_that_nobody_knows_everything_is_let_through() {
 }
 
 #[test]
-fn the_operators_word_is_above_the_servers_and_that_above_what_is_built_in() {
+fn the_operators_configuration_wins_over_the_servers_list_and_that_over_the_built_in_table() {
     let entry = |most: u32| Capabilities { max_tokens: Some(most), ..Capabilities::default() };
     let known = |entries: &[(&str, u32)]| {
         entries.iter().map(|(name, most)| ((*name).to_owned(), entry(*most))).collect::<Known>()
@@ -105,7 +105,7 @@ fn the_operators_word_is_above_the_servers_and_that_above_what_is_built_in() {
 }
 
 #[test]
-fn of_servers_of_chat_completions_only_what_the_operator_knows_is_listed() {
+fn of_chat_completions_servers_only_the_operators_models_are_listed() {
     let own = Capabilities {
         max_tokens: Some(1),
         thinking: Some(vec![ThinkingKind::Adaptive]),

@@ -1,8 +1,9 @@
-//! What a schema may say: the model's side turns it into a grammar, and takes no others.
+//! Limits of output schemas: the model provider compiles a schema into a grammar and refuses
+//! others.
 
 use serde_json::{Map, Value};
 
-/// Keywords that the model's side refuses.
+/// Keywords that the model provider refuses.
 const REFUSED: [&str; 16] = [
     "minimum",
     "maximum",
@@ -22,35 +23,36 @@ const REFUSED: [&str; 16] = [
     "if",
 ];
 
-/// Formats of strings that it knows.
+/// String formats that the provider supports.
 const FORMATS: [&str; 10] =
     ["date-time", "time", "date", "duration", "email", "hostname", "uri", "ipv4", "ipv6", "uuid"];
 
-/// Members of objects that need not be there, in the whole schema.
+/// Maximum number of optional members in the whole schema.
 const MAX_OPTIONAL: usize = 24;
-/// Places that may have one of several types, in the whole schema.
+/// Maximum number of subschemas with several types in the whole schema.
 const MAX_UNIONS: usize = 16;
-/// Places of the whole schema, references followed: those that double at each step would else
-/// make a small schema a large one, to check and to hold answers against.
+/// Maximum number of subschemas after expansion of references. A small schema whose references
+/// double at each step would otherwise expand to a large one, expensive to check and to validate
+/// with.
 const MAX_PLACES: usize = 2000;
-/// References that lead from one to the next.
+/// Maximum length of a chain of references.
 const MAX_REFERENCES: usize = 32;
 
-/// What of a schema the model's side would refuse.
+/// A part of a schema that the provider would refuse.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Broken {
-    /// The place in the schema, as a JSON pointer.
+    /// The position in the schema, as a JSON pointer.
     pub pointer: String,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
-/// The first thing that is wrong with a schema, for a model's side that takes members which need
-/// not be there, or does not.
+/// Returns the first violation in a schema. `takes_optional` is true if the provider supports
+/// optional members.
 pub fn broken(schema: &Value, takes_optional: bool) -> Option<Broken> {
     let (open, places, optional, unions) = (Vec::new(), 0, 0, 0);
     let mut walk = Walk { root: schema, takes_optional, open, places, optional, unions };
-    let found = walk.look(schema, "").err();
+    let found = walk.check(schema, "").err();
     let found = found.or_else(|| walk.too_much().err());
     found.or_else(|| {
         let error = jsonschema::validator_for(schema).err()?;
@@ -58,11 +60,11 @@ pub fn broken(schema: &Value, takes_optional: bool) -> Option<Broken> {
     })
 }
 
-/// A walk through a schema, references followed.
+/// A traversal of a schema that expands references.
 struct Walk<'a> {
     root: &'a Value,
     takes_optional: bool,
-    /// The references that lead to this place.
+    /// The references that lead to the current position.
     open: Vec<&'a str>,
     places: usize,
     optional: usize,
@@ -74,7 +76,7 @@ fn refuse(pointer: impl Into<String>, reason: impl Into<String>) -> Result<(), B
 }
 
 impl<'a> Walk<'a> {
-    fn look(&mut self, schema: &'a Value, at: &str) -> Result<(), Broken> {
+    fn check(&mut self, schema: &'a Value, at: &str) -> Result<(), Broken> {
         let Some(schema) = schema.as_object() else {
             return refuse(at, "is not an object");
         };
@@ -119,20 +121,20 @@ impl<'a> Walk<'a> {
         self.optional += optional.count();
         for (name, property) in properties {
             let name = name.replace('~', "~0").replace('/', "~1");
-            self.look(property, &format!("{at}/properties/{name}"))?;
+            self.check(property, &format!("{at}/properties/{name}"))?;
         }
         Ok(())
     }
 
-    /// The schemas inside of this one, but for its properties.
+    /// Visits the subschemas other than properties.
     fn parts(&mut self, schema: &'a Map<String, Value>, at: &str) -> Result<(), Broken> {
         if let Some(items) = schema.get("items") {
-            self.look(items, &format!("{at}/items"))?;
+            self.check(items, &format!("{at}/items"))?;
         }
         for word in ["anyOf", "allOf", "oneOf", "prefixItems"] {
             let parts = schema.get(word).and_then(Value::as_array);
             for (index, part) in parts.into_iter().flatten().enumerate() {
-                self.look(part, &format!("{at}/{word}/{index}"))?;
+                self.check(part, &format!("{at}/{word}/{index}"))?;
             }
         }
         Ok(())
@@ -154,7 +156,7 @@ impl<'a> Walk<'a> {
             return refuse(at, "leads nowhere");
         };
         self.open.push(path);
-        self.look(target, &at)?;
+        self.check(target, &at)?;
         self.open.pop();
         Ok(())
     }
@@ -170,7 +172,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Words about single values.
+/// Checks keywords of single values.
 fn strings(schema: &Map<String, Value>, at: &str) -> Result<(), Broken> {
     let is_scalar = |value: &Value| !value.is_array() && !value.is_object();
     let values = schema.get("enum").and_then(Value::as_array);
@@ -184,15 +186,15 @@ fn strings(schema: &Map<String, Value>, at: &str) -> Result<(), Broken> {
     if word("format").is_some_and(|format| !FORMATS.contains(&format)) {
         return refuse(format!("{at}/format"), format!("is not one of {}", FORMATS.join(", ")));
     }
-    if word("pattern").is_some_and(is_clever) {
+    if word("pattern").is_some_and(is_unsupported) {
         return refuse(format!("{at}/pattern"), "looks around or back, which is not supported");
     }
     Ok(())
 }
 
-/// Whether a regular expression has a group that does more than to hold together, a reference
-/// back, or a boundary of words.
-fn is_clever(pattern: &str) -> bool {
+/// Returns `true` if a regular expression uses a group other than `(?:`, a back reference or a word
+/// boundary.
+fn is_unsupported(pattern: &str) -> bool {
     let mut escaped = false;
     let mut rest = pattern.chars();
     while let Some(c) = rest.next() {

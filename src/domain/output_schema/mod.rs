@@ -1,4 +1,4 @@
-//! Answers that have to fit a JSON Schema.
+//! Validation of answers against a JSON Schema.
 
 mod limits;
 #[cfg(test)]
@@ -10,45 +10,45 @@ use serde_json::value::RawValue;
 
 pub use limits::{Broken, broken};
 
-/// Whether an answer fits the schema of its session.
+/// The result of the validation of an answer against its session's schema.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Verdict {
-    /// It does.
+    /// The answer is valid.
     Fits,
-    /// It does not.
+    /// The answer is invalid.
     Fails {
-        /// Why.
+        /// The error.
         error: OutputError,
     },
 }
 
-/// Why an answer does not fit the schema of its session.
+/// The reason why an answer does not match its session's schema.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct OutputError {
-    /// A stable word for programs.
+    /// A stable code for programs.
     pub r#type: OutputErrorType,
-    /// A sentence for people.
+    /// A description for people.
     pub message: String,
-    /// The place in the answer, as a JSON pointer; absent for an answer that is no JSON.
+    /// The position in the answer, as a JSON pointer; absent if the answer is not JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pointer: Option<String>,
 }
 
-/// Why an answer does not fit the schema of its session, for programs.
+/// The code of an output error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OutputErrorType {
-    /// There is no answer.
+    /// The answer is empty.
     NoAnswer,
-    /// The answer is no JSON. An answer that was cut is not, as a rule.
+    /// The answer is not JSON. A truncated answer usually is not.
     NotJson,
-    /// The answer is JSON of another shape.
+    /// The answer is JSON that does not match the schema.
     SchemaMismatch,
 }
 
 impl Verdict {
-    /// Looks at an answer.
+    /// Validates an answer.
     pub fn of(schema: &RawValue, answer: &str) -> Self {
         match error(schema, answer) {
             Some(error) => Self::Fails { error },
@@ -56,7 +56,7 @@ impl Verdict {
         }
     }
 
-    /// Why the answer does not fit, if it does not.
+    /// Returns the error of an invalid answer.
     pub const fn error(&self) -> Option<&OutputError> {
         match self {
             Self::Fits => None,
@@ -73,10 +73,10 @@ fn error(schema: &RawValue, answer: &str) -> Option<OutputError> {
     let answer: Value = match serde_json::from_str(answer) {
         Ok(answer) => answer,
         Err(error) => {
-            return failed(OutputErrorType::NotJson, format!("is no JSON: {error}"), None);
+            return failed(OutputErrorType::NotJson, format!("is not JSON: {error}"), None);
         }
     };
-    // Checked when the session was made.
+    // The schema itself was checked when the session was created.
     let schema: Value = serde_json::from_str(schema.get()).ok()?;
     let validator = jsonschema::validator_for(&schema).ok()?;
     let error = validator.iter_errors(&answer).next()?;

@@ -8,13 +8,13 @@ fn object(properties: Value) -> Value {
     json!({ "type": "object", "properties": properties, "additionalProperties": false })
 }
 
-/// The place and the reason of what is wrong; empty for a schema that is taken.
+/// Returns the pointer and the reason of the first violation; empty for a supported schema.
 fn wrong(schema: &Value) -> (String, String) {
     broken(schema, true).map(|Broken { pointer, reason }| (pointer, reason)).unwrap_or_default()
 }
 
 #[test]
-fn what_a_grammar_can_say_is_taken() {
+fn supported_schemas_are_accepted() {
     for schema in [
         object(json!({})),
         object(json!({ "a": { "type": ["string", "null"] }, "b": { "enum": [1, "x", null] } })),
@@ -29,7 +29,7 @@ fn what_a_grammar_can_say_is_taken() {
 }
 
 #[test]
-fn what_a_grammar_cannot_say_is_pointed_at() {
+fn violations_are_named_by_pointer() {
     let many = |count: usize, property: Value| {
         object((0..count).map(|n| (format!("p{n}"), property.clone())).collect())
     };
@@ -79,7 +79,7 @@ fn what_a_grammar_cannot_say_is_pointed_at() {
 }
 
 #[test]
-fn patterns_that_look_around_or_back_are_told_apart() {
+fn patterns_with_lookaround_or_back_references_are_refused() {
     let is_taken = |pattern: &str| wrong(&json!({ "type": "string", "pattern": pattern })).0;
     for pattern in [r"^(?:a|b)\d{2}$", r"\(?=", r"\\b", "[a-z]+"] {
         assert_eq!(is_taken(pattern), "", "{pattern}");
@@ -90,7 +90,7 @@ fn patterns_that_look_around_or_back_are_told_apart() {
 }
 
 #[test]
-fn a_small_schema_that_unfolds_into_a_large_one_is_refused() {
+fn a_small_schema_that_expands_to_a_large_one_is_refused() {
     let twice = |next: usize| {
         let next = json!({ "$ref": format!("#/$defs/d{next}") });
         json!({ "allOf": [next, next] })
@@ -108,7 +108,7 @@ fn a_small_schema_that_unfolds_into_a_large_one_is_refused() {
 }
 
 #[test]
-fn an_answer_fits_or_says_why_it_does_not() {
+fn an_invalid_answer_has_a_reason() {
     let schema = object(json!({ "name": { "type": "string" } }));
     let schema = to_raw_value(&schema).unwrap();
     let error = |answer: &str| {
@@ -124,7 +124,7 @@ fn an_answer_fits_or_says_why_it_does_not() {
 }
 
 #[test]
-fn a_server_may_insist_on_every_member() {
+fn a_provider_may_require_every_member() {
     let point = |required: &[&str]| {
         let mut point = object(json!({ "x": { "type": "integer" }, "y": { "type": "integer" } }));
         point["required"] = json!(required);

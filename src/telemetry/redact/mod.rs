@@ -1,4 +1,4 @@
-//! Lines without their secrets: those that the process was given, and whatever looks like one.
+//! Redaction of log lines: the secrets of the process, and texts that look like secrets.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -9,31 +9,31 @@ use aho_corasick::{AhoCorasick, BuildError, Input, Match, MatchKind};
 
 use super::shapes::SHAPES;
 
-/// What stands in the place of a secret.
+/// The replacement of a secret.
 const MASK: &[u8] = b"***";
-/// A shorter one, in bytes, is a word that lines have by chance, and masking it everywhere would
-/// tell what it is.
+/// Minimum length of a redacted secret in bytes. A shorter one occurs in lines by chance, and
+/// masking it everywhere would reveal it.
 const MIN_SECRET: usize = 8;
 
-/// How lines are written.
+/// The format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
-    /// For people.
+    /// Text for people.
     Text,
-    /// One JSON object a line, which it still is without its secrets.
+    /// One JSON object per line, which remains valid JSON after redaction.
     Json,
 }
 
-/// Takes secrets out of lines.
+/// Redacts secrets in lines.
 #[derive(Debug)]
 pub struct Redactor {
-    /// The openings of [`SHAPES`], in their order, and then the secrets themselves.
+    /// The openings of [`SHAPES`], in their order, followed by the secrets.
     search: AhoCorasick,
     form: Form,
 }
 
 impl Redactor {
-    /// For a process that has these secrets.
+    /// Creates a redactor for these secrets.
     pub fn new<'a>(secrets: impl Iterator<Item = &'a str>, form: Form) -> Result<Self, BuildError> {
         let long = secrets.filter(|secret| secret.len() >= MIN_SECRET);
         let spellings: BTreeSet<String> = long.flat_map(|secret| spellings(secret, form)).collect();
@@ -44,7 +44,7 @@ impl Redactor {
         Ok(Self { search, form })
     }
 
-    /// A line with a mask in the place of each secret.
+    /// Replaces each secret in a line by a mask.
     pub fn redact<'a>(&self, line: &'a [u8]) -> Cow<'a, [u8]> {
         let secrets = self.secrets(line);
         if secrets.is_empty() {
@@ -62,19 +62,19 @@ impl Redactor {
         redacted.into()
     }
 
-    /// Where secrets are, by their beginnings. They may overlap: what follows a `Bearer` may be
-    /// another one.
+    /// Returns the ranges of secrets, sorted by their start. They may overlap: another secret may
+    /// follow `Bearer`.
     fn secrets(&self, line: &[u8]) -> Vec<Range<usize>> {
         let mut secrets: Vec<Range<usize>> = Vec::new();
-        // The secrets that end the furthest: of all, and of those before the beginning of that one.
+        // The range that ends last: of all, and of those before the start of that range.
         let (mut at, mut furthest, mut before) = (0, 0..0, 0..0);
         while let Some(found) = self.search.find(Input::new(line).range(at..)) {
             at = found.start() + 1;
             let is_within =
                 |secret: &Range<usize>| secret.start <= found.start() && found.end() < secret.end;
-            // What lies within a secret is not looked at again, lest a line of nothing but
-            // openings take the square of its length. What lies before one may be another: a
-            // name before a password.
+            // An opening within a secret is skipped; otherwise a line of only openings would take
+            // quadratic time. An opening before a secret may start another one: a user name before
+            // a password.
             if is_within(&furthest) || is_within(&before) {
                 continue;
             }
@@ -91,7 +91,7 @@ impl Redactor {
         secrets
     }
 
-    /// The same of a text.
+    /// Redacts a text.
     pub fn redact_text(&self, text: &str) -> String {
         String::from_utf8_lossy(&self.redact(text.as_bytes())).into_owned()
     }
@@ -110,8 +110,8 @@ impl Redactor {
     }
 }
 
-/// How many bytes from a place on belong to an escape of JSON that begins before it: `\n` or
-/// `\u001b` must not lose its end.
+/// Returns the number of bytes at a position that belong to a JSON escape that starts before it:
+/// `\n` or `\u001b` must remain complete.
 fn rest_of_escape(line: &[u8], place: usize) -> usize {
     let before = line.get(place.saturating_sub(5)..place).unwrap_or_default();
     let Some(distance) = before.iter().rev().position(|byte| *byte == b'\\') else { return 0 };
@@ -124,12 +124,12 @@ fn rest_of_escape(line: &[u8], place: usize) -> usize {
     length.saturating_sub(distance)
 }
 
-/// How a secret may stand in a line: as it is, as Rust prints texts, in a URL, and in JSON.
+/// The spellings of a secret in a line: verbatim, as Rust's `Debug`, in a URL, and in JSON.
 fn spellings(secret: &str, form: Form) -> Vec<String> {
     let printed = unquoted(&format!("{secret:?}"));
     let mut all = vec![secret.to_owned(), printed, in_url(secret), in_json(secret)];
     if form == Form::Json {
-        // As they are, they would be found across the marks of the line itself.
+        // Verbatim, they would also match across the JSON syntax of the line itself.
         all = all.iter().map(|text| in_json(text)).collect();
     }
     all

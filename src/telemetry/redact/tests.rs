@@ -16,7 +16,7 @@ fn redacted(form: Form, line: &str) -> String {
 }
 
 #[test]
-fn what_the_process_was_given_is_masked_however_it_is_spelt() {
+fn secrets_of_the_process_are_masked_in_every_spelling() {
     for (line, expected) in [
         ("the key sesame-open-7 is refused", "the key *** is refused"),
         ("[sesame-open-7,sesame-open-7]", "[***,***]"),
@@ -32,7 +32,7 @@ fn what_the_process_was_given_is_masked_however_it_is_spelt() {
 }
 
 #[test]
-fn what_looks_like_a_secret_is_masked_and_what_names_it_is_kept() {
+fn texts_that_look_like_secrets_are_masked_and_their_openings_kept() {
     let jwt = "eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiIxIn0.c2lnbmF0dXJl";
     for (line, expected) in [
         (format!("key=tsk_0123abcd_{HEX} id"), "key=tsk_0123abcd_*** id"),
@@ -59,7 +59,7 @@ fn what_looks_like_a_secret_is_masked_and_what_names_it_is_kept() {
 }
 
 #[test]
-fn what_only_begins_like_a_secret_is_left() {
+fn texts_that_only_begin_like_secrets_are_kept() {
     for line in [
         "tsk_0123abcd was taken back",
         "disk-full on task-1",
@@ -82,7 +82,7 @@ fn a_line_without_secrets_is_not_copied() {
 }
 
 #[test]
-fn an_escape_before_a_secret_keeps_its_end() {
+fn a_json_escape_before_a_secret_remains_complete() {
     let redactor = Redactor::new(["nsecret-1", "001bsecret"].into_iter(), Form::Json).unwrap();
     for (line, expected) in [
         (r#"{"a":"x\nsecret-1"}"#, r#"{"a":"x\n***"}"#),
@@ -97,19 +97,19 @@ fn an_escape_before_a_secret_keeps_its_end() {
 }
 
 #[test]
-fn a_line_of_nothing_but_openings_takes_no_longer_than_others() {
+fn a_line_of_only_openings_takes_linear_time() {
     let started = std::time::Instant::now();
     for shape in &SHAPES {
         let line = shape.opening.repeat(200_000 / shape.opening.len());
         redacted(Form::Text, &line);
-        // As the name before a password.
+        // The user name before a password.
         redacted(Form::Text, &format!("://{line}:password@"));
     }
-    // By the square of their length it would be minutes.
+    // Quadratic time would be minutes.
     assert!(started.elapsed().as_secs() < 20, "{:?}", started.elapsed());
 }
 
-/// What a subscriber writes of an event with these texts in its message, in fields and in its span.
+/// Formats an event with these texts in its message, fields and span, as a subscriber does.
 fn line_of(form: Form, texts: &[String; 4]) -> String {
     #[derive(Clone, Default)]
     struct Written(Arc<Mutex<Vec<u8>>>);
@@ -139,7 +139,7 @@ fn line_of(form: Form, texts: &[String; 4]) -> String {
     String::from_utf8(bytes).unwrap()
 }
 
-/// A secret, and the part of it that nobody may see.
+/// A secret, and the part of it that must not be visible.
 fn secret() -> impl Strategy<Value = (String, String)> {
     prop_oneof![
         Just((SECRETS[0].to_owned(), SECRETS[0].to_owned())),
@@ -155,7 +155,7 @@ fn secret() -> impl Strategy<Value = (String, String)> {
     ]
 }
 
-/// What stands around: words, quotes, escapes, and the beginnings of secrets.
+/// The text around a secret: words, quotes, escapes, and the openings of secrets.
 fn noise() -> impl Strategy<Value = String> {
     let word = prop_oneof![
         "[ -~]{0,12}",
@@ -175,7 +175,7 @@ fn field() -> impl Strategy<Value = (String, Vec<String>)> {
     })
 }
 
-/// All texts of a value.
+/// Collects all texts of a value.
 fn texts(value: &Value, found: &mut Vec<String>) {
     match value {
         Value::String(text) => found.push(text.clone()),

@@ -108,7 +108,7 @@ async fn a_session_s_budget_holds_for_its_whole_life() {
     assert_refused(&third, "session", "tokens");
     let message = third["error"]["message"].as_str().unwrap();
     let start = "the session's budget is 11000 tokens, of which 9000 are spent or reserved; the \
-                 next request may take ";
+                 next request can use up to ";
     assert!(message.starts_with(start), "{message}");
     assert_eq!(app.upstream().len(), 4);
     let read = get(&app, &session.path("")).await;

@@ -137,7 +137,10 @@ async fn a_run_that_asked_the_model_waits_for_it() {
     let mut whole = expected(&session, &run, "running", "model");
     whole["since"] = since.into();
     assert_eq!(explanation, whole);
-    assert!(sentence.starts_with("The run waits for the model, which was asked at "), "{sentence}");
+    assert!(
+        sentence.starts_with("The run waits for the model, which received the request at "),
+        "{sentence}"
+    );
     settle(&session, &run).await;
 }
 
@@ -148,7 +151,7 @@ async fn a_limit_of_seconds_is_told_with_the_wait() {
     let run = session.post(json!({ "content": "model", "limits": { "seconds": 600 } })).await;
     session.reached(&run, "span.model_request_start").await;
     let (_, sentence) = explain(&session, &run).await;
-    assert!(sentence.contains(" Its time is up at "), "{sentence}");
+    assert!(sentence.contains(" Its time limit is at "), "{sentence}");
     settle(&session, &run).await;
 }
 
@@ -243,7 +246,8 @@ async fn a_run_whose_worker_is_lost_waits_for_another_one() {
     let mut whole = expected(&session, &run, "running", "worker");
     whole["since"] = "2026-01-01T00:00:00.000Z".into();
     assert_eq!(explanation, whole);
-    let lost = "The worker of the run has been lost since 2026-01-01T00:00:00Z, and nobody has ";
+    let lost =
+        "The worker of the run has been lost since 2026-01-01T00:00:00Z, and no other worker ";
     assert!(sentence.starts_with(lost), "{sentence}");
     settle(&blocker, &blocking).await;
     session.settled(&run).await;
@@ -261,7 +265,7 @@ async fn a_failed_request_is_waited_out() {
     whole["since"] = time(&retry["created_at"]).into();
     whole["deadline"] = time(&retry["retry_at"]).into();
     assert_eq!(explanation, whole);
-    assert!(sentence.starts_with("The model failed once; it is asked again at "), "{sentence}");
+    assert!(sentence.starts_with("The model failed once; the next try is due at "), "{sentence}");
     settle(&session, &run).await;
 }
 
@@ -277,7 +281,7 @@ async fn a_run_that_was_asked_to_stop_waits_for_its_worker() {
     let waits = (&explanation["waits_for"], explanation.get("unblocked_by"));
     assert_eq!(waits, (&json!("cancel"), None), "{explanation}");
     assert_eq!(explanation["calls"].as_array().unwrap().len(), 2);
-    assert!(sentence.starts_with("The run was asked to stop at "), "{sentence}");
+    assert!(sentence.starts_with("Cancellation was requested at "), "{sentence}");
     session.settled(&run).await;
 }
 

@@ -140,7 +140,7 @@ async fn a_file_that_is_no_course_is_named_and_nothing_is_imported() {
         ),
         (
             write(&folder, "link.txt", "Course Title: A\nCourse Link: file:///etc/passwd"),
-            "line 2: a link begins with https:// or http:// and has 2000 bytes at most",
+            "line 2: a link begins with https:// or http:// and has at most 2000 bytes",
         ),
         (
             write(&folder, "latin.txt", b"Course Title: Caf\xe9"),
